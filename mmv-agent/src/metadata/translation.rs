@@ -235,6 +235,7 @@ mod tests {
                 pid: 0,
                 cluster: 0,
                 file_len: 0,
+                growing: None,
             },
             indoms: Vec::new(),
             metrics,

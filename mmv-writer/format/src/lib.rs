@@ -11,6 +11,7 @@
 //! | [`layout`] | every byte of the format, as structs with checked sizes |
 //! | [`view`] | the metadata of a foreign file, each byte checked |
 //! | [`mapping`] | the values of a foreign file, mapped and guarded against truncation |
+//! | [`growth`] | files that grow, and which old metadata stays valid |
 //! | [`directory`] | where files are, by PCP's rule and for users without privileges |
 //! | [`mod@file`] | a file of one's own: hidden until it is complete, then renamed |
 //!
@@ -24,6 +25,8 @@
 pub mod directory;
 #[forbid(unsafe_code)]
 pub mod file;
+#[forbid(unsafe_code)]
+pub mod growth;
 #[forbid(unsafe_code)]
 pub mod layout;
 pub mod mapping;

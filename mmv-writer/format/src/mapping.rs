@@ -33,6 +33,10 @@ use crate::layout::Header;
 /// Bytes of a cell and of the widest access.
 const WORD: usize = size_of::<u64>();
 
+/// Alignment of mappings in a file: the largest page of supported systems. The guard replaces
+/// whole pages.
+pub const PART_ALIGNMENT: u64 = 64 << 10;
+
 /// The word at offset `at` of a memory of `len` bytes that starts at `base`;
 /// `None` if it is not completely inside or not aligned.
 ///
@@ -95,14 +99,30 @@ impl ReadMapping {
     /// Those of fstat and mmap; [`io::ErrorKind::InvalidData`] if that is less than a
     /// header; [`io::ErrorKind::UnexpectedEof`] if the file is shorter.
     pub fn map_first(file: &File, len: u64) -> io::Result<Self> {
-        if len > file.metadata()?.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-        if len < Header::BYTES {
+        if len < Header::BYTES as u64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let map = MmapOptions::new().len(len).map_raw_read_only(file)?;
+        Self::map_part(file, 0, len)
+    }
+
+    /// Maps `len` bytes of `file` from offset `from` on, a multiple of
+    /// [`PART_ALIGNMENT`]. The offsets that the other functions take count from there, and
+    /// the part has no [generations](Self::generations).
+    ///
+    /// # Errors
+    ///
+    /// Those of fstat and mmap; [`io::ErrorKind::UnexpectedEof`] if the file is shorter;
+    /// [`io::ErrorKind::InvalidInput`] for another `from`, or no bytes.
+    pub fn map_part(file: &File, from: u64, len: u64) -> io::Result<Self> {
+        let file_len = file.metadata()?.len();
+        if from.checked_add(len).is_none_or(|end| end > file_len) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if len == 0 || !from.is_multiple_of(PART_ALIGNMENT) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        let map = MmapOptions::new().offset(from).len(len).map_raw_read_only(file)?;
         let base = NonNull::new(map.as_ptr().cast_mut())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let registration = guard::register(base.as_ptr() as usize, len);
@@ -110,7 +130,7 @@ impl ReadMapping {
     }
 
     /// Bytes of the mapping.
-    #[expect(clippy::len_without_is_empty, reason = "never shorter than a header")]
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.len
     }

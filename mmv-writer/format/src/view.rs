@@ -30,9 +30,11 @@ mod sections;
 mod values;
 
 use std::fs::File;
+use std::time::Instant;
 
 use pcp_types::{InstanceId, Semantics, Units, ValueType};
 
+use crate::growth::{CellOwner, GrowingToc, REUSE_DELAY};
 pub use crate::layout::Flags;
 use crate::layout::{Header as HeaderBytes, SectionKind, Version};
 use budget::Budget;
@@ -98,6 +100,8 @@ pub struct Header {
     pub cluster: u32,
     /// The file's size in bytes, to which all offsets were checked.
     pub file_len: u64,
+    /// The table of contents of a growing file; `None` for other files.
+    pub growing: Option<GrowingToc>,
 }
 
 /// An instance domain.
@@ -181,6 +185,19 @@ pub struct ValueEntry {
     pub extra: u64,
     /// For a string: its 256 bytes.
     pub string: Option<u64>,
+    /// The metric's entry.
+    pub metric_at: u64,
+    /// The instance's entry; 0 for a singular metric.
+    pub instance_at: u64,
+}
+
+impl ValueEntry {
+    /// Returns the metric and instance of the cell, by their entries; `None` if one of these is
+    /// beyond 4 GiB.
+    pub fn owner(&self) -> Option<CellOwner> {
+        let instance = self.instance.map(|id| (self.instance_at, id));
+        CellOwner::new(self.cell, self.metric_at, instance)
+    }
 }
 
 /// What a label is attached to.
@@ -219,7 +236,9 @@ impl Contents {
     /// contents and sections, and nothing in between.
     ///
     /// Header and table of contents are read again at the end: a file that
-    /// changed meanwhile is [`Refusal::Changed`] or [`Refusal::Grew`].
+    /// changed meanwhile is [`Refusal::Changed`] or [`Refusal::Grew`]. A
+    /// [growing](crate::growth) file may have been appended to while it was read, if that took
+    /// less than [`REUSE_DELAY`]: what it had at first is a complete file.
     ///
     /// # Errors
     ///
@@ -266,6 +285,7 @@ impl Contents {
         cost: &mut Cost,
     ) -> Result<Self, Refusal> {
         let (contents, toc) = Self::from_source(source, file_len, limits, cost)?;
+        let Some(toc) = toc else { return Ok(contents) };
         let mut budget = Budget::new(source, file_len, limits);
         let again = sections::read_header(&mut budget)?;
         if again.generation1 != contents.header.generation
@@ -296,13 +316,14 @@ impl Contents {
         Ok(contents)
     }
 
-    /// The contents, and the bytes of the table of contents they were found by.
+    /// Also returns the table of contents, if it must not change until the contents are
+    /// complete.
     fn from_source<S: Source + ?Sized>(
         source: &S,
         file_len: u64,
         limits: Limits,
         cost: &mut Cost,
-    ) -> Result<(Self, Vec<u8>), Refusal> {
+    ) -> Result<(Self, Option<Vec<u8>>), Refusal> {
         let mut budget = Budget::new(source, file_len, limits);
         let mut skipped = Vec::new();
         let sections = read_sections(&mut budget, &mut skipped);
@@ -310,7 +331,7 @@ impl Contents {
         let mut parser = Parser { sections: &sections, budget, skipped, unlisted: 0 };
         let contents = parser.contents(header);
         *cost = parser.budget.cost;
-        Ok((contents?, sections.toc))
+        Ok((contents?, (!sections.are_settled).then_some(sections.toc)))
     }
 
     /// The instance domain with a serial.
@@ -330,9 +351,18 @@ fn read_sections<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     skipped: &mut Vec<Defect>,
 ) -> Result<(Header, Sections), Refusal> {
+    let began = Instant::now();
     let bytes = sections::read_header(budget)?;
-    let (version, header) = sections::check_header(&bytes, budget.file_len)?;
-    Ok((header, Sections::read(budget, &bytes, version, skipped)?))
+    let (version, mut header) = sections::check_header(&bytes, budget.file_len)?;
+    let mut sections = Sections::read(budget, &bytes, version, skipped)?;
+    header.growing = GrowingToc::new(version, &sections.toc);
+    if let Some(growing) = header.growing {
+        let mut head = [0; GrowingToc::END];
+        budget.fill(&mut head, 0)?;
+        let has_only_grown = growing.flags_of_grown(&head) == Some(header.flags);
+        sections.are_settled = has_only_grown && began.elapsed() < REUSE_DELAY;
+    }
+    Ok((header, sections))
 }
 
 /// What the parts of the parser share.

@@ -11,8 +11,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use mmv_format::layout::Flags;
-use mmv_format::view::{Contents, Limits, Refusal, Source};
+use mmv_format::growth::{CellOwners, GROWING_SECTIONS, REUSE_DELAY};
+use mmv_format::layout::{Flags, Header};
+use mmv_format::view::{Contents, Limits, Refusal, Source, ValueEntry};
+
+use super::sections::Part;
 
 use super::tests::number_of;
 use crate::mapping::trace::{Store, stores_of};
@@ -284,6 +287,117 @@ impl Growth {
         }
         true
     }
+}
+
+/// Returns the metric and instance of each cell after the first stores of a growth.
+fn owners_after(growth: &Growth, stores: usize) -> BTreeMap<u64, (String, Option<i32>)> {
+    let mut bytes = growth.before.clone();
+    for store in &growth.stores[..stores] {
+        bytes[store.at..][..WORD].copy_from_slice(&store.word.to_ne_bytes());
+    }
+    let contents = Contents::parse(&bytes).unwrap_or_else(|refusal| match refusal {
+        // Between the stores of the generations.
+        Refusal::NotReady { generation1, .. } => {
+            bytes[Header::GENERATION2..][..WORD].copy_from_slice(&generation1.to_ne_bytes());
+            Contents::parse(&bytes).unwrap()
+        }
+        refusal => panic!("{}: {refusal}", growth.name),
+    });
+    let owner = |value: &ValueEntry| {
+        let metric = contents.metrics[value.metric].name.clone();
+        (value.cell, (metric, value.instance.map(pcp_types::InstanceId::get)))
+    };
+    contents.values.iter().map(owner).collect()
+}
+
+/// A value that was read by old metadata.
+struct Reading {
+    cell: u64,
+    word: u64,
+    is_taken: bool,
+    /// Number of stores before it was loaded.
+    at: usize,
+}
+
+/// Reads the values that a file had before it grew, without newer metadata. Returns `None` if
+/// the generations changed meanwhile, and the number of loads.
+fn pass(
+    growth: &Growth,
+    (cells, owners): (&[u64], &CellOwners),
+    turns: &[Turn],
+) -> (Option<Vec<Reading>>, usize) {
+    let loads = Cell::new(0);
+    let done = Cell::new(0);
+    let bytes = RefCell::new(growth.before.clone());
+    let load = |at: usize| {
+        let upto = turns.iter().rfind(|turn| turn.0 <= loads.get()).map_or(0, |turn| turn.1);
+        for store in &growth.stores[done.get().min(upto)..upto] {
+            bytes.borrow_mut()[store.at..][..WORD].copy_from_slice(&store.word.to_ne_bytes());
+        }
+        done.set(upto.max(done.get()));
+        loads.set(loads.get() + 1);
+        u64::from_ne_bytes(bytes.borrow()[at..][..WORD].try_into().unwrap())
+    };
+    let generations = || (load(Header::GENERATION1), load(Header::GENERATION2));
+    let before = generations();
+    let read = |cell: &u64| {
+        let word = load(*cell as usize);
+        Reading { cell: *cell, word, is_taken: true, at: done.get() }
+    };
+    let mut readings: Vec<_> = cells.iter().map(read).collect();
+    owners.compare(|at| Some(load(at as usize)), |index| readings[index].is_taken = false);
+    let after = generations();
+    ((before == after).then_some(readings), loads.get())
+}
+
+#[test]
+fn a_value_that_is_read_by_old_metadata_at_any_moment_is_that_of_its_instance() {
+    let reused = Growth::of(
+        "a place given to another instance",
+        |there| {
+            there.count.get_or_create("i0").unwrap().add(7);
+            there.text.get_or_create("i0").unwrap().set("first");
+        },
+        |there| {
+            assert!(there.things.remove("i0"));
+            std::thread::sleep(REUSE_DELAY + REUSE_DELAY / 2);
+            drop(there.count.get_or_create("i1").unwrap());
+        },
+    );
+    let mut taken = 0;
+    let mut left_out = 0;
+    for growth in Growth::all().into_iter().chain([reused]) {
+        let stores = growth.stores.len();
+        let known: Vec<_> = (0..=stores).map(|upto| owners_after(&growth, upto)).collect();
+        let contents = Contents::parse(&growth.before).unwrap();
+        let cells: Vec<_> = contents.values.iter().map(|value| value.cell).collect();
+        let owners = CellOwners::new(contents.values.iter().map(ValueEntry::owner)).unwrap();
+        let reader = (&cells[..], &owners);
+        let (_, loads) = pass(&growth, reader, &[]);
+        // Some stores come before the pass, others at any moment of it.
+        let turns = (0..=stores).flat_map(|start| (start..=stores).map(move |upto| (start, upto)));
+        let turns =
+            turns.flat_map(|(start, upto)| (1..=loads).map(move |at| [(0, start), (at, upto)]));
+        for turns in turns {
+            let Some(readings) = pass(&growth, reader, &turns).0 else { continue };
+            for Reading { cell, word, is_taken, at } in readings {
+                // Removed, it keeps its value until another instance has the place.
+                let is_its = match known[at].get(&cell) {
+                    Some(owner) => *owner == known[0][&cell],
+                    None => word.to_ne_bytes() == growth.before[cell as usize..][..WORD],
+                };
+                assert!(is_its || !is_taken, "{}: {cell}, {turns:?}", growth.name);
+                *if is_taken { &mut taken } else { &mut left_out } += 1;
+            }
+        }
+    }
+    println!("{taken} values taken, {left_out} left_out");
+    assert!(taken > 0 && left_out > 0);
+}
+
+#[test]
+fn the_sections_of_a_live_file_are_those_by_which_readers_know_it() {
+    assert_eq!(Part::TOC_ORDER.map(Part::kind), GROWING_SECTIONS);
 }
 
 /// A file of which some words come from elsewhere.

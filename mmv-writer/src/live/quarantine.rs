@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The time from the announcement of a removal until the place is used again: a
 /// reader that is slower than this between two of its own reads could take new
 /// content for the old.
-pub(super) const QUARANTINE: Duration = Duration::from_millis(100);
+pub(super) const QUARANTINE: Duration = mmv_format::growth::REUSE_DELAY;
 
 /// How many places are examined for a free one: handles may hold any of them for
 /// long.

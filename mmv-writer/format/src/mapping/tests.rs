@@ -31,6 +31,22 @@ fn a_file_shorter_than_a_header_is_not_mapped() {
 }
 
 #[test]
+fn a_part_of_a_file_is_mapped_from_a_page_on() {
+    let words = PART_ALIGNMENT / 8;
+    let file = file(2 * words);
+    let part = ReadMapping::map_part(&file, PART_ALIGNMENT, 16).unwrap();
+    assert_eq!((part.len(), part.load_u64(8), part.load_u64(16)), (16, Some(words + 1), None));
+    for (from, len, error) in [
+        (4096, 16, io::ErrorKind::InvalidInput),
+        (PART_ALIGNMENT, 0, io::ErrorKind::InvalidInput),
+        (PART_ALIGNMENT, PART_ALIGNMENT + 1, io::ErrorKind::UnexpectedEof),
+        (u64::MAX - PART_ALIGNMENT + 1, PART_ALIGNMENT, io::ErrorKind::UnexpectedEof),
+    ] {
+        assert_eq!(ReadMapping::map_part(&file, from, len).unwrap_err().kind(), error);
+    }
+}
+
+#[test]
 fn copying_out_takes_any_offset_and_length_inside() {
     let map = ReadMapping::map(&file(8)).unwrap();
     let bytes: Vec<u8> = (0..8u64).flat_map(u64::to_ne_bytes).collect();

@@ -56,6 +56,7 @@ pub(super) fn check_header(
         pid: bytes.pid,
         cluster: cluster.ok_or(Refusal::Cluster { found: bytes.cluster })?,
         file_len,
+        growing: None,
     };
     Ok((version, header))
 }
@@ -66,6 +67,9 @@ pub(super) struct Sections {
     pub(super) version: Version,
     /// The table of contents, as it was read.
     pub(super) toc: Vec<u8>,
+    /// Whether they are the complete sections of a growing file, even if something was appended
+    /// while they were read.
+    pub(super) are_settled: bool,
     parts: [Section; 6],
 }
 
@@ -116,7 +120,7 @@ impl Sections {
                 part.put_first(size, offset, count, budget.copy_entries(offset, size, count)?);
             }
         }
-        Ok(Self { version, toc, parts })
+        Ok(Self { version, toc, are_settled: false, parts })
     }
 
     /// The section of a kind.

@@ -155,6 +155,7 @@ fn a_good_file_is_read_field_by_field() {
         pid: 1,
         cluster: 321,
         file_len: FILE_LEN,
+        growing: None,
     };
     assert_eq!(contents.header, expected);
     let indom = contents.indom(3).unwrap();
@@ -170,6 +171,8 @@ fn a_good_file_is_read_field_by_field() {
         cell: VALUES_AT + 32,
         extra: VALUES_AT + 40,
         string: None,
+        metric_at: METRICS_AT,
+        instance_at: INSTANCES_AT + 80,
     };
     assert_eq!(contents.values[1], value);
     assert_eq!(contents.values[2].string, Some(STRINGS_AT + 256));

@@ -86,7 +86,15 @@ fn read_value<S: Source + ?Sized>(
         MetricKind::String => Some(string_of(parser, raw.extra)?),
         _ => None,
     };
-    Ok(Some(ValueEntry { metric, instance, cell: offset, extra: offset + EXTRA_OFFSET, string }))
+    Ok(Some(ValueEntry {
+        metric,
+        instance,
+        cell: offset,
+        extra: offset + EXTRA_OFFSET,
+        string,
+        metric_at: raw.metric,
+        instance_at: raw.instance,
+    }))
 }
 
 /// The instance entry at `offset`, which must be in the domain of `serial`;
