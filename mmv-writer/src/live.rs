@@ -255,9 +255,12 @@ impl LiveRegistry {
 }
 
 impl Drop for LiveRegistry {
-    /// Withdraws overflow files; families may still have them mapped.
+    /// Announces pending changes, so that readers of the last values find all of them, and
+    /// withdraws overflow files; families may still have them mapped.
     fn drop(&mut self) {
-        for file in self.shared.write().registrations.files_mut() {
+        let mut state = self.shared.write();
+        state.announce();
+        for file in state.registrations.files_mut() {
             file.store.published = None;
         }
     }

@@ -675,6 +675,23 @@ fn families_outlive_their_registry() {
     assert_eq!((late.value(), users.len()), (1, 1));
 }
 
+#[test]
+fn a_registry_that_is_dropped_announces_its_last_changes() {
+    let directory = directory();
+    let registry = builder(&directory).announce_interval(Duration::from_hours(1)).build().unwrap();
+    let file = open(&registry);
+    registry.counter::<u64>("early").build().unwrap().add(1);
+    registry.announce();
+    registry.counter::<u64>("late").build().unwrap().add(2);
+    let read = || Contents::read(&file, &Limits::default()).unwrap();
+    assert_eq!(read().metrics.len(), 1);
+    drop(registry);
+    let contents = read();
+    let names: Vec<&str> = contents.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert_eq!(names, ["early", "late"]);
+    assert_eq!(word(&file, contents.values[1].cell), 2);
+}
+
 /// What a reader at full speed must find in every picture it gets: each
 /// instance under its own name, and a value that it has had.
 fn check_picture(contents: &Contents, file: &File, counted: u64) {
