@@ -43,6 +43,7 @@ pub const PART_ALIGNMENT: u64 = 64 << 10;
 /// This is the bounds check that the SAFETY comments below cite. It does not
 /// touch the memory. `base` is aligned to at least eight bytes (a page, or a
 /// slice of words), so alignment of the offset is alignment of the address.
+#[inline]
 fn word_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU64>> {
     let inside = at.checked_add(WORD).is_some_and(|end| end <= len);
     if !inside || !at.is_multiple_of(WORD) {
@@ -144,6 +145,7 @@ impl ReadMapping {
 
     /// The word at offset `at`; `None` if it is not wholly inside or `at` is
     /// not divisible by eight.
+    #[inline]
     pub fn load_u64(&self, at: usize) -> Option<u64> {
         let word = word_at(self.base, self.len, at)?;
         // SAFETY: dereferencing needs an aligned pointer to initialised memory
