@@ -14,6 +14,7 @@ mod continuity;
 mod delivery;
 mod disk_shares;
 pub(crate) mod driver;
+mod file_gaps;
 mod group_state;
 pub(crate) mod groups;
 mod harvest;

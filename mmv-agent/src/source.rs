@@ -3,8 +3,9 @@
 //! In comes the path of a file; out go its contents, checked once, and at each tick
 //! its values, copied by the [`value_plan`] into [`values`].
 //!
-//! Invariant: nothing that is read from the mapping is used as offset, count or
-//! length after the plan was made.
+//! Invariants: nothing that is read from the mapping is used as offset, count or
+//! length after the plan was made. A value that is used belonged to the metric and instance
+//! of the plan when it was read, even if the file has other metadata by then.
 
 mod value_plan;
 mod values;
@@ -18,8 +19,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use mmv_format::growth::{CellOwners, GrowingToc};
 use mmv_format::layout;
-use mmv_format::mapping::ReadMapping;
+use mmv_format::mapping::{PART_ALIGNMENT, ReadMapping};
 use mmv_format::view::{Contents, Cost, Flags, Limits, Refusal};
 
 use crate::discovery::{FileId, FileState, Process, directory};
@@ -137,6 +139,33 @@ impl RejectReason {
         }
     }
 
+    /// Returns true if the file changed while its metadata was read.
+    pub(crate) fn is_growth(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::Changed { .. } | Refusal::Grew { .. }))
+    }
+
+    /// Returns true if a limit on the cost of reading metadata is reached.
+    pub(crate) fn is_limit_on_cost(&self) -> bool {
+        matches!(self, Self::Loading { .. } | Self::MetadataChurn)
+    }
+
+    /// Returns true if a limit on files, values, metadata, memory or address space is reached.
+    pub(crate) fn is_lack_of_room(&self) -> bool {
+        match self {
+            Self::NoDescriptor { .. }
+            | Self::Files { .. }
+            | Self::Values { .. }
+            | Self::Mapped { .. }
+            | Self::MetadataTotal { .. }
+            | Self::NoMemory { .. }
+            | Self::Share { .. } => true,
+            Self::Refused(refusal) => {
+                matches!(refusal, Refusal::TooLarge { .. } | Refusal::NoMemory { .. })
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a file that is being written looks like this: nothing is wrong unless it
     /// lasts.
     pub(crate) fn is_transient(&self) -> bool {
@@ -174,16 +203,34 @@ pub(crate) enum Fault {
         /// The size now.
         found: u64,
     },
-    /// The name is gone, or names another file.
-    #[error("it was unlinked")]
-    Unlinked,
 }
 
 impl Fault {
     /// Whether the file has new metadata: it may be read again.
-    pub(crate) fn is_growth(self) -> bool {
+    pub(crate) fn is_new_metadata(self) -> bool {
         matches!(self, Self::Generation { .. })
     }
+}
+
+/// State of a file after a pass whose values may be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PassReport {
+    /// It has new metadata. The values are those of the metadata that was resolved.
+    pub grown: bool,
+    /// It has no name any more.
+    pub unlinked: bool,
+}
+
+/// Options of a pass.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PassOptions {
+    /// Microseconds since 1970, for running timers.
+    pub micros: i64,
+    /// Also query size and links of the file, by a system call.
+    pub stat: bool,
+    /// Read the values of a growing file a second time if its generations change during the
+    /// first pass. That is rare: a program changes them ten times in a second at most.
+    pub retry: bool,
 }
 
 /// On which terms a file is opened, and what reading it has cost.
@@ -197,13 +244,36 @@ pub(crate) struct Terms<'a> {
     pub cost: Cost,
 }
 
-/// How many bytes of a file have to be mapped: up to the last one of a value.
+/// Returns how many bytes of a file are mapped: up to the last value entry and text, and at least
+/// the table of contents of a growing file.
 fn mapped_bytes(contents: &Contents) -> u64 {
+    let grows = contents.header.growing.is_some();
+    let head = if grows { GrowingToc::END } else { layout::Header::BYTES };
     let ends = contents.values.iter().map(|value| {
         let text = value.string.map_or(0, |at| at + TEXT_BYTES as u64);
-        text.max(value.cell + layout::METRIC_OFFSET + 8)
+        text.max(value.cell + layout::ValueEntry::BYTES as u64)
     });
-    ends.max().unwrap_or(0).max(layout::Header::BYTES as u64)
+    ends.max().unwrap_or(0).max(head as u64)
+}
+
+/// Returns the extent of the instance entries of a growing file that lie beyond the `mapped` bytes.
+/// They get a mapping of their own, as there may be megabytes of unused room in between.
+fn instances_beyond(contents: &Contents, mapped: u64) -> Option<(u64, u64)> {
+    contents.header.growing?;
+    let entries = contents.values.iter().map(|value| value.instance_at);
+    let beyond = entries.filter(|at| *at > 0 && CellOwners::end_of_instance(*at) > mapped);
+    let first = beyond.clone().min()?;
+    let end = beyond.max().map(CellOwners::end_of_instance)?;
+    Some((first - first % PART_ALIGNMENT, end))
+}
+
+/// Data to validate the values of a growing file after it has grown.
+#[derive(Debug)]
+struct Growing {
+    toc: GrowingToc,
+    owners: CellOwners,
+    /// Mapping of instance entries beyond the values, and its offset in the file.
+    instances: Option<(usize, ReadMapping)>,
 }
 
 /// A file that is mapped and resolved.
@@ -218,11 +288,16 @@ pub(crate) struct Source {
     pub generation: u64,
     /// Bytes of memory that its metadata took when it was read.
     pub metadata: u64,
+    /// The requested cluster; 0 for any.
+    pub cluster: u32,
+    /// Metric names begin with the name of the file.
+    pub prefixed: bool,
     sentinel: bool,
     /// The size of the file when its metadata was read.
     file_len: u64,
     mapping: ReadMapping,
     plan: ValuePlan,
+    growing: Option<Growing>,
     witness: Option<Witness>,
     process: Option<Arc<Process>>,
 }
@@ -283,9 +358,22 @@ impl Source {
         let metadata = file.metadata().map_err(RejectReason::Open)?;
         let (contents, cost) = Contents::read_at_cost(&file, &terms.limits);
         terms.cost = cost;
-        let contents = contents?;
+        let contents = contents.map_err(|refusal| {
+            let found = file.metadata().map_or(0, |now| now.len());
+            match refusal {
+                // The file was extended between the calls that read its size and its sections.
+                Refusal::SectionOutside { .. } | Refusal::IndomOutside { .. }
+                    if found > metadata.len() =>
+                {
+                    RejectReason::Resized { expected: metadata.len(), found }
+                }
+                refusal => refusal.into(),
+            }
+        })?;
         let (header, needed) = (contents.header, mapped_bytes(&contents));
-        (terms.allow)(&contents, needed, cost.memory)?;
+        let instances = instances_beyond(&contents, needed);
+        let beyond = instances.map_or(0, |(from, end)| end - from);
+        (terms.allow)(&contents, needed.saturating_add(beyond), cost.memory)?;
         // One that became longer is about to grow.
         let found = file.metadata().map_err(RejectReason::Open)?.len();
         let resized = RejectReason::Resized { expected: header.file_len, found };
@@ -293,7 +381,17 @@ impl Source {
             return Err(resized);
         }
         let mapping = ReadMapping::map_first(&file, needed).map_err(RejectReason::Map)?;
-        let plan = ValuePlan::resolve(&contents, mapping.len()).ok_or(resized)?;
+        let mut plan = ValuePlan::resolve(&contents, mapping.len()).ok_or(resized)?;
+        let instances = match instances {
+            None => None,
+            Some((from, end)) => {
+                let part = ReadMapping::map_part(&file, from, end - from);
+                let part = part.map_err(RejectReason::Map)?;
+                usize::try_from(from).ok().map(|from| (from, part))
+            }
+        };
+        let growing = header.growing.zip(plan.owners.take());
+        let growing = growing.map(|(toc, owners)| Growing { toc, owners, instances });
         let witness = Witness::of(&contents, &mapping);
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
@@ -310,11 +408,14 @@ impl Source {
             owner: metadata.uid(),
             generation: header.generation,
             metadata: cost.memory,
+            cluster: header.cluster,
+            prefixed: !header.flags.contains(Flags::NO_PREFIX),
             sentinel: header.flags.contains(Flags::SENTINEL),
             file_len: header.file_len,
             file,
             mapping,
             plan,
+            growing,
             witness,
             process,
         };
@@ -323,7 +424,9 @@ impl Source {
 
     /// Bytes of address space that it takes.
     pub(crate) fn mapped(&self) -> u64 {
-        self.mapping.len() as u64
+        let growing = self.growing.as_ref();
+        let instances = growing.and_then(|growing| growing.instances.as_ref());
+        (self.mapping.len() + instances.map_or(0, |(_, part)| part.len())) as u64
     }
 
     /// How many file descriptors it keeps.
@@ -351,62 +454,144 @@ impl Source {
         self.process.as_deref().is_none_or(Process::is_alive)
     }
 
-    /// One pass over its values; see [`Values::read`]. They may be used only
-    /// if [`check`](Self::check) has no fault afterwards.
-    pub(crate) fn read(&self, values: &mut Values, micros: i64) -> bool {
-        values.read(&self.plan, &self.mapping, micros, self.sentinel)
+    /// Returns true if its metadata may be appended to without moving its values.
+    pub(crate) fn grows(&self) -> bool {
+        self.growing.is_some()
     }
 
-    /// Whether what was read before this call is what the file's producer
-    /// wrote under the metadata that was resolved.
+    /// Returns true if it has announced new metadata since it was resolved.
+    pub(crate) fn has_new_metadata(&self) -> bool {
+        self.check_generations(self.mapping.generations()).is_err()
+    }
+
+    /// Reads all values. They may be used only if there is no [`Fault`]. Also returns whether
+    /// records need another shape, as [`Values::read`] does.
+    pub(crate) fn harvest(
+        &self,
+        values: &mut Values,
+        options: PassOptions,
+    ) -> (bool, Result<PassReport, Fault>) {
+        let Some(growing) = &self.growing else {
+            let reshaped = values.read(&self.plan, &self.mapping, options.micros, self.sentinel);
+            return (reshaped, self.check(options.stat));
+        };
+        let mut reshaped = false;
+        if !self.has_new_metadata() {
+            reshaped = values.read(&self.plan, &self.mapping, options.micros, self.sentinel);
+            let checked = self.check(options.stat);
+            // The witness is also lost when its instance is removed.
+            if checked.is_ok() {
+                return (reshaped, checked);
+            }
+        }
+        let (again, checked) = self.harvest_grown(growing, values, options);
+        (reshaped | again, checked)
+    }
+
+    /// Reads all values of a growing file by the metadata that was resolved, although the file
+    /// has other metadata now.
+    ///
+    /// The pass counts only if the generations do not change meanwhile. The file has the same
+    /// values at the same offsets as before, since it is only appended to. Values of removed
+    /// metrics and instances are absent.
+    fn harvest_grown(
+        &self,
+        growing: &Growing,
+        values: &mut Values,
+        options: PassOptions,
+    ) -> (bool, Result<PassReport, Fault>) {
+        let Growing { toc, owners, instances } = growing;
+        let load = |at: u64| {
+            let at = usize::try_from(at).ok()?;
+            let beyond = || {
+                let (from, part) = instances.as_ref()?;
+                part.load_u64(at.checked_sub(*from)?)
+            };
+            self.mapping.load_u64(at).or_else(beyond)
+        };
+        let mut reshaped = false;
+        let mut generations = self.mapping.generations();
+        for _ in 0..=u32::from(options.retry) {
+            let mut head = [0; GrowingToc::END];
+            if !self.mapping.copy_out(0, &mut head) {
+                break;
+            }
+            // They may differ: the writer stores one after the other, everything else before
+            // them, and never 0.
+            let is_complete = generations.0 != 0 && generations.1 != 0;
+            let Some(flags) = toc.flags_of_grown(&head).filter(|_| is_complete) else { break };
+            let sentinel = self.sentinel || flags.contains(Flags::SENTINEL);
+            let how = (options.micros, sentinel);
+            let others = |other: &mut dyn FnMut(usize)| owners.compare(load, other);
+            reshaped |= values.read_grown(&self.plan, &self.mapping, how, others);
+            let before = std::mem::replace(&mut generations, self.mapping.generations());
+            if generations == before {
+                return (reshaped, self.check_grown(growing, options.stat));
+            }
+        }
+        (reshaped, Err(self.generation_fault(generations)))
+    }
+
+    /// Checks that a pass over a grown file has read the file. Entries that a truncation has
+    /// cleared have no owner already.
+    fn check_grown(&self, growing: &Growing, stat: bool) -> Result<PassReport, Fault> {
+        let instances = growing.instances.as_ref();
+        if self.mapping.is_dead() || instances.is_some_and(|(_, part)| part.is_dead()) {
+            return Err(Fault::Dead);
+        }
+        // A truncation may clear texts and not the entries that refer to them.
+        let stat = stat || !self.plan.texts().is_empty();
+        Ok(PassReport { grown: true, unlinked: stat && self.is_unlinked()? })
+    }
+
+    /// Checks that the values read before this call are what the producer wrote under the
+    /// metadata that was resolved.
+    ///
+    /// Without `stat`, a system call that costs more than reading a few values, it may be
+    /// overlooked that the file was unlinked, or truncated after its values.
     ///
     /// # Errors
     ///
     /// The [`Fault`].
-    pub(crate) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self, stat: bool) -> Result<PassReport, Fault> {
         let generations = self.mapping.generations();
-        let is_whole = self.witness.is_none_or(|witness| witness.is_there(&self.mapping));
+        let is_whole = self.witness.map(|witness| witness.is_there(&self.mapping));
         if self.mapping.is_dead() {
             return Err(Fault::Dead);
         }
-        let Ok(stat) = nix::sys::stat::fstat(&self.file) else { return Err(Fault::Unlinked) };
-        if stat.st_nlink == 0 {
-            return Err(Fault::Unlinked);
+        // Nothing is after the last string that would be lost with it.
+        let is_sure = is_whole == Some(true) && self.plan.texts().is_empty();
+        let unlinked = (stat || !is_sure) && self.is_unlinked()?;
+        self.check_generations(generations)?;
+        if is_whole == Some(false) {
+            Err(Fault::Dead)
+        } else {
+            Ok(PassReport { grown: false, unlinked })
         }
+    }
+
+    /// Queries the links of the file, and checks its size.
+    fn is_unlinked(&self) -> Result<bool, Fault> {
+        let Ok(stat) = nix::sys::stat::fstat(&self.file) else { return Err(Fault::Dead) };
         // A longer file is about to grow: what is mapped stays valid.
         let (expected, found) = (self.file_len, stat.st_size.cast_unsigned());
         if found < expected {
-            return Err(Fault::Truncated { expected, found });
-        }
-        self.check_generations(generations)?;
-        if is_whole { Ok(()) } else { Err(Fault::Dead) }
-    }
-
-    /// The same without a system call, which would cost more than reading a few values. A
-    /// file that was unlinked, or truncated after its values, is not noticed.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check).
-    pub(crate) fn check_values(&self) -> Result<(), Fault> {
-        // Nothing is after the last string that would be lost with it.
-        let witness = self.witness.filter(|_| self.plan.texts().is_empty());
-        let generations = self.mapping.generations();
-        let is_whole = witness.is_some_and(|witness| witness.is_there(&self.mapping));
-        if is_whole && !self.mapping.is_dead() {
-            self.check_generations(generations)
+            Err(Fault::Truncated { expected, found })
         } else {
-            self.check()
+            Ok(stat.st_nlink == 0)
         }
     }
 
-    fn check_generations(&self, (generation1, generation2): (u64, u64)) -> Result<(), Fault> {
-        let expected = self.generation;
-        if generation1 == expected && generation2 == expected {
+    fn check_generations(&self, found: (u64, u64)) -> Result<(), Fault> {
+        if found == (self.generation, self.generation) {
             Ok(())
         } else {
-            Err(Fault::Generation { expected, generation1, generation2 })
+            Err(self.generation_fault(found))
         }
+    }
+
+    fn generation_fault(&self, (generation1, generation2): (u64, u64)) -> Fault {
+        Fault::Generation { expected: self.generation, generation1, generation2 }
     }
 }
 

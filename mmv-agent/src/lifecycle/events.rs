@@ -1,8 +1,10 @@
 //! Events of the agent in the archive.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
+use mmv_format::layout::Header;
 use pcp_archive::event::EventArray;
 use pcp_archive::{Archive, OwnedValue, Value};
 
@@ -46,6 +48,8 @@ fn events_are_logged_once_and_an_empty_array_follows() {
     rig.tick();
     rig.tick();
     drop(published);
+    // Its last values, then the event.
+    rig.tick();
     rig.tick();
     rig.gap();
     rig.tick();
@@ -53,6 +57,31 @@ fn events_are_logged_once_and_an_empty_array_follows() {
     let expected = [&["started", "appeared app"][..], &[], &["vanished app"], &["gap"]];
     assert_eq!(events_of(&log), expected);
     assert_eq!(log.help("mmv.agent.event.type").as_deref(), Some("what happened"));
+}
+
+#[test]
+fn a_spell_of_missing_samples_is_an_event_at_its_beginning_and_one_at_its_end() {
+    let mut rig = telling(1_000_000);
+    let (_count, published) = counter_file(&rig, "app", "count");
+    let generation2 = |word: u64| {
+        let file = OpenOptions::new().write(true).open(published.path()).unwrap();
+        file.write_all_at(&word.to_ne_bytes(), Header::GENERATION2 as u64).unwrap();
+    };
+    rig.tick();
+    for _ in 0..2 {
+        generation2(0);
+        (0..3).for_each(|_| rig.tick());
+        generation2(published.generation());
+        (0..2).for_each(|_| rig.tick());
+    }
+    assert_eq!(rig.missing("app"), 6);
+    let log = rig.finish();
+    let spell = [&["waiting app"][..], &["grew app"], &["recovered app 3"]];
+    let expected = [&[&["started", "appeared app"][..]][..], &spell, &spell].concat();
+    assert_eq!(events_of(&log), expected);
+    // Each value of the file, with the events at the same time or since the one before.
+    let values = log.series("mmv.app.count").into_iter().flatten().count();
+    assert_eq!(values, 1 + 2 + 2);
 }
 
 #[test]

@@ -264,6 +264,14 @@ impl Rig {
         }
     }
 
+    /// Returns the number of samples of a file that could not be taken.
+    pub(super) fn missing(&mut self, file: &str) -> u64 {
+        let (reply, answer) = unbounded();
+        self.sampler.send_files(reply);
+        let files = answer.recv().unwrap().sources;
+        files.iter().find(|source| source.file == file).unwrap().missing
+    }
+
     pub(super) fn dropped(&self) -> u64 {
         self.sampler.delivery.report.dropped
     }

@@ -3,83 +3,193 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::file_gaps::{FileGaps, Gap};
 use crate::moment::Moment;
-use crate::source::{Fault, Source, Values};
+use crate::source::{Fault, PassOptions, PassReport, Source, Values};
 
 /// The number of a source for as long as its metadata stays; never used again.
 pub(super) type Ticket = u64;
 
-/// What a pass has found out about a source.
+/// News about a source that the loader has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finding {
     /// Its values may not be used any more.
     Fault(Fault),
+    /// It has new metadata. Its values of the old metadata are still read.
+    Grown {
+        /// Nothing more will be written to it. Its last values are read by the new metadata, or
+        /// by the old one if the loader cannot read the new one.
+        last: bool,
+    },
     /// Its process has ended, and its last values were read.
     Ended,
+    /// It has no name any more, and its last values were read.
+    Unlinked,
 }
 
-/// How often it is looked whether a file is still there in its length. A truncation that
-/// costs a value is noticed in each pass.
-const LOOK: Duration = Duration::from_millis(50);
+impl Finding {
+    /// Returns true if the loader may have new metadata of the file soon.
+    pub(super) fn is_new_metadata(self) -> bool {
+        match self {
+            Self::Fault(fault) => fault.is_new_metadata(),
+            Self::Grown { .. } => true,
+            Self::Ended | Self::Unlinked => false,
+        }
+    }
+
+    /// Returns true if the last values of the file were read.
+    pub(super) fn is_last(self) -> bool {
+        matches!(self, Self::Ended | Self::Unlinked)
+    }
+}
+
+/// Shortest time between two queries of a file's size and links. A truncation that costs a value
+/// is noticed in each pass.
+const STAT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A file under harvest, as the sampler sees it.
 #[derive(Debug)]
 pub(super) struct ActiveSource {
-    /// Which one it is.
     pub(super) ticket: Ticket,
     source: Arc<Source>,
-    /// Its last pass read final values: its process has ended.
-    pub(super) ended: bool,
     values: Values,
-    /// The tick whose pass read its values last.
+    /// Last tick that wanted its values.
+    wanted: Option<Duration>,
+    /// Last tick that read its values.
     read: Option<Duration>,
-    /// The tick at which it was looked whether the file is still there.
-    looked: Option<Duration>,
-    /// The checks after that pass found a fault.
-    faulty: bool,
+    /// Last tick that queried its size and links.
+    queried: Option<Duration>,
+    /// The values of the last pass may be used.
+    usable: bool,
+    /// The last pass has read final values.
+    last: bool,
+    /// The finding since which it is not read, until the loader replaces or drops it.
+    over: Option<Finding>,
+    /// The growth that the loader was informed of: whether it was the last one.
+    reported_growth: Option<bool>,
+    /// Its new metadata cannot be read, and it will have no other.
+    settled: bool,
+    gaps: Arc<FileGaps>,
 }
 
 impl ActiveSource {
-    /// A source that was not read yet.
-    pub(super) fn new(ticket: Ticket, source: Arc<Source>) -> Self {
-        let values = Values::new(source.plan());
-        Self { ticket, source, ended: false, values, read: None, looked: None, faulty: false }
+    pub(super) fn new(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
+        Self {
+            ticket,
+            values: Values::new(source.plan()),
+            source,
+            wanted: None,
+            read: None,
+            queried: None,
+            usable: false,
+            last: false,
+            over: None,
+            reported_growth: None,
+            settled: false,
+            gaps,
+        }
     }
 
-    /// Whether it was read at this tick.
-    pub(super) fn is_read(&self, now: Moment) -> bool {
+    /// A source whose last values are read by the metadata that is known.
+    pub(super) fn settled(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
+        Self { settled: true, ..Self::new(ticket, source, gaps) }
+    }
+
+    fn is_read(&self, now: Moment) -> bool {
         self.read == Some(now.monotonic)
     }
 
-    /// Whether it is not to be read any more.
-    pub(super) fn is_over(&self) -> bool {
-        self.faulty || self.ended
+    /// Returns true if its last values were read at this tick.
+    pub(super) fn is_last(&self, now: Moment) -> bool {
+        self.last && self.usable && self.is_read(now)
+    }
+
+    /// Notes that this tick wants its values. Returns true if they have to be read.
+    pub(super) fn want(&mut self, now: Moment) -> bool {
+        self.wanted = Some(now.monotonic);
+        self.over.is_none() && !self.is_read(now)
     }
 
     /// Reads all values and checks what was read. True if its records need another
-    /// shape: other values are present, or strings have other lengths.
-    pub(super) fn harvest(&mut self, now: Moment) -> (bool, Option<Finding>) {
+    /// shape: other values are present, or strings have other lengths. There is no tick after
+    /// one that `is_final`.
+    pub(super) fn harvest(&mut self, now: Moment, is_final: bool) -> (bool, Option<Finding>) {
+        // A file whose generations change during each pass takes one pass for each tick.
+        let retry = self.usable || self.read.is_none();
         self.read = Some(now.monotonic);
         // Before the pass: what is read after the end of the process is final.
         let ended = !self.source.is_fed();
+        let is_recent = |queried: Duration| now.monotonic < queried + STAT_INTERVAL;
+        let stat = ended || !self.queried.is_some_and(is_recent);
+        if stat {
+            self.queried = Some(now.monotonic);
+        }
         let micros = (now.wall.as_nanos() / 1000) as i64;
-        let reshaped = self.source.read(&mut self.values, micros);
-        let looked = self.looked.is_some_and(|looked| now.monotonic < looked + LOOK);
-        let fault = if looked && !ended {
-            self.source.check_values().err()
-        } else {
-            self.looked = Some(now.monotonic);
-            self.source.check().err()
+        let options = PassOptions { micros, stat, retry };
+        let (reshaped, result) = self.source.harvest(&mut self.values, options);
+        self.usable = result.is_ok();
+        let finding = match result {
+            Ok(report) => self.take(report, ended, is_final),
+            Err(fault) => self.fail(fault, ended),
         };
-        self.faulty = fault.is_some();
-        self.ended = ended && !self.faulty;
-        let finding = fault.map(Finding::Fault).or(self.ended.then_some(Finding::Ended));
         (reshaped, finding)
+    }
+
+    /// Takes the result of a pass whose values may be used.
+    fn take(&mut self, report: PassReport, ended: bool, is_final: bool) -> Option<Finding> {
+        self.last = ended || report.unlinked;
+        if report.grown && !self.settled {
+            // Last values are logged once, by the successor, which has what was added.
+            self.usable = !self.last || is_final;
+            return self.report_growth(self.last);
+        }
+        if report.unlinked {
+            self.over = Some(Finding::Unlinked);
+        } else if ended {
+            self.over = Some(Finding::Ended);
+        }
+        self.over
+    }
+
+    /// Takes the result of a pass whose values may not be used.
+    fn fail(&mut self, fault: Fault, ended: bool) -> Option<Finding> {
+        self.last = ended;
+        if self.source.grows() && fault.is_new_metadata() && !self.settled {
+            return self.report_growth(ended);
+        }
+        self.over = Some(Finding::Fault(fault));
+        self.over
+    }
+
+    /// Returns news of a growth, unless the loader knows of it.
+    fn report_growth(&mut self, last: bool) -> Option<Finding> {
+        if self.reported_growth.is_some_and(|was_last| was_last || !last) {
+            return None;
+        }
+        self.reported_growth = Some(last);
+        Some(Finding::Grown { last })
     }
 
     /// The values read at this tick; `None` if there was no pass, or its values may not
     /// be used.
     pub(super) fn values(&self, now: Moment) -> Option<&Values> {
-        (!self.faulty && self.is_read(now)).then_some(&self.values)
+        (self.usable && self.is_read(now)).then_some(&self.values)
+    }
+
+    /// Counts the sample of this tick if it was wanted and is missing. Returns the beginning or
+    /// end of a spell of missing samples.
+    pub(super) fn count_gap(&self, now: Moment) -> Option<Gap> {
+        if self.wanted != Some(now.monotonic) {
+            return None;
+        }
+        if self.values(now).is_some() {
+            return self.gaps.end(now.wall);
+        }
+        if self.last {
+            return None;
+        }
+        // A file with another fault is closed, with an event of its own.
+        let in_spell = self.over.is_none_or(Finding::is_new_metadata);
+        self.gaps.add(now.wall, in_spell)
     }
 }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mmv_format::view::{self, Contents, Flags, Refusal};
@@ -17,6 +18,7 @@ use nix::unistd::geteuid;
 use rustix::process::{self, getrlimit};
 
 use super::active_source::Ticket;
+use super::file_gaps::FileGaps;
 use super::loaded_source::LoadedSource;
 use super::reporter::{FLAWS_LOGGED, Reporter, warn_left_out};
 use super::shares::{Amounts, ROOT, Resource, Room, Shares, Usage};
@@ -377,12 +379,12 @@ impl Admission {
     /// its former self, had the same left out.
     pub(super) fn admit(
         &mut self,
-        name: &OsStr,
-        (source, ticket): (Source, Ticket),
+        (source, ticket, gaps): (Source, Ticket, Arc<FileGaps>),
         contents: &Contents,
         known: Option<&LoadedSource>,
         reporter: &mut Reporter,
     ) -> Result<LoadedSource, Collision> {
+        let name = gaps.file.as_os_str();
         let own = self.own.as_deref() == Some(name);
         // Whatever name was free for the agent's file: readers know its metrics by theirs.
         let (items, misnamed) = items(if own { OWN_FILE.as_ref() } else { name }, contents);
@@ -404,7 +406,10 @@ impl Admission {
         let pid = source.process().map(|process| process.pid);
         let prefixed = !contents.header.flags.contains(Flags::NO_PREFIX);
         reporter.events.set_cluster(name, placement.cluster, prefixed);
-        reporter.events.admitted(name, pid, contents.values.len());
+        let departure = known.and_then(|known| known.departure);
+        if departure.is_none() {
+            reporter.events.admitted(name, pid, contents.values.len());
+        }
         self.producers.extend(producer(&source).map(|process| (source.id, process)));
         let translation = translate(contents, &claim.items, &placement);
         let left_out = contents.skipped.len() + contents.unlisted + misnamed.len();
@@ -413,7 +418,10 @@ impl Admission {
             warn_left_out(name, contents.skipped.iter(), contents.unlisted);
             warn_left_out(name, misnamed.iter(), 0);
         }
-        Ok(LoadedSource::new(name.to_owned(), source, translation, left_out, ticket))
+        let gaps = Arc::clone(&gaps);
+        let mut loaded = LoadedSource::new(source, translation, left_out, ticket, gaps);
+        loaded.departure = departure;
+        Ok(loaded)
     }
 
     /// A file is no longer harvested; its cluster stays remembered.

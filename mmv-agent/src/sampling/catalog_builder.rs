@@ -86,7 +86,7 @@ impl CatalogBuilder {
     /// Notes in the status of files what is left out of them.
     pub(crate) fn complete(&self, files: &mut [SourceStatus]) {
         for file in files {
-            file.left_out = self.conflicts.get(&file.file).cloned().unwrap_or_default();
+            file.left_out.extend(self.conflicts.get(&file.file).into_iter().flatten().cloned());
         }
     }
 

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::active_source::{ActiveSource, Finding, Ticket};
+use super::file_gaps::Gap;
 use super::update::Retired;
 use crate::moment::Moment;
 use crate::source::Values;
@@ -39,15 +40,21 @@ impl Harvest {
     }
 
     /// Reads the sources that are wanted, by their numbers, and that were not read at
-    /// this tick. Returns those whose records need another shape.
-    pub(super) fn read(&mut self, now: Moment, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+    /// this tick. Returns those whose records need another shape. There is no tick after one
+    /// that `is_final`.
+    pub(super) fn read(
+        &mut self,
+        now: Moment,
+        is_final: bool,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
         let mut reshaped = Vec::new();
         for (number, active) in self.active.iter_mut().enumerate() {
             let Some(active) = active else { continue };
-            if active.is_over() || active.is_read(now) || !wanted(number) {
+            if !wanted(number) || !active.want(now) {
                 continue;
             }
-            let (other_shape, finding) = active.harvest(now);
+            let (other_shape, finding) = active.harvest(now, is_final);
             if other_shape {
                 reshaped.push(number);
             }
@@ -63,10 +70,16 @@ impl Harvest {
 
     /// The numbers of the sources whose last values were read at this tick.
     pub(super) fn ended(&self, now: Moment) -> Vec<usize> {
-        let ended = |active: &ActiveSource| active.ended && active.is_read(now);
         let active = self.active.iter().enumerate();
-        let ended = active.filter(|(_, active)| active.as_deref().is_some_and(ended));
+        let is_last = |active: &ActiveSource| active.is_last(now);
+        let ended = active.filter(|(_, active)| active.as_deref().is_some_and(is_last));
         ended.map(|(number, _)| number).collect()
+    }
+
+    /// Counts the missing samples of this tick. Returns the spells of missing samples that
+    /// begin or end.
+    pub(super) fn count_gaps(&self, now: Moment) -> Vec<Gap> {
+        self.active.iter().flatten().filter_map(|active| active.count_gap(now)).collect()
     }
 
     /// The values that were read at this tick, by the number of the source; `None` for

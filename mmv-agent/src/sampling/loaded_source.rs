@@ -1,11 +1,57 @@
 //! One file under harvest, as the loader sees it: its metadata.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::active_source::{ActiveSource, Ticket};
+use super::file_gaps::FileGaps;
 use crate::metadata::{Member, Translation};
 use crate::source::Source;
+
+/// First pause before metadata that could not be read is read again. Each further pause is twice
+/// as long, up to one of the two limits.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// Longest pause while a file is written, or while reading its metadata costs too much.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest pause while there is no room for the values or metadata of a file.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// First pause between checks of a new file for new metadata. Each further pause is twice as long.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+
+/// Longest pause between these checks; after it they end.
+const LAST_LOOK: Duration = Duration::from_secs(10);
+
+/// A failed attempt to read new metadata of a file.
+#[derive(Debug)]
+pub(super) struct Retry {
+    /// Time of the next attempt.
+    pub(super) due: Duration,
+    pause: Duration,
+    /// Number of attempts that failed for this reason.
+    pub(super) tries: u32,
+    pub(super) reason: String,
+}
+
+/// The next check of a new growing file for new metadata. A program registers most of its metrics
+/// soon after its file has appeared, and the first tick should have their values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    pub(super) due: Duration,
+    pause: Duration,
+}
+
+/// The loss of a file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// There is no file of the name.
+    Vanished,
+    /// There is another file of the name.
+    Replaced,
+}
 
 /// A file under harvest with its metadata.
 #[derive(Debug)]
@@ -20,21 +66,87 @@ pub(super) struct LoadedSource {
     pub(super) ticket: Ticket,
     /// What the sampler gets of it, until the sampler has it.
     pub(super) active: Option<Box<ActiveSource>>,
+    pub(super) gaps: Arc<FileGaps>,
+    /// Set while it has metadata that could not be read. Its known values are still read.
+    pub(super) retry: Option<Retry>,
+    /// Set while it is new.
+    pub(super) look: Option<Look>,
+    /// Set once its last values are read by metadata that is not the newest.
+    settled: bool,
+    /// Set once it has lost its name. It stays until its last values were read.
+    pub(super) departure: Option<Departure>,
     translation: Translation,
 }
 
 impl LoadedSource {
     /// A source that the sampler does not have yet.
     pub(super) fn new(
-        name: OsString,
         source: Source,
         translation: Translation,
         left_out: usize,
         ticket: Ticket,
+        gaps: Arc<FileGaps>,
     ) -> Self {
+        let name = gaps.file.clone();
         let source = Arc::new(source);
-        let active = Some(Box::new(ActiveSource::new(ticket, Arc::clone(&source))));
-        Self { name, source, left_out, number: 0, ticket, active, translation }
+        let active = ActiveSource::new(ticket, Arc::clone(&source), Arc::clone(&gaps));
+        Self {
+            name,
+            source,
+            left_out,
+            number: 0,
+            ticket,
+            active: Some(Box::new(active)),
+            gaps,
+            retry: None,
+            look: None,
+            settled: false,
+            departure: None,
+            translation,
+        }
+    }
+
+    /// Has the last values of a growing source read by the known metadata, once. Returns false
+    /// if that is not possible.
+    pub(super) fn settle(&mut self, ticket: Ticket) -> bool {
+        if !self.source.grows() || self.settled {
+            return false;
+        }
+        let (source, gaps) = (Arc::clone(&self.source), Arc::clone(&self.gaps));
+        self.ticket = ticket;
+        self.active = Some(Box::new(ActiveSource::settled(ticket, source, gaps)));
+        self.retry = None;
+        self.settled = true;
+        true
+    }
+
+    /// Schedules another attempt to read new metadata, after a longer pause if the `reason`
+    /// `lasts`. Returns the number of attempts that failed for this reason.
+    pub(super) fn retry(&mut self, reason: String, lasts: bool, now: Duration) -> u32 {
+        let before = self.retry.take();
+        let longest = if lasts { LONGEST_PAUSE } else { LONG_PAUSE };
+        let pause = before.as_ref().map_or(FIRST_PAUSE, |before| (before.pause * 2).min(longest));
+        let tries =
+            before.filter(|before| before.reason == reason).map_or(1, |before| before.tries + 1);
+        self.retry = Some(Retry { due: now + pause, pause, tries, reason });
+        tries
+    }
+
+    /// Schedules the next look at a new file.
+    pub(super) fn look_later(&mut self, now: Duration) {
+        if !self.source.grows() {
+            return;
+        }
+        let pause = self.look.map_or(FIRST_LOOK, |look| look.pause * 2);
+        self.look = (pause <= LAST_LOOK).then_some(Look { due: now + pause, pause });
+    }
+
+    /// Returns whether metrics or instances of another file could have the names or numbers of
+    /// this file's.
+    pub(super) fn clashes(&self, name: &OsStr, with: &Source) -> bool {
+        let own = &self.source;
+        let same_cluster = own.cluster != 0 && own.cluster == with.cluster;
+        self.name == name || same_cluster || !(own.prefixed || with.prefixed)
     }
 
     /// The source as the catalog sees it, paid for by a user.

@@ -13,6 +13,7 @@ use super::active_source::{Finding, Ticket};
 use super::catalog_builder::CatalogBuilder;
 use super::continuity::Continuity;
 use super::disk_shares::DiskShares;
+use super::file_gaps::Gap;
 use super::groups::configs;
 use super::partition::{GroupId, partition};
 use super::reporter::Reporter;
@@ -31,6 +32,8 @@ use crate::telemetry::{Files, SharedStatus};
 pub(super) enum Request {
     /// Do what sources need of which this was found out.
     Found(Vec<(Ticket, Finding)>),
+    /// Report these spells of missing samples.
+    Gaps(Vec<Gap>),
     /// Apply other settings.
     Change(Box<Settings>),
     /// Send the part of the status about files.
@@ -133,6 +136,7 @@ impl Loader {
                     );
                 }
             }
+            Request::Gaps(gaps) => self.sources.take_gaps(gaps, &mut self.reporter),
             Request::Change(settings) => {
                 self.sources.change(&settings.reloadable);
                 self.catalogs.change(&settings.reloadable);
@@ -161,6 +165,7 @@ impl Loader {
     pub(super) fn step(&mut self) -> bool {
         let now = self.now.monotonic;
         self.sources.discover(now, &mut self.reporter);
+        self.sources.read_due(now, &mut self.reporter);
         let more = self.sources.admit(now, &mut self.reporter);
         self.complete |= !more;
         if self.complete

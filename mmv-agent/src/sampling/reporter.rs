@@ -157,18 +157,37 @@ impl Reporter {
         }
     }
 
+    /// Reports that the newest metadata of a file is not harvested. The known values still are.
+    pub(crate) fn not_loaded(&mut self, name: &OsStr, reason: &impl Display) {
+        if self.may_log(name) {
+            warn!(file = %name.display(), %reason, "what it has added is not harvested");
+        }
+    }
+
+    /// Reports that samples of a file are missing from `at` on, as its metadata is being changed.
+    pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp) {
+        self.events.gap_began(name, at);
+    }
+
+    /// Reports that there are samples of a file again, from `at` on.
+    pub(crate) fn gap_ended(
+        &mut self,
+        name: &OsStr,
+        at: Timestamp,
+        since: Option<Timestamp>,
+        missing: u64,
+    ) {
+        self.events.gap_ended(name, at, since, missing);
+        if self.may_log(name) {
+            info!(file = %name.display(), missing, "sampled again");
+        }
+    }
+
     /// What was read of a file may not be used.
     pub(crate) fn faulty(&mut self, name: &OsStr, fault: Fault) {
-        // The next listing shows what became of a name that was unlinked, and programs
-        // do that when they end or restart.
-        let unlinked = fault == Fault::Unlinked;
-        if !unlinked {
-            self.events.refused(name, Kind::Quarantined, &fault);
-        }
-        match (self.may_log(name), unlinked) {
-            (false, _) => {}
-            (_, true) => info!(file = %name.display(), reason = %fault, "no longer harvested"),
-            (_, false) => warn!(file = %name.display(), reason = %fault, "no longer harvested"),
+        self.events.refused(name, Kind::Quarantined, &fault);
+        if self.may_log(name) {
+            warn!(file = %name.display(), reason = %fault, "no longer harvested");
         }
     }
 

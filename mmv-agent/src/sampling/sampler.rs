@@ -13,7 +13,7 @@ use std::time::Duration;
 use crossbeam::channel::Sender;
 
 use super::SamplerReport;
-use super::active_source::Finding;
+use super::active_source::{Finding, Ticket};
 use super::delivery::Delivery;
 use super::groups::{Due, Groups};
 use super::harvest::Harvest;
@@ -57,6 +57,10 @@ pub(crate) struct Sampler {
     awaited: Option<Duration>,
     /// A plan for other settings: the tick that found it is one of the groups before.
     other: Option<Plan>,
+    /// The next tick is the last one.
+    ending: bool,
+    /// Sources whose last values were read, which the loader does not know yet.
+    last: Vec<(Ticket, Finding)>,
     /// When events were last counted.
     counted: Option<Duration>,
     links: Links,
@@ -91,6 +95,8 @@ impl Sampler {
             loading,
             awaited: None,
             other: None,
+            ending: false,
+            last: Vec::new(),
             counted: None,
             links,
         }
@@ -154,6 +160,7 @@ impl Sampler {
 
     /// The next tick is the last one.
     pub(crate) fn note_end(&mut self) {
+        self.ending = true;
         self.reporter.report_at_next_tick(Kind::Stopped);
     }
 
@@ -197,7 +204,9 @@ impl Sampler {
             self.apply(update);
         }
         let due = self.harvest(now, due);
+        self.report_gaps(now);
         let sample = self.sample(now, &due);
+        self.report_last();
         self.inform(now);
         let goes_on = self.deliver(now, sample);
         self.take_other(now);
@@ -271,12 +280,13 @@ impl Sampler {
                 continue;
             }
             let findings = self.harvest.take_findings();
+            let (last, findings): (Vec<_>, Vec<_>) =
+                findings.into_iter().partition(|(_, finding)| finding.is_last());
+            self.last.extend(last);
             if findings.is_empty() {
                 return due;
             }
-            let is_new =
-                |finding: &Finding| matches!(finding, Finding::Fault(fault) if fault.is_growth());
-            let wait = findings.iter().any(|(_, finding)| is_new(finding)) && !asked;
+            let wait = findings.iter().any(|(_, finding)| finding.is_new_metadata()) && !asked;
             self.loading.ask(Request::Found(findings));
             if !wait {
                 return due;
@@ -285,6 +295,22 @@ impl Sampler {
             let interval = shortest(self.groups.timers());
             let Some(update) = self.loading.answer(now, interval) else { return due };
             self.apply(update);
+        }
+    }
+
+    /// Informs the loader of sources whose last values are in the sample. A plan without them
+    /// may come from now on.
+    fn report_last(&mut self) {
+        if !self.last.is_empty() {
+            self.loading.ask(Request::Found(std::mem::take(&mut self.last)));
+        }
+    }
+
+    /// Informs the loader of files whose samples begin or cease to be missing.
+    fn report_gaps(&mut self, now: Moment) {
+        let gaps = self.harvest.count_gaps(now);
+        if !gaps.is_empty() {
+            self.loading.ask(Request::Gaps(gaps));
         }
     }
 
@@ -301,7 +327,7 @@ impl Sampler {
             })
             .collect();
         let is_needed = |source: usize| needed.get(source).copied().unwrap_or(false);
-        let reshaped = self.harvest.read(now, is_needed);
+        let reshaped = self.harvest.read(now, self.ending, is_needed);
         self.groups.reshape(&reshaped);
     }
 

@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use mmv_format::view::Contents;
 use nix::unistd::geteuid;
+use pcp_types::Timestamp;
 
 use super::active_source::{ActiveSource, Finding, Ticket};
 use super::admission::{Admission, amounts, has_memory_for, is_used_up};
 use super::disk_shares::DiskShares;
-use super::loaded_source::LoadedSource;
+use super::file_gaps::{FileGaps, Gap};
+use super::loaded_source::{Departure, LoadedSource};
 use super::reporter::Reporter;
 use super::shares::{Resource, Usage};
 use crate::config::{Limits, ReloadableSettings};
@@ -41,12 +43,29 @@ const BYTES_OF_OPENING: u64 = 16 << 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const UNWATCHED: Duration = Duration::from_millis(100);
 
+/// Reason that files wait for while they are being written.
+const BEING_WRITTEN: &str = "being written";
+
 /// How many tries a file may look half-written before that is reported.
 const PATIENCE: u32 = 9;
 
 /// How many files of the directory are looked at.
 fn room(limits: &Limits) -> Room {
     Room::for_limit(limits.files, geteuid().as_raw())
+}
+
+/// Reason for which new metadata of a source is not used.
+enum Rejected {
+    Reason(RejectReason),
+    Collision(Collision),
+}
+
+/// Missing samples of a file.
+#[derive(Debug)]
+struct KnownGaps {
+    counts: Arc<FileGaps>,
+    /// Beginning of the current spell of missing samples.
+    since: Option<Timestamp>,
 }
 
 /// The sources, in byte order of their names.
@@ -62,6 +81,8 @@ pub(crate) struct Sources {
     /// The process of each file that is harvested no more, if it was running then: it
     /// may still be when another one has a file of the name.
     left: HashMap<OsString, Arc<Process>>,
+    /// By name of the file.
+    gaps: HashMap<OsString, KnownGaps>,
     /// Sources or their metadata have changed.
     changed: bool,
     /// How many sources there were.
@@ -87,6 +108,7 @@ impl Sources {
             restarts: Restarts::default(),
             removal: Removal::default(),
             left: HashMap::new(),
+            gaps: HashMap::new(),
             changed: false,
             numbered: 0,
             ticket: 0,
@@ -118,25 +140,31 @@ impl Sources {
         others.all(|active| self.admission.user(&active.name, active.source.owner) == user)
     }
 
-    /// Closes sources whose files are gone, or whose processes have ended.
+    /// Notes which files are gone. Their sources stay until their last values were read.
     pub(crate) fn discover(&mut self, now: Duration, reporter: &mut Reporter) {
         let Some(changes) = self.watcher.look(now) else { return };
         for change in changes.files {
             match change {
                 Change::Replaced(name) => {
+                    self.depart(&name, Departure::Replaced, now, reporter);
                     reporter.events.replaced(&name);
-                    self.close(&name, "replaced", reporter);
                 }
                 Change::Vanished(name) => {
-                    reporter.events.vanished(&name);
                     self.restarts.vanished(&name);
-                    self.close(&name, "vanished", reporter);
-                    self.left.remove(&name);
+                    if !self.depart(&name, Departure::Vanished, now, reporter) {
+                        reporter.events.vanished(&name);
+                        self.left.remove(&name);
+                    }
                 }
             }
         }
+        let table = &self.watcher.table;
+        self.gaps.retain(|name, gaps| table.get(name).is_some() || gaps.counts.is_used());
+        // A departed file is not in the table, and its departure is yet to be reported.
+        let departed = self.active.iter().filter(|active| active.departure.is_some());
+        let departed = departed.map(|active| (active.name.as_os_str(), active.source.owner));
         let files = self.watcher.table.iter().map(|(name, entry)| (name, entry.owner));
-        reporter.events.set_owners(files);
+        reporter.events.set_owners(departed.chain(files));
         self.admission.retain(&changes.listed, now);
         self.removal.retain(&changes.listed);
         for (name, kind) in changes.others {
@@ -164,17 +192,18 @@ impl Sources {
                     usage.add(self.admission.user(name, source.owner), &amounts(&source));
                     opened.push((name, source, contents));
                 }
-                Err(reason) => self.reject(name, &reason, now, reporter),
+                Err(reason) => self.reject(name, &reason, false, now, reporter),
             }
         }
         opened.sort_by_key(|(name, ..)| *name);
         for (name, source, contents) in opened {
+            self.close_departed(|gone| gone.clashes(name, &source), reporter);
             let running = self.displaced(name, &source);
             if let Some(running) = running {
                 reporter.events.displaced(name, running);
             }
-            let ticket = self.next_ticket();
-            match self.admission.admit(name, (source, ticket), &contents, None, reporter) {
+            let source = (source, self.next_ticket(), self.gaps_of(name));
+            match self.admission.admit(source, &contents, None, reporter) {
                 Ok(active) => {
                     self.put(active, now);
                     reporter.harvested(name, &contents);
@@ -201,6 +230,10 @@ impl Sources {
         let owner = self.watcher.table.get(name).map_or(NOBODY, |entry| entry.owner);
         loop {
             let result = self.admission.open(name, owner, usage, now);
+            let lacks_room = result.as_ref().is_err_and(RejectReason::is_lack_of_room);
+            if lacks_room && self.free_departed(usage, reporter) {
+                continue;
+            }
             let wanted = result.as_ref().err().and_then(is_used_up);
             let user = self.admission.user(name, owner);
             let from = wanted.and_then(|wanted| self.admission.gives_way(usage, user, wanted));
@@ -283,10 +316,51 @@ impl Sources {
         let found = self.active.iter().find(|active| active.ticket == ticket);
         // It may have gone meanwhile.
         let Some(name) = found.map(|active| active.name.clone()) else { return };
+        let departed = self.is_departed(&name);
         match finding {
-            Finding::Fault(Fault::Generation { .. }) => self.grow(&name, now, reporter),
+            Finding::Fault(fault) if fault.is_new_metadata() => {
+                self.reload(&name, departed, now, reporter);
+            }
+            Finding::Grown { last } => self.reload(&name, last, now, reporter),
+            _ if departed => {
+                self.close_departed(|departed| departed.name == name, reporter);
+            }
             Finding::Fault(fault) => self.drop_faulty(&name, fault, now, reporter),
             Finding::Ended => self.close_ended(&name, now, reporter),
+            Finding::Unlinked => self.close_unlinked(&name, now, reporter),
+        }
+    }
+
+    /// Reads new metadata that could not be read before, and new metadata of new files.
+    pub(crate) fn read_due(&mut self, now: Duration, reporter: &mut Reporter) {
+        let mut due = Vec::new();
+        for active in &mut self.active {
+            if active.retry.as_ref().is_some_and(|retry| retry.due <= now) {
+                due.push(active.name.clone());
+            } else if active.look.is_some_and(|look| look.due <= now) {
+                active.look_later(now);
+                if active.source.has_new_metadata() {
+                    due.push(active.name.clone());
+                }
+            }
+        }
+        for name in due {
+            self.reload(&name, false, now, reporter);
+        }
+    }
+
+    /// Reports spells of missing samples.
+    pub(crate) fn take_gaps(&mut self, gaps: Vec<Gap>, reporter: &mut Reporter) {
+        for Gap { of, at, missing } in gaps {
+            // The file may be gone by now.
+            let Some(known) = self.gaps.get_mut(&of.file) else { continue };
+            match missing {
+                None => {
+                    known.since = Some(at);
+                    reporter.gap_began(&of.file, at);
+                }
+                Some(missing) => reporter.gap_ended(&of.file, at, known.since.take(), missing),
+            }
         }
     }
 
@@ -297,8 +371,10 @@ impl Sources {
 
     /// When there is something to do again, after `now`, unless the directory changes.
     pub(crate) fn due_in(&self, now: Duration) -> Duration {
-        let retry = self.watcher.table.next_due().map(|due| due.saturating_sub(now));
-        let retry = retry.unwrap_or(Duration::MAX).max(SHORTEST_PAUSE);
+        let retries = self.active.iter().filter_map(|active| Some(active.retry.as_ref()?.due));
+        let looks = self.active.iter().filter_map(|active| Some(active.look?.due));
+        let due = retries.chain(looks).chain(self.watcher.table.next_due()).min();
+        let retry = due.map_or(Duration::MAX, |due| due.saturating_sub(now)).max(SHORTEST_PAUSE);
         if self.watcher.watch().is_some() { retry } else { retry.min(UNWATCHED) }
     }
 
@@ -333,7 +409,10 @@ impl Sources {
 
     /// The files under harvest without `own`.
     pub(crate) fn harvested(&self, own: Option<&OsStr>) -> Vec<Harvested> {
-        let others = self.active.iter().filter(|active| Some(active.name.as_os_str()) != own);
+        let others = self
+            .active
+            .iter()
+            .filter(|active| Some(active.name.as_os_str()) != own && active.departure.is_none());
         others.map(|active| Harvested::new(&active.name, active.source.id)).collect()
     }
 
@@ -346,7 +425,8 @@ impl Sources {
             reason: entry.reason().map(str::to_owned),
             values: self.find(name).map_or(0, |at| self.active[at].source.plan().len()),
             user: entry.owner,
-            left_out: Vec::new(),
+            missing: self.gaps.get(name).map_or(0, |gaps| gaps.counts.missing()),
+            left_out: self.not_loaded(name).into_iter().collect(),
         });
         files.collect()
     }
@@ -409,49 +489,202 @@ impl Sources {
     /// Puts a source in its place among the others.
     fn put(&mut self, mut active: LoadedSource, now: Duration) {
         self.numbered += 1;
-        active.number = match self.find(&active.name) {
-            Some(at) => self.active[at].number,
-            None => self.numbered,
-        };
-        self.restarts.harvested(&active.name, active.source.id);
-        self.watcher.table.set_harvested(&active.name, now);
         self.changed = true;
-        match self.active.binary_search_by(|known| known.name.cmp(&active.name)) {
+        let found = self.active.binary_search_by(|known| known.name.cmp(&active.name));
+        if let Ok(at) = found {
+            active.number = self.active[at].number;
+            active.look = self.active[at].look;
+        } else {
+            active.number = self.numbered;
+            active.look_later(now);
+        }
+        // The name may be that of another file.
+        if active.departure.is_none() {
+            self.restarts.harvested(&active.name, active.source.id);
+            self.watcher.table.set_harvested(&active.name, now);
+        }
+        match found {
             Ok(at) => self.active[at] = active,
             Err(at) => self.active.insert(at, active),
         }
     }
 
-    /// Resolves a source that has new metadata.
-    fn grow(&mut self, name: &OsStr, now: Duration, reporter: &mut Reporter) {
-        let ticket = self.next_ticket();
-        let Some(at) = self.find(name) else { return };
-        let used = self.usage_without(name);
-        let known = &self.active[at];
-        match self.admission.read_again(name, &known.source, &used, now) {
-            Ok((source, contents)) => {
-                let source = (source, ticket);
-                match self.admission.admit(name, source, &contents, Some(known), reporter) {
-                    Ok(active) => {
-                        reporter.grown(name, &contents);
-                        self.put(active, now);
-                    }
-                    Err(collision) => self.reject_collision(name, &collision, now, reporter),
+    /// Returns the counts of missing samples of a file.
+    fn gaps_of(&mut self, name: &OsStr) -> Arc<FileGaps> {
+        let known = self.gaps.entry(name.to_owned()).or_insert_with(|| KnownGaps {
+            counts: Arc::new(FileGaps::new(name.to_owned())),
+            since: None,
+        });
+        Arc::clone(&known.counts)
+    }
+
+    /// Returns why the newest metadata of a file is not harvested, if that has lasted for a while.
+    fn not_loaded(&self, name: &OsStr) -> Option<String> {
+        let retry = self.active[self.find(name)?].retry.as_ref()?;
+        (retry.tries >= PATIENCE).then(|| format!("what it has added: {}", retry.reason))
+    }
+
+    /// Reads the new metadata of a source. If that fails, its known values are kept if possible.
+    /// With `last`, nothing more will be written to the file.
+    fn reload(&mut self, name: &OsStr, last: bool, now: Duration, reporter: &mut Reporter) {
+        let Err(rejected) = self.read_again(name, now, reporter) else { return };
+        if last && self.settle(name) {
+            return;
+        }
+        if self.is_departed(name) {
+            if last {
+                self.close_departed(|departed| departed.name == name, reporter);
+            }
+            return;
+        }
+        match rejected {
+            Rejected::Collision(collision) => {
+                self.reject_collision(name, &collision, now, reporter);
+            }
+            Rejected::Reason(reason) => {
+                if !self.keep(name, &reason, now, reporter) {
+                    let removed = self.remove(name);
+                    let was_kept = removed.is_some_and(|active| active.retry.is_some());
+                    self.reject(name, &reason, was_kept, now, reporter);
                 }
             }
-            Err(reason) => {
-                self.remove(name);
-                self.reject(name, &reason, now, reporter);
+        }
+    }
+
+    /// Reads the metadata of a source again, if there is one of this name.
+    fn read_again(
+        &mut self,
+        name: &OsStr,
+        now: Duration,
+        reporter: &mut Reporter,
+    ) -> Result<(), Rejected> {
+        let ticket = self.next_ticket();
+        let Some(at) = self.find(name) else { return Ok(()) };
+        let used = self.usage_without(name);
+        let known = &self.active[at];
+        let read = self.admission.read_again(name, &known.source, &used, now);
+        let (source, contents) = read.map_err(Rejected::Reason)?;
+        let source = (source, ticket, Arc::clone(&known.gaps));
+        let active = self.admission.admit(source, &contents, Some(known), reporter);
+        let active = active.map_err(Rejected::Collision)?;
+        reporter.grown(name, &contents);
+        self.put(active, now);
+        Ok(())
+    }
+
+    /// Decides whether a source stays though its new metadata cannot be read for now, and
+    /// schedules the next attempt. A file that is being written stays for a while. A growing
+    /// file stays for good if it grows too fast, or beyond what there is room for.
+    fn keep(
+        &mut self,
+        name: &OsStr,
+        reason: &RejectReason,
+        now: Duration,
+        reporter: &mut Reporter,
+    ) -> bool {
+        let Some(at) = self.find(name) else { return false };
+        let active = &mut self.active[at];
+        let stays = active.source.grows()
+            && (reason.is_growth() || reason.is_limit_on_cost() || reason.is_lack_of_room());
+        let transient = reason.is_transient();
+        if !stays && !transient {
+            return false;
+        }
+        // The numbers of a file that is being written change from try to try.
+        let key = if transient { BEING_WRITTEN.to_owned() } else { reason.to_string() };
+        let tries = active.retry(key, reason.is_lack_of_room(), now);
+        if stays && tries == PATIENCE {
+            reporter.not_loaded(name, reason);
+        }
+        stays || tries < PATIENCE
+    }
+
+    /// Notes that a source has lost its name. It stays until its last values were read. Returns
+    /// false if there is no source of the name.
+    fn depart(
+        &mut self,
+        name: &OsStr,
+        departure: Departure,
+        now: Duration,
+        reporter: &mut Reporter,
+    ) -> bool {
+        let Some(at) = self.find(name) else { return false };
+        let active = &mut self.active[at];
+        active.departure = Some(departure);
+        active.retry = None;
+        active.look = None;
+        if active.source.grows() && active.source.has_new_metadata() {
+            // Its last values include those that it has added last. If these cannot be read,
+            // the known ones stay.
+            drop(self.read_again(name, now, reporter));
+        }
+        true
+    }
+
+    fn is_departed(&self, name: &OsStr) -> bool {
+        self.find(name).is_some_and(|at| self.active[at].departure.is_some())
+    }
+
+    /// Closes the chosen ones of the sources that have lost their names. Returns false if there
+    /// are none.
+    fn close_departed(
+        &mut self,
+        chosen: impl Fn(&LoadedSource) -> bool,
+        reporter: &mut Reporter,
+    ) -> bool {
+        let mut departed = Vec::new();
+        for active in &self.active {
+            if let Some(departure) = active.departure
+                && chosen(active)
+            {
+                departed.push((active.name.clone(), departure));
             }
         }
+        for (name, departure) in &departed {
+            match departure {
+                Departure::Vanished => {
+                    reporter.events.vanished(name);
+                    self.close(name, "vanished", reporter);
+                    self.left.remove(name);
+                }
+                Departure::Replaced => self.close(name, "replaced", reporter),
+            }
+        }
+        !departed.is_empty()
+    }
+
+    /// Closes all sources that have lost their names, to make room for others. Returns false if
+    /// there are none.
+    fn free_departed(&mut self, usage: &mut Usage, reporter: &mut Reporter) -> bool {
+        for active in self.active.iter().filter(|active| active.departure.is_some()) {
+            let user = self.admission.user(&active.name, active.source.owner);
+            usage.remove(user, &amounts(&active.source));
+        }
+        self.close_departed(|_| true, reporter)
+    }
+
+    /// Has the last values of a growing source read by its known metadata, since the newest
+    /// cannot be read. Returns false for a source of another kind, or if that was in vain.
+    fn settle(&mut self, name: &OsStr) -> bool {
+        let ticket = self.next_ticket();
+        let Some(at) = self.find(name) else { return false };
+        let settles = self.active[at].settle(ticket);
+        self.changed |= settles;
+        settles
+    }
+
+    /// Closes a source whose last values were read after its file was unlinked. The directory
+    /// was not listed since then.
+    fn close_unlinked(&mut self, name: &OsStr, now: Duration, reporter: &mut Reporter) {
+        const REASON: &str = "it was unlinked";
+        self.close(name, REASON, reporter);
+        self.watcher.table.wait(name, FileState::Waiting, REASON, now);
     }
 
     /// Drops a source whose values may not be used.
     fn drop_faulty(&mut self, name: &OsStr, fault: Fault, now: Duration, reporter: &mut Reporter) {
         self.remove(name);
-        let unlinked = fault == Fault::Unlinked;
-        let state = if unlinked { FileState::Waiting } else { FileState::Quarantined };
-        self.watcher.table.wait(name, state, &fault.to_string(), now);
+        self.watcher.table.wait(name, FileState::Quarantined, &fault.to_string(), now);
         reporter.faulty(name, fault);
     }
 
@@ -477,6 +710,7 @@ impl Sources {
         self.admission.release(name);
         self.changed = true;
         let removed = self.active.remove(at);
+        removed.gaps.forget_spell();
         if let Some(process) = removed.source.running_process() {
             self.left.insert(name.to_owned(), process);
         }
@@ -491,17 +725,18 @@ impl Sources {
         (before.pid != now.pid && before.is_alive() && now.is_alive()).then_some(before.pid)
     }
 
-    /// A file cannot be opened for now.
+    /// Notes that a file cannot be opened for now. `was_kept` if it could not for a while.
     fn reject(
         &mut self,
         name: &OsStr,
         reason: &RejectReason,
+        was_kept: bool,
         now: Duration,
         reporter: &mut Reporter,
     ) {
-        let transient = reason.is_transient();
+        let transient = reason.is_transient() && !was_kept;
         // The numbers of a file that is being written change from try to try.
-        let key = if transient { "being written".to_owned() } else { reason.to_string() };
+        let key = if reason.is_transient() { BEING_WRITTEN.to_owned() } else { reason.to_string() };
         let table = &mut self.watcher.table;
         let tries = if transient {
             table.wait_shortly(name, &key, now)
@@ -679,7 +914,7 @@ mod tests {
             let now = Duration::from_secs(tick);
             refresh(&mut sources, now);
             let checked = sources.active.iter();
-            let checked = checked.map(|active| (active.ticket, active.source.check()));
+            let checked = checked.map(|active| (active.ticket, active.source.check(true)));
             let checked: Vec<_> = checked.collect();
             for (ticket, checked) in checked {
                 let Err(fault) = checked else { continue };

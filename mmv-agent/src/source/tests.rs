@@ -14,6 +14,10 @@ fn open(path: &Path) -> Source {
     Source::open(path, &mut terms).expect("a file").0
 }
 
+const fn options(stat: bool) -> PassOptions {
+    PassOptions { micros: 0, stat, retry: true }
+}
+
 /// Cuts a file of counters, all 7, at many places; with `again` it has its length again
 /// afterwards. Where a value is lost, a check without system calls says so.
 fn no_lost_value_is_taken(counters: usize, step: usize, again: bool) {
@@ -33,18 +37,16 @@ fn no_lost_value_is_taken(counters: usize, step: usize, again: bool) {
         fs::write(&path, &whole).expect("write it");
         let source = open(&path);
         let mut values = Values::new(source.plan());
-        source.read(&mut values, 0);
-        assert_eq!(source.check_values().ok(), Some(()));
+        assert!(source.harvest(&mut values, options(false)).1.is_ok());
         let file = OpenOptions::new().write(true).open(&path).expect("open it");
         file.set_len(at as u64).expect("cut it");
         if again {
             file.set_len(whole.len() as u64).expect("give it its length");
         }
-        source.read(&mut values, 0);
-        let checked = source.check_values();
+        let (_, checked) = source.harvest(&mut values, options(false));
         if values.words().iter().any(|word| *word != 7) {
             assert!(checked.is_err(), "cut at {at} of {}", whole.len());
-            assert!(source.check().is_err(), "cut at {at} of {}", whole.len());
+            assert!(source.check(true).is_err(), "cut at {at} of {}", whole.len());
             lost += 1;
         } else {
             kept += usize::from(checked.is_ok());
@@ -72,10 +74,10 @@ fn without_a_look_at_the_file_a_new_generation_is_noticed() {
     let _counter: Counter<u64> = registry.counter("c").build().expect("a counter");
     let published = registry.publish().expect("a file");
     let source = open(published.path());
-    assert_eq!(source.check_values().ok(), Some(()));
+    assert!(source.check(false).is_ok());
     let file = OpenOptions::new().read(true).write(true).open(published.path()).expect("open it");
     let (mut byte, at) = ([0], layout::Header::GENERATION2 as u64);
     file.read_exact_at(&mut byte, at).expect("read it");
     file.write_all_at(&byte.map(|byte| !byte), at).expect("write it");
-    assert!(matches!(source.check_values(), Err(Fault::Generation { .. })));
+    assert!(matches!(source.check(false), Err(Fault::Generation { .. })));
 }

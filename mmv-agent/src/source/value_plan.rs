@@ -19,6 +19,7 @@
 
 use std::ops::Range;
 
+use mmv_format::growth::CellOwners;
 use mmv_format::mapping::CellPlan;
 use mmv_format::view::{Contents, MetricKind, ValueEntry};
 use pcp_types::{InstanceId, ValueType};
@@ -60,6 +61,8 @@ pub(crate) struct ValuePlan {
     pub(crate) strings: Vec<usize>,
     /// What each value is, by index.
     pub(crate) keys: Vec<Key>,
+    /// Metric and instance of each value in the file, if the file grows.
+    pub(crate) owners: Option<CellOwners>,
     ends: [usize; 6],
 }
 
@@ -90,6 +93,10 @@ impl ValuePlan {
             plan.ends[class as usize] = entries.partition_point(|entry| entry.0 <= class);
         }
         plan.keys = entries.iter().map(|(_, key, _)| *key).collect();
+        plan.owners = match contents.header.growing {
+            Some(_) => CellOwners::new(entries.iter().map(|(.., entry)| entry.owner())),
+            None => None,
+        };
         let cells = entries.iter().take(plan.ends[Class::Double as usize]);
         plan.cells = CellPlan::new(cells.map(|(.., entry)| entry.cell), len)?;
         for (class, _, entry) in &entries {

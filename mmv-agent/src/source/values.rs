@@ -31,6 +31,13 @@ struct Text {
     present: bool,
 }
 
+impl Text {
+    /// Returns the properties that the layout of a record depends on.
+    fn shape(&self) -> (bool, usize) {
+        (self.present, padded(self.len))
+    }
+}
+
 impl Values {
     /// Room for the values of `plan`.
     pub(crate) fn new(plan: &ValuePlan) -> Self {
@@ -142,6 +149,39 @@ impl Values {
         reshaped
     }
 
+    /// Reads every value of a file that has grown, as [`read`](Self::read) does. After that
+    /// `others` calls its argument with the index of each value that belongs to another
+    /// instance or to none; these become absent.
+    pub(crate) fn read_grown(
+        &mut self,
+        plan: &ValuePlan,
+        from: &ReadMapping,
+        (micros, sentinel): (i64, bool),
+        others: impl FnOnce(&mut dyn FnMut(usize)),
+    ) -> bool {
+        let words = self.present.clone();
+        let texts: Vec<_> = self.texts.iter().map(Text::shape).collect();
+        // Values that were absent may be there again.
+        self.present.fill(true);
+        self.read(plan, from, micros, sentinel);
+        others(&mut |index| match index.checked_sub(self.words.len()) {
+            None => {
+                self.note(index, false);
+            }
+            Some(number) => {
+                if let Some(text) = self.texts.get_mut(number) {
+                    text.present = false;
+                }
+            }
+        });
+        let same_words = if words.is_empty() {
+            self.present.iter().all(|present| *present)
+        } else {
+            words == self.present
+        };
+        !(same_words && self.texts.iter().map(Text::shape).eq(texts))
+    }
+
     /// All words, in the order of the plan.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
@@ -191,7 +231,7 @@ impl Values {
         let text = Text { start: self.bytes.len(), len: end, present };
         self.bytes.extend_from_slice(&entry[..end]);
         let was = std::mem::replace(&mut self.texts[number], text);
-        was.present != present || padded(was.len) != padded(end)
+        was.shape() != text.shape()
     }
 }
 

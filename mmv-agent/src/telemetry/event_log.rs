@@ -190,6 +190,30 @@ impl EventLog {
         self.of_file(kind, name, |event| event.reason = Some(reason.to_string()));
     }
 
+    /// Adds an event for samples of a file that are missing from `at` on, as its metadata is being
+    /// changed. The file is still harvested.
+    pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp) {
+        self.of_file(Kind::Waiting, name, |event| {
+            event.timestamp = at;
+            event.reason = Some("its metadata is being changed".to_owned());
+        });
+    }
+
+    /// Adds an event for the end of missing samples at `at`.
+    pub(crate) fn gap_ended(
+        &mut self,
+        name: &OsStr,
+        at: Timestamp,
+        since: Option<Timestamp>,
+        missing: u64,
+    ) {
+        self.of_file(Kind::Recovered, name, |event| {
+            event.timestamp = at;
+            event.records = Some(missing);
+            event.since = since;
+        });
+    }
+
     /// Something of a file is left out, since another user has it.
     pub(crate) fn left_out(&mut self, name: &OsStr, reason: &impl ToString) {
         self.of_file(Kind::LeftOut, name, |event| event.reason = Some(reason.to_string()));

@@ -111,6 +111,8 @@ pub(crate) struct SourceStatus {
     pub values: usize,
     /// The number of the user who owns it.
     pub user: u32,
+    /// Number of samples that could not be taken while it was harvested.
+    pub missing: u64,
     /// What of it is left out because another file or user has it: the first few reasons.
     pub left_out: Vec<String>,
 }

@@ -88,7 +88,8 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         _ => {}
     }
     super::owners::print(&status.owners, out)?;
-    for SourceStatus { file, state, since, reason, values, left_out, .. } in &status.sources {
+    for source in &status.sources {
+        let SourceStatus { file, state, since, reason, values, missing, left_out, .. } = source;
         // Names and reasons come from files that anybody may make.
         let (file, state) = (line(file), line(state));
         match reason {
@@ -97,6 +98,9 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
                 let reason = line(reason);
                 writeln!(out, "file {file}: {state} for {since:.0} s: {reason}")?;
             }
+        }
+        if *missing > 0 {
+            writeln!(out, "file {file}: {missing} samples missing")?;
         }
         for reason in left_out {
             writeln!(out, "file {file}: left out: {}", line(reason))?;
@@ -215,6 +219,23 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let expected = "group quiet: never logged\n\
                         group default: 0 values each 1 s, 0.0 MB a day\n";
+        assert!(text.ends_with(expected), "{text}");
+    }
+
+    #[test]
+    fn missing_samples_of_a_file_have_a_line() {
+        let file = |name: &str, missing| SourceStatus {
+            file: name.to_owned(),
+            values: 7,
+            missing,
+            ..SourceStatus::default()
+        };
+        let sources = vec![file("steady", 0), file("growing", 3)];
+        let mut out = Vec::new();
+        print(&Status { sources, ..Status::default() }, false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let expected =
+            "file steady: 7 values\nfile growing: 7 values\nfile growing: 3 samples missing\n";
         assert!(text.ends_with(expected), "{text}");
     }
 

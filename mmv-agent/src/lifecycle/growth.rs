@@ -1,0 +1,214 @@
+//! Files that grow: what is known of them is logged at each tick, whatever they add.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+use mmv_writer::{Counter, Family, Gauge, LiveIndom, LiveRegistry, Registry, Text};
+use pcp_archive::OwnedValue;
+
+use super::rig::{Rig, counter_file};
+use super::{PID_AT, builder, file_of, overwrite, u64s};
+use crate::config::Limits;
+
+/// A file that grows, with a counter and counters by instance.
+struct Growing {
+    registry: LiveRegistry,
+    things: LiveIndom,
+    total: Counter<u64>,
+    count: Family<Counter<u64>>,
+}
+
+impl Growing {
+    fn new(rig: &Rig) -> Self {
+        let registry = builder(rig, "app").live().announce_interval(Duration::ZERO);
+        let registry = registry.build().unwrap();
+        let total = registry.counter("total").build().unwrap();
+        let things = registry.indom("things").build().unwrap();
+        let count = registry.counter("count").build_family(&things).unwrap();
+        Self { registry, things, total, count }
+    }
+
+    fn add(&self, name: &str, value: u64) {
+        self.count.get_or_create(name).unwrap().add(value);
+    }
+}
+
+/// An agent that has room for so many values: it cannot read what a file adds beyond them.
+fn agent_with_room_for(values: usize) -> Rig {
+    Rig::with(|settings| {
+        settings.reloadable.limits = Limits { values, ..Limits::default() };
+    })
+}
+
+#[test]
+fn what_is_known_is_logged_at_each_tick_though_the_new_metadata_cannot_be_read() {
+    let mut rig = agent_with_room_for(3);
+    let (other, _other) = counter_file(&rig, "other", "count");
+    let growing = Growing::new(&rig);
+    growing.add("a", 1);
+    growing.total.add(10);
+    rig.tick();
+    for name in ["b", "c", "d"] {
+        growing.add(name, 1);
+        growing.add("a", 1);
+        growing.total.add(10);
+        other.inc();
+        rig.tick();
+    }
+    let log = rig.finish();
+    assert_eq!(log.series("mmv.other.count"), u64s(&[0, 1, 2, 3]));
+    assert_eq!(log.series("mmv.app.total"), u64s(&[10, 20, 30, 40]));
+    assert_eq!(log.series("mmv.app.count[a]"), u64s(&[1, 2, 3, 4]));
+    assert!(!log.keys().contains("mmv.app.count[b]"), "there is no room for it");
+    assert_eq!((log.marks(), log.archives), (0, 1));
+}
+
+#[test]
+fn an_instance_that_was_removed_is_left_out_and_its_place_is_of_no_other_one() {
+    let mut rig = agent_with_room_for(3);
+    let growing = Growing::new(&rig);
+    growing.add("a", 1);
+    growing.add("b", 2);
+    rig.tick();
+    growing.add("c", 3);
+    growing.add("d", 4);
+    assert!(growing.things.remove("a"));
+    rig.tick();
+    std::thread::sleep(Duration::from_millis(150));
+    growing.add("e", 5);
+    growing.add("b", 10);
+    rig.tick();
+    let log = rig.finish();
+    assert_eq!(log.series("mmv.app.count[a]"), [Some(OwnedValue::U64(1)), None, None]);
+    assert_eq!(log.series("mmv.app.count[b]"), u64s(&[2, 2, 12]));
+    assert_eq!(log.series("mmv.app.total"), u64s(&[0, 0, 0]));
+}
+
+#[test]
+fn values_that_become_absent_by_a_new_flag_are_absent_at_once() {
+    let mut rig = agent_with_room_for(1);
+    let registry = builder(&rig, "app").live().announce_interval(Duration::ZERO).build().unwrap();
+    let level: Gauge<i64> = registry.gauge("level").build().unwrap();
+    level.set(-1);
+    rig.tick();
+    for name in ["a", "b", "c"] {
+        drop(registry.gauge::<i64>(name).optional().build().unwrap());
+    }
+    rig.tick();
+    level.set(4);
+    rig.tick();
+    let log = rig.finish();
+    let [before, after] = [-1, 4].map(|value| Some(OwnedValue::I64(value)));
+    assert_eq!(log.series("mmv.app.level"), [before, None, after]);
+}
+
+#[test]
+fn texts_and_instances_beyond_the_values_are_read_while_a_file_grows() {
+    let mut rig = agent_with_room_for(202);
+    let growing = Growing::new(&rig);
+    let words: Text = growing.registry.text("words").build().unwrap();
+    words.set("first");
+    let name = |number: u64| format!("i{number}");
+    for number in 0..200 {
+        growing.add(&name(number), number);
+    }
+    growing.registry.announce();
+    rig.tick();
+    words.set("second, and longer");
+    growing.add(&name(0), 1000);
+    growing.add(&name(199), 1000);
+    growing.add("one more", 1);
+    growing.registry.announce();
+    rig.tick();
+    let log = rig.finish();
+    let texts = ["first", "second, and longer"];
+    let texts = texts.map(|text| Some(OwnedValue::String(text.as_bytes().to_vec())));
+    assert_eq!(log.series("mmv.app.words"), texts);
+    assert_eq!(log.series("mmv.app.count[i0]"), u64s(&[0, 1000]));
+    assert_eq!(log.series("mmv.app.count[i199]"), u64s(&[199, 1199]));
+}
+
+#[test]
+fn the_last_values_of_a_killed_program_that_grew_are_all_logged() {
+    for readable in [true, false] {
+        let mut rig = agent_with_room_for(if readable { 10 } else { 2 });
+        let growing = Growing::new(&rig);
+        growing.add("a", 1);
+        // Another process than this one counts as the program.
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let path = growing.registry.published().path().to_owned();
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.write_all_at(&child.id().to_ne_bytes(), PID_AT).unwrap();
+        rig.tick();
+        growing.add("b", 2);
+        growing.add("a", 3);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for _ in 0..4 {
+            rig.tick();
+        }
+        growing.add("a", 10);
+        rig.tick();
+        let log = rig.finish();
+        let a: Vec<_> = log.series("mmv.app.count[a]").into_iter().flatten().collect();
+        let a: Vec<_> = a.into_iter().map(Some).collect();
+        assert_eq!(a, u64s(&[1, 4]), "its last values are logged once");
+        let b = log.series("mmv.app.count[b]").into_iter().flatten().count();
+        assert_eq!(b, usize::from(readable));
+    }
+}
+
+#[test]
+fn the_last_values_of_a_program_are_logged_though_another_file_changes_at_that_tick() {
+    let mut rig = Rig::new();
+    let workshop = tempfile::tempdir().unwrap();
+    let path = rig.mmv_dir().join("other");
+    let other = |metrics: &[&str]| {
+        let registry = Registry::builder("other").directory(workshop.path()).build().unwrap();
+        for metric in metrics {
+            let _count: Counter<u64> = registry.counter(*metric).build().unwrap();
+        }
+        registry.publish().unwrap()
+    };
+    fs::copy(other(&["first"]).path(), &path).unwrap();
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let _file = file_of(&rig, child.id());
+    rig.tick();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    overwrite(&path, &other(&["first", "second"]));
+    rig.tick();
+    rig.tick();
+    let log = rig.finish();
+    let nine = Some(OwnedValue::U64(9));
+    assert_eq!(log.series("mmv.app.count"), [nine.clone(), nine, None]);
+    assert_eq!(log.series("mmv.other.first"), u64s(&[0, 0, 0]));
+}
+
+#[test]
+fn the_last_values_of_a_file_that_grew_before_it_was_removed_are_all_logged() {
+    for wait in [false, true] {
+        let mut rig = Rig::new();
+        let growing = Growing::new(&rig);
+        growing.add("a", 1);
+        rig.tick();
+        growing.add("b", 2);
+        growing.add("a", 3);
+        if wait {
+            rig.tick();
+            growing.add("a", 5);
+        }
+        drop(growing);
+        rig.tick();
+        rig.tick();
+        rig.tick();
+        let log = rig.finish();
+        let a = log.series("mmv.app.count[a]");
+        let last = if wait { 9 } else { 4 };
+        assert_eq!(a.last(), u64s(&[last]).last(), "{a:?}");
+        let b = log.series("mmv.app.count[b]");
+        assert_eq!(b.last(), u64s(&[2]).last());
+    }
+}
