@@ -1,6 +1,8 @@
 //! A file of ours that grows, read at full speed while it does: by PCP's reader,
 //! through pmcd, and by our agent.
 
+mod sampling;
+
 use std::collections::{BTreeSet, HashMap};
 use std::process::Stdio;
 use std::time::Duration;
@@ -88,6 +90,8 @@ fn the_agent_never_logs_a_wrong_name_or_value_of_a_file_that_grows_nor_moves_ano
     let mut agent = Agent::start(&scratch);
     wait::until_true("first records", || agent.data_bytes() > 1000);
     files.grow();
+    let metadata = format!("values={INSTANCES}");
+    wait::until_true("the last instance", || agent.log().contains(&metadata));
     // Instance and value have more than 16 bytes in a record.
     let bytes = agent.data_bytes() + 4 * 16 * INSTANCES;
     wait::until_true("records of all instances", || agent.data_bytes() > bytes);

@@ -127,6 +127,42 @@ fn empty_instances_and_their_labels_stop_no_tick() {
     });
 }
 
+/// A growing file of many values, as its program leaves it.
+fn put_growing(scratch: &Scratch, name: &str, instances: usize) -> File {
+    let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false).live();
+    let registry = registry.build().expect("a registry");
+    let domain = registry.indom("many").build().expect("a domain");
+    let family = registry.counter::<u64>("v").build_family(&domain).expect("counters");
+    for number in 0..instances {
+        family.get_or_create(&number.to_string()).expect("a counter").add(7);
+    }
+    registry.announce();
+    let path = registry.published().path().to_owned();
+    give_away(&path);
+    std::mem::forget(registry);
+    File::options().read(true).write(true).open(path).expect("open the file")
+}
+
+#[test]
+fn growing_files_whose_generations_change_all_the_time_stop_no_tick() {
+    const GENERATIONS: u64 = 8;
+    let mut files = Vec::new();
+    attacked(move |scratch, turn| {
+        if turn == 0 {
+            files.extend((0..5).map(|number| put_growing(scratch, &format!("grow{number}"), 5000)));
+        }
+        let end = Instant::now() + Duration::from_millis(100);
+        let mut generation = turn << 32;
+        while Instant::now() < end {
+            for file in &files {
+                generation += 1;
+                let word = generation.to_ne_bytes();
+                file.write_all_at(&[word, word].concat(), GENERATIONS).expect("write both");
+            }
+        }
+    });
+}
+
 /// Gives a file to a user who is neither root nor the honest one, where that is possible.
 fn give_away(path: &Path) {
     if users::are_possible() {

@@ -8,7 +8,7 @@
 //! | **Writer** | |
 //! | `pmdammv_serving` | pmcd with pmdammv serves our MMV files as registered |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
-//! | `file_growth` | PCP and we read a growing file correctly at any moment |
+//! | `file_growth` | PCP and we read a growing file correctly at any moment, and the agent at each tick |
 //! | `metric_removal` | PCP and we read a file from which metrics are removed |
 //! | `full_disk` | a full disk is an error of registration, never a signal |
 //! | **Agent** | |
