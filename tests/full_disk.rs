@@ -11,6 +11,7 @@ use crate::harness::binaries;
 use crate::harness::mmv_file;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
+use crate::harness::wait;
 
 /// Where the small disk is, for the test within.
 const DISK: &str = "MMV_SMALL_DISK";
@@ -92,7 +93,9 @@ fn growth(disk: &Path) {
 fn recording(disk: &Path) {
     let image = disk.with_file_name("image");
     std::fs::write(&image, mmv_file::image(9, 1, &[("requests", 3)])).expect("an MMV file");
-    std::fs::write(disk.join("full"), vec![0; 245_000]).expect("all but some pages");
+    // All but some pages. The kernel may free those of removed files a little later.
+    let full = disk.join("full");
+    wait::until_true("room on the disk", || std::fs::write(&full, vec![0; 245_000]).is_ok());
     let record = |ending: &str| {
         let script = format!("cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"; sleep 1; {ending}");
         let mut command = Command::new(binaries::mmv_agent());

@@ -247,7 +247,7 @@ pub(crate) struct Terms<'a> {
 /// Returns how many bytes of a file are mapped: up to the last value entry and text, and at least
 /// the table of contents of a growing file.
 fn mapped_bytes(contents: &Contents) -> u64 {
-    let grows = contents.header.growing.is_some();
+    let grows = contents.growing.is_some();
     let head = if grows { GrowingToc::END } else { layout::Header::BYTES };
     let ends = contents.values.iter().map(|value| {
         let text = value.string.map_or(0, |at| at + TEXT_BYTES as u64);
@@ -259,7 +259,7 @@ fn mapped_bytes(contents: &Contents) -> u64 {
 /// Returns the extent of the instance entries of a growing file that lie beyond the `mapped` bytes.
 /// They get a mapping of their own, as there may be megabytes of unused room in between.
 fn instances_beyond(contents: &Contents, mapped: u64) -> Option<(u64, u64)> {
-    contents.header.growing?;
+    contents.growing.as_ref()?;
     let entries = contents.values.iter().map(|value| value.instance_at);
     let beyond = entries.filter(|at| *at > 0 && CellOwners::end_of_instance(*at) > mapped);
     let first = beyond.clone().min()?;
@@ -390,7 +390,7 @@ impl Source {
                 usize::try_from(from).ok().map(|from| (from, part))
             }
         };
-        let growing = header.growing.zip(plan.owners.take());
+        let growing = contents.growing.clone().zip(plan.owners.take());
         let growing = growing.map(|(toc, owners)| Growing { toc, owners, instances });
         let witness = Witness::of(&contents, &mapping);
         let process = match header.pid {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
+use crate::harness::wait;
 
 /// The ticks of a run.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +70,7 @@ const EVERY: Duration = Duration::from_secs(2);
 
 impl Watch {
     pub(super) fn begin(agent: &Agent, archives: &Path) -> Self {
-        let before = status(archives).expect("the status of an agent without attackers");
+        let before = wait::until("the status of an agent", || status(archives));
         Self {
             archives: archives.to_owned(),
             begun: Instant::now(),

@@ -93,7 +93,7 @@ impl ValuePlan {
             plan.ends[class as usize] = entries.partition_point(|entry| entry.0 <= class);
         }
         plan.keys = entries.iter().map(|(_, key, _)| *key).collect();
-        plan.owners = match contents.header.growing {
+        plan.owners = match contents.growing {
             Some(_) => CellOwners::new(entries.iter().map(|(.., entry)| entry.owner())),
             None => None,
         };

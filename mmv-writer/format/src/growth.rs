@@ -42,8 +42,8 @@ const TOC_BYTES: usize = GROWING_SECTIONS.len() * TocEntry::BYTES;
 pub const REUSE_DELAY: Duration = Duration::from_millis(100);
 
 /// The table of contents of a growing file, as it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GrowingToc([u8; TOC_BYTES]);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrowingToc(Box<[u8]>);
 
 impl GrowingToc {
     /// Offset of its end in the file.
@@ -51,34 +51,32 @@ impl GrowingToc {
 
     /// Returns `None` for the table of contents of a file that does not grow.
     pub(crate) fn new(version: Version, toc: &[u8]) -> Option<Self> {
-        let bytes = *toc.first_chunk().filter(|bytes| bytes.len() == toc.len())?;
-        let found = Self(bytes);
-        let kinds = found.lines().map(|line| line.kind);
+        let kinds = lines(toc).map(|line| line.kind);
         let expected = GROWING_SECTIONS.iter().map(|kind| kind.code());
-        (version == Version::V3 && kinds.eq(expected)).then_some(found)
+        (version == Version::V3 && kinds.eq(expected)).then(|| Self(toc.into()))
     }
 
     /// Returns whether `later` has the same sections at the same offsets, with no fewer entries
     /// each. A section without offset may have got one.
     pub(crate) fn has_only_grown_to(&self, later: &[u8]) -> bool {
-        let Ok(later) = <[u8; TOC_BYTES]>::try_from(later) else { return false };
-        self.lines().zip(Self(later).lines()).all(|(before, after)| {
+        let has_line = |(before, after): (TocEntry, TocEntry)| {
             let stays = before.offset == after.offset || (before.offset, before.count) == (0, 0);
             before.kind == after.kind && stays && before.count <= after.count
-        })
+        };
+        self.0.len() == later.len() && lines(&self.0).zip(lines(later)).all(has_line)
     }
 
     /// Returns the flags in the first bytes of the file, read later than this table of contents;
     /// `None` if the file was changed otherwise than by appending.
-    pub fn flags_of_grown(&self, head: &[u8; Self::END]) -> Option<Flags> {
+    pub fn flags_of_grown(&self, head: &[u8]) -> Option<Flags> {
         let (header, toc) = Header::read_from_prefix(head).ok()?;
         self.has_only_grown_to(toc).then_some(Flags::from_raw(header.flags))
     }
+}
 
-    fn lines(&self) -> impl Iterator<Item = TocEntry> {
-        let lines = self.0.chunks_exact(TocEntry::BYTES);
-        lines.filter_map(|line| TocEntry::read_from_bytes(line).ok())
-    }
+/// The lines of a table of contents.
+fn lines(toc: &[u8]) -> impl Iterator<Item = TocEntry> {
+    toc.chunks_exact(TocEntry::BYTES).filter_map(|line| TocEntry::read_from_bytes(line).ok())
 }
 
 /// Metric and instance of each cell of a growing file.

@@ -68,6 +68,8 @@ pub const MOST_LISTED: usize = 100;
 pub struct Contents {
     /// The header's fields.
     pub header: Header,
+    /// The table of contents of a growing file; `None` for other files.
+    pub growing: Option<GrowingToc>,
     /// The instance domains, in file order; entries with the same serial are
     /// one. A domain may be empty.
     pub indoms: Vec<Indom>,
@@ -100,8 +102,6 @@ pub struct Header {
     pub cluster: u32,
     /// The file's size in bytes, to which all offsets were checked.
     pub file_len: u64,
-    /// The table of contents of a growing file; `None` for other files.
-    pub growing: Option<GrowingToc>,
 }
 
 /// An instance domain.
@@ -353,12 +353,10 @@ fn read_sections<S: Source + ?Sized>(
 ) -> Result<(Header, Sections), Refusal> {
     let began = Instant::now();
     let bytes = sections::read_header(budget)?;
-    let (version, mut header) = sections::check_header(&bytes, budget.file_len)?;
+    let (version, header) = sections::check_header(&bytes, budget.file_len)?;
     let mut sections = Sections::read(budget, &bytes, version, skipped)?;
-    header.growing = GrowingToc::new(version, &sections.toc);
-    if let Some(growing) = header.growing {
-        let mut head = [0; GrowingToc::END];
-        budget.fill(&mut head, 0)?;
+    if let Some(growing) = &sections.growing {
+        let head = budget.copy(0, GrowingToc::END as u64)?;
         let has_only_grown = growing.flags_of_grown(&head) == Some(header.flags);
         sections.are_settled = has_only_grown && began.elapsed() < REUSE_DELAY;
     }
@@ -382,7 +380,8 @@ impl<S: Source + ?Sized> Parser<'_, S> {
         let labels = labels::parse(self, &header, &indoms, &metrics)?;
         let (skipped, unlisted) = (std::mem::take(&mut self.skipped), self.unlisted);
         let (indoms, metrics) = (indoms.domains, metrics.all);
-        Ok(Contents { header, indoms, metrics, values, labels, skipped, unlisted })
+        let growing = self.sections.growing.clone();
+        Ok(Contents { header, growing, indoms, metrics, values, labels, skipped, unlisted })
     }
 
     fn skip(&mut self, section: SectionKind, index: usize, offset: u64, problem: Problem) {

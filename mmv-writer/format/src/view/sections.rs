@@ -6,6 +6,7 @@ use super::section::Section;
 use super::{
     Budget, Defect, Flags, HEADER_BYTES, Header, Place, Problem, Refusal, Source, Trouble,
 };
+use crate::growth::GrowingToc;
 use crate::layout::{
     Header as HeaderBytes, MAGIC, MAX_CLUSTER, MAX_INDOMS, MAX_LABELS, MAX_METRICS, STRING_BYTES,
     SectionKind, TocEntry, Version, until_nul,
@@ -56,7 +57,6 @@ pub(super) fn check_header(
         pid: bytes.pid,
         cluster: cluster.ok_or(Refusal::Cluster { found: bytes.cluster })?,
         file_len,
-        growing: None,
     };
     Ok((version, header))
 }
@@ -67,6 +67,7 @@ pub(super) struct Sections {
     pub(super) version: Version,
     /// The table of contents, as it was read.
     pub(super) toc: Vec<u8>,
+    pub(super) growing: Option<GrowingToc>,
     /// Whether they are the complete sections of a growing file, even if something was appended
     /// while they were read.
     pub(super) are_settled: bool,
@@ -120,7 +121,8 @@ impl Sections {
                 part.put_first(size, offset, count, budget.copy_entries(offset, size, count)?);
             }
         }
-        Ok(Self { version, toc, are_settled: false, parts })
+        let growing = GrowingToc::new(version, &toc);
+        Ok(Self { version, toc, growing, are_settled: false, parts })
     }
 
     /// The section of a kind.

@@ -155,7 +155,6 @@ fn a_good_file_is_read_field_by_field() {
         pid: 1,
         cluster: 321,
         file_len: FILE_LEN,
-        growing: None,
     };
     assert_eq!(contents.header, expected);
     let indom = contents.indom(3).unwrap();
