@@ -35,7 +35,7 @@ impl Growing {
     }
 }
 
-/// An agent that has room for so many values: it cannot read what a file adds beyond them.
+/// An agent with a limit on values, beyond which it cannot read what a file adds.
 fn agent_with_room_for(values: usize) -> Rig {
     Rig::with(|settings| {
         settings.reloadable.limits = Limits { values, ..Limits::default() };

@@ -54,7 +54,7 @@ impl Builder {
         Self::with(name, WriterOptions::default())
     }
 
-    /// Begins an archive `a` with an index entry every so many bytes in a directory of its own.
+    /// Begins an archive `a` in a directory of its own, with an index entry after `index_bytes` bytes.
     #[must_use]
     pub fn indexed(index_bytes: u64) -> Self {
         Self::with("a", WriterOptions { index_bytes, ..WriterOptions::default() })
