@@ -195,6 +195,7 @@ impl Pass<'_, '_> {
             self.write_mark(mark)?;
         }
         self.declare_until(timestamp)?;
+        self.mapping.move_to(timestamp);
         if self.has_events {
             parameters::declare(&mut self.mapping, record, self.source.metadata(), self.writer)?;
         }
@@ -242,6 +243,7 @@ impl Pass<'_, '_> {
             Changes::new(self.source.metadata(), start)
         });
         while let Some((from, change)) = changes.next_until(timestamp) {
+            self.mapping.move_to(from);
             if self.mapping.declare(change, self.writer)? {
                 self.writer.date_metadata(from)?;
             }

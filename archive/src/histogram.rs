@@ -63,7 +63,12 @@ impl HistogramLayout {
         let sum = metadata.metric_by_name(&format!("{name}.sum")).map(|metric| metric.desc);
         let number = |name| label(metadata, LabelTarget::InDom(indom?), name)?.parse::<u64>().ok();
         if let Some((precision, max)) = number(PRECISION).zip(number(MAX)) {
-            let buckets = Buckets::numbered(u32::try_from(precision).ok()?, max)?;
+            // Numbers that became other buckets have the bounds in their names.
+            let domain = metadata.indom_history(indom?);
+            let buckets = match domain.filter(|domain| domain.identities().is_some()) {
+                Some(domain) => Buckets::ranges(&domain.by_identity().union()),
+                None => Buckets::numbered(u32::try_from(precision).ok()?, max)?,
+            };
             let sum = sum.filter(|desc| desc.indom.is_none());
             return Some(Self::single(name, sum, units, buckets));
         }
@@ -127,7 +132,7 @@ fn by_name(
     histograms: Option<InDom>,
 ) -> Option<(Buckets, Vec<Option<InstanceId>>)> {
     let named = |indom| {
-        let history = metadata.indom_history(indom);
+        let history = metadata.identities(indom);
         history.map(IndomHistory::union).unwrap_or_default()
     };
     // By number, as values are.

@@ -6,6 +6,7 @@
 //! checked; after an error the position is unchanged.
 
 mod archive_records;
+mod identities;
 mod indom_cursor;
 mod indom_history;
 mod indom_records;
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use archive_records::TornTail;
+pub(crate) use identities::Identities;
 pub use indom_cursor::IndomCursor;
 #[cfg(test)]
 pub(crate) use indom_history::test_support as indom_test_support;

@@ -1,5 +1,5 @@
 //! Replay against a model of its rules, over random archives: metrics of all
-//! semantics, instances that come and go, error codes, marks, records of one
+//! semantics, instances that come and go and change their numbers, error codes, marks, records of one
 //! time, one archive or several.
 //!
 //! The model is as simple as the documented rules: for every value it walks over
@@ -11,12 +11,12 @@ mod rules;
 
 use std::time::Duration;
 
+use pcp_archive::Timestamp;
 use pcp_archive::replay::{Replay, Sample, times};
-use pcp_archive::{InstanceId, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use random::{TICK, at, build, options, step};
+use random::{Archives, TICK, at, build, options, step};
 use rules::Model;
 
 /// Times on the grid, before, in and after the archive, and those of all
@@ -35,15 +35,20 @@ fn moments(model: &Model, asked: &[i64]) -> Vec<Timestamp> {
 
 /// Whether the answer is the model's: nothing outside the archive, and inside
 /// the values of all metrics and instances that have one.
-fn check(model: &Model, at: Timestamp, found: Option<&Sample<'_>>) -> Result<(), TestCaseError> {
+fn check(
+    (archives, model): (&Archives, &Model),
+    at: Timestamp,
+    found: Option<&Sample<'_>>,
+) -> Result<(), TestCaseError> {
     let expected = model.at(at);
     prop_assert_eq!(found.is_some(), expected.is_some(), "inside the archive at {}", at);
     let (Some(found), Some(expected)) = (found, expected) else { return Ok(()) };
     prop_assert_eq!(found.timestamp, at);
     for (metric, (found, expected)) in found.values.iter().zip(&expected).enumerate() {
+        let found = archives.by_instance(metric, found);
         let is_same = found.len() == expected.len()
             && found.iter().zip(expected).all(|((instance, value), (other, expected))| {
-                instance.map(InstanceId::get) == *other && expected.is(*value)
+                instance == other && expected.is(*value)
             });
         let desc = random::desc(metric);
         prop_assert!(is_same, "{desc:?} at {at}: found {found:?}, expected {expected:?}");
@@ -51,8 +56,12 @@ fn check(model: &Model, at: Timestamp, found: Option<&Sample<'_>>) -> Result<(),
     Ok(())
 }
 
-fn all(model: &Model, replay: &Replay<'_>, at: &[Timestamp]) -> Result<(), TestCaseError> {
-    at.iter().try_for_each(|&at| check(model, at, replay.at(at).as_ref()))
+fn all(
+    made: (&Archives, &Model),
+    replay: &Replay<'_>,
+    at: &[Timestamp],
+) -> Result<(), TestCaseError> {
+    at.iter().try_for_each(|&at| check(made, at, replay.at(at).as_ref()))
 }
 
 proptest! {
@@ -66,21 +75,22 @@ proptest! {
         shuffle in any::<prop::sample::Index>(),
     ) {
         let (archive, model) = build(&steps, &options);
+        let made = (&archive, &model);
         let mut moments = moments(&model, &asked);
         let whole = archive.selection().load().unwrap();
-        all(&model, &whole, &moments)?;
+        all(made, &whole, &moments)?;
         moments.sort_unstable();
-        all(&model, &whole, &moments)?;
+        all(made, &whole, &moments)?;
         moments.reverse();
-        all(&model, &whole, &moments)?;
+        all(made, &whole, &moments)?;
         let alone = moments[shuffle.index(moments.len())];
         let replay = archive.selection().load_moments(&[alone], Duration::ZERO).unwrap();
-        check(&model, alone, replay.at(alone).as_ref())?;
+        check(made, alone, replay.at(alone).as_ref())?;
         let turn = shuffle.index(moments.len());
         moments.rotate_left(turn);
         let some = &moments[..moments.len().div_ceil(2)];
         let replay = archive.selection().load_moments(some, Duration::ZERO).unwrap();
-        all(&model, &replay, some)?;
+        all(made, &replay, some)?;
     }
 
     /// forall archives, windows: each piece has the model's answers.
@@ -92,13 +102,14 @@ proptest! {
         step in prop::sample::select(vec![1i64, 5, 64, 300]),
     ) {
         let (archive, model) = build(&steps, &options);
+        let made = (&archive, &model);
         let (span, step) = (at(first)..=at(first + length), ticks(step));
         let mut expected = times(span.clone(), step).filter(|&at| model.at(at).is_some());
         let mut window = archive.selection().window(span, step, Duration::ZERO).unwrap();
         while let Some(piece) = window.next_batch().unwrap() {
             for at in times(piece, step) {
                 let sample = window.replay().at(at);
-                check(&model, at, sample.as_ref())?;
+                check(made, at, sample.as_ref())?;
                 if sample.is_some() {
                     prop_assert_eq!(expected.next(), Some(at));
                 }
@@ -120,7 +131,8 @@ proptest! {
         let mut compared = 0;
         for (at, metric, instance, value) in model.stored() {
             let sample = replay.at(at).unwrap();
-            let found = sample.values[metric].iter().find(|(id, _)| id.map(InstanceId::get) == instance);
+            let values = archive.by_instance(metric, &sample.values[metric]);
+            let found = values.iter().find(|(id, _)| *id == instance);
             prop_assert_eq!(found.map(|(_, found)| found.to_owned()), Some(value), "{}", at);
             compared += 1;
         }

@@ -21,6 +21,8 @@ pub struct Timestamp {
 impl Timestamp {
     /// 1970-01-01 00:00 UTC.
     pub const EPOCH: Self = Self { seconds: 0, nanoseconds: 0 };
+    /// The earliest representable moment.
+    pub const MIN: Self = Self { seconds: i64::MIN, nanoseconds: 0 };
     /// The latest representable moment.
     pub const MAX: Self = Self { seconds: i64::MAX, nanoseconds: 999_999_999 };
 
@@ -64,7 +66,7 @@ impl Timestamp {
             return Self::MAX;
         }
         if seconds < i64::MIN as i128 {
-            return Self { seconds: i64::MIN, nanoseconds: 0 };
+            return Self::MIN;
         }
         Self { seconds: seconds as i64, nanoseconds: nanos.rem_euclid(NANOS_PER_SECOND) as u32 }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
 use pcp_archive::scan::select_instances;
-use pcp_archive::{InDom, IndomHistory, InstanceId, Metadata, Units, Value};
+use pcp_archive::{InDom, IndomHistory, InstanceId, Metadata, Timestamp, Units, Value};
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
@@ -22,10 +22,12 @@ pub(crate) struct Column {
     /// The index of the metric in the replay.
     pub(crate) metric: usize,
     pub(crate) instance: Option<InstanceId>,
+    /// The newest number that records have for the instance.
+    pub(crate) number: Option<InstanceId>,
     /// The metric's name.
     pub(crate) name: String,
-    /// The newest name of the instance; `None` without instances, and if no
-    /// record of the domain names it.
+    /// The name of the instance; `None` without instances, and if no record of the domain
+    /// names it.
     pub(crate) instance_name: Option<Arc<str>>,
     pub(crate) scale: Scale,
 }
@@ -174,6 +176,7 @@ pub(crate) fn columns(
             let column = Column {
                 metric: index,
                 instance,
+                number: number_in_records(metadata, metric.desc.indom, instance),
                 name: metric.name.clone(),
                 instance_name: names.as_ref().zip(instance).and_then(|(n, id)| n.get(&id).cloned()),
                 scale: scale.clone(),
@@ -245,9 +248,21 @@ pub(crate) fn present<'s, 'a>(
     })
 }
 
-/// The newest name of every instance that a domain ever had.
+/// The newest number that records have for an instance.
+pub(crate) fn number_in_records(
+    metadata: &Metadata,
+    indom: Option<InDom>,
+    instance: Option<InstanceId>,
+) -> Option<InstanceId> {
+    let Some(history) = indom.and_then(|indom| metadata.indom_history(indom)) else {
+        return instance;
+    };
+    history.number_at(instance?, Timestamp::MAX)
+}
+
+/// The name of every instance that a domain ever had, by its identity.
 pub(crate) fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
-    let history = metadata.indom_history(indom);
+    let history = metadata.identities(indom);
     let instances = history.map(IndomHistory::union).unwrap_or_default();
     instances.into_iter().map(|instance| (instance.id, instance.name.into())).collect()
 }
@@ -303,6 +318,7 @@ mod tests {
         let column = |metric, instance| Column {
             metric,
             instance,
+            number: instance,
             name: String::new(),
             instance_name: None,
             scale: Scale::default(),

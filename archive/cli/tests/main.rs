@@ -34,6 +34,7 @@ mod plot;
 mod program_runs;
 mod quantiles_and_sums;
 mod rates;
+mod renamed_instances;
 mod selection;
 mod several_archives;
 mod snapshot;

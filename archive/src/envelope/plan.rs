@@ -44,7 +44,7 @@ impl Scope {
         let Options { rates, gaps } = options;
         let metrics = selection.metrics().to_vec();
         let indoms = metrics.iter().filter_map(|metric| metric.desc.indom);
-        let history = |indom| Some((indom, selection.source().metadata().indom_history(indom)?));
+        let history = |indom| Some((indom, selection.source().metadata().identities(indom)?));
         let lives = indoms.filter_map(history).map(|(indom, all): (InDom, _)| {
             let is_of_file = gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
             (indom, lifetimes(all, is_of_file))

@@ -1,5 +1,6 @@
 //! Which metadata and which values are extracted, and under which names.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::hash_map::Entry;
@@ -8,15 +9,27 @@ use hashbrown::{HashMap, HashSet};
 use super::label_inheritance::LabelInheritance;
 use crate::copy::Change;
 use crate::format::desc::{check_len, check_name};
+use crate::reader::Identities;
 use crate::scan::Selection;
 use crate::writer::NameRules;
 use crate::{
     ArchiveWriter, ByteText, Error, InDom, InstanceId, LabelTarget, Metadata, Metric, MetricDesc,
-    Pmid, Result, TextTarget,
+    Pmid, Result, TextTarget, Timestamp,
 };
 
 /// Instances of a domain that are wanted; `None`: all.
 type Instances = Option<Arc<HashSet<InstanceId>>>;
+
+/// A domain of which some instances are wanted, and in which numbers change their names.
+#[derive(Debug)]
+struct Renumbered {
+    identities: Arc<Identities>,
+    /// The wanted identities, of the domain and of metrics.
+    of_domain: Instances,
+    of_metrics: Vec<(Pmid, Arc<HashSet<InstanceId>>)>,
+    /// When they have the numbers that the mapping knows.
+    unchanged: Range<Timestamp>,
+}
 
 /// The selection, looked up for each value set.
 #[derive(Debug, Default)]
@@ -24,6 +37,7 @@ pub(super) struct Mapping {
     /// By the PMIDs of the source.
     metrics: HashMap<Pmid, Kept>,
     indoms: HashMap<InDom, Instances>,
+    renumbered: HashMap<InDom, Renumbered>,
     /// Metrics that are in events only, under their new names; `None` for those
     /// that the source does not describe or has no name for.
     parameters: HashMap<Pmid, Option<Metric>>,
@@ -59,7 +73,22 @@ impl Mapping {
                 mapping.add_instances(indom, instances.as_ref());
             }
             mapping.keeps_sets &= instances.is_none();
+            if let Some(((identities, indom), instances)) =
+                selection.identities_of(selected).zip(metric.desc.indom).zip(instances.as_ref())
+            {
+                let new = || Renumbered {
+                    identities: Arc::clone(identities),
+                    of_domain: None,
+                    of_metrics: Vec::new(),
+                    unchanged: Timestamp::MAX..Timestamp::MAX,
+                };
+                let domain = mapping.renumbered.entry(indom).or_insert_with(new);
+                domain.of_metrics.push((pmid, Arc::clone(instances)));
+            }
             mapping.metrics.insert(pmid, Kept { metric: metric.clone(), instances });
+        }
+        for (indom, renumbered) in &mut mapping.renumbered {
+            renumbered.of_domain = mapping.indoms.get(indom).cloned().flatten();
         }
         mapping.renumber(renumbered)?;
         mapping.rename(renames)?;
@@ -85,6 +114,24 @@ impl Mapping {
                 (known @ Some(_), None) => *known = None,
                 _ => {}
             },
+        }
+    }
+
+    /// Looks up which numbers the wanted instances have at a time.
+    pub(super) fn move_to(&mut self, time: Timestamp) {
+        for (indom, domain) in &mut self.renumbered {
+            if domain.unchanged.contains(&time) {
+                continue;
+            }
+            let identities = &domain.identities;
+            domain.unchanged = identities.unchanged_around(time);
+            let numbers = |wanted: &Arc<_>| Arc::new(identities.numbers_of(wanted, time));
+            self.indoms.insert(*indom, domain.of_domain.as_ref().map(numbers));
+            for (pmid, wanted) in &domain.of_metrics {
+                if let Some(kept) = self.metrics.get_mut(pmid) {
+                    kept.instances = Some(numbers(wanted));
+                }
+            }
         }
     }
 

@@ -51,6 +51,15 @@ impl Buckets {
         Self::Named(instances.iter().filter_map(bucket).collect())
     }
 
+    /// Those of one histogram, whose instances' names are their bounds: `96..103`.
+    pub(super) fn ranges(instances: &[Instance]) -> Self {
+        let bucket = |instance: &Instance| {
+            let (first, last) = bounds(&instance.name)?;
+            Some((instance.id, Bucket { histogram: 0, first, last }))
+        };
+        Self::Named(instances.iter().filter_map(bucket).collect())
+    }
+
     /// The bucket of an instance.
     pub(super) fn get(&self, id: InstanceId) -> Option<Bucket> {
         match self {
@@ -65,10 +74,17 @@ impl Buckets {
 fn parts(name: &str) -> Option<(&str, f64, Option<f64>)> {
     let (labels, range) = name.rsplit_once("bucket=")?;
     let labels = if labels.is_empty() { labels } else { labels.strip_suffix(',')? };
+    let (first, last) = bounds(range)?;
+    Some((labels, first, last))
+}
+
+/// The least and the greatest value of a bucket that is called `96..103`, or `120..` if it is the
+/// last one.
+fn bounds(range: &str) -> Option<(f64, Option<f64>)> {
     let (first, last) = range.split_once("..")?;
     let number = |text: &str| Some(text.parse::<u64>().ok()? as f64);
     let last = if last.is_empty() { None } else { Some(number(last)?) };
-    Some((labels, number(first)?, last))
+    Some((number(first)?, last))
 }
 
 /// Buckets given by the formula in `docs/mmv-format.md`.

@@ -35,3 +35,34 @@ fn a_layout_has_the_bounds_of_the_buckets_of_each_histogram() {
     assert_eq!(of(3), None);
     assert!(HistogramLayout::of(archive.metadata(), "shop.latency.sum", &sum).is_none());
 }
+
+#[test]
+fn numbers_that_become_other_buckets_keep_their_bounds() {
+    let (_directory, base) = Builder::new()
+        .metric("size.bucket", "u64 counter count")
+        .labels("size.bucket", &[(UNITS, "byte")])
+        .numbered_instances("size.bucket", [(0, "0..0"), (1, "1..1"), (2, "2..")])
+        .domain_labels("size.bucket", &[(PRECISION, 1), (MAX, 1)])
+        .row(0, [("size.bucket[0..0]", 1)])
+        .numbered_instances("size.bucket", [(0, "0..0"), (1, "1..2"), (2, "3..")])
+        .row(1, [("size.bucket[0..0]", 1)])
+        .finish()
+        .into_parts();
+    let archive = Archive::open(&base).unwrap();
+    let desc = archive.metadata().metric_by_name("size.bucket").unwrap().desc;
+    let layout = HistogramLayout::of(archive.metadata(), "size.bucket", &desc).unwrap();
+    let instances = archive.metadata().identities(desc.indom.unwrap()).unwrap().union();
+    let mut found: Vec<_> = instances
+        .iter()
+        .map(|one| (one.name.to_string(), layout.bucket(one.id).map(|b| (b.first, b.last))))
+        .collect();
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let expected = [
+        ("0..0", (0.0, Some(0.0))),
+        ("1..1", (1.0, Some(1.0))),
+        ("1..2", (1.0, Some(2.0))),
+        ("2..", (2.0, None)),
+        ("3..", (3.0, None)),
+    ];
+    assert_eq!(found, expected.map(|(name, bounds)| (name.to_owned(), Some(bounds))));
+}

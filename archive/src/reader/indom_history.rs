@@ -9,10 +9,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::{HashMap, HashSet};
 
 use super::Change;
+use super::identities::Identities;
 use super::indom_step::Step;
 use crate::format::Kind;
 use crate::format::indom::IndomRecord;
@@ -43,6 +45,8 @@ pub struct IndomHistory {
     pending: Vec<Pending>,
     /// Each name once, however many records repeat it.
     names: HashSet<ByteText>,
+    /// Once they are asked for; `None` if they are the numbers.
+    identities: OnceLock<Option<Arc<Identities>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -98,6 +102,43 @@ impl IndomHistory {
         cursor.name(id).or_else(ever)
     }
 
+    /// The same instances with a number for each *name*, its identity: one that keeps it at
+    /// all times, whatever numbers the records have for the name. It is what scans, replays
+    /// and summaries call an instance. For most domains it is the number in the records.
+    #[must_use]
+    pub fn by_identity(&self) -> &Self {
+        self.identities().map_or(self, |identities| identities.history())
+    }
+
+    /// The [identity](Self::by_identity) that the number in a record has at the time of the
+    /// record: that of its name then or, if it is not in the domain then, of the name that it
+    /// had before. `None` for some numbers that are never in the domain.
+    pub fn identity_at(&self, number: InstanceId, time: Timestamp) -> Option<InstanceId> {
+        self.identities().map_or(Some(number), |identities| identities.at(number, time))
+    }
+
+    /// The number that an [identity](Self::by_identity) has in records at a time, or had
+    /// before; `None` for one that the domain does not have.
+    pub fn number_at(&self, identity: InstanceId, time: Timestamp) -> Option<InstanceId> {
+        self.identities().map_or(Some(identity), |identities| identities.number_at(identity, time))
+    }
+
+    /// All identities that a number ever had.
+    pub(crate) fn identities_of(&self, number: InstanceId) -> impl Iterator<Item = InstanceId> {
+        let itself = self.identities().is_none().then_some(number);
+        let ever = self.identities().into_iter().flat_map(move |all| all.ever(number));
+        itself.into_iter().chain(ever)
+    }
+
+    /// How numbers become identities; `None` if they are the same.
+    pub(crate) fn identities(&self) -> Option<&Arc<Identities>> {
+        self.identities.get_or_init(|| Identities::find(&self.steps)).as_ref()
+    }
+
+    pub(super) fn of_steps(steps: Vec<Step>) -> Self {
+        Self { steps, ..Self::default() }
+    }
+
     /// Every instance with every name it ever had, repeated where records
     /// repeat it.
     pub(crate) fn ever_named(&self) -> impl Iterator<Item = &Instance> {
@@ -137,6 +178,7 @@ impl IndomHistory {
         // The first step is a whole domain. Steps of this history at or after
         // it are dropped: that time belongs to the later archive.
         let Some(first) = later.steps.first() else { return };
+        self.identities = OnceLock::new();
         self.steps.truncate(self.steps.partition_point(|step| step.timestamp <= first.timestamp));
         let mut last = self.cursor();
         last.apply(self.steps.len());
@@ -166,6 +208,7 @@ impl IndomHistory {
             steps.push(Step { timestamp: record.timestamp, change });
         }
         self.steps = steps;
+        self.identities = OnceLock::new();
     }
 }
 

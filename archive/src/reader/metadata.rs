@@ -133,10 +133,16 @@ impl Metadata {
         self.indoms.iter().map(|(indom, history)| (*indom, history))
     }
 
-    /// The history of an instance domain; `None` if the archive never
-    /// describes it (`PM_ERR_INDOM_LOG`).
+    /// The history of an instance domain, with the numbers that records have; `None` if the
+    /// archive never describes it (`PM_ERR_INDOM_LOG`).
     pub fn indom_history(&self, indom: InDom) -> Option<&IndomHistory> {
         self.indoms.get(&indom)
+    }
+
+    /// The history of an instance domain with a number for each name, as scans, replays and
+    /// summaries have it: see [`IndomHistory::by_identity`].
+    pub fn identities(&self, indom: InDom) -> Option<&IndomHistory> {
+        self.indom_history(indom).map(IndomHistory::by_identity)
     }
 
     /// The instances of a domain at a time, sorted by number; `None` before

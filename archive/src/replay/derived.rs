@@ -303,14 +303,16 @@ impl Scope for Names<'_, '_> {
         let history = self.source.metadata().indom_history(indom);
         let matches = |name: &str| match filter {
             Some(Filter::Pattern(regex, is_negated)) => {
-                regex.is_match(name.split(' ').next().unwrap_or(name)) != *is_negated
+                let first_word = name.split(' ').next().unwrap_or(name);
+                (regex.is_match(first_word) || regex.is_match(name)) != *is_negated
             }
             _ => true,
         };
         let mut ids: Vec<InstanceId> = if let Some(Filter::Name(name)) = filter {
             select_instances(&[name], history).into_iter().collect()
         } else {
-            let named = history.into_iter().flat_map(IndomHistory::ever_named);
+            let named = history.map(IndomHistory::by_identity).into_iter();
+            let named = named.flat_map(IndomHistory::ever_named);
             named.filter(|instance| matches(&instance.name)).map(|found| found.id).collect()
         };
         ids.sort_unstable();

@@ -34,8 +34,7 @@ pub(crate) struct Lifetime {
 
 impl Lifetime {
     /// From the beginning to the end of time.
-    pub(crate) const ALWAYS: Self =
-        Self { birth: Timestamp::from_nanos(i128::MIN), death: Timestamp::MAX };
+    pub(crate) const ALWAYS: Self = Self { birth: Timestamp::MIN, death: Timestamp::MAX };
 
     /// Whether values exist at a moment; the end is inclusive.
     pub(crate) fn contains(self, at: Timestamp) -> bool {

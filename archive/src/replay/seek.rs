@@ -25,8 +25,10 @@ use hashbrown::{HashMap, HashSet};
 
 use super::{Gaps, Lives, Replay, Selection, lifetime};
 use crate::programs::{self, events_metric};
-use crate::scan::{Chunk, ChunkLimits, ChunkRows};
-use crate::{InDom, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};
+use crate::scan::{Chunk, ChunkLimits, ChunkRows, SelectedMetric};
+use crate::{
+    InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp,
+};
 
 /// Up to how many moments for each entry of the temporal index it is faster to search
 /// for each: a search reads from one entry to the next.
@@ -149,7 +151,7 @@ impl<'a> Selection<'a> {
     pub(super) fn lives(&self) -> Lives {
         let indoms: HashSet<InDom> = self.metrics().iter().filter_map(|m| m.desc.indom).collect();
         let life = |indom| {
-            let history = self.chosen.source().metadata().indom_history(indom);
+            let history = self.chosen.source().metadata().identities(indom);
             let is_of_file = self.gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
             let lives = history.map(|history| lifetime::lifetimes(history, is_of_file));
             let mut lives = lives.unwrap_or_default();
@@ -255,25 +257,43 @@ impl Search<'_, '_> {
 }
 
 /// The instances that a search has not found yet.
-struct Missing {
+struct Missing<'a> {
     keys: HashSet<Key>,
-    /// The indexes of the metrics in the selection.
-    places: HashMap<Pmid, (usize, MetricDesc)>,
+    /// The indexes of the metrics in the selection, and their domains.
+    places: HashMap<Pmid, Sought<'a>>,
 }
 
-impl Missing {
-    fn new(search: &Search<'_, '_>) -> Self {
+/// A metric whose instances are sought.
+struct Sought<'a> {
+    place: usize,
+    desc: MetricDesc,
+    domain: Option<&'a IndomHistory>,
+}
+
+impl<'a> Missing<'a> {
+    fn new(search: &Search<'_, 'a>) -> Self {
+        let metadata = search.selection.metadata();
         let metrics = search.selection.metrics().iter().enumerate();
-        let places = metrics.map(|(place, metric)| (metric.desc.pmid, (place, metric.desc)));
+        let places = metrics.map(|(place, SelectedMetric { desc, .. })| {
+            let domain = desc.indom.and_then(|indom| metadata.indom_history(indom));
+            (desc.pmid, Sought { place, desc: *desc, domain })
+        });
         Self { keys: search.keys.clone(), places: places.collect() }
     }
 
     fn found_in(&mut self, record: &Record<'_>) {
         for set in record.value_sets() {
-            let Some((place, desc)) = self.places.get(&set.pmid()) else { continue };
+            let Some(Sought { place, desc, domain }) = self.places.get(&set.pmid()) else {
+                continue;
+            };
             // The scan finds a damaged value again, and reports it.
-            for (instance, _) in set.values(desc.value_type).flatten() {
-                self.keys.remove(&(*place, instance.filter(|_| desc.indom.is_some())));
+            for (number, _) in set.values(desc.value_type).flatten() {
+                let number = number.filter(|_| desc.indom.is_some());
+                let instance = match domain.zip(number) {
+                    Some((domain, number)) => domain.identity_at(number, record.timestamp()),
+                    None => number,
+                };
+                self.keys.remove(&(*place, instance));
             }
         }
     }

@@ -251,6 +251,7 @@ impl Chunk {
     /// Adds a record, all of it or, if one of its values is damaged, nothing.
     fn add(&mut self, source: Source<'_>, record: &Record<'_>) -> Result<()> {
         let (timestamp, row) = (record.timestamp(), u32::try_from(self.timestamps.len()));
+        self.router.move_to(timestamp);
         // Where time went back it could not be searched.
         let (Ok(row), false) = (row, self.newest.is_some_and(|newest| timestamp < newest)) else {
             self.backward_records += 1;
@@ -297,8 +298,9 @@ impl Chunk {
         last: Bound<Timestamp>,
         limits: ChunkLimits,
     ) -> Result<bool> {
-        let is_over = |timestamp| is_behind(last, timestamp);
-        if let Some((excerpt, most)) = self.router.excerpt() {
+        let router = &self.router;
+        let is_over = |timestamp| is_behind(last, timestamp) || !router.is_current(timestamp);
+        if let Some((excerpt, most)) = router.excerpt() {
             let run = records.peek_excerpts(excerpt, most, is_over)?;
             let count = run.map_or(0, |run| self.copy_run(&run, limits));
             self.pass_run(records, count);
@@ -308,6 +310,7 @@ impl Chunk {
             }
         }
         let router = &self.router;
+        let is_over = |timestamp| is_behind(last, timestamp) || !router.is_current(timestamp);
         let is_wanted = |shape| router.plan(shape).is_some();
         let Some(run) = records.peek_run(is_wanted, is_over)? else { return Ok(false) };
         let shape = run.shape;

@@ -3,47 +3,63 @@
 //! | text | in a domain with the names | selects |
 //! |---|---|---|
 //! | `0001 init` | `0001 init` | that one: the whole of a name |
-//! | `sda` | `sda`, `sda disk`, `sdab` | the first two: the part before the first blank counts as well, as in PCP |
+//! | `sda` | `sda`, `sda disk` | the first: the whole of a name is tried before its parts |
+//! | `sda` | `sda disk`, `sdab` | the first: the part before the first blank, as in PCP |
 //! | `7` | any but `7` and `7 ...` | the instance with number 7 |
 //! | `7` | `7`, or `7 ...` | that one, whatever its number is |
 //! | `sd*` | `sda`, `sdb disk`, `nvme0` | the first two: `*` is any characters, `?` one |
+//! | `*` | `*`, `sda` | the first: a name is tried before a pattern |
 //!
-//! All names that the domain ever had count.
+//! All names that the domain ever had count, and all that a number ever had.
 
 use std::collections::BTreeSet;
 
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use pcp_types::names::{is_pattern, matches_pattern};
 
 use crate::{IndomHistory, InstanceId};
 
-/// The instances of a domain that any of the texts selects.
+/// The [identities](IndomHistory::by_identity) of the instances of a domain that any of the
+/// texts selects.
 ///
-/// A text selects the instances that ever had it as their name or as the part of
-/// their name before the first blank; if there is none, and the text is a number,
-/// the instance with that number. A domain without a history has no names.
+/// A text selects the instances that ever had it as their name; if there are none, those whose
+/// name, or the part of it before the first blank, it is or matches as a pattern; if there are
+/// none and the text is a number, those that ever had this number. A domain without a history
+/// has no names.
 pub fn select_instances(
     texts: &[impl AsRef<str>],
     history: Option<&IndomHistory>,
 ) -> BTreeSet<InstanceId> {
-    let mut named: HashSet<&str> = HashSet::new();
-    let mut selected = BTreeSet::new();
-    for instance in history.into_iter().flat_map(IndomHistory::ever_named) {
-        for text in texts.iter().map(AsRef::as_ref).filter(|text| is_name(text, &instance.name)) {
-            named.insert(text);
-            selected.insert(instance.id);
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    let mut equal: HashMap<&str, Vec<InstanceId>> = HashMap::new();
+    let mut alike = equal.clone();
+    let named = history.map(IndomHistory::by_identity).into_iter();
+    for instance in named.flat_map(IndomHistory::ever_named) {
+        for text in &texts {
+            if *text == &*instance.name {
+                equal.entry(text).or_default().push(instance.id);
+            } else if is_alike(text, &instance.name) {
+                alike.entry(text).or_default().push(instance.id);
+            }
         }
     }
-    let numbers = texts.iter().map(AsRef::as_ref).filter(|text| !named.contains(text));
-    selected.extend(numbers.filter_map(|text| InstanceId::new(text.parse().ok()?).ok()));
-    selected
+    let numbered = |text: &str| -> Vec<InstanceId> {
+        let Some(number) = text.parse().ok().and_then(|id| InstanceId::new(id).ok()) else {
+            return Vec::new();
+        };
+        history.map_or(vec![number], |history| history.identities_of(number).collect())
+    };
+    let selected = texts.iter().map(|text| {
+        equal.remove(text).or_else(|| alike.remove(text)).unwrap_or_else(|| numbered(text))
+    });
+    selected.flatten().collect()
 }
 
-/// Whether a text is the whole name or the part before its first blank.
-fn is_name(text: &str, name: &str) -> bool {
+/// Whether a text is the part of a name before its first blank, or a pattern that matches this
+/// part or the whole.
+fn is_alike(text: &str, name: &str) -> bool {
     let first_word = name.split(' ').next().unwrap_or(name);
-    text == name
-        || text == first_word
+    text == first_word
         || is_pattern(text) && (matches_pattern(text, name) || matches_pattern(text, first_word))
 }
 
@@ -59,13 +75,29 @@ mod tests {
     }
 
     #[test]
-    fn instances_are_selected_by_the_whole_name_or_its_first_word() {
-        assert!(is_name("0001 init", "0001 init"));
-        assert!(is_name("0002", "0002 /sbin/getty"));
-        assert!(!is_name("000", "0001"));
-        assert!(!is_name("0003 sh", "0003"));
-        assert!(is_name("sd?", "sda disk") && is_name("*disk", "sda disk"));
-        assert!(!is_name("sd?", "nvme0") && is_name("a*", "a*"));
+    fn a_first_word_or_a_pattern_selects_where_no_name_is_equal() {
+        assert!(is_alike("0002", "0002 /sbin/getty"));
+        assert!(!is_alike("000", "0001"));
+        assert!(!is_alike("0003 sh", "0003"));
+        assert!(is_alike("sd?", "sda disk") && is_alike("*disk", "sda disk"));
+        assert!(!is_alike("sd?", "nvme0"));
+        let names = [(1, Some("eth0")), (2, Some("eth0 vlan")), (3, Some("*")), (4, Some("lo up"))];
+        let history = history(&[(10, Kind::Full, names.to_vec())]);
+        assert_eq!(numbers("eth0", Some(&history)), [1]);
+        assert_eq!(numbers("eth0 vlan", Some(&history)), [2]);
+        assert_eq!(numbers("*", Some(&history)), [3]);
+        assert_eq!(numbers("lo", Some(&history)), [4]);
+        assert_eq!(numbers("e*", Some(&history)), [1, 2]);
+    }
+
+    #[test]
+    fn a_name_and_a_number_select_all_that_ever_had_them() {
+        let first = vec![(0, Some("a")), (1, Some("b"))];
+        let second = vec![(0, Some("b")), (1, Some("a"))];
+        let history = history(&[(10, Kind::Full, first), (20, Kind::Full, second)]);
+        assert_eq!(numbers("a", Some(&history)).len(), 1);
+        assert_ne!(numbers("a", Some(&history)), numbers("b", Some(&history)));
+        assert_eq!(numbers("0", Some(&history)).len(), 2, "a and b");
     }
 
     #[test]
@@ -73,7 +105,7 @@ mod tests {
         let first = vec![(1, Some("sda disk")), (2, Some("7 up"))];
         let second = vec![(3, Some("sda")), (4, Some("sdab"))];
         let history = history(&[(10, Kind::Full, first), (20, Kind::Full, second)]);
-        assert_eq!(numbers("sda", Some(&history)), [1, 3], "names of all times");
+        assert_eq!(numbers("sda", Some(&history)), [3], "names of all times");
         assert_eq!(numbers("sda disk", Some(&history)), [1]);
         assert_eq!(numbers("7", Some(&history)), [2]);
         assert_eq!(numbers("4", Some(&history)), [4]);

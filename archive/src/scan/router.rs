@@ -5,6 +5,7 @@
 //! this is looked up once: a [`CopyPlan`] then has the place of each value in the record
 //! and which column it goes to.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -13,7 +14,8 @@ use super::{SelectedMetric, Selection};
 use crate::agent::events_metric;
 use crate::fast::{CopyPlan, Effort, Excerpt, Form, Step};
 use crate::format::ShapeId;
-use crate::{InstanceId, Pmid, Record, ValueSetView, ValueType};
+use crate::reader::Identities;
+use crate::{InstanceId, Pmid, Record, Timestamp, ValueSetView, ValueType};
 
 /// As many plans are kept as shapes are known at a time.
 const MAX_PLANS: usize = 8;
@@ -29,6 +31,8 @@ pub(super) struct Router {
     last: Vec<(Pmid, Option<usize>)>,
     /// The newest in front.
     plans: Vec<Plan>,
+    /// When all numbers of instances have the identities that maps and plans know.
+    unchanged: Range<Timestamp>,
     ahead: Ahead,
     effort: Effort,
 }
@@ -72,23 +76,64 @@ impl Default for Ahead {
 pub(super) struct ColumnMap {
     value_type: ValueType,
     has_instances: bool,
+    /// How numbers of instances become identities, if they differ, and for what time.
+    identities: Option<Arc<Identities>>,
+    time: Timestamp,
     /// The instances that are read; all without.
     wanted: Option<Arc<HashSet<InstanceId>>>,
     /// Those that have columns, in the order of their first values.
     instances: Vec<Option<InstanceId>>,
     places: HashMap<Option<InstanceId>, usize>,
-    /// As [`Router::last`], for the instances of the metric.
+    /// As [`Router::last`], for the numbers of the metric's instances.
     last: Vec<(Option<InstanceId>, Option<usize>)>,
 }
 
 impl Router {
     pub(super) fn new(selection: &Selection<'_>) -> Self {
         let metrics = selection.metrics().iter().zip(selection.instances_by_metric());
-        let maps = metrics.map(|(metric, wanted)| ColumnMap::new(metric, wanted)).collect();
+        let map = |(metric, wanted)| {
+            ColumnMap::new(metric, wanted, selection.identities_of(metric).cloned())
+        };
+        let maps: Vec<ColumnMap> = metrics.map(map).collect();
+        let is_constant = maps.iter().all(|map| map.identities.is_none());
+        let start = if is_constant { Timestamp::MIN } else { Timestamp::MAX };
+        let unchanged = start..Timestamp::MAX;
         let pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
         let by_pmid = pmids.zip(0..).collect();
         let (ahead, effort) = (Ahead::default(), Effort::USUAL);
-        Self { by_pmid, maps, last: Vec::new(), plans: Vec::new(), ahead, effort }
+        let (last, plans) = (Vec::new(), Vec::new());
+        Self { by_pmid, maps, last, plans, unchanged, ahead, effort }
+    }
+
+    /// Whether the plans are good for a record at a time.
+    #[inline]
+    pub(super) fn is_current(&self, time: Timestamp) -> bool {
+        self.unchanged.contains(&time)
+    }
+
+    /// Makes maps and plans those for records at a time.
+    #[inline]
+    pub(super) fn move_to(&mut self, time: Timestamp) {
+        if !self.is_current(time) {
+            self.change_identities(time);
+        }
+    }
+
+    #[cold]
+    fn change_identities(&mut self, time: Timestamp) {
+        let mut unchanged = Timestamp::MIN..Timestamp::MAX;
+        for map in &mut self.maps {
+            if let Some(identities) = &map.identities {
+                let around = identities.unchanged_around(time);
+                unchanged = unchanged.start.max(around.start)..unchanged.end.min(around.end);
+                map.time = time;
+                map.last.clear();
+            }
+        }
+        if self.unchanged != unchanged {
+            self.plans.clear();
+            self.unchanged = unchanged;
+        }
     }
 
     /// The metrics' maps in the order of the selection.
@@ -221,10 +266,15 @@ impl Router {
 }
 
 impl ColumnMap {
-    fn new(metric: &SelectedMetric, wanted: Option<Arc<HashSet<InstanceId>>>) -> Self {
+    fn new(
+        metric: &SelectedMetric,
+        wanted: Option<Arc<HashSet<InstanceId>>>,
+        identities: Option<Arc<Identities>>,
+    ) -> Self {
         let (value_type, has_instances) = (metric.desc.value_type, metric.desc.indom.is_some());
         let (instances, places, last) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { value_type, has_instances, wanted, instances, places, last }
+        let time = Timestamp::MIN;
+        Self { value_type, has_instances, identities, time, wanted, instances, places, last }
     }
 
     /// The type of all values.
@@ -242,8 +292,8 @@ impl ColumnMap {
         self.places.contains_key(&instance)
     }
 
-    /// The place of an instance's column; `None` if it is not read. `position`
-    /// is that of the value in its set.
+    /// The place of the column of the instance with a number; `None` if it is not read.
+    /// `position` is that of the value in its set.
     #[inline]
     pub(super) fn place(&mut self, position: usize, instance: Option<InstanceId>) -> Option<usize> {
         match self.last.get(position) {
@@ -263,7 +313,10 @@ impl ColumnMap {
     fn find(&mut self, instance: Option<InstanceId>) -> Option<usize> {
         // A metric without a domain has one column, whatever number its
         // records carry.
-        let instance = instance.filter(|_| self.has_instances);
+        let mut instance = instance.filter(|_| self.has_instances);
+        if let Some((identities, number)) = self.identities.as_ref().zip(instance) {
+            instance = Some(identities.at(number, self.time)?);
+        }
         if let Some(wanted) = &self.wanted
             && !instance.is_some_and(|instance| wanted.contains(&instance))
         {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::{Selector, select_instances};
+use crate::reader::Identities;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Source, ValueType};
 
 /// A metric that is read.
@@ -120,9 +121,8 @@ impl<'a> Selection<'a> {
     /// Adds an instance to those that are read; without any, all are. Metrics
     /// without instances are read in any case.
     ///
-    /// An instance is meant by the whole of a name that it ever had, or by the
-    /// part before the first blank, as PCP matches names. A number means the
-    /// instance with this number, in domains where no instance has that name.
+    /// An instance is meant by the whole of a name that it ever had, else by the
+    /// part before the first blank, as PCP matches names: see [`select_instances`].
     pub fn select_instance(&mut self, instance: impl Into<String>) {
         self.instances.push(instance.into());
     }
@@ -161,6 +161,11 @@ impl<'a> Selection<'a> {
     /// The instances of a metric to which labels limit what is read; `None` if they do not.
     pub fn labelled_instances(&self, pmid: Pmid) -> Option<&HashSet<InstanceId>> {
         self.labelled.get(&pmid)
+    }
+
+    /// How the numbers of a metric's instances become identities; `None` if they are the same.
+    pub(crate) fn identities_of(&self, metric: &SelectedMetric) -> Option<&'a Arc<Identities>> {
+        self.source.metadata().indom_history(metric.desc.indom?)?.identities()
     }
 
     /// For each metric the instances that are read, each domain looked at once.

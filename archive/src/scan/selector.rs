@@ -218,13 +218,21 @@ impl MetricLabels {
 
 /// The labels of the instances of a domain.
 fn of_instances(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Labels> {
-    let named = metadata.indom_history(indom).into_iter().flat_map(IndomHistory::ever_named);
+    let domain = metadata.indom_history(indom);
+    let named =
+        domain.map(IndomHistory::by_identity).into_iter().flat_map(IndomHistory::ever_named);
     let mut all: HashMap<InstanceId, Labels> =
         named.map(|instance| (instance.id, Labels::new())).collect();
     let history = metadata.label_history(LabelTarget::Instances(indom));
-    for set in history.into_iter().flat_map(LabelHistory::states).flat_map(|s| &s.sets) {
-        if let Some(id) = set.instance {
-            all.insert(id, pairs(set).collect());
+    for state in history.into_iter().flat_map(LabelHistory::states) {
+        let identity = |number| match domain {
+            Some(domain) => domain.identity_at(number, state.timestamp),
+            None => Some(number),
+        };
+        for set in &state.sets {
+            if let Some(id) = set.instance.and_then(identity) {
+                all.insert(id, pairs(set).collect());
+            }
         }
     }
     all

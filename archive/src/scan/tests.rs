@@ -4,6 +4,7 @@ mod excerpts;
 
 use std::os::unix::fs::FileExt as _;
 
+use hashbrown::HashMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use test_archives::{Builder, Cell};
@@ -300,5 +301,36 @@ proptest! {
         prop_assert_eq!(&found, &expected(&archive, &selection));
         prop_assert!(chunks >= rows.len().div_ceil(extent.0));
         prop_assert_eq!(scan(&selection, ChunkLimits::UNBOUNDED), (found, 1));
+    }
+}
+
+#[test]
+fn columns_are_of_names_where_records_of_one_shape_change_them() {
+    const ROWS: i64 = 100;
+    const ORDERS: [[&str; 2]; 3] = [["a", "b"], ["b", "a"], ["c", "b"]];
+    let mut builder =
+        Builder::indexed(1).metric("load", "double instant").metric("x", "u64 instant");
+    for (run, names) in (0..).zip(ORDERS) {
+        builder = builder.instances("x", names);
+        for second in run * ROWS..(run + 1) * ROWS {
+            let value = |name: &str| (format!("x[{name}]"), u64::from(name.as_bytes()[0]));
+            builder = builder.row(second, names.map(value));
+        }
+    }
+    let (_directory, base) = builder.finish().into_parts();
+    let archive = Archive::open(&base).unwrap();
+    let selection = select(&archive, &["x"]);
+    let domain = archive.metadata().identities(selection.metrics()[0].desc.indom.unwrap()).unwrap();
+    for chunk in [Chunk::new(&selection), Chunk::new(&selection).by_excerpts()] {
+        let limits = ChunkLimits::CHUNK;
+        let mut counts = HashMap::new();
+        for (_, value) in scan_with(chunk, &selection, limits).0 {
+            let (_, instance, value) = value.unwrap();
+            let name = domain.name_at(id(instance.unwrap()), at(0)).unwrap();
+            assert_eq!(value, format!("{:?}", Value::U64(name.as_bytes()[0].into())));
+            *counts.entry(name.to_owned()).or_insert(0) += 1;
+        }
+        let counts = ["a", "b", "c"].map(|name| counts[name]);
+        assert_eq!(counts, [2 * ROWS, 3 * ROWS, ROWS]);
     }
 }

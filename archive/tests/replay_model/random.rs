@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use pcp_archive::replay::{Decrease, Gaps, Replay, Selection};
 use pcp_archive::{
     ArchiveSet, ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, MetricDesc,
-    OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterOptions,
+    OwnedValue, Pmid, Semantics, Timestamp, Units, Value, ValueSet, ValueType, Version,
+    WriterOptions,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -117,6 +118,8 @@ pub(crate) struct Options {
     decrease: Decrease,
     /// The instances that the large domain has first, as bits.
     first_listed: u32,
+    /// Each state of a domain numbers its instances in another way; only listed ones have values.
+    renumbers: bool,
 }
 
 pub(crate) fn options() -> impl Strategy<Value = Options> {
@@ -125,15 +128,14 @@ pub(crate) fn options() -> impl Strategy<Value = Options> {
     let volume_bytes = proptest::option::weighted(0.3, 2000u64..4000);
     let decrease = prop_oneof![Just(Decrease::Reset), Just(Decrease::Wrap)];
     let first_listed = prop::sample::select(vec![0x1, 0x7fff, 0xffff, u32::MAX]);
-    let all = (version, index_bytes, volume_bytes, decrease, first_listed);
-    all.prop_map(|(version, index_bytes, volume_bytes, decrease, first_listed)| Options {
-        version,
-        index_bytes,
-        volume_bytes,
-        decrease,
-        first_listed,
+    let all = (version, index_bytes, volume_bytes, decrease, first_listed, any::<bool>());
+    all.prop_map(|(version, index_bytes, volume_bytes, decrease, first_listed, renumbers)| {
+        Options { version, index_bytes, volume_bytes, decrease, first_listed, renumbers }
     })
 }
+
+/// A value and the identity of its instance.
+type Found<'v> = (Option<InstanceId>, Value<'v>);
 
 /// The archives on disk, as one.
 pub(crate) struct Archives {
@@ -143,6 +145,23 @@ pub(crate) struct Archives {
 }
 
 impl Archives {
+    /// The values of a metric by the instances of the model, ascending.
+    pub(crate) fn by_instance<'v>(
+        &self,
+        metric: usize,
+        values: &[Found<'v>],
+    ) -> Vec<(Option<i32>, Value<'v>)> {
+        let domain = desc(metric).indom.map(|indom| self.set.metadata().identities(indom).unwrap());
+        let instance = |identity| {
+            let name = domain?.name_at(identity, Timestamp::MAX)?;
+            name.strip_prefix('i')?.parse().ok()
+        };
+        let mut named: Vec<_> =
+            values.iter().map(|(id, value)| (id.and_then(instance), *value)).collect();
+        named.sort_by_key(|(instance, _)| *instance);
+        named
+    }
+
     /// All metrics, in the order of the table.
     pub(crate) fn selection(&self) -> Selection<'_> {
         // The model has PCP's rules.
@@ -165,6 +184,8 @@ pub(crate) fn build(steps: &[Step], options: &Options) -> (Archives, Model) {
         writer: None,
         tick: 0,
         start: 0,
+        listed: [0; 2],
+        numbering: [0; 2],
         model: Model { rows: vec![], states: [vec![], vec![]], decrease: options.decrease },
     };
     making.step(&Step {
@@ -191,6 +212,9 @@ struct Making<'o> {
     /// The time of the last record, and of the first one of its archive.
     tick: i64,
     start: i64,
+    /// Of each domain, the instances and what turns an instance into its number.
+    listed: [u32; 2],
+    numbering: [i32; 2],
     model: Model,
 }
 
@@ -200,7 +224,10 @@ impl Making<'_> {
         let must_be_later = match step.event {
             Event::Mark => true,
             Event::Record => follows_mark,
-            Event::NextArchive => self.tick == self.start && !self.bases.is_empty(),
+            // At the time of two states a number has the name in the later one.
+            Event::NextArchive => {
+                (self.tick == self.start || self.options.renumbers) && !self.bases.is_empty()
+            }
         };
         let after = step.after.max(must_be_later.into());
         self.tick += after;
@@ -208,16 +235,17 @@ impl Making<'_> {
             Event::Mark => return self.mark(),
             Event::NextArchive => {
                 self.next_archive();
-                self.list(step.listed.unwrap_or([step.present; 2]), true);
+                self.list(step.listed.unwrap_or([step.present; 2]), step.seed, true);
             }
             // Of two states of one time a writer writes the first.
             Event::Record if after > 0 => {
-                step.listed.into_iter().for_each(|listed| self.list(listed, false));
+                step.listed.into_iter().for_each(|listed| self.list(listed, step.seed, false));
             }
             Event::Record => {}
         }
-        let sets: Vec<ValueSet> = (0..METRICS.len()).filter_map(|m| value_set(m, step)).collect();
-        let values = sets.iter().flat_map(stored).collect();
+        let sets: Vec<ValueSet> =
+            (0..METRICS.len()).filter_map(|metric| self.value_set(metric, step)).collect();
+        let values = sets.iter().flat_map(|set| self.stored(set)).collect();
         self.model.rows.push(Row { at: at(self.tick), values: Some(values) });
         let result = FetchResult { timestamp: at(self.tick), value_sets: sets };
         self.writer.as_mut().unwrap().write_result(&result).unwrap();
@@ -240,14 +268,52 @@ impl Making<'_> {
     }
 
     /// A domain does not begin empty, and one of version 2 never is.
-    fn list(&mut self, listed: [u32; 2], is_first: bool) {
+    fn list(&mut self, listed: [u32; 2], seed: u32, is_first: bool) {
+        if self.options.renumbers {
+            self.numbering = [(seed & 7) as i32, (seed >> 3 & 31) as i32];
+        }
         let is_never_empty = is_first || self.options.version == Version::V2;
         for (place, bits) in listed.into_iter().enumerate() {
             let bits = (bits | u32::from(is_never_empty)) & NAMED[place];
-            let instances = instances(bits);
+            self.listed[place] = bits;
+            let instances = instances(bits, self.numbering[place]);
             self.writer.as_mut().unwrap().declare_indom(domain(place), &instances).unwrap();
             self.model.states[place].push((at(self.tick), bits));
         }
+    }
+
+    /// What a metric has in a record; the first one always a value.
+    fn value_set(&self, metric: usize, step: &Step) -> Option<ValueSet> {
+        let has = |set: u16| metric > 0 && set >> metric & 1 == 1;
+        if has(step.absent) {
+            return None;
+        }
+        let pmid = desc(metric).pmid;
+        if has(step.failed) {
+            return Some(ValueSet { pmid, values: Err(ErrorCode::AGAIN) });
+        }
+        let values = match METRICS[metric].2 {
+            None => vec![(None, value(metric, 0, step.seed))],
+            Some(place) => {
+                let (listed, numbering) = (self.listed[place], self.numbering[place]);
+                let can_have_values = if self.options.renumbers { listed } else { u32::MAX };
+                bits(step.present.rotate_left(3 * metric as u32) & can_have_values)
+                    .filter(|n| *n < INSTANCES[place])
+                    .map(|n| (InstanceId::new(n ^ numbering).ok(), value(metric, n, step.seed)))
+                    .collect()
+            }
+        };
+        Some(ValueSet { pmid, values: Ok(values) })
+    }
+
+    /// The values of a set by metric and instance.
+    fn stored(&self, set: &ValueSet) -> Vec<(Key, OwnedValue)> {
+        let metric = set.pmid.item() as usize;
+        let numbering = METRICS[metric].2.map_or(0, |place| self.numbering[place]);
+        let values = set.values.iter().flatten();
+        values
+            .map(|(id, value)| ((metric, id.map(|id| id.get() ^ numbering)), value.clone()))
+            .collect()
     }
 
     fn finish(self) -> (Archives, Model) {
@@ -272,29 +338,12 @@ fn bits(set: u32) -> impl Iterator<Item = i32> {
     (0..32).filter(move |n| set >> n & 1 == 1)
 }
 
-fn instances(set: u32) -> Vec<Instance> {
-    let instance = |n| Instance { id: InstanceId::new(n).unwrap(), name: format!("i{n}").into() };
-    bits(set).map(instance).collect()
-}
-
-/// What a metric has in a record; the first one always a value.
-fn value_set(metric: usize, step: &Step) -> Option<ValueSet> {
-    let has = |set: u16| metric > 0 && set >> metric & 1 == 1;
-    if has(step.absent) {
-        return None;
-    }
-    let pmid = desc(metric).pmid;
-    if has(step.failed) {
-        return Some(ValueSet { pmid, values: Err(ErrorCode::AGAIN) });
-    }
-    let values = match METRICS[metric].2 {
-        None => vec![(None, value(metric, 0, step.seed))],
-        Some(place) => bits(step.present.rotate_left(3 * metric as u32))
-            .filter(|n| *n < INSTANCES[place])
-            .map(|n| (Some(InstanceId::new(n).unwrap()), value(metric, n, step.seed)))
-            .collect(),
+fn instances(set: u32, numbering: i32) -> Vec<Instance> {
+    let instance = |n: i32| Instance {
+        id: InstanceId::new(n ^ numbering).unwrap(),
+        name: format!("i{n}").into(),
     };
-    Some(ValueSet { pmid, values: Ok(values) })
+    bits(set).map(instance).collect()
 }
 
 /// A value that the grid of times leaves exact.
@@ -311,11 +360,4 @@ fn value(metric: usize, instance: i32, seed: u32) -> OwnedValue {
         ValueType::Double => OwnedValue::Double((number % 4096) as f64 / 8.0),
         _ => OwnedValue::String(number.to_string().into_bytes()),
     }
-}
-
-/// The values of a set by metric and instance.
-fn stored(set: &ValueSet) -> Vec<(Key, OwnedValue)> {
-    let metric = set.pmid.item() as usize;
-    let values = set.values.iter().flatten();
-    values.map(|(id, value)| ((metric, id.map(InstanceId::get)), value.clone())).collect()
 }

@@ -161,7 +161,9 @@ impl Sort {
 struct Line<'s> {
     metric: &'s MetricSummary,
     instance: Option<InstanceId>,
-    /// The instance's newest name.
+    /// The newest number that records have for the instance.
+    number: Option<InstanceId>,
+    /// The instance's name.
     name: Option<Arc<str>>,
     statistics: Option<&'s Statistics>,
     quantile: Option<f64>,
@@ -382,6 +384,7 @@ fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s
         let line = |summary: &'s InstanceSummary| Line {
             metric,
             instance: summary.instance,
+            number: columns::number_in_records(metadata, indom, summary.instance),
             name: summary.instance.and_then(|id| names.get(&id).cloned()),
             statistics: summary.statistics.as_ref(),
             quantile: None,
@@ -435,7 +438,7 @@ fn write_json(out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
         out.json_line(&Object {
             metric: &line.metric.metric.name,
             pmid: line.metric.metric.desc.pmid.to_string(),
-            instance: line.instance.map(InstanceId::get),
+            instance: line.number.map(InstanceId::get),
             name: line.name.as_deref(),
             units: line.units(),
             count: line.statistics.map_or(0, |statistics| statistics.count),

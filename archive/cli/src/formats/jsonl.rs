@@ -34,7 +34,7 @@ impl<'a> Line<'a> {
             time: json_time(timestamp),
             metric: &column.name,
             pmid,
-            instance: column.instance.map(InstanceId::get),
+            instance: column.number.map(InstanceId::get),
             name: column.instance_name.as_deref(),
             value,
             units: Some(column.scale.units.as_str()).filter(|_| column.scale.is_computed),

@@ -297,6 +297,7 @@ mod tests {
         let column = Column {
             metric: 0,
             instance: None,
+            number: None,
             name: "mmv.acme.products.count".to_owned(),
             instance_name: Some("Anvils".into()),
             scale: Scale::default(),
@@ -309,6 +310,7 @@ mod tests {
         let column = Column {
             metric: 0,
             instance: None,
+            number: None,
             name: "a.x".to_owned(),
             instance_name: Some("two\nlines \u{1b}[2J".into()),
             scale: Scale::default(),

@@ -101,6 +101,6 @@ pub(crate) fn count(selection: &Selection<'_>) -> usize {
 /// At most how many series a metric of a selection has.
 pub(crate) fn count_of(selection: &Selection<'_>, metric: &SelectedMetric) -> usize {
     let metadata = selection.source().metadata();
-    let history = metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+    let history = metric.desc.indom.and_then(|indom| metadata.identities(indom));
     history.map_or(1, |history| history.union().len())
 }

@@ -13,7 +13,7 @@ use pcp_archive::{
 use pcp_types::names;
 
 use crate::Failure;
-use crate::columns::{Column, Scale, WantedUnits};
+use crate::columns::{Column, Scale, WantedUnits, number_in_records};
 use crate::formats::jsonl::{Line, Mark};
 use crate::formats::table::{MISSING, Row, Table, cell_text, head, time_text};
 use crate::text::{Json, Output, json_time, warn};
@@ -115,11 +115,12 @@ impl Shown {
     }
 
     fn column(&self, instance: Option<InstanceId>, metadata: &Metadata) -> Column {
-        let history = self.metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+        let history = self.metric.desc.indom.and_then(|indom| metadata.identities(indom));
         let name = history.zip(instance).and_then(|(h, id)| h.name_at(id, Timestamp::MAX));
         Column {
             metric: 0,
             instance,
+            number: number_in_records(metadata, self.metric.desc.indom, instance),
             name: self.metric.name.clone(),
             instance_name: name.map(Into::into),
             scale: self.scale.clone(),
@@ -291,8 +292,10 @@ impl<'o> View<'o> {
                 (Some(shown), None) => shown.metric.desc.value_type,
                 (None, None) => continue,
             };
+            let indom = followed.metadata.metric(set.pmid()).and_then(|metric| metric.desc.indom);
+            let domain = indom.and_then(|indom| followed.metadata.indom_history(indom));
             for value in set.values(value_type) {
-                let (instance, value) = match value {
+                let (number, value) = match value {
                     Ok(pair) => pair,
                     Err(error @ RecordError::ValueType { pmid, .. }) => {
                         if self.conflicts.insert(pmid) {
@@ -302,6 +305,13 @@ impl<'o> View<'o> {
                         continue;
                     }
                     Err(error) => return Err(followed.damaged(error).into()),
+                };
+                let instance = match domain.zip(number) {
+                    Some((domain, number)) => match domain.identity_at(number, timestamp) {
+                        Some(identity) => Some(identity),
+                        None => continue,
+                    },
+                    None => number,
                 };
                 if let Some(histogram) = histogram.and_then(|place| self.histograms.get_mut(place))
                 {

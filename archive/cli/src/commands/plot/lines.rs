@@ -154,6 +154,7 @@ mod tests {
         Column {
             metric,
             instance: None,
+            number: None,
             name: name.to_owned(),
             instance_name: instance.map(Into::into),
             scale: crate::columns::Scale::default(),

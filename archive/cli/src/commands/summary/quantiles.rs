@@ -42,6 +42,7 @@ impl Quantiles {
             lines.extend(values.iter().map(|(instance, value)| Line {
                 metric,
                 instance: *instance,
+                number: columns::number_in_records(metadata, indom, *instance),
                 name: names.as_ref().zip(*instance).and_then(|(names, id)| names.get(&id).cloned()),
                 statistics: None,
                 quantile: Some(*value),
