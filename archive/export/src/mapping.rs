@@ -20,7 +20,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::histogram::HistogramLayout;
 use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, TextKind, TextTarget, ValueType};
 
-pub use label::{Label, MetricLabels};
+pub use label::{Label, LabelledInstance, MetricLabels};
 pub use name::{label_name, metric_name};
 pub use unit::{Scale, base_unit};
 

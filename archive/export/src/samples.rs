@@ -291,7 +291,7 @@ impl Samples {
         match series.role {
             Role::Buckets(_) => {
                 let layout = mapping.layout(id);
-                let bucket = layout.zip(series.instance).and_then(|(layout, id)| layout.bucket(id));
+                let bucket = layout.zip(series.identity).and_then(|(layout, id)| layout.bucket(id));
                 let Some(bucket) = bucket else { return Target::Nothing };
                 let labels = || without_instance(&series.labels);
                 let histogram = self.histogram(id, family, bucket.histogram, labels);
@@ -302,7 +302,7 @@ impl Samples {
             }
             Role::Sum(_) => {
                 let labels = || Arc::clone(&series.labels);
-                let histogram = self.histogram(id, family, series.instance, labels);
+                let histogram = self.histogram(id, family, series.identity, labels);
                 Target::Sum { histogram, scale: family.scale }
             }
             _ => {

@@ -23,6 +23,17 @@ pub struct Label {
     pub value: Arc<str>,
 }
 
+/// An instance, as labels name it.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelledInstance<'n> {
+    /// The number in records.
+    pub id: InstanceId,
+    /// The name, if it is known.
+    pub name: Option<&'n str>,
+    /// Another instance has the same name.
+    pub is_repeated: bool,
+}
+
 /// The labels of the series of one metric.
 #[derive(Debug)]
 pub struct MetricLabels<'m> {
@@ -36,7 +47,8 @@ pub struct MetricLabels<'m> {
 const HOSTNAME: &str = "hostname";
 /// The label with the name of an instance.
 const INSTANCE_NAME: &str = "instname";
-/// The label with the number of an instance.
+/// The label with the number of an instance that has no name of its own. The number is no label of
+/// others: it may be another after a restart, and series would end.
 const INSTANCE_ID: &str = "instid";
 
 impl<'m> MetricLabels<'m> {
@@ -68,11 +80,10 @@ impl<'m> MetricLabels<'m> {
         self
     }
 
-    /// The labels of an instance, whose name may not be known, or of a metric without
-    /// instances.
-    pub fn of(&self, instance: Option<(InstanceId, Option<&str>)>) -> Arc<[Label]> {
+    /// The labels of an instance, or of a metric without instances.
+    pub fn of(&self, instance: Option<LabelledInstance<'_>>) -> Arc<[Label]> {
         let mut all = self.common.clone();
-        let set = instance.and_then(|(id, _)| self.of_instances.get(&id));
+        let set = instance.and_then(|instance| self.of_instances.get(&instance.id));
         all.extend(
             set.into_iter().flat_map(|set| set.pairs()).map(|(name, value, _)| (name, value)),
         );
@@ -94,9 +105,11 @@ impl<'m> MetricLabels<'m> {
             }
         };
         add(HOSTNAME, self.hostname);
-        if let Some((id, name)) = instance {
+        if let Some(LabelledInstance { id, name, is_repeated }) = instance {
             add(INSTANCE_NAME, name.unwrap_or_default());
-            add(INSTANCE_ID, &id.to_string());
+            if name.is_none_or(str::is_empty) || is_repeated {
+                add(INSTANCE_ID, &id.to_string());
+            }
         }
         let labels = labels.into_iter();
         labels.map(|(name, value)| Label { name: name.into(), value: value.into() }).collect()
@@ -123,7 +136,11 @@ mod tests {
     ) -> Vec<(String, String)> {
         let common = common.iter().copied().collect();
         let labels = MetricLabels { common, of_instances: HashMap::new(), hostname: "web1" };
-        let instance = instance.map(|(id, name)| (InstanceId::new(id).unwrap(), Some(name)));
+        let instance = instance.map(|(id, name)| LabelledInstance {
+            id: InstanceId::new(id).unwrap(),
+            name: Some(name),
+            is_repeated: false,
+        });
         let labels = labels.of(instance);
         labels.iter().map(|label| (label.name.to_string(), label.value.to_string())).collect()
     }
@@ -137,15 +154,17 @@ mod tests {
         assert_eq!(labels(&[], None), pairs(&[("hostname", "web1")]));
         assert_eq!(
             labels(&[], Some((3, "sda"))),
-            pairs(&[("hostname", "web1"), ("instid", "3"), ("instname", "sda")])
+            pairs(&[("hostname", "web1"), ("instname", "sda")])
         );
         assert_eq!(
             labels(
                 &[("hostname", "\"web1.example.org\""), ("instname", "\"x\"")],
                 Some((3, "sda"))
             ),
-            pairs(&[("hostname", "web1.example.org"), ("instid", "3"), ("instname", "x")])
+            pairs(&[("hostname", "web1.example.org"), ("instname", "x")])
         );
+        let unnamed = pairs(&[("hostname", "web1"), ("instid", "3")]);
+        assert_eq!(labels(&[], Some((3, ""))), unnamed);
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn a_number_that_is_used_again_is_another_series_also_with_the_same_labels() {
         .row(2, [("a.first[one]", Cell::Absent)])
         .row(3, [("a.second[one]", 20)])
         .finish();
-    let name = |metric| format!("a_{metric}_total instid=1 instname=one");
+    let name = |metric| format!("a_{metric}_total instname=one");
     let first = [(1_000, Some(10.0)), (2_000, None)];
     assert_eq!(of(directory.path(), &name("first")), first);
     assert_eq!(of(directory.path(), &name("second")), [(3_000, Some(20.0))]);
@@ -212,14 +212,48 @@ fn the_histograms_of_instances_have_their_labels() {
     let names: Vec<(String, f64)> =
         converted(directory.path()).into_iter().map(|(name, _, value)| (name, value)).collect();
     for (name, value) in [
-        ("shop_size_bucket instid=5 instname=path=/ le=4.0", 1.0),
-        ("shop_size_bucket instid=6 instname=path=/a le=4.0", 2.0),
-        ("shop_size_count instid=6 instname=path=/a", 2.0),
-        ("shop_size_sum instid=6 instname=path=/a", 20.0),
+        ("shop_size_bucket instname=path=/ le=4.0", 1.0),
+        ("shop_size_bucket instname=path=/a le=4.0", 2.0),
+        ("shop_size_count instname=path=/a", 2.0),
+        ("shop_size_sum instname=path=/a", 20.0),
     ] {
         assert!(names.contains(&(name.to_owned(), value)), "{name} in {names:?}");
     }
     assert_eq!(names.len(), 8);
+}
+
+#[test]
+fn histograms_keep_their_labels_where_numbers_change_their_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut archive = begin(&directory.path().join("a"))
+        .metric("shop.size.bucket", "u64 counter count")
+        .metric("shop.size.sum", "u64 counter count")
+        .labels("shop.size.bucket", &[(crate::mapping::HISTOGRAM_LABEL, "count")]);
+    for (second, order) in [(1, ["/", "/a"]), (2, ["/a", "/"])] {
+        let buckets = order.map(|path| format!("path={path},bucket=0..4"));
+        let sums = order.map(|path| format!("path={path}"));
+        let count = |path: &str| if path == "/" { 10 } else { 20 };
+        let bucket = |path| (format!("shop.size.bucket[path={path},bucket=0..4]"), count(path));
+        let sum = |path| (format!("shop.size.sum[path={path}]"), 3 * count(path));
+        archive = archive
+            .instances("shop.size.bucket", buckets.iter().map(String::as_str))
+            .instances("shop.size.sum", sums.iter().map(String::as_str))
+            .row(second, order.map(bucket).into_iter().chain(order.map(sum)));
+    }
+    archive.finish();
+    let found = converted(directory.path());
+    let mut seconds = std::collections::BTreeSet::new();
+    for (name, at, value) in found.iter().filter(|(name, ..)| name.contains("instname")) {
+        let own = if name.ends_with("instname=path=/") || name.contains("instname=path=/ ") {
+            10.0
+        } else {
+            20.0
+        };
+        let expected = if name.contains("_sum") { 3.0 * own } else { own };
+        assert!((value - expected).abs() < f64::EPSILON, "{name} at {at}: {found:?}");
+        seconds.insert(*at);
+    }
+    assert_eq!(seconds.len(), 2, "{found:?}");
 }
 
 #[test]

@@ -13,7 +13,9 @@ use pcp_archive::{InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp, Valu
 
 use super::series::{Series, SeriesId, SeriesTable};
 use super::{Change, Counts, Number, Observation};
-use crate::mapping::{Family, HISTOGRAM_LABEL, LeftOut, Mapping, MetricLabels, Role};
+use crate::mapping::{
+    Family, HISTOGRAM_LABEL, LabelledInstance, LeftOut, Mapping, MetricLabels, Role,
+};
 
 /// Metrics and series at the time of a step.
 #[derive(Debug, Default)]
@@ -348,6 +350,8 @@ struct Source<'m> {
     start: Option<i64>,
     labels: MetricLabels<'m>,
     names: HashMap<InstanceId, &'m str>,
+    /// Instances whose name another one has at this time.
+    repeated: HashSet<InstanceId>,
     at: At<'m>,
     indom: Option<InDom>,
 }
@@ -356,31 +360,46 @@ impl<'m> Source<'m> {
     fn new(metric: &Metric, hostname: &'m str, at: At<'m>) -> Self {
         let MetricDesc { pmid, indom, .. } = metric.desc;
         let labels = MetricLabels::new(at.metadata, &metric.desc, indom, hostname, at.timestamp);
-        let mut names = HashMap::new();
+        let (mut names, mut repeated) = (HashMap::new(), HashSet::new());
         if let Some(history) = indom.and_then(|indom| at.metadata.indom_history(indom)) {
             let mut cursor = history.cursor();
             cursor.move_to(at.timestamp);
+            let mut seen = HashSet::new();
             for instance in cursor.instances().iter() {
                 if let Some(name) = cursor.name(instance.id) {
                     names.insert(instance.id, name);
+                    if !seen.insert(name) {
+                        repeated.insert(instance.id);
+                    }
                 }
             }
         }
         let labels = labels.without(HISTOGRAM_LABEL);
-        Self { pmid, role: metric.role, start: metric.start, labels, names, at, indom }
+        Self { pmid, role: metric.role, start: metric.start, labels, names, repeated, at, indom }
     }
 
     fn series(&self, instance: Option<InstanceId>) -> Series {
         let name = instance.and_then(|id| self.names.get(&id).copied().or_else(|| self.ever(id)));
+        let of_labels = instance.map(|id| LabelledInstance {
+            id,
+            name,
+            is_repeated: self.repeated.contains(&id),
+        });
         Series {
             pmid: self.pmid,
             role: self.role,
             instance,
+            identity: instance.and_then(|id| self.identity(id)),
             instance_name: name.map(Arc::from),
-            labels: self.labels.of(instance.map(|id| (id, name))),
+            labels: self.labels.of(of_labels),
             start: self.start,
             generation: 0,
         }
+    }
+
+    fn identity(&self, id: InstanceId) -> Option<InstanceId> {
+        let history = self.indom.and_then(|indom| self.at.metadata.indom_history(indom));
+        history.map_or(Some(id), |history| history.identity_at(id, self.at.timestamp))
     }
 
     /// The name of an instance that is not in the domain at this time.

@@ -25,8 +25,11 @@ pub struct Series {
     pub pmid: Pmid,
     /// What the metric is in the mapping; never left out.
     pub role: Role,
-    /// The instance; `None` of a metric without instances.
+    /// The number of the instance in records; `None` of a metric without instances.
     pub instance: Option<InstanceId>,
+    /// The identity of the instance, which its name has at all times
+    /// ([`IndomHistory::by_identity`](pcp_archive::IndomHistory::by_identity)).
+    pub identity: Option<InstanceId>,
     /// The instance's name, if the archive has it.
     pub instance_name: Option<Arc<str>>,
     /// The labels that receivers see, sorted by name. Those of a bucket have the bucket's
