@@ -1,6 +1,7 @@
 //! The columns of a report and the lines of a plot: one for each instance of
 //! each metric, with its units.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -11,7 +12,7 @@ use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
 use crate::selection::warn_of_unknown_instances;
-use crate::text::warn;
+use crate::text::{natural_order, warn};
 
 /// The most units that a warning lists.
 const MAX_UNITS: usize = 5;
@@ -139,6 +140,16 @@ pub(crate) struct Choice<'o> {
 }
 
 impl Column {
+    /// Orders instances by name; those without come last, by number.
+    fn compare_instances(&self, other: &Self) -> Ordering {
+        match (&self.instance_name, &other.instance_name) {
+            (Some(one), Some(other)) => natural_order(one, other),
+            (one, another) => {
+                another.is_some().cmp(&one.is_some()).then(self.instance.cmp(&other.instance))
+            }
+        }
+    }
+
     /// The instance's name or else its number; `None` without instances.
     pub(crate) fn instance_title(&self) -> Option<Arc<str>> {
         instance_title(self.instance, self.instance_name.as_ref())
@@ -150,8 +161,8 @@ pub(crate) fn instance_title(id: Option<InstanceId>, name: Option<&Arc<str>>) ->
     name.cloned().or_else(|| id.map(|id| id.get().to_string().into()))
 }
 
-/// The columns of all chosen instances with values, ordered by metric and
-/// instance number; metrics without instances are always among them. An
+/// The columns of all chosen instances with values, ordered by metric and name of the
+/// instance; metrics without instances are always among them. An
 /// instance without a name exists at no time for replay and has a column only
 /// if the values are raw. Warns of chosen instances that do not exist.
 pub(crate) fn columns(
@@ -190,6 +201,9 @@ pub(crate) fn columns(
             }
         }
     }
+    columns.sort_by(|one: &Column, other| {
+        one.metric.cmp(&other.metric).then_with(|| one.compare_instances(other))
+    });
     columns
 }
 
@@ -225,12 +239,12 @@ pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>
     values.get(place).map(|(_, value)| column.scale.apply(*value))
 }
 
-/// The columns with a value in a sample, in their order, and the value in the
-/// column's units. The cost grows with the values of the sample, not with the
+/// The columns with a value in a sample, and the value in the column's units. Columns are in the
+/// order of metrics and instances. The cost grows with the values of the sample, not with the
 /// number of columns.
 pub(crate) fn present<'s, 'a>(
     sample: &'s Sample<'a>,
-    columns: &'s [Column],
+    columns: &'s [&'s Column],
 ) -> impl Iterator<Item = (&'s Column, Value<'a>)> {
     let mut remaining = columns;
     let values = sample.values.iter().enumerate().flat_map(|(metric, values)| {
@@ -244,7 +258,7 @@ pub(crate) fn present<'s, 'a>(
         }
         let (column, after) = remaining.split_first().filter(|(first, _)| key_of(first) == key)?;
         remaining = after;
-        Some((column, column.scale.apply(value)))
+        Some((*column, column.scale.apply(value)))
     })
 }
 
@@ -345,6 +359,7 @@ mod tests {
         };
         let cells: Vec<_> =
             columns.iter().filter_map(|one| Some((one, cell(&sample, one)?))).collect();
+        let columns: Vec<&Column> = columns.iter().collect();
         assert_eq!(present(&sample, &columns).collect::<Vec<_>>(), cells);
         assert_eq!(cells.len(), 4);
     }

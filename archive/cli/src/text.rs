@@ -3,11 +3,13 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod grid;
+mod natural_order;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod value;
 
 pub(crate) use grid::Grid;
+pub(crate) use natural_order::natural_order;
 pub(crate) use output::{
     Output, output_width, shown, shown_bytes, shown_path, terminal_width, warn,
 };

@@ -6,7 +6,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// A record: its second, and what the instances `steady` and `fleeting` count;
+/// A record: its second, and what the instances `steady` and `transient` count;
 /// without any a mark.
 type Row = (i32, Option<u32>, Option<u32>);
 
@@ -34,13 +34,13 @@ fn archive() -> (TempDir, PathBuf) {
 fn archive_of(name: &str) -> (TempDir, PathBuf) {
     let mut builder = Builder::named("rates")
         .metric(name, "u32 counter count")
-        .numbered_instances(name, [(1, "steady"), (2, "fleeting")]);
-    let [steady, fleeting] = ["steady", "fleeting"].map(|instance| format!("{name}[{instance}]"));
+        .numbered_instances(name, [(1, "steady"), (2, "transient")]);
+    let [steady, transient] = ["steady", "transient"].map(|instance| format!("{name}[{instance}]"));
     for (second, one, other) in ROWS {
         let second = f64::from(second) + 1e-9;
         builder = match one {
             None => builder.mark(second),
-            Some(_) => builder.row(second, [(&steady, one), (&fleeting, other)]),
+            Some(_) => builder.row(second, [(&steady, one), (&transient, other)]),
         };
     }
     builder.finish().into_parts()

@@ -56,12 +56,14 @@ pub(crate) fn write<'r>(
     samples: impl Iterator<Item = Sample<'r>>,
 ) -> Result<u64, Failure> {
     let mut values = 0;
+    let mut columns: Vec<&Column> = report.columns.iter().collect();
+    columns.sort_by_key(|column| (column.metric, column.instance));
     for sample in samples {
         let time = json_time(sample.timestamp);
         if sample.is_mark {
             out.json_line(&Mark { time, mark: true })?;
         }
-        for (column, value) in present(&sample, &report.columns) {
+        for (column, value) in present(&sample, &columns) {
             values += 1;
             let pmid = report.pmids.get(column.metric).cloned().unwrap_or_default();
             let value = Json::new(value, report.metadata);
