@@ -25,7 +25,7 @@ use self::items::{CLUSTER, FILE, KIND, PID, REASON};
 use crate::agent::item;
 pub use crate::agent::{DOMAIN, events_metric, items};
 use crate::event::EventArray;
-use crate::scan::{Column, Columns, Selection};
+use crate::scan::{Column, Columns, SelectedMetric, Selection};
 use crate::{Pmid, Result, Source, Timestamp, Value};
 
 /// The resolution of times in event arrays.
@@ -107,12 +107,16 @@ impl<'a> ProgramEvent<'a> {
     /// whose end is no boundary for the others' values.
     pub fn concerns(&self, metric: &str, pmid: Pmid) -> bool {
         let shared = || {
-            let (name, number) = self.file?.rsplit_once('.')?;
-            let rest = metric.strip_prefix("mmv.")?.strip_prefix(name)?;
-            let is_own = number.parse().ok() == self.pid && self.pid.is_some();
-            Some(is_own && rest.starts_with('.'))
+            let rest = metric.strip_prefix("mmv.")?.strip_prefix(self.shared_name()?)?;
+            Some(rest.starts_with('.'))
         };
         self.is_of(metric, pmid) || shared().unwrap_or(false)
+    }
+
+    /// What the files of processes that share their metrics are called without the process.
+    fn shared_name(&self) -> Option<&'a str> {
+        let (name, number) = self.file?.rsplit_once('.')?;
+        (self.pid.is_some() && number.parse().ok() == self.pid).then_some(name)
     }
 
     /// The boundary in the values of the file's metrics, if it is one.
@@ -127,6 +131,11 @@ impl<'a> ProgramEvent<'a> {
         };
         Some(Boundary { at, from_zero })
     }
+}
+
+/// Whether a metric is one of an MMV file.
+pub(crate) fn has_program(metric: &SelectedMetric) -> bool {
+    metric.desc.pmid.domain() == DOMAIN && metric.name.starts_with("mmv.")
 }
 
 /// What is known of each program, to be found by a metric of it.
@@ -153,6 +162,14 @@ impl<T: Copy> ByProgram<T> {
             (None, None) => return,
         };
         list.push(item);
+    }
+
+    /// Adds something about a process that shares its metrics with others; nothing if the event
+    /// is not about such a one.
+    pub(crate) fn add_process(&mut self, event: &ProgramEvent<'_>, item: T) {
+        if let Some(name) = event.shared_name() {
+            self.files.entry_ref(name).or_default().push(item);
+        }
     }
 
     /// What is known of the program of a metric, as [`ProgramEvent::is_of`].

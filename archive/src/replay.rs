@@ -62,7 +62,7 @@ mod timeline;
 mod two_moments;
 mod window;
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -251,8 +251,16 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// When each instance of a domain exists.
-type Lives = HashMap<InDom, HashMap<InstanceId, Lifetime>>;
+/// When the instances of domains exist.
+type Lives = HashMap<InDom, DomainLives>;
+
+/// When the instances of a domain exist.
+#[derive(Debug, Default)]
+struct DomainLives {
+    lifetimes: HashMap<InstanceId, Lifetime>,
+    /// When they came into the domain while their program ran; empty by PCP's rules.
+    births: HashMap<InstanceId, Vec<Timestamp>>,
+}
 
 /// One metric and the observations of its instances.
 #[derive(Debug)]
@@ -262,6 +270,8 @@ struct Track {
     columns: Vec<Column>,
     /// Parallel to `columns`; `None` for an instance that is not replayed.
     lives: Vec<Option<Lifetime>>,
+    /// Parallel to `columns`: when the instance came into the domain while its program ran.
+    births: Vec<Vec<Timestamp>>,
     /// The instances that are shown; `None` for all.
     shown: Option<HashSet<InstanceId>>,
     runs: Runs,
@@ -291,15 +301,18 @@ impl Track {
         shown: Option<HashSet<InstanceId>>,
     ) -> Self {
         columns.sort_by_key(Column::instance);
-        let lives = match metric.desc.indom {
+        let domain = metric.desc.indom.map(|indom| lives.and_then(|lives| lives.get(&indom)));
+        let lives = match domain {
             None => vec![Some(Lifetime::ALWAYS); columns.len()],
-            Some(indom) => {
-                let lives = lives.and_then(|lives| lives.get(&indom));
-                let life = |column: &Column| lives?.get(&column.instance()?).copied();
+            Some(domain) => {
+                let life = |column: &Column| domain?.lifetimes.get(&column.instance()?).copied();
                 columns.iter().map(life).collect()
             }
         };
-        Self { metric, columns, lives, shown, runs: Runs::default() }
+        let counted = domain.flatten().filter(|_| programs::has_program(&metric));
+        let births = |column: &Column| counted?.births.get(&column.instance()?).cloned();
+        let births = columns.iter().map(|column| births(column).unwrap_or_default()).collect();
+        Self { metric, columns, lives, births, shown, runs: Runs::default() }
     }
 
     /// Whether an instance is shown, and not only an operand.
@@ -313,6 +326,15 @@ impl Track {
     /// The place of an instance.
     fn place_of(&self, instance: Option<InstanceId>) -> Option<usize> {
         self.columns.binary_search_by_key(&instance, Column::instance).ok()
+    }
+
+    /// Whether an instance came into the domain within a span, while its program ran: it had
+    /// counted nothing before.
+    fn is_born_within(&self, instance: Option<InstanceId>, span: &Range<Timestamp>) -> bool {
+        let births = self.place_of(instance).and_then(|place| self.births.get(place));
+        let Some(births) = births else { return false };
+        let next = births.partition_point(|birth| *birth <= span.start);
+        births.get(next).is_some_and(|birth| *birth <= span.end)
     }
 
     /// The observations of an instance.

@@ -101,6 +101,18 @@ impl OwnedValue {
 }
 
 impl<B> AnyValue<B> {
+    /// Where a counter of the type of this value begins.
+    pub(crate) const fn zero<'v>(&self) -> Value<'v> {
+        match self {
+            Self::I32(_) => AnyValue::I32(0),
+            Self::U32(_) => AnyValue::U32(0),
+            Self::I64(_) => AnyValue::I64(0),
+            Self::Float(_) => AnyValue::Float(0.0),
+            Self::Double(_) => AnyValue::Double(0.0),
+            _ => AnyValue::U64(0),
+        }
+    }
+
     fn with_bytes<'s, C>(&'s self, convert: impl FnOnce(&'s B) -> C) -> AnyValue<C> {
         match self {
             Self::I32(v) => AnyValue::I32(*v),

@@ -165,9 +165,71 @@ fn a_rate_of_a_program_over_a_mark_is_of_the_time_that_was_observed() {
     assert_eq!(mmv(90, "24s"), "10,5", "from 66 s on, when the agent was away");
     assert_eq!(mmv(85, "30s"), "10,5", "55 s to 60 s as well");
     assert_eq!(mmv(69, "2s"), "", "nothing was observed");
-    for (name, options) in
-        [("mmv.a.count", &["-t", "30s", "--pcp"][..]), ("a.count", &["-t", "30s"])]
-    {
-        assert_eq!(rates(name, 90, options), "", "{name}");
+    for name in ["mmv.a.count", "a.count"] {
+        assert_eq!(rates(name, 90, &["-t", "30s", "--pcp"]), "", "{name}");
     }
+    assert_eq!(rates("a.count", 90, &["-t", "30s"]), "10,5", "of other producers too");
+}
+
+/// Requests by code, of a program that answers 100 a second with 200 and creates the instance of
+/// 500 at its first error.
+fn requests() -> Builder {
+    let mut builder = Builder::new().metric("mmv.shop.requests", "u64 counter count");
+    let labels: [(&str, &[(&str, &str)]); 2] =
+        [("200", &[("code", "200")]), ("500", &[("code", "500")])];
+    builder = builder
+        .instances("mmv.shop.requests", ["200"])
+        .instance_labels("mmv.shop.requests", &labels[..1]);
+    for second in 0..3 {
+        builder = builder.row(second, [("mmv.shop.requests[200]", 100 * second)]);
+    }
+    builder = builder
+        .numbered_instances("mmv.shop.requests", [(0, "200"), (9, "500")])
+        .instance_labels("mmv.shop.requests", &labels);
+    for second in 3..6 {
+        let errors = if second == 3 { 2 } else { 2 + 5 * (second - 3) };
+        let row = [("mmv.shop.requests[200]", 100 * second), ("mmv.shop.requests[500]", errors)];
+        builder = builder.row(second, row);
+    }
+    builder
+}
+
+#[test]
+fn an_instance_that_a_program_creates_counts_from_zero_and_is_zero_before() {
+    let archive = requests().finish();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("report").arg(&*archive).args(["-t", "1s", "--format", "csv", "-Z", "UTC"]);
+        let output = command.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let cells = text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned());
+        cells.collect::<Vec<String>>()
+    };
+    let errors = run(&["mmv.shop.requests", "-i", "500", "--rate"]);
+    assert_eq!(errors, ["", "", "", "2", "5", "5"]);
+    let errors = r#"mmv.shop.requests{code="500"}"#;
+    for (function, values) in
+        [("rate", ["", "0", "0", "2", "5", "5"]), ("delta", ["", "0", "0", "2", "5", "5"])]
+    {
+        let sum = format!("x = sum({function}({errors}))");
+        assert_eq!(run(&["-e", &sum]), values, "{sum}");
+        for window in [["-S", "+2s"], ["-S", "+4s"]] {
+            let arguments = ["-e", sum.as_str(), window[0], window[1]];
+            let from = window[1][1..2].parse::<usize>().unwrap();
+            assert_eq!(run(&arguments), values[from..], "{sum} from {from}");
+        }
+    }
+    assert_eq!(run(&["-e", &format!("x = sum({errors})")]), ["0", "0", "0", "2", "7", "12"]);
+    let ratio = format!("x = sum(rate({errors})) / sum(rate(mmv.shop.requests))");
+    let ratios: Vec<f64> =
+        run(&["-e", &ratio]).iter().filter_map(|cell| cell.parse().ok()).collect();
+    assert_eq!(ratios.len(), 5);
+    for (found, expected) in ratios.iter().zip([0.0, 0.0, 2.0 / 102.0, 5.0 / 105.0, 5.0 / 105.0]) {
+        assert!((found - expected).abs() < 1e-6, "{ratios:?}");
+    }
+    // PCP has no value where an operand has none.
+    let pcp = run(&["--pcp", "-e", &format!("x = sum({errors})")]);
+    assert_eq!(pcp[3..], ["2", "7", "12"]);
+    assert!(pcp[..3].iter().all(|cell| cell != "0"), "{pcp:?}");
 }

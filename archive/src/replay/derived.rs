@@ -12,7 +12,7 @@ use super::expression::{
 };
 use super::histogram::{BucketCount, Histogram, Quantile};
 use super::two_moments::{TwoMoments, value_of};
-use super::{Replay, Sample, Selection, Track, rate_between};
+use super::{Replay, Sample, Selection, Track, lifetime, rate_between};
 use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 
@@ -263,7 +263,13 @@ impl Scope for Names<'_, '_> {
             Limit::Ids(ids) => Some(ids.iter().copied().collect()),
             Limit::Labels(selector) => self.with_labels(selector, &desc)?,
         };
-        let place = place_of(self.operands, name, instances.as_ref());
+        let needed = instances.as_ref().zip(desc.indom).map(|(instances, indom)| {
+            // Where none of the instances exists, others show that the metric is logged.
+            let history = self.source.metadata().identities(indom);
+            let others = history.map(lifetime::witnesses).unwrap_or_default();
+            instances.iter().copied().chain(others).collect()
+        });
+        let place = place_of(self.operands, name, needed.as_ref().or(instances.as_ref()));
         Ok(Some((Operand { place, desc }, instances.as_ref().map(sorted))))
     }
 
@@ -428,7 +434,8 @@ impl Replay<'_> {
 
     /// The derived metrics at one moment.
     pub(super) fn derived_at<'r>(&self, now: &[Values<'r>]) -> Vec<Values<'r>> {
-        let moments = Moments { places: &self.operands, now, before: None, quantiles: &[] };
+        let (places, gaps) = (&self.operands, self.gaps);
+        let moments = Moments { places, now, before: None, quantiles: &[], gaps };
         let values = |derived: &Derived| match &derived.rule {
             Rule::Expression(bound) => bound.values(&moments),
             Rule::Quantile(_) => Values::new(),
@@ -460,7 +467,7 @@ impl Replay<'_> {
         let quantiles: Vec<Values<'r>> =
             quantiles.map(|quantile| quantile.values(self, pair.since, pair.at)).collect();
         let (places, now, quantiles) = (&self.operands, &pair.now, quantiles.as_slice());
-        evaluate(&Moments { places, now, before, quantiles })
+        evaluate(&Moments { places, now, before, quantiles, gaps: self.gaps })
     }
 
     /// The rate of a derived counter, from its values at the two moments, or from the growth
@@ -477,7 +484,8 @@ impl Replay<'_> {
             return rates;
         }
         let (places, quantiles) = (&self.operands, [].as_slice());
-        let moments = Moments { places, now: values, before: None, quantiles };
+        let gaps = self.gaps;
+        let moments = Moments { places, now: values, before: None, quantiles, gaps };
         let befores = bound.values(&moments);
         let rate = |(instance, after): (Option<InstanceId>, Value<'r>)| {
             let first = (pair.since, value_of(&befores, instance)?);

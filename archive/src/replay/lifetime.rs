@@ -25,6 +25,9 @@ use crate::{IndomHistory, InstanceId, Timestamp};
 /// (`src/libpcp/src/interp.c`, 7.2.1).
 const LARGE: usize = 16;
 
+/// At most how many instances show that a metric is logged.
+const MAX_WITNESSES: usize = 16;
+
 /// The lifetime of one instance, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lifetime {
@@ -103,6 +106,60 @@ pub(crate) fn lifetimes(
     lives
 }
 
+/// As few instances as possible, of which one is listed whenever any is, up to 16.
+pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
+    let mut lives: Vec<(InstanceId, Lifetime)> = lifetimes(history, true).into_iter().collect();
+    lives.sort_unstable_by_key(|(id, life)| (life.birth, *id));
+    let mut witnesses = Vec::new();
+    let mut covered = Timestamp::MIN;
+    let mut rest = lives.iter().peekable();
+    while witnesses.len() < MAX_WITNESSES
+        && let Some(start) = rest.peek().map(|(_, life)| life.birth.max(covered))
+    {
+        let mut longest: Option<&(InstanceId, Lifetime)> = None;
+        while let Some(one) = rest.next_if(|(_, life)| life.birth <= start) {
+            if longest.is_none_or(|(_, longest)| longest.death < one.1.death) {
+                longest = Some(one);
+            }
+        }
+        if let Some((id, life)) = longest.filter(|(_, life)| life.death > covered) {
+            witnesses.push(*id);
+            covered = life.death;
+        }
+    }
+    witnesses
+}
+
+/// When instances came into a domain that had others before, rising for each. An instance that
+/// was removed may come more than once.
+pub(crate) fn births(history: &IndomHistory) -> HashMap<InstanceId, Vec<Timestamp>> {
+    let mut births: HashMap<InstanceId, Vec<Timestamp>> = HashMap::new();
+    let mut listed: HashSet<InstanceId> = HashSet::new();
+    for (place, step) in history.steps().iter().enumerate() {
+        let new: Vec<InstanceId> = match &step.change {
+            Change::Whole(instances) => {
+                let now: HashSet<_> = instances.iter().map(|instance| instance.id).collect();
+                let before = std::mem::replace(&mut listed, now);
+                listed.difference(&before).copied().collect()
+            }
+            Change::Difference { added, removed } => {
+                let added = added.iter().map(|instance| instance.id);
+                let new = added.filter(|id| listed.insert(*id)).collect();
+                for id in removed {
+                    listed.remove(id);
+                }
+                new
+            }
+        };
+        if place > 0 {
+            for id in new {
+                births.entry(id).or_default().push(step.timestamp);
+            }
+        }
+    }
+    births
+}
+
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
@@ -138,6 +195,17 @@ mod tests {
         assert!(!sixteenth.contains(at(9)) && sixteenth.contains(at(10)));
         assert!(sixteenth.contains(at(20)) && !sixteenth.contains(at(21)));
         assert_eq!(life(&records, 0).unwrap().death, Timestamp::MAX);
+    }
+
+    #[test]
+    fn an_instance_is_born_whenever_it_comes_into_a_domain_that_exists() {
+        let list = |seconds, ids: Range<i32>| {
+            (seconds, Kind::Full, ids.map(|id| (id, Some("x"))).collect())
+        };
+        let history = history(&[list(0, 0..2), list(10, 0..3), list(20, 0..2), list(30, 1..3)]);
+        let births = births(&history);
+        let of = |id| births.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
+        assert_eq!([of(0), of(1), of(2)], [vec![], vec![], vec![at(10), at(30)]]);
     }
 
     #[test]

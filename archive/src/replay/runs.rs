@@ -24,7 +24,7 @@
 //! from 0 to 1 and from 3 to 4. Without the events record 3 is a fall of a: both have
 //! values from record 1 to record 3, but no rate over any part of it.
 //!
-//! Other metrics have no boundaries, nor has any by PCP's rules
+//! Other metrics have marks alone for boundaries, and none has any by PCP's rules
 //! ([`Gaps::Join`]).
 
 use std::ops::Range;
@@ -46,21 +46,31 @@ pub enum Gaps {
     Join,
 }
 
-/// The known boundaries of each program: the record, and whether counters began at 0.
+/// What the events say of each program.
 #[derive(Debug, Default)]
-pub(super) struct Programs(ByProgram<(u32, bool)>);
+pub(super) struct Programs {
+    /// The record of each boundary, and whether counters began at 0.
+    boundaries: ByProgram<(u32, bool)>,
+    /// Where one of several processes that share metrics is logged again, with counters that
+    /// did not begin at 0.
+    resumed: ByProgram<u32>,
+}
 
 impl Programs {
     /// Those of the events that were read.
     pub(super) fn of(events: &Column, timeline: &Timeline) -> Self {
-        let mut all = ByProgram::default();
+        let mut all = Self::default();
         for (_, value) in events.iter() {
             for event in ProgramEvent::all(value) {
                 let Some(boundary) = event.boundary() else { continue };
-                all.add(&event, (timeline.first_from(boundary.at), boundary.from_zero));
+                let record = timeline.first_from(boundary.at);
+                all.boundaries.add(&event, (record, boundary.from_zero));
+                if !boundary.from_zero {
+                    all.resumed.add_process(&event, record);
+                }
             }
         }
-        Self(all)
+        all
     }
 }
 
@@ -71,6 +81,8 @@ pub(super) struct Runs {
     known: Vec<u32>,
     /// Those of them from which on counters began at 0.
     from_zero: Vec<u32>,
+    /// Records with which a process that shares the metric is logged again.
+    resumed: Vec<u32>,
     /// From the record before to the record after each fall of an instance without a known
     /// boundary in between.
     falls: Vec<Range<u32>>,
@@ -85,10 +97,11 @@ impl Runs {
         decrease: Decrease,
     ) -> Self {
         let metric = &track.metric;
-        if metric.desc.pmid.domain() != programs::DOMAIN || !metric.name.starts_with("mmv.") {
-            return Self::default();
+        if !programs::has_program(metric) {
+            return Self { known: timeline.marks().to_vec(), ..Self::default() };
         }
-        let mut boundaries: Vec<_> = programs.0.of(&metric.name, metric.desc.pmid).collect();
+        let mut boundaries: Vec<_> =
+            programs.boundaries.of(&metric.name, metric.desc.pmid).collect();
         boundaries.sort_unstable();
         let known = boundaries.iter().map(|(record, _)| *record);
         let mut known: Vec<u32> = known.chain(timeline.marks().iter().copied()).collect();
@@ -98,7 +111,8 @@ impl Runs {
         let from_zero = from_zero.map(|(record, _)| *record).collect();
         let may_fall = decrease == Decrease::Reset && metric.has_rates();
         let falls = if may_fall { falls_of(track, timeline, &known) } else { Vec::new() };
-        Self { known, from_zero, falls }
+        let resumed = programs.resumed.of(&metric.name, metric.desc.pmid).collect();
+        Self { known, from_zero, resumed, falls }
     }
 
     /// The records of known boundaries, ascending.
@@ -111,7 +125,13 @@ impl Runs {
         self.from_zero.binary_search(&record).is_ok()
     }
 
-    /// Whether the next thing in reach after a moment is a known boundary.
+    /// Whether a process that shares the metric is logged again with one of some records, so that
+    /// instances that are new in them may have counted before.
+    pub(super) fn resume_within(&self, records: &Range<u32>) -> bool {
+        self.resumed.iter().any(|record| records.contains(record))
+    }
+
+    /// Whether what is in reach after a moment ends with a known boundary.
     fn end_after(&self, reach: &Reach) -> bool {
         self.known.binary_search(&self.limit(reach).next.end).is_ok()
     }
@@ -189,7 +209,9 @@ impl Replay<'_> {
         let reach = track.runs.limit(since.1);
         let has_prior = |column: &Column| reach.neighbours(column.rows()).0.is_some();
         let was_away = reach.prior.start > 0 && !track.columns.iter().any(has_prior);
-        let is_ended = track.runs.end_after(until.1);
+        let ahead = track.runs.limit(until.1);
+        let has_next = |column: &Column| ahead.neighbours(column.rows()).1.is_some();
+        let is_ended = track.runs.end_after(until.1) && !track.columns.iter().any(has_next);
         let known = track.runs.known_in(&records);
         if track.runs.known.is_empty() || (known.is_empty() && !was_away && !(is_away && is_ended))
         {
@@ -233,7 +255,7 @@ impl Replay<'_> {
                 grown.begun += start.and_then(|start| start.value.as_f64()).unwrap_or(0.0);
             }
             let last = place_in(until).map(|(from, _)| from).filter(|_| end.is_none());
-            if last.is_none() && end.is_none() && !runs.end_after(until.1) {
+            if last.is_none() && end.is_none() && !explains(column, runs, begin, until.1) {
                 return None;
             }
             let last = last.or(all.last().copied());
@@ -267,6 +289,16 @@ impl Replay<'_> {
         let part = if to > from { ((reach.at - from) / (to - from)).clamp(0.0, 1.0) } else { 0.0 };
         let place = |value, part| Place { at: reach.at, value, by: between * part };
         life.contains(at).then(|| (place(prior, part), place(next, 1.0 - part)))
+    }
+}
+
+/// Whether a boundary is the reason why a column has no value at a moment, in a run that began
+/// with a record or before the span: its run ended then, or it has no observation in it yet.
+fn explains(column: &Column, runs: &Runs, begin: Option<u32>, reach: &Reach) -> bool {
+    match runs.limit(reach).neighbours(column.rows()) {
+        (None, _) => begin.is_some(),
+        (Some(_), None) => runs.end_after(reach),
+        (Some(_), Some(_)) => false,
     }
 }
 

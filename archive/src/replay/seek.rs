@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{Gaps, Lives, Replay, Selection, lifetime};
+use super::{DomainLives, Gaps, Lives, Replay, Selection, lifetime};
 use crate::programs::{self, events_metric};
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, SelectedMetric};
 use crate::{
@@ -153,12 +153,13 @@ impl<'a> Selection<'a> {
         let life = |indom| {
             let history = self.chosen.source().metadata().identities(indom);
             let is_of_file = self.gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
-            let lives = history.map(|history| lifetime::lifetimes(history, is_of_file));
-            let mut lives = lives.unwrap_or_default();
+            let lifetimes = history.map(|history| lifetime::lifetimes(history, is_of_file));
+            let mut lifetimes = lifetimes.unwrap_or_default();
             if let Some(wanted) = self.chosen.instances_of(indom) {
-                lives.retain(|instance, _| wanted.contains(instance));
+                lifetimes.retain(|instance, _| wanted.contains(instance));
             }
-            (indom, lives)
+            let births = history.filter(|_| is_of_file).map(lifetime::births);
+            (indom, DomainLives { lifetimes, births: births.unwrap_or_default() })
         };
         indoms.into_iter().map(life).collect()
     }
@@ -174,7 +175,8 @@ impl<'a> Selection<'a> {
                 }
                 continue;
             };
-            let alive = self.lives.iter().filter_map(|lives| lives.get(&indom)).flatten();
+            let alive = self.lives.iter().filter_map(|lives| lives.get(&indom));
+            let alive = alive.flat_map(|domain| &domain.lifetimes);
             let labelled = self.chosen.labelled_instances(metric.desc.pmid);
             let alive = alive.filter(|(instance, life)| {
                 life.overlaps(span) && labelled.is_none_or(|some| some.contains(*instance))

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use crate::replay::tests::{answer, archive, at};
-use crate::replay::{Replay, Selection};
-use crate::{Archive, Error};
+use crate::replay::{Gaps, Replay, Selection};
+use crate::{Archive, Error, Value};
 
 const RECORDS: [(i64, Option<u32>); 5] = [
     (0, Some(100)),
@@ -72,6 +72,12 @@ fn a_damaged_record_is_a_gap_over_which_nothing_is_joined() {
         assert_eq!(answer(&replay, millis), Some(expected), "{millis} ms");
     }
     let rates = replay.rates_at(at(35_000), at(5_000)).unwrap();
+    let [(None, Value::Double(rate))] = rates.values[0].as_slice() else { panic!("{rates:?}") };
+    // From 5 s to 10 s, where the line is at 151.5 first, and from 30 s to 35 s.
+    let expected = (51.5 + 50.0) / 10.0;
+    assert!((rate - expected).abs() < 1e-9, "of the parts that are there: {rate}");
+    let joined = selection(&archive).gaps(Gaps::Join).read_on().load().unwrap();
+    let rates = joined.rates_at(at(35_000), at(5_000)).unwrap();
     assert!(rates.values[0].is_empty(), "the gap lies in between");
 }
 

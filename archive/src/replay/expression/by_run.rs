@@ -117,6 +117,13 @@ impl Term {
             Action::Instances(inner, ids) => of_instances(of(inner)?, ids),
             Action::Call(Function::Sum, inner) => {
                 let values = of(inner)?;
+                let has_grown = |operand| {
+                    let grown = moments.grown(operand, before);
+                    grown.is_some_and(|grown| !grown.is_empty())
+                };
+                if values.is_empty() && inner.selected_operand().is_some_and(has_grown) {
+                    return Some(self.nothing());
+                }
                 let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();
                 let sum = sum.filter(|_| !values.is_empty());
                 sum.map(|sum| (None, Value::Double(sum))).into_iter().collect()

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use smallvec::SmallVec;
 
 use super::Bound;
-use super::arithmetic::{binary, compare, growth, is_true, negative, rescaled};
+use super::arithmetic::{binary, compare, constant, growth, is_true, negative, rescaled};
 use super::check::{Action, Converted, Term};
 use super::parse::{Function, Operator};
+use crate::replay::Gaps;
 use crate::{InstanceId, Semantics, Value, ValueType};
 
 /// The values of one metric by instance, ascending; `None` without instances.
@@ -24,6 +25,8 @@ pub(crate) struct Moments<'m, 'v> {
     pub(crate) before: Option<Before<'m, 'v>>,
     /// The quantiles since then, by their indexes.
     pub(crate) quantiles: &'m [Values<'v>],
+    /// What a sum is of instances that do not exist.
+    pub(crate) gaps: Gaps,
 }
 
 /// The moment before.
@@ -103,8 +106,51 @@ impl Term {
             }),
             Action::Call(Function::Rate, inner) => inner.rates(moments),
             Action::Call(Function::Delta, inner) => self.delta(inner, moments),
-            Action::Call(function, inner) => self.over_all(*function, inner.values(moments, at)),
+            Action::Call(function, inner) => {
+                let values = inner.values(moments, at);
+                let is_sum = *function == Function::Sum && moments.gaps == Gaps::Keep;
+                if is_sum && values.is_empty() && inner.is_logged(moments, at) {
+                    return self.nothing();
+                }
+                self.over_all(*function, values)
+            }
         }
+    }
+
+    /// Whether other instances than those that are selected of a metric have values: the
+    /// selected ones do not exist yet, or no longer.
+    fn is_logged<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> bool {
+        let has_values = |inner: &Self, list| {
+            inner.selected_operand().is_some_and(|operand| !moments.of(operand, list).is_empty())
+        };
+        match &self.action {
+            Action::Call(Function::Rate, inner) => {
+                moments.before.as_ref().is_some_and(|before| has_values(inner, before.rates))
+            }
+            Action::Call(Function::Delta, inner) => {
+                let before = moments.before.as_ref();
+                has_values(inner, at) && before.is_some_and(|it| has_values(inner, it.values))
+            }
+            _ => has_values(self, at),
+        }
+    }
+
+    /// The metric of which a term is the values of some instances.
+    pub(super) fn selected_operand(&self) -> Option<usize> {
+        match &self.action {
+            Action::Metric(operand) => Some(*operand),
+            Action::Instances(inner, _)
+            | Action::Negative(inner)
+            | Action::Rescale(inner, _)
+            | Action::Call(Function::Instant, inner) => inner.selected_operand(),
+            _ => None,
+        }
+    }
+
+    /// A sum of nothing.
+    pub(super) fn nothing<'v>(&self) -> Values<'v> {
+        let zero = constant(Value::U32(0), self.value_type);
+        zero.map(|zero| (None, zero)).into_iter().collect()
     }
 
     /// The values of the alternative that the condition selects, by instance. As

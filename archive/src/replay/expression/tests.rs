@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 
 use super::{Before, *};
+use crate::replay::Gaps;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
 
 /// The metrics of the tests: name, type, domain, semantics, units, and their
@@ -103,6 +104,7 @@ fn evaluated(text: &str, now: &[Values<'static>], before: &[Values<'static>]) ->
         now,
         before: Some(before),
         quantiles: &[],
+        gaps: Gaps::Join,
     });
     values
         .iter()
@@ -313,7 +315,8 @@ fn delta_and_rate_compare_two_moments() {
     assert_eq!(evaluated("rate(bytes + bytes)", &before, &now), []);
     assert_eq!(evaluated("delta(bytes + bytes)", &before, &now), [(0, -4000.0)]);
     let places: Vec<usize> = (0..METRICS.len()).collect();
-    let alone = Moments { places: &places, now: &now, before: None, quantiles: &[] };
+    let alone =
+        Moments { places: &places, now: &now, before: None, quantiles: &[], gaps: Gaps::Join };
     assert!(bound("delta(bytes)").unwrap().values(&alone).is_empty());
 }
 
@@ -508,7 +511,7 @@ proptest! {
                 ("ops", &[(2, Value::U64(4)), (3, Value::U64(6))]),
             ]);
             let places: Vec<usize> = (0..METRICS.len()).collect();
-            let found = bound.values(&Moments { places: &places, now: &now, before: None, quantiles: &[] });
+            let found = bound.values(&Moments { places: &places, now: &now, before: None, quantiles: &[], gaps: Gaps::Join });
             let of = |place: usize| now[place].iter().map(|(id, _)| *id).collect();
             let named = bound.instances(&of);
             let is_named = found.iter().all(|(id, _)| named.contains(id));

@@ -271,15 +271,7 @@ impl<'r> Member<'r> {
                 .filter(|(first, _)| *first == record)
                 .map(|(_, value)| value),
         };
-        Some((first.unwrap_or_else(|| zero_of(last)), places, last))
-    }
-}
-
-/// 0, in a type that grows to this value.
-pub(super) fn zero_of(value: Value<'_>) -> Value<'static> {
-    match value {
-        Value::Float(_) | Value::Double(_) => Value::Double(0.0),
-        _ => Value::U64(0),
+        Some((first.unwrap_or_else(|| last.zero()), places, last))
     }
 }
 

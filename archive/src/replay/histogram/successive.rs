@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::super::growth::growth;
 use super::super::interpolate::Decrease;
-use super::counted::{is_zero, zero_of};
+use super::counted::is_zero;
 use super::{Histogram, quantile};
 use crate::histogram::{Bucket, HistogramLayout};
 use crate::scan::SelectedMetric;
@@ -122,7 +122,7 @@ impl SuccessiveQuantiles {
             for (key, value) in &own {
                 let value = value.as_value();
                 let first = self.last.get(key).map(OwnedValue::as_value);
-                let Some(first) = first.or_else(|| was_there.then(|| zero_of(value))) else {
+                let Some(first) = first.or_else(|| was_there.then(|| value.zero())) else {
                     continue;
                 };
                 let grown = growth(first, std::iter::empty(), value, Decrease::Reset);
