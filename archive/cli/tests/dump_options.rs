@@ -86,34 +86,92 @@ fn without_a_window_records_with_decreasing_timestamps_are_printed_too() {
     }
 }
 
+/// Replaces bytes of the index of a test archive.
+fn change_index(base: &Path, at: usize, new: &[u8]) {
+    let index = base.with_extension("index");
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[at..at + new.len()].copy_from_slice(new);
+    fs::write(&index, &bytes).unwrap();
+}
+
+/// A nanosecond before the second entry of the index of the archives here.
+const BEFORE_SECOND_ENTRY: [u8; 12] = [0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0x3b, 0x9a, 0xc9, 0xff];
+
 #[test]
-fn a_bad_index_entry_is_reported_and_the_others_are_printed() {
-    let (directory, base) = archive(&[0, 1, 2, 3]);
+fn an_index_entry_that_steps_back_in_time_is_printed_with_an_error() {
+    let (_directory, base) = archive(&[0, 1, 2, 3]);
     let whole = dump(&base, &["-t"]);
     assert_eq!(whole.status.code(), Some(0));
     let lines: Vec<&str> = text(&whole.stdout).lines().collect();
     assert_eq!(lines.len(), 3 + 4, "{lines:?}");
-    // The time of the third entry becomes a nanosecond before that of the second.
-    let index = directory.path().join("acme.index");
-    let mut bytes = fs::read(&index).unwrap();
     let at = 808 + 2 * 32;
-    bytes[at..at + 12].copy_from_slice(&[0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0x3b, 0x9a, 0xc9, 0xff]);
-    fs::write(&index, &bytes).unwrap();
-    let expected = [&lines[..5], &lines[6..]].concat();
+    change_index(&base, at, &BEFORE_SECOND_ENTRY);
+    let warning = format!(
+        "{}.index: offset {at}: index entry 3: time 1700000000.999999999, \
+         expected 1700000001.000000000 or later; ignored\n",
+        base.display()
+    );
     for options in [&["-t"][..], &["-t", "-m"]] {
         let output = dump(&base, options);
-        assert_eq!(output.status.code(), Some(65), "{options:?}");
-        let found: Vec<&str> = text(&output.stdout).lines().take(6).collect();
-        assert_eq!(found, expected, "{options:?}");
-        let warning = format!(
-            "{}.index: offset {at}: index entry 3: time 1700000000.999999999, \
-             expected 1700000001.000000000 or later; ignored\n",
-            base.display()
-        );
+        assert_eq!(output.status.code(), Some(0), "{options:?}");
+        let found: Vec<&str> = text(&output.stdout).lines().take(8).collect();
+        assert_eq!(found[..5], lines[..5], "{options:?}");
+        let (time, offsets) = found[5].split_once('\t').unwrap();
+        assert_eq!(time, "22:13:20.999999999");
+        assert_eq!(Some(offsets), lines[5].split_once('\t').map(|(_, offsets)| offsets));
+        let error = "\t\tError: timestamp went backwards in time \
+                     22:13:21.000000000 -> 22:13:20.999999999";
+        assert_eq!(found[6..], [error, lines[6]], "{options:?}");
         assert!(text(&output.stderr).contains(&warning), "{}", text(&output.stderr));
     }
+}
+
+#[test]
+fn an_index_entry_that_cannot_be_read_is_reported_and_the_others_are_printed() {
+    let (_directory, base) = archive(&[0, 1, 2, 3]);
+    let whole = dump(&base, &["-t"]);
+    let lines: Vec<&str> = text(&whole.stdout).lines().collect();
+    let at = 808 + 2 * 32;
+    // The sign of the volume.
+    change_index(&base, at + 12, &[0x80]);
+    let output = dump(&base, &["-t"]);
+    assert_eq!(output.status.code(), Some(65));
+    let found: Vec<&str> = text(&output.stdout).lines().collect();
+    assert_eq!(found, [&lines[..5], &lines[6..]].concat());
     // Nothing of the records is lost.
     assert_eq!(dump(&base, &["-m"]).status.code(), Some(0));
+}
+
+#[test]
+fn an_index_entry_that_steps_back_in_time_changes_no_answer() {
+    let (directory, base) = archive(&[0, 1, 2, 3, 4, 5]);
+    let copy = directory.path().join("copy");
+    let commands: [&[&str]; 8] = [
+        &["info"],
+        &["metrics"],
+        &["report", "acme.jobs", "--raw", "-S", "3s"],
+        &["report", "acme.jobs", "-t", "1s", "-S", "2s"],
+        &["summary", "-S", "1s", "-T", "4s"],
+        &["plot", "acme.jobs", "-S", "1s"],
+        &["dump", "-m", "--reverse"],
+        &["extract", "-o", copy.to_str().unwrap()],
+    ];
+    let run = || {
+        commands.map(|arguments| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+            let output = command.arg(arguments[0]).arg(&base).args(&arguments[1..]);
+            let output = output.env("TZ", "UTC").output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+            for suffix in ["0", "meta", "index"] {
+                let _ = fs::remove_file(copy.with_extension(suffix));
+            }
+            let stdout = text(&output.stdout).to_owned();
+            stdout.lines().filter(|line| !line.contains("index")).collect::<Vec<_>>().join("\n")
+        })
+    };
+    let expected = run();
+    change_index(&base, 808 + 2 * 32, &BEFORE_SECOND_ENTRY);
+    assert_eq!(run(), expected);
 }
 
 #[test]

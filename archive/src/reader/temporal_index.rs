@@ -28,6 +28,8 @@ pub struct IndexDefect {
     pub number: u64,
     /// Why it is not used.
     pub error: RecordError,
+    /// What it says, if only its time contradicts the start of the archive or other entries.
+    pub entry: Option<IndexEntry>,
 }
 
 impl IndexDefect {
@@ -64,6 +66,23 @@ impl TemporalIndex {
         &self.defects
     }
 
+    /// The entries in file order, also those that are not used for their time.
+    pub fn all_entries(&self) -> impl Iterator<Item = &IndexEntry> {
+        let mut used = self.entries.iter();
+        let mut defects = self.defects.iter().filter(|defect| defect.number > 0).peekable();
+        let mut number = 0;
+        std::iter::from_fn(move || {
+            loop {
+                number += 1;
+                match defects.next_if(|defect| defect.number == number) {
+                    Some(IndexDefect { entry: Some(entry), .. }) => return Some(entry),
+                    Some(_) => {}
+                    None => return used.next(),
+                }
+            }
+        })
+    }
+
     /// The newest entry earlier than `target`.
     pub(super) fn last_before(&self, target: Timestamp) -> Option<&IndexEntry> {
         let after = self.entries.partition_point(|entry| entry.timestamp < target);
@@ -74,9 +93,9 @@ impl TemporalIndex {
         let ArchiveLabel { version, start: least, .. } = *label;
         let size = index::size(version);
         let mut defects = Vec::new();
-        let mut add = |number: usize, error| {
+        let mut add = |number: usize, error, entry| {
             let offset = version.label_size() + (number * size) as u64;
-            defects.push(IndexDefect { offset, number: number as u64 + 1, error });
+            defects.push(IndexDefect { offset, number: number as u64 + 1, error, entry });
         };
         let mut parsed: Vec<(usize, IndexEntry)> = Vec::with_capacity(bytes.len() / size);
         let entries = bytes.chunks_exact(size);
@@ -84,10 +103,11 @@ impl TemporalIndex {
         for (number, bytes) in entries.enumerate() {
             match index::parse(version, &mut Bytes::new(bytes)) {
                 Ok(entry) if entry.timestamp < least => {
-                    add(number, RecordError::TimeBefore { found: entry.timestamp, least });
+                    let error = RecordError::TimeBefore { found: entry.timestamp, least };
+                    add(number, error, Some(entry));
                 }
                 Ok(entry) => parsed.push((number, entry)),
-                Err(error) => add(number, error),
+                Err(error) => add(number, error, None),
             }
         }
         let used = longest_rising(parsed.iter().map(|(_, entry)| entry.timestamp));
@@ -96,27 +116,29 @@ impl TemporalIndex {
         for ((number, entry), used) in parsed.into_iter().zip(used) {
             let found = entry.timestamp;
             if used {
-                for (number, found) in too_late.drain(..) {
-                    add(number, RecordError::TimeAfter { found, most: entry.timestamp });
+                for (number, late) in too_late.drain(..) {
+                    let IndexEntry { timestamp: found, .. } = late;
+                    let error = RecordError::TimeAfter { found, most: entry.timestamp };
+                    add(number, error, Some(late));
                 }
                 entries.push(entry);
                 continue;
             }
             match entries.last().map(|last| last.timestamp) {
                 Some(least) if found < least => {
-                    add(number, RecordError::TimeBefore { found, least });
+                    add(number, RecordError::TimeBefore { found, least }, Some(entry));
                 }
                 // A used one follows, or this one would be used.
-                _ => too_late.push((number, found)),
+                _ => too_late.push((number, entry)),
             }
         }
         if has_more {
             let (field, most) = ("index entries", index::MOST);
-            add(bytes.len() / size, RecordError::TooMany { field, most });
+            add(bytes.len() / size, RecordError::TooMany { field, most }, None);
         }
         if left > 0 {
             let (field, needed) = ("index entry", size as u64);
-            add(bytes.len() / size, RecordError::Truncated { field, needed, left });
+            add(bytes.len() / size, RecordError::Truncated { field, needed, left }, None);
         }
         defects.sort_by_key(|defect| defect.number);
         Self { entries, defects }
@@ -161,7 +183,7 @@ pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result
     if left < needed {
         // The archive was being created when its writer died.
         let error = RecordError::Truncated { field: "label", needed, left };
-        let defects = vec![IndexDefect { offset: 0, number: 0, error }];
+        let defects = vec![IndexDefect { offset: 0, number: 0, error, entry: None }];
         return Ok(TemporalIndex { entries: Vec::new(), defects });
     }
     let own = file.read_label(Role::Index)?;

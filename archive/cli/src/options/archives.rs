@@ -343,7 +343,7 @@ fn warn_of_defects(archive: &Archive) {
         warn(&format_args!("{base}: {which}; nothing is known of its time"));
     }
     let defects = archive.index().defects();
-    for IndexDefect { offset, number, error } in defects.iter().take(MAX_WARNINGS) {
+    for IndexDefect { offset, number, error, .. } in defects.iter().take(MAX_WARNINGS) {
         let ignored = match number {
             0 => format!("{error}; the index is ignored"),
             _ => format!("index entry {number}: {error}; ignored"),

@@ -10,6 +10,8 @@ use crate::Failure;
 /// Prints the entries with pmdumplog's column titles: "end" is the start of the
 /// record and of its metadata, since old versions of pmlogger stored the ends.
 ///
+/// Entries whose time steps back are printed as well, with an error.
+///
 /// Returns whether these are all; a last entry that the file ends within does not count.
 pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
     dump.text("\nTemporal Index\n");
@@ -27,7 +29,7 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
     let metadata_size = plain_size(Path::new(&metadata));
     let mut data_size = None;
     let mut last: Option<&IndexEntry> = None;
-    for entry in archive.index().entries() {
+    for entry in archive.index().all_entries() {
         dump.push_timestamp(entry.timestamp);
         dump.text(&format!(
             "\t  {:5}  {:11}  {:11}\n",
@@ -55,7 +57,8 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
         last = Some(entry);
         dump.out.spill()?;
     }
-    Ok(archive.index().defects().iter().all(IndexDefect::is_torn))
+    let is_printed = |defect: &IndexDefect| defect.entry.is_some() || defect.is_torn();
+    Ok(archive.index().defects().iter().all(is_printed))
 }
 
 /// The size of a file that is not compressed.
@@ -67,6 +70,14 @@ fn plain_size(path: &Path) -> Option<u64> {
 
 /// Prints what decreases from one entry to the next.
 fn print_errors(dump: &mut Dump<'_>, last: &IndexEntry, entry: &IndexEntry) {
+    if entry.timestamp < last.timestamp {
+        let places = dump.places();
+        dump.text("\t\tError: timestamp went backwards in time ");
+        dump.zone.push_time(&mut dump.out.text, last.timestamp, places);
+        dump.text(" -> ");
+        dump.zone.push_time(&mut dump.out.text, entry.timestamp, places);
+        dump.text("\n");
+    }
     if entry.volume < last.volume {
         dump.text("\t\tError: volume number decreased\n");
     }
