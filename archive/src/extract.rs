@@ -28,6 +28,7 @@ mod label_inheritance;
 mod mapping;
 mod needs_mark;
 mod parameters;
+mod record_order;
 
 use std::ops::RangeInclusive;
 
@@ -38,6 +39,8 @@ use crate::writer::CopiedSet;
 use crate::{ArchiveWriter, Pmid, Record, RecordError, Result, Source, Timestamp};
 use mapping::Mapping;
 use needs_mark::NeedsMark;
+use record_order::RecordOrder;
+pub use record_order::StepsBack;
 
 /// How many shapes of records are known at a time, as in the reader.
 const MAX_SHAPES: usize = 8;
@@ -102,7 +105,9 @@ impl<'a> Extract<'a> {
         Ok(Mapping::new(&self.selection, &self.renames, &self.renumbered)?.into_unnameable())
     }
 
-    /// Writes it. `watch` is shown each record that is read.
+    /// Writes it. `watch` is shown each record that is read. Returns what is known of records
+    /// that are earlier than one before them: their values were taken after it, and get its time,
+    /// so that the new archive is in the order of time.
     ///
     /// Marks are kept. Between two archives of the source there is a mark,
     /// unless the first and last records that pmlogger writes into an archive
@@ -123,15 +128,16 @@ impl<'a> Extract<'a> {
         &self,
         writer: &mut ArchiveWriter,
         mut watch: impl FnMut(&Record<'_>),
-    ) -> Result<()> {
+    ) -> Result<Option<StepsBack>> {
         let source = self.selection.source();
         let mapping = Mapping::new(&self.selection, &self.renames, &self.renumbered)?;
         let (start, end) = (*self.window.start(), *self.window.end());
         let (changes, needs_mark) = (None, NeedsMark::default());
         let has_events = mapping.has_events();
         let wanted = Vec::new();
+        let order = RecordOrder::default();
         let mut pass =
-            Pass { source, mapping, wanted, has_events, start, changes, needs_mark, writer };
+            Pass { source, mapping, wanted, has_events, start, changes, needs_mark, order, writer };
         let mut volume = None;
         let mut records = source.records_from(start)?;
         while let Some(record) = records.next()?
@@ -144,7 +150,7 @@ impl<'a> Extract<'a> {
             }
             if record.is_mark() { pass.mark(&record)? } else { pass.result(&record)? }
         }
-        Ok(())
+        Ok(pass.order.into_steps_back())
     }
 }
 
@@ -160,6 +166,7 @@ struct Pass<'p, 'a> {
     /// What of the metadata was not written yet; from the first record on.
     changes: Option<Changes<'a>>,
     needs_mark: NeedsMark,
+    order: RecordOrder,
     writer: &'p mut ArchiveWriter,
 }
 
@@ -169,38 +176,43 @@ impl Pass<'_, '_> {
             self.needs_mark.gap(record.timestamp());
             return Ok(());
         }
+        self.order.pass(record, self.source);
         self.write_mark(record.timestamp())
     }
 
     /// A mark before the first record has no effect. Metadata has to be written
     /// before a later record to keep its time, and a mark is one.
     fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
-        match self.writer.last_timestamp() {
-            Some(last) if last < timestamp => {
-                self.declare_until(timestamp)?;
-                self.writer.write_mark(timestamp)
-            }
-            _ => Ok(()),
+        let Some(earliest) = self.writer.earliest_next(true) else { return Ok(()) };
+        if timestamp < earliest && self.writer.ends_in_mark() {
+            return Ok(());
         }
+        let timestamp = timestamp.max(earliest);
+        self.declare_until(timestamp)?;
+        self.writer.write_mark(timestamp)
     }
 
     fn result(&mut self, record: &Record<'_>) -> Result<()> {
         self.needs_mark.pass(record);
-        let timestamp = record.timestamp();
         let count = self.count_wanted(record);
         if count == 0 {
             return Ok(());
         }
-        if let Some(mark) = self.needs_mark.take().filter(|mark| *mark < timestamp) {
+        if let Some(mark) = self.needs_mark.take().filter(|mark| *mark < record.timestamp()) {
             self.write_mark(mark)?;
         }
+        self.order.pass(record, self.source);
+        let earliest = self.writer.earliest_next(false);
+        let timestamp = record.timestamp().max(earliest.unwrap_or(record.timestamp()));
         self.declare_until(timestamp)?;
         self.mapping.move_to(timestamp);
         if self.has_events {
             parameters::declare(&mut self.mapping, record, self.source.metadata(), self.writer)?;
         }
         let is_whole = count == record.len() as usize && self.mapping.keeps_sets();
-        if is_whole && self.source.version_of(record) == self.writer.version() {
+        let has_own_time = timestamp == record.timestamp();
+        let is_of_version = self.source.version_of(record) == self.writer.version();
+        if is_whole && has_own_time && is_of_version {
             return self.writer.write_whole(record);
         }
         let sets = record.value_sets().filter_map(|set| {

@@ -298,8 +298,12 @@ impl Archive {
     /// The error for a value of a record that its metric's type cannot have,
     /// with the file and the offset of the record.
     pub fn damaged(&self, record: &Record<'_>, source: RecordError) -> Error {
-        let file = self.volume_path(record.volume()).unwrap_or(&self.base).to_owned();
-        Error::Corrupt { file, offset: record.offset(), source }
+        Error::Corrupt { file: self.file_of(record), offset: record.offset(), source }
+    }
+
+    /// The file that a record is in.
+    pub(crate) fn file_of(&self, record: &Record<'_>) -> PathBuf {
+        self.volume_path(record.volume()).unwrap_or(&self.base).to_owned()
     }
 
     /// Opens a data volume and checks that it belongs to the archive.

@@ -21,6 +21,7 @@ mod options;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::files::existing_file;
 use crate::format::{EventArray, ResultBuilder, Role, archive_label, encode_mark, timestamp};
@@ -343,6 +344,25 @@ impl ArchiveWriter {
     /// The time of the last record.
     pub const fn last_timestamp(&self) -> Option<Timestamp> {
         self.last
+    }
+
+    /// The earliest time that the next record can have, a mark or values; `None` before the
+    /// first.
+    pub(crate) fn earliest_next(&self, is_mark: bool) -> Option<Timestamp> {
+        let last = self.last?;
+        if !is_mark && !self.ends_in_mark {
+            return Some(last);
+        }
+        let resolution = match self.options.version {
+            Version::V2 => Duration::from_micros(1),
+            Version::V3 => Duration::from_nanos(1),
+        };
+        Some(last.saturating_add(resolution))
+    }
+
+    /// Whether the last record is a mark.
+    pub(crate) const fn ends_in_mark(&self) -> bool {
+        self.ends_in_mark
     }
 
     /// Records written, marks included.

@@ -41,5 +41,6 @@ mod snapshot;
 mod special_files;
 mod terminal_width;
 mod unnamed_metrics;
+mod unusual_archives;
 #[cfg(feature = "view")]
 mod view;

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use crate::format::frame;
+use crate::{Record, Timestamp, Version};
 
 /// About how many bytes a piece has: the more, the smaller the file; the fewer, the less is
 /// decompressed for one record.
@@ -25,19 +26,67 @@ pub(super) struct Pieces<R> {
     records: Option<u64>,
     /// They end where anything else begins.
     only_records: bool,
+    /// Set where records have to be in the order of time.
+    order: Option<Order>,
     /// The wanted number of records per piece.
     wanted: usize,
 }
 
+/// The order of the records of an archive's volumes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    version: Version,
+    /// The time of the last record.
+    last: Option<Timestamp>,
+}
+
+impl Order {
+    pub(super) const fn new(version: Version) -> Self {
+        Self { version, last: None }
+    }
+
+    /// Passes whole records; returns whether none of them is earlier than the one before it.
+    fn pass(&mut self, mut records: &[u8]) -> bool {
+        while let Ok(len) = frame::parse_length(records)
+            && let Some((record, rest)) = records.split_at_checked(len as usize)
+        {
+            let Ok(timestamp) = Record::parse_timestamp(self.version, record) else { return false };
+            if self.last.is_some_and(|last| timestamp < last) {
+                return false;
+            }
+            self.last = Some(timestamp);
+            records = rest;
+        }
+        true
+    }
+}
+
 impl<R: Read> Pieces<R> {
     pub(super) const fn of(file: R) -> Self {
-        let (records, only_records) = (Some(0), false);
-        Self { file, rest: Vec::new(), is_first: true, records, only_records, wanted: 0 }
+        Self {
+            file,
+            rest: Vec::new(),
+            is_first: true,
+            records: Some(0),
+            only_records: false,
+            order: None,
+            wanted: 0,
+        }
     }
 
     /// The same up to what is no record: of a small file that can be gigabytes.
     pub(super) fn of_records(file: R) -> Self {
         Self { only_records: true, ..Self::of(file) }
+    }
+
+    /// The same of a data volume, up to a record that is earlier than the one before it.
+    pub(super) fn of_volume(file: R, order: Order) -> Self {
+        Self { order: Some(order), ..Self::of_records(file) }
+    }
+
+    /// The order of the records so far.
+    pub(super) const fn order(&self) -> Option<Order> {
+        self.order
     }
 
     /// From now on a piece of long records has about this number of them, up to 4 MB.
@@ -78,8 +127,14 @@ impl<R: Read> Pieces<R> {
                 wanted = self.size();
                 continue;
             }
-            let most = if std::mem::take(&mut self.is_first) { 1 } else { usize::MAX };
-            let found = whole_records(&self.rest, most);
+            let is_label = std::mem::take(&mut self.is_first);
+            let most = if is_label { 1 } else { usize::MAX };
+            let mut found = whole_records(&self.rest, most);
+            if let Some(order) = self.order.as_mut().filter(|_| !is_label)
+                && !order.pass(self.rest.get(..found.len).unwrap_or_default())
+            {
+                found.next = None;
+            }
             let len = match (found.len, found.next) {
                 (0, Some(needed)) if !is_end && needed <= MAX_RECORD => {
                     wanted = needed;

@@ -16,7 +16,7 @@ use std::thread;
 use hashbrown::HashMap;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-use super::pieces::Pieces;
+use super::pieces::{Order, Pieces};
 use super::{Effort, compress_pieces};
 use crate::files::{AddExtension as _, MemberFiles, RecordFile};
 use crate::format::{Role, index};
@@ -34,7 +34,8 @@ const STEP: u64 = 8 << 20;
 ///
 /// `None`, with files that have to be removed, if the archive is not whole: its index is
 /// missing, has defects or leads out of the files, a volume is missing, a file ends within a record, has anything between records or
-/// cannot be decompressed, metadata or index are compressed, or a file grew meanwhile.
+/// cannot be decompressed, a record is earlier than the one before it, metadata or index are
+/// compressed, or a file grew meanwhile.
 ///
 /// # Errors
 ///
@@ -68,12 +69,13 @@ pub fn recompress(
         bytes: 0,
     };
     let mut plain = HashMap::new();
+    let mut order = Order::new(archive.version());
     for (number, file) in &files.volumes {
         let mut name = to.with_extension_added(&Role::Data(*number).extension());
         if let Some(compression) = compression {
             name = name.with_extension_added(compression.suffix());
         }
-        let copied = copy_volume(file, &name, compression, effort, watch)?;
+        let copied = copy_volume(file, &name, compression, effort, &mut order, watch)?;
         let Some(copied) = copied else { return Ok(None) };
         made.records += copied.records;
         made.bytes += copied.written;
@@ -118,12 +120,13 @@ struct Copied {
     plain: u64,
 }
 
-/// Copies a volume; `None` if it has anything but records, or grew.
+/// Copies a volume; `None` if it has anything but records in the order of time, or grew.
 fn copy_volume(
     file: &Path,
     name: &Path,
     compression: Option<Compression>,
     effort: Effort,
+    order: &mut Order,
     watch: &mut dyn FnMut(u64),
 ) -> Result<Option<Copied>> {
     let output = create(name)?;
@@ -134,7 +137,7 @@ fn copy_volume(
         watch(bytes);
     };
     let bytes = Plain { file: RecordFile::open(file)?.read_once(), offset: 0, watch };
-    let mut pieces = Pieces::of_records(bytes);
+    let mut pieces = Pieces::of_volume(bytes, *order);
     let goes_on = AtomicBool::new(true);
     let poured = match compression {
         _ if Compression::of(file) == compression => thread::scope(|scope| {
@@ -156,6 +159,7 @@ fn copy_volume(
         Err(Ok(error)) => return Err(error),
         Err(Err(error)) => return Err(io_error("write", name)(error)),
     }
+    *order = pieces.order().unwrap_or(*order);
     let written = len(name)?;
     // The label is not a record of the archive.
     let records = pieces.records().and_then(|all| all.checked_sub(1));

@@ -1,4 +1,5 @@
 mod events;
+mod order;
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
 //! A source: one archive, or several that are read as one timeline.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
@@ -106,6 +107,11 @@ impl<'a> Source<'a> {
     /// The error for a value of a record that its metric's type cannot have.
     pub(crate) fn damaged(self, record: &Record<'_>, source: RecordError) -> Error {
         self.archive(record.archive() as usize).damaged(record, source)
+    }
+
+    /// The file that a record is in.
+    pub(crate) fn file_of(self, record: &Record<'_>) -> PathBuf {
+        self.archive(record.archive() as usize).file_of(record)
     }
 
     /// [`Archive::leave_out`] of the archive that a record is of.

@@ -63,14 +63,16 @@ impl Arguments {
             warn_of_unnamed(source);
         }
         let extract = Extract::new(select_metrics(source, &self.metrics, &self.instances)?);
-        let extract = extract.window(window.origin.max(window.start)..=window.end);
+        let start = window.origin.max(window.start);
+        let has_all_times = start <= source.start() && window.end >= source.end();
+        // If the clock was set back the last record is not the latest.
+        let extract = if has_all_times { extract } else { extract.window(start..=window.end) };
         let is_whole = warn_of_unnameable(&extract)?;
         // All of an archive that is whole is copied without its records being read.
         let is_all = self.metrics.is_empty() && self.instances.is_empty();
         if is_all
             && is_whole
-            && window.origin.max(window.start) <= source.start()
-            && window.end >= source.end()
+            && has_all_times
             && let Some((staging, summary)) = self.output.copy(&archives, None)?
         {
             return self.output.commit(staging, &summary, &zone);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use pcp_archive::compress::{Effort, recompress};
-use pcp_archive::extract::Extract;
+use pcp_archive::extract::{Extract, StepsBack};
 use pcp_archive::staging::Staging;
 use pcp_archive::{
     Archive, ArchiveSet, ArchiveWriter, Compression, Source, Summary, Timestamp, Version,
@@ -101,11 +101,14 @@ impl OutputOptions {
         let mut writer = ArchiveWriter::create(staging.hidden(), label, options)?;
         let (mut done, total) = (0, archives.archives().iter().map(bytes_of).sum());
         let mut progress = self.progress.start();
-        extract.write(&mut writer, |record| {
+        let steps_back = extract.write(&mut writer, |record| {
             done += record.size() as u64;
             progress.show(done.min(total), total);
         })?;
         drop(progress);
+        if let Some(steps_back) = steps_back {
+            warn_of_steps_back(&steps_back);
+        }
         writer.sync()?;
         let summary = writer.finish()?;
         if summary.records == 0 {
@@ -184,6 +187,20 @@ pub(crate) fn warn_of_unnameable(extract: &Extract<'_>) -> Result<bool, Failure>
         ));
     }
     Ok(unnameable.is_empty())
+}
+
+/// Warns of records that got a later time so that the new archive is in the order of time.
+fn warn_of_steps_back(steps_back: &StepsBack) {
+    let StepsBack { file, offset, timestamp, latest, records, longest } = steps_back;
+    let file = shown_path(file);
+    let others = match records {
+        1 => String::new(),
+        _ => format!(" ({records} records in all are up to {longest:?} too early)"),
+    };
+    warn(&format_args!(
+        "{file}: offset {offset}: record of {timestamp} after one of {latest}{others}: copied with \
+         the later time; \"repair\" keeps the times, in further archives"
+    ));
 }
 
 /// Bytes of all data volumes that can be read.

@@ -1,0 +1,82 @@
+//! Sound archives with something unusual: a clock that was set back, times after 2038, values that
+//! are no numbers.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pcp_archive::Archive;
+use test_archives::{Builder, TestArchive};
+
+/// Runs a command in a directory.
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.current_dir(directory).args(arguments).env("TZ", "UTC").output().unwrap()
+}
+
+/// The output of a run with this status.
+#[track_caller]
+fn stdout(output: &Output, status: i32) -> &str {
+    let error = stderr(output);
+    assert_eq!(output.status.code(), Some(status), "{error}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// A record each second, the third of which is 60 ms earlier than the second. Its offset.
+fn clock_set_back() -> (TestArchive, u64) {
+    let mut builder = Builder::new()
+        .metric("app.requests", "u64 counter count")
+        .metric("app.queue", "u32 instant none");
+    for second in 0..4 {
+        builder = builder.row(second, [("app.requests", second * 10), ("app.queue", second)]);
+    }
+    let archive = builder.finish();
+    let opened = Archive::open(archive.base()).unwrap();
+    let mut records = opened.records().unwrap();
+    let mut offset = 0;
+    for _ in 0..3 {
+        offset = records.next().unwrap().unwrap().offset();
+    }
+    let mut bytes = fs::read(archive.member("0")).unwrap();
+    let time = offset as usize + 4;
+    bytes[time + 3] -= 2;
+    bytes[time + 8..time + 12].copy_from_slice(&940_000_000_u32.to_be_bytes());
+    fs::write(archive.member("0"), bytes).unwrap();
+    (archive, offset)
+}
+
+#[test]
+fn copies_of_a_record_that_steps_back_have_all_values_and_are_sound() {
+    let (archive, offset) = clock_set_back();
+    let commands: [(&[&str], usize); 6] = [
+        (&["extract", "a", "-o", "copy"], 8),
+        (&["extract", "a", "app.requests", "-o", "copy"], 4),
+        (&["extract", "a", "--archive-version", "2", "-o", "copy"], 8),
+        (&["convert", "a", "-o", "copy"], 8),
+        (&["convert", "a", "--archive-version", "2", "-o", "copy"], 8),
+        (&["convert", "a", "--compress", "zstd", "-o", "copy"], 8),
+    ];
+    for (arguments, values) in commands {
+        let output = run(archive.directory(), arguments);
+        stdout(&output, 0);
+        let warning = format!(
+            "mmv-archive: a.0: offset {offset}: record of 1700000000.940000000 after one of \
+             1700000001.000000000: copied with the later time; \"repair\" keeps the times, in \
+             further archives\n"
+        );
+        assert_eq!(stderr(&output), warning, "{arguments:?}");
+        stdout(&run(archive.directory(), &["check", "copy"]), 0);
+        let dump = run(archive.directory(), &["dump", "copy"]);
+        assert_eq!(stdout(&dump, 0).matches("): value ").count(), values, "{arguments:?}");
+        assert_eq!(stdout(&dump, 0).matches("22:13:21.000000").count(), 2, "{arguments:?}");
+        for file in fs::read_dir(archive.directory()).unwrap().map(|file| file.unwrap().path()) {
+            if file.file_stem().is_some_and(|stem| stem.to_str().unwrap().starts_with("copy")) {
+                fs::remove_file(file).unwrap();
+            }
+        }
+    }
+}
