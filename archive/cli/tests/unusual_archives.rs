@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pcp_archive::Archive;
+use pcp_archive::{Archive, Timestamp, WriterLabel, WriterOptions};
 use test_archives::{Builder, TestArchive};
 
 /// Runs a command in a directory.
@@ -79,4 +79,52 @@ fn copies_of_a_record_that_steps_back_have_all_values_and_are_sound() {
             }
         }
     }
+}
+
+#[test]
+fn times_after_2038_are_an_impossible_request_for_version_2() {
+    let archive = Builder::new()
+        .metric("app.requests", "u64 counter count")
+        .row_at(Timestamp::new(2_147_483_640, 0).unwrap(), [("app.requests", 1)])
+        .row_at(Timestamp::new(2_147_483_650, 0).unwrap(), [("app.requests", 2)])
+        .finish();
+    stdout(&run(archive.directory(), &["check", "a"]), 0);
+    for command in ["extract", "convert"] {
+        let arguments = [command, "a", "--archive-version", "2", "-o", "copy"];
+        let output = run(archive.directory(), &arguments);
+        stdout(&output, 2);
+        let expected = "2147483650.000000000 is outside the range of version 2 timestamps: \
+                        version 2 cannot hold this archive, version 3 can; leave out \
+                        --archive-version 2";
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+    let files = fs::read_dir(archive.directory()).unwrap().count();
+    assert_eq!(files, 3, "no part of a copy remains");
+}
+
+#[test]
+fn names_that_version_2_has_no_room_for_are_shortened_with_a_note() {
+    let directory = test_archives::scratch();
+    let host = format!("{}.example.com", "h".repeat(70));
+    let zone = "CET-1CEST,M3.5.0/02:00:00,M10.5.0/03:00:00";
+    let label = WriterLabel {
+        pid: 1,
+        hostname: host.as_str().into(),
+        timezone: zone.into(),
+        zoneinfo: "".into(),
+    };
+    let base = directory.path().join("a");
+    let written = Builder::create(&base, label, WriterOptions::default())
+        .metric("app.requests", "u64 counter count")
+        .row(0, [("app.requests", 1)])
+        .finish();
+    let output = run(directory.path(), &["convert", "a", "--archive-version", "2", "-o", "copy"]);
+    stdout(&output, 0);
+    let short = "h".repeat(63);
+    assert!(stderr(&output).contains(&format!("host name {host}: shortened to {short}\n")));
+    assert!(stderr(&output).contains(&format!("time zone {zone}: replaced by UTC\n")));
+    stdout(&run(directory.path(), &["check", "copy"]), 0);
+    let copy = Archive::open(directory.path().join("copy")).unwrap();
+    assert_eq!(copy.label().hostname.to_string(), short);
+    drop(written);
 }

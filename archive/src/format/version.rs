@@ -36,7 +36,7 @@ impl Version {
 
     /// Bytes of the host name, time zone and zoneinfo fields; the last one
     /// does not exist in version 2.
-    pub(super) const fn string_sizes(self) -> [usize; 3] {
+    pub(crate) const fn string_sizes(self) -> [usize; 3] {
         match self {
             Self::V2 => [64, 40, 0],
             Self::V3 => [256, 256, 256],

@@ -31,6 +31,28 @@ impl From<&ArchiveLabel> for WriterLabel {
     }
 }
 
+impl WriterLabel {
+    /// Returns the label as an archive of this version can store it: a longer host name is cut
+    /// off, and a longer time zone, of which a part means another one, becomes UTC.
+    #[must_use]
+    pub fn fitted(mut self, version: Version) -> Self {
+        let [host, zone, _] = version.string_sizes();
+        let hostname = self.hostname.to_bytes();
+        if hostname.len() >= host {
+            // A character of UTF-8 is not cut in two.
+            let mut end = host - 1;
+            while end > 0 && hostname.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
+                end -= 1;
+            }
+            self.hostname = ByteText::from_bytes(hostname.get(..end).unwrap_or_default());
+        }
+        if self.timezone.to_bytes().len() >= zone {
+            self.timezone = "UTC".into();
+        }
+        self
+    }
+}
+
 /// Which format an archive has, and how its files are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterOptions {

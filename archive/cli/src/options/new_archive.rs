@@ -13,8 +13,8 @@ use pcp_archive::compress::{Effort, recompress};
 use pcp_archive::extract::{Extract, StepsBack};
 use pcp_archive::staging::Staging;
 use pcp_archive::{
-    Archive, ArchiveSet, ArchiveWriter, Compression, Source, Summary, Timestamp, Version,
-    WriterOptions,
+    Archive, ArchiveSet, ArchiveWriter, Compression, EncodeError, Error, Source, Summary,
+    Timestamp, Version, WriterLabel, WriterOptions,
 };
 use serde::Serialize;
 
@@ -97,15 +97,17 @@ impl OutputOptions {
         // Nobody reads it before it is complete.
         let (buffer_bytes, defaults) = (WRITTEN_AT_ONCE, WriterOptions::default());
         let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
-        let label = Source::from(archives).label().into();
-        let mut writer = ArchiveWriter::create(staging.hidden(), label, options)?;
+        let label = fit_label(Source::from(archives).label().into(), version);
+        let created = ArchiveWriter::create(staging.hidden(), label, options);
+        let mut writer = created.map_err(|error| explain(error, version))?;
         let (mut done, total) = (0, archives.archives().iter().map(bytes_of).sum());
         let mut progress = self.progress.start();
-        let steps_back = extract.write(&mut writer, |record| {
+        let written = extract.write(&mut writer, |record| {
             done += record.size() as u64;
             progress.show(done.min(total), total);
-        })?;
+        });
         drop(progress);
+        let steps_back = written.map_err(|error| explain(error, version))?;
         if let Some(steps_back) = steps_back {
             warn_of_steps_back(&steps_back);
         }
@@ -187,6 +189,42 @@ pub(crate) fn warn_of_unnameable(extract: &Extract<'_>) -> Result<bool, Failure>
         ));
     }
     Ok(unnameable.is_empty())
+}
+
+/// Changes what of a label this version has no room for, and says so.
+fn fit_label(label: WriterLabel, version: Version) -> WriterLabel {
+    let fitted = label.clone().fitted(version);
+    let number = version.number();
+    if fitted.hostname != label.hostname {
+        warn(&format_args!(
+            "version {number} has no room for the host name {}: shortened to {}",
+            label.hostname, fitted.hostname
+        ));
+    }
+    if fitted.timezone != label.timezone {
+        warn(&format_args!(
+            "version {number} has no room for the time zone {}: replaced by {}",
+            label.timezone, fitted.timezone
+        ));
+    }
+    fitted
+}
+
+/// The failure for an error of the writer: what version 2 cannot hold is an impossible request,
+/// and no damage.
+fn explain(error: Error, version: Version) -> Failure {
+    use EncodeError::{TimeRange, TooLarge};
+    match error {
+        Error::Encode { source: source @ (TimeRange { .. } | TooLarge { .. }) }
+            if version == Version::V2 =>
+        {
+            Failure::Usage(format!(
+                "{source}: version 2 cannot hold this archive, version 3 can; leave out \
+                 --archive-version 2"
+            ))
+        }
+        error => error.into(),
+    }
 }
 
 /// Warns of records that got a later time so that the new archive is in the order of time.
