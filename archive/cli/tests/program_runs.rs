@@ -4,7 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use test_archives::Builder;
+use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::programs::{events_metric, items};
+use pcp_archive::{Pmid, Value};
+use test_archives::{Builder, TestArchive, at};
 
 use crate::programs::{shop, shop_that_ends};
 
@@ -262,6 +265,68 @@ fn a_table_has_the_events_between_its_rows() {
     );
     let output = run(&["--events", "--format", "csv"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// Two programs that end, `shop`, whose metrics share its name, and `bank`, whose metrics are in
+/// cluster 9; and one, `farm`, that nobody asks for.
+fn three_programs() -> TestArchive {
+    let parameter = |item| Pmid::new(70, 0, item).unwrap();
+    let mut array = EventArrayBuilder::new();
+    for (file, cluster) in [("shop", None), ("bank", Some(9)), ("farm", None)] {
+        array.record(at(10), EventFlags::POINT).unwrap();
+        array.parameter(parameter(items::KIND), Value::String(b"ended")).unwrap();
+        array.parameter(parameter(items::FILE), Value::String(file.as_bytes())).unwrap();
+        if let Some(cluster) = cluster {
+            array.parameter(parameter(items::CLUSTER), Value::U32(cluster)).unwrap();
+        }
+    }
+    let in_cluster = |cluster, item| Pmid::new(70, cluster, item).unwrap();
+    let buckets = [(4, "4..5"), (5, "6..7")];
+    let row = |count: u64| {
+        [
+            ("mmv.shop.orders", count),
+            ("mmv.shop.queue", count),
+            ("mmv.transfers", count),
+            ("mmv.latency.bucket[4..5]", count),
+            ("mmv.farm.cows", count),
+        ]
+    };
+    Builder::new()
+        .metric_with(events_metric(), "mmv.agent.events", "event instant")
+        .metric_with(in_cluster(1, 1), "mmv.shop.orders", "u64 counter count")
+        .metric_with(in_cluster(1, 2), "mmv.shop.queue", "u64 instant")
+        .metric_with(in_cluster(9, 1), "mmv.transfers", "u64 counter count")
+        .metric_with(in_cluster(9, 2), "mmv.latency.bucket", "u64 counter count")
+        .metric_with(in_cluster(3, 1), "mmv.farm.cows", "u64 instant")
+        .numbered_instances("mmv.latency.bucket", buckets)
+        .labels("mmv.latency.bucket", &[("histogram", "microsec")])
+        .domain_labels("mmv.latency.bucket", &[("bucket_max", 10), ("bucket_precision", 1)])
+        .row(0, row(0))
+        .row(10, [("mmv.agent.events", array.finish())])
+        .row(20, row(20))
+        .finish()
+}
+
+#[test]
+fn a_table_has_the_events_of_the_programs_asked_for_only() {
+    let archive = three_programs();
+    let programs = |arguments: &[&str]| {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        process.arg("report").arg(archive.base()).args(["--events", "-t", "10s", "-Z", "UTC"]);
+        let output = process.args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let ended = text.lines().filter_map(|line| line.strip_suffix(" ended"));
+        let names = ended.filter_map(|line| line.split(' ').next_back());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(programs(&["mmv.shop.orders"]), ["shop"]);
+    assert_eq!(programs(&["mmv.shop.orders", "mmv.shop.queue"]), ["shop"]);
+    assert_eq!(programs(&["mmv.shop.orders", "mmv.transfers"]), ["shop", "bank"]);
+    assert_eq!(programs(&["-e", "rate(mmv.shop.orders) / 2"]), ["shop"]);
+    assert_eq!(programs(&["-e", "rate(mmv.shop.orders) + rate(mmv.transfers)"]), ["shop", "bank"]);
+    assert_eq!(programs(&["mmv.transfers", "-e", "sum(mmv.latency.bucket)"]), ["bank"]);
+    assert_eq!(programs(&["mmv.latency.bucket", "--quantile", "0.5"]), ["bank"]);
+    assert_eq!(programs(&["mmv.latency.bucket", "--sum"]), ["bank"]);
 }
 
 #[test]

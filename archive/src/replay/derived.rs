@@ -188,6 +188,20 @@ impl Selection<'_> {
         true
     }
 
+    /// The metrics of the archive whose values are used: those that are selected, and the
+    /// operands of derived ones.
+    pub fn used_metrics(&self) -> Vec<SelectedMetric> {
+        let metadata = self.chosen.source().metadata();
+        let mut used = self.metrics().to_vec();
+        for Needed { name, .. } in &self.derivations.operands {
+            let is_new = used.iter().all(|metric| metric.name != *name);
+            if let Some(metric) = metadata.metric_by_name(name).filter(|_| is_new) {
+                used.push(SelectedMetric { name: name.clone(), desc: metric.desc });
+            }
+        }
+        used
+    }
+
     /// The derived metrics so far.
     pub fn derived(&self) -> impl ExactSizeIterator<Item = &SelectedMetric> {
         self.derivations.all.iter().map(|derived| &derived.metric)

@@ -162,6 +162,7 @@ impl Arguments {
         let selection = self.selection(source)?;
         let window = self.window(&frame, &selection)?;
         let request = self.request(window, &frame, &selection)?;
+        let used_metrics = selection.used_metrics();
         let mut samples = Samples::new(selection, &request)?;
         let replay = samples.replay();
         warn_of_losses(replay);
@@ -174,7 +175,7 @@ impl Arguments {
         let width = self.display.width();
         let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
         let metadata = source.metadata();
-        let events = self.events(source, replay, window)?;
+        let events = self.events(source, &used_metrics, window)?;
         let report = Report { metadata, pmids, columns, zone, places, precision, width, events };
         let mut writer = Writer::begin(report, self.format.format());
         samples.write(&request, &mut writer)?;
@@ -200,11 +201,11 @@ impl Arguments {
         Ok(selection)
     }
 
-    /// What happened in the window to the programs of the metrics, and to the agent.
+    /// What happened in the window to the programs of the metrics that are used, and to the agent.
     fn events(
         &self,
         source: Source<'_>,
-        replay: &Replay<'_>,
+        metrics: &[SelectedMetric],
         window: Window,
     ) -> Result<Vec<(Timestamp, String)>, Failure> {
         let mut events = Vec::new();
@@ -217,10 +218,9 @@ impl Arguments {
         }
         let span = window.start..=window.end;
         for_each_event(source, span, |event| {
-            let is_wanted = event.file.is_none()
-                || !self.expressions.is_empty()
-                || replay.metrics().any(|metric| event.concerns(&metric.name, metric.desc.pmid));
-            if is_wanted {
+            let is_wanted =
+                |metric: &SelectedMetric| event.concerns(&metric.name, metric.desc.pmid);
+            if event.file.is_none() || metrics.iter().any(is_wanted) {
                 events.push((event.at, words(event)));
             }
         })?;

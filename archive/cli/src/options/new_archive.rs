@@ -97,7 +97,7 @@ impl OutputOptions {
         // Nobody reads it before it is complete.
         let (buffer_bytes, defaults) = (WRITTEN_AT_ONCE, WriterOptions::default());
         let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
-        let label = fit_label(Source::from(archives).label().into(), version);
+        let label = fit_label(&Source::from(archives).label().into(), version);
         let created = ArchiveWriter::create(staging.hidden(), label, options);
         let mut writer = created.map_err(|error| explain(error, version))?;
         let (mut done, total) = (0, archives.archives().iter().map(bytes_of).sum());
@@ -192,7 +192,7 @@ pub(crate) fn warn_of_unnameable(extract: &Extract<'_>) -> Result<bool, Failure>
 }
 
 /// Changes what of a label this version has no room for, and says so.
-fn fit_label(label: WriterLabel, version: Version) -> WriterLabel {
+fn fit_label(label: &WriterLabel, version: Version) -> WriterLabel {
     let fitted = label.clone().fitted(version);
     let number = version.number();
     if fitted.hostname != label.hostname {

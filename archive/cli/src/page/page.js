@@ -273,10 +273,11 @@ class Page {
     return timeText(data, data.start + at, digits, true) + times.join('');
   }
 
-  // What happened near a time.
+  // What happened near a time to the programs whose charts are shown.
   eventsAt(at) {
     const near = ((this.view.to - this.view.from) / innerWidth) * 5;
-    const found = this.events.filter((event) => Math.abs(event.at - at) <= near).slice(0, 5);
+    const isShown = (event) => this.figures.some((figure) => figure.concerns(event));
+    const found = this.events.filter((event) => Math.abs(event.at - at) <= near && isShown(event)).slice(0, 5);
     return found.map((event) => '  ' + event.text).join('');
   }
 
