@@ -1,5 +1,6 @@
 //! Axes: round ticks, and the positions of values and times.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 
 use crate::Point;
@@ -168,20 +169,23 @@ impl TimeTick {
 
 impl TimeTicks {
     /// Ticks at round times since `zero`, as close as their labels allow with two
-    /// blanks in between.
+    /// blanks in between. `label` has the step as well.
     pub(crate) fn new(
         span: (f64, f64),
         zero: f64,
         columns: usize,
-        label: &dyn Fn(f64) -> String,
+        label: &dyn Fn(f64, f64) -> String,
     ) -> Self {
-        let widest = [span.0, span.1].map(|time| label(time - zero).chars().count());
-        let widest = widest.into_iter().max().unwrap_or(1);
-        let wanted = (columns / (widest + 4)).max(1) as f64;
+        let fitting = |step: f64| {
+            let widths = [span.0, span.1].map(|time| label(time - zero, step).chars().count());
+            let widest = widths.into_iter().max().unwrap_or(1);
+            Ok::<_, Infallible>((columns / (widest + 4)).max(1) as f64)
+        };
+        let Ok(step) = time_step(span.1 - span.0, fitting);
         let mut ticks: Vec<TimeTick> = Vec::new();
-        for time in round_times((span.0 - zero, span.1 - zero), wanted).take(columns) {
+        for time in round_times((span.0 - zero, span.1 - zero), step).take(columns) {
             let notch = position(time + zero, span, columns);
-            let tick = TimeTick::new(notch, label(time), columns);
+            let tick = TimeTick::new(notch, label(time, step), columns);
             let is_free = ticks.last().is_none_or(|last| last.end + 2 <= tick.begin);
             if is_free && tick.end <= columns {
                 ticks.push(tick);
@@ -209,9 +213,26 @@ impl TimeTicks {
     }
 }
 
-/// Times at round steps of a clock within a span, about `wanted` of them.
-pub fn round_times(span: (f64, f64), wanted: f64) -> impl Iterator<Item = f64> {
-    let step = clock_step((span.1 - span.0) / wanted);
+/// The round step of a clock for ticks on an axis of `length` seconds. `fitting` returns how many
+/// labels of a step fit: those of small steps have more digits. For an infinite step it is the
+/// number of the shortest labels.
+///
+/// # Errors
+///
+/// Those of `fitting`.
+pub fn time_step<E>(length: f64, fitting: impl Fn(f64) -> Result<f64, E>) -> Result<f64, E> {
+    let mut step = clock_step(length / fitting(f64::INFINITY)?);
+    loop {
+        let wider = clock_step(length / fitting(step)?);
+        if wider <= step {
+            return Ok(step);
+        }
+        step = wider;
+    }
+}
+
+/// The multiples of a step within a span.
+pub fn round_times(span: (f64, f64), step: f64) -> impl Iterator<Item = f64> {
     let first = (span.0 / step).ceil() * step;
     (0..10_000).map(move |k| first + f64::from(k) * step).take_while(move |time| *time <= span.1)
 }
@@ -227,8 +248,8 @@ fn clock_step(step: f64) -> f64 {
     CLOCK.into_iter().find(|n| *n >= step * 0.999).unwrap_or(step)
 }
 
-/// A time since the start of a chart: `0s`, `2.5s`, `90s`, `5m`, `1h30m`, `2d`.
-pub(crate) fn elapsed(seconds: f64) -> String {
+/// A time since the start of a chart, whatever the step: `0s`, `2.5s`, `90s`, `5m`, `1h30m`, `2d`.
+pub(crate) fn elapsed(seconds: f64, _step: f64) -> String {
     let millis = (seconds * 1000.0).round();
     if millis.abs() < 120_000.0 {
         let places = match millis.abs() as u64 {
@@ -290,7 +311,7 @@ mod tests {
             (5400.0, "1h30m"),
             (172_800.0, "2d"),
         ] {
-            assert_eq!(elapsed(seconds), text);
+            assert_eq!(elapsed(seconds, 1.0), text);
         }
     }
 

@@ -38,7 +38,7 @@ pub struct Chart<'a> {
     height: usize,
     title: &'a str,
     from_zero: bool,
-    time_label: Option<Box<dyn Fn(f64) -> String + 'a>>,
+    time_label: Option<Box<dyn Fn(f64, f64) -> String + 'a>>,
     marks: &'a [f64],
 }
 
@@ -81,10 +81,10 @@ impl<'a> Chart<'a> {
         self
     }
 
-    /// The label of a time in seconds. The default labels count from the first
-    /// point: `0s`, `90s`, `5m`.
+    /// The label of a time in seconds, where labels are a step of seconds apart. The default
+    /// labels count from the first point: `0s`, `90s`, `5m`.
     #[must_use]
-    pub fn time_labels(mut self, label: impl Fn(f64) -> String + 'a) -> Self {
+    pub fn time_labels(mut self, label: impl Fn(f64, f64) -> String + 'a) -> Self {
         self.time_label = Some(Box::new(label));
         self
     }

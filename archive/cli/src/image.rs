@@ -60,14 +60,14 @@ pub(crate) struct Image<'a> {
     subtitle: &'a str,
     panels: &'a [Panel],
     size: (u32, u32),
-    time_label: Box<dyn Fn(f64) -> String + 'a>,
+    time_label: Box<dyn Fn(f64, f64) -> String + 'a>,
     marks: &'a [f64],
 }
 
 impl<'a> Image<'a> {
     /// An image of 1200 by 675 pixels, with times in seconds.
     pub(crate) fn new(title: &'a str, panels: &'a [Panel]) -> Self {
-        let time_label = Box::new(|seconds| format!("{seconds}s"));
+        let time_label = Box::new(|seconds, _step| format!("{seconds}s"));
         Self { title, subtitle: "", panels, size: (1200, 675), time_label, marks: &[] }
     }
 
@@ -92,9 +92,10 @@ impl<'a> Image<'a> {
         self
     }
 
-    /// The label of a time in seconds. Ticks are at round numbers of these seconds.
+    /// The label of a time in seconds, where ticks are a step of seconds apart. They are at round
+    /// numbers of these seconds.
     #[must_use]
-    pub(crate) fn time_labels(mut self, label: impl Fn(f64) -> String + 'a) -> Self {
+    pub(crate) fn time_labels(mut self, label: impl Fn(f64, f64) -> String + 'a) -> Self {
         self.time_label = Box::new(label);
         self
     }

@@ -85,6 +85,25 @@ fn many_instances_are_plotted_as_the_largest_and_a_sum() {
 }
 
 #[test]
+fn ticks_closer_than_a_minute_have_labels_with_seconds() {
+    let (_directory, base) = archive();
+    for (name, size, tick) in
+        [("ticks.svg", "1200x675", "22:16"), ("wide-ticks.svg", "3000x675", "22:16:15")]
+    {
+        let span = ["-S", "1min", "-T", "6min", "--size", size];
+        let svg = image(&base, name, &[&["shop.memory"], &span[..]].concat());
+        let svg = String::from_utf8(svg).unwrap();
+        let is_time =
+            |line: &&str| line.len() >= 5 && line.bytes().all(|c| c.is_ascii_digit() || c == b':');
+        let times: Vec<&str> = svg.lines().filter(is_time).collect();
+        let mut distinct = times.clone();
+        distinct.dedup();
+        assert!(times.len() > 4 && times.contains(&tick), "{times:?}");
+        assert_eq!(times, distinct);
+    }
+}
+
+#[test]
 fn each_unit_has_a_panel_and_times_are_utilisations() {
     let (_directory, base) = archive();
     let units = ["--units", "Mbyte"];

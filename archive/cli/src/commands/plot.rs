@@ -134,35 +134,70 @@ struct Clock {
     /// Seconds since 1970 of the midnight before the start: doubles keep the
     /// fractions of small numbers.
     zero: i64,
-    format: &'static str,
+    /// The length of the window in seconds.
+    length: f64,
 }
+
+const MINUTE: f64 = 60.0;
+const DAY: f64 = 86_400.0;
 
 impl Clock {
     fn new(zone: Zone, window: Window) -> Self {
         let ahead = zone.offset(window.start);
         let day = (window.start.seconds().saturating_add(ahead)).div_euclid(86_400);
         let zero = day.saturating_mul(86_400).saturating_sub(ahead);
-        let nanos = window.end.nanos_since(window.start);
-        let format = match nanos / 1_000_000_000 {
-            0 if nanos < 10_000_000 => "%H:%M:%S%.6f",
-            0 if nanos < 100_000_000 => "%H:%M:%S%.3f",
-            0 => "%H:%M:%S%.2f",
-            1..10 => "%H:%M:%S%.1f",
-            10..300 => "%H:%M:%S",
-            300..172_800 => "%H:%M",
-            172_800..604_800 => "%a %H:%M",
-            _ => "%b %e",
-        };
-        Self { zone, zero, format }
+        Self { zone, zero, length: window.end.seconds_since(window.start) }
     }
 
     fn seconds(&self, timestamp: Timestamp) -> f64 {
         timestamp.seconds_since(Timestamp::from_nanos(i128::from(self.zero) * 1_000_000_000))
     }
 
-    fn label(&self, seconds: f64) -> String {
+    /// The label of a time among others that are `step` seconds apart, so that they differ.
+    fn label(&self, seconds: f64, step: f64) -> String {
+        let date = match self.length {
+            length if length < 2.0 * DAY => "",
+            length if length < 7.0 * DAY => "%a",
+            length if length < 300.0 * DAY => "%b %e",
+            _ => "%F",
+        };
+        let time = self.time_format(step);
+        if date.is_empty() || time.is_empty() {
+            // Midnight is at another time of the window's first day where clocks are set back.
+            let noon = if time.is_empty() { DAY / 2.0 } else { 0.0 };
+            return self.format(seconds + noon, &[date, time].concat());
+        }
+        self.format(seconds, &[date, " ", time].concat())
+    }
+
+    /// The format of times of day that are `step` seconds apart: at least as precise as the
+    /// window suggests.
+    fn time_format(&self, step: f64) -> &'static str {
+        let suggested = match self.length {
+            length if length < 0.01 => 1e-6,
+            length if length < 0.1 => 0.001,
+            length if length < 1.0 => 0.01,
+            length if length < 10.0 => 0.1,
+            length if length < 5.0 * MINUTE => 1.0,
+            length if length < 7.0 * DAY => MINUTE,
+            _ => DAY,
+        };
+        // Steps are not exact.
+        match step.min(suggested) * 1.000_001 {
+            least if least < 1e-6 => "%H:%M:%S%.9f",
+            least if least < 0.001 => "%H:%M:%S%.6f",
+            least if least < 0.01 => "%H:%M:%S%.3f",
+            least if least < 0.1 => "%H:%M:%S%.2f",
+            least if least < 1.0 => "%H:%M:%S%.1f",
+            least if least < MINUTE => "%H:%M:%S",
+            least if least < DAY => "%H:%M",
+            _ => "",
+        }
+    }
+
+    fn format(&self, seconds: f64, format: &str) -> String {
         let nanos = i128::from(self.zero) * 1_000_000_000 + (seconds * 1e9).round() as i128;
-        self.zone.strftime(Timestamp::from_nanos(nanos), self.format)
+        self.zone.strftime(Timestamp::from_nanos(nanos), format)
     }
 }
 
@@ -390,7 +425,7 @@ fn write_image(
         .subtitle(&caption.subtitle)
         .size(width, height)
         .marks(&caption.marks)
-        .time_labels(|seconds| caption.clock.label(seconds));
+        .time_labels(|seconds, step| caption.clock.label(seconds, step));
     let extension = path.extension().and_then(|extension| extension.to_str());
     let bytes = match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("svg") => image.svg().map(String::into_bytes),
@@ -441,12 +476,32 @@ mod tests {
         let clock = Clock::new(Zone::new(TimeZone::posix("IST-5:30").unwrap()), window);
         let since_midnight = 3.0 * 3600.0 + 43.0 * 60.0 + 20.0;
         assert!((clock.seconds(start) - since_midnight).abs() < 1e-9);
-        assert_eq!(clock.label(4.0 * 3600.0), "04:00");
+        assert_eq!(clock.label(4.0 * 3600.0, 600.0), "04:00");
         for (millis, label) in [(8_000, "04:00:00.5"), (800, "04:00:00.50"), (80, "04:00:00.500")] {
             let end = start.saturating_add(Duration::from_millis(millis));
             let zone = Zone::new(TimeZone::posix("IST-5:30").unwrap());
             let clock = Clock::new(zone, Window { start, end, origin: start });
-            assert_eq!(clock.label(4.0 * 3600.0 + 0.5), label);
+            assert_eq!(clock.label(4.0 * 3600.0 + 0.5, 1.0), label);
+        }
+    }
+
+    #[test]
+    fn labels_of_neighbouring_ticks_differ() {
+        // Clocks are set back in this window: 29 October has 25 hours.
+        let start = Timestamp::new(1_698_500_000, 0).unwrap();
+        let steps = [1e-6, 0.0005, 0.005, 0.05, 0.5, 5.0, 30.0, 300.0, 43_200.0, DAY, 31_536_000.0];
+        for step in steps {
+            for count in [2, 7, 24] {
+                let length = Duration::from_secs_f64(step * f64::from(count));
+                let window = Window { start, end: start.saturating_add(length), origin: start };
+                let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+                let clock = Clock::new(Zone::new(zone), window);
+                let first = (clock.seconds(start) / step).ceil();
+                let label = |tick| clock.label((first + f64::from(tick)) * step, step);
+                let mut labels: Vec<String> = (0..count).map(label).collect();
+                labels.dedup();
+                assert_eq!(labels.len(), count as usize, "{step}: {labels:?}");
+            }
         }
     }
 }

@@ -89,14 +89,17 @@ fn times<DB: DrawingBackend>(
     frame: &Frame,
 ) -> Drawn<DB, Vec<(i32, String)>> {
     let (begin, end) = frame.span;
-    let widest = sheet
-        .width(&(image.time_label)(begin), 0.95)?
-        .max(sheet.width(&(image.time_label)(end), 0.95)?);
-    let wanted = f64::from(frame.right - frame.left) / f64::from(widest + sheet.ems(3.0));
+    let fitting = |step: f64| {
+        let width = |time| sheet.width(&(image.time_label)(time, step), 0.95);
+        let widest = width(begin)?.max(width(end)?);
+        let fitting = f64::from(frame.right - frame.left) / f64::from(widest + sheet.ems(3.0));
+        Ok(fitting.max(1.0))
+    };
+    let step = axis::time_step(end - begin, fitting)?;
     let mut ticks = Vec::new();
     let mut free = 0;
-    for time in axis::round_times(frame.span, wanted.max(1.0)).take(100) {
-        let text = (image.time_label)(time);
+    for time in axis::round_times(frame.span, step).take(100) {
+        let text = (image.time_label)(time, step);
         let (x, half) = (frame.x(time), sheet.width(&text, 0.95)? / 2);
         if x - half >= free {
             free = x + half + sheet.ems(1.0);

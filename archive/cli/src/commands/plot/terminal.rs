@@ -21,7 +21,7 @@ pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize, colored:
         let chart = Chart::new(width, height)
             .from_zero(true)
             .marks(&caption.marks)
-            .time_labels(|seconds| caption.clock.label(seconds));
+            .time_labels(|seconds, step| caption.clock.label(seconds, step));
         out.push('\n');
         if !panel.heat.is_empty() {
             out.push_str(&chart.title(&panel.unit).render_heat(&panel.heat, colored));
@@ -47,7 +47,7 @@ fn separate(panel: &Panel, caption: &Caption, (width, height): (usize, usize)) -
             .title(&title(&line.label, &panel.unit))
             .from_zero(true)
             .marks(&caption.marks)
-            .time_labels(|seconds| caption.clock.label(seconds))
+            .time_labels(|seconds, step| caption.clock.label(seconds, step))
             .render(&line.drawn())
     };
     panel.lines.iter().map(chart).collect::<Vec<_>>().join("\n")
