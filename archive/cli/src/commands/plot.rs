@@ -14,6 +14,7 @@ use clap::Args;
 use pcp_archive::envelope::Options;
 use pcp_archive::programs::for_each_event;
 use pcp_archive::replay::{self, Replay, Sample, Selection};
+use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
 
@@ -24,6 +25,7 @@ use crate::selection::{check_complete, is_definition_file, select_with_derived, 
 use crate::text::{Output, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns, output_file};
+use lines::LineCount;
 
 /// The maximum number of samples without a given interval.
 const MAX_SAMPLES: u128 = 800;
@@ -72,8 +74,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Lines per unit, those with the largest means; the others are summed [default: 4 in the
-    /// terminal, up to 12 in an image]
+    /// Lines per metric, those with the largest means; its others are summed [default: those that fit
+    /// into 5 lines per unit in the terminal, up to 13 in an image, and at least one of each metric]
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
 
@@ -213,6 +215,7 @@ impl Arguments {
         let window = self.span.window(start, end, zone.time_zone())?;
         let selection = self.selection(source)?;
         let (step, has_several) = self.step(&selection, window)?;
+        let used_metrics = selection.used_metrics();
         let mut moments = selection.window(window.start..=window.end, step, step)?;
         warn_of_losses(moments.replay());
         let was_whole = moments.is_whole();
@@ -225,7 +228,7 @@ impl Arguments {
             warn_of_losses(replay);
         }
         panels.iter_mut().for_each(make_printable);
-        let marks = restarts(source, replay, window, &clock)?;
+        let marks = restarts(source, &used_metrics, window, &clock)?;
         let caption = Caption { marks, ..self.caption(source, window, clock) };
         if let Some(path) = &self.output {
             write_image(path, &caption, &panels, size)?;
@@ -288,9 +291,13 @@ impl Arguments {
             Some(rows) => rows,
             None => rows(window, &columns, rates, step, clock)?,
         };
-        let top = self.top.or_else(|| self.output.is_none().then_some(4));
+        let count = match (self.top, &self.output) {
+            (Some(top), _) => LineCount::PerMetric(top),
+            (None, None) => LineCount::PerUnit(5),
+            (None, Some(_)) => LineCount::PerLegend,
+        };
         let histogram = |metric| window.replay().histogram_of(metric);
-        let panels = lines::panels(&columns, &rows, top, &histogram);
+        let panels = lines::panels(&columns, &rows, count, &histogram);
         if panels.is_empty() {
             return Err(Failure::NoData("the metrics have no numbers at these times".to_owned()));
         }
@@ -392,14 +399,15 @@ fn has_colors() -> bool {
 /// When the programs of the metrics began, within the window.
 fn restarts(
     source: Source<'_>,
-    replay: &Replay<'_>,
+    metrics: &[SelectedMetric],
     window: Window,
     clock: &Clock,
 ) -> Result<Vec<f64>, Failure> {
     let mut marks = Vec::new();
     for_each_event(source, window.start..=window.end, |event| {
         let begins = event.boundary().is_some_and(|boundary| boundary.from_zero);
-        if begins && replay.metrics().any(|metric| event.concerns(&metric.name, metric.desc.pmid)) {
+        let is_own = |metric: &SelectedMetric| event.concerns(&metric.name, metric.desc.pmid);
+        if begins && metrics.iter().any(is_own) {
             marks.push(clock.seconds(event.at));
         }
     })?;

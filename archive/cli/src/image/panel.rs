@@ -133,14 +133,14 @@ pub(super) fn draw<DB: DrawingBackend>(
                 let points = part.iter();
                 points.map(|(time, both)| (frame.x(*time), frame.y(&scale, value(both)))).collect()
             };
-            sheet.band(&edge(|both| both.1), &edge(|both| both.0), color(line, number))?;
+            sheet.band(&edge(|both| both.1), &edge(|both| both.0), color(panel, number))?;
         }
     }
     for (number, line) in panel.lines.iter().enumerate().rev() {
         for part in parts(&line.points) {
             let point = |&(time, value)| (frame.x(time), frame.y(&scale, value));
             let points: Vec<(i32, i32)> = part.iter().map(point).collect();
-            sheet.line(&points, color(line, number), 0.14)?;
+            sheet.line(&points, color(panel, number), 0.14)?;
         }
     }
     legend(sheet, panel, frame)
@@ -199,8 +199,10 @@ fn spreads(line: &Line) -> Vec<Vec<(f64, (f64, f64))>> {
     parts.map(|part| part.iter().flatten().copied().collect()).collect()
 }
 
-fn color(line: &Line, number: usize) -> RGBColor {
-    if line.is_sum {
+/// The color of a line. A sum is grey unless there are several.
+fn color(panel: &Panel, number: usize) -> RGBColor {
+    let is_sum = panel.lines.get(number).is_some_and(|line| line.is_sum);
+    if is_sum && panel.lines.iter().filter(|line| line.is_sum).count() == 1 {
         return SUM;
     }
     COLORS.get(number % COLORS.len()).copied().unwrap_or(SUM)
@@ -221,7 +223,7 @@ fn legend<DB: DrawingBackend>(sheet: &Sheet<'_, DB>, panel: &Panel, frame: &Fram
     let lines = panel.lines.iter().take(named).enumerate();
     for (number, line) in lines.filter(|(_, line)| !line.label.is_empty()) {
         let swatch = [(left, y), (left + sheet.ems(1.4), y)];
-        sheet.line(&swatch, color(line, number), 0.25)?;
+        sheet.line(&swatch, color(panel, number), 0.25)?;
         let label = sheet.cut_middle(&line.label, 1.0, room)?;
         let anchor = (left + sheet.ems(2.0), y);
         sheet.text(&label, anchor, 1.0, INK, (HPos::Left, VPos::Center))?;

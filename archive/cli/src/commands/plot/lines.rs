@@ -12,13 +12,24 @@ const LEGEND_LINES: usize = 18;
 /// A sum larger than the largest line times this has a panel of its own.
 const MAX_SUM_RATIO: f64 = 3.0;
 
-/// A panel for each unit and each histogram, in the order of the columns, with its `top` largest lines
-/// and the sum of the others. Units without numbers have no panel. Without `top`
-/// there are as many lines as the legends have room for.
+/// How many lines are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineCount {
+    /// This number of each metric, and the sum of its others.
+    PerMetric(usize),
+    /// About this number of each unit, sums included, but at least one of each metric.
+    PerUnit(usize),
+    /// As many as the legends of an image have room for.
+    PerLegend,
+}
+
+/// A panel for each unit and each histogram, in the order of the columns. Units without numbers
+/// have no panel. Each metric has its largest lines and the sum of its others: different metrics
+/// are never added, and none is left out for having small values.
 pub(super) fn panels<'a>(
     columns: &[Column],
     rows: &[Row],
-    top: Option<usize>,
+    count: LineCount,
     histogram: &dyn Fn(usize) -> Option<&'a str>,
 ) -> Vec<Panel> {
     type Key<'k> = (&'k str, Option<&'k str>);
@@ -30,52 +41,104 @@ pub(super) fn panels<'a>(
             None => groups.push((key, vec![(place, column)])),
         }
     }
-    let drawn = |top: usize| -> Vec<Panel> {
+    let drawn = |count: LineCount| -> Vec<Panel> {
         let panels = groups.iter().flat_map(|((unit, histogram), group)| {
             let Some(histogram) = histogram else {
                 let unit = heading(unit, group, groups.len());
-                let lines = top_by_mean(lines(group, rows, shared_prefix(group)), top);
-                return separate_sum(Panel { unit, lines, is_histogram: false, heat: Vec::new() });
+                let lines = largest_lines(group, rows, count);
+                return separate_sums(Panel { unit, lines, is_histogram: false, heat: Vec::new() });
             };
             // A sum of quantiles means nothing.
             let mut lines = lines(group, rows, histogram.len() + 1);
             lines.reverse();
             let mut lines = ranked(lines);
-            lines.truncate(top.max(3));
+            let most = match count {
+                LineCount::PerMetric(most) => most,
+                LineCount::PerUnit(most) => most - 1,
+                LineCount::PerLegend => lines.len(),
+            };
+            lines.truncate(most.max(3));
             let is_histogram = group.iter().all(|(_, column)| column.instance.is_none());
             vec![Panel { unit: named(histogram, unit), lines, is_histogram, heat: Vec::new() }]
         });
         panels.filter(|panel| !panel.lines.is_empty()).map(without_repeated_label).collect()
     };
-    if let Some(top) = top {
-        return drawn(top);
+    if count != LineCount::PerLegend {
+        return drawn(count);
     }
     let panels = drawn(fitting(groups.len()));
-    // A separate panel for a sum leaves less room for names.
+    // A separate panel for sums leaves less room for names.
     if panels.len() > groups.len() { drawn(fitting(panels.len())) } else { panels }
 }
 
-/// The number of lines that the legend of a panel has room for, next to the sum.
-fn fitting(panels: usize) -> usize {
-    (LEGEND_LINES / panels.max(1)).clamp(4, 13) - 1
+/// The number of lines that the legend of a panel has room for.
+fn fitting(panels: usize) -> LineCount {
+    LineCount::PerUnit((LEGEND_LINES / panels.max(1)).clamp(4, 13))
 }
 
-/// Puts a sum into a panel of its own if it is so large that the other lines would
-/// be flat.
-fn separate_sum(mut panel: Panel) -> Vec<Panel> {
-    let largest = |lines: &[Line]| {
-        let points = lines.iter().flat_map(|line| &line.points);
-        points.filter_map(|(_, value)| value.map(f64::abs)).fold(0.0, f64::max)
+/// The largest lines of each metric of a group and the sum of its others, the metric with the
+/// largest line first.
+fn largest_lines(group: &[(usize, &Column)], rows: &[Row], count: LineCount) -> Vec<Line> {
+    let shared = shared_prefix(group);
+    let mut metrics: Vec<(&Column, Vec<Line>)> = Vec::new();
+    for ((_, column), line) in group.iter().zip(lines(group, rows, shared)) {
+        if line.mean().is_none() {
+            continue;
+        }
+        match metrics.iter_mut().find(|(other, _)| other.metric == column.metric) {
+            Some((_, lines)) => lines.push(line),
+            None => metrics.push((column, vec![line])),
+        }
+    }
+    let top = match count {
+        LineCount::PerMetric(top) => top,
+        LineCount::PerUnit(most) => {
+            let sizes: Vec<usize> = metrics.iter().map(|(_, lines)| lines.len()).collect();
+            lines_per_metric(&sizes, most)
+        }
+        LineCount::PerLegend => usize::MAX - 1,
     };
-    let Some((sum, lines)) = panel.lines.split_last().filter(|(sum, _)| sum.is_sum) else {
-        return vec![panel];
+    let has_several = !is_one_metric(group);
+    let mut largest: Vec<Vec<Line>> = Vec::new();
+    for (column, lines) in metrics {
+        let mut lines = top_by_mean(lines, top);
+        if let Some(sum) = lines.last_mut().filter(|line| line.is_sum && has_several) {
+            let name = column.name.get(shared..).unwrap_or(&column.name);
+            sum.label = format!("{name} [{}]", sum.label);
+        }
+        largest.push(lines);
+    }
+    let mean = |lines: &Vec<Line>| lines.first().and_then(Line::mean).unwrap_or(f64::MIN);
+    largest.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+    largest.concat()
+}
+
+/// The number of lines of each metric besides the sum of its others, so that metrics with these
+/// numbers of lines have at most `most` together; at least 1.
+fn lines_per_metric(sizes: &[usize], most: usize) -> usize {
+    let total = |top: usize| sizes.iter().map(|size| (top + 1).min(*size)).sum::<usize>();
+    let fits = (2..most).take_while(|top| total(*top) <= most);
+    fits.last().unwrap_or(1)
+}
+
+/// Puts sums into a panel of their own that are so large that the other lines would be flat.
+fn separate_sums(mut panel: Panel) -> Vec<Panel> {
+    let largest = |line: &Line| {
+        line.points.iter().filter_map(|(_, value)| value.map(f64::abs)).fold(0.0, f64::max)
     };
-    if lines.is_empty() || largest(std::slice::from_ref(sum)) <= MAX_SUM_RATIO * largest(lines) {
+    let lines = panel.lines.iter().filter(|line| !line.is_sum);
+    let limit = MAX_SUM_RATIO * lines.map(largest).fold(0.0, f64::max);
+    let is_large = |line: &mut Line| line.is_sum && largest(line) > limit;
+    let lines: Vec<Line> = panel.lines.extract_if(.., is_large).collect();
+    if panel.lines.is_empty() {
+        panel.lines = lines;
         return vec![panel];
     }
-    let lines = panel.lines.pop().into_iter().collect();
-    let sum = Panel { unit: panel.unit.clone(), lines, is_histogram: false, heat: Vec::new() };
-    vec![panel, sum]
+    if lines.is_empty() {
+        return vec![panel];
+    }
+    let sums = Panel { unit: panel.unit.clone(), lines, is_histogram: false, heat: Vec::new() };
+    vec![panel, sums]
 }
 
 /// Removes the label of a single line if the heading contains it.
@@ -174,7 +237,7 @@ mod tests {
     fn a_sum_that_would_press_the_lines_flat_has_its_own_panel() {
         let panels = |sum| {
             let lines = vec![line("a", -10.0, false), line("2 others, summed", sum, true)];
-            let panels = separate_sum(Panel {
+            let panels = separate_sums(Panel {
                 unit: "byte".to_owned(),
                 lines,
                 is_histogram: false,
@@ -189,7 +252,57 @@ mod tests {
             is_histogram: false,
             heat: Vec::new(),
         };
-        assert_eq!(separate_sum(sum.clone()), [sum]);
+        assert_eq!(separate_sums(sum.clone()), [sum]);
+    }
+
+    /// Rows of one time with these values.
+    fn row(values: &[f64]) -> [Row; 1] {
+        [(0.0, values.iter().map(|value| Some(Reading { value: *value, spread: None })).collect())]
+    }
+
+    #[test]
+    fn no_metric_is_left_out_or_added_to_another() {
+        let mut columns = vec![column(0, "q.stock", None), column(1, "q.threads", None)];
+        columns.extend((0..9).map(|n| column(2, "q.jobs", Some(["a", "b", "c"][n % 3]))));
+        columns.extend(["x", "y"].map(|name| column(3, "q.errors", Some(name))));
+        let values = [5000.0, 8.0, 20.0, 19.0, 18.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 0.1, 0.2];
+        let rows = row(&values);
+        let labels = |count| -> Vec<String> {
+            let panels = panels(&columns, &rows, count, &|_| None);
+            let lines = panels.into_iter().flat_map(|panel| panel.lines);
+            lines.map(|line| line.label).collect()
+        };
+        let few = ["stock", "jobs [a]", "jobs [8 others, summed]", "threads", "errors [y]"];
+        assert_eq!(labels(LineCount::PerUnit(5)), [&few[..], &["errors [x]"]].concat());
+        let most = ["stock", "jobs [a]", "jobs [b]", "jobs [7 others, summed]", "threads"];
+        let errors = ["errors [y]", "errors [x]"];
+        assert_eq!(labels(LineCount::PerMetric(2)), [&most[..], &errors].concat());
+        assert_eq!(labels(LineCount::PerLegend).len(), 13);
+    }
+
+    #[test]
+    fn large_sums_of_several_metrics_share_a_panel() {
+        let names: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+        let of = |metric: usize, name: &'static str| {
+            names.iter().map(move |instance| column(metric, name, Some(instance)))
+        };
+        let columns: Vec<Column> = of(0, "q.jobs").chain(of(1, "q.errors")).collect();
+        let panels = panels(&columns, &row(&[1.0; 60]), LineCount::PerMetric(2), &|_| None);
+        let lines: Vec<Vec<&str>> = panels
+            .iter()
+            .map(|panel| panel.lines.iter().map(|line| line.label.as_str()).collect())
+            .collect();
+        assert_eq!(lines[0].len(), 4);
+        assert_eq!(lines[1], ["jobs [28 others, summed]", "errors [28 others, summed]"]);
+    }
+
+    #[test]
+    fn the_number_of_lines_of_each_metric_follows_from_their_numbers() {
+        assert_eq!(lines_per_metric(&[50], 5), 4);
+        assert_eq!(lines_per_metric(&[50, 1, 1], 7), 4);
+        assert_eq!(lines_per_metric(&[50, 50], 6), 2);
+        assert_eq!(lines_per_metric(&[1; 40], 5), 1);
+        assert_eq!(lines_per_metric(&[50; 9], 5), 1);
     }
 
     #[test]
