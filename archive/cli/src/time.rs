@@ -6,6 +6,7 @@
 //! | text | meaning |
 //! |---|---|
 //! | `2024-05-01T10:00:00Z`, `@2024-05-01 10:00` | a date; without an offset, in the reporting time zone |
+//! | `2024/5/1 10:00` | the same, as in PCP's tools |
 //! | `2024-05-01T10:00:00[Europe/Berlin]` | a date in the zone in brackets |
 //! | `@1714557600.5` | seconds since 1970 UTC |
 //! | `@10:30`, `@Tue 10:30:05.5`, `@May 1 4:00 pm 2024` | ctime format with missing parts, as in PCP's tools |
@@ -20,6 +21,7 @@ pub(crate) mod window;
 mod words;
 pub(crate) mod zone;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use jiff::civil;
@@ -131,9 +133,28 @@ fn epoch(text: &str) -> Option<Timestamp> {
     Timestamp::new(whole.parse().ok()?, format!("{fraction:0<9}").parse().ok()?).ok()
 }
 
+/// `2024/5/1 10:00` as `2024-05-01 10:00`; `None` for other text.
+fn with_dashes(text: &str) -> Option<String> {
+    let end = text.find(['T', 't', ' ']).unwrap_or(text.len());
+    let (date, time) = text.split_at(end);
+    let mut parts = date.split('/');
+    let (Some(year), Some(month), Some(day), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let is_number = |part: &str, digits: RangeInclusive<usize>| {
+        digits.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_date = is_number(year, 4..=4) && is_number(month, 1..=2) && is_number(day, 1..=2);
+    is_date.then(|| format!("{year}-{month:0>2}-{day:0>2}{time}"))
+}
+
 /// RFC 3339 with or without an offset, also with a zone in brackets (RFC 9557);
-/// `None` for other text.
+/// `None` for other text. The parts of the date may be separated by slashes.
 fn iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>> {
+    let with_dashes = with_dashes(text);
+    let text = with_dashes.as_deref().unwrap_or(text);
     if let Some((date, _)) = text.split_once('[') {
         // The parsers below ignore the brackets.
         date.parse::<civil::DateTime>().ok()?;
@@ -218,6 +239,13 @@ mod tests {
         assert_eq!(offset("2023-11-14T22:13:21Z"), 1000);
         assert_eq!(offset("2023-11-14T23:13:21+01:00"), 1000);
         assert_eq!(offset("@2023-11-14 22:13:22"), 2000);
+        assert_eq!(offset("2023/11/14 22:13:21"), 1000);
+        assert_eq!(offset("@2023/11/14T22:13:22.5"), 2500);
+        assert_eq!(offset("2023/11/15"), 6_400_000);
+        assert_eq!(offset("2023/12/1 00:00"), 1_388_800_000);
+        for text in ["14/11/2023", "23/11/14", "2023/11", "2023/11/14/1", "2023/111/1", "2023//1"] {
+            assert!(parse_time(text, &frame()).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -128,3 +128,42 @@ fn names_that_version_2_has_no_room_for_are_shortened_with_a_note() {
     assert_eq!(copy.label().hostname.to_string(), short);
     drop(written);
 }
+
+#[test]
+fn a_label_without_a_time_zone_is_read_as_utc_with_a_note() {
+    let directory = test_archives::scratch();
+    let label = |zoneinfo: &str| WriterLabel {
+        pid: 1,
+        hostname: "host".into(),
+        timezone: "".into(),
+        zoneinfo: zoneinfo.into(),
+    };
+    for (name, zoneinfo, time) in
+        [("a", "", "22:13:20.000000000+00:00"), ("b", ":Asia/Tokyo", "07:13:20.000000000+09:00")]
+    {
+        let base = directory.path().join(name);
+        let written = Builder::create(&base, label(zoneinfo), WriterOptions::default())
+            .metric("app.queue", "u32 instant none")
+            .row(0, [("app.queue", 1)])
+            .finish();
+        let arguments = ["report", name, "app.queue", "-z", "--raw", "--format", "csv"];
+        let output = run(directory.path(), &arguments);
+        assert!(stdout(&output, 0).contains(time), "{output:?}");
+        let note = "mmv-archive: the label of the archive has no time zone: times are UTC\n";
+        assert_eq!(stderr(&output), if zoneinfo.is_empty() { note } else { "" });
+        drop(written);
+    }
+}
+
+#[test]
+fn averages_of_opposite_infinities_are_printed_as_no_numbers() {
+    let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e308, -0.0];
+    let archive = Builder::new()
+        .metric("app.load", "double instant none")
+        .rows(values.into_iter().enumerate().map(|(n, value)| (n as u32, [("app.load", value)])))
+        .finish();
+    let summary = run(archive.directory(), &["summary", "a"]);
+    let line = stdout(&summary, 0).lines().last().unwrap();
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(fields, ["app.load", "NaN", "NaN", "-inf", "inf", "4"]);
+}

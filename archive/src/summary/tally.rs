@@ -288,8 +288,10 @@ impl Tally {
         let is_counter = self.rules.kind == Kind::Counter;
         let unit = self.rules.unit_of_time.filter(|_| is_counter).unwrap_or(1.0);
         // Rounding must not move an average beyond the values: that of a constant is the
-        // constant.
-        let average = |mean: f64| mean.max(minimum.value).min(maximum.value);
+        // constant. The mean of opposite infinities is no number.
+        let average = |mean: f64| {
+            if mean.is_nan() { mean } else { mean.max(minimum.value).min(maximum.value) }
+        };
         let stochastic_average = average(total / count as f64);
         let time_average =
             if seconds > 0.0 { average(weighted * unit / seconds) } else { stochastic_average };
@@ -365,8 +367,11 @@ impl Sums {
     /// Adds a value that held for `seconds`.
     #[inline]
     fn hold(&mut self, value: f64, seconds: f64) {
-        self.weighted += value * seconds;
-        self.seconds += seconds;
+        // An infinite value that held for no time has no weight.
+        if seconds > 0.0 {
+            self.weighted += value * seconds;
+            self.seconds += seconds;
+        }
     }
 
     /// Adds the sums of what comes later.

@@ -261,3 +261,39 @@ proptest! {
         }
     }
 }
+
+/// The statistics of a metric with these values, ten seconds apart.
+fn statistics_of(semantics: &str, values: &[f64]) -> Statistics {
+    let row = |(number, value): (usize, &f64)| (number as u32 * 10, [("t.value", *value)]);
+    let archive = Builder::new()
+        .metric("t.value", &format!("double {semantics}"))
+        .rows(values.iter().enumerate().map(row))
+        .finish();
+    let archive = Archive::open(&archive).unwrap();
+    let mut selection = Selection::new(&archive);
+    selection.select("t.value");
+    let span = archive.label().start..=archive.end();
+    let mut summaries = summarize(&selection, span, Decrease::Reset).unwrap();
+    summaries.remove(0).instances.remove(0).statistics.unwrap()
+}
+
+#[test]
+fn averages_of_opposite_infinities_are_no_numbers() {
+    let (most, least) = (f64::INFINITY, f64::NEG_INFINITY);
+    // As many that they are added in blocks as well.
+    let many: Vec<f64> = [1.0, most, 2.0, least].into_iter().cycle().take(50).collect();
+    for semantics in ["instant", "discrete"] {
+        for values in [&[f64::NAN, most, least, 1e308, -0.0][..], &many] {
+            let statistics = statistics_of(semantics, values);
+            assert!(statistics.sum.is_nan());
+            assert!(statistics.stochastic_average.is_nan(), "{semantics} {values:?}");
+            assert!(statistics.time_average.is_nan(), "{semantics} {values:?}");
+            assert_eq!((statistics.minimum.value, statistics.maximum.value), (least, most));
+        }
+        let statistics = statistics_of(semantics, &[1.0, most, 2.0, 3.0]);
+        assert_eq!((statistics.sum, statistics.time_average), (most, most));
+        // The last value holds for no time.
+        let statistics = statistics_of(semantics, &[1.0, 2.0, most]);
+        assert_eq!((statistics.time_average, statistics.seconds), (1.5, 20.0));
+    }
+}

@@ -292,9 +292,9 @@ impl Arguments {
             None => rows(window, &columns, rates, step, clock)?,
         };
         let count = match (self.top, &self.output) {
-            (Some(top), _) => LineCount::PerMetric(top),
-            (None, None) => LineCount::PerUnit(5),
-            (None, Some(_)) => LineCount::PerLegend,
+            (Some(top), _) => LineCount::EachMetric(top),
+            (None, None) => LineCount::UnitTotal(5),
+            (None, Some(_)) => LineCount::FitLegend,
         };
         let histogram = |metric| window.replay().histogram_of(metric);
         let panels = lines::panels(&columns, &rows, count, &histogram);

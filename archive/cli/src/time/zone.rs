@@ -8,6 +8,7 @@ use pcp_archive::{ArchiveLabel, Timestamp};
 
 use crate::Failure;
 use crate::text::number::padded;
+use crate::text::{shown, warn};
 use crate::time::to_jiff;
 
 /// The time zone in which times are read and printed.
@@ -59,7 +60,7 @@ impl ZoneOptions {
     pub(crate) fn zone(&self, label: &ArchiveLabel) -> Result<Zone, Failure> {
         let zone = match (&self.timezone, self.host_zone) {
             (Some(name), _) => named(name)?,
-            (None, true) => of_label(&label.timezone)?,
+            (None, true) => of_label(label),
             (None, false) => local(),
         };
         Ok(Zone::new(zone))
@@ -89,11 +90,21 @@ fn named(name: &str) -> Result<TimeZone, Failure> {
     })
 }
 
-/// The zone of an archive's label. C libraries take an abbreviation without an
-/// offset in TZ as an offset of zero, and labels have such abbreviations. On the
-/// command line they are an error.
-fn of_label(name: &str) -> Result<TimeZone, Failure> {
-    named(name).or_else(|failure| at_zero(name).map_err(|_| failure))
+/// The zone of an archive's label: its rule, else its name, else UTC with a note. C libraries
+/// take an abbreviation without an offset in TZ as an offset of zero, and labels have such
+/// abbreviations. On the command line they are an error.
+fn of_label(label: &ArchiveLabel) -> TimeZone {
+    let (rule, name) = (label.timezone.as_str(), label.zoneinfo.as_str());
+    if let Ok(zone) = named(rule).or_else(|_| at_zero(rule)).or_else(|_| named(name)) {
+        return zone;
+    }
+    let unknown = if rule.is_empty() { name } else { rule };
+    let reason = match unknown {
+        "" => "has no time zone".to_owned(),
+        _ => format!("has the time zone \"{}\", which is not known", shown(unknown)),
+    };
+    warn(&format_args!("the label of the archive {reason}: times are UTC"));
+    TimeZone::UTC
 }
 
 /// A zone of this abbreviation with the clock of UTC.
@@ -229,6 +240,8 @@ fn push_time_at(out: &mut Vec<u8>, timestamp: Timestamp, offset: i64, places: us
 
 #[cfg(test)]
 mod tests {
+    use pcp_archive::Version;
+
     use super::*;
 
     fn time(zone: &str, timestamp: Timestamp, places: usize) -> String {
@@ -303,13 +316,32 @@ mod tests {
         }
     }
 
+    /// 2023-11-14 22:13:20 UTC in the zone of a label with this rule and this name.
+    fn time_of_label(rule: &str, name: &str) -> String {
+        let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
+        let label = ArchiveLabel {
+            version: Version::V3,
+            pid: 1,
+            start: timestamp,
+            hostname: "host".into(),
+            timezone: rule.into(),
+            zoneinfo: name.into(),
+        };
+        Zone::new(of_label(&label)).strftime(timestamp, "%H:%M %Z")
+    }
+
     #[test]
     fn an_abbreviation_alone_is_an_offset_of_zero_in_a_label_only() {
-        let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-        let label = |name| Zone::new(of_label(name).unwrap()).long(timestamp);
-        assert_eq!(label("PST"), "2023-11-14 22:13:20.000000000 PST");
-        assert_eq!(label("PST8"), "2023-11-14 14:13:20.000000000 PST");
-        assert_eq!(Zone::new(named("GMT").unwrap()).long(timestamp), label("GMT"));
-        assert!(matches!(of_label(""), Err(Failure::Usage(_))));
+        assert_eq!(time_of_label("PST", ""), "22:13 PST");
+        assert_eq!(time_of_label("PST8", ""), "14:13 PST");
+        assert_eq!(time_of_label("GMT", ""), "22:13 GMT");
+    }
+
+    #[test]
+    fn a_label_without_a_known_zone_is_in_utc() {
+        assert_eq!(time_of_label("", ":Europe/Berlin"), "23:13 CET");
+        assert_eq!(time_of_label("PST8", ":Europe/Berlin"), "14:13 PST");
+        assert_eq!(time_of_label("", ""), "22:13 UTC");
+        assert_eq!(time_of_label("Mars/Olympus", ":Mars/Olympus"), "22:13 UTC");
     }
 }

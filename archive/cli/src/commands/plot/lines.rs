@@ -16,11 +16,11 @@ const MAX_SUM_RATIO: f64 = 3.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineCount {
     /// This number of each metric, and the sum of its others.
-    PerMetric(usize),
+    EachMetric(usize),
     /// About this number of each unit, sums included, but at least one of each metric.
-    PerUnit(usize),
+    UnitTotal(usize),
     /// As many as the legends of an image have room for.
-    PerLegend,
+    FitLegend,
 }
 
 /// A panel for each unit and each histogram, in the order of the columns. Units without numbers
@@ -53,9 +53,9 @@ pub(super) fn panels<'a>(
             lines.reverse();
             let mut lines = ranked(lines);
             let most = match count {
-                LineCount::PerMetric(most) => most,
-                LineCount::PerUnit(most) => most - 1,
-                LineCount::PerLegend => lines.len(),
+                LineCount::EachMetric(most) => most,
+                LineCount::UnitTotal(most) => most - 1,
+                LineCount::FitLegend => lines.len(),
             };
             lines.truncate(most.max(3));
             let is_histogram = group.iter().all(|(_, column)| column.instance.is_none());
@@ -63,7 +63,7 @@ pub(super) fn panels<'a>(
         });
         panels.filter(|panel| !panel.lines.is_empty()).map(without_repeated_label).collect()
     };
-    if count != LineCount::PerLegend {
+    if count != LineCount::FitLegend {
         return drawn(count);
     }
     let panels = drawn(fitting(groups.len()));
@@ -73,7 +73,7 @@ pub(super) fn panels<'a>(
 
 /// The number of lines that the legend of a panel has room for.
 fn fitting(panels: usize) -> LineCount {
-    LineCount::PerUnit((LEGEND_LINES / panels.max(1)).clamp(4, 13))
+    LineCount::UnitTotal((LEGEND_LINES / panels.max(1)).clamp(4, 13))
 }
 
 /// The largest lines of each metric of a group and the sum of its others, the metric with the
@@ -91,12 +91,12 @@ fn largest_lines(group: &[(usize, &Column)], rows: &[Row], count: LineCount) -> 
         }
     }
     let top = match count {
-        LineCount::PerMetric(top) => top,
-        LineCount::PerUnit(most) => {
+        LineCount::EachMetric(top) => top,
+        LineCount::UnitTotal(most) => {
             let sizes: Vec<usize> = metrics.iter().map(|(_, lines)| lines.len()).collect();
             lines_per_metric(&sizes, most)
         }
-        LineCount::PerLegend => usize::MAX - 1,
+        LineCount::FitLegend => usize::MAX - 1,
     };
     let has_several = !is_one_metric(group);
     let mut largest: Vec<Vec<Line>> = Vec::new();
@@ -273,11 +273,11 @@ mod tests {
             lines.map(|line| line.label).collect()
         };
         let few = ["stock", "jobs [a]", "jobs [8 others, summed]", "threads", "errors [y]"];
-        assert_eq!(labels(LineCount::PerUnit(5)), [&few[..], &["errors [x]"]].concat());
+        assert_eq!(labels(LineCount::UnitTotal(5)), [&few[..], &["errors [x]"]].concat());
         let most = ["stock", "jobs [a]", "jobs [b]", "jobs [7 others, summed]", "threads"];
         let errors = ["errors [y]", "errors [x]"];
-        assert_eq!(labels(LineCount::PerMetric(2)), [&most[..], &errors].concat());
-        assert_eq!(labels(LineCount::PerLegend).len(), 13);
+        assert_eq!(labels(LineCount::EachMetric(2)), [&most[..], &errors].concat());
+        assert_eq!(labels(LineCount::FitLegend).len(), 13);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
             names.iter().map(move |instance| column(metric, name, Some(instance)))
         };
         let columns: Vec<Column> = of(0, "q.jobs").chain(of(1, "q.errors")).collect();
-        let panels = panels(&columns, &row(&[1.0; 60]), LineCount::PerMetric(2), &|_| None);
+        let panels = panels(&columns, &row(&[1.0; 60]), LineCount::EachMetric(2), &|_| None);
         let lines: Vec<Vec<&str>> = panels
             .iter()
             .map(|panel| panel.lines.iter().map(|line| line.label.as_str()).collect())
