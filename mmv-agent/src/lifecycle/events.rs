@@ -85,6 +85,28 @@ fn a_spell_of_missing_samples_is_an_event_at_its_beginning_and_one_at_its_end() 
 }
 
 #[test]
+fn the_event_of_a_file_counts_the_values_that_are_logged_of_it() {
+    let mut rig = telling(1_000_000);
+    let (_count, published) = counter_file(&rig, "app", "count");
+    // The names of its metrics would begin with it.
+    fs::rename(published.path(), rig.mmv_dir().join("my-app")).unwrap();
+    rig.tick();
+    let log = rig.finish();
+    let value = log.samples().find_map(|entry| entry.values.get("mmv.agent.events")).unwrap();
+    let array = EventArray::unpack(value.as_value()).unwrap();
+    let appeared = array.records().nth(1).unwrap();
+    let metadata = log.archive().metadata();
+    let parameter = |wanted: &str| {
+        let name = |pmid| metadata.metric(pmid).unwrap().display_name();
+        appeared.parameters().find(|(pmid, _)| &*name(*pmid) == wanted).map(|(_, value)| value)
+    };
+    assert_eq!(parameter("mmv.agent.event.values"), Some(Value::U64(0)));
+    let reason = "an entry is left out: the name \"mmv.my-app.count\" has byte 0x2d at 6, which no \
+                  metric name may have there";
+    assert_eq!(parameter("mmv.agent.event.reason"), Some(Value::String(reason.as_bytes())));
+}
+
+#[test]
 fn events_are_logged_without_a_harvested_file() {
     let mut rig = telling(1_000_000);
     fs::write(rig.mmv_dir().join("junk"), "junk").unwrap();

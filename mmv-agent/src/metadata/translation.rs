@@ -22,6 +22,7 @@ use super::clusters::Placement;
 use super::items::{Item, Items};
 use super::names::{NameError, complete_name};
 use super::numbers::{DOMAIN, indom, is_clusters_own};
+use crate::source::ValuePlan;
 
 /// A metric as logged.
 #[derive(Debug, Clone)]
@@ -79,6 +80,19 @@ pub(crate) struct Translation {
     pub indoms: Vec<LoggedIndom>,
     /// The labels.
     pub labels: Vec<LoggedLabel>,
+}
+
+impl Translation {
+    /// Returns the number of metrics that can be logged.
+    pub(crate) fn logged_metrics(&self) -> usize {
+        self.metrics.iter().flatten().count()
+    }
+
+    /// Returns the number of values in a plan whose metrics can be logged.
+    pub(crate) fn logged_values(&self, plan: &ValuePlan) -> usize {
+        let metrics = plan.keys.iter().filter_map(|key| self.metrics.get(key.metric));
+        metrics.flatten().count()
+    }
 }
 
 /// The metrics of a file by item, to assign its cluster, and why others cannot be

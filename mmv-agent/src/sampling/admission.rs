@@ -406,21 +406,29 @@ impl Admission {
         let pid = source.process().map(|process| process.pid);
         let prefixed = !contents.header.flags.contains(Flags::NO_PREFIX);
         reporter.events.set_cluster(name, placement.cluster, prefixed);
-        let departure = known.and_then(|known| known.departure);
-        if departure.is_none() {
-            reporter.events.admitted(name, pid, contents.values.len());
-        }
         self.producers.extend(producer(&source).map(|process| (source.id, process)));
         let translation = translate(contents, &claim.items, &placement);
         let left_out = contents.skipped.len() + contents.unlisted + misnamed.len();
-        let known = known.map_or(0, |known| known.left_out);
-        if left_out != known && reporter.may_log(name) {
-            warn_left_out(name, contents.skipped.iter(), contents.unlisted);
-            warn_left_out(name, misnamed.iter(), 0);
+        let was_left_out = known.map_or(0, |known| known.left_out);
+        let mut reason = None;
+        if left_out != was_left_out {
+            let first = contents.skipped.iter().map(ToString::to_string);
+            let first = first.chain(misnamed.iter().map(ToString::to_string)).next();
+            reason = first.map(|first| match left_out {
+                1 => format!("an entry is left out: {first}"),
+                count => format!("{count} entries are left out, the first: {first}"),
+            });
+            if reporter.may_log(name) {
+                warn_left_out(name, contents.skipped.iter(), contents.unlisted);
+                warn_left_out(name, misnamed.iter(), 0);
+            }
         }
-        let gaps = Arc::clone(&gaps);
-        let mut loaded = LoadedSource::new(source, translation, left_out, ticket, gaps);
-        loaded.departure = departure;
+        let mut loaded =
+            LoadedSource::new(source, translation, left_out, ticket, Arc::clone(&gaps));
+        loaded.departure = known.and_then(|known| known.departure);
+        if loaded.departure.is_none() {
+            reporter.events.admitted(name, pid, loaded.logged.values, reason);
+        }
         Ok(loaded)
     }
 

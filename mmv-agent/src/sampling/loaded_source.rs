@@ -53,6 +53,13 @@ pub(super) enum Departure {
     Replaced,
 }
 
+/// What of a file is logged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoggedCounts {
+    pub(crate) metrics: usize,
+    pub(crate) values: usize,
+}
+
 /// A file under harvest with its metadata.
 #[derive(Debug)]
 pub(super) struct LoadedSource {
@@ -60,6 +67,7 @@ pub(super) struct LoadedSource {
     pub(super) source: Arc<Source>,
     /// How many of its entries were left out.
     pub(super) left_out: usize,
+    pub(super) logged: LoggedCounts,
     /// The later it came the greater.
     pub(super) number: u64,
     /// Which one it is to the sampler.
@@ -89,11 +97,16 @@ impl LoadedSource {
     ) -> Self {
         let name = gaps.file.clone();
         let source = Arc::new(source);
+        let logged = LoggedCounts {
+            metrics: translation.logged_metrics(),
+            values: translation.logged_values(source.plan()),
+        };
         let active = ActiveSource::new(ticket, Arc::clone(&source), Arc::clone(&gaps));
         Self {
             name,
             source,
             left_out,
+            logged,
             number: 0,
             ticket,
             active: Some(Box::new(active)),

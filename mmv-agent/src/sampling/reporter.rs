@@ -4,10 +4,10 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 
-use mmv_format::view::Contents;
 use pcp_types::{InDom, Timestamp};
 use tracing::{info, warn};
 
+use super::loaded_source::LoggedCounts;
 use crate::discovery::{FileState, LogLimiter, NotRemoved, RemovalOutcome};
 use crate::moment::Moment;
 use crate::source::Fault;
@@ -74,15 +74,10 @@ impl Reporter {
     }
 
     /// A file is harvested.
-    pub(crate) fn harvested(&mut self, name: &OsStr, contents: &Contents) {
+    pub(crate) fn harvested(&mut self, name: &OsStr, version: u32, logged: LoggedCounts) {
         if self.may_log(name) {
-            info!(
-                file = %name.display(),
-                version = contents.header.version,
-                metrics = contents.metrics.len(),
-                values = contents.values.len(),
-                "harvested"
-            );
+            let LoggedCounts { metrics, values } = logged;
+            info!(file = %name.display(), version, metrics, values, "harvested");
         }
     }
 
@@ -98,14 +93,10 @@ impl Reporter {
     }
 
     /// A file has new metadata.
-    pub(crate) fn grown(&mut self, name: &OsStr, contents: &Contents) {
+    pub(crate) fn grown(&mut self, name: &OsStr, logged: LoggedCounts) {
         if self.may_log(name) {
-            info!(
-                file = %name.display(),
-                metrics = contents.metrics.len(),
-                values = contents.values.len(),
-                "its metadata changed"
-            );
+            let LoggedCounts { metrics, values } = logged;
+            info!(file = %name.display(), metrics, values, "its metadata changed");
         }
     }
 

@@ -205,8 +205,8 @@ impl Sources {
             let source = (source, self.next_ticket(), self.gaps_of(name));
             match self.admission.admit(source, &contents, None, reporter) {
                 Ok(active) => {
+                    reporter.harvested(name, contents.header.version, active.logged);
                     self.put(active, now);
-                    reporter.harvested(name, &contents);
                     if let Some(running) = running {
                         reporter.displaced(name, running, contents.header.pid);
                     }
@@ -423,7 +423,7 @@ impl Sources {
             state: entry.state.name().to_owned(),
             since: now.saturating_sub(entry.since).as_secs_f64(),
             reason: entry.reason().map(str::to_owned),
-            values: self.find(name).map_or(0, |at| self.active[at].source.plan().len()),
+            values: self.find(name).map_or(0, |at| self.active[at].logged.values),
             user: entry.owner,
             missing: self.gaps.get(name).map_or(0, |gaps| gaps.counts.missing()),
             left_out: self.not_loaded(name).into_iter().collect(),
@@ -567,7 +567,7 @@ impl Sources {
         let source = (source, ticket, Arc::clone(&known.gaps));
         let active = self.admission.admit(source, &contents, Some(known), reporter);
         let active = active.map_err(Rejected::Collision)?;
-        reporter.grown(name, &contents);
+        reporter.grown(name, active.logged);
         self.put(active, now);
         Ok(())
     }

@@ -151,8 +151,15 @@ impl EventLog {
         (holders.count() == 1).then_some(*cluster)
     }
 
-    /// A file is harvested from now on, or from now on with other metadata.
-    pub(crate) fn admitted(&mut self, name: &OsStr, pid: Option<i32>, values: usize) {
+    /// A file is harvested from now on, or from now on with other metadata. `left_out` says what of
+    /// it is not.
+    pub(crate) fn admitted(
+        &mut self,
+        name: &OsStr,
+        pid: Option<i32>,
+        values: usize,
+        left_out: Option<String>,
+    ) {
         let before = self.last.insert(name.to_owned(), Last::Harvested);
         let kind = match before {
             None => Kind::Appeared,
@@ -162,6 +169,7 @@ impl EventLog {
         };
         self.of_file(kind, name, |event| {
             event.pid = pid;
+            event.reason = left_out;
             if let Some(Last::Displaced(running)) = before {
                 event.reason = Some(format!("replaces the file of process {running}, which runs"));
             }
@@ -281,14 +289,14 @@ mod tests {
         all.begin(SECOND, at(100));
         all.note(Kind::Started, |_| ());
         files.begin(SECOND, at(99));
-        files.admitted(OsStr::new("early"), None, 1);
+        files.admitted(OsStr::new("early"), None, 1, None);
         let (events, counts) = files.take();
         all.add(events, counts);
         all.begin(SECOND * 2, at(101));
         all.note(Kind::Gap, |_| ());
         for (second, name) in [(50, "earlier"), (101, "now"), (200, "later")] {
             files.begin(SECOND, at(second));
-            files.admitted(OsStr::new(name), None, 1);
+            files.admitted(OsStr::new(name), None, 1, None);
         }
         let (events, counts) = files.take();
         all.add(events, counts);
@@ -315,15 +323,15 @@ mod tests {
         event_log.vanished(name);
         event_log.replaced(name);
         assert_eq!(take(&mut event_log), [""; 0], "the file was unknown");
-        event_log.admitted(name, Some(7), 3);
-        event_log.admitted(name, Some(7), 4);
+        event_log.admitted(name, Some(7), 3, None);
+        event_log.admitted(name, Some(7), 4, None);
         event_log.refused(name, Kind::Quarantined, &"it is bad");
-        event_log.admitted(name, Some(7), 3);
+        event_log.admitted(name, Some(7), 3, None);
         event_log.replaced(name);
-        event_log.admitted(name, Some(8), 3);
+        event_log.admitted(name, Some(8), 3, None);
         event_log.ended(name, 8);
         event_log.vanished(name);
-        event_log.admitted(name, None, 3);
+        event_log.admitted(name, None, 3, None);
         event_log.ended(name, 8);
         event_log.removed(name, 8);
         event_log.vanished(name);
@@ -346,11 +354,11 @@ mod tests {
     #[test]
     fn the_event_of_a_file_that_replaces_that_of_a_running_process_names_it() {
         let (mut event_log, name) = (event_log(), OsStr::new("app"));
-        event_log.admitted(name, Some(7), 3);
+        event_log.admitted(name, Some(7), 3, None);
         event_log.replaced(name);
         event_log.displaced(name, 7);
-        event_log.admitted(name, Some(8), 3);
-        event_log.admitted(name, Some(8), 4);
+        event_log.admitted(name, Some(8), 3, None);
+        event_log.admitted(name, Some(8), 4, None);
         let reasons: Vec<_> =
             event_log.due().list.into_iter().map(|event| (event.kind, event.reason)).collect();
         let expected = "replaces the file of process 7, which runs".to_owned();
@@ -375,7 +383,7 @@ mod tests {
         for second in 0..10_000 {
             event_log.begin(SECOND * second, Timestamp::EPOCH);
             for name in ["a", "b"] {
-                event_log.admitted(OsStr::new(name), None, 1);
+                event_log.admitted(OsStr::new(name), None, 1, None);
                 event_log.vanished(OsStr::new(name));
             }
             let events = event_log.due();
@@ -402,9 +410,9 @@ mod tests {
         for second in 0..100 {
             event_log.begin(SECOND * second, Timestamp::EPOCH);
             for _ in 0..1_000 {
-                event_log.admitted(OsStr::new("storm"), None, 1);
+                event_log.admitted(OsStr::new("storm"), None, 1, None);
             }
-            event_log.admitted(OsStr::new("victim"), None, 1);
+            event_log.admitted(OsStr::new("victim"), None, 1, None);
             let events = event_log.due();
             let is_of_victim = |event: &&Event| event.file.as_deref() == Some("victim");
             of_victim += events.list.iter().filter(is_of_victim).count();
@@ -416,7 +424,7 @@ mod tests {
     #[test]
     fn what_is_not_logged_is_counted_all_the_same() {
         let mut event_log = EventLog::new(false);
-        event_log.admitted(OsStr::new("app"), None, 1);
+        event_log.admitted(OsStr::new("app"), None, 1, None);
         event_log.note(Kind::Gap, |_| ());
         assert!(event_log.due().is_empty());
         assert_eq!(event_log.counts.iter().sum::<u64>(), 2);
