@@ -13,7 +13,6 @@ use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
-use mmv_writer::Published;
 use nix::unistd::{AccessFlags, access, getegid};
 use tracing::{debug, info, warn};
 
@@ -62,8 +61,6 @@ pub(crate) struct RunningAgent {
     services: Vec<Service>,
     /// The state file.
     store: Arc<Store>,
-    /// Dropping it removes the file of the agent's own metrics.
-    _own: Option<Published>,
 }
 
 impl RunningAgent {
@@ -179,10 +176,10 @@ fn start_with(
     let (tasks, task_inbox) = unbounded();
     let (outcomes, removals) = unbounded();
     let store = settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open);
-    let (own, published) = if settings.fixed.own_metrics {
+    let own = if settings.fixed.own_metrics {
         OwnMetrics::publish(&settings.fixed.mmv_dir)
     } else {
-        (OwnMetrics::default(), None)
+        OwnMetrics::default()
     };
     let (store, shared) = (Arc::new(store), Arc::new(SharedStatus::new(own)));
     let housekeeper = Housekeeper::new(
@@ -227,7 +224,6 @@ fn start_with(
         tasks,
         services: Vec::new(),
         store,
-        _own: published,
     })
 }
 

@@ -361,7 +361,7 @@ impl Housekeeper {
             match remove_archive(&found.base) {
                 Ok(()) => {
                     info!(%archive, bytes = found.bytes(), %reason, "deleted");
-                    self.shared.own.deleted.inc();
+                    self.shared.own().deleted.inc();
                     archives -= 1;
                     bytes = bytes.saturating_sub(found.bytes());
                 }
@@ -478,7 +478,7 @@ impl Housekeeper {
         let error = match done {
             Some(Done { result: Ok(Some(compressed)), time }) => {
                 self.shared.add_compressed(before, size(&compressed), time);
-                self.shared.own.compression.time.add(micros(time));
+                self.shared.own().compression.time.add(micros(time));
                 return true;
             }
             // The archive is deleted next.

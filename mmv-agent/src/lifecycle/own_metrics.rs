@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::rig::{Rig, entries_of};
+use super::rig::{Entry, Rig, entries_of};
 use crate::sampling::partition::GroupId;
 
 /// Bytes of all files of an archive.
@@ -16,7 +16,7 @@ fn size(base: &Path) -> u64 {
 #[test]
 fn they_need_less_than_two_megabytes_a_day() {
     const HOUR: u64 = 3600;
-    let (mut rig, _published) = Rig::with_own_metrics();
+    let mut rig = Rig::with_own_metrics();
     let own_groups = rig.own_groups();
     rig.tick();
     let base = rig.archives()[0].clone();
@@ -44,7 +44,7 @@ fn they_need_less_than_two_megabytes_a_day() {
 
 #[test]
 fn losses_are_logged_each_minute_and_nothing_is_left_out() {
-    let (mut rig, _published) = Rig::with_own_metrics();
+    let mut rig = Rig::with_own_metrics();
     let own_groups = rig.own_groups();
     rig.tick();
     let [_, (often, 60)] = own_groups[..] else { panic!("{own_groups:?}") };
@@ -62,4 +62,31 @@ fn losses_are_logged_each_minute_and_nothing_is_left_out() {
         let name = format!("mmv.agent.{name}");
         assert!(first.contains(&name.as_str()) && !minute.contains(&name.as_str()), "{name}");
     }
+}
+
+#[test]
+fn the_file_is_published_again_after_its_directory_was_removed_and_made_again() {
+    let mut rig = Rig::with_own_metrics();
+    let groups: Vec<_> = rig.own_groups().iter().map(|(group, _)| *group).collect();
+    let samples_of = |entries: &[Entry]| {
+        let ticks = |entry: &&Entry| entry.values.contains_key("mmv.agent.ticks.taken");
+        entries.iter().filter(ticks).count()
+    };
+    for _ in 0..3 {
+        rig.tick_of(&groups);
+    }
+    let base = rig.archives()[0].clone();
+    let before = samples_of(&entries_of(&base));
+    assert!(before >= 2, "{before}");
+    fs::remove_dir_all(rig.mmv_dir()).unwrap();
+    rig.tick_of(&groups);
+    rig.tick_of(&groups);
+    let away = samples_of(&entries_of(&base));
+    fs::create_dir(rig.mmv_dir()).unwrap();
+    for _ in 0..4 {
+        rig.tick_of(&groups);
+    }
+    assert!(rig.mmv_dir().join("agent").exists());
+    let after = samples_of(&entries_of(&base));
+    assert!(after >= away + 2, "{before} {away} {after}");
 }

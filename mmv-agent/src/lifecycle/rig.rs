@@ -86,20 +86,17 @@ impl Rig {
 
     /// An agent that publishes its own metrics. It changes their file only together with
     /// its own.
-    pub(super) fn with_own_metrics() -> (Self, Published) {
-        let mut published = None;
-        let rig = Self::with_home(|home| {
-            let (own, file) = OwnMetrics::publish(&home.settings.fixed.mmv_dir);
-            published = file;
+    pub(super) fn with_own_metrics() -> Self {
+        Self::with_home(|home| {
+            let own = OwnMetrics::publish(&home.settings.fixed.mmv_dir);
             home.settings.fixed.own_metrics = true;
             home.shared = Arc::new(SharedStatus::new(own));
-        });
-        (rig, published.unwrap())
+        })
     }
 
     /// The agent's own metrics.
-    pub(super) fn own(&self) -> &OwnMetrics {
-        &self.home.shared.own
+    pub(super) fn own(&self) -> Arc<OwnMetrics> {
+        self.home.shared.own()
     }
 
     /// The groups of the agent's own metrics, with their intervals in seconds.

@@ -196,7 +196,7 @@ impl Archiver {
                     info!(lost = loss.records, "writing again");
                 }
                 self.report.written += records;
-                shared.own.written.add(records);
+                shared.own().written.add(records);
             }
             Err(error) => {
                 let reason = error.to_string();
@@ -210,7 +210,7 @@ impl Archiver {
                 loss.add(sample.timestamp, records);
                 self.mark_due = true;
                 self.report.lost += records;
-                shared.own.lost.add(records);
+                shared.own().lost.add(records);
             }
         }
         shared.set_written(self.report.written, self.report.lost, failure.as_deref());
@@ -249,7 +249,7 @@ impl Archiver {
         let archive = current.base.display();
         let begun = Instant::now();
         let synced = current.writer.sync();
-        self.links.shared.own.sync.record(micros(begun.elapsed()));
+        self.links.shared.own().sync.record(micros(begun.elapsed()));
         match &synced {
             Ok(()) if current.sync_failed => info!(%archive, "synced to disk again"),
             Err(error) if !current.sync_failed => {
@@ -353,7 +353,7 @@ impl Archiver {
         error!(archive = %base.display(), lost = records, %error, "a new archive begins");
         self.links.shared.note_error(reason.clone());
         self.report.lost += records;
-        self.links.shared.own.lost.add(records);
+        self.links.shared.own().lost.add(records);
         if records > 0 {
             self.mark_due = true;
             let loss = self.failing.get_or_insert_with(|| Loss::new(reason));

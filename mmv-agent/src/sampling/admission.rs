@@ -229,6 +229,11 @@ impl Admission {
         if own { ROOT } else { owner }
     }
 
+    /// Sets the name of the agent's own file.
+    pub(super) fn set_own_file(&mut self, name: Option<OsString>) {
+        self.own = name;
+    }
+
     /// Whether it is the agent's own file.
     pub(super) fn is_own(&self, name: &OsStr) -> bool {
         self.own.as_deref() == Some(name)

@@ -48,8 +48,8 @@ impl Continuity {
         if self.saved.replace(now.day()) == Some(now.day()) {
             return None;
         }
-        let own = shared.own.file.as_deref();
-        let memory = sources.remember(now.wall.seconds(), shared.oldest(), own);
+        let own = shared.own();
+        let memory = sources.remember(now.wall.seconds(), shared.oldest(), own.file.as_deref());
         self.latest.put(complete(memory)).then(|| Task::Remember(self.latest.clone()))
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Driver {
     /// How many files systemd was informed of; `None` before the first tick.
     reported_files: Option<usize>,
     lateness: Quantiles,
+    /// The number of ticks that began late.
+    late: u64,
     /// Values and bytes a second.
     rate: RateMeter,
 }
@@ -120,7 +122,7 @@ impl Driver {
         let (start, timestamp, _) = clocks();
         let phase = time_of_day(timestamp);
         let watchdog = notify::watchdog();
-        sampler.shared().own.queue_limit.set(settings.reloadable.limits.queue_bytes);
+        sampler.shared().own().queue_limit.set(settings.reloadable.limits.queue_bytes);
         Self {
             sampler,
             schedule: Schedule::new(phase, settings.samples, settings.duration),
@@ -130,6 +132,7 @@ impl Driver {
             watchdog: watchdog.map(|interval| Watchdog { interval, next: Duration::ZERO }),
             reported_files: None,
             lateness: Quantiles::new(),
+            late: 0,
             rate: RateMeter::new(),
         }
     }
@@ -232,7 +235,7 @@ impl Driver {
     fn count(&mut self, now: Duration, lateness: Option<Duration>) {
         let shortest = shortest(self.sampler.groups.timers());
         let shared = self.sampler.shared();
-        let own = &shared.own;
+        let own = shared.own();
         own.ticks.inc();
         own.duration.record(micros(self.start.elapsed().saturating_sub(now)));
         if let Some(lateness) = lateness {
@@ -240,6 +243,7 @@ impl Driver {
             self.lateness.record(lateness);
             if lateness > shortest / TOLERATED {
                 own.late.inc();
+                self.late += 1;
             }
         }
         self.rate.note(now, [self.sampler.delivery.report.values, shared.bytes()]);
@@ -301,7 +305,7 @@ impl Driver {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime: now.as_secs_f64(),
-            late: shared.own.late.value(),
+            late: self.late,
             lateness: Lateness {
                 p50: seconds(0.5),
                 p99: seconds(0.99),
@@ -340,7 +344,7 @@ impl Driver {
         let phase = self.schedule.since_midnight(Duration::ZERO);
         self.sampler.change(&self.settings, self.now(), phase);
         self.sampler.delivery.queue.set_limit(queue_limit(settings));
-        self.sampler.shared().own.queue_limit.set(settings.limits.queue_bytes);
+        self.sampler.shared().own().queue_limit.set(settings.limits.queue_bytes);
         self.sampler.delivery.queue.order(Order::Change(Policy::of(&self.settings)));
         self.sampler.delivery.queue.order(Order::NewVolume);
         self.sampler.assign(Task::Change(Rules::of(settings)));

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender};
+use tracing::info;
 
 use super::active_source::{Finding, Ticket};
 use super::catalog_builder::CatalogBuilder;
@@ -57,6 +59,9 @@ pub(crate) struct Links {
     pub shared: Arc<SharedStatus>,
 }
 
+/// Time between checks of the agent's own file.
+const OWN_FILE_CHECK: Duration = Duration::from_secs(1);
+
 /// The files, their metadata and the catalog.
 #[derive(Debug)]
 pub(crate) struct Loader {
@@ -74,6 +79,8 @@ pub(crate) struct Loader {
     /// All files that were there at first have been tried.
     complete: bool,
     news: News,
+    /// Time of the next check of the agent's own file; `None` if it has none.
+    own_file_check: Option<Duration>,
     links: Links,
 }
 
@@ -95,7 +102,7 @@ impl Loader {
         let names = std::mem::take(&mut memory.owners.names);
         let logged = std::mem::take(&mut memory.logged);
         let (path, limits) = (settings.fixed.mmv_dir.clone(), settings.reloadable.limits);
-        let mut sources = Sources::new(path, links.shared.own.file.clone(), limits, memory);
+        let mut sources = Sources::new(path, links.shared.own().file.clone(), limits, memory);
         sources.change(&settings.reloadable);
         Self {
             reporter: Reporter::of_files(settings.fixed.events),
@@ -109,6 +116,7 @@ impl Loader {
             now: Moment::START,
             complete: false,
             news: News::default(),
+            own_file_check: settings.fixed.own_metrics.then_some(OWN_FILE_CHECK),
             links,
         }
     }
@@ -181,10 +189,23 @@ impl Loader {
         if !dead.is_empty() {
             self.assign(Task::Remove(dead));
         }
-        for (files, count) in self.links.shared.own.files.iter().zip(self.sources.count()) {
+        self.publish_again(now);
+        for (files, count) in self.links.shared.own().files.iter().zip(self.sources.count()) {
             files.set(count);
         }
         more
+    }
+
+    /// Publishes the agent's own file again if it is gone.
+    fn publish_again(&mut self, now: Duration) {
+        let Some(due) = self.own_file_check.filter(|due| now >= *due) else { return };
+        self.own_file_check = Some(due.max(now) + OWN_FILE_CHECK);
+        let shared = &self.links.shared;
+        if let Some(own) = shared.own().publish_again(self.sources.directory()) {
+            info!("the directory has no file of the agent: its own metrics are published again");
+            self.sources.set_own_file(own.file.clone());
+            shared.set_own(own);
+        }
     }
 
     /// Whether all files that were there at first have been tried.

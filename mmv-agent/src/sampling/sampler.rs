@@ -63,6 +63,8 @@ pub(crate) struct Sampler {
     last: Vec<(Ticket, Finding)>,
     /// When events were last counted.
     counted: Option<Duration>,
+    /// The numbers of events that were counted then, by kind.
+    events: [u64; Kind::NAMES.len()],
     links: Links,
 }
 
@@ -98,6 +100,7 @@ impl Sampler {
             ending: false,
             last: Vec::new(),
             counted: None,
+            events: [0; Kind::NAMES.len()],
             links,
         }
     }
@@ -155,7 +158,7 @@ impl Sampler {
     /// Counts ticks that were skipped.
     pub(crate) fn note_missed(&mut self, ticks: u64) {
         self.delivery.report.missed += ticks;
-        self.shared().own.missed.add(ticks);
+        self.shared().own().missed.add(ticks);
     }
 
     /// The next tick is the last one.
@@ -342,7 +345,7 @@ impl Sampler {
         let ratio = self.links.shared.kept().compression();
         due.groups.iter().for_each(|group| *self.charged.entry(*group).or_default() += ratio);
         report.values += logged.values;
-        self.links.shared.own.values.add(logged.values);
+        self.links.shared.own().values.add(logged.values);
         let (events, last_known) = (self.reporter.events.due(), self.groups.last_known());
         // After a mark all last-known values are logged again.
         let again = *mark && !last_known.is_empty();
@@ -372,16 +375,18 @@ impl Sampler {
     /// Hands over a sample, and updates the agent's own metrics. False if the writer
     /// has ended.
     fn deliver(&mut self, now: Moment, sample: Option<Sample>) -> bool {
-        let own = &self.links.shared.own;
+        let own = self.links.shared.own();
         let goes_on =
-            sample.is_none_or(|sample| self.delivery.deliver(sample, &mut self.reporter, own));
+            sample.is_none_or(|sample| self.delivery.deliver(sample, &mut self.reporter, &own));
         own.queued.set(self.delivery.queue.waiting() as u64);
         let now = now.monotonic;
         if self.counted.is_none_or(|counted| now >= counted + COUNT_INTERVAL) {
             self.counted = Some(now);
-            for (known, count) in own.events.iter().zip(self.reporter.events.counts) {
-                known.add(count - known.value());
+            let counts = self.reporter.events.counts;
+            for ((known, count), before) in own.events.iter().zip(counts).zip(self.events) {
+                known.add(count - before);
             }
+            self.events = counts;
         }
         goes_on
     }

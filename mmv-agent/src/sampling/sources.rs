@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,6 +121,16 @@ impl Sources {
         self.admission.change(settings);
         self.restarts.enabled = settings.mark_on_restart;
         self.removal.set_after(settings.remove_dead_after);
+    }
+
+    /// The directory of the files.
+    pub(crate) fn directory(&self) -> &Path {
+        self.watcher.path()
+    }
+
+    /// Sets the name of the agent's own file.
+    pub(crate) fn set_own_file(&mut self, name: Option<OsString>) {
+        self.admission.set_own_file(name);
     }
 
     /// The user who owns the file of source number `source`.

@@ -35,6 +35,8 @@ const TIMES: Buckets = Buckets::new(2, 60_000_000);
 pub(crate) struct OwnMetrics {
     /// The file's name, if there is a file.
     pub file: Option<OsString>,
+    /// Dropping it removes the file.
+    published: Option<Published>,
     /// Ticks.
     pub ticks: Counter<u64>,
     /// Ticks that began late.
@@ -94,14 +96,30 @@ pub(crate) struct Compressed {
 impl OwnMetrics {
     /// Publishes the file in a directory; if that fails, after a warning, returns
     /// handles that count nowhere.
-    pub(crate) fn publish(directory: &Path) -> (Self, Option<Published>) {
+    pub(crate) fn publish(directory: &Path) -> Self {
         match try_publish(directory) {
-            Ok((own, published)) => (own, Some(published)),
+            Ok(own) => own,
             Err(error) => {
                 warn!(directory = %directory.display(), %error, "own metrics unavailable");
-                (Self::default(), None)
+                Self::default()
             }
         }
+    }
+
+    /// Publishes the file again if it is not in the directory any more, as after the directory
+    /// was removed and made again. Counters begin at 0, as in a program that starts; gauges that
+    /// are rarely set keep their values.
+    pub(crate) fn publish_again(&self, directory: &Path) -> Option<Self> {
+        let is_there = |name: &OsString| directory.join(name).symlink_metadata().is_ok();
+        if self.file.as_ref().is_some_and(is_there) || !directory.is_dir() {
+            return None;
+        }
+        // The next attempt may succeed.
+        let own = try_publish(directory).ok()?;
+        own.queue_limit.set(self.queue_limit.value());
+        own.archives.set(self.archives.value());
+        own.archive_bytes.set(self.archive_bytes.value());
+        Some(own)
     }
 
     fn register(registry: &Registry) -> Result<Self, Error> {
@@ -130,6 +148,7 @@ impl OwnMetrics {
         let archives = registry.gauge("archives.kept").units(Units::count());
         Ok(Self {
             file: None,
+            published: None,
             ticks: count("ticks.taken", "ticks at which one or more groups were sampled")?,
             late: count(
                 "ticks.late",
@@ -168,7 +187,7 @@ impl OwnMetrics {
 }
 
 /// Publishes under the first free name.
-fn try_publish(directory: &Path) -> Result<(OwnMetrics, Published), Error> {
+fn try_publish(directory: &Path) -> Result<OwnMetrics, Error> {
     let mut published = publish_as(directory, NAME, MAX_AUTOMATIC);
     for number in 2..=MOST {
         if published.is_ok() {
@@ -180,11 +199,7 @@ fn try_publish(directory: &Path) -> Result<(OwnMetrics, Published), Error> {
     published
 }
 
-fn publish_as(
-    directory: &Path,
-    name: &str,
-    cluster: u32,
-) -> Result<(OwnMetrics, Published), Error> {
+fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, Error> {
     let path = directory.join(name);
     if belongs_to_another(&path) {
         let source = io::ErrorKind::AlreadyExists.into();
@@ -193,7 +208,8 @@ fn publish_as(
     let registry = Registry::builder(name).directory(directory).cluster(cluster);
     let registry = registry.build()?;
     let own = OwnMetrics::register(&registry)?;
-    Ok((OwnMetrics { file: Some(name.into()), ..own }, registry.publish()?))
+    let published = Some(registry.publish()?);
+    Ok(OwnMetrics { file: Some(name.into()), published, ..own })
 }
 
 /// Whether another living process has the file. One with the number of this process is
@@ -231,7 +247,7 @@ mod tests {
     #[test]
     fn the_file_has_all_metrics_and_is_removed_with_the_agent() {
         let dir = tempfile::tempdir().unwrap();
-        let (own, published) = OwnMetrics::publish(dir.path());
+        let own = OwnMetrics::publish(dir.path());
         assert_eq!(own.file.as_deref(), Some("agent".as_ref()));
         own.ticks.inc();
         own.duration.record(100);
@@ -243,30 +259,51 @@ mod tests {
         for metric in &contents.metrics {
             assert!(metric.short_help.is_some(), "{} needs help", metric.name);
         }
-        drop(published);
+        drop(own);
         assert_eq!(names(dir.path()), [""; 0]);
+    }
+
+    #[test]
+    fn the_file_is_published_again_if_its_directory_was_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mmv");
+        let before_the_directory = OwnMetrics::publish(&path);
+        assert!(before_the_directory.publish_again(&path).is_none());
+        std::fs::create_dir(&path).unwrap();
+        let own = before_the_directory.publish_again(&path).unwrap();
+        assert!(own.publish_again(&path).is_none(), "it is there");
+        own.ticks.inc();
+        own.queue_limit.set(7);
+        std::fs::remove_dir_all(&path).unwrap();
+        assert!(own.publish_again(&path).is_none());
+        std::fs::create_dir(&path).unwrap();
+        let again = own.publish_again(&path).unwrap();
+        assert_eq!((again.ticks.value(), again.queue_limit.value()), (0, 7));
+        // The former file does not take the new one along.
+        drop(own);
+        assert_eq!(names(&path), ["agent"]);
     }
 
     #[test]
     fn only_the_file_of_a_dead_agent_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let (_first, _published) = OwnMetrics::publish(dir.path());
+        let _first = OwnMetrics::publish(dir.path());
         let mut other = Command::new("sleep").arg("60").spawn().unwrap();
         give_away(&dir.path().join("agent"), other.id());
-        let (second, _published) = OwnMetrics::publish(dir.path());
+        let second = OwnMetrics::publish(dir.path());
         assert_eq!(second.file.as_deref(), Some("agent_2".as_ref()));
         assert_eq!(names(dir.path()), ["agent", "agent_2"]);
         other.kill().unwrap();
         other.wait().unwrap();
-        let (third, _published) = OwnMetrics::publish(dir.path());
+        let third = OwnMetrics::publish(dir.path());
         assert_eq!(third.file.as_deref(), Some("agent".as_ref()));
     }
 
     #[test]
     fn without_a_writable_directory_the_agent_runs_without_the_file() {
-        let (own, published) = OwnMetrics::publish(Path::new("/nowhere/at/all"));
+        let own = OwnMetrics::publish(Path::new("/nowhere/at/all"));
         own.ticks.inc();
-        assert!(own.file.is_none() && published.is_none());
+        assert!(own.file.is_none() && own.published.is_none());
         assert!(own.files.is_empty() && own.events.is_empty());
     }
 }

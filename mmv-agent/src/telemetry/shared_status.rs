@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pcp_types::Timestamp;
@@ -23,8 +23,7 @@ pub(crate) struct SharedStatus {
     charges: Mutex<BTreeMap<u32, u64>>,
     kept: Mutex<Kept>,
     last_error: Mutex<Option<LastError>>,
-    /// The agent's own metrics.
-    pub own: OwnMetrics,
+    own: Mutex<Arc<OwnMetrics>>,
     ended: AtomicBool,
     oldest: Mutex<Option<i64>>,
 }
@@ -32,7 +31,17 @@ pub(crate) struct SharedStatus {
 impl SharedStatus {
     /// A status before anything is written.
     pub(crate) fn new(own: OwnMetrics) -> Self {
-        Self { own, ..Self::default() }
+        Self { own: Mutex::new(Arc::new(own)), ..Self::default() }
+    }
+
+    /// Returns the agent's own metrics.
+    pub(crate) fn own(&self) -> Arc<OwnMetrics> {
+        Arc::clone(&lock(&self.own))
+    }
+
+    /// Replaces the agent's own metrics, whose file is gone.
+    pub(crate) fn set_own(&self, own: OwnMetrics) {
+        *lock(&self.own) = Arc::new(own);
     }
 
     /// The archive that is about to be written, and its volume. Set before its files
@@ -57,7 +66,7 @@ impl SharedStatus {
 
     /// Counts bytes that were written.
     pub(crate) fn add_bytes(&self, bytes: u64) {
-        self.own.bytes.add(bytes);
+        self.own().bytes.add(bytes);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -84,17 +93,19 @@ impl SharedStatus {
 
     /// The number and size of all archives, and the free bytes of the file system.
     pub(crate) fn set_kept(&self, archives: u64, bytes: u64, free: Option<u64>) {
-        self.own.archives.set(archives);
-        self.own.archive_bytes.set(bytes);
+        let own = self.own();
+        own.archives.set(archives);
+        own.archive_bytes.set(bytes);
         let mut kept = lock(&self.kept);
         (kept.archives, kept.bytes, kept.free) = (archives, bytes, free);
     }
 
     /// Counts a compressed volume, with its bytes before and after, and the processor time.
     pub(crate) fn add_compressed(&self, before: u64, after: u64, time: Duration) {
-        self.own.compression.volumes.inc();
-        self.own.compression.before.add(before);
-        self.own.compression.after.add(after);
+        let own = self.own();
+        own.compression.volumes.inc();
+        own.compression.before.add(before);
+        own.compression.after.add(after);
         let mut kept = lock(&self.kept);
         kept.compressed_from += before;
         kept.compressed_to += after;
