@@ -277,7 +277,9 @@ fn a_label_set_that_is_not_utf_8_or_not_json_costs_that_set_alone() {
     }
     let check = mmv_archive(&[OsStr::new("check"), base.as_os_str()]);
     let found = String::from_utf8(check.stdout).unwrap();
-    assert_eq!(found.lines().filter(|line| line.contains("[label-json]")).count(), 2, "{found}");
+    let found: Vec<_> = found.lines().filter(|line| line.contains("[label-json]")).collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|line| line.contains(": warning: ")), "{found:?}");
     // The set that is JSON for PCP, which does not parse it, is copied; the other is not.
     let copy = fs::read(copied("convert", &base, &[]).with_extension("meta")).unwrap();
     assert_eq!(offsets(&copy, b"'item'").len(), 1);

@@ -12,7 +12,7 @@ use crate::{ByteText, Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Un
 pub enum Severity {
     /// Not an error.
     Note,
-    /// Breaks a rule, but every reader copes.
+    /// Breaks a rule, or is left out by readers; all else is read.
     Warning,
     /// Data is lost, unreadable or contradictory.
     Error,
@@ -181,6 +181,12 @@ impl Defect {
         self.class().1
     }
 
+    /// Whether it is a set of labels that is not UTF-8, which PCP's readers use and ours leave
+    /// out. A repair keeps it.
+    pub const fn is_foreign_text(&self) -> bool {
+        matches!(self, Self::LabelSet { source: RecordError::NotUtf8 { .. }, .. })
+    }
+
     /// Whether sound archives often have it: counters that start again, instances that are
     /// not in their domain, names of old versions of PCP. Other notes are of what readers
     /// accept, and yet may be the trace of damage.
@@ -235,7 +241,6 @@ impl Defect {
             Self::DeltaFirst { .. } => ("delta-first", Warning),
             Self::DeltaUnknown { .. } => ("delta-unknown", Warning),
             Self::DeltaKnown { .. } => ("delta-known", Warning),
-            Self::LabelSet { source: RecordError::NotUtf8 { .. }, .. } => ("label-json", Note),
             Self::LabelJson { .. } | Self::LabelSet { .. } => ("label-json", Warning),
             Self::LabelInstance { .. } => ("label-instance", Warning),
             Self::Data { .. } => ("data-record", Error),

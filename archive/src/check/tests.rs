@@ -417,6 +417,26 @@ fn labels_must_be_json_that_their_table_fits() {
 }
 
 #[test]
+fn labels_that_readers_leave_out_are_a_warning() {
+    let set = LabelSet::from_pairs(LabelClass::Context, [("a", "\"bcd\"", false)]).unwrap();
+    let example = Example::new();
+    example.change("meta", |bytes| {
+        let mut record = Vec::new();
+        labelset::encode(Version::V3, at(LAST), LabelTarget::Context, &[set], &mut record).unwrap();
+        let text = record.windows(3).position(|part| part == b"bcd").unwrap();
+        record[text] = 0xff;
+        bytes.extend(record);
+    });
+    let report = check(&example.base).unwrap();
+    let [finding] = report.findings() else { panic!("{:?}", report.findings()) };
+    assert_eq!(
+        (finding.defect.rule(), finding.defect.severity()),
+        ("label-json", Severity::Warning)
+    );
+    assert!(finding.defect.is_foreign_text());
+}
+
+#[test]
 fn of_one_rule_in_one_file_a_hundred_findings_are_kept() {
     let example = Example::new();
     example.change("index", |bytes| {
