@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
 use pcp_archive::scan::select_instances;
-use pcp_archive::{InDom, IndomHistory, InstanceId, Metadata, Timestamp, Units, Value};
+use pcp_archive::{InDom, IndomHistory, InstanceId, Metadata, Semantics, Timestamp, Units, Value};
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
@@ -39,7 +39,37 @@ pub(crate) struct Scale {
     pub(crate) units: String,
     /// The values are rates or converted, not those that were logged.
     pub(crate) is_computed: bool,
+    /// The time that a value stands for, where the metric says so.
+    pub(crate) time: Option<ValueTime>,
     conversion: Option<Conversion>,
+}
+
+/// The time that the value of a sample stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueTime {
+    /// The interval before the sample, of which it is the mean.
+    Interval,
+    /// The moment of the sample: what was between two samples is not in it.
+    Instant,
+}
+
+impl ValueTime {
+    /// What heads say of it.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Interval => "average",
+            Self::Instant => "instant",
+        }
+    }
+
+    /// The time of the values of a metric, or of its rates.
+    fn new(metric: &SelectedMetric, is_rate: bool) -> Option<Self> {
+        match metric.desc.semantics {
+            _ if is_rate => Some(Self::Interval),
+            Semantics::Instant if metric.has_numbers() => Some(Self::Instant),
+            _ => None,
+        }
+    }
 }
 
 impl Scale {
@@ -52,12 +82,11 @@ impl Scale {
             let conversion = own.conversion_to(wanted.parsed.units)?;
             Some((wanted.text.clone(), conversion.and_times(wanted.parsed.multiplier)))
         });
-        match converted {
-            Some((units, conversion)) => {
-                Self { units, is_computed: true, conversion: Some(conversion) }
-            }
-            None => Self { units: units(metric, is_rate), is_computed: is_rate, conversion: None },
+        let time = ValueTime::new(metric, is_rate);
+        if let Some((units, conversion)) = converted {
+            return Self { units, is_computed: true, time, conversion: Some(conversion) };
         }
+        Self { units: units(metric, is_rate), is_computed: is_rate, time, conversion: None }
     }
 
     /// A value in these units. Values that are no numbers are returned as they are.
@@ -177,7 +206,11 @@ pub(crate) fn columns(
     let mut chosen = HashMap::new();
     for (index, metric) in replay.metrics().enumerate() {
         let mut scale = Scale::new(metric, choice.rates, choice.units);
-        scale.is_computed |= replay.is_derived(index);
+        if replay.is_derived(index) {
+            scale.is_computed = true;
+            // Expressions can contain rates.
+            scale.time = scale.time.filter(|time| *time == ValueTime::Interval);
+        }
         let names = metric.desc.indom.map(|indom| instance_names(metadata, indom));
         let selected = metric.desc.indom.filter(|_| !choice.instances.is_empty()).map(|indom| {
             let select = || select_instances(choice.instances, metadata.indom_history(indom));

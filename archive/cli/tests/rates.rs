@@ -233,3 +233,32 @@ fn an_instance_that_a_program_creates_counts_from_zero_and_is_zero_before() {
     assert_eq!(pcp[3..], ["2", "7", "12"]);
     assert!(pcp[..3].iter().all(|cell| cell != "0"), "{pcp:?}");
 }
+
+#[test]
+fn heads_say_which_values_are_averages_and_which_of_one_instant() {
+    let archive = Builder::new()
+        .metric("app.requests", "u64 counter count")
+        .metric("app.queue", "u64 instant none")
+        .metric("app.version", "u32 discrete none")
+        .row(0, [("app.requests", 0), ("app.queue", 0), ("app.version", 3)])
+        .row(5, [("app.requests", 10), ("app.queue", 68), ("app.version", 3)])
+        .row(10, [("app.requests", 20), ("app.queue", 0), ("app.version", 3)])
+        .finish();
+    let head = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("report").arg(archive.base()).args(["-t", "10s", "-Z", "UTC"]);
+        let output = command.args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let head = text.lines().take_while(|line| !line.starts_with('-'));
+        head.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    let both = ["app.requests", "app.queue count / sec app.version", "instant average"];
+    assert_eq!(head(&["app"]), both);
+    // Nothing is to be told apart.
+    assert_eq!(head(&["app.queue", "app.version"]), ["app.queue app.version"]);
+    assert_eq!(head(&["app.requests"]), ["app.requests", "count / sec"]);
+    assert!(!head(&["app", "--no-rate"]).concat().contains("instant"));
+    let derived = ["app.requests", "-e", "busy = rate(app.requests) / 10"];
+    assert_eq!(head(&derived)[..1], ["app.requests busy"]);
+    assert!(!head(&derived).concat().contains("average"));
+}

@@ -104,7 +104,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = REGULAR)]
     times: Option<PathBuf>,
 
-    /// Time between samples, over which rates are computed: 250ms, 5min, 1h30m [default: 1s]
+    /// Time between samples: 250ms, 5min, 1h30m; rates are averages over it, other values are those
+    /// at the time of the sample [default: 1s]
     #[arg(short = 't', long, value_name = "INTERVAL")]
     interval: Option<String>,
 

@@ -15,7 +15,7 @@ use pcp_archive::{Timestamp, Value};
 
 use super::Report;
 use crate::Failure;
-use crate::columns::{Column, cell};
+use crate::columns::{Column, ValueTime, cell};
 use crate::text::{Output, push_plain, shown};
 use crate::time::Zone;
 
@@ -53,7 +53,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(crate) fn new(report: &Report<'_>) -> Self {
-        let table = Table::new(report.columns.iter().map(head).collect(), report.width);
+        let table = Table::new(heads(report.columns.iter()), report.width);
         let event = |(at, event): &(Timestamp, String)| Row {
             at: *at,
             time: time_text(&report.zone, *at, report.places),
@@ -236,9 +236,21 @@ pub(crate) fn cell_text(
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// The lines above columns. Where rates, which are averages, are next to values of one instant,
+/// each says which it is.
+pub(crate) fn heads<'c>(columns: impl Iterator<Item = &'c Column> + Clone) -> Vec<Vec<String>> {
+    let has = |time| columns.clone().any(|column| column.scale.time == Some(time));
+    let has_both = has(ValueTime::Interval) && has(ValueTime::Instant);
+    let mut heads: Vec<Vec<String>> = columns.clone().map(head).collect();
+    for (head, column) in heads.iter_mut().zip(columns).filter(|_| has_both) {
+        head.push(column.scale.time.map(ValueTime::title).unwrap_or_default().to_owned());
+    }
+    heads
+}
+
 /// The lines above a column: the name broken at its dots, the instance, the
 /// units; control characters of names as their bytes.
-pub(crate) fn head(column: &Column) -> Vec<String> {
+fn head(column: &Column) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for part in shown(&column.name).split_inclusive('.') {
         match lines.last_mut() {

@@ -15,7 +15,7 @@ use pcp_types::names;
 use crate::Failure;
 use crate::columns::{Column, Scale, WantedUnits, number_in_records};
 use crate::formats::jsonl::{Line, Mark};
-use crate::formats::table::{MISSING, Row, Table, cell_text, head, time_text};
+use crate::formats::table::{MISSING, Row, Table, cell_text, heads, time_text};
 use crate::text::{Json, Output, json_time, warn};
 use crate::time::Zone;
 use histogram::Histogram;
@@ -371,7 +371,7 @@ impl<'o> View<'o> {
         if self.table.is_some() {
             out.text.push(b'\n');
         }
-        let heads = self.columns.iter().map(|live| head(&live.column)).collect();
+        let heads = heads(self.columns.iter().map(|live| &live.column));
         self.table = Some(Table::new(heads, self.choice.width));
     }
 
