@@ -65,7 +65,7 @@ impl HistogramLayout {
         if let Some((precision, max)) = number(PRECISION).zip(number(MAX)) {
             // Numbers that became other buckets have the bounds in their names.
             let domain = metadata.indom_history(indom?);
-            let buckets = match domain.filter(|domain| domain.identities().is_some()) {
+            let buckets = match domain.filter(|domain| !domain.has_constant_numbers()) {
                 Some(domain) => Buckets::ranges(&domain.by_identity().union()),
                 None => Buckets::numbered(u32::try_from(precision).ok()?, max)?,
             };

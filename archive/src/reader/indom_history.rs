@@ -110,6 +110,12 @@ impl IndomHistory {
         self.identities().map_or(self, |identities| identities.history())
     }
 
+    /// Whether each number has one name at all times, and each name one number, so that
+    /// identities are the numbers.
+    pub fn has_constant_numbers(&self) -> bool {
+        self.identities().is_none()
+    }
+
     /// The [identity](Self::by_identity) that the number in a record has at the time of the
     /// record: that of its name then or, if it is not in the domain then, of the name that it
     /// had before. `None` for some numbers that are never in the domain.
@@ -125,7 +131,7 @@ impl IndomHistory {
 
     /// All identities that a number ever had.
     pub(crate) fn identities_of(&self, number: InstanceId) -> impl Iterator<Item = InstanceId> {
-        let itself = self.identities().is_none().then_some(number);
+        let itself = self.has_constant_numbers().then_some(number);
         let ever = self.identities().into_iter().flat_map(move |all| all.ever(number));
         itself.into_iter().chain(ever)
     }

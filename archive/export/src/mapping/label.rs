@@ -73,6 +73,17 @@ impl<'m> MetricLabels<'m> {
         Self { common, of_instances, hostname }
     }
 
+    /// Returns whether what is attached to the metric and all that it is of is the same.
+    pub fn has_same_common(&self, other: &Self) -> bool {
+        self.hostname == other.hostname && self.common == other.common
+    }
+
+    /// Returns whether what is attached to an instance is the same.
+    pub fn has_same_instance(&self, other: &Self, instance: Option<InstanceId>) -> bool {
+        let Some(id) = instance else { return true };
+        self.of_instances.get(&id) == other.of_instances.get(&id)
+    }
+
     /// Leaves out a label of the archive.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {

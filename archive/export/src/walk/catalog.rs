@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::programs::{Boundary, ProgramEvent};
-use pcp_archive::{InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp, ValueSetView};
+use pcp_archive::{
+    InDom, IndomCursor, InstanceId, Metadata, MetricDesc, Pmid, Timestamp, ValueSetView,
+};
 
 use super::series::{Series, SeriesId, SeriesTable};
 use super::{Change, Counts, Number, Observation};
@@ -50,6 +52,7 @@ struct Metric {
     /// As of when the labels and names of `slots` are.
     version: u64,
     states: usize,
+    refreshed: Timestamp,
     /// When the program began to count from 0.
     start: Option<i64>,
     /// The same until the first value after it.
@@ -158,6 +161,7 @@ impl Catalog {
                 slots: Vec::new(),
                 version: self.version,
                 states: 0,
+                refreshed: Timestamp::EPOCH,
                 start,
                 from_zero: None,
                 record: 0,
@@ -249,15 +253,26 @@ impl Catalog {
     /// Ends the series of a metric whose labels, names or roles are others now.
     fn refresh(&mut self, place: usize, at: At<'_>, output: &mut Output) {
         let Some(metric) = self.metrics.get_mut(place) else { return };
+        let before = At { timestamp: metric.refreshed, ..at };
+        let before = Source::new(metric, &self.hostname, before).labels;
         let source = Source::new(metric, &self.hostname, at);
+        metric.refreshed = at.timestamp;
+        let has_same_common = source.labels.has_same_common(&before);
         let series = &mut self.series;
         let removed = &mut self.removed;
         metric.slots.retain(|slot| {
-            let now = source.series(slot.instance);
-            let is_same = series.get(slot.series).is_some_and(|before| {
-                before.role == now.role
-                    && before.instance_name == now.instance_name
-                    && before.labels == now.labels
+            let is_same = series.get(slot.series).is_some_and(|known| {
+                if has_same_common
+                    && known.role == source.role
+                    && source.has_name(slot.instance, known.instance_name.as_deref())
+                    && source.labels.has_same_instance(&before, slot.instance)
+                {
+                    return true;
+                }
+                let now = source.series(slot.instance);
+                known.role == now.role
+                    && known.instance_name == now.instance_name
+                    && known.labels == now.labels
             });
             if !is_same {
                 output.end(slot, at.nanos);
@@ -349,8 +364,9 @@ struct Source<'m> {
     role: Role,
     start: Option<i64>,
     labels: MetricLabels<'m>,
-    names: HashMap<InstanceId, &'m str>,
-    /// Instances whose name another one has at this time.
+    /// The domain at this time.
+    domain: Option<IndomCursor<'m>>,
+    /// Instances whose name another one with a lower number has at this time.
     repeated: HashSet<InstanceId>,
     at: At<'m>,
     indom: Option<InDom>,
@@ -360,26 +376,31 @@ impl<'m> Source<'m> {
     fn new(metric: &Metric, hostname: &'m str, at: At<'m>) -> Self {
         let MetricDesc { pmid, indom, .. } = metric.desc;
         let labels = MetricLabels::new(at.metadata, &metric.desc, indom, hostname, at.timestamp);
-        let (mut names, mut repeated) = (HashMap::new(), HashSet::new());
-        if let Some(history) = indom.and_then(|indom| at.metadata.indom_history(indom)) {
+        let history = indom.and_then(|indom| at.metadata.indom_history(indom));
+        let domain = history.map(|history| {
             let mut cursor = history.cursor();
             cursor.move_to(at.timestamp);
-            let mut seen = HashSet::new();
-            for instance in cursor.instances().iter() {
-                if let Some(name) = cursor.name(instance.id) {
-                    names.insert(instance.id, name);
-                    if !seen.insert(name) {
-                        repeated.insert(instance.id);
-                    }
-                }
-            }
-        }
+            cursor
+        });
+        let is_renumbered = history.is_some_and(|history| !history.has_constant_numbers());
+        let repeated = domain.as_ref().filter(|_| is_renumbered).map(repeated_names);
+        let repeated = repeated.unwrap_or_default();
         let labels = labels.without(HISTOGRAM_LABEL);
-        Self { pmid, role: metric.role, start: metric.start, labels, names, repeated, at, indom }
+        Self { pmid, role: metric.role, start: metric.start, labels, domain, repeated, at, indom }
+    }
+
+    /// Returns whether an instance is in the domain with this name, or there is none.
+    fn has_name(&self, instance: Option<InstanceId>, name: Option<&str>) -> bool {
+        match (instance, &self.domain) {
+            (None, _) => name.is_none(),
+            (Some(id), Some(domain)) => name.is_some() && domain.name(id) == name,
+            (Some(_), None) => false,
+        }
     }
 
     fn series(&self, instance: Option<InstanceId>) -> Series {
-        let name = instance.and_then(|id| self.names.get(&id).copied().or_else(|| self.ever(id)));
+        let in_domain = |id| self.domain.as_ref().and_then(|domain| domain.name(id));
+        let name = instance.and_then(|id| in_domain(id).or_else(|| self.ever(id)));
         let of_labels = instance.map(|id| LabelledInstance {
             id,
             name,
@@ -406,6 +427,14 @@ impl<'m> Source<'m> {
     fn ever(&self, id: InstanceId) -> Option<&'m str> {
         self.at.metadata.indom_history(self.indom?)?.name_at(id, self.at.timestamp)
     }
+}
+
+/// The instances of a domain whose name another one with a lower number has.
+fn repeated_names(domain: &IndomCursor<'_>) -> HashSet<InstanceId> {
+    let instances = domain.instances();
+    let mut seen = HashSet::new();
+    let repeated = instances.iter().filter(|instance| !seen.insert(&*instance.name));
+    repeated.map(|instance| instance.id).collect()
 }
 
 /// Nanoseconds since 1970, of times between 1677 and 2262; others are the nearest of these.
