@@ -32,3 +32,12 @@ pub(crate) use visibility::{move_archive, show, unfinished_metadata};
 /// As many bytes of a compressed file may follow the last record without one of them being
 /// the start of a record: more than a crash leaves as a hole in a volume.
 const MAX_DAMAGE: u64 = 32 << 20;
+
+/// Counts the zeros that `bytes` begin with.
+fn count_leading_zeros(bytes: &[u8]) -> usize {
+    const ZEROS: [u8; 1024] = [0; 1024];
+    let chunks = bytes.chunks_exact(ZEROS.len()).take_while(|chunk| **chunk == ZEROS).count();
+    let whole = chunks * ZEROS.len();
+    let rest = bytes.get(whole..).unwrap_or_default();
+    whole + rest.iter().take_while(|byte| **byte == 0).count()
+}

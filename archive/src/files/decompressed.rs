@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
 
-use super::MAX_DAMAGE;
+use super::{MAX_DAMAGE, count_leading_zeros};
 use crate::Compression;
 use decoder::{Decoder, Input};
 use frames::Frames;
@@ -280,7 +280,7 @@ fn skip_padding(input: &mut Input) -> io::Result<bool> {
         if bytes.is_empty() {
             return Ok(false);
         }
-        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let zeros = count_leading_zeros(bytes);
         let found = zeros < bytes.len();
         input.consume(zeros);
         if found {

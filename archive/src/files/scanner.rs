@@ -1,6 +1,6 @@
 //! All records of one file, with the damage between them.
 
-use super::{Next, RecordFile, Window};
+use super::{Next, RecordFile, Window, count_leading_zeros};
 use crate::format::{frame, metadata_record};
 use crate::{Error, Record, RecordError, Result, Version};
 
@@ -141,11 +141,21 @@ impl Scanner {
             self.file.read_at(&mut block, start)?;
             // The last bytes of the block are the first of the next.
             let starts = len - frame::OVERHEAD + 1;
-            for at in 0..starts {
+            let mut at = 0;
+            while at < starts {
+                // Of zeros the last three can begin a length word.
+                let zeros = count_leading_zeros(block.get(at..).unwrap_or_default());
+                let passed_over = zeros.saturating_sub(frame::LENGTH_WORD - 1);
+                if passed_over > 0 {
+                    patience = patience.saturating_add(PATIENCE * passed_over as u64);
+                    at += passed_over;
+                    continue;
+                }
                 patience = patience.saturating_add(PATIENCE);
                 if self.is_record(start, &block, at, &mut patience)? {
                     return Ok(Some(start + at as u64));
                 }
+                at += 1;
             }
             start += starts as u64;
             if start > self.file.most_damage(from) {

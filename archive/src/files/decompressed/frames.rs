@@ -4,6 +4,7 @@
 //! of a few kilobytes can decompress to gigabytes that are no records; this is what ends
 //! them early. Only the words around records are looked at ([`frame`]).
 
+use crate::files::count_leading_zeros;
 use crate::format::frame::{self, LENGTH_WORD, OVERHEAD};
 
 /// The longest record that bytes after damage are tried as.
@@ -46,7 +47,7 @@ impl Frames {
                     self.damaged.get_or_insert(self.next);
                     // Of zeros the last three can begin a length word.
                     let from = bytes.get((self.next - start) as usize..).unwrap_or_default();
-                    let zeros = from.iter().take_while(|byte| **byte == 0).count() as u64;
+                    let zeros = count_leading_zeros(from) as u64;
                     self.next += zeros.saturating_sub(3).max(1);
                     continue;
                 };
