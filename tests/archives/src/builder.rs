@@ -1,6 +1,6 @@
 //! Writes an archive, call by call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use pcp_archive::{
@@ -258,6 +258,7 @@ impl Builder {
     ) -> Self {
         self.declare();
         let mut value_sets: Vec<ValueSet> = Vec::new();
+        let mut positions = HashMap::new();
         for (name, cell) in cells {
             let (metric, instance) = match name.as_ref().split_once('[') {
                 Some((metric, rest)) => (metric, rest.strip_suffix(']')),
@@ -265,7 +266,7 @@ impl Builder {
             };
             let desc = self.desc(metric);
             let id = instance.map(|instance| self.instance(&desc, instance));
-            put(&mut value_sets, &desc, id, cell.into());
+            put(&mut value_sets, &mut positions, &desc, id, cell.into());
         }
         self.writer.write_result(&FetchResult { timestamp, value_sets }).expect("write a record");
         self
@@ -355,19 +356,29 @@ pub fn label(hostname: &str) -> WriterLabel {
     WriterLabel { pid: 1, hostname: hostname.into(), timezone: "UTC".into(), zoneinfo: "".into() }
 }
 
-/// Adds a value to the set of its metric.
-fn put(sets: &mut Vec<ValueSet>, desc: &MetricDesc, instance: Option<InstanceId>, cell: Cell) {
+/// Adds a value to the set of its metric, which is at its position in `positions`.
+fn put(
+    sets: &mut Vec<ValueSet>,
+    positions: &mut HashMap<Pmid, usize>,
+    desc: &MetricDesc,
+    instance: Option<InstanceId>,
+    cell: Cell,
+) {
     if let Cell::Error(code) = cell {
         let code = ErrorCode::new(code).expect("a negative code");
+        positions.insert(desc.pmid, sets.len());
         sets.push(ValueSet { pmid: desc.pmid, values: Err(code) });
         return;
     }
     let value: Option<OwnedValue> = cell.of_type(desc.value_type);
     let value = value.map(|value| (instance, value));
-    match sets.iter_mut().find(|set| set.pmid == desc.pmid) {
-        Some(ValueSet { values: Ok(values), .. }) => values.extend(value),
-        Some(_) => panic!("{} has an error code and values", desc.pmid),
-        None => sets.push(ValueSet { pmid: desc.pmid, values: Ok(value.into_iter().collect()) }),
+    let position = *positions.entry(desc.pmid).or_insert_with(|| {
+        sets.push(ValueSet { pmid: desc.pmid, values: Ok(Vec::new()) });
+        sets.len() - 1
+    });
+    match &mut sets[position].values {
+        Ok(values) => values.extend(value),
+        Err(_) => panic!("{} has an error code and values", desc.pmid),
     }
 }
 
