@@ -4,22 +4,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcp_archive::compress::{Effort, compress_volumes, recompress};
-use pcp_archive::{Archive, Compression, Record, Timestamp, member_files};
+use pcp_archive::{
+    Archive, Compression, FetchResult, Record, RecordError, Timestamp, member_files,
+};
 
-use super::golden::{Case, cases};
+use super::golden::{self, Case, cases};
 
 #[test]
 fn archives_with_packed_volumes_are_the_originals() {
     let (mut cases_seen, mut packed) = (0, 0);
     for case in cases() {
         cases_seen += 1;
+        let plain = contents(&case.archive);
         for compression in [Compression::Xz, Compression::Zstd] {
             let directory = tempfile::tempdir().unwrap();
             let base = copy_files(&case, directory.path());
             let before = member_files(&base).unwrap();
             compress_volumes(&base, compression).unwrap();
             packed += usize::from(member_files(&base).unwrap() != before);
-            assert_same(&case, &Archive::open(&base).unwrap());
+            assert_same(&case.name, &Archive::open(&base).unwrap(), &plain);
         }
     }
     // A few of them are compressed already.
@@ -28,6 +31,9 @@ fn archives_with_packed_volumes_are_the_originals() {
 
 #[test]
 fn archives_in_other_compressions_are_the_originals() {
+    if golden::corpus().is_none() {
+        return;
+    }
     let mut copied = 0;
     for case in cases() {
         let directory = tempfile::tempdir().unwrap();
@@ -39,11 +45,11 @@ fn archives_in_other_compressions_are_the_originals() {
             continue;
         }
         let packed = Archive::open_tolerant(&bases[0]).unwrap();
-        assert_same(&case, &packed);
+        let expected = contents(&case.archive);
+        assert_same(&case.name, &packed, &expected);
         let plain = recompress(&packed, &bases[1], None, Effort::Usual, &mut |_| {}).unwrap();
-        assert_same(&case, &Archive::open_tolerant(&bases[1]).unwrap());
-        let mut records = case.archive.records().unwrap();
-        let count = std::iter::from_fn(|| records.next().unwrap().map(drop)).count();
+        assert_same(&case.name, &Archive::open_tolerant(&bases[1]).unwrap(), &expected);
+        let count = expected.forwards.0.len();
         assert_eq!(plain.unwrap().records, count as u64, "{}", case.name);
         copied += 1;
     }
@@ -58,27 +64,45 @@ fn copy_files(case: &Case, directory: &Path) -> PathBuf {
     directory.join(from.file_name().unwrap())
 }
 
-fn assert_same(case: &Case, packed: &Archive) {
-    let (name, plain) = (&case.name, &case.archive);
-    assert_eq!(packed.end(), plain.end(), "{name}");
-    let torn = |archive: &Archive| archive.torn_tail().map(|tail| (tail.offset, tail.bytes));
-    assert_eq!(torn(packed), torn(plain), "{name}");
-    let records = forwards(plain, None);
-    assert!(forwards(packed, None) == records, "{name}");
-    assert!(backwards(packed) == backwards(plain), "{name}, backwards");
-    if let Some((middle, _)) = records.0.get(records.0.len() / 2) {
-        let middle = Some(*middle);
-        assert!(forwards(packed, middle) == forwards(plain, middle), "{name}, from the middle");
+/// What reading an archive gives.
+struct Contents {
+    end: Timestamp,
+    /// The offset and length of the torn tail.
+    torn: Option<(u64, u64)>,
+    forwards: Found,
+    backwards: Found,
+    from_middle: Option<Found>,
+}
+
+fn contents(archive: &Archive) -> Contents {
+    let found = forwards(archive, None);
+    let middle = found.0.get(found.0.len() / 2).map(|(timestamp, ..)| *timestamp);
+    Contents {
+        end: archive.end(),
+        torn: archive.torn_tail().map(|tail| (tail.offset, tail.bytes)),
+        backwards: backwards(archive),
+        from_middle: middle.map(|middle| forwards(archive, Some(middle))),
+        forwards: found,
     }
 }
 
-/// Records by their times and all that they hold, and how reading ended.
-type Found = (Vec<(Timestamp, String)>, Option<String>);
+fn assert_same(name: &str, packed: &Archive, plain: &Contents) {
+    let packed = contents(packed);
+    assert_eq!(packed.end, plain.end, "{name}");
+    assert_eq!(packed.torn, plain.torn, "{name}");
+    assert!(packed.forwards == plain.forwards, "{name}");
+    assert!(packed.backwards == plain.backwards, "{name}, backwards");
+    assert!(packed.from_middle == plain.from_middle, "{name}, from the middle");
+}
 
-fn shown(archive: &Archive, record: &Record<'_>) -> (Timestamp, String) {
-    let (volume, offset) = (record.volume(), record.offset());
+/// Records by their times and all that they hold, and how reading ended.
+type Found = (Vec<Shown>, Option<String>);
+/// The time of a record, its volume and offset, and its values.
+type Shown = (Timestamp, u32, u64, Result<FetchResult, RecordError>);
+
+fn shown(archive: &Archive, record: &Record<'_>) -> Shown {
     let values = record.to_owned(archive.metadata());
-    (record.timestamp(), format!("{volume} {offset} {values:?}"))
+    (record.timestamp(), record.volume(), record.offset(), values)
 }
 
 fn forwards(archive: &Archive, from: Option<Timestamp>) -> Found {
