@@ -11,11 +11,11 @@ use pcp_archive::{Archive, Timestamp, Value, ValueType};
 use tempfile::TempDir;
 use test_archives::{Builder, at};
 
-const RECORDS: i64 = 200;
+const RECORDS: i64 = 60;
 /// Records of a block.
-const BLOCK: usize = 20;
+const BLOCK: usize = 10;
 /// Damages of each kind of file.
-const DAMAGES: usize = 5000;
+const DAMAGES: usize = 1500;
 
 /// One volume.
 fn archive() -> (TempDir, PathBuf) {

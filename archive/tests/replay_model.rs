@@ -64,7 +64,14 @@ fn all(
     at.iter().try_for_each(|&at| check(made, at, replay.at(at).as_ref()))
 }
 
+/// Archives of each test.
+fn cases() -> u32 {
+    if std::env::var_os("MMV_LONG").is_some() { 256 } else { 64 }
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
     /// forall archives, moments: the answer is the model's, in whatever order
     /// the moments are asked for, alone, and among others.
     #[test]

@@ -269,7 +269,8 @@ mod tests {
         Some(Compression::Bzip2),
     ];
 
-    /// An archive of three volumes with 40 records, one of them a mark.
+    /// An archive of three volumes with 40 records, one of them a mark. The first volume has two
+    /// blocks.
     fn write(base: &Path) {
         let mut builder = Builder::of_host("host", base).metric("acme.text", "string discrete");
         let mut random = 1u32;
@@ -278,7 +279,8 @@ mod tests {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 (random >> 28) as u8
             };
-            let text: Vec<u8> = (0..50_000).map(|_| b'a' + next()).collect();
+            let len = if second <= 25 { 45_000 } else { 5_000 };
+            let text: Vec<u8> = (0..len).map(|_| b'a' + next()).collect();
             builder = builder.row(second, [("acme.text", text)]);
             builder = match second {
                 25 | 30 => builder.volume(),

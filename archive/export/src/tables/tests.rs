@@ -315,15 +315,20 @@ fn rows_beyond_the_budget_go_to_row_groups_and_new_columns_to_a_new_file() {
     let place = Place::new();
     let names: Vec<String> = (1..=1_001).map(|item| format!("mmv.shop.m{item}")).collect();
     let declare = |builder: Builder, name: &String| builder.metric(name, "u64 counter count");
+    // A cell without a value takes as much of the budget.
     let row = |second: i32| {
-        let count = if second < 2_560 { 1_000 } else { 1_001 };
-        (second, names.iter().take(count).map(move |name| (name, second)))
+        let columns = match second {
+            0 => 0..1_000,
+            1..2_560 => 0..10,
+            _ => 991..1_001,
+        };
+        (second, names[columns].iter().map(move |name| (name, second)))
     };
     let builder = names.iter().fold(begin(&place.base("a")), declare);
     builder.rows((0..2_600).map(row)).finish();
     let exporter = place.export(place.options());
     let totals = exporter.totals()["mmv_shop"];
-    assert_eq!((totals.rows, totals.values), (2_600, 2_600 * 1_000 + 40));
+    assert_eq!((totals.rows, totals.values), (2_600, 1_000 + 2_599 * 10));
     assert_eq!(totals.files, 2);
     let rows = |part| {
         let path = place.lake().join(format!("mmv_shop/{DATE}/part-a-{part}.parquet"));

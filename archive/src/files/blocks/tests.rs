@@ -1,5 +1,5 @@
 use std::io::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 
@@ -330,17 +330,20 @@ fn other_decoders_read_the_whole_file() {
     assert!(found == bytes);
 }
 
+static MEGABYTE: LazyLock<Vec<u8>> = LazyLock::new(|| counting(1_000_000));
+static PACKED_MEGABYTE: LazyLock<[(Compression, Vec<u8>); 4]> = LazyLock::new(|| all(&MEGABYTE));
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// forall offsets in any order: read_at gives what was compressed.
     #[test]
     fn reads_in_any_order_give_the_bytes(places in prop::collection::vec((0usize..900_000, 0usize..100_000), 1..8)) {
-        let bytes = counting(1_000_000);
-        for (compression, packed) in all(&bytes) {
-            let mut file = open(compression, &packed);
+        for (compression, packed) in &*PACKED_MEGABYTE {
+            let mut file = open(*compression, packed);
             for &(offset, len) in &places {
-                prop_assert!(read(&mut file, offset, len).unwrap() == bytes[offset..offset + len]);
+                let found = read(&mut file, offset, len).unwrap();
+                prop_assert!(found == MEGABYTE[offset..offset + len]);
             }
         }
     }

@@ -101,7 +101,7 @@ fn damage_of_what_is_read_is_the_error_that_a_reader_of_all_finds() {
 
 #[test]
 fn after_any_flip_excerpts_have_what_whole_records_have_or_what_was_written() {
-    let (directory, archive, offsets) = wide(WIDTH, 40);
+    let (directory, archive, offsets) = wide(WIDTH, 10);
     let len = offsets[1] - offsets[0];
     let parts = [
         (0, HEAD),
@@ -110,21 +110,19 @@ fn after_any_flip_excerpts_have_what_whole_records_have_or_what_was_written() {
         (len - 4, 4),
         (0, len),
     ];
-    let read_whole = || {
-        let selection = select(&archive, &[""]);
-        let mut pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
-        let place = pmids.position(|pmid| pmid.item() == 7).unwrap();
-        drop(pmids);
-        read_of(&selection, place)
-    };
+    let selection = select(&archive, &["m7"]);
+    let selection_of_all = select(&archive, &[""]);
+    let mut items = selection_of_all.metrics().iter().map(|metric| metric.desc.pmid.item());
+    let place_in_all = items.position(|item| item == 7).unwrap();
     let (mut only_elsewhere, mut common) = (0, 0);
-    for n in 0..400_u64 {
+    for n in 0..150_u64 {
         let random = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
         let (start, part) = parts[n as usize % parts.len()];
         let place = offsets[random as usize % offsets.len()] + start + (random >> 8) % part;
         change(&directory, place);
         // All metrics are read from whole records.
-        let ((whole, whole_error), (found, error)) = (read_whole(), read(&archive, "m7"));
+        let ((whole, whole_error), (found, error)) =
+            (read_of(&selection_of_all, place_in_all), read_of(&selection, 0));
         change(&directory, place);
         assert!(found.starts_with(&whole), "{place}");
         if error.is_some() == whole_error.is_some() {
@@ -133,13 +131,13 @@ fn after_any_flip_excerpts_have_what_whole_records_have_or_what_was_written() {
         } else {
             assert_eq!(
                 (found, error.map(|error| error.to_string())),
-                (all(7, 40), None),
+                (all(7, 10), None),
                 "{place}"
             );
             only_elsewhere += 1;
         }
     }
-    assert!(only_elsewhere > 10 && common > 100, "{only_elsewhere} {common}");
+    assert!(only_elsewhere > 5 && common > 50, "{only_elsewhere} {common}");
 }
 
 #[test]
