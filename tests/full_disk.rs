@@ -92,15 +92,25 @@ fn growth(disk: &Path) {
 /// The recorder reports what it cannot write.
 fn recording(disk: &Path) {
     let image = disk.with_file_name("image");
-    std::fs::write(&image, mmv_file::image(9, 1, &[("requests", 3)])).expect("an MMV file");
+    // Records of which a few fill a page, so that a slow machine fills the disk as well.
+    let names: Vec<String> = (0..8).map(|number| format!("requests{number}")).collect();
+    let counters: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 3)).collect();
+    std::fs::write(&image, mmv_file::image(9, 1, &counters)).expect("an MMV file");
     // All but some pages. The kernel may free those of removed files a little later.
     let full = disk.join("full");
     wait::until_true("room on the disk", || std::fs::write(&full, vec![0; 245_000]).is_ok());
     let record = |ending: &str| {
-        let script = format!("cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"; sleep 1; {ending}");
+        let script = format!(
+            "cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"
+            for turn in $(seq 200); do
+                [ \"$(stat -f -c %f \"$1\")\" = 0 ] && break
+                sleep 0.1
+            done
+            sleep 1; {ending}"
+        );
         let mut command = Command::new(binaries::mmv_agent());
         command.args(["record", "--interval", "1ms", "--output"]).arg(disk.join("run"));
-        command.args(["sh", "-c", &script]).arg(&image);
+        command.args(["sh", "-c", &script]).arg(&image).arg(disk);
         let output = command.output().expect("start mmv-agent");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(text.contains("records could not be written: "), "{text}");
