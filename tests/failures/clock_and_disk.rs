@@ -198,8 +198,9 @@ fn a_disk_that_stalls_costs_no_tick_and_what_is_dropped_is_counted_and_marked_on
     let scratch = Scratch::new();
     let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let config = scratch.path().join("agent.toml");
-    // Of a record of 56 bytes two may wait, and no third.
-    let text = "interval = \"20ms\"\n[limits]\nqueue = \"100B\"\n";
+    // Records of 56 bytes and 0.7 seconds may wait: a thread that waits for a processor does not
+    // fill the queue.
+    let text = "interval = \"20ms\"\n[limits]\nqueue = \"2kB\"\n";
     fs::write(&config, text).expect("write the configuration");
     let stall = scratch.path().join("stall");
     let mut command = Command::new(binaries::mmv_agent());
