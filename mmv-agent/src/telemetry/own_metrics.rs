@@ -111,7 +111,8 @@ impl OwnMetrics {
     /// are rarely set keep their values.
     pub(crate) fn publish_again(&self, directory: &Path) -> Option<Self> {
         let is_there = |name: &OsString| directory.join(name).symlink_metadata().is_ok();
-        if self.file.as_ref().is_some_and(is_there) || !directory.is_dir() {
+        let is_published = self.published.is_some() && self.file.as_ref().is_some_and(is_there);
+        if is_published || !directory.is_dir() {
             return None;
         }
         // The next attempt may succeed.
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_published_again_if_its_directory_was_made_again() {
+    fn the_file_ispublished_again_if_its_directory_was_made_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mmv");
         let before_the_directory = OwnMetrics::publish(&path);
