@@ -85,10 +85,11 @@ impl Replay<'_> {
             if let Some(cut) = self.cut(track, &after, since..at) {
                 before.clear();
                 *rates = rates_by_run(track, &cut);
-                let total =
-                    |(instance, grown): &(_, Grown)| (*instance, Value::Double(grown.total()));
+                let total = |(instance, grown): &(_, Grown)| {
+                    Some((*instance, Value::Double(grown.total()?)))
+                };
                 if let Some(grown) = grown.get_mut(place) {
-                    *grown = Some(cut.iter().map(total).collect());
+                    *grown = Some(cut.iter().filter_map(total).collect());
                 }
             } else if has_mark {
                 before.clear();

@@ -184,9 +184,9 @@ pub(super) struct Grown {
 }
 
 impl Grown {
-    /// All that it counted within the span.
-    pub(super) fn total(&self) -> f64 {
-        self.by + self.begun
+    /// All that it counted within the span; `None` if that was not observed for any time.
+    pub(super) fn total(&self) -> Option<f64> {
+        (self.seconds > 0.0 || self.begun > 0.0).then_some(self.by + self.begun)
     }
 }
 
