@@ -376,10 +376,10 @@ fn put(
         sets.push(ValueSet { pmid: desc.pmid, values: Ok(Vec::new()) });
         sets.len() - 1
     });
-    match &mut sets[position].values {
-        Ok(values) => values.extend(value),
-        Err(_) => panic!("{} has an error code and values", desc.pmid),
-    }
+    let Ok(values) = &mut sets[position].values else {
+        panic!("{} has an error code and values", desc.pmid)
+    };
+    values.extend(value);
 }
 
 fn label_set(class: LabelClass, labels: &[(&str, &str)]) -> LabelSet {
