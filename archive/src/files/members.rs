@@ -84,12 +84,6 @@ impl Members {
         }
         Ok(Self { base, metadata, index, volumes })
     }
-
-    /// Any file that belongs to an archive of this base name.
-    pub(crate) fn any(base: &Path) -> Result<Option<PathBuf>> {
-        let found = scan(base)?;
-        Ok(found.metadata.or(found.index).or(found.volumes.into_values().next()))
-    }
 }
 
 impl MemberFiles {
@@ -98,8 +92,7 @@ impl MemberFiles {
         if path.is_dir() {
             return scan(&only_base(path)?);
         }
-        let found = scan(path)?;
-        if found.metadata.is_some() { Ok(found) } else { scan(&base_of(path)?) }
+        scan(&base_of(path)?)
     }
 
     /// The files of the archive with this base name.
@@ -130,15 +123,18 @@ fn missing(base: &Path, extension: &str) -> Error {
     Error::Missing { file: base.with_extension_added(extension) }
 }
 
-/// The base name of a path: the path itself if there is metadata of this name, else
+/// The base name of a path: the path itself if there is metadata of this name, or another member
+/// and no file that has the name itself, as where metadata is missing of `20261126.16.28`; else
 /// without its last part if that is a member's.
 fn base_of(path: &Path) -> Result<PathBuf> {
-    if scan(path)?.metadata.is_some() {
+    let found = scan(path)?;
+    let has_members = found.index.is_some() || !found.volumes.is_empty();
+    if found.metadata.is_some() || (has_members && !path.is_file()) {
         return Ok(path.to_owned());
     }
     match split(path) {
         Some((base, _)) => Ok(base),
-        None if Members::any(path)?.is_some() => Ok(path.to_owned()),
+        None if has_members => Ok(path.to_owned()),
         None => Err(Error::NotFound { path: path.to_owned() }),
     }
 }
@@ -334,6 +330,15 @@ mod tests {
         let directory = directory(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
         let members = Members::find(&directory.path().join("a.1")).unwrap();
         assert_eq!(members.base, directory.path().join("a.1"));
+    }
+
+    #[test]
+    fn such_a_name_is_not_cut_where_metadata_is_missing_either() {
+        let directory = directory(&["20261126.16.28.0", "20261126.16.28.index"]);
+        for name in ["20261126.16.28", "20261126.16.28.0", "20261126.16.28.index"] {
+            let found = MemberFiles::find(&directory.path().join(name)).unwrap();
+            assert_eq!(found.base, directory.path().join("20261126.16.28"), "{name}");
+        }
     }
 
     #[test]
