@@ -29,7 +29,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::files::{Members, Next, RecordFile, Scanned, Scanner, Window, check_labels};
+use crate::files::{
+    AddExtension as _, Members, Next, RecordFile, Scanned, Scanner, Window, check_labels,
+};
 use crate::format::Role;
 use crate::reader::load_whole_metadata;
 use crate::{Archive, ArchiveLabel, Error, Metadata, Record, RecordError, Result, Timestamp};
@@ -133,6 +135,25 @@ impl Follower {
         let Some((volume, offset)) = place else { return Ok(()) };
         if volume != self.volume {
             self.open_volume(volume)?;
+        }
+        (self.offset, self.last_offset) = (offset, offset);
+        Ok(())
+    }
+
+    /// The volume and the offset of the next record.
+    pub const fn place(&self) -> (u32, u64) {
+        (self.volume, self.offset)
+    }
+
+    /// Moves to a record by its volume and offset.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] for a volume that is not there, and those of opening one.
+    pub fn move_to(&mut self, volume: u32, offset: u64) -> Result<()> {
+        if volume != self.volume && !self.open_volume(volume)? {
+            let file = self.base.with_extension_added(&volume.to_string());
+            return Err(Error::Missing { file });
         }
         (self.offset, self.last_offset) = (offset, offset);
         Ok(())

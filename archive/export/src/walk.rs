@@ -34,11 +34,13 @@
 //! [repeated](Step::is_repeated), those after it are the same to the byte.
 
 mod catalog;
+mod newest;
 mod number;
 mod queue;
 mod runs;
 mod series;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +55,7 @@ use crate::mapping::Family;
 use crate::position::Position;
 use crate::tree::Archives;
 use catalog::{At, Output, nanos};
+use newest::{RecordPlace, newest_records};
 use queue::Queue;
 use runs::Runs;
 
@@ -68,6 +71,9 @@ pub enum Start {
     Time(Timestamp),
     /// With the first record of the newest archive.
     NewestArchive,
+    /// With the newest values of each metric in the newest archive: records that there are at
+    /// first and have none of them are passed by.
+    NewestValues,
     /// Where another walk was.
     Position(Position),
 }
@@ -162,6 +168,10 @@ pub struct Walk {
     /// The position's archive is gone.
     is_position_lost: bool,
     seek: Option<Timestamp>,
+    /// The first archive is read for its newest values.
+    wants_newest: bool,
+    /// The records that are read before all that follow them.
+    chosen: VecDeque<RecordPlace>,
     runs: Runs,
     /// A mark that is in no file comes next.
     due: Option<StepKind>,
@@ -196,6 +206,7 @@ impl Walk {
     /// Those of [`Archives::bases`].
     pub fn new(archives: Archives, start: Start) -> Result<Self> {
         let mut queue = Queue::new(archives);
+        let wants_newest = start == Start::NewestValues;
         let (mut resume, mut is_position_lost, mut seek) = (None, false, None);
         match start {
             Start::First => {}
@@ -203,7 +214,7 @@ impl Walk {
                 queue.skip_begun(from, true)?;
                 seek = Some(from);
             }
-            Start::NewestArchive => queue.skip_begun(Timestamp::MAX, true)?,
+            Start::NewestArchive | Start::NewestValues => queue.skip_begun(Timestamp::MAX, true)?,
             Start::Position(position) => {
                 if queue.skip_to(|base| name_of(base) == position.archive)? {
                     resume = Some(position);
@@ -224,6 +235,8 @@ impl Walk {
             resume,
             is_position_lost,
             seek,
+            wants_newest,
+            chosen: VecDeque::new(),
             runs: Runs::default(),
             due: None,
             unreadable: None,
@@ -330,6 +343,11 @@ impl Walk {
             follower.seek(from)?;
         }
         self.seek = None;
+        self.chosen.clear();
+        if std::mem::take(&mut self.wants_newest) {
+            // What is damaged is found, and reported, where all records are read.
+            self.chosen = newest_records(&mut follower).unwrap_or_default();
+        }
         let label = follower.label();
         self.catalog.begin(label.hostname.as_str(), follower.metadata(), &*self.wants);
         let time = nanos(label.start);
@@ -342,6 +360,9 @@ impl Walk {
     /// Reads a record; false if it is not there yet.
     fn read(&mut self) -> Result<bool> {
         let Some(follower) = &mut self.follower else { return Ok(false) };
+        if let Some((volume, offset)) = self.chosen.pop_front() {
+            follower.move_to(volume, offset)?;
+        }
         let Some(next) = follower.next()? else { return Ok(false) };
         let (record, metadata, version) = (next.record, next.metadata, next.metadata_version);
         if std::mem::replace(&mut self.metadata_version, version) != version {

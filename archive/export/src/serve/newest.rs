@@ -120,7 +120,7 @@ impl Newest {
             if followed.iter().any(|one| one.host.archives == host.archives) {
                 continue;
             }
-            match Walk::new(host.archives.clone(), Start::NewestArchive) {
+            match Walk::new(host.archives.clone(), Start::NewestValues) {
                 Ok(walk) => {
                     followed.push(Followed { host, walk, samples: Samples::new() });
                     self.table().hosts.push(HostTable::default());

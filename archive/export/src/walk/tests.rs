@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 
 use pcp_archive::{ArchiveSet, InstanceId, Pmid, Source};
@@ -159,6 +160,14 @@ proptest! {
             .map(|seen| (seen.timestamp, seen.kind != StepKind::Record, seen.observations))
             .collect();
         prop_assert_eq!(seen, expected(directory.path()));
+    }
+
+    /// forall archives: the newest values = those after a walk over the newest archive
+    #[test]
+    fn newest_values_are_the_last_ones_of_a_walk(records in random()) {
+        let directory = written(&records);
+        let expected = newest_values(directory.path(), Start::NewestArchive);
+        prop_assert_eq!(newest_values(directory.path(), Start::NewestValues), expected);
     }
 
     /// forall archives, positions: walk = walk up to the position + walk from it
@@ -356,6 +365,70 @@ fn a_walk_begins_at_a_time_or_with_the_newest_archive() {
     assert_eq!(first(Start::Time(at(2))), 1_700_000_002);
     assert_eq!(first(Start::Time(at(6))), 1_700_000_006);
     assert_eq!(first(Start::NewestArchive), 1_700_000_004);
+}
+
+/// The values of series that have not ended, after all records.
+fn newest_values(directory: &Path, start: Start) -> BTreeMap<String, String> {
+    let mut walk = walk(directory, start);
+    let mut values = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    while let Some(step) = walk.next().unwrap() {
+        for change in step.changes {
+            if let Change::Ended { series, .. } = change {
+                values.remove(&series.index());
+            }
+        }
+        if step.kind == StepKind::EndOfArchive {
+            values.clear();
+        }
+        for observation in step.observations {
+            let series = step.catalog.series(observation.series).unwrap();
+            let Series { pmid, instance, instance_name, labels, start, .. } = series;
+            let name = format!("{pmid} {instance:?} {instance_name:?} {labels:?} {start:?}");
+            names.insert(observation.series.index(), name);
+            let value = format!("{:?} at {}", observation.value, step.timestamp);
+            values.insert(observation.series.index(), value);
+        }
+    }
+    values.into_iter().map(|(index, value)| (names[&index].clone(), value)).collect()
+}
+
+#[test]
+fn newest_values_are_those_that_a_walk_over_all_records_ends_with() {
+    let directory = scratch();
+    let base = directory.path().join("a");
+    let row = |second: i32, instances: &[&str]| {
+        let series = instances.iter().map(|name| format!("mmv.app.jobs[{name}]"));
+        series.map(|name| (name, Cell::from(second))).collect::<Vec<_>>()
+    };
+    let mut builder = with_events(begin(&base))
+        .metric("mmv.app.version", "u32 discrete none")
+        .metric("mmv.app.jobs", "u64 counter count")
+        .metric("mmv.shop.jobs", "u64 counter count")
+        .instances("mmv.app.jobs", ["a"])
+        .row(0, [("mmv.app.version", 3)])
+        .row(1, [("mmv.shop.jobs", 3)])
+        .row(2, row(2, &["a"]))
+        .instances("mmv.app.jobs", ["a", "b"])
+        .row(3, row(3, &["a", "b"]))
+        .volume()
+        .row(4, event("ended", 4_000_000))
+        .row(5, [("mmv.app.version", 4)]);
+    let check = |directory: &Path, count: usize| {
+        let expected = newest_values(directory, Start::NewestArchive);
+        assert_eq!(newest_values(directory, Start::NewestValues), expected);
+        assert_eq!(expected.len(), count, "{expected:#?}");
+    };
+    check(directory.path(), 3);
+    builder = builder.instances("mmv.app.jobs", ["b"]).row(6, row(6, &["b"]));
+    check(directory.path(), 2);
+    // Of what follows nothing is passed by.
+    let mut walk = walk(directory.path(), Start::NewestValues);
+    assert!(all(&mut walk).len() < 6);
+    let builder = builder.row(7, row(7, &["b"])).row(8, row(8, &["b"]));
+    assert_eq!(all(&mut walk).len(), 2);
+    builder.mark(9).row(10, [("mmv.app.version", 4)]).finish();
+    check(directory.path(), 1);
 }
 
 #[test]
