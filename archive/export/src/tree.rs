@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use glob::Pattern;
 use hashbrown::HashMap;
 use pcp_archive::follow::start_of;
-use pcp_archive::{ArchiveSet, Error, Result, half_made, host_directories};
+use pcp_archive::{
+    ArchiveSet, Error, Result, TemporalIndex, Timestamp, half_made, host_directories,
+};
 use pcp_types::printable;
 
 /// The archives of one host.
@@ -63,6 +65,49 @@ impl Archives {
         starts.sort();
         Ok(starts.into_iter().map(|(_, base)| base).collect())
     }
+}
+
+/// An archive that begins before another one of its host ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlap {
+    /// The archive that begins first.
+    pub earlier: PathBuf,
+    /// The archive that begins before the end of that one.
+    pub later: PathBuf,
+}
+
+impl Archives {
+    /// Returns the archives that begin before an earlier one ends, as its index has it. They are
+    /// no timeline: what reads a host's archives in their order does not have the values of both.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bases`](Self::bases).
+    pub fn overlaps(&self) -> Result<Vec<Overlap>> {
+        let mut overlaps = Vec::new();
+        let mut latest: Option<(Timestamp, PathBuf)> = None;
+        for later in self.bases()? {
+            let Ok(start) = start_of(&later) else { continue };
+            if let Some((end, earlier)) = &latest
+                && start < *end
+            {
+                overlaps.push(Overlap { earlier: earlier.clone(), later: later.clone() });
+            }
+            let end = end_of(&later).unwrap_or(start);
+            if latest.as_ref().is_none_or(|(latest, _)| end > *latest) {
+                latest = Some((end, later));
+            }
+        }
+        Ok(overlaps)
+    }
+}
+
+/// The time of the last index entry of an archive; `None` without an index that can be read.
+fn end_of(base: &Path) -> Option<Timestamp> {
+    let mut index = base.as_os_str().to_owned();
+    index.push(".index");
+    let (_, index) = TemporalIndex::open(Path::new(&index)).ok()?;
+    index.entries().last().map(|entry| entry.timestamp)
 }
 
 /// The base names in a directory; none in one without archives, but one that is missing is an
@@ -169,6 +214,24 @@ mod tests {
         assert_eq!(host.archives.bases().unwrap(), [early, late.clone()]);
         let found = hosts(&[late, directory.clone()], None).unwrap();
         assert_eq!(found[0].archives, Archives::Directory(directory));
+    }
+
+    #[test]
+    fn archives_that_begin_before_another_ends_are_found() {
+        let tree = tempfile::tempdir().unwrap();
+        let base = |name: &str| tree.path().join(name);
+        for (name, seconds) in [("a", [0, 10]), ("b", [10, 30]), ("c", [20, 25]), ("d", [28, 40])] {
+            test_support::begin(&base(name))
+                .metric("mmv.shop.orders", "u64 counter count")
+                .rows(seconds.map(|second| (second, [("mmv.shop.orders", 1)])))
+                .finish();
+        }
+        let archives = Archives::Directory(tree.path().to_owned());
+        let overlap =
+            |earlier: &str, later: &str| Overlap { earlier: base(earlier), later: base(later) };
+        assert_eq!(archives.overlaps().unwrap(), [overlap("b", "c"), overlap("b", "d")]);
+        fs::remove_file(base("b.index")).unwrap();
+        assert_eq!(archives.overlaps().unwrap(), [], "nothing is known of its end");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use pcp_types::printable;
 
 use super::exposition::{Format, series};
 use super::stream::{Closed, Sink};
@@ -18,7 +19,7 @@ use crate::mapping::{Family, FamilyId, Label, Mapping};
 use crate::options::HostOptions;
 use crate::samples::{Part, SampleKind, SampleSeries, SampleSeriesId, Samples};
 use crate::text::warn;
-use crate::tree::Host;
+use crate::tree::{Host, Overlap};
 use crate::walk::{Start, StepKind, Walk};
 
 /// How often archives are looked at.
@@ -75,6 +76,21 @@ struct Followed {
     host: Host,
     walk: Walk,
     samples: Samples,
+    /// Archives that overlap were reported.
+    is_checked: bool,
+}
+
+/// Warns of archives of a host that are not both read.
+fn warn_of_overlaps(host: &Host) {
+    for Overlap { earlier, later } in host.archives.overlaps().unwrap_or_default() {
+        let (earlier, later) = (printable::path(&earlier), printable::path(&later));
+        warn(&format_args!(
+            "{}: {later} begins before {earlier} ends: /metrics has the values of the one that \
+             begins last, and answers lack values of the other; put archives of several loggers \
+             into directories of their own",
+            host.name
+        ));
+    }
 }
 
 impl Newest {
@@ -107,6 +123,10 @@ impl Newest {
                 self.update(place, one);
             }
             self.table().is_complete = true;
+            for one in followed.iter_mut().filter(|one| !one.is_checked) {
+                one.is_checked = true;
+                warn_of_overlaps(&one.host);
+            }
             thread::sleep(POLL);
         }
     }
@@ -122,7 +142,8 @@ impl Newest {
             }
             match Walk::new(host.archives.clone(), Start::NewestValues) {
                 Ok(walk) => {
-                    followed.push(Followed { host, walk, samples: Samples::new() });
+                    let samples = Samples::new();
+                    followed.push(Followed { host, walk, samples, is_checked: false });
                     self.table().hosts.push(HostTable::default());
                 }
                 Err(error) => warn(&format_args!("{}: {error}", host.name)),

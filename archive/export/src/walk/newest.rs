@@ -26,7 +26,7 @@ pub(super) fn newest_records(follower: &mut Follower) -> Result<VecDeque<RecordP
     let mut chosen = Vec::new();
     let read = loop {
         let record = match follower.next() {
-            Ok(Some(followed)) => followed.record,
+            Ok(Some(next)) => next.record,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
