@@ -212,7 +212,7 @@ impl Pass<'_, '_> {
         let is_whole = count == record.len() as usize && self.mapping.keeps_sets();
         let has_own_time = timestamp == record.timestamp();
         let is_of_version = self.source.version_of(record) == self.writer.version();
-        if is_whole && has_own_time && is_of_version {
+        if is_whole && has_own_time && is_of_version && !record.is_adapted() {
             return self.writer.write_whole(record);
         }
         let sets = record.value_sets().filter_map(|set| {

@@ -9,6 +9,7 @@
 //! | [`frame`] | length words around every record | all files |
 //! | [`timestamp`] | times | nearly all records |
 //! | [`archive_label`] | who, where, when | start of every file |
+//! | [`adaptation`] | values of one archive as those of a timeline of several | |
 //! | [`result`] | values of many metrics at one time; marks | data volumes |
 //! | [`value_block`] | values that do not fit a word | data volumes |
 //! | [`event_array`] | event records packed into one value | value blocks |
@@ -27,6 +28,7 @@
 
 #![allow(clippy::big_endian_bytes, reason = "archives are big-endian")]
 
+pub(crate) mod adaptation;
 pub(crate) mod archive_label;
 pub(crate) mod bytes;
 pub(crate) mod desc;
@@ -46,6 +48,7 @@ pub(crate) mod timestamp;
 pub(crate) mod value_block;
 pub(crate) mod version;
 
+pub(crate) use adaptation::{Adaptation, Adaptations, adaptation, common_desc};
 pub use archive_label::ArchiveLabel;
 pub(crate) use archive_label::Role;
 pub(crate) use bytes::Bytes;

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::big_endian::{I32, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::adaptation::{Adaptation, Adaptations, NumberConversion};
 use super::bytes::count;
 use super::value_block::Block;
 use super::{Bytes, NULL, WORD, frame, timestamp, value_block};
@@ -101,6 +102,8 @@ pub struct Record<'a> {
     archive: u32,
     volume: u32,
     offset: u64,
+    /// How values become those of the timeline that the record is read for.
+    adaptations: Option<&'a Adaptations>,
 }
 
 /// Where a record is, and how its bytes are read.
@@ -152,8 +155,17 @@ impl<'a> Record<'a> {
                 expected: mark_size(version) as u64,
             });
         }
-        let (shape, archive) = (None, 0);
-        Ok(Self { bytes, sets: body, timestamp, count, shape, archive, volume, offset })
+        Ok(Self {
+            bytes,
+            sets: body,
+            timestamp,
+            count,
+            shape: None,
+            archive: 0,
+            volume,
+            offset,
+            adaptations: None,
+        })
     }
 
     /// The time of a record without a look at its values.
@@ -178,6 +190,16 @@ impl<'a> Record<'a> {
     /// The same record as one of an archive of a set.
     pub(crate) const fn of_archive(self, archive: u32) -> Self {
         Self { archive, ..self }
+    }
+
+    /// The same record as one of a timeline.
+    pub(crate) fn adapted(self, adaptations: &'a Adaptations) -> Self {
+        Self { adaptations: Some(adaptations).filter(|all| !all.is_empty()), ..self }
+    }
+
+    /// Whether values can be others than those in the bytes.
+    pub(crate) const fn is_adapted(&self) -> bool {
+        self.adaptations.is_some()
     }
 
     /// The same record with what it has in common with others.
@@ -253,7 +275,12 @@ impl<'a> Record<'a> {
 
     /// The value sets in file order, one for each metric.
     pub const fn value_sets(&self) -> ValueSets<'a> {
-        ValueSets { record: self.bytes, rest: self.sets, left: self.count }
+        ValueSets {
+            record: self.bytes,
+            rest: self.sets,
+            left: self.count,
+            adaptations: self.adaptations,
+        }
     }
 
     /// All value sets are inside, and the blocks fill the remaining space
@@ -335,6 +362,25 @@ pub struct ValueSets<'a> {
     record: &'a [u8],
     rest: Bytes<'a>,
     left: u32,
+    adaptations: Option<&'a Adaptations>,
+}
+
+impl<'a> ValueSets<'a> {
+    /// The next set that is not left out.
+    #[cold]
+    fn next_adapted(&mut self, adaptations: &'a Adaptations) -> Option<ValueSetView<'a>> {
+        loop {
+            self.left = self.left.checked_sub(1)?;
+            let set = ValueSetView::parse(self.record, &mut self.rest).ok()?;
+            match adaptations.get(&set.pmid) {
+                None => return Some(set),
+                Some(Adaptation::Converted(conversion)) => {
+                    return Some(ValueSetView { conversion: Some(conversion), ..set });
+                }
+                Some(Adaptation::LeftOut) => {}
+            }
+        }
+    }
 }
 
 impl<'a> Iterator for ValueSets<'a> {
@@ -342,13 +388,17 @@ impl<'a> Iterator for ValueSets<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<ValueSetView<'a>> {
+        if let Some(adaptations) = self.adaptations {
+            return self.next_adapted(adaptations);
+        }
         self.left = self.left.checked_sub(1)?;
         // Cannot fail: the record was checked when it was parsed.
         ValueSetView::parse(self.record, &mut self.rest).ok()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        let least = if self.adaptations.is_some() { 0 } else { self.left as usize };
+        (least, Some(self.left as usize))
     }
 }
 
@@ -362,6 +412,7 @@ pub struct ValueSetView<'a> {
     pairs: &'a [Pair],
     /// Where in the record `pairs` starts.
     pairs_at: usize,
+    conversion: Option<&'a NumberConversion>,
 }
 
 impl<'a> ValueSetView<'a> {
@@ -371,7 +422,8 @@ impl<'a> ValueSetView<'a> {
         let pmid = Pmid::from_raw(head.pmid.get());
         let count = head.count.get();
         let (error, format) = (ErrorCode::new(count), 0);
-        let mut set = Self { record, pmid, error, format, pairs: &[], pairs_at: 0 };
+        let (pairs, pairs_at, conversion) = (&[][..], 0, None);
+        let mut set = Self { record, pmid, error, format, pairs, pairs_at, conversion };
         if count > 0 {
             set.format = bytes.take::<U32>("value format")?.get();
             set.pairs_at = record.len() - frame::LENGTH_WORD - bytes.len();
@@ -480,12 +532,14 @@ impl<'a> ValueSetView<'a> {
     /// type, [`RecordError::ValueEncoding`] if a value of this type cannot be stored
     /// as this one is.
     pub fn values(&self, value_type: ValueType) -> Values<'a> {
+        let conversion = self.conversion.filter(|conversion| conversion.target == value_type);
         Values {
             record: self.record,
             pairs: self.pairs.iter(),
             pmid: self.pmid,
             format: self.format,
-            value_type,
+            value_type: conversion.map_or(value_type, |conversion| conversion.own),
+            conversion,
         }
     }
 }
@@ -506,7 +560,9 @@ pub struct Values<'a> {
     pairs: std::slice::Iter<'a, Pair>,
     pmid: Pmid,
     format: u32,
+    /// The type in the record.
     value_type: ValueType,
+    conversion: Option<&'a NumberConversion>,
 }
 
 impl<'a> Values<'a> {
@@ -525,6 +581,10 @@ impl<'a> Values<'a> {
                 value_block::fixed_len(self.value_type).is_none_or(|len| len == payload.len());
             let value = fits.then(|| value_block::decode(self.value_type, payload)).flatten();
             (value, payload.len())
+        };
+        let value = match self.conversion {
+            None => value,
+            Some(conversion) => value.and_then(|value| conversion.apply(value)),
         };
         value.ok_or_else(|| self.mismatch(len))
     }

@@ -1,25 +1,31 @@
 //! The metadata of several archives of one host, as one.
 
-use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeSet;
 
-use crate::{Archive, ByteText, Error, Metadata, Metric, Pmid};
+use hashbrown::HashSet;
+
+use crate::format::{Adaptation, Adaptations, adaptation, common_desc};
+use crate::{Archive, ByteText, Error, Metadata, Metric, MetricDesc, Pmid};
 
 /// What archives in the order of time have in common.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
-    /// A metric has the same descriptor in all archives, and a name the same metric.
+    /// A metric has one descriptor, and a name one metric.
     pub(super) metadata: Metadata,
-    /// [`Error::DescDiffers`] once for each metric that is left out because its descriptors
-    /// differ; [`Error::PmidDiffers`] once for each name that earlier archives have for
+    /// [`Error::DescDiffers`] for each archive whose values of a metric are left out;
+    /// [`Error::PmidDiffers`] once for each name that earlier archives have for
     /// another metric than the last one that has it.
     pub(super) left_out: Vec<Error>,
-    contradicted: HashSet<Pmid>,
+    /// How the values of each archive become those of the timeline.
+    pub(super) adaptations: Vec<Adaptations>,
+    differing: BTreeSet<Pmid>,
     moved: HashSet<ByteText>,
 }
 
 /// The metadata of all archives, which are in the order of time.
 pub(super) fn merge(archives: &[Archive]) -> Merged {
     let mut merged = Merged::default();
+    merged.adaptations.resize_with(archives.len(), Adaptations::default);
     for (at, archive) in archives.iter().enumerate() {
         let before = archives.get(..at).unwrap_or_default();
         for metric in archive.metadata().metrics() {
@@ -35,9 +41,12 @@ pub(super) fn merge(archives: &[Archive]) -> Merged {
         let texts = later.texts.iter().map(|(key, text)| (*key, text.clone()));
         metadata.texts.extend(texts);
     }
-    if !merged.contradicted.is_empty() {
-        merged.remove_contradicted();
+    // What is left out comes before names that have moved.
+    let moved = std::mem::take(&mut merged.left_out);
+    for pmid in std::mem::take(&mut merged.differing) {
+        merged.adapt(pmid, archives);
     }
+    merged.left_out.extend(moved);
     merged
 }
 
@@ -49,15 +58,8 @@ impl Merged {
             metadata.metrics.push(Metric { desc: metric.desc, names: Vec::new() });
             metadata.metrics.len() - 1
         });
-        let known = metadata.metrics.get(at).map(|metric| metric.desc);
-        let field = known.and_then(|known| known.difference(&metric.desc));
-        if let Some(field) = field
-            && self.contradicted.insert(pmid)
-        {
-            let (file, name) = (archive.base().to_owned(), metric.display_name());
-            let has = |archive: &&Archive| archive.metadata().metric(pmid).is_some();
-            let other = before.iter().find(has).unwrap_or(archive).base().to_owned();
-            self.left_out.push(Error::DescDiffers { file, name, pmid, other, field });
+        if metadata.metrics.get(at).is_some_and(|known| known.desc != metric.desc) {
+            self.differing.insert(pmid);
         }
         for name in &metric.names {
             self.add_name(name, at, archive, before);
@@ -93,22 +95,78 @@ impl Merged {
         }
     }
 
-    /// Removes the metrics whose descriptors differ.
-    fn remove_contradicted(&mut self) {
-        let metadata = &mut self.metadata;
-        let mut places = HashMap::new();
-        let mut kept = Vec::with_capacity(metadata.metrics.len());
-        for (at, metric) in std::mem::take(&mut metadata.metrics).into_iter().enumerate() {
-            if !self.contradicted.contains(&metric.desc.pmid) {
-                places.insert(at, kept.len());
-                kept.push(metric);
+    /// Gives a metric one descriptor: one to which the values of all archives can be converted, or
+    /// else that of the archives that are the largest part of the time.
+    fn adapt(&mut self, pmid: Pmid, archives: &[Archive]) {
+        let having = archives.iter().enumerate();
+        let having = having.filter_map(|(at, one)| Some((at, one.metadata().metric(pmid)?.desc)));
+        let having: Vec<(usize, MetricDesc)> = having.collect();
+        let descs: Vec<MetricDesc> = having.iter().map(|(_, desc)| *desc).collect();
+        let Some(desc) = common_desc(&descs).or_else(|| largest_part(&having, archives)) else {
+            return;
+        };
+        let place = self.metadata.by_pmid.get(&pmid).copied();
+        if let Some(metric) = place.and_then(|at| self.metadata.metrics.get_mut(at)) {
+            metric.desc = desc;
+        }
+        let is_kept = |own: &MetricDesc| adaptation(own, &desc) != Some(Adaptation::LeftOut);
+        let kept = having.iter().filter(|(_, own)| is_kept(own));
+        let kept: Vec<&Archive> = kept.filter_map(|(at, _)| archives.get(*at)).collect();
+        self.remove_names_of_others(pmid, &kept);
+        for (at, own) in &having {
+            let Some(adaptation) = adaptation(own, &desc) else { continue };
+            if let (Adaptation::LeftOut, Some(archive)) = (adaptation, archives.get(*at)) {
+                let other = kept.first().copied().unwrap_or(archive);
+                self.left_out.push(Error::DescDiffers {
+                    file: archive.base().to_owned(),
+                    name: archive
+                        .metadata()
+                        .metric(pmid)
+                        .map(Metric::display_name)
+                        .unwrap_or_default(),
+                    pmid,
+                    other: other.base().to_owned(),
+                    field: own.difference(&desc).unwrap_or("descriptor"),
+                });
+            }
+            if let Some(adaptations) = self.adaptations.get_mut(*at) {
+                adaptations.insert(pmid, adaptation);
             }
         }
-        metadata.metrics = kept;
-        metadata.by_pmid.retain(|pmid, _| !self.contradicted.contains(pmid));
-        metadata.by_name.retain(|_, at| places.contains_key(at));
-        for at in metadata.by_pmid.values_mut().chain(metadata.by_name.values_mut()) {
-            *at = places.get(at).copied().unwrap_or(*at);
-        }
     }
+}
+
+impl Merged {
+    /// Removes the names that a metric has only in archives whose values of it are left out: what
+    /// had them is another metric.
+    fn remove_names_of_others(&mut self, pmid: Pmid, kept: &[&Archive]) {
+        let Some(place) = self.metadata.by_pmid.get(&pmid).copied() else { return };
+        let Some(metric) = self.metadata.metrics.get_mut(place) else { return };
+        let has = |archive: &&Archive, name: &ByteText| {
+            let metric = archive.metadata().metric(pmid);
+            metric.is_some_and(|metric| metric.names.contains(name))
+        };
+        let by_name = &mut self.metadata.by_name;
+        metric.names.retain(|name| {
+            let is_kept = kept.iter().any(|archive| has(archive, name));
+            if !is_kept {
+                by_name.remove(name);
+            }
+            is_kept
+        });
+    }
+}
+
+/// Returns the descriptor for the archives that are together the longest, of two that are as long
+/// for the later one, and for those whose values can be converted to theirs.
+fn largest_part(having: &[(usize, MetricDesc)], archives: &[Archive]) -> Option<MetricDesc> {
+    let length = |desc: &MetricDesc| -> i128 {
+        let same = having.iter().filter(|(_, own)| own == desc);
+        let same = same.filter_map(|(at, _)| archives.get(*at));
+        same.map(|archive| archive.end().nanos_since(archive.label().start)).sum()
+    };
+    let largest = having.iter().map(|(_, desc)| *desc).max_by_key(length)?;
+    let alike = having.iter().map(|(_, own)| *own);
+    let alike = alike.filter(|own| common_desc(&[*own, largest]).is_some());
+    common_desc(&alike.chain([largest]).collect::<Vec<_>>())
 }

@@ -65,6 +65,12 @@ impl<'a> Source<'a> {
     }
 }
 
+/// A record as one of an archive of a source.
+fn of_archive<'r>(record: Record<'r>, source: Source<'r>, at: usize) -> Record<'r> {
+    let record = record.of_archive(at as u32);
+    source.adaptations(at).map_or(record, |adaptations| record.adapted(adaptations))
+}
+
 impl Records<'_> {
     /// The next record; `None` after the last complete one.
     ///
@@ -76,7 +82,7 @@ impl Records<'_> {
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         if let Some(loaded) = self.inside.load_next()? {
             let record = self.inside.pass(loaded)?;
-            return Ok(Some(record.of_archive(self.at as u32)));
+            return Ok(Some(of_archive(record, self.source, self.at)));
         }
         let Some(timestamp) = self.source.mark_behind(self.at) else { return Ok(None) };
         self.at += 1;
@@ -92,7 +98,7 @@ impl Records<'_> {
     pub fn previous(&mut self) -> Result<Option<Record<'_>>> {
         if let Some(loaded) = self.inside.load_previous()? {
             let record = self.inside.pass_back(loaded)?;
-            return Ok(Some(record.of_archive(self.at as u32)));
+            return Ok(Some(of_archive(record, self.source, self.at)));
         }
         let before = self.at.checked_sub(1);
         let timestamp = before.and_then(|before| self.source.mark_behind(before));
@@ -166,6 +172,10 @@ impl Records<'_> {
         is_wanted: impl Fn(ShapeId) -> bool,
         is_over: impl Fn(Timestamp) -> bool,
     ) -> Result<Option<RecordRun<'_>>> {
+        // Runs are read by their bytes.
+        if self.source.adaptations(self.at).is_some() {
+            return Ok(None);
+        }
         self.inside.peek_run(is_wanted, is_over)
     }
 
@@ -181,6 +191,9 @@ impl Records<'_> {
         count: usize,
         is_over: impl Fn(Timestamp) -> bool,
     ) -> Result<Option<RecordRun<'_>>> {
+        if self.source.adaptations(self.at).is_some() {
+            return Ok(None);
+        }
         self.inside.peek_excerpts(excerpt, count, is_over)
     }
 

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::merge::{Merged, merge};
+use crate::format::Adaptations;
 use crate::{Archive, Error, Metadata, Result, files};
 
 /// Archives of one host that follow each other, opened for reading.
 ///
 /// They are read through a [`Source`](super::Source), as one archive is. Their
 /// metadata is one: instance domains and labels go on from one archive to the next, and a
-/// metric has one descriptor. A metric with several is [left out](Self::left_out); the
-/// others are not affected.
+/// metric has one descriptor. Numbers of archives that have another type or other units of the
+/// same dimension are converted; other archives' values of the metric are
+/// [left out](Self::left_out).
 ///
 /// ```no_run
 /// use pcp_archive::{ArchiveSet, Source};
@@ -30,6 +32,8 @@ pub struct ArchiveSet {
     passed_by: Vec<Error>,
     /// What the archives contradict each other about.
     left_out: Vec<Error>,
+    /// Of each archive; none of a single one.
+    adaptations: Vec<Adaptations>,
 }
 
 impl ArchiveSet {
@@ -114,15 +118,15 @@ impl ArchiveSet {
                 check_pair(before, after)?;
             }
         }
-        let (merged, left_out) = match archives.as_slice() {
+        let (merged, left_out, adaptations) = match archives.as_slice() {
             [] => return Err(Error::NotFound { path: PathBuf::new() }),
-            [_] => (None, Vec::new()),
+            [_] => (None, Vec::new(), Vec::new()),
             several => {
-                let Merged { metadata, left_out, .. } = merge(several);
-                (Some(metadata), left_out)
+                let Merged { metadata, left_out, adaptations, .. } = merge(several);
+                (Some(metadata), left_out, adaptations)
             }
         };
-        Ok(Self { archives, merged, passed_by: Vec::new(), left_out })
+        Ok(Self { archives, merged, passed_by: Vec::new(), left_out, adaptations })
     }
 
     /// The archives in the order of time, at least one.
@@ -136,8 +140,14 @@ impl ArchiveSet {
         &self.passed_by
     }
 
-    /// Metrics and names on which the archives disagree; the timeline leaves them out:
-    /// [`Error::DescDiffers`] for a metric that has several descriptors, which is left out;
+    /// Which values of each archive are not those of the timeline as they are.
+    pub(super) fn adaptations(&self) -> &[Adaptations] {
+        &self.adaptations
+    }
+
+    /// Metrics and names on which the archives disagree:
+    /// [`Error::DescDiffers`] for a metric that has another descriptor in an archive, to which
+    /// values cannot be converted, so that those of this archive are left out;
     /// [`Error::PmidDiffers`] for a name that earlier archives have for another metric than
     /// the last one that has it, which keeps it. Each archive alone has them.
     pub fn left_out(&self) -> &[Error] {

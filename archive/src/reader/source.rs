@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::format::Adaptations;
 use crate::{
     Archive, ArchiveLabel, ArchiveSet, Error, Metadata, Record, RecordError, Result, TemporalIndex,
     Timestamp, Version,
@@ -21,18 +22,25 @@ pub struct Source<'a> {
     /// In the order of time.
     archives: &'a [Archive],
     metadata: &'a Metadata,
+    /// Of each archive; none of a single one.
+    adaptations: &'a [Adaptations],
 }
 
 impl<'a> From<&'a Archive> for Source<'a> {
     fn from(archive: &'a Archive) -> Self {
         let archives = std::slice::from_ref(archive);
-        Self { first: archive, archives, metadata: archive.metadata() }
+        Self { first: archive, archives, metadata: archive.metadata(), adaptations: &[] }
     }
 }
 
 impl<'a> From<&'a ArchiveSet> for Source<'a> {
     fn from(set: &'a ArchiveSet) -> Self {
-        Self { first: set.first(), archives: set.archives(), metadata: set.metadata() }
+        Self {
+            first: set.first(),
+            archives: set.archives(),
+            metadata: set.metadata(),
+            adaptations: set.adaptations(),
+        }
     }
 }
 
@@ -40,6 +48,11 @@ impl<'a> Source<'a> {
     /// The archives in the order of time, at least one.
     pub const fn archives(self) -> &'a [Archive] {
         self.archives
+    }
+
+    /// Which values of an archive are not those of the timeline as they are; `None` if all are.
+    pub(super) fn adaptations(self, at: usize) -> Option<&'a Adaptations> {
+        self.adaptations.get(at).filter(|adaptations| !adaptations.is_empty())
     }
 
     /// The label of the first archive.

@@ -207,6 +207,10 @@ impl Router {
     /// Makes the plan for records like one whose values have been read; those that
     /// were left out are not copied.
     pub(super) fn learn(&mut self, record: &Record<'_>) {
+        // The bytes of adapted values are not those of the timeline.
+        if record.is_adapted() {
+            return;
+        }
         let Some(shape) = record.shape().filter(|shape| self.plan(*shape).is_none()) else {
             return;
         };

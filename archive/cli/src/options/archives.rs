@@ -315,7 +315,7 @@ fn warn_of_contradictions(set: &ArchiveSet, asked: &[String]) {
             Error::PmidDiffers { pmid, .. } => {
                 warn(&format_args!("{error}; only {pmid} has the name here"));
             }
-            _ => warn(&format_args!("{error}; the metric is left out")),
+            _ => warn(&format_args!("{error}; its values there are left out")),
         }
     }
     if let Some(more) = relevant.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {

@@ -3,7 +3,7 @@ use test_archives::Builder;
 
 use super::*;
 use crate::replay::Replay;
-use crate::{Pmid, Source, Timestamp, Value};
+use crate::{Pmid, Source, Timestamp, Value, ValueType};
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(i128::from(millis) * 1_000_000)
@@ -237,12 +237,62 @@ fn contradictions(first: &Plan<'_>, second: &Plan<'_>) -> (Vec<String>, Vec<(Str
 }
 
 #[test]
-fn a_metric_that_changed_is_left_out_and_the_way_out_named() {
-    let a = Plan { times: &[1000], ..plan() };
-    let b = Plan { name: "b", metric: ("m", pmid(1), "u32 counter"), times: &[2000], ..plan() };
-    let expected = "b: metric m (70.1.1) has another semantics than in a: \
-                    make them two metrics first, with convert --rename and --pmid";
-    assert_eq!(contradictions(&a, &b), (vec![expected.to_owned()], Vec::new()));
+fn of_a_metric_that_changed_the_larger_part_is_kept_and_the_other_archive_named() {
+    let counter = ("m", pmid(1), "u32 counter");
+    let expected = |left_out: &str, kept: &str| {
+        format!(
+            "{left_out}: metric m (70.1.1) has another semantics than in {kept}: make them two \
+             metrics first, with convert --rename and --pmid"
+        )
+    };
+    let left = vec![("m".to_owned(), pmid(1))];
+    for (times, left_out, kept) in [(&[2000][..], "b", "a"), (&[2000, 5000], "a", "b")] {
+        let a = Plan { times: &[1000, 1500], ..plan() };
+        let b = Plan { name: "b", metric: counter, times, ..plan() };
+        assert_eq!(contradictions(&a, &b), (vec![expected(left_out, kept)], left.clone()));
+    }
+}
+
+/// The values of the first metric in all records, as the merged descriptor has them.
+fn values(set: &ArchiveSet) -> Vec<Value<'static>> {
+    let value_type = set.metadata().metrics()[0].desc.value_type;
+    let mut records = Source::from(set).records().unwrap();
+    let mut values = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        for set in record.value_sets() {
+            let found = set.values(value_type).map(|value| value.unwrap().1.as_f64().unwrap());
+            values.extend(found.map(Value::Double));
+        }
+    }
+    values
+}
+
+#[test]
+fn numbers_of_other_types_and_units_are_converted() {
+    let cases = [
+        ("u32 instant", "u64 instant", ValueType::U64, [1.0, 2.0]),
+        ("u64 instant", "u32 instant", ValueType::U64, [1.0, 2.0]),
+        ("i32 instant", "u32 instant", ValueType::I64, [1.0, 2.0]),
+        ("i64 instant", "u64 instant", ValueType::Double, [1.0, 2.0]),
+        ("u32 instant", "double instant", ValueType::Double, [1.0, 2.0]),
+        ("float instant", "u64 instant", ValueType::Double, [1.0, 2.0]),
+        ("u64 instant Mbyte", "u64 instant Kbyte", ValueType::Double, [1024.0, 2.0]),
+        ("u64 instant none", "u64 instant count", ValueType::U64, [1.0, 2.0]),
+    ];
+    for (first, second, value_type, expected) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, description, second, value) in [("a", first, 1000, 1), ("b", second, 2000, 2)] {
+            Builder::in_directory(directory.path(), name)
+                .metric("m", description)
+                .row_at(at(second), [("m", value)])
+                .finish();
+        }
+        let set = ArchiveSet::open(&[directory.path()]).unwrap();
+        assert_eq!(set.left_out().len(), 0, "{first}, {second}");
+        let [metric] = set.metadata().metrics() else { panic!("{:?}", set.metadata().metrics()) };
+        assert_eq!(metric.desc.value_type, value_type, "{first}, {second}");
+        assert_eq!(values(&set), expected.map(Value::Double), "{first}, {second}");
+    }
 }
 
 #[test]
@@ -258,7 +308,7 @@ fn a_name_that_moved_is_that_of_the_later_metric() {
 #[test]
 fn metrics_that_did_not_change_are_read_beside_one_that_did() {
     let directory = tempfile::tempdir().unwrap();
-    let changed = [("a", "u32 instant"), ("b", "double instant"), ("c", "u32 instant")];
+    let changed = [("a", "u32 instant"), ("b", "string instant"), ("c", "u32 instant")];
     for (number, (archive, hostile)) in (0..).zip(changed) {
         let mut builder = Builder::in_directory(directory.path(), archive);
         for (name, description) in
@@ -271,9 +321,18 @@ fn metrics_that_did_not_change_are_read_beside_one_that_did() {
     let set = ArchiveSet::open(&[directory.path()]).unwrap();
     assert_eq!(set.left_out().len(), 1, "once: {:?}", set.left_out());
     let names: Vec<&str> = set.metadata().select("").map(|(name, _)| name).collect();
-    assert_eq!(names, ["kept", "other"]);
-    assert!(set.metadata().metric(pmid(1)).is_none());
+    assert_eq!(names, ["hostile", "kept", "other"]);
+    assert_eq!(set.metadata().metric(pmid(1)).unwrap().desc.value_type, ValueType::U32);
     assert_eq!(set.metadata().metric(pmid(3)).unwrap().names, ["other"]);
+}
+
+#[test]
+fn a_name_of_values_that_are_left_out_is_no_name_of_the_others() {
+    let a = Plan { metric: ("n", pmid(1), "u32 counter"), times: &[1000], ..plan() };
+    let b = Plan { name: "b", times: &[2000, 3000], ..plan() };
+    let (left_out, names) = contradictions(&a, &b);
+    assert_eq!(names, [("m".to_owned(), pmid(1))]);
+    assert!(left_out[0].starts_with("a: metric n (70.1.1) has another "), "{left_out:?}");
 }
 
 #[test]
