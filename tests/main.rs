@@ -45,6 +45,7 @@
 //! | `crash_repair` | an archive of a writer that died is sound after a repair |
 //! | `interpolation_examples` | the worked examples of the paper on interpolation hold |
 //! | `derived_metrics` | expressions have the values of PCP's derived metrics |
+//! | `changing_programs` | every reader says what programs counted, also while they grow, restart and change |
 //! | `questions` | the questions of the README have right answers |
 //! | `quantiles` | a recorded histogram reads back as quantiles |
 //! | **Workspace** | |
@@ -65,6 +66,7 @@ mod archive_copies;
 mod archive_names;
 mod archive_writer;
 mod capi;
+mod changing_programs;
 mod cluster_conflicts;
 mod compliance;
 mod configuration;

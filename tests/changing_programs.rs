@@ -1,0 +1,103 @@
+//! Programs that change while they are sampled: whatever they counted is what every reader
+//! says, at every time, under the right name.
+//!
+//! A seed makes the programs: threads, labelled families that grow by 1 to 1000 instances a
+//! second, removed and re-created instances, the facade for `metrics`, several processes of one
+//! application, versions with other metrics, restarts with another order of instances, SIGKILL,
+//! and producers that number instances by their order, one of which rewrites its file in place.
+//! Each writes down each change. Afterwards the archives are read through every reader, and
+//! compared with what the programs wrote down: no value may be false, none may have another's
+//! name, and each sample that is missing must be counted and shown.
+//!
+//! | | |
+//! |---|---|
+//! | `plan` | what happens in a run, by its seed |
+//! | `program`, `registries`, `foreign` | a program: what it does; how it publishes |
+//! | `journal`, `log` | what a program wrote down; what follows from it |
+//! | `run` | starts and ends the agent and the programs |
+//! | `readers` | what each reader says |
+//! | `compare` | whether that is true |
+//!
+//! Not promised, and not expected: changes of a program that is killed after the last tick and
+//! that the agent does not know yet, as instances that were not announced.
+//!
+//! `MMV_SEED` repeats a run, as far as timing permits.
+
+mod compare;
+mod foreign;
+mod journal;
+mod log;
+mod plan;
+mod program;
+mod readers;
+mod registries;
+mod run;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use compare::Complaints;
+use plan::Plan;
+use run::Record;
+
+/// Runs of the short form, at the same time: they wait most of it.
+const RUNS: u64 = 3;
+
+/// The seed to repeat, if one is given.
+fn seed_of_environment() -> Option<u64> {
+    std::env::var("MMV_SEED").ok().map(|seed| seed.parse().expect("MMV_SEED is a number"))
+}
+
+#[test]
+fn every_reader_says_what_changing_programs_counted() {
+    if let Some(seed) = seed_of_environment() {
+        judge(&run::run(Plan::short(seed), "short"));
+        return;
+    }
+    let seed = journal::now().cast_unsigned() % 1_000_000;
+    thread::scope(|scope| {
+        for seed in seed..seed + RUNS {
+            scope.spawn(move || judge(&run::run(Plan::short(seed), "short")));
+        }
+    });
+}
+
+/// Compares all readers with the log of a run.
+fn judge(record: &Record) {
+    let mut complaints = Complaints::default();
+    let spells = readers::spells(record);
+    for reading in [readers::raw(record), readers::tables(record)] {
+        compare::check_values(record, &reading, &mut complaints);
+        let figures = compare::check_presence(record, &reading, &spells, &mut complaints);
+        compare::check_last_values(record, &reading, &mut complaints);
+        compare::check_ticks(record, &reading, &mut complaints);
+        println!(
+            "MMV_SEED={}: {:?}: {}: {} values, {} missing samples of files, first samples after \
+             {} ms at most",
+            record.plan.seed,
+            record.plan,
+            reading.reader,
+            reading.samples.values().map(Vec::len).sum::<usize>(),
+            figures.missing,
+            figures.latest / 1_000_000
+        );
+    }
+    complaints.assert_none(record);
+    compare::assert_finds_faults(record, &readers::raw(record));
+}
+
+#[test]
+#[ignore = "takes an hour (MMV_CHANGING_MINUTES); ci/long runs it"]
+fn every_reader_says_what_changing_programs_counted_for_an_hour() {
+    if let Some(seed) = seed_of_environment() {
+        judge(&run::run(Plan::long(seed), "long"));
+        return;
+    }
+    let minutes = std::env::var("MMV_CHANGING_MINUTES").ok().and_then(|text| text.parse().ok());
+    let end = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(60));
+    let mut seed = journal::now().cast_unsigned() % 1_000_000;
+    while Instant::now() < end {
+        judge(&run::run(Plan::long(seed), "long"));
+        seed += 1;
+    }
+}

@@ -1,0 +1,345 @@
+//! Compares what a reader says with the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::log::{Key, LifeLog, Segment};
+use super::plan::{Kind, PROGRAMS};
+use super::readers::{Reading, Spell};
+use super::run::{Record, STEADY};
+
+/// Complaints that are printed.
+const MAX_COMPLAINTS: usize = 20;
+/// From the first change of an instance until a tick has it, on a busy machine: announcements
+/// of a program take 100 ms, and the thread of the agent that reads them has to wait for a
+/// processor.
+const FIRST_SAMPLE: i64 = 2_000_000_000;
+
+/// The time between two looks of the agent at the links of a mapped file. The last values of a
+/// program are logged until then, and once more.
+const UNNOTICED_END: i64 = 50_000_000;
+
+/// From the end of a program until its last values are logged, on a busy machine: the thread of
+/// the agent that reads files reads what was added last.
+const LAST_SAMPLE: i64 = 1_000_000_000;
+/// From the start of a program until the agent has its file, on a busy machine.
+const STARTING: i64 = 1_000_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    pub(super) all: Vec<String>,
+}
+
+impl Complaints {
+    fn add(&mut self, complaint: String) {
+        self.all.push(complaint);
+    }
+
+    #[track_caller]
+    pub(super) fn assert_none(&self, record: &Record) {
+        // Some of each kind: a complaint begins with its reader and its metric.
+        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+        let some = self.all.iter().filter(|complaint| {
+            let kind = complaint.split(',').next().unwrap_or_default();
+            let seen = kinds.entry(kind).or_default();
+            *seen += 1;
+            *seen <= 2
+        });
+        let some: Vec<&String> = some.take(MAX_COMPLAINTS).collect();
+        let count = self.all.len();
+        assert!(
+            some.is_empty(),
+            "MMV_SEED={}: {:?}\n{count} complaints: {some:#?}\n{}",
+            record.plan.seed,
+            record.plan,
+            record.agent_log
+        );
+    }
+}
+
+/// The ticks of the agent, and what is between them.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    times: Vec<i64>,
+    /// When the agent had ended.
+    end: i64,
+}
+
+impl Ticks {
+    fn new(record: &Record, reading: &Reading) -> Self {
+        let steady = reading.samples.get(&(STEADY.to_owned(), String::new()));
+        let times = steady.expect("ticks").iter().map(|(at, _)| *at).collect();
+        Self { times, end: record.ended }
+    }
+
+    /// The tick after a time, or the end of the agent.
+    fn after(&self, time: i64) -> i64 {
+        let next = self.times.partition_point(|tick| *tick <= time);
+        self.times.get(next).copied().unwrap_or(self.end)
+    }
+
+    /// Ticks from a time on whose values were read before another one.
+    fn whole(&self, from: i64, to: i64) -> impl Iterator<Item = i64> {
+        let first = self.times.partition_point(|tick| *tick < from);
+        self.times[first..].iter().copied().take_while(move |tick| self.after(*tick) < to)
+    }
+}
+
+/// Whether the programs of a run have a metric.
+fn is_ours(metric: &str) -> bool {
+    let program = metric.strip_prefix("mmv.").and_then(|rest| rest.split('.').next());
+    PROGRAMS.iter().any(|(name, _)| Some(*name) == program)
+}
+
+/// All logged values must be true ones, each under the name of its time.
+pub(super) fn check_values(record: &Record, reading: &Reading, complaints: &mut Complaints) {
+    let ticks = Ticks::new(record, reading);
+    // Ticks with values of a life whose end should have been noticed.
+    let mut late: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
+    for (key, samples) in reading.samples.iter().filter(|((metric, _), _)| is_ours(metric)) {
+        let derived = record.log.bucket(key);
+        let segments = derived.as_ref().or_else(|| record.log.series.get(key));
+        let Some(segments) = segments else {
+            complaints.add(format!("{}: {key:?} has never been", reading.reader));
+            continue;
+        };
+        for (at, value) in samples {
+            // The agent reads after it took the time of a tick and before it takes the next.
+            let to = ticks.after(*at) + reading.precision;
+            let is_true =
+                |segment: &&Segment| is_there(segment, *at, to) && segment.permits(*value, *at, to);
+            let Some(segment) = segments.iter().rev().find(is_true) else {
+                let known = describe(record, segments, *at, to);
+                complaints.add(format!("{}: {key:?} is {value} at {at}: {known}", reading.reader));
+                continue;
+            };
+            if *at > record.log.lives[segment.life].ended + UNNOTICED_END {
+                late.entry(segment.life).or_default().insert(*at);
+            }
+        }
+    }
+    for (life, late) in late.iter().filter(|(_, late)| late.len() > 1) {
+        let LifeLog { file, ended, .. } = &record.log.lives[*life];
+        complaints.add(format!(
+            "{}: values of {file} at {late:?}, which ended at {ended}",
+            reading.reader
+        ));
+    }
+}
+
+/// Whether an instance may be in a sample that was taken in a span of time.
+fn is_there(segment: &Segment, from: i64, to: i64) -> bool {
+    segment.created() <= to && segment.removed.is_none_or(|(_, until)| from <= until)
+}
+
+/// Whether two lives have the same names of metrics.
+fn is_of_application(one: &LifeLog, other: &LifeLog) -> bool {
+    PROGRAMS[one.program].0 == PROGRAMS[other.program].0
+}
+
+fn describe(record: &Record, segments: &[Segment], at: i64, to: i64) -> String {
+    let mut text = String::new();
+    for segment in segments {
+        let life = &record.log.lives[segment.life];
+        let _ = write!(
+            text,
+            "\n    life {} from {} ({} s) to {} ({} s), {}..={}, removed {:?}",
+            segment.life,
+            segment.created(),
+            (at - segment.created()) as f64 / 1e9,
+            life.ended,
+            (at - life.ended) as f64 / 1e9,
+            segment.least(at),
+            segment.greatest(to),
+            segment.removed.map(|(from, until)| (at - from, until - at)),
+        );
+    }
+    text
+}
+
+/// What is printed of a run.
+#[derive(Debug)]
+pub(super) struct Figures {
+    /// Missing samples of files, which are counted and shown.
+    pub(super) missing: usize,
+    /// The longest time from the first change of an instance until its first sample, in
+    /// nanoseconds.
+    pub(super) latest: i64,
+}
+
+/// From the first sample of an instance on, each tick has one; each tick without one is counted
+/// and shown by events.
+pub(super) fn check_presence(
+    record: &Record,
+    reading: &Reading,
+    spells: &[Spell],
+    complaints: &mut Complaints,
+) -> Figures {
+    let ticks = Ticks::new(record, reading);
+    let mut absent: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    let mut latest = 0;
+    for (key, segments) in &record.log.series {
+        let none = Vec::new();
+        let samples = reading.samples.get(key).unwrap_or(&none);
+        for segment in segments {
+            let is_of = |segment: &Segment, at: i64, value: f64| {
+                let to = ticks.after(at) + reading.precision;
+                let is_over = at > record.log.lives[segment.life].ended + STARTING;
+                !is_over && is_there(segment, at, to) && segment.permits(value, at, to)
+            };
+            let own: Vec<&(i64, f64)> =
+                samples.iter().filter(|(at, value)| is_of(segment, *at, *value)).collect();
+            let times: BTreeSet<i64> = own.iter().map(|(at, _)| *at).collect();
+            // The last value before a removal or a restart may be a value of this one as well.
+            let is_certain = |at: i64, value: f64| {
+                let of = segments.iter().filter(|other| is_of(other, at, value));
+                of.count() == 1
+            };
+            let first = own.iter().find(|(at, value)| is_certain(*at, *value));
+            let life = &record.log.lives[segment.life];
+            let ending = segment.removed.map_or(life.ending, |(from, _)| from);
+            let certain = segment.is_certain_from();
+            if certain == i64::MAX {
+                continue;
+            }
+            let first = first.map(|(at, _)| *at).filter(|first| *first < ending);
+            let deadline = certain + FIRST_SAMPLE + 5 * record.plan.interval.as_nanos() as i64;
+            if first.unwrap_or(i64::MAX) > deadline && deadline < ending {
+                complaints.add(format!(
+                    "{}: {key:?} of {certain} is first seen at {first:?}",
+                    reading.reader
+                ));
+            }
+            let Some(first) = first else { continue };
+            latest = latest.max(first - certain);
+            for tick in ticks.whole(first, ending).filter(|tick| !times.contains(tick)) {
+                let is_shown = spells.iter().any(|spell| {
+                    spell.file == life.file
+                        && spell.from / 1000 <= tick / 1000
+                        && tick < spell.until
+                });
+                if !is_shown {
+                    complaints.add(format!(
+                        "{}: no sample of {key:?} at {tick}, first seen at {first}, until {ending}",
+                        reading.reader
+                    ));
+                }
+                absent.entry(&life.file).or_default().insert(tick);
+            }
+        }
+    }
+    for (file, ticks) in &absent {
+        // The time of an event may be later than what happened, so all are counted together.
+        let of_file = spells.iter().filter(|spell| spell.file == *file);
+        let (ended, cut_off): (Vec<&Spell>, Vec<&Spell>) =
+            of_file.partition(|spell| spell.missing.is_some());
+        let counted: u64 = ended.iter().filter_map(|spell| spell.missing).sum();
+        let is_cut_off =
+            |tick: &i64| cut_off.iter().any(|spell| spell.from <= *tick && *tick < spell.until);
+        let found = ticks.iter().filter(|tick| !is_cut_off(tick)).count() as u64;
+        if counted < found {
+            complaints.add(format!(
+                "{}: {found} samples of {file} are missing, events count {counted}",
+                reading.reader
+            ));
+        }
+        check_status(record, file, ticks, complaints);
+    }
+    Figures { missing: absent.values().map(BTreeSet::len).sum(), latest }
+}
+
+/// The last values of a program are logged after its end, unless another of its application starts
+/// at that time.
+pub(super) fn check_last_values(record: &Record, reading: &Reading, complaints: &mut Complaints) {
+    let ticks = Ticks::new(record, reading);
+    for (key, segments) in &record.log.series {
+        let none = Vec::new();
+        let samples = reading.samples.get(key).unwrap_or(&none);
+        for segment in segments.iter().filter(|segment| segment.removed.is_none()) {
+            let life = &record.log.lives[segment.life];
+            let tick = ticks.after(life.ended + LAST_SAMPLE);
+            let is_replaced = record.log.lives.iter().any(|other| {
+                is_of_application(other, life)
+                    && (life.ended - STARTING..=tick).contains(&other.born)
+            });
+            // Nobody can read a file whose last rewriting was not complete or is not known.
+            let is_rewritten = PROGRAMS[life.program].1 == Kind::InPlace;
+            if is_replaced || is_rewritten {
+                continue;
+            }
+            let is_own = |(at, _): &&(i64, f64)| segment.created() <= *at && *at <= tick;
+            let last = samples.iter().rfind(is_own);
+            if last.is_none() && life.is_killed {
+                // It may not have been announced.
+                continue;
+            }
+            if !last.is_some_and(|(_, value)| segment.permits(*value, life.ended, tick)) {
+                complaints.add(format!(
+                    "{}: the last value of {key:?} is {last:?}, not {}..={} at {} (tick {tick})",
+                    reading.reader,
+                    segment.least(life.ended),
+                    segment.greatest(tick),
+                    life.ended
+                ));
+            }
+        }
+    }
+}
+
+/// Missing samples of a life that ran when the agent was asked for its status are in that.
+fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints: &mut Complaints) {
+    let (at, status) = &record.status;
+    let is_running = |life: &&LifeLog| life.file == file && life.born < *at && *at < life.ending;
+    let Some(life) = record.log.lives.iter().find(is_running) else { return };
+    let before = absent.range(life.born..*at).count() as u64;
+    let sources = status["sources"].as_array().expect("sources");
+    let source = sources.iter().find(|source| source["file"] == file);
+    let missing = source.and_then(|source| source["missing"].as_u64());
+    if missing.is_some_and(|missing| missing < before) {
+        complaints.add(format!("status: {missing:?} samples of {file} are missing, not {before}"));
+    }
+}
+
+/// The agent counts the ticks that it missed.
+pub(super) fn check_ticks(record: &Record, reading: &Reading, complaints: &mut Complaints) {
+    let ticks = Ticks::new(record, reading);
+    let (Some(first), Some(last)) = (ticks.times.first(), ticks.times.last()) else { return };
+    let due = (last - first) as f64 / record.plan.interval.as_nanos() as f64;
+    let missing = due - (ticks.times.len() - 1) as f64;
+    // The last one comes when the agent ends, and each may be late by less than an interval.
+    if missing > record.missed as f64 + 1.5 {
+        complaints.add(format!(
+            "{}: {missing} ticks are missing, the agent counts {}",
+            reading.reader, record.missed
+        ));
+    }
+}
+
+/// The comparison complains of a reader that exchanges two names, says more than was counted or
+/// omits samples.
+#[track_caller]
+pub(super) fn assert_finds_faults(record: &Record, reading: &Reading) {
+    let metric = "mmv.facade.hits_by";
+    let keys: Vec<&Key> = reading.samples.keys().filter(|(of, _)| of == metric).collect();
+    let longest = |key: &&&Key| reading.samples[**key].len();
+    let one = (*keys.iter().max_by_key(longest).expect("instances")).clone();
+    let other = (*keys.iter().rev().max_by_key(longest).expect("instances")).clone();
+    let mut exchanged = reading.clone();
+    exchanged.samples.insert(one.clone(), reading.samples[&other].clone());
+    let mut greater = reading.clone();
+    greater.samples.get_mut(&one).expect("samples").last_mut().expect("a sample").1 += 1e6;
+    let mut omitted = reading.clone();
+    // Some of these are not between two lives.
+    let mut number = 0;
+    omitted.samples.get_mut(&one).expect("samples").retain(|_| {
+        number += 1;
+        number % 2 == 0
+    });
+    for (what, faulty) in [("exchanged", exchanged), ("greater", greater), ("omitted", omitted)] {
+        let mut complaints = Complaints::default();
+        check_values(record, &faulty, &mut complaints);
+        check_presence(record, &faulty, &[], &mut complaints);
+        let is_found = complaints.all.iter().any(|complaint| complaint.contains(&one.1));
+        assert!(one == other || is_found, "{what}: {one:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! What happens in a run, by its seed. Both the test and its programs compute it.
+
+use std::time::Duration;
+
+use crate::harness::dice::Dice;
+
+/// How a program publishes its metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A live registry with labelled families.
+    Live,
+    /// A live registry whose metrics differ from life to life, as those of versions do.
+    Rebuilt,
+    /// The recorder for the `metrics` facade.
+    Facade,
+    /// Sealed files of several processes of one application.
+    PerProcess,
+    /// A sealed file that numbers its instances by their order, another one in each life.
+    Numbered,
+    /// A file of version 1 that is rewritten in place with another order of instances.
+    InPlace,
+}
+
+/// The programs of each run. Two processes share the application of `PerProcess`.
+pub(super) const PROGRAMS: [(&str, Kind); 7] = [
+    ("live", Kind::Live),
+    ("rebuilt", Kind::Rebuilt),
+    ("facade", Kind::Facade),
+    ("workers", Kind::PerProcess),
+    ("workers", Kind::PerProcess),
+    ("numbered", Kind::Numbered),
+    ("inplace", Kind::InPlace),
+];
+
+/// A run of an agent and its programs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    /// From one sample of the agent to the next.
+    pub(super) interval: Duration,
+    pub(super) length: Duration,
+    /// New instances in a second, of each program that grows.
+    pub(super) growth: u64,
+}
+
+/// A process from its start to its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Life {
+    pub(super) length: Duration,
+    /// It ends by SIGKILL, not by itself.
+    pub(super) is_killed: bool,
+    /// From its end to the next start.
+    pub(super) pause: Duration,
+    pub(super) threads: u64,
+    /// Instances are created from the last name to the first.
+    pub(super) is_reversed: bool,
+}
+
+/// Metrics of all programs that have a value for each instance, about.
+const METRICS: u64 = 15;
+
+/// Programs have to live for some time.
+const MIN_LENGTH: Duration = Duration::from_millis(2500);
+
+impl Plan {
+    /// A run of a few seconds, which is read in as many.
+    pub(super) fn short(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let interval = [10, 20, 50, 100, 250][dice.below(5) as usize];
+        let growth = [1, 10, 100, 300][dice.below(4) as usize];
+        let length = Duration::from_millis((200 * interval).clamp(2500, 4000));
+        let interval = Duration::from_millis(interval);
+        Self { seed, interval, length, growth }.with_at_most(50_000)
+    }
+
+    /// A run with all intervals and rates.
+    pub(super) fn long(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let interval = [10, 20, 50, 100, 200, 500, 1000][dice.below(7) as usize];
+        let growth = [1, 3, 10, 30, 100, 300, 1000][dice.below(7) as usize];
+        let interval = Duration::from_millis(interval);
+        let length = Duration::from_secs(5 + dice.below(15)).max(interval * 10);
+        Self { seed, interval, length, growth }.with_at_most(2_000_000)
+    }
+
+    /// Shortens a run of fast growth, and then lowers its growth, until it logs about this many
+    /// values at most.
+    fn with_at_most(mut self, values: u64) -> Self {
+        while self.values() > values && self.length > MIN_LENGTH {
+            self.length = self.length.mul_f64(0.8);
+        }
+        while self.values() > values && self.growth > 1 {
+            self.growth -= self.growth.div_ceil(8);
+        }
+        self
+    }
+
+    fn values(&self) -> u64 {
+        let ticks = (self.length.as_millis() / self.interval.as_millis()) as u64;
+        METRICS * ticks * self.instances() / 2
+    }
+
+    /// Names that a program can have at most.
+    pub(super) fn instances(&self) -> u64 {
+        PERMANENT + self.growth * self.length.as_millis() as u64 / 1000
+    }
+
+    /// One life of a program.
+    pub(super) fn life(&self, program: usize, life: u64) -> Life {
+        let mut dice = self.dice(program, life);
+        let length = self.length.as_millis() as u64;
+        let pause = if dice.one_in(3) { 0 } else { dice.below(length / 6) };
+        Life {
+            length: Duration::from_millis(length / 4 + dice.below(length / 2)),
+            is_killed: dice.one_in(2),
+            pause: Duration::from_millis(pause),
+            threads: 1 + dice.below(3),
+            is_reversed: life % 2 == 1,
+        }
+    }
+
+    /// Random numbers of one life of a program.
+    pub(super) fn dice(&self, program: usize, life: u64) -> Dice {
+        Dice::new(self.seed.wrapping_mul(1009).wrapping_add(program as u64 * 101 + life))
+    }
+}
+
+/// Instances that are never removed; all threads count in them.
+pub(super) const PERMANENT: u64 = 5;

@@ -1,0 +1,171 @@
+//! What each reader says of the archives: one function for each.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::log::Key;
+use super::run::Record;
+use crate::harness::binaries;
+
+/// The values that a reader says were logged.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    pub(super) reader: &'static str,
+    pub(super) samples: BTreeMap<Key, Vec<(i64, f64)>>,
+    /// By how many nanoseconds its times are cut off.
+    pub(super) precision: i64,
+}
+
+impl Reading {
+    fn new(reader: &'static str, precision: i64) -> Self {
+        Self { reader, samples: BTreeMap::new(), precision }
+    }
+
+    fn add(&mut self, metric: &str, instance: &str, at: i64, value: f64) {
+        let key = (metric.to_owned(), instance.to_owned());
+        self.samples.entry(key).or_default().push((at, value));
+    }
+}
+
+/// The branches of the name space of all programs.
+pub(super) const BRANCHES: [&str; 7] = [
+    "mmv.steady",
+    "mmv.live",
+    "mmv.rebuilt",
+    "mmv.facade",
+    "mmv.workers",
+    "mmv.numbered",
+    "mmv.inplace",
+];
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+/// What a command prints.
+#[track_caller]
+pub(super) fn printed(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).env("TZ", "UTC").output();
+    let output = output.expect("start a reader");
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let program = program.display();
+    assert!(output.status.success(), "{program} {arguments:?}: {}: {complaints}", output.status);
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// JSON lines of a command of `mmv-archive`.
+#[track_caller]
+pub(super) fn lines(arguments: &[&str]) -> Vec<Value> {
+    let text = printed(&binaries::mmv_archive(), &[arguments, &["--json"]].concat());
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Nanoseconds of `[seconds, nanoseconds]`.
+pub(super) fn time(value: &Value) -> i64 {
+    let part = |index: usize| value[index].as_i64().expect("a number");
+    part(0) * 1_000_000_000 + part(1)
+}
+
+/// `mmv-archive report --raw`.
+pub(super) fn raw(record: &Record) -> Reading {
+    let mut reading = Reading::new("report --raw", 0);
+    let archives = path(&record.archives);
+    for line in lines(&[&["report", archives, "--raw"], &BRANCHES[..]].concat()) {
+        let metric = line["metric"].as_str().expect("a metric");
+        let name = line["name"].as_str().unwrap_or_default();
+        reading.add(metric, name, time(&line["time"]), line["value"].as_f64().expect("a number"));
+    }
+    reading
+}
+
+/// Narrow tables of `mmv-export parquet`, as JSON Lines.
+pub(super) fn tables(record: &Record) -> Reading {
+    let mut reading = Reading::new("parquet --narrow", 0);
+    let directory = record.scratch.path().join("tables");
+    let arguments = ["parquet", path(&directory), path(&record.archives), "--narrow", "--jsonl"];
+    printed(&binaries::directory().join("mmv-export"), &arguments);
+    let mut files = Vec::new();
+    find_files(&directory, &mut files);
+    files.sort();
+    for file in files {
+        let text = std::fs::read_to_string(file).expect("a table");
+        for line in text.lines() {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let metric = line["name"].as_str().expect("a metric");
+            let name = line["instname"].as_str().unwrap_or_default();
+            let at = line["timestamp_ns"].as_i64().expect("a time");
+            let value = line["value"].as_f64().expect("a number");
+            reading.add(metric, name, at, value);
+        }
+    }
+    reading
+}
+
+fn find_files(directory: &Path, files: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            find_files(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+/// When a file could not be sampled, by the events.
+#[derive(Debug)]
+pub(super) struct Spell {
+    pub(super) file: String,
+    pub(super) from: i64,
+    pub(super) until: i64,
+    /// Missing samples, if there was another sample after them.
+    pub(super) missing: Option<u64>,
+}
+
+/// `mmv-archive events`. Their times have microseconds.
+pub(super) fn spells(record: &Record) -> Vec<Spell> {
+    let mut spells: Vec<Spell> = Vec::new();
+    for event in lines(&["events", path(&record.archives)]) {
+        let parameters = event["parameters"].as_array().cloned().unwrap_or_default();
+        let parameter = |name: &str| {
+            let metric = format!("mmv.agent.event.{name}");
+            let found = parameters.iter().find(|one| one["metric"] == metric.as_str());
+            found.map(|one| one["value"].clone()).unwrap_or_default()
+        };
+        let Some(file) = parameter("file").as_str().map(str::to_owned) else { continue };
+        let at = time(&event["time"]);
+        // It is in a later record than the first missing sample.
+        let since = parameter("since").as_str().map(|since| nanoseconds_of(since, at));
+        let open = spells.iter_mut().rfind(|spell| spell.file == file && spell.until == i64::MAX);
+        match (parameter("type").as_str(), open) {
+            (Some("waiting"), None) => {
+                let from = since.unwrap_or(at);
+                spells.push(Spell { file, from, until: i64::MAX, missing: None });
+            }
+            (Some("recovered" | "ended" | "vanished" | "restarted"), Some(spell)) => {
+                spell.until = at;
+                spell.missing = parameter("records").as_u64();
+            }
+            _ => {}
+        }
+    }
+    spells
+}
+
+/// Nanoseconds since 1970 of `2026-11-26T16:24:46.800109834Z`, which is at most a day before
+/// another time, whose nanoseconds are cut off.
+fn nanoseconds_of(text: &str, before: i64) -> i64 {
+    const DAY: i64 = 86_400_000_000_000;
+    let (_, time) = text.trim_end_matches('Z').split_once('T').expect("a time");
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let mut seconds = 0;
+    for part in time.split(':') {
+        seconds = 60 * seconds + part.parse::<i64>().expect("a number");
+    }
+    let fraction: i64 = format!("{fraction:0<9}").parse().expect("a fraction");
+    let time = before - before.rem_euclid(DAY) + 1_000_000_000 * seconds + fraction;
+    if time > before + 1000 { time - DAY } else { time }
+}

@@ -1,0 +1,282 @@
+//! Programs that use `mmv-writer` and the recorder for `metrics`.
+
+use std::path::Path;
+
+use metrics::{Unit, counter, describe_histogram, gauge, histogram};
+use mmv_metrics::{Installed, Recorder};
+use mmv_writer::{
+    Buckets, Counter, Gauge, Histogram, Indom, Instances, LabelledFamily, LabelledIndom,
+    LiveRegistry, Published, Registry, Units,
+};
+
+use super::journal::Journal;
+use super::plan::PERMANENT;
+use super::program::{Metrics, Target};
+use crate::harness::dice::Dice;
+
+/// Labels of an instance. One value is another's first word, which selections may mix up.
+fn labels(instance: u64) -> [String; 2] {
+    let kind = ["eth0", "eth0 vlan", "disk"][(instance % 3) as usize];
+    [kind.to_owned(), instance.to_string()]
+}
+
+fn labelled_name(instance: u64) -> String {
+    let [kind, number] = labels(instance);
+    format!("kind={kind},n={number}")
+}
+
+/// Brings a list into any order.
+pub(super) fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
+    for last in (1..list.len()).rev() {
+        list.swap(last, dice.below(last as u64 + 1) as usize);
+    }
+}
+
+/// A live registry with labelled families.
+pub(super) struct Live {
+    metrics: Metrics,
+    indom: LabelledIndom<2>,
+    counters: Vec<LabelledFamily<Counter<u64>, 2>>,
+    gauges: Vec<LabelledFamily<Gauge<u64>, 2>>,
+    total: Counter<u64>,
+    latency: Histogram,
+    registry: LiveRegistry,
+}
+
+impl Live {
+    pub(super) fn new(directory: &Path, name: &str, journal: &mut Journal) -> Self {
+        let counters = ["hits0", "hits1"].map(str::to_owned);
+        Self::with(directory, name, &counters, &["level".to_owned()], journal)
+    }
+
+    /// A version of the program: it has some of the metrics, in any order.
+    pub(super) fn rebuilt(
+        directory: &Path,
+        name: &str,
+        dice: &mut Dice,
+        journal: &mut Journal,
+    ) -> Self {
+        let mut some = |base: &str| {
+            let all = (0..5).map(|number| format!("{base}{number}"));
+            let mut names: Vec<String> = all.filter(|_| !dice.one_in(3)).collect();
+            shuffle(&mut names, dice);
+            names
+        };
+        let (counters, gauges) = (some("count"), some("level"));
+        Self::with(directory, name, &counters, &gauges, journal)
+    }
+
+    fn with(
+        directory: &Path,
+        name: &str,
+        counters: &[String],
+        gauges: &[String],
+        journal: &mut Journal,
+    ) -> Self {
+        let full = |names: &[String]| names.iter().map(|one| format!("mmv.{name}.{one}")).collect();
+        let metrics = Metrics {
+            counters: full(counters),
+            gauges: full(gauges),
+            total: Some(format!("mmv.{name}.total")),
+            histogram: Some(format!("mmv.{name}.latency")),
+        };
+        journal.note_zero(&format!("mmv.{name}.total"), "");
+        journal.note_zero(&format!("mmv.{name}.latency.sum"), "");
+        let registry = Registry::builder(name).directory(directory).live().build().unwrap();
+        let indom = registry.indom("things").build_labelled(["kind", "n"]).unwrap();
+        let counter = |name: &String| registry.counter(name).build_labelled(&indom).unwrap();
+        let counters = counters.iter().map(counter).collect();
+        let gauge = |name: &String| registry.gauge(name).build_labelled(&indom).unwrap();
+        let gauges = gauges.iter().map(gauge).collect();
+        let total = registry.counter("total").build().unwrap();
+        let buckets = registry.buckets(Buckets::new(3, 10_000_000)).unwrap();
+        let latency = registry.counter::<u64>("latency").units(Units::count());
+        let latency = latency.build_histogram(&buckets).unwrap();
+        Self { metrics, indom, counters, gauges, total, latency, registry }
+    }
+}
+
+impl Target for Live {
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn name(&self, instance: u64) -> String {
+        labelled_name(instance)
+    }
+
+    fn histogram_name(&self, _: u64) -> String {
+        String::new()
+    }
+
+    fn add(&self, counter: usize, instance: u64, delta: u64) {
+        self.counters[counter].with(labels(instance), |counter| counter.add(delta)).unwrap();
+    }
+
+    fn set(&self, gauge: usize, instance: u64, value: u64) {
+        self.gauges[gauge].with(labels(instance), |gauge| gauge.set(value)).unwrap();
+    }
+
+    fn add_total(&self, delta: u64) {
+        self.total.add(delta);
+    }
+
+    fn record(&self, _: u64, value: u64) {
+        self.latency.record(value);
+    }
+
+    fn remove(&self, instance: u64) {
+        self.indom.remove(labels(instance));
+        self.registry.announce();
+    }
+
+    fn removes(&self) -> bool {
+        true
+    }
+
+    fn grows(&self) -> bool {
+        true
+    }
+}
+
+/// The recorder for the `metrics` facade.
+pub(super) struct Facade {
+    metrics: Metrics,
+    _installed: Installed,
+}
+
+impl Facade {
+    pub(super) fn new(directory: &Path, name: &str, journal: &mut Journal) -> Self {
+        let metrics = Metrics {
+            counters: vec![format!("mmv.{name}.hits_by")],
+            gauges: vec![format!("mmv.{name}.level_by")],
+            total: Some(format!("mmv.{name}.total")),
+            histogram: Some(format!("mmv.{name}.latency_by")),
+        };
+        journal.note_zero(&format!("mmv.{name}.total"), "");
+        let file = Registry::builder(name).directory(directory).live();
+        let installed = Recorder::on(file).unwrap().install().unwrap();
+        describe_histogram!("latency", Unit::Count, "values");
+        Self { metrics, _installed: installed }
+    }
+}
+
+impl Target for Facade {
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn name(&self, instance: u64) -> String {
+        labelled_name(instance)
+    }
+
+    fn histogram_name(&self, instance: u64) -> String {
+        format!("n={instance}")
+    }
+
+    fn add(&self, _: usize, instance: u64, delta: u64) {
+        let [kind, number] = labels(instance);
+        counter!("hits", "n" => number, "kind" => kind).increment(delta);
+    }
+
+    fn set(&self, _: usize, instance: u64, value: u64) {
+        let [kind, number] = labels(instance);
+        gauge!("level", "kind" => kind, "n" => number).set(value as f64);
+    }
+
+    fn add_total(&self, delta: u64) {
+        counter!("total").increment(delta);
+    }
+
+    fn record(&self, instance: u64, value: u64) {
+        histogram!("latency", "n" => instance.to_string()).record(value as f64);
+    }
+
+    fn grows(&self) -> bool {
+        true
+    }
+}
+
+/// A sealed file: one of several processes of an application, or one that states the numbers
+/// of its instances.
+pub(super) struct Sealed {
+    metrics: Metrics,
+    counts: Instances<Counter<u64>>,
+    levels: Option<Instances<Gauge<u64>>>,
+    /// The instance of each index.
+    names: Vec<String>,
+    _published: Published,
+}
+
+/// The cluster of the application of several processes.
+const CLUSTER: u32 = 77;
+
+impl Sealed {
+    pub(super) fn per_process(directory: &Path, name: &str, journal: &mut Journal) -> Self {
+        let process = std::process::id().to_string();
+        let metric = format!("{name}.done");
+        let metrics = Metrics { counters: vec![format!("mmv.{metric}")], ..Metrics::default() };
+        journal.note_zero(&metrics.counters[0], &process);
+        let builder = Registry::builder(name).directory(directory).cluster(CLUSTER).per_process();
+        let registry = builder.build().unwrap();
+        let processes = registry.process().unwrap();
+        let done = registry.counter(&metric).item(1);
+        let counts = done.build_instances(&processes).unwrap();
+        let published = registry.publish().unwrap();
+        Self { metrics, counts, levels: None, names: vec![process], _published: published }
+    }
+
+    /// Numbers its instances from 0, in any order.
+    pub(super) fn numbered(
+        directory: &Path,
+        name: &str,
+        dice: &mut Dice,
+        journal: &mut Journal,
+    ) -> Self {
+        let metrics = Metrics {
+            counters: vec![format!("mmv.{name}.count")],
+            gauges: vec![format!("mmv.{name}.level")],
+            ..Metrics::default()
+        };
+        let names: Vec<String> = (0..PERMANENT).map(labelled_name).collect();
+        for name in &names {
+            journal.note_zero(&metrics.counters[0], name);
+            journal.note_zero_gauge(&metrics.gauges[0], name);
+        }
+        let registry = Registry::builder(name).directory(directory).build().unwrap();
+        let mut order = names.clone();
+        shuffle(&mut order, dice);
+        let mut indom = registry.indom("things");
+        for (number, name) in order.iter().enumerate() {
+            indom = indom.instance(number as i32, name);
+        }
+        let indom: Indom = indom.build().unwrap();
+        let counts = registry.counter("count").build_instances(&indom).unwrap();
+        let levels = registry.gauge("level").build_instances(&indom).unwrap();
+        let published = registry.publish().unwrap();
+        Self { metrics, counts, levels: Some(levels), names, _published: published }
+    }
+}
+
+impl Target for Sealed {
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn name(&self, instance: u64) -> String {
+        self.names[instance as usize % self.names.len()].clone()
+    }
+
+    fn histogram_name(&self, _: u64) -> String {
+        String::new()
+    }
+
+    fn add(&self, _: usize, instance: u64, delta: u64) {
+        self.counts.by_name(&self.name(instance)).expect("an instance").add(delta);
+    }
+
+    fn set(&self, _: usize, instance: u64, value: u64) {
+        let levels = self.levels.as_ref().expect("gauges");
+        levels.by_name(&self.name(instance)).expect("an instance").set(value);
+    }
+}

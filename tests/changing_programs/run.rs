@@ -1,0 +1,210 @@
+//! Runs an agent and the programs of a plan, which end and start again.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use mmv_writer::Registry;
+use serde_json::Value;
+
+use super::journal::{self, What, now};
+use super::log::{LifeLog, Log};
+use super::plan::{Kind, PROGRAMS, Plan};
+use super::program::{DIRECTORY, JOURNALS, LIFE, PLAN};
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+/// What a run left.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) scratch: Scratch,
+    /// The directory of the archives.
+    pub(super) archives: PathBuf,
+    pub(super) log: Log,
+    pub(super) plan: Plan,
+    /// When the agent had ended.
+    pub(super) ended: i64,
+    /// `mmv-agent status` while the last lives ran, and when that was.
+    pub(super) status: (i64, Value),
+    /// Ticks that the agent says it missed.
+    pub(super) missed: u64,
+    pub(super) agent_log: String,
+}
+
+/// A program that runs, or is to run again.
+struct Slot {
+    program: usize,
+    life: u64,
+    running: Option<Running>,
+    /// When it is started again.
+    due: Instant,
+}
+
+struct Running {
+    child: Child,
+    born: i64,
+    /// When it is killed, or ends by itself.
+    end: Instant,
+    ending: Option<i64>,
+    is_killed: bool,
+}
+
+struct World<'p> {
+    plan: &'p Plan,
+    form: &'p str,
+    directory: PathBuf,
+    journals: PathBuf,
+    slots: Vec<Slot>,
+    over: Vec<LifeLog>,
+}
+
+/// A file that never changes: each record with its value is a tick of the agent.
+pub(super) const STEADY: &str = "mmv.steady.value";
+
+/// Runs a plan to its end.
+pub(super) fn run(plan: Plan, form: &str) -> Record {
+    let scratch = Scratch::new();
+    let journals = scratch.path().join("journals");
+    fs::create_dir(&journals).expect("a directory for journals");
+    let steady = Registry::builder("steady").directory(scratch.mmv_dir()).build().unwrap();
+    steady.gauge::<u64>("value").build().unwrap().set(8);
+    let _steady = steady.publish().unwrap();
+    let interval = format!("{}ms", plan.interval.as_millis());
+    let mut agent = Agent::start_with(&scratch, &["--interval", &interval, "--events", "true"]);
+    wait::until_true("first records", || agent.data_bytes() > 500);
+    let slot = |program| Slot { program, life: 0, running: None, due: Instant::now() };
+    let mut world = World {
+        plan: &plan,
+        form,
+        directory: scratch.mmv_dir(),
+        journals,
+        slots: (0..PROGRAMS.len()).map(slot).collect(),
+        over: Vec::new(),
+    };
+    let end = Instant::now() + plan.length;
+    while Instant::now() < end {
+        world.step(true);
+        sleep(Duration::from_millis(2));
+    }
+    let status = (now(), status(&scratch));
+    while world.slots.iter().any(|slot| slot.running.is_some()) {
+        world.step(false);
+        sleep(Duration::from_millis(2));
+    }
+    // The last values of a program are logged after its end.
+    sleep(plan.interval * 3 + Duration::from_millis(1100));
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let ended = now();
+    Record {
+        archives: Agent::host_directory(&scratch),
+        log: Log::new(std::mem::take(&mut world.over)),
+        plan,
+        ended,
+        status,
+        missed: agent.counted("missed"),
+        agent_log: agent.log(),
+        scratch,
+    }
+}
+
+fn status(scratch: &Scratch) -> Value {
+    let mut command = Command::new(binaries::mmv_agent());
+    command.args(["status", "--json", "--archive-dir"]).arg(scratch.archives());
+    let output = command.output().expect("start mmv-agent");
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+impl World<'_> {
+    /// Kills, reaps and starts programs whose time has come.
+    fn step(&mut self, starts: bool) {
+        for number in 0..self.slots.len() {
+            let slot = &mut self.slots[number];
+            let has_ended = slot.running.as_mut().is_some_and(Running::has_ended);
+            if has_ended {
+                self.reap(number);
+            } else if slot.running.is_none() && starts && Instant::now() >= slot.due {
+                self.start(number);
+            }
+        }
+    }
+
+    fn start(&mut self, number: usize) {
+        let slot = &mut self.slots[number];
+        let life = self.plan.life(slot.program, slot.life);
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--ignored", "--exact", "changing_programs::program::run"]);
+        command.env(DIRECTORY, &self.directory).env(JOURNALS, &self.journals);
+        command.env(LIFE, format!("{} {}", slot.program, slot.life));
+        command.env(PLAN, format!("{} {}", self.form, self.plan.seed));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let born = now();
+        let child = command.spawn().expect("start a program");
+        let end = Instant::now() + life.length;
+        let is_killed = life.is_killed;
+        slot.running = Some(Running { child, born, end, ending: None, is_killed });
+    }
+
+    fn reap(&mut self, number: usize) {
+        let slot = &mut self.slots[number];
+        let mut running = slot.running.take().expect("it ran");
+        let status = running.child.wait().expect("its status");
+        let ended = now();
+        assert!(running.is_killed || status.success(), "{:?}: {status}", PROGRAMS[slot.program]);
+        let (name, kind) = PROGRAMS[slot.program];
+        let mut threads = Vec::new();
+        let prefix = format!("{}.{}.", slot.program, slot.life);
+        let mut paths: Vec<PathBuf> = fs::read_dir(&self.journals)
+            .expect("journals")
+            .map(|entry| entry.expect("a journal").path())
+            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(&prefix))
+            .collect();
+        // That of the main thread, which begins, comes first.
+        paths.sort_by_key(|path| !path.to_string_lossy().ends_with("main"));
+        for path in paths {
+            threads.push(journal::read(&path));
+        }
+        let end = threads.iter().flatten().find(|line| line.what == What::End);
+        let ending = running.ending.or(end.map(|line| line.from)).unwrap_or(ended);
+        let file = match kind {
+            Kind::PerProcess => format!("{name}.{}", running.child.id()),
+            _ => name.to_owned(),
+        };
+        let life = self.plan.life(slot.program, slot.life);
+        self.over.push(LifeLog {
+            program: slot.program,
+            file,
+            born: running.born,
+            ending,
+            ended,
+            is_killed: running.is_killed,
+            threads,
+        });
+        slot.life += 1;
+        slot.due = Instant::now() + life.pause;
+    }
+}
+
+impl Running {
+    /// Kills it if it is due, and returns true if it has ended.
+    fn has_ended(&mut self) -> bool {
+        if self.is_killed && Instant::now() >= self.end && self.ending.is_none() {
+            self.ending = Some(now());
+            self.child.kill().expect("kill a program");
+        }
+        self.child.try_wait().expect("its status").is_some()
+    }
+}
+
+impl Drop for World<'_> {
+    fn drop(&mut self) {
+        for running in self.slots.iter_mut().filter_map(|slot| slot.running.as_mut()) {
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+    }
+}
