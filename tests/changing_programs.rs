@@ -12,7 +12,8 @@
 //! | | |
 //! |---|---|
 //! | `plan` | what happens in a run, by its seed |
-//! | `program`, `registries`, `foreign` | a program: what it does; how it publishes |
+//! | `program` | a program: what its threads do |
+//! | `target`, `registries`, `foreign` | how it publishes metrics |
 //! | `journal`, `log` | what a program wrote down; what follows from it |
 //! | `run` | starts and ends the agent and the programs |
 //! | `readers` | what each reader says |
@@ -32,6 +33,7 @@ mod program;
 mod readers;
 mod registries;
 mod run;
+mod target;
 
 use std::thread;
 use std::time::{Duration, Instant};

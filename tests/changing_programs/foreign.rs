@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use super::journal::Journal;
 use super::plan::PERMANENT;
-use super::program::{Metrics, Target};
 use super::registries::shuffle;
+use super::target::{Metrics, Target};
 use crate::harness::dice::Dice;
 
 const COUNT: usize = PERMANENT as usize;

@@ -11,7 +11,7 @@ use mmv_writer::{
 
 use super::journal::Journal;
 use super::plan::PERMANENT;
-use super::program::{Metrics, Target};
+use super::target::{Metrics, Target};
 use crate::harness::dice::Dice;
 
 /// Labels of an instance. One value is another's first word, which selections may mix up.

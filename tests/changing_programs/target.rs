@@ -1,0 +1,41 @@
+//! A way in which a program publishes metrics.
+
+use crate::harness::dice::Dice;
+
+/// Names of metrics with a meaning, as readers see them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Metrics {
+    /// Counters with instances.
+    pub(super) counters: Vec<String>,
+    /// Gauges with the same instances.
+    pub(super) gauges: Vec<String>,
+    /// A counter without instances.
+    pub(super) total: Option<String>,
+    pub(super) histogram: Option<String>,
+}
+
+/// The ways in which programs publish metrics.
+pub(super) trait Target: Sync {
+    fn metrics(&self) -> &Metrics;
+    /// The name of an instance.
+    fn name(&self, instance: u64) -> String;
+    /// The name of the histogram's instance in which values of an instance are recorded.
+    fn histogram_name(&self, instance: u64) -> String;
+    /// Adds to a counter of the list, creating its instance.
+    fn add(&self, counter: usize, instance: u64, delta: u64);
+    fn set(&self, gauge: usize, instance: u64, value: u64);
+    fn add_total(&self, _delta: u64) {}
+    fn record(&self, _instance: u64, _value: u64) {}
+    /// Removes an instance from all metrics, and lets readers know.
+    fn remove(&self, _instance: u64) {}
+    /// Whether it can remove instances.
+    fn removes(&self) -> bool {
+        false
+    }
+    /// Changes the order of instances, where the numbers of instances follow it.
+    fn reorder(&self, _dice: &mut Dice) {}
+    /// Whether instances are created when they are first used.
+    fn grows(&self) -> bool {
+        false
+    }
+}
