@@ -144,11 +144,15 @@ impl EventLog {
         self.clusters.insert(name.to_owned(), (cluster, prefixed));
     }
 
-    /// The cluster for events about a file; `None` if other files have metrics in it.
+    /// The cluster for events about a file; `None` if other files that are harvested have
+    /// metrics in it.
     fn cluster(&self, name: &OsStr) -> Option<u32> {
         let (cluster, _) = self.clusters.get(name).filter(|(_, prefixed)| !prefixed)?;
-        let holders = self.clusters.values().filter(|(other, _)| other == cluster);
-        (holders.count() == 1).then_some(*cluster)
+        let is_shared = self.clusters.iter().any(|(other, (of_other, _))| {
+            let is_harvested = self.last.get(other) == Some(&Last::Harvested);
+            other != name && of_other == cluster && is_harvested
+        });
+        (!is_shared).then_some(*cluster)
     }
 
     /// A file is harvested from now on, or from now on with other metadata. `left_out` says what of
@@ -318,6 +322,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_several_processes_ends_the_values_of_their_cluster() {
+        let mut event_log = event_log();
+        let names = [OsStr::new("app.7"), OsStr::new("app.8")];
+        for name in names {
+            event_log.set_cluster(name, 77, false);
+            event_log.admitted(name, Some(7), 1, None);
+        }
+        take(&mut event_log);
+        // The files stay, as those of processes that were killed.
+        event_log.ended(names[0], 7);
+        event_log.ended(names[1], 8);
+        let clusters: Vec<_> = event_log.due().list.iter().map(|event| event.cluster).collect();
+        assert_eq!(clusters, [None, Some(77)]);
+    }
+
     fn the_event_of_a_file_depends_on_its_previous_event() {
         let (mut event_log, name) = (event_log(), OsStr::new("app"));
         event_log.vanished(name);
