@@ -203,10 +203,12 @@ impl EventLog {
     }
 
     /// Adds an event for samples of a file that are missing from `at` on, as its metadata is being
-    /// changed. The file is still harvested.
+    /// changed. The file is still harvested. The event is logged by a later record, which is why
+    /// its time may be later.
     pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp) {
         self.of_file(Kind::Waiting, name, |event| {
             event.timestamp = at;
+            event.since = Some(at);
             event.reason = Some("its metadata is being changed".to_owned());
         });
     }
@@ -337,6 +339,24 @@ mod tests {
         assert_eq!(clusters, [None, Some(77)]);
     }
 
+    #[test]
+    fn missing_samples_have_the_time_of_the_first_also_in_a_later_record() {
+        let at = |second| Timestamp::new(second, 0).unwrap();
+        let (mut all, mut files, name) = (event_log(), event_log(), OsStr::new("app"));
+        files.admitted(name, Some(7), 3, None);
+        files.take();
+        all.begin(SECOND, at(100));
+        all.clear();
+        all.begin(SECOND * 2, at(101));
+        files.gap_began(name, at(99));
+        let (events, counts) = files.take();
+        all.add(events, counts);
+        let due = all.due();
+        assert_eq!(due.list[0].timestamp, at(100), "no event is before its record");
+        assert_eq!(due.list[0].since, Some(at(99)));
+    }
+
+    #[test]
     fn the_event_of_a_file_depends_on_its_previous_event() {
         let (mut event_log, name) = (event_log(), OsStr::new("app"));
         event_log.vanished(name);
