@@ -101,7 +101,7 @@ impl Cost {
 
 /// How long after the multiples of the interval the records were taken. The first
 /// comes when it can, the last when the agent is stopped.
-fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
+pub(crate) fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
     let archive = Archive::open(base).ok()?;
     let mut late = Vec::new();
     let mut records = archive.records().ok()?;

@@ -13,10 +13,12 @@
 //! `--shape WORD` (all), `--agent PATH` (that of this build).
 //!
 //! The shape `closing` is `10x1000` with volumes that are closed and compressed: see
-//! [`closing`]. `loading` is the time until a new file is logged: see [`loading`].
+//! [`closing`]. `loading` is the time until a new file is logged: see [`loading`]. `growing` is what
+//! new instances cost: see [`growing`].
 
 mod closing;
 mod cost;
+mod growing;
 mod limit;
 mod loading;
 mod pipeline;
@@ -175,6 +177,9 @@ fn run() -> Result<(), String> {
     }
     if options.shape.as_ref().is_none_or(|wanted| wanted == "loading") {
         loading::run(options.interval, options.rounds, &options.agent)?;
+    }
+    if options.shape.as_ref().is_none_or(|wanted| wanted == "growing") {
+        growing::run(options.interval, options.records, options.rounds, &options.agent)?;
     }
     Ok(())
 }
