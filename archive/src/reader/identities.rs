@@ -23,18 +23,17 @@ use super::Change;
 use super::indom_step::Step;
 use crate::{ByteText, IndomHistory, Instance, InstanceId, Timestamp};
 
-/// From when on something is which instance, in order.
+/// The instances that something is over time, each with the time from which on it is.
 type OverTime = HashMap<InstanceId, Vec<(Timestamp, InstanceId)>>;
 
 /// The instance that each number of a domain is, over time.
 #[derive(Debug)]
 pub(crate) struct Identities {
-    /// For each number of the domain, from when on it is which identity. The first also holds
-    /// before.
+    /// The identities that each number of the domain is. The first also holds before its time.
     of_numbers: OverTime,
-    /// For each identity, from when on it has which number.
+    /// The numbers that each identity has.
     numbers: OverTime,
-    /// When a number becomes another identity, in order.
+    /// The times at which a number becomes another identity, in order.
     changes: Vec<Timestamp>,
     /// Numbers above it were given to names that could not have their own.
     largest_free: i32,
@@ -42,7 +41,7 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// Those of the states of a domain; `None` if they are the numbers.
+    /// Finds the identities in the states of a domain; `None` if they are the numbers.
     pub(super) fn find(steps: &[Step]) -> Option<Arc<Self>> {
         if is_constant(steps) {
             return None;
@@ -56,12 +55,12 @@ impl Identities {
         Some(Arc::new(Self { of_numbers, numbers, changes, largest_free, history }))
     }
 
-    /// The domain with identities for numbers.
+    /// Returns the domain with identities for numbers.
     pub(super) const fn history(&self) -> &IndomHistory {
         &self.history
     }
 
-    /// The identity that a number has at a time: that of its name then or, while it is not in
+    /// Returns the identity that a number has at a time: that of its name then or, while it is not in
     /// the domain, before. `None` for a number that never was in the domain and is the
     /// identity of another.
     pub(crate) fn at(&self, number: InstanceId, time: Timestamp) -> Option<InstanceId> {
@@ -71,7 +70,7 @@ impl Identities {
         }
     }
 
-    /// The number that an identity has at a time, or had before.
+    /// Returns the number that an identity has at a time, or had before.
     pub(crate) fn number_at(&self, identity: InstanceId, time: Timestamp) -> Option<InstanceId> {
         match self.numbers.get(&identity) {
             Some(over_time) => newest(over_time, time),
@@ -79,7 +78,7 @@ impl Identities {
         }
     }
 
-    /// The numbers that some identities have at a time.
+    /// Returns the numbers that some identities have at a time.
     pub(crate) fn numbers_of(
         &self,
         identities: &HashSet<InstanceId>,
@@ -93,14 +92,14 @@ impl Identities {
         identities.iter().filter_map(number).collect()
     }
 
-    /// All identities that a number ever was.
+    /// Lists all identities that a number ever was.
     pub(crate) fn ever(&self, number: InstanceId) -> impl Iterator<Item = InstanceId> {
         let over_time = self.of_numbers.get(&number);
         let itself = over_time.is_none().then(|| self.at(number, Timestamp::MAX)).flatten();
         over_time.into_iter().flatten().map(|(_, identity)| *identity).chain(itself)
     }
 
-    /// The times around one at which all numbers are the same identities.
+    /// Returns the span around a time in which all numbers are the same identities.
     pub(crate) fn unchanged_around(&self, time: Timestamp) -> Range<Timestamp> {
         let after = self.changes.partition_point(|change| *change <= time);
         let from = after.checked_sub(1).and_then(|at| self.changes.get(at));
@@ -109,13 +108,13 @@ impl Identities {
     }
 }
 
-/// What holds at a time; the first also holds before.
+/// Returns the newest entry at a time; the first also holds before its time.
 fn newest(over_time: &[(Timestamp, InstanceId)], time: Timestamp) -> Option<InstanceId> {
     let after = over_time.partition_point(|(from, _)| *from <= time);
     over_time.get(after.saturating_sub(1)).map(|(_, instance)| *instance)
 }
 
-/// Whether each number always has the same name, and each name the same number.
+/// Returns true if each number always has the same name, and each name the same number.
 fn is_constant(steps: &[Step]) -> bool {
     let mut names: HashMap<InstanceId, &ByteText> = HashMap::new();
     let mut numbers: HashMap<&ByteText, InstanceId> = HashMap::new();
@@ -132,7 +131,7 @@ fn is_constant(steps: &[Step]) -> bool {
 struct Assignment {
     of_numbers: OverTime,
     numbers: OverTime,
-    /// More than one if several instances had the name at one time.
+    /// A name has more than one if several instances had it at one time.
     of_names: HashMap<ByteText, Vec<InstanceId>>,
     /// The identities that were given.
     given: HashSet<InstanceId>,
@@ -145,7 +144,7 @@ struct Assignment {
 }
 
 impl Assignment {
-    /// The same step with identities for numbers.
+    /// Returns the same step with identities for numbers.
     fn step(&mut self, step: &Step) -> Step {
         let timestamp = step.timestamp;
         let change = match &step.change {
@@ -186,7 +185,7 @@ impl Assignment {
         Some(identity)
     }
 
-    /// The identities of instances, sorted; those that were not there get one.
+    /// Returns instances under their identities, sorted; those that were not there get one.
     fn add(&mut self, instances: &[Instance], timestamp: Timestamp) -> Box<[Instance]> {
         let mut named: Vec<Instance> = instances
             .iter()
@@ -222,7 +221,7 @@ impl Assignment {
         identity
     }
 
-    /// A new identity for a name: its number if no other name has it.
+    /// Gives a name a new identity: its number if no other name has it.
     fn give(&mut self, instance: &Instance) -> InstanceId {
         let mut identity = instance.id;
         // There are more numbers than memory has room for names.

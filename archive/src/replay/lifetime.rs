@@ -106,7 +106,7 @@ pub(crate) fn lifetimes(
     lives
 }
 
-/// As few instances as possible, of which one is listed whenever any is, up to 16.
+/// Chooses as few instances as possible, up to 16, so that one of them is listed whenever any is.
 pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
     let mut lives: Vec<(InstanceId, Lifetime)> = lifetimes(history, true).into_iter().collect();
     lives.sort_unstable_by_key(|(id, life)| (life.birth, *id));
@@ -130,8 +130,8 @@ pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
     witnesses
 }
 
-/// When instances came into a domain that had others before, rising for each. An instance that
-/// was removed may come more than once.
+/// Finds the times at which each instance came into a domain that had others before. An instance
+/// that was removed may come more than once.
 pub(crate) fn births(history: &IndomHistory) -> HashMap<InstanceId, Vec<Timestamp>> {
     let mut births: HashMap<InstanceId, Vec<Timestamp>> = HashMap::new();
     let mut listed: HashSet<InstanceId> = HashSet::new();

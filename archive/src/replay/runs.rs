@@ -292,8 +292,8 @@ impl Replay<'_> {
     }
 }
 
-/// Whether a boundary is the reason why a column has no value at a moment, in a run that began
-/// with a record or before the span: its run ended then, or it has no observation in it yet.
+/// Returns true if a boundary is the reason why a column has no value at a moment: its run ended
+/// then, or a run began with the record `begin` and has no observation of it yet.
 fn explains(column: &Column, runs: &Runs, begin: Option<u32>, reach: &Reach) -> bool {
     match runs.limit(reach).neighbours(column.rows()) {
         (None, _) => begin.is_some(),

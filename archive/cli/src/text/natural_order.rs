@@ -24,7 +24,7 @@ pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| one.cmp(other))
 }
 
-/// The digits that a text begins with, without leading zeros, and what follows them.
+/// Splits a text after the digits that it begins with, and drops their leading zeros.
 fn leading_number(text: &[u8]) -> (&[u8], &[u8]) {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(len);
