@@ -15,13 +15,12 @@
 //! nothing of this module is kept.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
 use super::Change;
 use super::indom_step::Step;
-use crate::{ByteText, IndomHistory, Instance, InstanceId, Timestamp};
+use crate::{ByteText, Instance, InstanceId, Timestamp};
 
 /// The instances that something is over time, each with the time from which on it is.
 type OverTime = HashMap<InstanceId, Vec<(Timestamp, InstanceId)>>;
@@ -37,12 +36,12 @@ pub(crate) struct Identities {
     changes: Vec<Timestamp>,
     /// Numbers above it were given to names that could not have their own.
     largest_free: i32,
-    history: IndomHistory,
 }
 
 impl Identities {
-    /// Finds the identities in the states of a domain; `None` if they are the numbers.
-    pub(super) fn find(steps: &[Step]) -> Option<Arc<Self>> {
+    /// Finds the identities in the states of a domain, and the same states with identities for
+    /// numbers; `None` if they are the numbers.
+    pub(super) fn find(steps: &[Step]) -> Option<(Self, Vec<Step>)> {
         if is_constant(steps) {
             return None;
         }
@@ -51,13 +50,7 @@ impl Identities {
         let Assignment { of_numbers, numbers, mut changes, fresh, .. } = assignment;
         changes.dedup();
         let largest_free = i32::MAX - fresh;
-        let history = IndomHistory::of_steps(steps);
-        Some(Arc::new(Self { of_numbers, numbers, changes, largest_free, history }))
-    }
-
-    /// Returns the domain with identities for numbers.
-    pub(super) const fn history(&self) -> &IndomHistory {
-        &self.history
+        Some((Self { of_numbers, numbers, changes, largest_free }, steps))
     }
 
     /// Returns the identity that a number has at a time: that of its name then or, while it is not in
@@ -237,6 +230,7 @@ impl Assignment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::IndomHistory;
     use crate::format::indom::Kind;
     use crate::reader::indom_test_support::{Record, history};
 
@@ -290,7 +284,7 @@ mod tests {
             history.by_identity().union().into_iter().map(|one| one.name.to_string()).collect();
         all.sort();
         assert_eq!(all, ["a", "b", "c"]);
-        let identities = Identities::find(history.steps()).unwrap();
+        let (identities, _) = Identities::find(history.steps()).unwrap();
         assert_eq!(identities.unchanged_around(at(15)), Timestamp::MIN..at(20));
         assert_eq!(identities.unchanged_around(at(20)), at(20)..at(30));
         assert_eq!(identities.unchanged_around(at(99)), at(30)..Timestamp::MAX);

@@ -45,8 +45,15 @@ pub struct IndomHistory {
     pending: Vec<Pending>,
     /// Each name once, however many records repeat it.
     names: HashSet<ByteText>,
-    /// Once they are asked for; `None` if they are the numbers.
-    identities: OnceLock<Option<Arc<Identities>>>,
+    /// Once identities are asked for; `None` if they are the numbers.
+    renumbered: OnceLock<Option<Arc<Renumbered>>>,
+}
+
+/// A domain in which numbers change their names, with a number for each name.
+#[derive(Debug)]
+struct Renumbered {
+    identities: Arc<Identities>,
+    history: IndomHistory,
 }
 
 #[derive(Debug, Clone)]
@@ -107,7 +114,7 @@ impl IndomHistory {
     /// and summaries call an instance. For most domains it is the number in the records.
     #[must_use]
     pub fn by_identity(&self) -> &Self {
-        self.identities().map_or(self, |identities| identities.history())
+        self.renumbered().map_or(self, |renumbered| &renumbered.history)
     }
 
     /// Whether each number has one name at all times, and each name one number, so that
@@ -138,11 +145,16 @@ impl IndomHistory {
 
     /// How numbers become identities; `None` if they are the same.
     pub(crate) fn identities(&self) -> Option<&Arc<Identities>> {
-        self.identities.get_or_init(|| Identities::find(&self.steps)).as_ref()
+        self.renumbered().map(|renumbered| &renumbered.identities)
     }
 
-    pub(super) fn of_steps(steps: Vec<Step>) -> Self {
-        Self { steps, ..Self::default() }
+    fn renumbered(&self) -> Option<&Renumbered> {
+        let find = || {
+            let (identities, steps) = Identities::find(&self.steps)?;
+            let history = Self { steps, ..Self::default() };
+            Some(Arc::new(Renumbered { identities: Arc::new(identities), history }))
+        };
+        self.renumbered.get_or_init(find).as_deref()
     }
 
     /// Every instance with every name it ever had, repeated where records
@@ -184,7 +196,7 @@ impl IndomHistory {
         // The first step is a whole domain. Steps of this history at or after
         // it are dropped: that time belongs to the later archive.
         let Some(first) = later.steps.first() else { return };
-        self.identities = OnceLock::new();
+        self.renumbered = OnceLock::new();
         self.steps.truncate(self.steps.partition_point(|step| step.timestamp <= first.timestamp));
         let mut last = self.cursor();
         last.apply(self.steps.len());
@@ -214,7 +226,7 @@ impl IndomHistory {
             steps.push(Step { timestamp: record.timestamp, change });
         }
         self.steps = steps;
-        self.identities = OnceLock::new();
+        self.renumbered = OnceLock::new();
     }
 }
 

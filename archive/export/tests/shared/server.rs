@@ -48,6 +48,18 @@ impl Server {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
     }
 
+    /// How long its threads were ready to run and had no processor (the second number of
+    /// `/proc/PID/task/*/schedstat`).
+    pub(crate) fn waited_for_processor(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let waited = |task: std::fs::DirEntry| {
+            let counts = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            counts.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+        };
+        let all = tasks.into_iter().flatten().flatten();
+        Duration::from_nanos(all.filter_map(waited).sum())
+    }
+
     /// Processor time that it has used, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         processor_seconds(self.child.id())
