@@ -16,8 +16,8 @@
 //! | `target`, `registries`, `foreign` | how it publishes metrics |
 //! | `journal`, `log` | what a program wrote down; what follows from it |
 //! | `run` | starts and ends the agent and the programs |
-//! | `readers` | what each reader says |
-//! | `compare` | whether that is true |
+//! | `readers`, `servers` | what each reader says |
+//! | `compare`, `server_checks` | whether that is true |
 //!
 //! Not promised, and not expected: changes of a program that is killed after the last tick and
 //! that the agent does not know yet, as instances that were not announced.
@@ -33,6 +33,8 @@ mod program;
 mod readers;
 mod registries;
 mod run;
+mod server_checks;
+mod servers;
 mod target;
 
 use std::thread;
@@ -68,11 +70,22 @@ fn every_reader_says_what_changing_programs_counted() {
 fn judge(record: &Record) {
     let mut complaints = Complaints::default();
     let spells = readers::spells(record);
-    for reading in [readers::raw(record), readers::tables(record)] {
-        compare::check_values(record, &reading, &mut complaints);
-        let figures = compare::check_presence(record, &reading, &spells, &mut complaints);
-        compare::check_last_values(record, &reading, &mut complaints);
-        compare::check_ticks(record, &reading, &mut complaints);
+    let raw = readers::raw(record);
+    let ticks = compare::Ticks::new(record, &raw);
+    let mut scraped = servers::scraped(record);
+    ticks.restore_times(&mut scraped);
+    compare::check_values(record, &ticks, &scraped, &mut complaints);
+    server_checks::check_histograms(&raw, &scraped, &mut complaints);
+    server_checks::check_view(record, &servers::view(record), &raw, &mut complaints);
+    let mut remote_read = servers::remote_read(record);
+    ticks.restore_times(&mut remote_read);
+    server_checks::remove_zeros(record, &raw, &mut remote_read, &mut complaints);
+    server_checks::check_histograms(&raw, &remote_read, &mut complaints);
+    for reading in [&raw, &readers::tables(record), &remote_read] {
+        compare::check_values(record, &ticks, reading, &mut complaints);
+        let figures = compare::check_presence(record, &ticks, reading, &spells, &mut complaints);
+        compare::check_last_values(record, &ticks, reading, &mut complaints);
+        compare::check_ticks(record, &ticks, reading, &mut complaints);
         println!(
             "MMV_SEED={}: {:?}: {}: {} values, {} missing samples of files, first samples after \
              {} ms at most",
@@ -85,7 +98,7 @@ fn judge(record: &Record) {
         );
     }
     complaints.assert_none(record);
-    compare::assert_finds_faults(record, &readers::raw(record));
+    compare::assert_finds_faults(record, &ticks, &raw);
 }
 
 #[test]

@@ -23,7 +23,7 @@ const UNNOTICED_END: i64 = 50_000_000;
 /// the agent that reads files reads what was added last.
 const LAST_SAMPLE: i64 = 1_000_000_000;
 /// From the start of a program until the agent has its file, on a busy machine.
-const STARTING: i64 = 1_000_000_000;
+pub(super) const STARTING: i64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
@@ -31,7 +31,7 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
-    fn add(&mut self, complaint: String) {
+    pub(super) fn add(&mut self, complaint: String) {
         self.all.push(complaint);
     }
 
@@ -66,16 +66,26 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    fn new(record: &Record, reading: &Reading) -> Self {
+    pub(super) fn new(record: &Record, reading: &Reading) -> Self {
         let steady = reading.samples.get(&(STEADY.to_owned(), String::new()));
         let times = steady.expect("ticks").iter().map(|(at, _)| *at).collect();
         Self { times, end: record.ended }
     }
 
     /// The tick after a time, or the end of the agent.
-    fn after(&self, time: i64) -> i64 {
+    pub(super) fn after(&self, time: i64) -> i64 {
         let next = self.times.partition_point(|tick| *tick <= time);
         self.times.get(next).copied().unwrap_or(self.end)
+    }
+
+    /// Gives the samples of a reader whose times are cut to milliseconds those of the ticks.
+    pub(super) fn restore_times(&self, reading: &mut Reading) {
+        for (at, _) in reading.samples.values_mut().flatten() {
+            let tick = self.after(*at - 1);
+            if tick / 1_000_000 == *at / 1_000_000 {
+                *at = tick;
+            }
+        }
     }
 
     /// Ticks from a time on whose values were read before another one.
@@ -85,15 +95,21 @@ impl Ticks {
     }
 }
 
-/// Whether the programs of a run have a metric.
-fn is_ours(metric: &str) -> bool {
+/// Whether the log of a run has a metric.
+pub(super) fn is_ours(metric: &str) -> bool {
     let program = metric.strip_prefix("mmv.").and_then(|rest| rest.split('.').next());
-    PROGRAMS.iter().any(|(name, _)| Some(*name) == program)
+    // Counts of histograms are compared with buckets, not with the log.
+    let is_derived = matches!(metric.rsplit_once('.'), Some((_, "all" | "le")));
+    !is_derived && PROGRAMS.iter().any(|(name, _)| Some(*name) == program)
 }
 
 /// All logged values must be true ones, each under the name of its time.
-pub(super) fn check_values(record: &Record, reading: &Reading, complaints: &mut Complaints) {
-    let ticks = Ticks::new(record, reading);
+pub(super) fn check_values(
+    record: &Record,
+    ticks: &Ticks,
+    reading: &Reading,
+    complaints: &mut Complaints,
+) {
     // Ticks with values of a life whose end should have been noticed.
     let mut late: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
     for (key, samples) in reading.samples.iter().filter(|((metric, _), _)| is_ours(metric)) {
@@ -105,7 +121,7 @@ pub(super) fn check_values(record: &Record, reading: &Reading, complaints: &mut 
         };
         for (at, value) in samples {
             // The agent reads after it took the time of a tick and before it takes the next.
-            let to = ticks.after(*at) + reading.precision;
+            let to = ticks.after(*at);
             let is_true =
                 |segment: &&Segment| is_there(segment, *at, to) && segment.permits(*value, *at, to);
             let Some(segment) = segments.iter().rev().find(is_true) else {
@@ -128,7 +144,7 @@ pub(super) fn check_values(record: &Record, reading: &Reading, complaints: &mut 
 }
 
 /// Whether an instance may be in a sample that was taken in a span of time.
-fn is_there(segment: &Segment, from: i64, to: i64) -> bool {
+pub(super) fn is_there(segment: &Segment, from: i64, to: i64) -> bool {
     segment.created() <= to && segment.removed.is_none_or(|(_, until)| from <= until)
 }
 
@@ -137,7 +153,8 @@ fn is_of_application(one: &LifeLog, other: &LifeLog) -> bool {
     PROGRAMS[one.program].0 == PROGRAMS[other.program].0
 }
 
-fn describe(record: &Record, segments: &[Segment], at: i64, to: i64) -> String {
+/// The segments of a series, as they were in a span of time.
+pub(super) fn describe(record: &Record, segments: &[Segment], at: i64, to: i64) -> String {
     let mut text = String::new();
     for segment in segments {
         let life = &record.log.lives[segment.life];
@@ -171,11 +188,11 @@ pub(super) struct Figures {
 /// and shown by events.
 pub(super) fn check_presence(
     record: &Record,
+    ticks: &Ticks,
     reading: &Reading,
     spells: &[Spell],
     complaints: &mut Complaints,
 ) -> Figures {
-    let ticks = Ticks::new(record, reading);
     let mut absent: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     let mut latest = 0;
     for (key, segments) in &record.log.series {
@@ -183,7 +200,7 @@ pub(super) fn check_presence(
         let samples = reading.samples.get(key).unwrap_or(&none);
         for segment in segments {
             let is_of = |segment: &Segment, at: i64, value: f64| {
-                let to = ticks.after(at) + reading.precision;
+                let to = ticks.after(at);
                 let is_over = at > record.log.lives[segment.life].ended + STARTING;
                 !is_over && is_there(segment, at, to) && segment.permits(value, at, to)
             };
@@ -250,8 +267,12 @@ pub(super) fn check_presence(
 
 /// The last values of a program are logged after its end, unless another of its application starts
 /// at that time.
-pub(super) fn check_last_values(record: &Record, reading: &Reading, complaints: &mut Complaints) {
-    let ticks = Ticks::new(record, reading);
+pub(super) fn check_last_values(
+    record: &Record,
+    ticks: &Ticks,
+    reading: &Reading,
+    complaints: &mut Complaints,
+) {
     for (key, segments) in &record.log.series {
         let none = Vec::new();
         let samples = reading.samples.get(key).unwrap_or(&none);
@@ -300,9 +321,16 @@ fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints:
     }
 }
 
-/// The agent counts the ticks that it missed.
-pub(super) fn check_ticks(record: &Record, reading: &Reading, complaints: &mut Complaints) {
-    let ticks = Ticks::new(record, reading);
+/// A reader has all ticks, and the agent counts those that it missed.
+pub(super) fn check_ticks(
+    record: &Record,
+    ticks: &Ticks,
+    reading: &Reading,
+    complaints: &mut Complaints,
+) {
+    if Ticks::new(record, reading).times != ticks.times {
+        complaints.add(format!("{}: not the ticks of report --raw", reading.reader));
+    }
     let (Some(first), Some(last)) = (ticks.times.first(), ticks.times.last()) else { return };
     let due = (last - first) as f64 / record.plan.interval.as_nanos() as f64;
     let missing = due - (ticks.times.len() - 1) as f64;
@@ -318,7 +346,7 @@ pub(super) fn check_ticks(record: &Record, reading: &Reading, complaints: &mut C
 /// The comparison complains of a reader that exchanges two names, says more than was counted or
 /// omits samples.
 #[track_caller]
-pub(super) fn assert_finds_faults(record: &Record, reading: &Reading) {
+pub(super) fn assert_finds_faults(record: &Record, ticks: &Ticks, reading: &Reading) {
     let metric = "mmv.facade.hits_by";
     let keys: Vec<&Key> = reading.samples.keys().filter(|(of, _)| of == metric).collect();
     let longest = |key: &&&Key| reading.samples[**key].len();
@@ -337,8 +365,8 @@ pub(super) fn assert_finds_faults(record: &Record, reading: &Reading) {
     });
     for (what, faulty) in [("exchanged", exchanged), ("greater", greater), ("omitted", omitted)] {
         let mut complaints = Complaints::default();
-        check_values(record, &faulty, &mut complaints);
-        check_presence(record, &faulty, &[], &mut complaints);
+        check_values(record, ticks, &faulty, &mut complaints);
+        check_presence(record, ticks, &faulty, &[], &mut complaints);
         let is_found = complaints.all.iter().any(|complaint| complaint.contains(&one.1));
         assert!(one == other || is_found, "{what}: {one:?}");
     }

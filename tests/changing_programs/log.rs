@@ -180,13 +180,11 @@ impl Log {
     /// `LABELS,bucket=LOW..HIGH`.
     pub(super) fn bucket(&self, key: &Key) -> Option<Vec<Segment>> {
         let metric = key.0.strip_suffix(".bucket")?;
-        let (labels, range) = match key.1.rsplit_once("bucket=") {
-            Some((labels, range)) => (labels.trim_end_matches(','), range),
-            None => ("", key.1.as_str()),
-        };
+        let (labels, range) = key.1.rsplit_once("bucket=").unwrap_or(("", &key.1));
         let (low, high) = range.split_once("..")?;
         let low: u64 = low.parse().ok()?;
-        let high: u64 = high.parse().unwrap_or(low);
+        let high: u64 = high.parse().ok()?;
+        let labels = labels.trim_end_matches(',');
         let recorded = self.recorded.get(&(metric.to_owned(), labels.to_owned()))?;
         let mut segments = Vec::new();
         for (life, store) in recorded {

@@ -15,16 +15,14 @@ use crate::harness::binaries;
 pub(super) struct Reading {
     pub(super) reader: &'static str,
     pub(super) samples: BTreeMap<Key, Vec<(i64, f64)>>,
-    /// By how many nanoseconds its times are cut off.
-    pub(super) precision: i64,
 }
 
 impl Reading {
-    fn new(reader: &'static str, precision: i64) -> Self {
-        Self { reader, samples: BTreeMap::new(), precision }
+    pub(super) fn new(reader: &'static str) -> Self {
+        Self { reader, samples: BTreeMap::new() }
     }
 
-    fn add(&mut self, metric: &str, instance: &str, at: i64, value: f64) {
+    pub(super) fn add(&mut self, metric: &str, instance: &str, at: i64, value: f64) {
         let key = (metric.to_owned(), instance.to_owned());
         self.samples.entry(key).or_default().push((at, value));
     }
@@ -71,7 +69,7 @@ pub(super) fn time(value: &Value) -> i64 {
 
 /// `mmv-archive report --raw`.
 pub(super) fn raw(record: &Record) -> Reading {
-    let mut reading = Reading::new("report --raw", 0);
+    let mut reading = Reading::new("report --raw");
     let archives = path(&record.archives);
     for line in lines(&[&["report", archives, "--raw"], &BRANCHES[..]].concat()) {
         let metric = line["metric"].as_str().expect("a metric");
@@ -83,7 +81,7 @@ pub(super) fn raw(record: &Record) -> Reading {
 
 /// Narrow tables of `mmv-export parquet`, as JSON Lines.
 pub(super) fn tables(record: &Record) -> Reading {
-    let mut reading = Reading::new("parquet --narrow", 0);
+    let mut reading = Reading::new("parquet --narrow");
     let directory = record.scratch.path().join("tables");
     let arguments = ["parquet", path(&directory), path(&record.archives), "--narrow", "--jsonl"];
     printed(&binaries::directory().join("mmv-export"), &arguments);

@@ -13,6 +13,7 @@ use super::journal::{self, What, now};
 use super::log::{LifeLog, Log};
 use super::plan::{Kind, PROGRAMS, Plan};
 use super::program::{DIRECTORY, JOURNALS, LIFE, PLAN};
+use super::servers;
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
@@ -30,6 +31,8 @@ pub(super) struct Record {
     pub(super) ended: i64,
     /// `mmv-agent status` while the last lives ran, and when that was.
     pub(super) status: (i64, Value),
+    /// The page `/metrics` at that time.
+    pub(super) scrape: String,
     /// Ticks that the agent says it missed.
     pub(super) missed: u64,
     pub(super) agent_log: String,
@@ -91,6 +94,7 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
         sleep(Duration::from_millis(2));
     }
     let status = (now(), status(&scratch));
+    let scrape = servers::scrape(&scratch.archives());
     while world.slots.iter().any(|slot| slot.running.is_some()) {
         world.step(false);
         sleep(Duration::from_millis(2));
@@ -105,6 +109,7 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
         plan,
         ended,
         status,
+        scrape,
         missed: agent.counted("missed"),
         agent_log: agent.log(),
         scratch,
