@@ -17,7 +17,7 @@
 //! | `journal`, `log` | what a program wrote down; what follows from it |
 //! | `run` | starts and ends the agent and the programs |
 //! | `readers`, `servers` | what each reader says |
-//! | `compare`, `server_checks` | whether that is true |
+//! | `compare`, `server_checks`, `totals` | whether that is true |
 //!
 //! Not promised, and not expected: changes of a program that is killed after the last tick and
 //! that the agent does not know yet, as instances that were not announced.
@@ -36,6 +36,7 @@ mod run;
 mod server_checks;
 mod servers;
 mod target;
+mod totals;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -77,6 +78,9 @@ fn judge(record: &Record) {
     compare::check_values(record, &ticks, &scraped, &mut complaints);
     server_checks::check_histograms(&raw, &scraped, &mut complaints);
     server_checks::check_view(record, &servers::view(record), &raw, &mut complaints);
+    totals::check_summary(record, &ticks, &raw, &mut complaints);
+    totals::check_deltas(record, &ticks, &raw, &mut complaints);
+    totals::check_quantiles(record, &ticks, &mut complaints);
     let mut remote_read = servers::remote_read(record);
     ticks.restore_times(&mut remote_read);
     server_checks::remove_zeros(record, &raw, &mut remote_read, &mut complaints);

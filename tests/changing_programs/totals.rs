@@ -1,0 +1,197 @@
+//! Answers that are computed from values: increases of counters, and quantiles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compare::{Complaints, Ticks};
+use super::log::{Key, Segment, Store};
+use super::plan::{Kind, PROGRAMS};
+use super::readers::{self, Reading};
+use super::run::Record;
+
+/// The time over which increases and quantiles are asked for.
+const STEP: i64 = 1_000_000_000;
+/// By how much the samples of a change may be late: new instances are announced after 100 ms, and
+/// the last values of a program come after its end.
+const LATE: i64 = 1_500_000_000;
+/// With 3 bits for a bucket, a value is at most this part from the middle of its bucket.
+const HALF_BUCKET: f64 = 1.0 / 16.0;
+
+/// Whether an increase over an interval has the value with which a counter appears in it while its
+/// program runs, and the growth of a counter that goes before its end. Neither is promised yet:
+/// rates begin with the second sample of an instance, and need a value at both ends.
+const COUNTS_PARTS: bool = false;
+
+/// Whether missing samples of a life may be part of an answer.
+fn has_gaps(record: &Record, segment: &Segment) -> bool {
+    PROGRAMS[record.log.lives[segment.life].program].1 == Kind::InPlace
+}
+
+/// `mmv-archive summary`: least and greatest values of gauges, and increases of counters.
+pub(super) fn check_summary(
+    record: &Record,
+    ticks: &Ticks,
+    raw: &Reading,
+    complaints: &mut Complaints,
+) {
+    let archives = record.archives.to_str().expect("UTF-8");
+    let arguments = [&["summary", archives, "--sum"], &readers::BRANCHES[1..]].concat();
+    let mut seen = BTreeSet::new();
+    for line in readers::lines(&arguments) {
+        let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();
+        let number = |field: &str| line[field].as_f64().unwrap_or(f64::NAN);
+        let key = (text("metric"), text("name"));
+        let Some(segments) = record.log.series.get(&key) else { continue };
+        let logged = raw.samples.get(&key).map(Vec::as_slice).unwrap_or_default();
+        if segments[0].is_counter {
+            let (least, greatest) = increase(record, ticks, segments, logged);
+            let sum = number("sum");
+            let is_absent = sum.is_nan() && least <= 0.0;
+            if !is_absent && !(least..=greatest).contains(&sum) {
+                complaints.add(format!(
+                    "summary: {key:?} increases by {sum}, not by {least} to {greatest}"
+                ));
+            }
+        } else {
+            let values = logged.iter().map(|(_, value)| *value);
+            let least = values.clone().fold(f64::INFINITY, f64::min);
+            let greatest = values.fold(f64::NEG_INFINITY, f64::max);
+            let found = [number("minimum"), number("maximum"), number("count")];
+            if format!("{found:?}") != format!("{:?}", [least, greatest, logged.len() as f64]) {
+                complaints.add(format!(
+                    "summary: {key:?} has {found:?}, not {least}, {greatest}, {}",
+                    logged.len()
+                ));
+            }
+        }
+        seen.insert(key);
+    }
+    for key in record.log.series.keys().filter(|key| raw.samples.contains_key(*key)) {
+        if !seen.contains(key) {
+            complaints.add(format!("summary: {key:?} is missing"));
+        }
+    }
+}
+
+/// The least and the greatest increase of a counter that its samples can have.
+fn increase(
+    record: &Record,
+    ticks: &Ticks,
+    segments: &[Segment],
+    logged: &[(i64, f64)],
+) -> (f64, f64) {
+    let lives: BTreeSet<usize> = segments.iter().map(|segment| segment.life).collect();
+    let greatest: u64 = segments.iter().map(|segment| segment.greatest(i64::MAX)).sum();
+    // An instance that was created again between two samples, and was greater then, is no reset
+    // to any reader.
+    if lives.len() < segments.len() || has_gaps(record, &segments[0]) {
+        return (0.0, greatest as f64);
+    }
+    let mut certain = 0;
+    for segment in segments {
+        let ending = record.log.lives[segment.life].ending;
+        let is_own = |at: &i64| segment.is_certain_from() <= *at && *at < ending;
+        let mut own = logged.iter().map(|(at, _)| *at).filter(is_own);
+        let Some(first) = own.next() else { continue };
+        let last = own.next_back().unwrap_or(first);
+        let appeared_with = if COUNTS_PARTS { 0 } else { segment.greatest(ticks.after(first)) };
+        certain += segment.least(last).saturating_sub(appeared_with);
+    }
+    (certain as f64, greatest as f64)
+}
+
+/// `report -e 'sum(delta(...))'`: how much all instances of a counter grew in each second.
+pub(super) fn check_deltas(
+    record: &Record,
+    ticks: &Ticks,
+    raw: &Reading,
+    complaints: &mut Complaints,
+) {
+    let archives = record.archives.to_str().expect("UTF-8");
+    let mut metrics: BTreeMap<&str, Vec<(&Key, &Vec<Segment>)>> = BTreeMap::new();
+    for (key, segments) in record.log.series.iter().filter(|(_, segments)| segments[0].is_counter) {
+        metrics.entry(&key.0).or_default().push((key, segments));
+    }
+    for (metric, series) in metrics {
+        let expression = format!("d = sum(delta({metric}))");
+        for line in readers::lines(&["report", archives, "-t", "1s", "-e", &expression]) {
+            let Some(found) = line["value"].as_f64() else { continue };
+            let to = readers::time(&line["time"]);
+            let from = to - STEP;
+            let (mut least, mut greatest) = (0, 0);
+            for (key, segments) in &series {
+                for segment in *segments {
+                    greatest += added(segment, from - LATE, ticks.after(ticks.after(to)));
+                    let samples = raw.samples.get(*key).map(Vec::as_slice).unwrap_or_default();
+                    least += grown(record, segment, samples, ticks, (from, to));
+                }
+            }
+            if !(least as f64..=greatest as f64).contains(&found) {
+                complaints.add(format!(
+                    "report -e: {metric} grows by {found} until {to}, not by {least} to {greatest}"
+                ));
+            }
+        }
+    }
+}
+
+/// What may have been added to a counter in a span of time.
+fn added(segment: &Segment, from: i64, to: i64) -> u64 {
+    let is_within = |store: &&Store| store.from <= to && from <= store.until;
+    segment.stores.iter().filter(is_within).map(|store| store.number).sum()
+}
+
+/// By how much a counter certainly grew between the samples within a span of time.
+fn grown(
+    record: &Record,
+    segment: &Segment,
+    samples: &[(i64, f64)],
+    ticks: &Ticks,
+    (from, to): (i64, i64),
+) -> u64 {
+    let is_within = |at: i64| from <= at && at <= to;
+    let life = &record.log.lives[segment.life];
+    let ending = segment.removed.map_or(life.ending, |(from, _)| from);
+    let mut own = samples.iter().map(|(at, _)| *at).filter(|at| is_within(*at));
+    let Some(first) = own.next() else { return 0 };
+    let last = own.next_back().unwrap_or(first);
+    if first < segment.is_certain_from() || last >= ending || has_gaps(record, segment) {
+        return 0;
+    }
+    let is_before = |(at, _): &(i64, f64)| segment.is_certain_from() <= *at && *at <= from;
+    let is_whole = samples.iter().any(is_before) && ticks.after(to) < ending;
+    if !COUNTS_PARTS && !is_whole {
+        return 0;
+    }
+    segment.least(last).saturating_sub(segment.greatest(ticks.after(first)))
+}
+
+/// `report --quantile`: the least and the greatest value of each histogram in each second are
+/// among those that it recorded.
+pub(super) fn check_quantiles(record: &Record, ticks: &Ticks, complaints: &mut Complaints) {
+    let archives = record.archives.to_str().expect("UTF-8");
+    let metrics: BTreeSet<&String> = record.log.recorded.keys().map(|(metric, _)| metric).collect();
+    for metric in metrics {
+        let arguments = ["report", archives, metric, "--quantile", "0,0.5,1", "-t", "1s"];
+        let mut found = 0;
+        for line in readers::lines(&arguments) {
+            let Some(value) = line["value"].as_f64() else { continue };
+            found += 1;
+            let name = line["name"].as_str().unwrap_or_default();
+            let to = readers::time(&line["time"]);
+            let until = ticks.after(ticks.after(to));
+            let key = (metric.clone(), name.to_owned());
+            let recorded = record.log.recorded.get(&key).map(Vec::as_slice).unwrap_or_default();
+            let is_one = recorded.iter().any(|(_, store)| {
+                let is_within = store.from <= until && to - STEP - LATE <= store.until;
+                let error = (value - store.number as f64).abs();
+                is_within && error <= 1.0 + HALF_BUCKET * store.number as f64
+            });
+            if !is_one {
+                complaints.add(format!("report --quantile: {key:?} is {value} at {to}: {line}"));
+            }
+        }
+        if found == 0 {
+            complaints.add(format!("report --quantile: nothing of {metric}"));
+        }
+    }
+}
