@@ -16,7 +16,7 @@
 //! | `target`, `registries`, `foreign` | how it publishes metrics |
 //! | `journal`, `log` | what a program wrote down; what follows from it |
 //! | `run` | starts and ends the agent and the programs |
-//! | `readers`, `servers` | what each reader says |
+//! | `readers`, `servers`, `pcp` | what each reader says |
 //! | `compare`, `server_checks`, `totals` | whether that is true |
 //!
 //! Not promised, and not expected: changes of a program that is killed after the last tick and
@@ -28,6 +28,7 @@ mod compare;
 mod foreign;
 mod journal;
 mod log;
+mod pcp;
 mod plan;
 mod program;
 mod readers;
@@ -46,7 +47,7 @@ use plan::Plan;
 use run::Record;
 
 /// Runs of the short form, at the same time: they wait most of it.
-const RUNS: u64 = 3;
+const RUNS: u64 = 2;
 
 /// The seed to repeat, if one is given.
 fn seed_of_environment() -> Option<u64> {
@@ -81,6 +82,12 @@ fn judge(record: &Record) {
     totals::check_summary(record, &ticks, &raw, &mut complaints);
     totals::check_deltas(record, &ticks, &raw, &mut complaints);
     totals::check_quantiles(record, &ticks, &mut complaints);
+    for reading in [pcp::pmrep(record, &raw), pcp::pmval(record, &raw)] {
+        let Some(mut reading) = reading else { continue };
+        ticks.restore_times(&mut reading);
+        compare::check_values(record, &ticks, &reading, &mut complaints);
+        compare::check_metrics(&reading, &mut complaints);
+    }
     let mut remote_read = servers::remote_read(record);
     ticks.restore_times(&mut remote_read);
     server_checks::remove_zeros(record, &raw, &mut remote_read, &mut complaints);

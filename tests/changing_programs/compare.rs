@@ -78,13 +78,17 @@ impl Ticks {
         self.times.get(next).copied().unwrap_or(self.end)
     }
 
-    /// Gives the samples of a reader whose times are cut to milliseconds those of the ticks.
+    /// Gives the samples of a reader whose times are cut to milliseconds those of the ticks. Where
+    /// two ticks are in one millisecond, the reader may move the second one.
     pub(super) fn restore_times(&self, reading: &mut Reading) {
+        let steady = reading.samples.get(&(STEADY.to_owned(), String::new()));
+        let steady = steady.filter(|steady| steady.len() == self.times.len());
+        let known = steady.into_iter().flatten().zip(&self.times);
+        let known: BTreeMap<i64, i64> = known.map(|((at, _), tick)| (*at, *tick)).collect();
         for (at, _) in reading.samples.values_mut().flatten() {
-            let tick = self.after(*at - 1);
-            if tick / 1_000_000 == *at / 1_000_000 {
-                *at = tick;
-            }
+            let next = self.after(*at - 1);
+            let is_same = next / 1_000_000 == *at / 1_000_000;
+            *at = known.get(at).copied().unwrap_or(if is_same { next } else { *at });
         }
     }
 
@@ -318,6 +322,17 @@ fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints:
     let missing = source.and_then(|source| source["missing"].as_u64());
     if missing.is_some_and(|missing| missing < before) {
         complaints.add(format!("status: {missing:?} samples of {file} are missing, not {before}"));
+    }
+}
+
+/// A reader of PCP has values of all kinds of programs that it was asked for.
+pub(super) fn check_metrics(reading: &Reading, complaints: &mut Complaints) {
+    for program in ["live", "rebuilt", "facade"] {
+        let prefix = format!("mmv.{program}.");
+        let mut metrics = reading.samples.keys().map(|(metric, _)| metric);
+        if !metrics.any(|metric| metric.starts_with(&prefix)) {
+            complaints.add(format!("{}: nothing of {program}", reading.reader));
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl Plan {
         let growth = [1, 10, 100, 300][dice.below(4) as usize];
         let length = Duration::from_millis((200 * interval).clamp(2500, 4000));
         let interval = Duration::from_millis(interval);
-        Self { seed, interval, length, growth }.with_at_most(30_000)
+        Self { seed, interval, length, growth }.with_at_most(20_000)
     }
 
     /// A run with all intervals and rates.

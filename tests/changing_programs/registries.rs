@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use metrics::{Unit, counter, describe_histogram, gauge, histogram};
+use metrics::{Unit, counter, describe_counter, describe_histogram, gauge, histogram};
 use mmv_metrics::{Installed, Recorder};
 use mmv_writer::{
     Buckets, Counter, Gauge, Histogram, Indom, Instances, LabelledFamily, LabelledIndom,
@@ -84,11 +84,14 @@ impl Live {
         journal.note_zero(&format!("mmv.{name}.latency.sum"), "");
         let registry = Registry::builder(name).directory(directory).live().build().unwrap();
         let indom = registry.indom("things").build_labelled(["kind", "n"]).unwrap();
-        let counter = |name: &String| registry.counter(name).build_labelled(&indom).unwrap();
+        let counter = |name: &String| {
+            let counter = registry.counter(name).units(Units::count());
+            counter.build_labelled(&indom).unwrap()
+        };
         let counters = counters.iter().map(counter).collect();
         let gauge = |name: &String| registry.gauge(name).build_labelled(&indom).unwrap();
         let gauges = gauges.iter().map(gauge).collect();
-        let total = registry.counter("total").build().unwrap();
+        let total = registry.counter("total").units(Units::count()).build().unwrap();
         let buckets = registry.buckets(Buckets::new(3, 10_000_000)).unwrap();
         let latency = registry.counter::<u64>("latency").units(Units::count());
         let latency = latency.build_histogram(&buckets).unwrap();
@@ -156,6 +159,8 @@ impl Facade {
         journal.note_zero(&format!("mmv.{name}.total"), "");
         let file = Registry::builder(name).directory(directory).live();
         let installed = Recorder::on(file).unwrap().install().unwrap();
+        describe_counter!("hits", Unit::Count, "counts of instances");
+        describe_counter!("total", Unit::Count, "all counts");
         describe_histogram!("latency", Unit::Count, "values");
         Self { metrics, _installed: installed }
     }
@@ -220,7 +225,7 @@ impl Sealed {
         let builder = Registry::builder(name).directory(directory).cluster(CLUSTER).per_process();
         let registry = builder.build().unwrap();
         let processes = registry.process().unwrap();
-        let done = registry.counter(&metric).item(1);
+        let done = registry.counter(&metric).units(Units::count()).item(1);
         let counts = done.build_instances(&processes).unwrap();
         let published = registry.publish().unwrap();
         Self { metrics, counts, levels: None, names: vec![process], _published: published }

@@ -89,8 +89,12 @@ fn increase(
     let mut certain = 0;
     for segment in segments {
         let ending = record.log.lives[segment.life].ending;
-        let is_own = |at: &i64| segment.is_certain_from() <= *at && *at < ending;
-        let mut own = logged.iter().map(|(at, _)| *at).filter(is_own);
+        // The last value of the life before may come after the first change of this one.
+        let is_own = |(at, value): &&(i64, f64)| {
+            let is_within = segment.is_certain_from() <= *at && *at < ending;
+            is_within && segment.permits(*value, *at, ticks.after(*at))
+        };
+        let mut own = logged.iter().filter(is_own).map(|(at, _)| *at);
         let Some(first) = own.next() else { continue };
         let last = own.next_back().unwrap_or(first);
         let appeared_with = if COUNTS_PARTS { 0 } else { segment.greatest(ticks.after(first)) };
