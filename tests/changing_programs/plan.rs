@@ -80,7 +80,7 @@ impl Plan {
         let growth = [1, 3, 10, 30, 100, 300, 1000][dice.below(7) as usize];
         let interval = Duration::from_millis(interval);
         let length = Duration::from_secs(5 + dice.below(15)).max(interval * 10);
-        Self { seed, interval, length, growth }.with_at_most(2_000_000)
+        Self { seed, interval, length, growth }.with_at_most(400_000)
     }
 
     /// Shortens a run of fast growth, and then lowers its growth, until it logs about this many

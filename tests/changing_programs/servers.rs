@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prost::Message;
 use serde_json::Value;
@@ -14,7 +14,9 @@ use serde_json::Value;
 use super::readers::Reading;
 use super::run::{Record, STEADY};
 use crate::harness::binaries;
-use crate::harness::wait;
+
+/// Limit on the time until archives were read.
+const LONGEST_READ: Duration = Duration::from_secs(180);
 
 /// A server, which ends with this.
 struct Server {
@@ -65,6 +67,19 @@ impl Server {
         let status = head.split(' ').nth(1).expect("a status").to_owned();
         (status, answer[end + 4..].to_vec())
     }
+
+    /// The answer once the archives were read, which takes long where domains change often.
+    fn wait_for_answer(&self, method: &str, page: &str, body: &[u8]) -> Vec<u8> {
+        let deadline = Instant::now() + LONGEST_READ;
+        loop {
+            let (status, answer) = self.ask(method, page, body);
+            if status == "200" {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "{page}: {status}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
 }
 
 impl Drop for Server {
@@ -83,10 +98,7 @@ fn serve(archives: &Path) -> Server {
 /// The page `/metrics` of archives, as soon as there is one.
 pub(super) fn scrape(archives: &Path) -> String {
     let server = serve(archives);
-    let page = wait::until("an answer", || {
-        let (status, body) = server.ask("GET", "metrics", &[]);
-        (status == "200").then_some(body)
-    });
+    let page = server.wait_for_answer("GET", "metrics", &[]);
     String::from_utf8(page).expect("UTF-8")
 }
 
@@ -196,10 +208,7 @@ fn read_request() -> Vec<u8> {
 pub(super) fn remote_read(record: &Record) -> Reading {
     let mut reading = Reading::new("remote read");
     let server = serve(&record.archives);
-    let answer = wait::until("an answer", || {
-        let (status, body) = server.ask("POST", "api/v1/read", &read_request());
-        (status == "200").then_some(body)
-    });
+    let answer = server.wait_for_answer("POST", "api/v1/read", &read_request());
     let message = snap::raw::Decoder::new().decompress_vec(&answer).expect("snappy");
     let response = ReadResponse::decode(&message[..]).expect("an answer of remote read");
     let names = Names::new(record);
