@@ -18,7 +18,7 @@ const HALF_BUCKET: f64 = 1.0 / 16.0;
 
 /// Whether an increase over an interval has the value with which a counter appears in it while its
 /// program runs, and the growth of a counter that goes before its end. Neither is promised yet:
-/// rates begin with the second sample of an instance, and need a value at both ends.
+/// `summary` begins with the second sample of an instance, and `delta` needs a value at the end.
 const COUNTS_PARTS: bool = false;
 
 /// Whether missing samples of a life may be part of an answer.
