@@ -124,8 +124,13 @@ pub(super) fn check_deltas(
             let (mut least, mut greatest) = (0, 0);
             for (key, segments) in &series {
                 for segment in *segments {
-                    greatest += added(segment, from - LATE, ticks.after(ticks.after(to)));
                     let samples = raw.samples.get(*key).map(Vec::as_slice).unwrap_or_default();
+                    let until = ticks.after(ticks.after(to));
+                    // All that was counted before the first sample belongs to its second.
+                    let is_first = first_sample(segment, samples)
+                        .is_some_and(|first| from - LATE <= first && first <= until);
+                    let since = if is_first { i64::MIN } else { from - LATE };
+                    greatest += added(segment, since, until);
                     least += grown(record, segment, samples, ticks, (from, to));
                 }
             }
@@ -136,6 +141,12 @@ pub(super) fn check_deltas(
             }
         }
     }
+}
+
+/// The time of the first sample of a counter's segment.
+fn first_sample(segment: &Segment, samples: &[(i64, f64)]) -> Option<i64> {
+    let begin = segment.stores.first()?.from;
+    samples.iter().map(|(at, _)| *at).find(|at| begin <= *at)
 }
 
 /// What may have been added to a counter in a span of time.
