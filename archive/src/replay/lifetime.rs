@@ -69,41 +69,56 @@ pub(crate) fn lifetimes(
     small_as_well: bool,
 ) -> HashMap<InstanceId, Lifetime> {
     let mut lives: HashMap<InstanceId, Lifetime> = HashMap::new();
-    let mut listed: HashSet<InstanceId> = HashSet::new();
     let mut largest = 0;
-    for step in history.steps() {
-        let timestamp = step.timestamp;
-        let mut begin = |id| {
+    for Turnover { timestamp, came, gone, count } in turnovers(history) {
+        for id in came {
             let born = Lifetime { birth: timestamp, ..Lifetime::ALWAYS };
             lives.entry(id).or_insert(born).death = Timestamp::MAX;
-        };
-        let gone: Vec<InstanceId> = match &step.change {
-            Change::Whole(instances) => {
-                let now: HashSet<_> = instances.iter().map(|instance| instance.id).collect();
-                now.iter().copied().for_each(begin);
-                let before = std::mem::replace(&mut listed, now);
-                before.difference(&listed).copied().collect()
-            }
-            Change::Difference { added, removed } => {
-                added.iter().map(|instance| instance.id).for_each(&mut begin);
-                listed.extend(added.iter().map(|instance| instance.id));
-                for id in removed {
-                    listed.remove(id);
-                }
-                removed.to_vec()
-            }
-        };
+        }
         for id in gone {
             if let Some(life) = lives.get_mut(&id) {
                 life.death = timestamp;
             }
         }
-        largest = largest.max(listed.len());
+        largest = largest.max(count);
     }
     if largest < LARGE && !small_as_well {
         lives.values_mut().for_each(|life| *life = Lifetime::ALWAYS);
     }
     lives
+}
+
+/// The instances that come into a domain and leave it from one state to the next.
+struct Turnover {
+    timestamp: Timestamp,
+    came: Vec<InstanceId>,
+    gone: Vec<InstanceId>,
+    /// The number of instances in the domain after it.
+    count: usize,
+}
+
+/// Returns what changes with each state of a domain.
+fn turnovers(history: &IndomHistory) -> impl Iterator<Item = Turnover> {
+    let mut listed: HashSet<InstanceId> = HashSet::new();
+    history.steps().iter().map(move |step| {
+        let (came, gone) = match &step.change {
+            Change::Whole(instances) => {
+                let now = instances.iter().map(|instance| instance.id).collect();
+                let before = std::mem::replace(&mut listed, now);
+                let came = listed.difference(&before).copied().collect();
+                (came, before.difference(&listed).copied().collect())
+            }
+            Change::Difference { added, removed } => {
+                let added = added.iter().map(|instance| instance.id);
+                let came = added.filter(|id| listed.insert(*id)).collect();
+                for id in removed {
+                    listed.remove(id);
+                }
+                (came, removed.to_vec())
+            }
+        };
+        Turnover { timestamp: step.timestamp, came, gone, count: listed.len() }
+    })
 }
 
 /// Chooses as few instances as possible, up to 16, so that one of them is listed whenever any is.
@@ -134,27 +149,9 @@ pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
 /// that was removed may come more than once.
 pub(crate) fn births(history: &IndomHistory) -> HashMap<InstanceId, Vec<Timestamp>> {
     let mut births: HashMap<InstanceId, Vec<Timestamp>> = HashMap::new();
-    let mut listed: HashSet<InstanceId> = HashSet::new();
-    for (place, step) in history.steps().iter().enumerate() {
-        let new: Vec<InstanceId> = match &step.change {
-            Change::Whole(instances) => {
-                let now: HashSet<_> = instances.iter().map(|instance| instance.id).collect();
-                let before = std::mem::replace(&mut listed, now);
-                listed.difference(&before).copied().collect()
-            }
-            Change::Difference { added, removed } => {
-                let added = added.iter().map(|instance| instance.id);
-                let new = added.filter(|id| listed.insert(*id)).collect();
-                for id in removed {
-                    listed.remove(id);
-                }
-                new
-            }
-        };
-        if place > 0 {
-            for id in new {
-                births.entry(id).or_default().push(step.timestamp);
-            }
+    for Turnover { timestamp, came, .. } in turnovers(history).skip(1) {
+        for id in came {
+            births.entry(id).or_default().push(timestamp);
         }
     }
     births
