@@ -287,7 +287,7 @@ pub(super) fn check_last_values(
                 is_of_application(other, life)
                     && (life.ended - STARTING..=tick).contains(&other.born)
             });
-            // Nobody can read a file whose last rewriting was not complete or is not known.
+            // A file whose last rewrite is incomplete or unknown cannot be read.
             let is_rewritten = PROGRAMS[life.program].1 == Kind::InPlace;
             if is_replaced || is_rewritten {
                 continue;

@@ -268,7 +268,7 @@ fn a_table_has_the_events_between_its_rows() {
 }
 
 /// Two programs that end, `shop`, whose metrics share its name, and `bank`, whose metrics are in
-/// cluster 9; and one, `farm`, that nobody asks for.
+/// cluster 9; and `farm`, which no report selects.
 fn three_programs() -> TestArchive {
     let parameter = |item| Pmid::new(70, 0, item).unwrap();
     let mut array = EventArrayBuilder::new();

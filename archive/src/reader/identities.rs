@@ -1,7 +1,7 @@
 //! The instances of a domain by name, where its numbers change their names.
 //!
 //! A record has the number of an instance, and the domain its name. Most producers keep the
-//! numbers of names; some give them anew in each run, so that number 0 is `/a` until a restart
+//! numbers of names; some renumber them in each run, so that number 0 is `/a` until a restart
 //! and `/b` after it. A series is a metric and a *name*. So that columns, lifetimes and
 //! selections can go by a number all the same, each name gets one that it keeps at all times,
 //! its *identity*:

@@ -173,7 +173,7 @@ fn a_label_of_an_instance_comes_and_goes_with_it() {
     assert_eq!(labels(&registry), ["bob plan=\"gold\"", "ann a=1"]);
     assert!(users.remove("bob"));
     assert_eq!(labels(&registry), ["ann a=1"]);
-    // The instance begins anew, without labels.
+    // The instance is created again, without labels.
     seen.with("bob", Counter::inc).unwrap();
     assert_eq!(labels(&registry), ["ann a=1"]);
     users.label("bob", label()).unwrap();
