@@ -169,16 +169,6 @@ pub(crate) struct Choice<'o> {
 }
 
 impl Column {
-    /// Orders instances by name; those without come last, by number.
-    fn compare_instances(&self, other: &Self) -> Ordering {
-        match (&self.instance_name, &other.instance_name) {
-            (Some(one), Some(other)) => natural_order(one, other),
-            (one, another) => {
-                another.is_some().cmp(&one.is_some()).then(self.instance.cmp(&other.instance))
-            }
-        }
-    }
-
     /// The instance's name or else its number; `None` without instances.
     pub(crate) fn instance_title(&self) -> Option<Arc<str>> {
         instance_title(self.instance, self.instance_name.as_ref())
@@ -235,7 +225,9 @@ pub(crate) fn columns(
         }
     }
     columns.sort_by(|one: &Column, other| {
-        one.metric.cmp(&other.metric).then_with(|| one.compare_instances(other))
+        let by_name =
+            || compare_names(one.instance_name.as_deref(), other.instance_name.as_deref());
+        one.metric.cmp(&other.metric).then_with(by_name)
     });
     columns
 }
@@ -293,6 +285,14 @@ pub(crate) fn present<'s, 'a>(
         remaining = after;
         Some((*column, column.scale.apply(value)))
     })
+}
+
+/// Orders the names of instances; instances without a name come last.
+pub(crate) fn compare_names(one: Option<&str>, other: Option<&str>) -> Ordering {
+    match (one, other) {
+        (Some(one), Some(other)) => natural_order(one, other),
+        (one, other) => other.is_some().cmp(&one.is_some()),
+    }
 }
 
 /// The newest number that records have for an instance.

@@ -19,9 +19,7 @@ use crate::formats::{Format, csv};
 use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::selection::{select_metrics, warn_of_loss};
-use crate::text::{
-    Grid, Json, Output, json_time, natural_order, push_plain, shown, terminal_width,
-};
+use crate::text::{Grid, Json, Output, json_time, push_plain, shown, terminal_width};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
 use quantiles::Quantiles;
@@ -392,9 +390,8 @@ fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s
             quantile: None,
         };
         let mut of_metric: Vec<Line<'_>> = metric.instances.iter().map(line).collect();
-        of_metric.sort_by(|one, other| match (&one.name, &other.name) {
-            (Some(one), Some(other)) => natural_order(one, other),
-            (one, other) => other.is_some().cmp(&one.is_some()),
+        of_metric.sort_by(|one, other| {
+            columns::compare_names(one.name.as_deref(), other.name.as_deref())
         });
         lines.extend(of_metric);
     }
