@@ -175,10 +175,6 @@ impl Target for InPlace {
         instance_name(instance)
     }
 
-    fn histogram_name(&self, _: u64) -> String {
-        String::new()
-    }
-
     fn add(&self, _: usize, instance: u64, delta: u64) {
         let mut state = self.state.lock().unwrap();
         state.counts[instance as usize] += delta;

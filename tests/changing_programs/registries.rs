@@ -108,10 +108,6 @@ impl Target for Live {
         labelled_name(instance)
     }
 
-    fn histogram_name(&self, _: u64) -> String {
-        String::new()
-    }
-
     fn add(&self, counter: usize, instance: u64, delta: u64) {
         self.counters[counter].with(labels(instance), |counter| counter.add(delta)).unwrap();
     }
@@ -270,10 +266,6 @@ impl Target for Sealed {
 
     fn name(&self, instance: u64) -> String {
         self.names[instance as usize % self.names.len()].clone()
-    }
-
-    fn histogram_name(&self, _: u64) -> String {
-        String::new()
     }
 
     fn add(&self, _: usize, instance: u64, delta: u64) {

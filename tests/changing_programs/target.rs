@@ -20,7 +20,9 @@ pub(super) trait Target: Sync {
     /// The name of an instance.
     fn name(&self, instance: u64) -> String;
     /// The name of the histogram's instance in which values of an instance are recorded.
-    fn histogram_name(&self, instance: u64) -> String;
+    fn histogram_name(&self, _instance: u64) -> String {
+        String::new()
+    }
     /// Adds to a counter of the list, creating its instance.
     fn add(&self, counter: usize, instance: u64, delta: u64);
     fn set(&self, gauge: usize, instance: u64, value: u64);
