@@ -114,12 +114,14 @@ impl EventLog {
         (std::mem::take(&mut self.events), std::mem::take(&mut self.counts))
     }
 
-    /// Adds what was taken from another log. What happened before the last sample is
-    /// dated as that one, since a reader knows of no event then, and all are in the order
-    /// of time.
+    /// Adds what was taken from another log, in the order of time. What happened before the last
+    /// sample is dated after it, since its values are those of before: of a program that has
+    /// ended, the last ones.
     pub(crate) fn add(&mut self, mut events: Events, counts: [u64; Kind::NAMES.len()]) {
+        // Event arrays cut times to microseconds.
+        let earliest = self.before.saturating_add(Duration::from_micros(1)).min(self.timestamp);
         for event in &mut events.list {
-            event.timestamp = event.timestamp.clamp(self.before, self.timestamp.max(self.before));
+            event.timestamp = event.timestamp.clamp(earliest, self.timestamp);
         }
         self.events.add(&events);
         self.events.list.sort_by_key(|event| event.timestamp);
@@ -289,8 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn events_of_another_log_are_in_the_order_of_time_and_not_before_the_last_sample() {
-        let at = |second| Timestamp::new(second, 0).unwrap();
+    fn events_of_another_log_are_in_the_order_of_time_and_after_the_last_sample() {
+        let at = |second| Timestamp::new(second, 999).unwrap();
         let (mut files, mut all) = (event_log(), event_log());
         all.begin(SECOND, at(100));
         all.note(Kind::Started, |_| ());
@@ -307,8 +309,9 @@ mod tests {
         let (events, counts) = files.take();
         all.add(events, counts);
         let due = all.due();
-        let times = due.list.iter().map(|event| event.timestamp.seconds());
-        assert_eq!(times.collect::<Vec<_>>(), [100, 100, 100, 101, 101, 101]);
+        let times = due.list.iter().map(|event| event.timestamp);
+        let after = Timestamp::new(100, 1_999).unwrap();
+        assert_eq!(times.collect::<Vec<_>>(), [at(100), at(100), after, at(101), at(101), at(101)]);
         let kinds: Vec<_> = due.list.iter().map(|event| event.kind).collect();
         assert_eq!(kinds[0], Kind::Started);
         assert_eq!(kinds[3], Kind::Gap);
@@ -352,7 +355,8 @@ mod tests {
         let (events, counts) = files.take();
         all.add(events, counts);
         let due = all.due();
-        assert_eq!(due.list[0].timestamp, at(100), "no event is before its record");
+        let after = Timestamp::new(100, 1_000).unwrap();
+        assert_eq!(due.list[0].timestamp, after, "no event is at a record before its own");
         assert_eq!(due.list[0].since, Some(at(99)));
     }
 

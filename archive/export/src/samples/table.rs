@@ -128,6 +128,11 @@ impl Table {
         }
     }
 
+    /// The time of the newest sample of a series.
+    pub(super) fn newest(&self, id: SampleSeriesId) -> Option<i64> {
+        Some(self.entries.get(id.index())?.as_ref()?.last)
+    }
+
     /// A value at a time. Two records within a millisecond are a millisecond apart.
     pub(super) fn value(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64) {
         let step = self.step;

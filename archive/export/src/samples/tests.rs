@@ -193,6 +193,20 @@ fn a_histogram_that_restarts_keeps_its_buckets() {
 }
 
 #[test]
+fn a_histogram_that_restarts_at_once_counts_from_zero_after_its_last_values() {
+    let directory = tempfile::tempdir().unwrap();
+    with_events(begin_latency(&directory.path().join("a")))
+        .row(1, latency([Some(3), None, None], 6))
+        .row(3, event("restarted", 1_000_001))
+        .row(3, latency([Some(1), Some(2), None], 15))
+        .finish();
+    let of = |name: &str| of(directory.path(), &format!("mmv_shop_latency_seconds{name}"));
+    // The bucket that is new has no 0 at 1 s, when three values were below it.
+    assert_eq!(of("_bucket le=0.009"), [(1_001, Some(0.0)), (3_000, Some(3.0))]);
+    assert_eq!(of("_count"), [(1_000, Some(3.0)), (1_001, Some(0.0)), (3_000, Some(3.0))]);
+}
+
+#[test]
 fn the_histograms_of_instances_have_their_labels() {
     let directory = tempfile::tempdir().unwrap();
     let values = [
