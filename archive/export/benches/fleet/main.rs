@@ -1,7 +1,8 @@
 //! `ci/bench fleet`: what it costs to hand archives to other engines.
 //!
 //! Processor time of `mmv-export`, the receiver excluded, as the kernel counts it (hundredths of
-//! seconds): each row repeats its work and prints the average, beside its limit.
+//! seconds): each row repeats its work and prints the average, beside its limit. The first scrape
+//! is measured by the clock on the wall.
 
 #[path = "../../tests/shared/archives.rs"]
 mod archives;

@@ -1,6 +1,7 @@
 //! Remote reads and scrapes.
 
 use std::path::Path;
+use std::time::Instant;
 
 use test_archives::Builder;
 
@@ -22,6 +23,41 @@ fn hour(base: &Path, instances: u64, step: usize) {
         .instances("mmv.shop.requests", names.iter().map(String::as_str))
         .rows((0..3_600).step_by(step).map(row))
         .finish();
+}
+
+/// An hour of a counter with 1 000 instances, one of which is replaced every second.
+fn changing_hour(base: &Path) {
+    let name = |id: u64| format!("path=/{id},code=200");
+    let mut archive =
+        Builder::of_host("web1", base).metric("mmv.shop.requests", "u64 counter count");
+    for second in 0..3_600 {
+        let ids = second..second + 1_000;
+        let instances: Vec<(i32, String)> = ids.clone().map(|id| (id as i32, name(id))).collect();
+        let cells = ids.map(|id| (format!("mmv.shop.requests[{}]", name(id)), second * id));
+        archive = archive
+            .numbered_instances(
+                "mmv.shop.requests",
+                instances.iter().map(|(number, name)| (*number, name.as_str())),
+            )
+            .row(second, cells);
+    }
+    archive.finish();
+}
+
+/// From the start of the server to the first answer.
+fn measure_first_scrape() -> bool {
+    let place = tempfile::tempdir().expect("a directory");
+    changing_hour(&place.path().join("web1/a"));
+    let files = std::fs::read_dir(place.path().join("web1")).expect("an archive");
+    let bytes: u64 =
+        files.map(|file| file.expect("a file").metadata().expect("a size").len()).sum();
+    let start = Instant::now();
+    let server = Server::start(place.path(), &[]);
+    let answer = server.metrics("text/plain");
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(answer.text().lines().count() > 1_000);
+    let what = format!("first scrape, {} MB with 3600 changes (wall)", bytes / 1_000_000);
+    row(&what, seconds, 1.0)
 }
 
 /// A remote read of all samples of `mmv_shop_requests_total`.
@@ -57,7 +93,7 @@ fn read_request(is_chunked: bool) -> Vec<u8> {
 
 /// Prints the rows; true if all limits are kept.
 pub(crate) fn measure() -> bool {
-    let mut are_kept = true;
+    let mut are_kept = measure_first_scrape();
     for (step, limit) in [(10, 0.5), (1, 0.5)] {
         let place = tempfile::tempdir().expect("a directory");
         hour(&place.path().join("web1/a"), 1_000, step);
