@@ -5,6 +5,7 @@
 //! second, removed and re-created instances, the facade for `metrics`, several processes of one
 //! application, versions with other metrics, restarts with another order of instances, SIGKILL,
 //! and producers that number instances by their order, one of which rewrites its file in place.
+//! In half of the runs the agent ends in the middle, and starts again.
 //! Each writes down each change. Afterwards the archives are read through every reader, and
 //! compared with what the programs wrote down: no value may be false, none may have another's
 //! name, and each sample that is missing must be counted and shown.
@@ -81,6 +82,7 @@ fn judge(record: &Record) {
     server_checks::check_view(record, &servers::view(record), &raw, &mut complaints);
     totals::check_summary(record, &ticks, &raw, &mut complaints);
     totals::check_deltas(record, &ticks, &raw, &mut complaints);
+    totals::check_gauges(record, &raw, &readers::gauges(record), &mut complaints);
     totals::check_quantiles(record, &ticks, &mut complaints);
     for reading in [pcp::pmrep(record, &raw), pcp::pmval(record, &raw)] {
         let Some(mut reading) = reading else { continue };

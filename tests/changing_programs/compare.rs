@@ -78,6 +78,12 @@ impl Ticks {
         self.times.get(next).copied().unwrap_or(self.end)
     }
 
+    /// The last tick until a time, or the first one.
+    pub(super) fn before(&self, time: i64) -> i64 {
+        let next = self.times.partition_point(|tick| *tick <= time);
+        self.times[next.saturating_sub(1)]
+    }
+
     /// Gives the samples of a reader whose times are cut to milliseconds those of the ticks. Where
     /// two ticks are in one millisecond, the reader may move the second one.
     pub(super) fn restore_times(&self, reading: &mut Reading) {
@@ -224,8 +230,15 @@ pub(super) fn check_presence(
                 continue;
             }
             let first = first.map(|(at, _)| *at).filter(|first| *first < ending);
-            let deadline = certain + FIRST_SAMPLE + 5 * record.plan.interval.as_nanos() as i64;
-            if first.unwrap_or(i64::MAX) > deadline && deadline < ending {
+            let mut deadline = certain + FIRST_SAMPLE + 5 * record.plan.interval.as_nanos() as i64;
+            if let Some(away) = record.away.filter(|_| record.is_away(certain, deadline)) {
+                deadline = away.back + FIRST_SAMPLE;
+            }
+            // A file may be rewritten before each tick.
+            let is_shown = spells.iter().any(|spell| {
+                spell.file == life.file && spell.from <= deadline && certain <= spell.until
+            });
+            if first.unwrap_or(i64::MAX) > deadline && deadline < ending && !is_shown {
                 complaints.add(format!(
                     "{}: {key:?} of {certain} is first seen at {first:?}",
                     reading.reader
@@ -233,7 +246,15 @@ pub(super) fn check_presence(
             }
             let Some(first) = first else { continue };
             latest = latest.max(first - certain);
-            for tick in ticks.whole(first, ending).filter(|tick| !times.contains(tick)) {
+            let missing = ticks.whole(first, ending).filter(|tick| !times.contains(tick));
+            // An instance that was removed and is there again keeps its cell until the agent knows
+            // of the removal.
+            let removed = segments.iter().filter(|other| other.life == segment.life);
+            let is_again =
+                removed.filter_map(|other| other.removed).any(|(_, until)| until <= certain);
+            let known = if is_again { deadline } else { i64::MIN };
+            let missing = missing.filter(|tick| *tick > known);
+            for tick in missing.filter(|tick| !record.is_away(*tick, *tick)) {
                 let is_shown = spells.iter().any(|spell| {
                     spell.file == life.file
                         && spell.from / 1000 <= tick / 1000
@@ -289,7 +310,7 @@ pub(super) fn check_last_values(
             });
             // A file whose last rewrite is incomplete or unknown cannot be read.
             let is_rewritten = PROGRAMS[life.program].1 == Kind::InPlace;
-            if is_replaced || is_rewritten {
+            if is_replaced || is_rewritten || record.is_away(life.ending, tick) {
                 continue;
             }
             let is_own = |(at, _): &&(i64, f64)| segment.created() <= *at && *at <= tick;
@@ -316,7 +337,8 @@ fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints:
     let (at, status) = &record.status;
     let is_running = |life: &&LifeLog| life.file == file && life.born < *at && *at < life.ending;
     let Some(life) = record.log.lives.iter().find(is_running) else { return };
-    let before = absent.range(life.born..*at).count() as u64;
+    let since = record.away.map_or(life.born, |away| away.back.max(life.born).min(*at));
+    let before = absent.range(since..*at).count() as u64;
     let sources = status["sources"].as_array().expect("sources");
     let source = sources.iter().find(|source| source["file"] == file);
     let missing = source.and_then(|source| source["missing"].as_u64());
@@ -347,7 +369,12 @@ pub(super) fn check_ticks(
         complaints.add(format!("{}: not the ticks of report --raw", reading.reader));
     }
     let (Some(first), Some(last)) = (ticks.times.first(), ticks.times.last()) else { return };
-    let due = (last - first) as f64 / record.plan.interval.as_nanos() as f64;
+    let between = record.away.map_or(0, |away| {
+        ticks.after(away.stopped)
+            - ticks.before(away.stopped)
+            - record.plan.interval.as_nanos() as i64
+    });
+    let due = (last - first - between) as f64 / record.plan.interval.as_nanos() as f64;
     let missing = due - (ticks.times.len() - 1) as f64;
     // The last one comes when the agent ends, and each may be late by less than an interval.
     if missing > record.missed as f64 + 1.5 {
@@ -372,10 +399,10 @@ pub(super) fn assert_finds_faults(record: &Record, ticks: &Ticks, reading: &Read
     let mut greater = reading.clone();
     greater.samples.get_mut(&one).expect("samples").last_mut().expect("a sample").1 += 1e6;
     let mut omitted = reading.clone();
-    // Of one instance all of them may be the first of a life.
-    for key in keys {
+    // Of one series all of them may be the first of a life.
+    for samples in omitted.samples.values_mut() {
         let mut number = 0;
-        omitted.samples.get_mut(key).expect("samples").retain(|_| {
+        samples.retain(|_| {
             number += 1;
             number % 2 == 0
         });
@@ -383,7 +410,7 @@ pub(super) fn assert_finds_faults(record: &Record, ticks: &Ticks, reading: &Read
     for (what, faulty, named) in [
         ("exchanged", exchanged, one.1.as_str()),
         ("greater", greater, one.1.as_str()),
-        ("omitted", omitted, metric),
+        ("omitted", omitted, "no sample of"),
     ] {
         let mut complaints = Complaints::default();
         check_values(record, ticks, &faulty, &mut complaints);

@@ -41,6 +41,8 @@ pub(super) struct Plan {
     pub(super) length: Duration,
     /// New instances in a second, of each program that grows.
     pub(super) growth: u64,
+    /// The agent ends in the middle, and starts again.
+    pub(super) restarts_agent: bool,
 }
 
 /// A process from its start to its end.
@@ -70,7 +72,8 @@ impl Plan {
         let growth = [1, 10, 100, 300][dice.below(4) as usize];
         let length = Duration::from_millis((200 * interval).clamp(2500, 4000));
         let interval = Duration::from_millis(interval);
-        Self { seed, interval, length, growth }.with_at_most(20_000)
+        let restarts_agent = dice.one_in(2);
+        Self { seed, interval, length, growth, restarts_agent }.with_at_most(20_000)
     }
 
     /// A run with all intervals and rates.
@@ -80,7 +83,8 @@ impl Plan {
         let growth = [1, 3, 10, 30, 100, 300, 1000][dice.below(7) as usize];
         let interval = Duration::from_millis(interval);
         let length = Duration::from_secs(5 + dice.below(15)).max(interval * 10);
-        Self { seed, interval, length, growth }.with_at_most(400_000)
+        let restarts_agent = dice.one_in(2);
+        Self { seed, interval, length, growth, restarts_agent }.with_at_most(400_000)
     }
 
     /// Shortens a run of fast growth, and then lowers its growth, until it logs about this many

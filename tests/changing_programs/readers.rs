@@ -74,9 +74,30 @@ pub(super) fn raw(record: &Record) -> Reading {
     let mut reading = Reading::new("report --raw");
     let archives = path(&record.archives);
     for line in lines(&[&["report", archives, "--raw"], &BRANCHES[..]].concat()) {
-        let metric = line["metric"].as_str().expect("a metric");
+        // A mark has no metric.
+        let Some(metric) = line["metric"].as_str() else { continue };
         let name = line["name"].as_str().unwrap_or_default();
         reading.add(metric, name, time(&line["time"]), line["value"].as_f64().expect("a number"));
+    }
+    reading
+}
+
+/// `mmv-archive report` of gauges, interpolated at times that are not those of samples.
+pub(super) fn gauges(record: &Record) -> Reading {
+    let mut reading = Reading::new("report");
+    let interval = format!("{}ms", record.plan.interval.as_millis() * 13 / 10);
+    let branches = &BRANCHES[1..];
+    let arguments = [&["report", path(&record.archives), "-t", &interval], branches].concat();
+    for line in lines(&arguments) {
+        let metric = line["metric"].as_str().expect("a metric");
+        let name = line["name"].as_str().unwrap_or_default();
+        let segments = record.log.series.get(&(metric.to_owned(), name.to_owned()));
+        if segments.is_none_or(|segments| segments[0].is_counter) {
+            continue;
+        }
+        if let Some(value) = line["value"].as_f64() {
+            reading.add(metric, name, time(&line["time"]), value);
+        }
     }
     reading
 }
@@ -145,7 +166,7 @@ pub(super) fn spells(record: &Record) -> Vec<Spell> {
                 let from = since.unwrap_or(at);
                 spells.push(Spell { file, from, until: i64::MAX, missing: None });
             }
-            (Some("recovered" | "ended" | "vanished" | "restarted"), Some(spell)) => {
+            (Some("appeared" | "recovered" | "ended" | "vanished" | "restarted"), Some(spell)) => {
                 spell.until = at;
                 spell.missing = parameter("records").as_u64();
             }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mmv_writer::Registry;
 use serde_json::Value;
 
+use super::compare::STARTING;
 use super::journal::{self, What, now};
 use super::log::{LifeLog, Log};
 use super::plan::{Kind, PROGRAMS, Plan};
@@ -29,6 +30,8 @@ pub(super) struct Record {
     pub(super) plan: Plan,
     /// When the agent had ended.
     pub(super) ended: i64,
+    /// When there was no agent, if a second one followed the first.
+    pub(super) away: Option<Away>,
     /// `mmv-agent status` while the last lives ran, and when that was.
     pub(super) status: (i64, Value),
     /// The page `/metrics` at that time.
@@ -36,6 +39,17 @@ pub(super) struct Record {
     /// Ticks that the agent says it missed.
     pub(super) missed: u64,
     pub(super) agent_log: String,
+}
+
+/// The time from one agent to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Away {
+    /// When the first one was told to end.
+    pub(super) stopping: i64,
+    /// When it had ended.
+    pub(super) stopped: i64,
+    /// When the second one had all files.
+    pub(super) back: i64,
 }
 
 /// A program that runs, or is to run again.
@@ -77,7 +91,8 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
     steady.gauge::<u64>("value").build().unwrap().set(8);
     let _steady = steady.publish().unwrap();
     let interval = format!("{}ms", plan.interval.as_millis());
-    let mut agent = Agent::start_with(&scratch, &["--interval", &interval, "--events", "true"]);
+    let options = ["--interval", &interval, "--events", "true"];
+    let mut agent = Agent::start_with(&scratch, &options);
     wait::until_true("first records", || agent.data_bytes() > 500);
     let slot = |program| Slot { program, life: 0, running: None, due: Instant::now() };
     let mut world = World {
@@ -88,10 +103,21 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
         slots: (0..PROGRAMS.len()).map(slot).collect(),
         over: Vec::new(),
     };
-    let end = Instant::now() + plan.length;
+    let (middle, end) = (Instant::now() + plan.length / 2, Instant::now() + plan.length);
+    let mut away = None;
+    let (mut first_log, mut missed) = (String::new(), 0);
     while Instant::now() < end {
         world.step(true);
         sleep(Duration::from_millis(2));
+        if plan.restarts_agent && away.is_none() && middle <= Instant::now() {
+            let stopping = now();
+            assert!(agent.terminate().success(), "{}", agent.log());
+            let stopped = now();
+            (first_log, missed) = (agent.log(), agent.counted("missed"));
+            agent = Agent::start_with(&scratch, &options);
+            wait::until_true("the second agent", || agent.log().contains("writing archive"));
+            away = Some(Away { stopping, stopped, back: now() + STARTING });
+        }
     }
     let status = (now(), status(&scratch));
     let archives = scratch.archives();
@@ -117,11 +143,19 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
         log: Log::new(std::mem::take(&mut world.over)),
         plan,
         ended,
+        away,
         status,
         scrape,
-        missed: agent.counted("missed"),
-        agent_log: agent.log(),
+        missed: missed + agent.counted("missed"),
+        agent_log: first_log + &agent.log(),
         scratch,
+    }
+}
+
+impl Record {
+    /// Whether no agent, or one that had not all files yet, ran at some time of a span.
+    pub(super) fn is_away(&self, from: i64, to: i64) -> bool {
+        self.away.is_some_and(|away| away.stopping <= to && from <= away.back)
     }
 }
 

@@ -21,6 +21,37 @@ const HALF_BUCKET: f64 = 1.0 / 16.0;
 /// `summary` begins with the second sample of an instance, and `delta` needs a value at the end.
 const COUNTS_PARTS: bool = false;
 
+/// A gauge between two samples has one of their values, and none while there was no agent.
+pub(super) fn check_gauges(
+    record: &Record,
+    raw: &Reading,
+    reading: &Reading,
+    complaints: &mut Complaints,
+) {
+    for (key, rows) in &reading.samples {
+        let samples = raw.samples.get(key).map(Vec::as_slice).unwrap_or_default();
+        for (at, value) in rows {
+            let next = samples.partition_point(|(sampled, _)| sampled < at);
+            let after = samples.get(next);
+            let before = next.checked_sub(1).and_then(|before| samples.get(before));
+            let is_away = record.away.is_some_and(|away| {
+                before.is_none_or(|(before, _)| *before < away.stopped)
+                    && after.is_none_or(|(after, _)| away.stopped < *after && after != at)
+            });
+            let is_one = [before, after].into_iter().flatten().any(|(_, one)| one == value);
+            if is_away || !is_one {
+                complaints.add(format!(
+                    "{}: {key:?} is {value} at {at}, between {before:?} and {after:?}",
+                    reading.reader
+                ));
+            }
+        }
+    }
+    if reading.samples.is_empty() {
+        complaints.add(format!("{}: no gauges", reading.reader));
+    }
+}
+
 /// Whether missing samples of a life may be part of an answer.
 fn has_gaps(record: &Record, segment: &Segment) -> bool {
     PROGRAMS[record.log.lives[segment.life].program].1 == Kind::InPlace
@@ -83,7 +114,8 @@ fn increase(
     let greatest: u64 = segments.iter().map(|segment| segment.greatest(i64::MAX)).sum();
     // An instance that was created again between two samples, and was greater then, is no reset
     // to any reader.
-    if lives.len() < segments.len() || has_gaps(record, &segments[0]) {
+    let is_observed = record.away.is_none() && !has_gaps(record, &segments[0]);
+    if lives.len() < segments.len() || !is_observed {
         return (0.0, greatest as f64);
     }
     let mut certain = 0;
@@ -169,7 +201,8 @@ fn grown(
     let mut own = samples.iter().map(|(at, _)| *at).filter(|at| is_within(*at));
     let Some(first) = own.next() else { return 0 };
     let last = own.next_back().unwrap_or(first);
-    if first < segment.is_certain_from() || last >= ending || has_gaps(record, segment) {
+    let is_observed = !record.is_away(from, to) && !has_gaps(record, segment);
+    if first < segment.is_certain_from() || last >= ending || !is_observed {
         return 0;
     }
     let is_before = |(at, _): &(i64, f64)| segment.is_certain_from() <= *at && *at <= from;

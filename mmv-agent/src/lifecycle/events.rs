@@ -85,6 +85,18 @@ fn a_spell_of_missing_samples_is_an_event_at_its_beginning_and_one_at_its_end() 
 }
 
 #[test]
+fn a_spell_that_begins_at_the_last_tick_is_an_event_of_it() {
+    let mut rig = telling(1_000_000);
+    let (_count, published) = counter_file(&rig, "app", "count");
+    rig.tick();
+    let file = OpenOptions::new().write(true).open(published.path()).unwrap();
+    file.write_all_at(&0_u64.to_ne_bytes(), Header::GENERATION2 as u64).unwrap();
+    rig.last_tick();
+    let log = rig.finish();
+    assert_eq!(events_of(&log), [["started", "appeared app"], ["stopped", "waiting app"]]);
+}
+
+#[test]
 fn the_event_of_a_file_counts_the_values_that_are_logged_of_it() {
     let mut rig = telling(1_000_000);
     let (_count, published) = counter_file(&rig, "app", "count");

@@ -213,6 +213,12 @@ impl Rig {
         self.tick_due(everything);
     }
 
+    /// The last tick of the agent.
+    pub(super) fn last_tick(&mut self) {
+        self.sampler.note_end();
+        self.tick();
+    }
+
     /// A tick of some groups.
     pub(super) fn tick_of(&mut self, groups: &[GroupId]) {
         let groups = groups.iter().copied().collect();

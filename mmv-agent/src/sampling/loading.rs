@@ -38,6 +38,9 @@ const LONGEST_WAIT: Duration = Duration::from_millis(5);
 const WAITS_IN_A_ROW: f64 = 0.05;
 const WAITS_PER_SECOND: f64 = 0.01;
 
+/// How long the last tick waits for what the loader knows.
+const LAST_WAIT: Duration = Duration::from_millis(500);
+
 /// The loader, as the sampler reaches it.
 #[derive(Debug)]
 pub(crate) enum Loading {
@@ -52,6 +55,8 @@ pub(crate) enum Loading {
 #[derive(Debug)]
 pub(crate) struct Link {
     requests: Sender<Request>,
+    /// How many requests were made.
+    made: u64,
     post: Arc<Post>,
     waits: TokenBucket,
 }
@@ -68,6 +73,8 @@ struct Post {
 #[derive(Debug, Default)]
 struct Mailbox {
     update: Option<Update>,
+    /// How many requests the update, or one before it, has the answers to.
+    handled: u64,
     /// All files that were there at the start have been tried.
     complete: bool,
     /// The thread has ended.
@@ -90,6 +97,8 @@ impl Post {
 pub(crate) struct LoaderThread {
     loader: Loader,
     requests: Receiver<Request>,
+    /// How many requests were handled.
+    handled: u64,
     post: Arc<Post>,
 }
 
@@ -109,8 +118,8 @@ pub(crate) fn on_thread(loader: Loader) -> std::io::Result<(Loading, LoaderThrea
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let post = Arc::new(Post { mailbox: Mutex::default(), filled: Condvar::new(), bell });
     let waits = TokenBucket::new(WAITS_IN_A_ROW, WAITS_PER_SECOND);
-    let link = Link { requests: sender, post: Arc::clone(&post), waits };
-    Ok((Loading::Thread(link), LoaderThread { loader, requests, post }))
+    let link = Link { requests: sender, made: 0, post: Arc::clone(&post), waits };
+    Ok((Loading::Thread(link), LoaderThread { loader, requests, handled: 0, post }))
 }
 
 impl Loading {
@@ -138,6 +147,15 @@ impl Loading {
         }
     }
 
+    /// Returns what is new after all requests so far. Waits for it, but not for long.
+    pub(super) fn finish(&mut self) -> Option<Update> {
+        match self {
+            #[cfg(test)]
+            Self::Inline(loader) => Some(loader.update()).filter(|update| !update.is_empty()),
+            Self::Thread(link) => link.finish(),
+        }
+    }
+
     /// Asks for something. False if the loader has ended.
     pub(super) fn ask(&mut self, request: Request) -> bool {
         match self {
@@ -145,6 +163,7 @@ impl Loading {
             Self::Inline(loader) => loader.handle(request),
             Self::Thread(link) => {
                 let sent = link.requests.send(request).is_ok();
+                link.made += 1;
                 link.post.ring();
                 sent
             }
@@ -200,6 +219,14 @@ impl Link {
         self.waits.take(began.elapsed().as_secs_f64());
         update
     }
+
+    fn finish(&self) -> Option<Update> {
+        let waiting = |mailbox: &mut Mailbox| mailbox.handled < self.made && !mailbox.ended;
+        let filled = &self.post.filled;
+        let waited = filled.wait_timeout_while(self.post.open(), LAST_WAIT, waiting);
+        let (mut mailbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        mailbox.update.take()
+    }
 }
 
 impl Drop for Link {
@@ -222,6 +249,7 @@ impl LoaderThread {
                 if !self.loader.handle(request) {
                     return;
                 }
+                self.handled += 1;
             }
             // What the sampler waits for comes before what it does not know.
             self.send();
@@ -242,7 +270,9 @@ impl LoaderThread {
         let mut update = self.loader.update();
         let complete = self.loader.is_complete();
         if update.is_empty() {
-            self.post.open().complete = complete;
+            let mut mailbox = self.post.open();
+            (mailbox.handled, mailbox.complete) = (self.handled, complete);
+            drop(mailbox);
             self.post.filled.notify_all();
             return;
         }
@@ -252,7 +282,8 @@ impl LoaderThread {
             update.replace(before);
         }
         let mut mailbox = self.post.open();
-        (mailbox.update, mailbox.complete) = (Some(update), complete);
+        (mailbox.update, mailbox.handled) = (Some(update), self.handled);
+        mailbox.complete = complete;
         drop(mailbox);
         self.post.filled.notify_all();
     }

@@ -208,6 +208,9 @@ impl Sampler {
         }
         let due = self.harvest(now, due);
         self.report_gaps(now);
+        if self.ending {
+            self.take_last_events();
+        }
         let sample = self.sample(now, &due);
         self.report_last();
         self.inform(now);
@@ -314,6 +317,13 @@ impl Sampler {
         let gaps = self.harvest.count_gaps(now);
         if !gaps.is_empty() {
             self.loading.ask(Request::Gaps(gaps));
+        }
+    }
+
+    /// Takes the events that the loader has for the last tick, as of samples that are missing.
+    fn take_last_events(&mut self) {
+        if let Some(Update { news, .. }) = self.loading.finish() {
+            self.reporter.events.add(news.events, news.counts);
         }
     }
 
