@@ -1,17 +1,25 @@
 //! One agent per directory of archives.
 //!
-//! The lock is a file that only the agent's user can open: a process that can open a file,
-//! even for reading only, can lock it.
+//! | lock | purpose |
+//! |---|---|
+//! | a file in the directory that only the agent's user can open | moves with the directory; nobody else can take it: a process that can open a file, even for reading only, can lock it |
+//! | the directory itself | holds when the file is removed. Locks of other users do not count |
+//! | a file beside the state file | two agents never share a state |
+//!
+//! A path may come to lead to another directory, when the directory is renamed or a link is
+//! switched. [`Lock::confirm`] notices that before anything is written there.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use mmv_format::file::is_locked_by_strangers;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::geteuid;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::error::Error;
 
@@ -27,8 +35,24 @@ const MODE: u32 = 0o600;
 #[derive(Debug)]
 pub(crate) struct Lock {
     directory: PathBuf,
-    file: Flock<File>,
+    held: Mutex<HeldDirectory>,
+    _state: Option<Flock<File>>,
 }
+
+/// The locks of a directory.
+#[derive(Debug)]
+struct HeldDirectory {
+    file: FileId,
+    _file_lock: Flock<File>,
+    directory: FileId,
+    /// `None` where the file system has no locks of directories, or another user has it.
+    directory_lock: Option<Flock<File>>,
+    /// Grows whenever the locks are taken again.
+    generation: u64,
+}
+
+/// Device and inode.
+type FileId = (u64, u64);
 
 impl Lock {
     /// Locks the directory, which must exist.
@@ -37,42 +61,120 @@ impl Lock {
     ///
     /// [`Error::Locked`] if another agent has it; [`Error::ArchiveDirectory`].
     pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
+        let held = Mutex::new(HeldDirectory::take(directory, None)?);
+        Ok(Self { directory: directory.to_owned(), held, _state: None })
+    }
+
+    /// Locks the state file as well. Without permission to write beside it the state is not
+    /// saved either, and there is nothing to lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] if another agent has it.
+    pub(crate) fn with_state(self, state: Option<&Path>) -> Result<Self, Error> {
+        let _state = state.map(lock_state).transpose()?.flatten();
+        Ok(Self { _state, ..self })
+    }
+
+    /// Makes sure that the path still leads to the locked directory. Otherwise creates and locks
+    /// the directory that is there. Returns a number that grows whenever that was necessary.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take): nothing may be written there then.
+    pub(crate) fn confirm(&self) -> Result<u64, Error> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = fs::symlink_metadata(self.directory.join(NAME));
+        if !named.is_ok_and(|named| id(&named) == held.file) {
+            let failed =
+                |source| Error::ArchiveDirectory { directory: self.directory.clone(), source };
+            fs::create_dir_all(&self.directory).map_err(failed)?;
+            *held = HeldDirectory::take(&self.directory, Some(&mut held))?;
+            warn!(directory = %self.directory.display(), "the lock was removed; it is made again");
+        }
+        Ok(held.generation)
+    }
+}
+
+impl HeldDirectory {
+    fn take(directory: &Path, before: Option<&mut Self>) -> Result<Self, Error> {
         let failed = |source| Error::ArchiveDirectory { directory: directory.to_owned(), source };
         let locked = |holder| Error::Locked { directory: PathBuf::from(directory), holder };
+        let opened = File::open(directory).map_err(failed)?;
+        let directory_id = id(&opened.metadata().map_err(failed)?);
         let file = open(&directory.join(NAME)).map_err(failed)?;
         let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => file,
             Err((mut file, Errno::EWOULDBLOCK)) => return Err(locked(holder(&mut file))),
             Err((_, error)) => return Err(failed(error.into())),
         };
+        let generation = before.as_ref().map_or(0, |before| before.generation + 1);
+        let same = before.filter(|before| before.directory == directory_id);
+        let directory_lock = match same.and_then(|before| before.directory_lock.take()) {
+            Some(lock) => Some(lock),
+            None => lock_directory(opened).map_err(|()| locked(holder(&mut file)))?,
+        };
         note_holder(&mut file).map_err(failed)?;
         // While this agent has the new lock no other changes the old one.
-        match remove_readable(&directory.join(READABLE)) {
-            Ok(None) => Ok(Self { directory: directory.to_owned(), file }),
-            Ok(Some(holder)) => Err(locked(holder)),
-            Err(source) => Err(failed(source)),
+        if let Some(holder) = remove_readable(&directory.join(READABLE)).map_err(failed)? {
+            return Err(locked(holder));
         }
+        Ok(Self {
+            file: id(&file.metadata().map_err(failed)?),
+            _file_lock: file,
+            directory: directory_id,
+            directory_lock,
+            generation,
+        })
     }
 }
 
-impl Lock {
-    /// Takes the lock again if its file was removed, perhaps with the directory. Does nothing
-    /// as long as there is no directory.
-    ///
-    /// # Errors
-    ///
-    /// As [`take`](Self::take): then another agent may write there as well.
-    pub(crate) fn renew(&mut self) -> Result<(), Error> {
-        let directory = self.directory.clone();
-        let failed = |source| Error::ArchiveDirectory { directory: directory.clone(), source };
-        let ours = self.file.metadata().map_err(failed)?;
-        let named = fs::symlink_metadata(self.directory.join(NAME));
-        let is_there = named.is_ok_and(|it| (it.dev(), it.ino()) == (ours.dev(), ours.ino()));
-        if !is_there && self.directory.is_dir() {
-            *self = Self::take(&self.directory)?;
-            warn!(directory = %self.directory.display(), "the lock was removed; it is made again");
+fn id(file: &fs::Metadata) -> FileId {
+    (file.dev(), file.ino())
+}
+
+/// Locks a directory itself; fails if another agent has it.
+fn lock_directory(directory: File) -> Result<Option<Flock<File>>, ()> {
+    let (directory, error) = match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => return Ok(Some(lock)),
+        Err(failed) => failed,
+    };
+    if error != Errno::EWOULDBLOCK {
+        debug!(%error, "no lock of the directory itself");
+        return Ok(None);
+    }
+    // Everybody who can read the directory can lock it.
+    if !directory.metadata().is_ok_and(|found| is_locked_by_strangers(&found)) {
+        return Err(());
+    }
+    warn!("a process of another user has locked the directory of archives; ignored");
+    Ok(None)
+}
+
+/// Locks the file beside a state file.
+fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
+    let path = state.with_extension("lock");
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let file = match fs::create_dir_all(directory).and_then(|()| open(&path)) {
+        Ok(file) => file,
+        Err(error) => {
+            warn!(file = %path.display(), %error, "the state cannot be locked");
+            return Ok(None);
         }
-        Ok(())
+    };
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut lock) => {
+            // Only for the message of another agent.
+            let _ = note_holder(&mut lock);
+            Ok(Some(lock))
+        }
+        Err((mut file, Errno::EWOULDBLOCK)) => {
+            Err(Error::Locked { directory: directory.to_owned(), holder: holder(&mut file) })
+        }
+        Err((_, error)) => {
+            warn!(file = %path.display(), %error, "the state cannot be locked");
+            Ok(None)
+        }
     }
 }
 
@@ -162,15 +264,52 @@ mod tests {
     #[test]
     fn a_lock_that_was_removed_is_taken_again_unless_another_agent_has_it() {
         let dir = tempfile::tempdir().unwrap();
-        let mut lock = Lock::take(dir.path()).unwrap();
-        fs::remove_file(dir.path().join(NAME)).unwrap();
-        lock.renew().unwrap();
-        assert!(Lock::take(dir.path()).is_err());
-        fs::remove_file(dir.path().join(NAME)).unwrap();
-        let other = Lock::take(dir.path()).unwrap();
-        assert!(matches!(lock.renew(), Err(Error::Locked { .. })));
+        let lock = Lock::take(dir.path()).unwrap();
+        assert_eq!(lock.confirm().unwrap(), 0);
+        for generation in [1, 2] {
+            fs::remove_file(dir.path().join(NAME)).unwrap();
+            assert!(matches!(Lock::take(dir.path()), Err(Error::Locked { .. })), "its inode");
+            fs::remove_file(dir.path().join(NAME)).unwrap();
+            assert_eq!(lock.confirm().unwrap(), generation);
+            assert!(Lock::take(dir.path()).is_err());
+        }
+    }
+
+    #[test]
+    fn the_directory_that_takes_a_path_is_locked_or_is_another_agents() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, moved] = ["archives", "moved"].map(|name| dir.path().join(name));
+        fs::create_dir(&path).unwrap();
+        let lock = Lock::take(&path).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        assert!(Lock::take(&moved).is_err());
+        assert_eq!(lock.confirm().unwrap(), 1);
+        assert!(Lock::take(&path).is_err(), "it was made and locked");
+        Lock::take(&moved).unwrap();
+
+        fs::rename(&path, dir.path().join("again")).unwrap();
+        fs::create_dir(&path).unwrap();
+        let other = Lock::take(&path).unwrap();
+        assert!(matches!(lock.confirm(), Err(Error::Locked { .. })));
         drop(other);
-        lock.renew().unwrap();
+        assert_eq!(lock.confirm().unwrap(), 2);
+        assert_eq!(lock.confirm().unwrap(), 2);
+    }
+
+    #[test]
+    fn two_agents_never_share_a_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state/web.example.json");
+        let lock = |name| {
+            let archives = dir.path().join(name);
+            fs::create_dir_all(&archives).unwrap();
+            Lock::take(&archives).unwrap().with_state(Some(&state))
+        };
+        let first = lock("one").unwrap();
+        let refused = lock("two").unwrap_err().to_string();
+        assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+        drop(first);
+        lock("two").unwrap();
     }
 
     #[test]

@@ -168,14 +168,18 @@ fn start_with(
     prepare(&directory)
         .map_err(|source| Error::ArchiveDirectory { directory: directory.clone(), source })?;
     let kept = matches!(settings.fixed.destination, Destination::Directory(_)).then_some(directory);
-    let lock = kept.as_deref().map(Lock::take).transpose()?;
+    let state = settings.state_file(&host.name);
+    let lock = match kept.as_deref() {
+        Some(directory) => Some(Arc::new(Lock::take(directory)?.with_state(state.as_deref())?)),
+        None => None,
+    };
     let setup = |what| move |source| Error::Setup { what, source };
     guard::install().map_err(setup("the SIGBUS guard"))?;
 
     let (sender, receiver) = queue(driver::queue_limit(&settings.reloadable));
     let (tasks, task_inbox) = unbounded();
     let (outcomes, removals) = unbounded();
-    let store = settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open);
+    let store = state.map_or_else(Store::in_memory, Store::open);
     let own = if settings.fixed.own_metrics {
         OwnMetrics::publish(&settings.fixed.mmv_dir)
     } else {
@@ -189,13 +193,14 @@ fn start_with(
         kept,
         Rules::of(&settings.reloadable),
     )
-    .with_lock(lock);
+    .with_lock(lock.clone());
     let left = housekeeper.leftovers();
     let memory = store.memory();
     let links = archive_writer::Links {
         store: Arc::clone(&store),
         shared: Arc::clone(&shared),
         housekeeper: tasks.clone(),
+        lock,
     };
     let names = names.after_found(left.bases());
     let archiver = Archiver::new(names, &host, Policy::of(settings), links);

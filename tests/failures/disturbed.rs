@@ -2,9 +2,12 @@
 //! system allows no further byte.
 
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 use pcp_archive::Archive;
 use pcp_archive::check::{Severity, check};
@@ -109,6 +112,63 @@ fn a_directory_that_is_removed_is_made_again_with_lock_and_archive() {
     assert_eq!(second.gone().code(), Some(75), "{}", second.log());
     agent.assert_alive();
     assert!(agent.terminate().success());
+}
+
+#[test]
+fn no_second_agent_writes_to_a_path_whose_directory_was_renamed_or_switched() {
+    for is_link in [false, true] {
+        let scratch = Scratch::new();
+        let archives = scratch.archives();
+        if is_link {
+            for name in ["a", "b"] {
+                fs::create_dir(scratch.path().join(name)).expect("a directory");
+            }
+            fs::remove_dir(&archives).expect("an empty directory");
+            symlink("a", &archives).expect("a link");
+        }
+        let (mut agent, _) = start(&scratch, &[]);
+        if is_link {
+            let next = scratch.path().join("next");
+            symlink("b", &next).expect("a link");
+            fs::rename(&next, &archives).expect("switch the link");
+        } else {
+            fs::rename(&archives, scratch.path().join("gone")).expect("move the directory");
+        }
+        // The interval is 50 ms.
+        sleep(Duration::from_millis(500));
+        let mut second = Agent::start(&scratch);
+        assert_eq!(second.gone().code(), Some(75), "{}", second.log());
+        wait::until_true("samples in the directory", || {
+            agent.archives().last().is_some_and(|base| samples_so_far(base) > 2)
+        });
+        assert!(agent.terminate().success());
+        agent.archives().iter().for_each(|base| assert_sound(base));
+    }
+}
+
+/// The agent whose directory was taken by another one at the first moment.
+#[test]
+fn an_agent_whose_path_leads_to_another_agents_directory_waits_and_counts_what_it_loses() {
+    let scratch = Scratch::new();
+    let (mut agent, base) = start(&scratch, &[]);
+    let host = base.parent().expect("a directory");
+    agent.signal(Signal::SIGSTOP);
+    fs::rename(host, scratch.path().join("gone")).expect("move the directory");
+    // As an agent with another state has it.
+    fs::create_dir(host).expect("a directory");
+    let lock = File::create(host.join(".mmv-agent.pid")).expect("a lock");
+    let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).expect("to lock it");
+    agent.signal(Signal::SIGCONT);
+    wait::until_true("the error", || agent.log().contains("writes here already"));
+    sleep(Duration::from_millis(300));
+    assert_eq!(agent.archives(), [""; 0].map(PathBuf::from));
+    drop(lock);
+    wait::until_true("samples in the directory", || {
+        agent.archives().last().is_some_and(|base| samples_so_far(base) > 2)
+    });
+    agent.assert_alive();
+    assert!(agent.terminate().success());
+    assert!(agent.counted("lost") > 5, "{}", agent.log());
 }
 
 #[test]

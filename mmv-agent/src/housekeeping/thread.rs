@@ -158,7 +158,7 @@ pub(crate) struct Housekeeper {
     /// delete it.
     compressing: Option<(PathBuf, bool)>,
     /// Held until this thread ends, which is the last one.
-    lock: Option<Lock>,
+    lock: Option<Arc<Lock>>,
 }
 
 impl Housekeeper {
@@ -192,7 +192,7 @@ impl Housekeeper {
     }
 
     /// Holds the lock on the directory as well.
-    pub(crate) fn with_lock(self, lock: Option<Lock>) -> Self {
+    pub(crate) fn with_lock(self, lock: Option<Arc<Lock>>) -> Self {
         Self { lock, ..self }
     }
 
@@ -224,7 +224,6 @@ impl Housekeeper {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.save();
-            self.renew_lock();
             self.repair_broken();
             self.tidy(self.now());
             while !self.shared.has_ended() && self.compress_next(SystemTime::now(), tasks) {
@@ -236,16 +235,23 @@ impl Housekeeper {
         self.repair_broken();
     }
 
-    fn renew_lock(&mut self) {
-        if let Some(Err(error)) = self.lock.as_mut().map(Lock::renew) {
+    /// Whether nothing but this agent writes to the directory now: its path may have come to lead
+    /// to another agent's.
+    fn has_directory(&mut self) -> bool {
+        let confirmed = self.lock.as_ref().map(|lock| lock.confirm());
+        if let Some(Err(error)) = &confirmed {
             self.warn_once(&error.to_string());
         }
+        !matches!(confirmed, Some(Err(_)))
     }
 
     /// Repairs archives of this run that another program has damaged.
     pub(crate) fn repair_broken(&mut self) {
+        if self.broken.is_empty() || !self.has_directory() {
+            return;
+        }
         let broken = std::mem::take(&mut self.broken);
-        if let Some(directory) = self.directory.as_deref().filter(|_| !broken.is_empty()) {
+        if let Some(directory) = self.directory.as_deref() {
             let bases: Vec<&Path> = broken.iter().map(PathBuf::as_path).collect();
             repair_all(directory, &bases);
         }
@@ -284,6 +290,9 @@ impl Housekeeper {
 
     /// Saves the state that is not saved yet.
     pub(crate) fn save(&mut self) {
+        if self.unsaved.is_none() || !self.has_directory() {
+            return;
+        }
         if let Some(memory) = self.unsaved.take() {
             self.store.remember(memory);
         }
@@ -402,8 +411,11 @@ impl Housekeeper {
         now
     }
 
-    /// All archives; `None`, after a warning, if they cannot be listed.
+    /// All archives; `None`, after a warning, if they cannot be listed or are another agent's.
     fn archives(&mut self, directory: &Path) -> Option<Vec<Found>> {
+        if !self.has_directory() {
+            return None;
+        }
         match archive_directory::archives(directory) {
             Ok(found) => Some(found),
             Err(error) => {

@@ -336,7 +336,8 @@ impl Home {
         let (housekeeper, tasks) = unbounded();
         let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
         let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
-        let links = archive_writer::Links { store, shared, housekeeper: housekeeper.clone() };
+        let links =
+            archive_writer::Links { store, shared, housekeeper: housekeeper.clone(), lock: None };
         let (outcomes, removals) = unbounded();
         let keeper = self.housekeeper(outcomes);
         let names = names.after_found(keeper.leftovers().bases());

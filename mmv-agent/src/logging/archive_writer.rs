@@ -23,8 +23,10 @@ use tracing::{error, info};
 
 use super::{ArchiveNames, Sample, prologue};
 use crate::config::{Destination, Rotation, Settings, SyncPolicy};
+use crate::error::Error as LockError;
 use crate::host::Host;
 use crate::housekeeping::{Store, Task};
+use crate::lock::Lock;
 use crate::metadata::needs_new_archive;
 use crate::telemetry::{Event, Events, Kind, SharedStatus, micros};
 use open_archive::OpenArchive;
@@ -97,6 +99,8 @@ pub(crate) struct Links {
     pub shared: Arc<SharedStatus>,
     /// Where closed volumes are announced.
     pub housekeeper: Sender<Task>,
+    /// The lock of the host's directory; `None` if the user has named the archive.
+    pub lock: Option<Arc<Lock>>,
 }
 
 /// What a run has written.
@@ -142,6 +146,10 @@ pub(crate) struct Archiver {
     policy: Policy,
     links: Links,
     current: Option<OpenArchive>,
+    /// How often the directory was locked again.
+    lock_generation: u64,
+    /// The directory may have archives that this run has not written.
+    is_new_directory: bool,
     mark_due: bool,
     /// A file was replaced while no agent ran, and no prologue shows that yet.
     unobserved: bool,
@@ -168,6 +176,8 @@ impl Archiver {
             policy,
             links,
             current: None,
+            lock_generation: 0,
+            is_new_directory: true,
             mark_due: false,
             unobserved: false,
             failing: None,
@@ -185,7 +195,10 @@ impl Archiver {
         let records = sample.records.len() as u64;
         let shared = Arc::clone(&self.links.shared);
         let mut failure = None;
-        let written = self.try_write(sample);
+        let written = match self.confirm_directory(sample.timestamp) {
+            Ok(()) => self.try_write(sample).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
         self.charge();
         match written {
             Ok(()) => {
@@ -198,10 +211,9 @@ impl Archiver {
                 self.report.written += records;
                 shared.own().written.add(records);
             }
-            Err(error) => {
-                let reason = error.to_string();
+            Err(reason) => {
                 if self.failing.is_none() {
-                    error!(%error, "cannot write; sampling continues");
+                    error!(error = reason, "cannot write; sampling continues");
                     shared.note_error(reason.clone());
                 }
                 failure = Some(reason.clone());
@@ -365,6 +377,20 @@ impl Archiver {
         let _ = self.links.housekeeper.send(Task::Repair(base));
     }
 
+    /// Makes sure that no other agent has the directory of archives, which may have been renamed
+    /// or replaced since the last sample. The archive that is being written is elsewhere then.
+    fn confirm_directory(&mut self, now: Timestamp) -> Result<(), LockError> {
+        let Some(lock) = &self.links.lock else { return Ok(()) };
+        let confirmed = lock.confirm();
+        if confirmed.as_ref().is_ok_and(|generation| *generation == self.lock_generation) {
+            return Ok(());
+        }
+        self.watch(now, Duration::ZERO);
+        self.lock_generation = confirmed?;
+        self.is_new_directory = true;
+        Ok(())
+    }
+
     fn try_write(&mut self, sample: &Sample) -> Result<(), Error> {
         let last = self.current.as_ref().and_then(|current| current.writer.last_timestamp());
         if last.is_some_and(|last| sample.timestamp < last) {
@@ -457,15 +483,15 @@ impl Archiver {
         self.names.note(&current.base);
         self.links.store.name_archive(self.names.newest());
         self.report.archives.push(current.base.clone());
+        self.is_new_directory = false;
         Ok(())
     }
 
     /// A new archive. Archives of one directory must not overlap: if the newest
     /// one there ends after `start`, the clock was set back while no agent ran.
     fn create(&mut self, start: Timestamp) -> Result<OpenArchive, Error> {
-        let is_first = self.report.archives.is_empty();
-        if (is_first && self.names.newest_end() > Some(start)) || self.names.is_before_newest(start)
-        {
+        let overlaps = self.is_new_directory && self.names.newest_end() > Some(start);
+        if overlaps || self.names.is_before_newest(start) {
             info!("the newest archive ends in the future: a new directory begins");
             self.names.step();
         }

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use image::MappedFile;
+pub use lock_holders::is_locked_by_strangers;
 use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 use nix::libc::O_NONBLOCK;

@@ -57,7 +57,7 @@ pub(super) fn claim(path: &Path) -> Claim {
     let process = header.as_ref().map_or(0, |header| header.pid);
     let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Some(lock),
-        Err((_, Errno::EWOULDBLOCK)) if !lock_holders::are_strangers(&metadata) => {
+        Err((_, Errno::EWOULDBLOCK)) if !lock_holders::is_locked_by_strangers(&metadata) => {
             return Claim::Locked(process);
         }
         // A lock of another user, or a file system without locks.

@@ -8,12 +8,12 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::sys::stat::{major, minor};
 
-/// Whether the lock of a file belongs to other users than its owner and root, or to
+/// Whether the lock of a file, which is taken, belongs to other users than its owner and root, or to
 /// processes that have ended (a child has the lock of its parent), by `proc_locks(5)`.
 ///
 /// False if that cannot be found out: locks of processes in other PID namespaces are not
 /// listed.
-pub(super) fn are_strangers(file: &Metadata) -> bool {
+pub fn is_locked_by_strangers(file: &Metadata) -> bool {
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return false };
     let mut holders = holders(&locks, file).peekable();
     holders.peek().is_some() && holders.all(|process| is_stranger(process, file.uid()))
@@ -73,14 +73,14 @@ mod tests {
         mode(directory.path(), 0o755).unwrap();
         let path = directory.path().join("app");
         fs::write(&path, "words").unwrap();
-        assert!(!are_strangers(&path.metadata().unwrap()), "there is no lock");
+        assert!(!is_locked_by_strangers(&path.metadata().unwrap()), "there is no lock");
         let mut users = vec![(None, false)];
         if geteuid().is_root() {
             users.push((Some(61_001), true));
         }
         for (user, expected) in users {
             let mut child = locked(&path, user);
-            assert_eq!(are_strangers(&path.metadata().unwrap()), expected, "{user:?}");
+            assert_eq!(is_locked_by_strangers(&path.metadata().unwrap()), expected, "{user:?}");
             let claim = super::super::holder::claim(&path);
             let is_free = matches!(claim, super::super::holder::Claim::Free(None));
             assert_eq!(is_free, expected, "{claim:?}");
