@@ -38,6 +38,8 @@ pub(crate) use settings::{
 };
 pub(crate) use values::{SyncPolicy, parse_duration};
 
+use crate::host::file_name;
+
 impl Settings {
     /// A one-line summary.
     pub(crate) fn summary(&self) -> String {
@@ -64,8 +66,7 @@ impl Settings {
             Destination::Directory(directory) => Some(directory.join(".state")),
             Destination::Base(_) => None,
         });
-        // A host name with a slash would lead elsewhere.
-        directory.map(|directory| directory.join(format!("{}.json", host.replace('/', "_"))))
+        directory.map(|directory| directory.join(format!("{}.json", file_name(host))))
     }
 }
 

@@ -61,6 +61,21 @@ impl Host {
     }
 }
 
+/// Returns the name of a host's files: the host's name, or one like it where that is no plain and
+/// visible file name. Whoever sets the name of a system chooses any bytes.
+pub(crate) fn file_name(host: &str) -> String {
+    let plain = |(at, c): (usize, char)| match c {
+        '.' if at == 0 => '_',
+        '/' => '_',
+        c if c.is_control() => '_',
+        c => c,
+    };
+    match host.char_indices().map(plain).collect::<String>() {
+        name if name.is_empty() => "localhost".to_owned(),
+        name => name,
+    }
+}
+
 fn first_word(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     text.split_whitespace().next().map(str::to_owned)
@@ -95,6 +110,21 @@ mod tests {
         assert_eq!(posix_zone("EST", -18_000), "EST5");
         assert_eq!(posix_zone("UTC", 0), "UTC");
         assert_eq!(posix_zone("+03", 10_800), "UTC-3");
+    }
+
+    #[test]
+    fn a_host_name_that_is_no_file_name_becomes_one() {
+        for (host, expected) in [
+            ("web.example.org", "web.example.org"),
+            ("..", "_."),
+            (".", "_"),
+            (".state", "_state"),
+            ("../web", "_._web"),
+            ("", "localhost"),
+            ("a\nb", "a_b"),
+        ] {
+            assert_eq!(file_name(host), expected, "{host:?}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
 use nix::unistd::{AccessFlags, access, getegid};
+use pcp_types::printable::line;
 use tracing::{debug, info, warn};
 
 use crate::config::{ANY_USER, Destination, Invocation, Settings, group_named};
@@ -21,7 +22,7 @@ use crate::control::signals::{self, HeldSignals};
 use crate::control::{Access, Service, capture_socket, status_socket};
 use crate::discovery::descriptor_budget;
 use crate::error::Error;
-use crate::host::Host;
+use crate::host::{Host, file_name};
 use crate::housekeeping::{Housekeeper, Rules, Store, Task};
 use crate::lock::Lock;
 use crate::logging::{
@@ -163,6 +164,11 @@ fn start_with(
         return Err(Error::NoInterval);
     }
     let host = Host { labels: settings.reloadable.labels.clone(), ..Host::here() };
+    let files = file_name(&host.name);
+    if files != host.name {
+        let host = line(&host.name);
+        warn!(%host, %files, "the name of the host is no plain file name: files have another one");
+    }
     let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
     let directory = names.directory();
     prepare(&directory)

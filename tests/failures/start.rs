@@ -113,3 +113,25 @@ fn no_other_user_can_keep_the_agent_from_starting_by_a_lock() {
     drop(other.stdin.take());
     other.wait().expect("its end");
 }
+
+#[test]
+fn a_host_whose_name_leads_elsewhere_has_its_archives_in_their_directory() {
+    if !geteuid().is_root() {
+        skip("not root: no host of another name");
+        return;
+    }
+    for name in ["..", ".", ".state"] {
+        let scratch = Scratch::new();
+        scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+        let mut command = Command::new("unshare");
+        let script = "printf %s \"$0\" >/proc/sys/kernel/hostname && exec \"$@\"";
+        command.args(["--uts", "sh", "-c", script, name]).arg(binaries::mmv_agent());
+        let mut agent = Agent::spawn(command, &scratch, &["--interval", "50ms", "--samples", "3"]);
+        agent.ended();
+        let plain = format!("_{}", &name[1..]);
+        assert_eq!(agent.archive().parent(), Some(&*scratch.archives().join(&plain)));
+        assert!(scratch.archives().join(".state").join(plain + ".json").exists());
+        let log = agent.log();
+        assert!(log.contains("is no plain file name"), "{log}");
+    }
+}

@@ -17,6 +17,8 @@ use nix::unistd::{AccessFlags, faccessat, geteuid};
 use pcp_types::printable;
 use tracing::warn;
 
+use crate::host::file_name;
+
 /// The status socket in the runtime directory that systemd sets up.
 const SOCKET: &str = "status.sock";
 /// Its path with our unit.
@@ -144,7 +146,7 @@ fn socket_among_archives(directory: &Path, host: &str) -> PathBuf {
 
 /// The directory of a host's archives.
 pub(crate) fn host_directory(archives: &Path, host: &str) -> PathBuf {
-    archives.join(host.replace('/', "_"))
+    archives.join(file_name(host))
 }
 
 /// The status sockets at which an agent may answer, each list with the likeliest first.

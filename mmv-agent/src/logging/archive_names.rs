@@ -14,6 +14,7 @@ use pcp_archive::{Archive, existing_file};
 use pcp_types::Timestamp;
 
 use crate::config::Destination;
+use crate::host::file_name;
 
 /// Gives each new archive its name.
 #[derive(Debug)]
@@ -30,9 +31,7 @@ pub(crate) struct ArchiveNames {
 impl ArchiveNames {
     /// Names for archives of `host`.
     pub(crate) fn new(destination: Destination, host: &str) -> Self {
-        // A host name with a slash would lead elsewhere.
-        let host = host.replace('/', "_");
-        Self { destination, host, step: 0, last: None, found: BTreeMap::new() }
+        Self { destination, host: file_name(host), step: 0, last: None, found: BTreeMap::new() }
     }
 
     /// Gives numbers after those of archives that were found at the start, also when these
@@ -280,6 +279,6 @@ mod tests {
     #[test]
     fn a_host_cannot_lead_out_of_the_directory() {
         let names = ArchiveNames::new(Destination::Directory("/a".into()), "../b");
-        assert_eq!(names.directory(), Path::new("/a/.._b"));
+        assert_eq!(names.directory(), Path::new("/a/_._b"));
     }
 }
