@@ -361,6 +361,15 @@ impl Error {
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::Decompress { .. })
     }
+
+    /// Whether a file is missing, as one that another program has removed since its directory was
+    /// listed.
+    pub fn is_missing_file(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            _ => matches!(self, Self::Missing { .. } | Self::NotFound { .. }),
+        }
+    }
 }
 
 /// The error of a failed operation on a file, for `map_err`.

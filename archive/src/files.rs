@@ -12,6 +12,7 @@ mod blocks;
 #[cfg(feature = "compression")]
 mod decompressed;
 mod half_made;
+mod held;
 mod members;
 mod raw_file;
 mod record_file;
@@ -20,7 +21,8 @@ mod visibility;
 
 #[cfg(feature = "compression")]
 pub(crate) use blocks::{BlockCache, CRC32, XzIndex, block_header, seek_table};
-pub use half_made::{half_made, has_data};
+pub use half_made::{half_made, has_data, has_metadata};
+pub(crate) use held::HeldFile;
 pub(crate) use members::{AddExtension, MemberFiles, Members, bases, list, sync_directory};
 pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};

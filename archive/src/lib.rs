@@ -141,8 +141,8 @@ pub use byte_text::ByteText;
 pub(crate) use error::io_error;
 pub use error::{EncodeError, Error, RecordError, Result};
 pub use files::{
-    Compression, RawFile, RawPiece, existing_file, half_made, has_data, host_directories,
-    member_files, remove_archive, unfinished_archives,
+    Compression, RawFile, RawPiece, existing_file, half_made, has_data, has_metadata,
+    host_directories, member_files, remove_archive, unfinished_archives,
 };
 pub use format::desc::MetricDesc;
 pub use format::index::IndexEntry;

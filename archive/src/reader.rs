@@ -24,6 +24,8 @@ mod span_size;
 mod temporal_index;
 mod type_conflicts;
 
+use std::io::ErrorKind;
+use std::mem;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 #[cfg(feature = "compression")]
@@ -50,9 +52,11 @@ use type_conflicts::TypeConflicts;
 
 #[cfg(feature = "compression")]
 use crate::files::BlockCache;
-use crate::files::{AddExtension as _, Members, RecordFile, check_labels};
+use crate::files::{AddExtension as _, HeldFile, MemberFiles, Members, RecordFile, check_labels};
 use crate::format::Role;
-use crate::{ArchiveLabel, Compression, Error, Record, RecordError, Result, Timestamp, Version};
+use crate::{
+    ArchiveLabel, Compression, Error, Record, RecordError, Result, Timestamp, Version, io_error,
+};
 use archive_records::{ArchiveRecords, Position};
 
 /// An archive, open for reading.
@@ -84,6 +88,43 @@ pub struct Archive {
 pub(crate) struct VolumeFile {
     pub(crate) number: u32,
     pub(crate) path: PathBuf,
+    held: Option<HeldFile>,
+}
+
+/// How often files are listed again that vanish while an archive is opened: each time another
+/// program has compressed or removed one.
+const LISTINGS: usize = 5;
+
+impl VolumeFile {
+    /// Opens the file, or the one that has taken its place: a volume may have been compressed.
+    fn open(&self, base: &Path) -> Result<RecordFile> {
+        if let Some(file) = self.held.as_ref().and_then(|held| held.reopen().ok()) {
+            return RecordFile::read(file, &self.path);
+        }
+        match RecordFile::open(&self.path) {
+            Err(error) if error.is_missing_file() => match self.replacement(base)? {
+                Some(path) => RecordFile::open(&path),
+                None => Err(error),
+            },
+            opened => opened,
+        }
+    }
+
+    fn hold(&mut self, base: &Path) -> Result<()> {
+        self.held = match HeldFile::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.path = self.replacement(base)?.unwrap_or(mem::take(&mut self.path));
+                HeldFile::open(&self.path)
+            }
+            held => held,
+        }
+        .map_err(io_error("open", &self.path))?;
+        Ok(())
+    }
+
+    fn replacement(&self, base: &Path) -> Result<Option<PathBuf>> {
+        Ok(MemberFiles::of(base)?.volumes.remove(&self.number))
+    }
 }
 
 impl Archive {
@@ -105,7 +146,7 @@ impl Archive {
     /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
     /// damaged labels or metadata; [`Error::NoData`] without a record.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let archive = Self::read_metadata(path.as_ref(), Err)?;
+        let archive = Self::read_existing(path.as_ref(), false)?;
         if archive.has_records {
             return Ok(archive);
         }
@@ -122,19 +163,30 @@ impl Archive {
     ///
     /// As [`open`](Self::open).
     pub fn open_tolerant(path: impl AsRef<Path>) -> Result<Self> {
+        Self::read_existing(path.as_ref(), true)
+    }
+
+    /// Lists the files of an archive and reads its metadata; again if a file vanishes meanwhile.
+    fn read_existing(path: &Path, is_tolerant: bool) -> Result<Self> {
+        for _ in 1..LISTINGS {
+            match Members::find(path).and_then(|members| Self::read_metadata(members, is_tolerant))
+            {
+                Err(error) if error.is_missing_file() => {}
+                read => return read,
+            }
+        }
+        Self::read_metadata(Members::find(path)?, is_tolerant)
+    }
+
+    fn read_metadata(members: Members, is_tolerant: bool) -> Result<Self> {
         let mut bad_metadata = Vec::new();
-        let archive = Self::read_metadata(path.as_ref(), |error| match error {
-            Error::Corrupt { .. } | Error::DescChanged { .. } => {
+        let bad = |error| match error {
+            Error::Corrupt { .. } | Error::DescChanged { .. } if is_tolerant => {
                 bad_metadata.push(error);
                 Ok(())
             }
             other => Err(other),
-        })?;
-        Ok(Self { bad_metadata, ..archive })
-    }
-
-    fn read_metadata(path: &Path, bad: impl FnMut(Error) -> Result<()>) -> Result<Self> {
-        let members = Members::find(path)?;
+        };
         let mut meta = RecordFile::open(&members.metadata)?;
         let label = meta.read_label(Role::Metadata)?;
         let index = match &members.index {
@@ -148,7 +200,9 @@ impl Archive {
         let mut archive = Self {
             base: members.base,
             label,
-            volumes: volumes.map(|(number, path)| VolumeFile { number, path }).collect(),
+            volumes: volumes
+                .map(|(number, path)| VolumeFile { number, path, held: None })
+                .collect(),
             metadata,
             index,
             end: label_start,
@@ -156,7 +210,7 @@ impl Archive {
             end_position: Position::UNKNOWN_END,
             torn_tail,
             conflicts: TypeConflicts::default(),
-            bad_metadata: Vec::new(),
+            bad_metadata,
             #[cfg(feature = "compression")]
             _blocks: BlockCache::shared(),
         };
@@ -174,8 +228,22 @@ impl Archive {
     pub(crate) fn is_seekable(&self) -> bool {
         self.volumes.iter().all(|volume| {
             Compression::of(&volume.path).is_none()
-                || RecordFile::open(&volume.path).is_ok_and(|file| file.is_seekable())
+                || volume.open(&self.base).is_ok_and(|file| file.is_seekable())
         })
+    }
+
+    /// Keeps the files of data volumes open, so that they can be read when another program, such
+    /// as one that deletes old archives, has removed them. As many as a quarter of the
+    /// descriptors of this process are used.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a file was removed already.
+    pub fn hold_volumes(&mut self) -> Result<()> {
+        for volume in &mut self.volumes {
+            volume.hold(&self.base)?;
+        }
+        Ok(())
     }
 
     /// Who wrote the archive, where and when.
@@ -309,7 +377,7 @@ impl Archive {
     /// Opens a data volume and checks that it belongs to the archive.
     pub(crate) fn open_volume(&self, at: usize) -> Result<Option<RecordFile>> {
         let Some(volume) = self.volumes.get(at) else { return Ok(None) };
-        let mut file = RecordFile::open(&volume.path)?;
+        let mut file = volume.open(&self.base)?;
         let label = file.read_label(Role::Data(volume.number))?;
         check_labels(&label, &file.path, &self.label, &self.base.with_extension_added("meta"))?;
         Ok(Some(file))
@@ -320,7 +388,7 @@ impl Archive {
     fn drop_unlabelled_volume(&mut self) -> Result<()> {
         let [_, .., last] = self.volumes.as_slice() else { return Ok(()) };
         let label = self.version().label_size();
-        let bytes = RecordFile::open(&last.path)?.available(0, 0, label)?;
+        let bytes = last.open(&self.base)?.available(0, 0, label)?;
         if bytes >= label {
             return Ok(());
         }

@@ -34,6 +34,15 @@ pub fn half_made(base: &Path) -> Result<Option<Error>> {
     Ok(cut)
 }
 
+/// Whether an archive has metadata, by which readers find it: not if it was removed.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the directory cannot be listed.
+pub fn has_metadata(base: &Path) -> Result<bool> {
+    Ok(MemberFiles::of(base)?.metadata.is_some())
+}
+
 /// Whether a data volume of the archive has anything after its label, with metadata or
 /// without.
 ///

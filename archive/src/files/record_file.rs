@@ -1,12 +1,12 @@
 //! One file of framed records, and the buffer to read it.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::unistd::{Whence, lseek};
 
 use super::MAX_DAMAGE;
@@ -14,6 +14,7 @@ use super::MAX_DAMAGE;
 use super::blocks::{BlockFile, BlockTable};
 #[cfg(feature = "compression")]
 use super::decompressed::Decompressed;
+use super::held::open;
 use crate::format::{Role, archive_label, frame, index};
 use crate::{ArchiveLabel, Compression, Error, RecordError, Result, Version, io_error};
 
@@ -80,10 +81,11 @@ impl RecordFile {
     /// [`Error::Compressed`] for a compressed file, if this library was built without
     /// the decoders.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        // Without O_NONBLOCK the open of a FIFO waits for a process that writes to it.
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
-        let file = options.open(path).map_err(io_error("open", path))?;
+        Self::read(open(path).map_err(io_error("open", path))?, path)
+    }
+
+    /// As [`open`](Self::open) of a file that is open, at a path that it may have had before.
+    pub(crate) fn read(file: File, path: &Path) -> Result<Self> {
         let metadata = file.metadata().map_err(io_error("stat", path))?;
         if !metadata.is_file() {
             return Err(Error::NotRegular { file: path.to_owned() });

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::LISTINGS;
 use super::merge::{Merged, merge};
 use crate::format::Adaptations;
 use crate::{Archive, Error, Metadata, Result, files};
@@ -61,18 +62,50 @@ impl ArchiveSet {
         Self::open_with(paths, |base| Archive::open_tolerant(base))
     }
 
+    /// As [`open_tolerant`](Self::open_tolerant), and keeps the files of data volumes open by
+    /// [`Archive::hold_volumes`]: for a command that reads them to its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_held<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+        Self::open_with(paths, |base| {
+            let mut archive = Archive::open_tolerant(base)?;
+            archive.hold_volumes()?;
+            Ok(archive)
+        })
+    }
+
+    /// Archives that were removed after they had been listed are left out. If none is left, they
+    /// are listed again.
     fn open_with<P: AsRef<Path>>(
+        paths: &[P],
+        open: impl Fn(&Path) -> Result<Archive>,
+    ) -> Result<Self> {
+        for _ in 1..LISTINGS {
+            match Self::open_listed(paths, &open) {
+                Err(error) if error.is_missing_file() => {}
+                opened => return opened,
+            }
+        }
+        Self::open_listed(paths, &open)
+    }
+
+    fn open_listed<P: AsRef<Path>>(
         paths: &[P],
         open: impl Fn(&Path) -> Result<Archive>,
     ) -> Result<Self> {
         let bases = Self::bases(paths)?;
         let mut archives = Vec::with_capacity(bases.len());
-        let (mut empty, mut passed_by) = (None, Vec::new());
+        let (mut empty, mut gone, mut passed_by) = (None, None, Vec::new());
         for base in &bases {
             match open(base) {
                 Ok(archive) if archive.has_records() => archives.push(archive),
                 Ok(archive) => empty = Some(Error::NoData { path: archive.base }),
                 Err(error @ Error::NoData { .. }) => empty = Some(error),
+                Err(error) if error.is_missing_file() && !files::has_metadata(base)? => {
+                    gone = Some(error)
+                }
                 Err(error) if is_listed(base, paths) => match files::half_made(base)? {
                     Some(reason) => passed_by.push(reason),
                     None => return Err(error),
@@ -81,7 +114,7 @@ impl ArchiveSet {
             }
         }
         if archives.is_empty()
-            && let Some(error) = empty.or_else(|| passed_by.pop())
+            && let Some(error) = empty.or_else(|| passed_by.pop()).or(gone)
         {
             return Err(error);
         }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use glob::Pattern;
 use pcp_archive::scan::Selector;
-use pcp_archive::{Archive, ArchiveSet, Error, IndexDefect, Result, half_made, member_files};
+use pcp_archive::{
+    Archive, ArchiveSet, Error, IndexDefect, Result, half_made, has_metadata, member_files,
+};
 use pcp_types::names::selects;
 use serde::Serialize;
 
@@ -50,9 +52,9 @@ impl ArchiveArgument {
     ///
     /// # Errors
     ///
-    /// Those of [`ArchiveSet::open_tolerant`].
+    /// Those of [`ArchiveSet::open_held`].
     pub(crate) fn open(&self, asked: &[String]) -> Result<ArchiveSet, Failure> {
-        let set = ArchiveSet::open_tolerant(&self.paths()?)?;
+        let set = ArchiveSet::open_held(&self.paths()?)?;
         set.passed_by().iter().for_each(warn_of_half_made);
         set.archives().iter().for_each(warn_of_defects);
         warn_of_contradictions(&set, asked);
@@ -65,7 +67,7 @@ impl ArchiveArgument {
     ///
     /// Those of [`open`](Self::open) and of [`ArchiveSet::without_contradictions`].
     pub(crate) fn open_without_contradictions(&self) -> Result<ArchiveSet, Failure> {
-        let set = self.open_quietly()?.without_contradictions()?;
+        let set = ArchiveSet::open_held(&self.paths()?)?.without_contradictions()?;
         set.passed_by().iter().for_each(warn_of_half_made);
         set.archives().iter().for_each(warn_of_defects);
         Ok(set)
@@ -106,7 +108,7 @@ impl ArchiveArgument {
         print: impl Fn(&Archive, &mut Output) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         each_of(&self.made()?, json, |base, out| {
-            let archive = Archive::open_tolerant(base)?;
+            let archive = open_held(base)?;
             warn_of_defects(&archive);
             print(&archive, out)?;
             check_whole(std::slice::from_ref(&archive))
@@ -119,13 +121,15 @@ impl ArchiveArgument {
         read: impl Fn(&Archive) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut failed = Ok(());
-        for base in self.made()? {
-            let done = Archive::open_tolerant(base).map_err(Failure::from).and_then(|archive| {
+        let bases = self.made()?;
+        for base in &bases {
+            let done = open_held(base).map_err(Failure::from).and_then(|archive| {
                 warn_of_defects(&archive);
                 read(&archive)?;
                 check_whole(std::slice::from_ref(&archive))
             });
             if let Err(failure) = done
+                && !was_removed(&failure, base, &bases)
                 && let Err(earlier) = std::mem::replace(&mut failed, Err(failure))
             {
                 warn(&earlier);
@@ -138,10 +142,11 @@ impl ArchiveArgument {
     /// while it made their files; of these it warns.
     fn made(&self) -> Result<Vec<PathBuf>, Failure> {
         let paths = self.paths()?;
-        let bases = ArchiveSet::bases(&paths)?;
+        let mut bases = ArchiveSet::bases(&paths)?;
         if bases.len() < 2 || !paths.iter().any(|path| path.is_dir()) {
             return Ok(bases);
         }
+        bases.retain(|base| has_metadata(base).unwrap_or(true));
         let reason = |base: &PathBuf| half_made(base).ok().flatten();
         let (made, others): (Vec<_>, Vec<_>) =
             bases.iter().cloned().partition(|base| reason(base).is_none());
@@ -252,21 +257,35 @@ fn each_of(
     let mut out = Output::new();
     let mut failed: Option<Failure> = None;
     let mut without_data = 0;
-    for (index, base) in bases.iter().enumerate() {
+    let mut is_first = true;
+    for base in bases {
+        let before = out.text.len();
         match (bases.len(), json) {
             (..=1, _) => {}
             (_, true) => out.json_line(&Heading { archive: base })?,
             (_, false) => {
-                let gap = if index == 0 { "" } else { "\n" };
+                let gap = if is_first { "" } else { "\n" };
                 let heading = format!("{gap}==> {} <==\n", shown_path(base));
                 out.text.extend_from_slice(heading.as_bytes());
             }
         }
+        let headed = out.text.len();
         let failure = match print(base, &mut out) {
-            Ok(()) => continue,
+            Err(failure) if was_removed(&failure, base, bases) => {
+                // Unless it was written already.
+                if out.text.len() >= headed {
+                    out.text.truncate(before);
+                }
+                continue;
+            }
+            Ok(()) => {
+                is_first = false;
+                continue;
+            }
             Err(failure @ (Failure::Closed | Failure::Output(_))) => return Err(failure),
             Err(failure) => failure,
         };
+        is_first = false;
         without_data += usize::from(matches!(failure, Failure::NoData(_)));
         match failed.replace(failure) {
             None | Some(Failure::Findings | Failure::NoData(_)) => {}
@@ -279,6 +298,24 @@ fn each_of(
         Some(failure) => Err(failure),
         None => Ok(()),
     }
+}
+
+/// Opens an archive of a list, and keeps its volumes open.
+fn open_held(base: &Path) -> Result<Archive> {
+    let mut archive = Archive::open_tolerant(base)?;
+    archive.hold_volumes()?;
+    Ok(archive)
+}
+
+/// Whether a command has failed because one of several archives was removed after they had been
+/// listed: the answer is that of the others.
+fn was_removed(failure: &Failure, base: &Path, bases: &[PathBuf]) -> bool {
+    let is_about_it = match failure {
+        Failure::Archive(error) => error.is_missing_file(),
+        Failure::Findings => true,
+        _ => false,
+    };
+    is_about_it && bases.len() > 1 && has_metadata(base).is_ok_and(|has_metadata| !has_metadata)
 }
 
 /// # Errors
@@ -409,5 +446,30 @@ mod tests {
         // A name is no pattern if there is such an archive.
         std::fs::write(directory.path().join("w*.meta"), "").unwrap();
         assert_eq!(paths("w*").unwrap(), ["w*"]);
+    }
+
+    #[test]
+    fn an_archive_that_is_removed_before_it_is_read_is_no_failure_if_there_are_others() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            let archive = test_archives::Builder::in_directory(directory.path(), name);
+            archive.metric("m", "u32 instant").row(0, [("m", 1)]).finish();
+        }
+        let archives = ArchiveArgument::new(directory.path());
+        let read = std::cell::RefCell::new(Vec::new());
+        let print = |base: &Path, _: &mut Output| {
+            pcp_archive::remove_archive(&directory.path().join("a")).unwrap();
+            read.borrow_mut().push(open_held(base)?.base().to_owned());
+            Ok(())
+        };
+        archives.each_base(false, print).unwrap();
+        assert_eq!(*read.borrow(), [directory.path().join("b")]);
+        let one = ArchiveArgument::new(directory.path().join("b"));
+        let print = |base: &Path, _: &mut Output| {
+            pcp_archive::remove_archive(base).unwrap();
+            open_held(base)?;
+            Ok(())
+        };
+        assert!(one.each_base(false, print).is_err(), "nothing is left");
     }
 }

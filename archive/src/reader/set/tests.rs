@@ -346,3 +346,60 @@ fn a_metric_may_have_further_names_in_later_archives() {
     let set = ArchiveSet::open(&[b, a]).unwrap();
     assert_eq!(set.metadata().metrics()[0].names, ["m", "n"]);
 }
+
+/// All times of the records of archives.
+fn times(set: &ArchiveSet) -> Vec<Timestamp> {
+    let records = forwards(Source::from(set).records().unwrap());
+    records.into_iter().filter(|(_, _, is_mark)| !is_mark).map(|(time, ..)| time).collect()
+}
+
+#[test]
+fn archives_that_are_removed_while_they_are_read_are_read_to_their_end() {
+    let (directory, before) = three();
+    let expected = times(&before);
+    let held = ArchiveSet::open_held(&[directory.path()]).unwrap();
+    for name in ["z", "b", "a"] {
+        crate::remove_archive(&directory.path().join(name)).unwrap();
+    }
+    assert_eq!(times(&held), expected);
+    assert_eq!(times(&held), expected, "a second time");
+    assert!(before.archives()[0].open_volume(0).unwrap_err().is_missing_file());
+}
+
+#[test]
+fn an_archive_that_is_removed_after_the_listing_is_left_out() {
+    // In the order of names; only the last one is opened after the removal.
+    for (removed, left) in [(&["z"][..], &["b", "a"][..]), (&["a", "b", "z"], &["c"])] {
+        let (directory, _) = three();
+        let open = |base: &Path| {
+            if base.ends_with(removed[0]) {
+                let remove = |name| crate::remove_archive(&directory.path().join(name)).unwrap();
+                removed.iter().for_each(remove);
+            }
+            if removed.len() == 3 && base.ends_with("z") {
+                // As by the program that writes the archives.
+                write(&directory, &Plan { name: "c", times: &[70_000, 80_000], ..plan() });
+            }
+            Archive::open(base)
+        };
+        let set = ArchiveSet::open_with(&[directory.path()], open).unwrap();
+        let bases = set.archives().iter().map(Archive::base);
+        let names: Vec<_> = bases.map(|base| base.file_name().unwrap()).collect();
+        assert_eq!(names, left);
+    }
+}
+
+#[cfg(feature = "compression")]
+#[test]
+fn a_volume_that_is_compressed_while_it_is_read_is_read_compressed() {
+    use crate::compress::{Effort, compress_volume};
+
+    let (directory, set) = three();
+    let expected = times(&set);
+    for name in ["z.0", "b.0"] {
+        let volume = directory.path().join(name);
+        compress_volume(&volume, crate::Compression::Zstd, Effort::Least, &mut || true).unwrap();
+        assert!(!volume.exists());
+    }
+    assert_eq!(times(&set), expected);
+}
