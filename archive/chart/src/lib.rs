@@ -27,7 +27,7 @@ use axis::{Scale, TimeTicks, elapsed};
 use canvas::Canvas;
 
 pub use heat::{HeatAxes, HeatCell};
-pub use line::{Line, ranked, top_by_mean};
+pub use line::{Line, ranked, sum_of_others, top_by_mean};
 
 /// A point of a line: seconds of any clock, and the value; `None` is a gap.
 pub type Point = (f64, Option<f64>);

@@ -66,7 +66,7 @@ pub fn top_by_mean(lines: Vec<Line>, count: usize) -> Vec<Line> {
     let mut lines = ranked(lines);
     if lines.len() > count + 1 {
         let others = lines.split_off(count);
-        lines.extend(sum(&others));
+        lines.extend(sum_of_others(&others, others.len()));
     }
     lines
 }
@@ -79,7 +79,8 @@ pub fn ranked(lines: Vec<Line>) -> Vec<Line> {
     ranked.into_iter().map(|(_, line)| line).collect()
 }
 
-fn sum(lines: &[Line]) -> Option<Line> {
+/// The sum of lines that stand for `count` others, with the gaps of [`top_by_mean`].
+pub fn sum_of_others(lines: &[Line], count: usize) -> Option<Line> {
     let mut points: Vec<Point> =
         lines.first()?.points.iter().map(|&(time, _)| (time, None)).collect();
     let mut has_gap = vec![false; points.len()];
@@ -98,12 +99,7 @@ fn sum(lines: &[Line]) -> Option<Line> {
     for (point, _) in points.iter_mut().zip(has_gap).filter(|(_, has_gap)| *has_gap) {
         point.1 = None;
     }
-    Some(Line {
-        label: format!("{} others, summed", lines.len()),
-        points,
-        is_sum: true,
-        ..Line::default()
-    })
+    Some(Line { label: format!("{count} others, summed"), points, is_sum: true, ..Line::default() })
 }
 
 #[cfg(test)]

@@ -272,3 +272,39 @@ fn events_on_both_sides_of_damage_are_shown() {
     let events = run("events", &[]);
     assert_eq!(events.matches("appeared").count(), 2, "{events}");
 }
+
+/// Four seconds of many instances.
+fn archive_of_many(instances: usize) -> (TempDir, PathBuf) {
+    let directory = scratch();
+    let base = directory.path().join("many");
+    let names: Vec<_> = (0..instances).map(|n| format!("worker-{n:05}")).collect();
+    let mut builder = Builder::in_directory(directory.path(), "many")
+        .metric("many.level", "u64 instant none")
+        .instances("many.level", names.iter().map(String::as_str));
+    let series: Vec<_> = names.iter().map(|name| format!("many.level[{name}]")).collect();
+    for second in 0..4 {
+        let values = (0..instances).map(|n| (n as u64 + 1) * 10 + second);
+        builder = builder.row(second as i64, series.iter().zip(values));
+    }
+    builder.finish();
+    (directory, base)
+}
+
+#[test]
+fn the_largest_lines_of_very_many_and_the_sum_of_the_others_are_drawn() {
+    let text = |instances: usize, interval: &str| {
+        let (_directory, base) = archive_of_many(instances);
+        let output = plot(&base, &["many.level", "--top", "2", "-t", interval]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    // As many readings as are kept, and more.
+    for (instances, interval) in [(2_000, "1s"), (2_000, "2ms")] {
+        let text = text(instances, interval);
+        for label in ["worker-01999", "worker-01998", "1998 others, summed"] {
+            assert!(text.contains(label), "{interval}: no {label} in\n{text}");
+        }
+        // 10 + 20 + .. + 19 980
+        assert!(text.contains("20M"), "{text}");
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use clap::Args;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use pcp_archive::{
     Archive, InDom, InstanceId, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget, Timestamp,
 };
@@ -223,17 +223,19 @@ fn instances(archive: &Archive, indom: InDom) -> Vec<InstanceEntry> {
     let metadata = archive.metadata();
     let timestamp = archive.end();
     let sets = metadata.labels_at(LabelTarget::Instances(indom), timestamp).unwrap_or_default();
+    let mut labels: HashMap<InstanceId, Map<String, JsonValue>> = HashMap::new();
+    for set in sets {
+        if let Some(instance) = set.instance {
+            labels.entry(instance).or_default().extend(object(&set.json));
+        }
+    }
     let listed = metadata.indom_at(indom, timestamp).unwrap_or_default();
     listed
         .iter()
         .map(|instance| InstanceEntry {
             id: instance.id.get(),
             name: instance.name.to_string(),
-            labels: sets
-                .iter()
-                .filter(|set| set.instance == Some(instance.id))
-                .flat_map(|set| object(&set.json))
-                .collect(),
+            labels: labels.remove(&instance.id).unwrap_or_default(),
         })
         .collect()
 }

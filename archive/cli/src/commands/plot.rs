@@ -3,6 +3,7 @@
 mod extremes;
 mod heat;
 mod lines;
+mod many;
 mod terminal;
 
 use std::borrow::Cow;
@@ -112,6 +113,9 @@ pub(crate) struct Arguments {
 /// The seconds of a sample by the clock, and what it has for each column.
 type Row = (f64, Vec<Option<Reading>>);
 
+/// The window of a plot.
+type Span = std::ops::RangeInclusive<Timestamp>;
+
 /// What a line has at a time.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
@@ -216,13 +220,13 @@ impl Arguments {
         let selection = self.selection(source)?;
         let (step, has_several) = self.step(&selection, window)?;
         let used_metrics = selection.used_metrics();
-        let mut moments = selection.window(window.start..=window.end, step, step)?;
+        let span = window.start..=window.end;
+        let mut moments = selection.clone().window(span, step, step)?;
         warn_of_losses(moments.replay());
         let was_whole = moments.is_whole();
         let clock = Clock::new(zone, window);
-        let several = has_several.then_some(window);
-        let moment = (&mut moments, window.start);
-        let mut panels = self.panels(source, moment, (step, several), &clock)?;
+        let read = Read { selection: &selection, moments: &mut moments, window };
+        let mut panels = self.panels(source, read, (step, has_several), &clock)?;
         let replay = moments.replay();
         if moments.is_whole() && !was_whole {
             warn_of_losses(replay);
@@ -257,12 +261,12 @@ impl Arguments {
         Ok(selection)
     }
 
-    /// The lines, by unit. `several` is the window if each step has several logged values.
+    /// The lines, by unit. Each step may have several logged values.
     fn panels(
         &self,
         source: Source<'_>,
-        (window, start): (&mut replay::Window<'_>, Timestamp),
-        (step, several): (Duration, Option<Window>),
+        Read { selection, moments: window, window: whole }: Read<'_, '_>,
+        (step, has_several): (Duration, bool),
         clock: &Clock,
     ) -> Result<Vec<Panel>, Failure> {
         let units = self.display.units()?;
@@ -270,18 +274,34 @@ impl Arguments {
         let choice = Choice { instances, rates, units: &units, raw: false };
         let columns = columns::columns(source.metadata(), window.replay(), &choice);
         if self.heatmap {
-            let panels = heat::panels(source, (window, start), step, clock, self.top.unwrap_or(4))?;
+            let moments = (window, whole.start);
+            let panels = heat::panels(source, moments, step, clock, self.top.unwrap_or(4))?;
             if panels.is_empty() {
                 let reason = "the histograms counted nothing at these times";
                 return Err(Failure::NoData(reason.to_owned()));
             }
             return Ok(panels);
         }
+        let count = match (self.top, &self.output) {
+            (Some(top), _) => LineCount::EachMetric(top),
+            (None, None) => LineCount::UnitTotal(5),
+            (None, Some(_)) => LineCount::FitLegend,
+        };
         let histogram = |metric| window.replay().histogram_of(metric);
+        let readings = columns.len() as u128 * most_rows(whole, step);
+        if readings > many::MAX_READINGS && !window.is_whole() {
+            let is_kept = |column: &columns::Column| histogram(column.metric).is_some();
+            let chosen: (_, &dyn Fn(&columns::Column) -> bool) = (count.most(), &is_kept);
+            let span = whole.start..=whole.end;
+            let reduced = many::reduce(selection, columns, chosen, (&span, step, rates), clock)?;
+            let panels =
+                lines::panels((&reduced.columns, &reduced.sums), &reduced.rows, count, &histogram);
+            return some_panels(panels);
+        }
         let is_plain = self.expressions.is_empty()
             && !window.is_whole()
             && columns.iter().all(|column| histogram(column.metric).is_none());
-        let reduced = several.filter(|_| is_plain).and_then(|whole| {
+        let reduced = Some(whole).filter(|_| has_several && is_plain).and_then(|whole| {
             let columns = (window.replay(), &*columns);
             let options = Options { rates, gaps: self.gaps.gaps() };
             // The samples pass by damage, and say what is lost.
@@ -291,17 +311,8 @@ impl Arguments {
             Some(rows) => rows,
             None => rows(window, &columns, rates, step, clock)?,
         };
-        let count = match (self.top, &self.output) {
-            (Some(top), _) => LineCount::EachMetric(top),
-            (None, None) => LineCount::UnitTotal(5),
-            (None, Some(_)) => LineCount::FitLegend,
-        };
         let histogram = |metric| window.replay().histogram_of(metric);
-        let panels = lines::panels(&columns, &rows, count, &histogram);
-        if panels.is_empty() {
-            return Err(Failure::NoData("the metrics have no numbers at these times".to_owned()));
-        }
-        Ok(panels)
+        some_panels(lines::panels((&columns, &[]), &rows, count, &histogram))
     }
 
     /// The time between samples, and whether it was made longer than that between logged
@@ -341,6 +352,41 @@ impl Arguments {
     }
 }
 
+/// What the lines of a plot are read from.
+struct Read<'r, 'a> {
+    selection: &'r Selection<'a>,
+    moments: &'r mut replay::Window<'a>,
+    window: Window,
+}
+
+/// The most rows that a window has.
+fn most_rows(window: Window, step: Duration) -> u128 {
+    let span = window.end.nanos_since(window.start).unsigned_abs();
+    span / step.as_nanos().max(1) + 1
+}
+
+fn some_panels(panels: Vec<Panel>) -> Result<Vec<Panel>, Failure> {
+    if panels.is_empty() {
+        return Err(Failure::NoData("the metrics have no numbers at these times".to_owned()));
+    }
+    Ok(panels)
+}
+
+/// The values at a time, or the rates over the step before it.
+fn sample_at<'r>(
+    replay: &'r Replay<'_>,
+    timestamp: Timestamp,
+    step: Duration,
+    rates: bool,
+) -> Option<Sample<'r>> {
+    let since = timestamp.saturating_sub(step);
+    if rates { replay.rates_at(timestamp, since) } else { replay.at_since(timestamp, since) }
+}
+
+fn number(sample: &Sample<'_>, column: &columns::Column) -> Option<f64> {
+    cell(sample, column).and_then(|value| value.as_f64())
+}
+
 /// The values at the times of samples, or the rates before them.
 fn rows(
     window: &mut replay::Window<'_>,
@@ -351,20 +397,12 @@ fn rows(
 ) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let row = |sample: Sample<'_>| {
-        let number = |column| cell(&sample, column).and_then(|value| value.as_f64());
-        let reading = |column| Some(Reading { value: number(column)?, spread: None });
+        let reading = |column| Some(Reading { value: number(&sample, column)?, spread: None });
         (clock.seconds(sample.timestamp), columns.iter().map(reading).collect())
     };
     let work = |replay: &Replay<'_>, span| {
-        let samples = replay::times(span, step).filter_map(|timestamp| {
-            let since = timestamp.saturating_sub(step);
-            let sample = if rates {
-                replay.rates_at(timestamp, since)
-            } else {
-                replay.at_since(timestamp, since)
-            };
-            sample.map(row)
-        });
+        let samples = replay::times(span, step)
+            .filter_map(|timestamp| sample_at(replay, timestamp, step, rates).map(row));
         Ok::<Vec<Row>, Failure>(samples.collect())
     };
     window.for_each(work, |more| {

@@ -1,7 +1,8 @@
 //! Makes the lines of a plot from columns and the rows of a table.
 
-use mmv_chart::{Line, ranked, top_by_mean};
+use mmv_chart::{Line, ranked, sum_of_others, top_by_mean};
 
+use super::many::SumOfOthers;
 use super::{Reading, Row};
 use crate::columns::Column;
 use crate::image::Panel;
@@ -23,11 +24,23 @@ pub(super) enum LineCount {
     FitLegend,
 }
 
+impl LineCount {
+    /// The most lines of a metric that may be drawn, and one more: a single other one is drawn,
+    /// too.
+    pub(super) fn most(self) -> usize {
+        match self {
+            Self::EachMetric(most) | Self::UnitTotal(most) => most.saturating_add(1),
+            Self::FitLegend => LEGEND_LINES,
+        }
+    }
+}
+
 /// A panel for each unit and each histogram, in the order of the columns. Units without numbers
 /// have no panel. Each metric has its largest lines and the sum of its others: different metrics
-/// are never added, and none is left out for having small values.
+/// are never added, and none is left out for having small values. Rows may have sums of further
+/// columns.
 pub(super) fn panels<'a>(
-    columns: &[Column],
+    (columns, sums): (&[Column], &[SumOfOthers]),
     rows: &[Row],
     count: LineCount,
     histogram: &dyn Fn(usize) -> Option<&'a str>,
@@ -45,7 +58,7 @@ pub(super) fn panels<'a>(
         let panels = groups.iter().flat_map(|((unit, histogram), group)| {
             let Some(histogram) = histogram else {
                 let unit = heading(unit, group, groups.len());
-                let lines = largest_lines(group, rows, count);
+                let lines = largest_lines(group, sums, rows, count);
                 return separate_sums(Panel { unit, lines, is_histogram: false, heat: Vec::new() });
             };
             // A sum of quantiles means nothing.
@@ -78,7 +91,12 @@ fn fitting(panels: usize) -> LineCount {
 
 /// The largest lines of each metric of a group and the sum of its others, the metric with the
 /// largest line first.
-fn largest_lines(group: &[(usize, &Column)], rows: &[Row], count: LineCount) -> Vec<Line> {
+fn largest_lines(
+    group: &[(usize, &Column)],
+    sums: &[SumOfOthers],
+    rows: &[Row],
+    count: LineCount,
+) -> Vec<Line> {
     let shared = shared_prefix(group);
     let mut metrics: Vec<(&Column, Vec<Line>)> = Vec::new();
     for ((_, column), line) in group.iter().zip(lines(group, rows, shared)) {
@@ -93,7 +111,11 @@ fn largest_lines(group: &[(usize, &Column)], rows: &[Row], count: LineCount) -> 
     let top = match count {
         LineCount::EachMetric(top) => top,
         LineCount::UnitTotal(most) => {
-            let sizes: Vec<usize> = metrics.iter().map(|(_, lines)| lines.len()).collect();
+            let others = |metric| sums.iter().find(|sum| sum.metric == metric);
+            let sizes = metrics.iter().map(|(column, lines)| {
+                lines.len() + others(column.metric).map_or(0, |sum| sum.count)
+            });
+            let sizes: Vec<usize> = sizes.collect();
             lines_per_metric(&sizes, most)
         }
         LineCount::FitLegend => usize::MAX - 1,
@@ -101,7 +123,10 @@ fn largest_lines(group: &[(usize, &Column)], rows: &[Row], count: LineCount) -> 
     let has_several = !is_one_metric(group);
     let mut largest: Vec<Vec<Line>> = Vec::new();
     for (column, lines) in metrics {
-        let mut lines = top_by_mean(lines, top);
+        let mut lines = match sums.iter().find(|sum| sum.metric == column.metric) {
+            Some(sum) => top_with_sum(lines, top, sum, rows),
+            None => top_by_mean(lines, top),
+        };
         if let Some(sum) = lines.last_mut().filter(|line| line.is_sum && has_several) {
             let name = column.name.get(shared..).unwrap_or(&column.name);
             sum.label = format!("{name} [{}]", sum.label);
@@ -111,6 +136,32 @@ fn largest_lines(group: &[(usize, &Column)], rows: &[Row], count: LineCount) -> 
     let mean = |lines: &Vec<Line>| lines.first().and_then(Line::mean).unwrap_or(f64::MIN);
     largest.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
     largest.concat()
+}
+
+/// The largest lines of a metric and the sum of its others, of which some are summed already.
+fn top_with_sum(lines: Vec<Line>, top: usize, sum: &SumOfOthers, rows: &[Row]) -> Vec<Line> {
+    let mut lines = ranked(lines);
+    let mut others = lines.split_off(top.min(lines.len()));
+    let count = others.len() + sum.count;
+    others.push(Line {
+        label: String::new(),
+        points: points(rows, sum.place),
+        spreads: Vec::new(),
+        is_sum: true,
+    });
+    lines.extend(sum_of_others(&others, count));
+    lines
+}
+
+fn reading_at(numbers: &[Option<Reading>], place: usize) -> Option<Reading> {
+    numbers.get(place).copied().flatten()
+}
+
+fn points(rows: &[Row], place: usize) -> Vec<(f64, Option<f64>)> {
+    let point = |(seconds, numbers): &Row| {
+        (*seconds, reading_at(numbers, place).map(|reading| reading.value))
+    };
+    rows.iter().map(point).collect()
 }
 
 /// The number of lines of each metric besides the sum of its others, so that metrics with these
@@ -167,14 +218,11 @@ fn named(name: &str, unit: &str) -> String {
 
 /// The lines of columns whose names share their first bytes.
 fn lines(group: &[(usize, &Column)], rows: &[Row], shared: usize) -> Vec<Line> {
-    let at = |numbers: &[Option<Reading>], place| numbers.get(place).copied().flatten();
+    let is_one_metric = is_one_metric(group);
     let line = |(place, column): &(usize, &Column)| Line {
-        label: label(column, is_one_metric(group), shared),
-        points: rows
-            .iter()
-            .map(|(seconds, numbers)| (*seconds, at(numbers, *place).map(|reading| reading.value)))
-            .collect(),
-        spreads: rows.iter().map(|(_, numbers)| at(numbers, *place)?.spread).collect(),
+        label: label(column, is_one_metric, shared),
+        points: points(rows, *place),
+        spreads: rows.iter().map(|(_, numbers)| reading_at(numbers, *place)?.spread).collect(),
         is_sum: false,
     };
     group.iter().map(line).collect()
@@ -268,7 +316,7 @@ mod tests {
         let values = [5000.0, 8.0, 20.0, 19.0, 18.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 0.1, 0.2];
         let rows = row(&values);
         let labels = |count| -> Vec<String> {
-            let panels = panels(&columns, &rows, count, &|_| None);
+            let panels = panels((&columns, &[]), &rows, count, &|_| None);
             let lines = panels.into_iter().flat_map(|panel| panel.lines);
             lines.map(|line| line.label).collect()
         };
@@ -287,7 +335,7 @@ mod tests {
             names.iter().map(move |instance| column(metric, name, Some(instance)))
         };
         let columns: Vec<Column> = of(0, "q.jobs").chain(of(1, "q.errors")).collect();
-        let panels = panels(&columns, &row(&[1.0; 60]), LineCount::EachMetric(2), &|_| None);
+        let panels = panels((&columns, &[]), &row(&[1.0; 60]), LineCount::EachMetric(2), &|_| None);
         let lines: Vec<Vec<&str>> = panels
             .iter()
             .map(|panel| panel.lines.iter().map(|line| line.label.as_str()).collect())
