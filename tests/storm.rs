@@ -62,6 +62,30 @@ const MOST_LATE: f64 = if cfg!(debug_assertions) { 0.08 } else { 0.01 };
 /// The most memory of the agent, in KiB.
 const MOST_MEMORY: u64 = 256 << 10;
 
+/// An agent, its directories, and what is expected of it.
+#[derive(Debug)]
+struct Setting {
+    scratch: Scratch,
+    config: String,
+    interval: Duration,
+    longest_gap: Duration,
+}
+
+impl Setting {
+    /// An agent at a short interval, where everything may be late that is not false.
+    fn of_storm() -> Self {
+        let (config, longest_gap) = (CONFIG.to_owned(), Duration::MAX);
+        Self { scratch: Scratch::new(), config, interval: INTERVAL, longest_gap }
+    }
+
+    /// An agent without real-time priority at an interval at which nothing may be late.
+    fn calm(scratch: Scratch) -> Self {
+        let interval = Duration::from_millis(50);
+        let config = "interval = \"50ms\"\nrealtime = false\ncapture-group = \"*\"\n".to_owned();
+        Self { scratch, config, interval, longest_gap: Duration::from_secs(1) }
+    }
+}
+
 /// How long and how wild a run is.
 #[derive(Debug)]
 struct Plan {
@@ -108,6 +132,30 @@ fn attacks_of_a_few_seconds_falsify_and_lose_no_value() {
     println!("{outcome}");
     let faults: Vec<String> = outcome.faults().collect();
     assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
+}
+
+/// Runs an agent beside one attack for some seconds; no value is false, late or missing.
+fn besides(attack: Attack, scratch: Scratch) {
+    if !users::are_possible() {
+        skip::report("neighbours: only root can be several users");
+        return;
+    }
+    let seconds = if std::env::var_os("MMV_LONG").is_some() { 60 } else { 6 };
+    let (setting, seed) = (Setting::calm(scratch), honest::micros());
+    let outcome = run_in(setting, seed, Duration::from_secs(seconds), &[attack]);
+    println!("{}: {outcome}", attack.name());
+    let faults: Vec<String> = outcome.faults().collect();
+    assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn values_that_a_disk_has_to_find_each_time_delay_no_others() {
+    besides(attacks::SLOW_ON_DISK, Scratch::new());
+}
+
+#[test]
+fn values_whose_pages_are_taken_away_delay_no_others() {
+    besides(attacks::SLOW_IN_MEMORY, Scratch::in_memory());
 }
 
 #[test]
@@ -200,12 +248,18 @@ impl Display for Outcome {
 
 /// An agent, the honest programs and these attackers for a while.
 fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
-    let (scratch, quiet) = (Scratch::new(), Scratch::new());
+    run_in(Setting::of_storm(), seed, span, attackers)
+}
+
+/// The same in a setting.
+fn run_in(setting: Setting, seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
+    let Setting { scratch, config, interval, longest_gap } = setting;
+    let quiet = Scratch::new();
     [&scratch, &quiet].into_iter().for_each(open_to_all);
     let mut honest = Honest::start(&scratch, seed);
-    let mut agent = start_agent(&scratch);
-    let mut without_files = start_agent(&quiet);
-    wait::until_true("the first records", || agent.data_bytes() > 10_000);
+    let mut agent = start_agent(&scratch, &config);
+    let mut without_files = start_agent(&quiet, &config);
+    wait::until_true("the first records", || agent.data_bytes() > 3_000);
     let mut watch = Watch::begin(&agent, &scratch.archives());
     let machine = Watch::begin(&without_files, &quiet.archives());
     let mut running: Vec<Process> = Vec::new();
@@ -225,8 +279,8 @@ fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
             agent.signal([Signal::SIGHUP, Signal::SIGUSR2][(round / 100 % 2) as usize]);
         }
     }
-    let (ticks, memory) = watch.finish(&agent, INTERVAL);
-    let (machine, _) = machine.finish(&without_files, INTERVAL);
+    let (ticks, memory) = watch.finish(&agent, interval);
+    let (machine, _) = machine.finish(&without_files, interval);
     drop(running);
     without_files.terminate();
     let status = agent.terminate();
@@ -239,6 +293,7 @@ fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
     find_bases(&scratch.archives(), &mut bases);
     bases.sort();
     let mut verdict = Verdict::new(lives);
+    verdict.longest_gap = longest_gap;
     for base in &bases {
         verdict.read(base);
     }
@@ -254,11 +309,11 @@ fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
 /// An agent as a service of its own user. As such it may sample with real-time scheduling (here
 /// by a capability, since not every container may raise `RLIMIT_RTPRIO`), and has a control group
 /// of its own: attackers do not share its part of the processors.
-fn start_agent(scratch: &Scratch) -> Agent {
+fn start_agent(scratch: &Scratch, settings: &str) -> Agent {
     let program = scratch.path().join("mmv-agent");
     binaries::copy(&binaries::mmv_agent(), &program);
     let config = scratch.path().join("agent.toml");
-    fs::write(&config, CONFIG).expect("write the configuration");
+    fs::write(&config, settings).expect("write the configuration");
     let mut command = Command::new("nice");
     let ids = [format!("--reuid={AGENT}"), format!("--regid={AGENT}")];
     command

@@ -118,6 +118,11 @@ impl FlightRecorder {
         Self { settings, ..Self::default() }
     }
 
+    /// Returns the interval of its samples.
+    pub(crate) fn interval(&self) -> Duration {
+        self.settings.interval
+    }
+
     /// Applies other settings; the metrics are chosen again at the next catalog.
     pub(crate) fn change(&mut self, settings: FlightRecorderSettings) {
         self.settings = settings;

@@ -22,12 +22,15 @@ mod loaded_source;
 pub(crate) mod loader;
 pub(crate) mod loading;
 mod on_change;
+mod owner_pace;
 pub(crate) mod partition;
+mod pass_clock;
 mod rate_meter;
 mod reporter;
 pub(crate) mod sampler;
 mod schedule;
 mod shares;
+mod slow_lane;
 mod sources;
 mod update;
 

@@ -7,12 +7,15 @@
 //! length after the plan was made. A value that is used belonged to the metric and instance
 //! of the plan when it was read, even if the file has other metadata by then.
 
+mod allowance;
 mod value_plan;
 mod values;
 
+pub(crate) use allowance::Allowance;
 pub(crate) use value_plan::{TEXT_BYTES, ValuePlan, low_half};
 pub(crate) use values::Values;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -25,6 +28,10 @@ use mmv_format::mapping::{PART_ALIGNMENT, ReadMapping};
 use mmv_format::view::{Contents, Cost, Flags, Limits, Refusal};
 
 use crate::discovery::{FileId, FileState, Process, directory};
+
+/// Number of loads after which the comparison of a grown file can be stopped. Up to three of them
+/// are of one value, and these may be on two pages.
+const LOADS_OF_A_STRETCH: u32 = 32;
 
 /// The most file descriptors that a [`Source`] keeps.
 pub(crate) const MAX_DESCRIPTORS: u64 = 2;
@@ -464,28 +471,36 @@ impl Source {
         self.check_generations(self.mapping.generations()).is_err()
     }
 
-    /// Reads all values. They may be used only if there is no [`Fault`]. Also returns whether
-    /// records need another shape, as [`Values::read`] does.
+    /// Reads all values. They may be used only if there is no [`Fault`] and the allowance was
+    /// not exceeded. Also returns whether records need another shape, as [`Values::read`] does.
     pub(crate) fn harvest(
         &self,
         values: &mut Values,
         options: PassOptions,
+        allowance: &Allowance,
     ) -> (bool, Result<PassReport, Fault>) {
+        let how = (options.micros, self.sentinel);
         let Some(growing) = &self.growing else {
-            let reshaped = values.read(&self.plan, &self.mapping, options.micros, self.sentinel);
-            return (reshaped, self.check(options.stat));
+            let reshaped = values.read(&self.plan, &self.mapping, how, allowance);
+            return (reshaped, self.check_unless_stopped(options.stat, allowance));
         };
         let mut reshaped = false;
         if !self.has_new_metadata() {
-            reshaped = values.read(&self.plan, &self.mapping, options.micros, self.sentinel);
-            let checked = self.check(options.stat);
+            reshaped = values.read(&self.plan, &self.mapping, how, allowance);
+            let checked = self.check_unless_stopped(options.stat, allowance);
             // The witness is also lost when its instance is removed.
             if checked.is_ok() {
                 return (reshaped, checked);
             }
         }
-        let (again, checked) = self.harvest_grown(growing, values, options);
+        let (again, checked) = self.harvest_grown(growing, values, options, allowance);
         (reshaped | again, checked)
+    }
+
+    /// Checks a pass as [`check`](Self::check) does, unless it was stopped and its values are not
+    /// used anyway.
+    fn check_unless_stopped(&self, stat: bool, allowance: &Allowance) -> Result<PassReport, Fault> {
+        if allowance.was_exceeded() { Ok(PassReport::default()) } else { self.check(stat) }
     }
 
     /// Reads all values of a growing file by the metadata that was resolved, although the file
@@ -499,9 +514,17 @@ impl Source {
         growing: &Growing,
         values: &mut Values,
         options: PassOptions,
+        allowance: &Allowance,
     ) -> (bool, Result<PassReport, Fault>) {
         let Growing { toc, owners, instances } = growing;
+        let loads = Cell::new(0_u32);
         let load = |at: u64| {
+            loads.set(loads.get().wrapping_add(1));
+            if loads.get().is_multiple_of(LOADS_OF_A_STRETCH) && !allowance.is_left()
+                || allowance.was_exceeded()
+            {
+                return None;
+            }
             let at = usize::try_from(at).ok()?;
             let beyond = || {
                 let (from, part) = instances.as_ref()?;
@@ -523,7 +546,10 @@ impl Source {
             let sentinel = self.sentinel || flags.contains(Flags::SENTINEL);
             let how = (options.micros, sentinel);
             let others = |other: &mut dyn FnMut(usize)| owners.compare(load, other);
-            reshaped |= values.read_grown(&self.plan, &self.mapping, how, others);
+            reshaped |= values.read_grown(&self.plan, &self.mapping, how, others, allowance);
+            if allowance.was_exceeded() {
+                return (reshaped, Ok(PassReport::default()));
+            }
             let before = std::mem::replace(&mut generations, self.mapping.generations());
             if generations == before {
                 return (reshaped, self.check_grown(growing, options.stat));

@@ -86,6 +86,13 @@ pub(crate) fn make_realtime() -> Result<(), thread_priority::Error> {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
 }
 
+/// Gives the calling thread ordinary scheduling, whatever the thread that started it has.
+pub(crate) fn make_ordinary() {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    // It fails only for a thread that has it already.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
+}
+
 /// Has the calling thread run, and read and write, only when no other thread of the machine
 /// wants to: `SCHED_IDLE`, from which Linux derives the idle class of I/O (decision 031).
 /// Where that is refused it has the lowest nice value at least.

@@ -16,7 +16,15 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// A new, empty one.
     pub(crate) fn new() -> Self {
-        let directory = TempDir::with_prefix("mmv-test-").expect("a temporary directory");
+        Self::of(TempDir::with_prefix("mmv-test-").expect("a temporary directory"))
+    }
+
+    /// A new one in a file system in memory, where there is one.
+    pub(crate) fn in_memory() -> Self {
+        TempDir::with_prefix_in("mmv-test-", "/dev/shm").map_or_else(|_| Self::new(), Self::of)
+    }
+
+    fn of(directory: TempDir) -> Self {
         for name in ["tmp/mmv", "run", "log", "archives"] {
             fs::create_dir_all(directory.path().join(name)).expect("a directory in it");
         }

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mmv_writer::Registry;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
@@ -83,9 +83,14 @@ pub(super) const ALL: [Attack; 16] = [
     attack("locks", 0, 200, locks),
 ];
 
+/// Files whose values take long to be read, on a disk and in memory.
+pub(super) const SLOW_ON_DISK: Attack = attack("slow-on-disk", 0, 0, values_that_move);
+pub(super) const SLOW_IN_MEMORY: Attack = attack("slow-in-memory", 0, 0, values_that_vanish);
+
 /// The attack of this name.
 pub(super) fn named(name: &str) -> Attack {
-    let found = ALL.iter().chain([&COMPUTE]).find(|attack| attack.name == name);
+    let others = [&COMPUTE, &SLOW_ON_DISK, &SLOW_IN_MEMORY];
+    let found = ALL.iter().chain(others).find(|attack| attack.name == name);
     *found.unwrap_or_else(|| panic!("no attack {name}"))
 }
 
@@ -283,6 +288,40 @@ fn odd_files(attacker: &mut Attacker) -> io::Result<()> {
         }
         _ => fs::hard_link(attacker.directory.join("short1"), &path),
     }
+}
+
+/// Values each on a page of its own, which the file system has to find again each time: a block
+/// before them is cut out and put in again.
+fn values_that_move(attacker: &mut Attacker) -> io::Result<()> {
+    const COUNT: u32 = 5_000;
+    const STRIDE: u64 = 128 << 10;
+    const BLOCK: i64 = 4096;
+    let file = files::publish_spread(&attacker.directory, "slow", COUNT, STRIDE)?;
+    // Until it is harvested.
+    sleep(Duration::from_secs(1));
+    let at = (files::SPREAD_VALUES_AT - 4096).cast_signed();
+    let end = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < end {
+        fallocate(&file, FallocateFlags::FALLOC_FL_COLLAPSE_RANGE, at, BLOCK)?;
+        fallocate(&file, FallocateFlags::FALLOC_FL_INSERT_RANGE, at, BLOCK)?;
+    }
+    Ok(())
+}
+
+/// Values each on a page of its own, all of which but the first and last are taken away.
+fn values_that_vanish(attacker: &mut Attacker) -> io::Result<()> {
+    const COUNT: u32 = 25_000;
+    const STRIDE: u64 = 4096;
+    let file = files::publish_spread(&attacker.directory, "slow", COUNT, STRIDE)?;
+    sleep(Duration::from_secs(1));
+    let at = (files::SPREAD_VALUES_AT + STRIDE).cast_signed();
+    let len = (u64::from(COUNT - 2) * STRIDE).cast_signed();
+    let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    let end = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < end {
+        fallocate(&file, flags, at, len)?;
+    }
+    Ok(())
 }
 
 /// Requests in a storm at all sockets that are there.

@@ -165,6 +165,74 @@ pub(super) fn empty_instances(dice: &mut Dice) -> Image {
     image
 }
 
+/// Where the values of a file by [`publish_spread`] begin.
+pub(super) const SPREAD_VALUES_AT: u64 = 64 << 20;
+
+/// A file of version 1 with a counter of this many instances, whose values are `stride` bytes
+/// apart: 32, or a multiple. Only what is written takes room on the disk.
+pub(super) fn publish_spread(
+    directory: &Path,
+    name: &str,
+    count: u32,
+    stride: u64,
+) -> io::Result<File> {
+    const INSTANCES_AT: u64 = 4096;
+    const INSTANCE_V1: u64 = 80;
+    let indom_at = INSTANCES_AT - INDOM as u64;
+    let metric_at = (INSTANCES_AT + u64::from(count) * INSTANCE_V1).next_multiple_of(4096);
+    let entries = u64::from(count - 1) * (stride / VALUE as u64) + 1;
+    let mut head = b"MMV\0".to_vec();
+    head.extend(1_u32.to_ne_bytes());
+    head.extend(1_u64.to_ne_bytes().repeat(2));
+    for word in [4, PROCESS, process::id(), 0] {
+        head.extend(word.to_ne_bytes());
+    }
+    let entries = u32::try_from(entries).expect("a count");
+    for (code, count, offset) in [
+        (INDOMS, 1, indom_at),
+        (INSTANCES, count, INSTANCES_AT),
+        (METRICS, 1, metric_at),
+        (VALUES, entries, SPREAD_VALUES_AT),
+    ] {
+        head.extend([code, count].map(u32::to_ne_bytes).concat());
+        head.extend(offset.to_ne_bytes());
+    }
+    let mut indom = [1, count].map(u32::to_ne_bytes).concat();
+    indom.extend(INSTANCES_AT.to_ne_bytes());
+    indom.resize(INDOM, 0);
+    let mut instances = Vec::new();
+    for number in 0..count {
+        instances.extend(indom_at.to_ne_bytes());
+        instances.extend([0, number].map(u32::to_ne_bytes).concat());
+        let mut name = format!("i{number}").into_bytes();
+        name.resize(64, 0);
+        instances.extend(name);
+    }
+    let mut metric = b"spread".to_vec();
+    metric.resize(64, 0);
+    // PM_TYPE_U64 and PM_SEM_COUNTER of pmapi.h.
+    for word in [1_u32, 3, 1, 1 << 20, 1, 0] {
+        metric.extend(word.to_ne_bytes());
+    }
+    metric.extend([0; 16]);
+    let hidden = directory.join(format!(".{name}.{}", process::id()));
+    let mut options = File::options();
+    let file = options.read(true).write(true).create(true).truncate(true).open(&hidden)?;
+    for (bytes, at) in
+        [(head, 0), (indom, indom_at), (instances, INSTANCES_AT), (metric, metric_at)]
+    {
+        file.write_all_at(&bytes, at)?;
+    }
+    for number in 0..count {
+        let instance = INSTANCES_AT + u64::from(number) * INSTANCE_V1;
+        let value = [1, 0, metric_at, instance].map(u64::to_ne_bytes).concat();
+        file.write_all_at(&value, SPREAD_VALUES_AT + u64::from(number) * stride)?;
+    }
+    file.set_len((SPREAD_VALUES_AT + u64::from(count) * stride).next_multiple_of(64 << 10))?;
+    fs::rename(&hidden, directory.join(name))?;
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
     use mmv_format::file;
@@ -186,6 +254,10 @@ mod tests {
         assert_eq!(view(&image).unwrap().metrics.len(), 2);
         let far = Image { values_at: 1 << 40, ..Image::new(&[("a", 1)]) };
         assert_eq!(view(&far).unwrap().metrics.len(), 1);
+        publish_spread(directory.path(), "app", 300, 128 << 10).unwrap();
+        let file = file::open(&directory.path().join("app")).expect("a file");
+        let spread = Contents::read(&file, &Limits::default()).unwrap();
+        assert_eq!((spread.values.len(), spread.skipped.len()), (300, 0));
         let sparse = empty_instances(&mut Dice::new(1));
         assert!(fs::metadata(directory.path()).is_ok());
         sparse.publish(directory.path(), "sparse").unwrap();

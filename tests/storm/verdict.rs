@@ -1,11 +1,12 @@
 //! Whether each value of the honest programs is one that they had, under its own name and
 //! number, and whether any is missing.
 //!
-//! The agent reads values after it took the timestamp of a record and before it takes that
-//! of the next one: some moment between the two must be one at which the value was there.
+//! The agent reads values after it took the timestamp of a record, soon after it, and before it
+//! takes that of the next one: some moment in that time must be one at which the value was there.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::time::Duration;
 
 use pcp_archive::{Archive, Pmid, Value};
 
@@ -13,6 +14,10 @@ use super::honest::{CONSTANT, INSTANCES, Lives, RETURNING, STANDS, STEADY};
 
 /// The domain of pmcd's metrics.
 const PMCD: u32 = 2;
+
+/// Longest time in microseconds between the timestamp of a record and the reading of its values.
+/// With debug assertions, what is usual is granted many times over.
+const SOON: u64 = if cfg!(debug_assertions) { 250_000 } else { 50_000 };
 
 /// How many complaints are enough.
 const ENOUGH: usize = 20;
@@ -34,6 +39,8 @@ pub(super) struct Verdict {
     /// The last record without the steady program.
     lacking: String,
     gap: u64,
+    /// The longest time between two records that is no reason to complain.
+    pub(super) longest_gap: Duration,
     /// Timestamp of the last record with the steady program, and records since.
     last: Option<(u64, u64)>,
     returned: u64,
@@ -51,6 +58,7 @@ impl Verdict {
             without: 0,
             lacking: String::new(),
             gap: 0,
+            longest_gap: Duration::MAX,
             last: None,
             returned: 0,
         }
@@ -159,7 +167,8 @@ impl Verdict {
                 continue;
             }
             let until = self.late.get(value).copied().unwrap_or(value + STANDS);
-            let is_true = metric != "constant" && value * 1000 <= next && at / 1000 <= until;
+            let latest = (next / 1000).min(at / 1000 + SOON);
+            let is_true = metric != "constant" && *value <= latest && at / 1000 <= until;
             if !is_true {
                 self.complain(format!("mmv.{STEADY}.{metric} = {value} at {at}, next {next}"));
             }
@@ -183,6 +192,9 @@ impl Verdict {
             "{steady} records with the steady program, {without} without, the longest gap {gap} \
              ms; {returned} with the one that returns"
         );
+        if Duration::from_millis(gap) > self.longest_gap {
+            self.complain(format!("no record for {gap} ms"));
+        }
         if without > 0 {
             let mut last = std::mem::take(&mut self.lacking);
             last.truncate(300);
@@ -255,6 +267,8 @@ mod tests {
         renamed[1].1 = Some("mauve".to_owned());
         one(&[(30 * SECOND, Some(renamed)), good(31)]);
         one(&[(30 * SECOND, Some(values(30 * SECOND)[1..].to_vec())), good(31)]);
+        let read_late = (30 * SECOND, Some(values(30 * SECOND + SOON + 1)));
+        assert_eq!(complaints(&[read_late, good(32)], &Values::new()).len(), 4, "read late");
         assert_eq!(complaints(&[good(30)], &values(25 * SECOND)).len(), 4, "after its end");
     }
 }

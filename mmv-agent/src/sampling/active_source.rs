@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::file_gaps::{FileGaps, Gap};
+use super::file_gaps::{FileGaps, Gap, GapCause};
+use super::owner_pace::usual_time;
 use crate::moment::Moment;
-use crate::source::{Fault, PassOptions, PassReport, Source, Values};
+use crate::source::{Allowance, Fault, PassOptions, PassReport, Source, Values};
 
 /// The number of a source for as long as its metadata stays; never used again.
 pub(super) type Ticket = u64;
@@ -41,6 +42,14 @@ impl Finding {
     pub(super) fn is_last(self) -> bool {
         matches!(self, Self::Ended | Self::Unlinked)
     }
+}
+
+/// The result of a pass.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PassResult {
+    /// Records need another shape: other values are present, or strings have other lengths.
+    pub(super) reshaped: bool,
+    pub(super) finding: Option<Finding>,
 }
 
 /// Shortest time between two queries of a file's size and links. A truncation that costs a value
@@ -99,6 +108,34 @@ impl ActiveSource {
         self.read == Some(now.monotonic)
     }
 
+    /// Returns the counts of its missing samples.
+    pub(super) fn gaps(&self) -> &Arc<FileGaps> {
+        &self.gaps
+    }
+
+    /// Returns the time that a pass takes if nothing disturbs it.
+    pub(super) fn usual_time(&self) -> Duration {
+        usual_time(self.source.plan().len())
+    }
+
+    /// Returns true if values were read that cannot change any more.
+    pub(super) fn has_final_values(&self) -> bool {
+        self.last && self.usable
+    }
+
+    /// Uses final values for another moment than the one at which they were read.
+    pub(super) fn keep_final_values(&mut self, now: Moment) {
+        if self.has_final_values() {
+            self.read = Some(now.monotonic);
+        }
+    }
+
+    /// Rejects the values of the last pass, which took too long.
+    pub(super) fn discard(&mut self) {
+        self.usable = false;
+        self.read = None;
+    }
+
     /// Returns true if its last values were read at this tick.
     pub(super) fn is_last(&self, now: Moment) -> bool {
         self.last && self.usable && self.is_read(now)
@@ -110,10 +147,14 @@ impl ActiveSource {
         self.over.is_none() && !self.is_read(now)
     }
 
-    /// Reads all values and checks what was read. True if its records need another
-    /// shape: other values are present, or strings have other lengths. There is no tick after
-    /// one that `is_final`.
-    pub(super) fn harvest(&mut self, now: Moment, is_final: bool) -> (bool, Option<Finding>) {
+    /// Reads all values and checks what was read. There is no tick after one that `is_final`. If
+    /// the allowance is exceeded, there are no values, and the file can be read again.
+    pub(super) fn harvest(
+        &mut self,
+        now: Moment,
+        is_final: bool,
+        allowance: &Allowance,
+    ) -> PassResult {
         // A file whose generations change during each pass takes one pass for each tick.
         let retry = self.usable || self.read.is_none();
         self.read = Some(now.monotonic);
@@ -126,13 +167,17 @@ impl ActiveSource {
         }
         let micros = (now.wall.as_nanos() / 1000) as i64;
         let options = PassOptions { micros, stat, retry };
-        let (reshaped, result) = self.source.harvest(&mut self.values, options);
+        let (reshaped, result) = self.source.harvest(&mut self.values, options, allowance);
+        if allowance.was_exceeded() {
+            self.discard();
+            return PassResult { reshaped, finding: None };
+        }
         self.usable = result.is_ok();
         let finding = match result {
             Ok(report) => self.take(report, ended, is_final),
             Err(fault) => self.fail(fault, ended),
         };
-        (reshaped, finding)
+        PassResult { reshaped, finding }
     }
 
     /// Takes the result of a pass whose values may be used.
@@ -177,8 +222,8 @@ impl ActiveSource {
     }
 
     /// Counts the sample of this tick if it was wanted and is missing. Returns the beginning or
-    /// end of a spell of missing samples.
-    pub(super) fn count_gap(&self, now: Moment) -> Option<Gap> {
+    /// end of a spell of missing samples. With `is_slow`, reading it takes too long.
+    pub(super) fn count_gap(&self, now: Moment, is_slow: bool) -> Option<Gap> {
         if self.wanted != Some(now.monotonic) {
             return None;
         }
@@ -190,6 +235,9 @@ impl ActiveSource {
         }
         // A file with another fault is closed, with an event of its own.
         let in_spell = self.over.is_none_or(Finding::is_new_metadata);
-        self.gaps.add(now.wall, in_spell)
+        let was_stopped = !self.is_read(now) && self.over.is_none();
+        let cause =
+            if is_slow || was_stopped { GapCause::Slow } else { GapCause::ChangingMetadata };
+        self.gaps.add(now.wall, in_spell.then_some(cause))
     }
 }

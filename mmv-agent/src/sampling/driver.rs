@@ -117,9 +117,10 @@ fn flight_recorder_schedule(
 
 impl Driver {
     /// A driver that starts now, or when the files that are there have been loaded.
-    pub(crate) fn new(sampler: Sampler, settings: Settings) -> Self {
+    pub(crate) fn new(mut sampler: Sampler, settings: Settings) -> Self {
         sampler.wait_for_first();
         let (start, timestamp, _) = clocks();
+        sampler.start_clock(start);
         let phase = time_of_day(timestamp);
         let watchdog = notify::watchdog();
         sampler.shared().own().queue_limit.set(settings.reloadable.limits.queue_bytes);

@@ -21,14 +21,32 @@ pub(super) struct FileGaps {
     spell: AtomicU64,
 }
 
+/// The cause of a spell of missing samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GapCause {
+    /// The values cannot be told apart for now.
+    ChangingMetadata,
+    /// The values could not be read at the time of their record.
+    Slow,
+}
+
 /// The beginning or end of a spell of missing samples.
 #[derive(Debug)]
 pub(super) struct Gap {
     pub(super) of: Arc<FileGaps>,
     /// The first tick without a sample, or the first one with a sample again.
     pub(super) at: Timestamp,
-    /// Number of missing samples, at the end of the spell.
-    pub(super) missing: Option<u64>,
+    pub(super) change: GapChange,
+}
+
+/// The beginning of a spell, or its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GapChange {
+    Began(GapCause),
+    Ended {
+        /// Number of missing samples.
+        missing: u64,
+    },
 }
 
 impl FileGaps {
@@ -51,12 +69,13 @@ impl FileGaps {
         self.spell.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a missing sample, as part of a spell if the file is expected to have samples
-    /// again without being reopened.
-    pub(super) fn add(self: &Arc<Self>, at: Timestamp, in_spell: bool) -> Option<Gap> {
+    /// Counts a missing sample, as part of a spell of this cause if the file is expected to have
+    /// samples again without being reopened.
+    pub(super) fn add(self: &Arc<Self>, at: Timestamp, spell: Option<GapCause>) -> Option<Gap> {
         self.missing.fetch_add(1, Ordering::Relaxed);
-        let begins = in_spell && self.spell.fetch_add(1, Ordering::Relaxed) == 0;
-        begins.then(|| Gap { of: Arc::clone(self), at, missing: None })
+        let cause = spell?;
+        let begins = self.spell.fetch_add(1, Ordering::Relaxed) == 0;
+        begins.then(|| Gap { of: Arc::clone(self), at, change: GapChange::Began(cause) })
     }
 
     /// Notes a sample, which ends a spell.
@@ -64,8 +83,8 @@ impl FileGaps {
         if self.spell.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let missing = Some(self.spell.swap(0, Ordering::Relaxed));
-        Some(Gap { of: Arc::clone(self), at, missing })
+        let missing = self.spell.swap(0, Ordering::Relaxed);
+        Some(Gap { of: Arc::clone(self), at, change: GapChange::Ended { missing } })
     }
 }
 
@@ -77,16 +96,17 @@ mod tests {
     fn each_spell_has_a_beginning_and_an_end_with_its_length() {
         let at = Timestamp::EPOCH;
         let gaps = Arc::new(FileGaps::new("app".into()));
+        let spell = Some(GapCause::Slow);
         for round in 1..=2 {
             assert!(gaps.end(at).is_none());
-            let begun: Vec<_> = (0..3).map(|_| gaps.add(at, true).is_some()).collect();
+            let begun: Vec<_> = (0..3).map(|_| gaps.add(at, spell).is_some()).collect();
             assert_eq!(begun, [true, false, false]);
-            assert_eq!(gaps.end(at).unwrap().missing, Some(3));
+            assert_eq!(gaps.end(at).unwrap().change, GapChange::Ended { missing: 3 });
             assert_eq!(gaps.missing(), 3 * round);
         }
-        assert!(gaps.add(at, false).is_none());
+        assert!(gaps.add(at, None).is_none());
         assert!(gaps.end(at).is_none(), "it was in no spell");
-        gaps.add(at, true);
+        gaps.add(at, spell);
         gaps.forget_spell();
         assert!(gaps.end(at).is_none());
         assert_eq!(gaps.missing(), 8);

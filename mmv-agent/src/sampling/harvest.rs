@@ -2,20 +2,91 @@
 //!
 //! In come the plans of the loader and the moments of ticks; out go values and faults.
 //!
-//! Invariant: a pass costs what its values cost; nothing here opens, parses or lists.
+//! Invariants: a pass costs what its values cost; nothing here opens, parses or lists. A value is
+//! used only with a moment that is at most a [`bound`](PassTime::bound) before it was read.
+//! Sources of users whose files take too long are read in [slow lanes](super::slow_lane).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::active_source::{ActiveSource, Finding, Ticket};
-use super::file_gaps::Gap;
-use super::update::Retired;
+use tracing::warn;
+
+use super::active_source::{ActiveSource, Finding, PassResult, Ticket};
+use super::file_gaps::{FileGaps, Gap, GapCause};
+use super::owner_pace::{OwnerPace, ThreadUsage};
+use super::pass_clock::PassClock;
+use super::slow_lane::{Job, LentSource, Report, SlowLanes};
+use super::update::{PlannedSource, Retired};
 use crate::moment::Moment;
-use crate::source::Values;
+use crate::source::{Allowance, Values};
+
+/// Longest time between the timestamp of a record and the reading of a value in it, besides the
+/// time that an undisturbed pass takes: a part of the interval, within these limits.
+const PART_OF_INTERVAL: u32 = 10;
+const SHORTEST_BOUND: Duration = Duration::from_millis(5);
+const LONGEST_BOUND: Duration = Duration::from_millis(50);
+
+/// The time of a pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PassTime {
+    pub(super) clock: PassClock,
+    /// Shortest interval of all samples.
+    pub(super) interval: Duration,
+    /// There is no tick after this one.
+    pub(super) is_final: bool,
+    /// The pass is stopped if it is disturbed, to be repeated at another moment.
+    pub(super) may_repeat: bool,
+}
+
+impl PassTime {
+    /// Returns how long after its moment a value may be read.
+    fn bound(self) -> Duration {
+        (self.interval / PART_OF_INTERVAL).clamp(SHORTEST_BOUND, LONGEST_BOUND)
+    }
+
+    /// Returns how long a tick may wait for slow lanes.
+    fn wait(self) -> Duration {
+        (self.interval / PART_OF_INTERVAL).min(LONGEST_BOUND)
+    }
+}
+
+/// The result of a pass over all sources.
+#[derive(Debug, Default)]
+pub(super) struct HarvestPass {
+    /// Sources whose records need another shape.
+    pub(super) reshaped: Vec<usize>,
+    /// It took longer than its bound and was stopped.
+    pub(super) is_disturbed: bool,
+}
+
+/// A source by number.
+#[derive(Debug)]
+enum Slot {
+    Here(Box<ActiveSource>),
+    /// A slow lane has it.
+    Away(AwaySource),
+}
+
+/// A source that a slow lane has.
+#[derive(Debug)]
+struct AwaySource {
+    ticket: Ticket,
+    gaps: Arc<FileGaps>,
+    /// Last tick that wanted its values.
+    wanted: Option<Duration>,
+}
 
 /// The sources by number.
 #[derive(Debug, Default)]
 pub(super) struct Harvest {
-    active: Vec<Option<Box<ActiveSource>>>,
+    slots: Vec<Option<Slot>>,
+    /// The users, and the place of each source's among them.
+    owners: Vec<OwnerPace>,
+    owner_of: Vec<usize>,
+    lanes: SlowLanes,
+    /// Sources that came back from a slow lane and are in no plan any more.
+    orphans: Vec<LentSource>,
     /// The findings that the loader does not know yet.
     findings: Vec<(Ticket, Finding)>,
 }
@@ -23,44 +94,213 @@ pub(super) struct Harvest {
 impl Harvest {
     /// How many sources there are.
     pub(super) fn len(&self) -> usize {
-        self.active.len()
+        self.slots.len()
     }
 
     /// Takes the sources of a plan, and keeps those that it has.
     pub(super) fn replace(
         &mut self,
-        sources: Vec<(Ticket, Option<Box<ActiveSource>>)>,
+        sources: Vec<PlannedSource>,
+        now: Moment,
         retired: &mut Retired,
     ) {
-        let known = self.active.drain(..).flatten().map(|active| (active.ticket, active));
-        let mut known: HashMap<_, _> = known.collect();
-        let sources = sources.into_iter();
-        self.active = sources.map(|(ticket, new)| new.or_else(|| known.remove(&ticket))).collect();
+        let mut known = HashMap::new();
+        for slot in self.slots.drain(..).flatten() {
+            let ticket = match &slot {
+                Slot::Here(active) => active.ticket,
+                Slot::Away(away) => away.ticket,
+            };
+            known.insert(ticket, slot);
+        }
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        let users: HashSet<u32> = sources.iter().map(|source| source.owner).collect();
+        self.owners.retain(|pace| users.contains(&pace.owner) || !pace.is_forgotten(now.monotonic));
+        places.extend(self.owners.iter().enumerate().map(|(place, pace)| (pace.owner, place)));
+        self.owner_of.clear();
+        for PlannedSource { ticket, owner, new } in sources {
+            let place = *places.entry(owner).or_insert_with(|| {
+                self.owners.push(OwnerPace::new(owner));
+                self.owners.len() - 1
+            });
+            self.owner_of.push(place);
+            self.slots.push(new.map(Slot::Here).or_else(|| known.remove(&ticket)));
+        }
         retired.push(known);
+        retired.push(std::mem::take(&mut self.orphans));
     }
 
-    /// Reads the sources that are wanted, by their numbers, and that were not read at
-    /// this tick. Returns those whose records need another shape. There is no tick after one
-    /// that `is_final`.
+    /// Reads the sources that are wanted, by their numbers, and that were not read at this moment.
     pub(super) fn read(
         &mut self,
         now: Moment,
-        is_final: bool,
+        time: PassTime,
         wanted: impl Fn(usize) -> bool,
-    ) -> Vec<usize> {
-        let mut reshaped = Vec::new();
-        for (number, active) in self.active.iter_mut().enumerate() {
-            let Some(active) = active else { continue };
-            if !wanted(number) || !active.want(now) {
+    ) -> HarvestPass {
+        let mut pass = HarvestPass::default();
+        self.take_reports(now, &mut pass.reshaped);
+        self.owners.iter_mut().for_each(OwnerPace::begin);
+        let usage = ThreadUsage::now();
+        let (clock, bound) = (time.clock, time.bound());
+        let mut elapsed = clock.elapsed(now);
+        // Nothing was read yet: a late start is no reason to repeat anything.
+        let mut limit = now.monotonic + bound;
+        let mut slow = Vec::new();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if !wanted(number) {
                 continue;
             }
-            let (other_shape, finding) = active.harvest(now, is_final);
-            if other_shape {
-                reshaped.push(number);
+            let active = match slot {
+                Some(Slot::Here(active)) => active,
+                Some(Slot::Away(away)) => {
+                    away.wanted = Some(now.monotonic);
+                    continue;
+                }
+                None => continue,
+            };
+            if !active.want(now) || pass.is_disturbed {
+                continue;
+            }
+            let pace = &mut self.owners[self.owner_of[number]];
+            if pace.is_slow() {
+                slow.push(number);
+                continue;
+            }
+            let usual = active.usual_time();
+            limit += usual;
+            let until = clock.instant(elapsed + pace.allow(usual, bound));
+            let allowance = until.map_or_else(Allowance::unlimited, Allowance::until);
+            let PassResult { reshaped, finding } = active.harvest(now, time.is_final, &allowance);
+            if reshaped {
+                pass.reshaped.push(number);
             }
             self.findings.extend(finding.map(|finding| (active.ticket, finding)));
+            let began = std::mem::replace(&mut elapsed, clock.elapsed(now));
+            let took_too_long = pace.spend(elapsed.saturating_sub(began), bound);
+            let is_late = elapsed > limit;
+            if took_too_long || is_late {
+                if !usage.was_only_preempted() && took_too_long {
+                    pace.slow_down(now.monotonic);
+                    warn_of(pace.owner);
+                    slow.push(number);
+                }
+                if is_late && !active.has_final_values() {
+                    active.discard();
+                }
+                pass.is_disturbed = is_late || allowance.was_exceeded() && !pace.is_slow();
+            }
         }
-        reshaped
+        pass.is_disturbed &= time.may_repeat;
+        if !pass.is_disturbed {
+            self.read_slow(&slow, now, time, &mut pass.reshaped);
+        }
+        pass
+    }
+
+    /// Has slow lanes read sources, and waits for them for a short time.
+    fn read_slow(
+        &mut self,
+        numbers: &[usize],
+        now: Moment,
+        time: PassTime,
+        reshaped: &mut Vec<usize>,
+    ) {
+        let (Some(until), Some(wait_until)) = (
+            time.clock.instant(now.monotonic + time.bound()),
+            time.clock.instant(now.monotonic + time.wait()),
+        ) else {
+            return;
+        };
+        let mut jobs: HashMap<usize, Vec<LentSource>> = HashMap::new();
+        for &number in numbers {
+            let owner_index = self.owner_of[number];
+            let pace = &self.owners[owner_index];
+            if !pace.is_read_at(now.monotonic) || !self.lanes.is_free(pace.owner) {
+                continue;
+            }
+            let Some(Slot::Here(active)) = self.slots[number].take() else { continue };
+            self.slots[number] = Some(Slot::Away(AwaySource {
+                ticket: active.ticket,
+                gaps: Arc::clone(active.gaps()),
+                wanted: Some(now.monotonic),
+            }));
+            jobs.entry(owner_index).or_default().push(LentSource(active));
+        }
+        let mut awaited = Vec::new();
+        for (owner_index, sources) in jobs {
+            let pace = &self.owners[owner_index];
+            if pace.is_punctual() {
+                awaited.push(pace.owner);
+            }
+            let job = Job { now, is_final: time.is_final, until, sources };
+            if let Err(sources) = self.lanes.assign(pace.owner, job) {
+                for lent in sources {
+                    self.put_back(lent, now);
+                }
+            }
+        }
+        while awaited.iter().any(|owner| self.lanes.is_busy(*owner)) {
+            let Some(report) = self.lanes.report_until(wait_until) else { return };
+            self.take_report(report, now, reshaped);
+        }
+    }
+
+    /// Takes what slow lanes have read, and ends the lanes of users whose files behave.
+    fn take_reports(&mut self, now: Moment, reshaped: &mut Vec<usize>) {
+        while let Some(report) = self.lanes.report() {
+            self.take_report(report, now, reshaped);
+        }
+        for pace in &mut self.owners {
+            if !self.lanes.is_busy(pace.owner) && pace.recover(now.monotonic) {
+                self.lanes.end(pace.owner);
+            }
+        }
+    }
+
+    fn take_report(&mut self, report: Report, now: Moment, reshaped: &mut Vec<usize>) {
+        match report {
+            Report::Read(mut lent, result) => {
+                lent.0.keep_final_values(now);
+                self.findings.extend(result.finding.map(|finding| (lent.0.ticket, finding)));
+                let number = self.put_back(lent, now);
+                reshaped.extend(number.filter(|_| result.reshaped));
+            }
+            Report::Done { owner, is_complete } => {
+                if let Some(pace) = self.owners.iter_mut().find(|pace| pace.owner == owner) {
+                    pace.note_slow_pass(is_complete, now.monotonic);
+                }
+            }
+        }
+    }
+
+    /// Puts a source in its place, and returns its number; `None` if the plan has it no more.
+    fn put_back(&mut self, mut lent: LentSource, now: Moment) -> Option<usize> {
+        let is_its = |slot: &Option<Slot>| match slot {
+            Some(Slot::Away(away)) => away.ticket == lent.0.ticket,
+            _ => false,
+        };
+        let Some(number) = self.slots.iter().position(is_its) else {
+            self.orphans.push(lent);
+            return None;
+        };
+        if let Some(Slot::Away(away)) = &self.slots[number]
+            && away.wanted == Some(now.monotonic)
+        {
+            lent.0.want(now);
+        }
+        self.slots[number] = Some(Slot::Here(lent.0));
+        Some(number)
+    }
+
+    /// Uses final values that were read at one moment for another one, at which the pass is
+    /// repeated.
+    pub(super) fn keep_final_values(&mut self, before: Moment, now: Moment) {
+        for slot in self.slots.iter_mut().flatten() {
+            if let Slot::Here(active) = slot
+                && active.is_last(before)
+            {
+                active.keep_final_values(now);
+            }
+        }
     }
 
     /// The findings since the last call.
@@ -70,21 +310,52 @@ impl Harvest {
 
     /// The numbers of the sources whose last values were read at this tick.
     pub(super) fn ended(&self, now: Moment) -> Vec<usize> {
-        let active = self.active.iter().enumerate();
-        let is_last = |active: &ActiveSource| active.is_last(now);
-        let ended = active.filter(|(_, active)| active.as_deref().is_some_and(is_last));
+        let ended = self.here().filter(|(_, active)| active.is_last(now));
         ended.map(|(number, _)| number).collect()
+    }
+
+    fn here(&self) -> impl Iterator<Item = (usize, &ActiveSource)> {
+        self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
+            Some(Slot::Here(active)) => Some((number, &**active)),
+            _ => None,
+        })
     }
 
     /// Counts the missing samples of this tick. Returns the spells of missing samples that
     /// begin or end.
     pub(super) fn count_gaps(&self, now: Moment) -> Vec<Gap> {
-        self.active.iter().flatten().filter_map(|active| active.count_gap(now)).collect()
+        let mut gaps = Vec::new();
+        for (slot, place) in self.slots.iter().zip(&self.owner_of) {
+            match slot {
+                Some(Slot::Here(active)) => {
+                    gaps.extend(active.count_gap(now, self.owners[*place].is_slow()));
+                }
+                Some(Slot::Away(away)) if away.wanted == Some(now.monotonic) => {
+                    gaps.extend(away.gaps.add(now.wall, Some(GapCause::Slow)));
+                }
+                _ => {}
+            }
+        }
+        gaps
     }
 
     /// The values that were read at this tick, by the number of the source; `None` for
     /// a source that was not read, or whose values may not be used.
     pub(super) fn values(&self, now: Moment) -> Vec<Option<&Values>> {
-        self.active.iter().map(|active| active.as_ref()?.values(now)).collect()
+        let mut values = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            values.push(match slot {
+                Some(Slot::Here(active)) => active.values(now),
+                _ => None,
+            });
+        }
+        values
     }
+}
+
+fn warn_of(owner: u32) {
+    warn!(
+        "files of user {owner} take too long to read: they are read apart from others, and are \
+         missing in records where reading them takes longer than a tenth of the interval"
+    );
 }

@@ -155,9 +155,9 @@ impl Reporter {
         }
     }
 
-    /// Reports that samples of a file are missing from `at` on, as its metadata is being changed.
-    pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp) {
-        self.events.gap_began(name, at);
+    /// Reports that samples of a file are missing from `at` on.
+    pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp, reason: &str) {
+        self.events.gap_began(name, at, reason);
     }
 
     /// Reports that there are samples of a file again, from `at` on.

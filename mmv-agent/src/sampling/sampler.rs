@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
 
@@ -16,10 +16,11 @@ use super::SamplerReport;
 use super::active_source::{Finding, Ticket};
 use super::delivery::Delivery;
 use super::groups::{Due, Groups};
-use super::harvest::Harvest;
+use super::harvest::{Harvest, PassTime};
 use super::loader::Request;
 use super::loading::Loading;
 use super::partition::GroupId;
+use super::pass_clock::PassClock;
 use super::reporter::Reporter;
 use super::schedule::shortest;
 use super::update::{Plan, Retired, Update};
@@ -30,6 +31,10 @@ use crate::logging::{QueueSender, Sample};
 use crate::metadata::Catalog;
 use crate::moment::Moment;
 use crate::telemetry::{Files, Kind, SharedStatus, Status};
+
+/// How often a pass over the sources is repeated at one tick. Each repetition leaves out the files
+/// that disturbed the pass before, unless the machine did.
+const MAX_REPEATS: u32 = 4;
 
 /// How often events are counted for the agent's own metrics.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,6 +71,7 @@ pub(crate) struct Sampler {
     /// The numbers of events that were counted then, by kind.
     events: [u64; Kind::NAMES.len()],
     links: Links,
+    clock: PassClock,
 }
 
 /// The way to other threads, besides the queue to the writer and the loader.
@@ -102,7 +108,13 @@ impl Sampler {
             counted: None,
             events: [0; Kind::NAMES.len()],
             links,
+            clock: PassClock::default(),
         }
+    }
+
+    /// Has passes over files limited by a clock that began at `start`.
+    pub(crate) fn start_clock(&mut self, start: Instant) {
+        self.clock = PassClock::since(start);
     }
 
     /// Waits for the files that are there at the start, or for a while.
@@ -118,7 +130,7 @@ impl Sampler {
         if self.loading.is_inline()
             && let Some(update) = self.loading.answer(now, Duration::ZERO)
         {
-            self.apply(update);
+            self.apply(update, now);
             self.take_other(now);
         }
     }
@@ -133,7 +145,7 @@ impl Sampler {
         if !self.loading.is_inline()
             && let Some(update) = self.loading.begin(now)
         {
-            self.apply(update);
+            self.apply(update, now);
             self.take_other(now);
         }
     }
@@ -204,9 +216,9 @@ impl Sampler {
     pub(crate) fn tick(&mut self, now: Moment, due: Due) -> bool {
         self.reporter.begin(now);
         if let Some(update) = self.loading.begin(now) {
-            self.apply(update);
+            self.apply(update, now);
         }
-        let due = self.harvest(now, due);
+        let (now, due) = self.harvest(now, due);
         self.report_gaps(now);
         if self.ending {
             self.take_last_events();
@@ -220,7 +232,7 @@ impl Sampler {
     }
 
     /// Takes what is new.
-    fn apply(&mut self, Update { plan, news }: Update) {
+    fn apply(&mut self, Update { plan, news }: Update, now: Moment) {
         self.reporter.events.add(news.events, news.counts);
         self.delivery.unobserved = news.replaced.unwrap_or(self.delivery.unobserved);
         if news.restarted {
@@ -237,7 +249,7 @@ impl Sampler {
         if plan.settings.is_some() {
             self.other = Some(plan);
         } else {
-            self.swap(plan);
+            self.swap(plan, now);
         }
     }
 
@@ -252,14 +264,14 @@ impl Sampler {
                 (flight_recorder, settings) => *flight_recorder = settings.map(FlightRecorder::new),
             }
         }
-        self.swap(plan);
+        self.swap(plan, now);
     }
 
     /// Takes the sources and shapes of a plan.
-    fn swap(&mut self, plan: Plan) {
+    fn swap(&mut self, plan: Plan, now: Moment) {
         let mut retired = Retired::default();
         let sources = plan.sources.len();
-        self.harvest.replace(plan.sources, &mut retired);
+        self.harvest.replace(plan.sources, now, &mut retired);
         self.groups.set_shares(plan.shares, sources, &mut retired);
         if let (Some(flight_recorder), Some(layout)) = (&mut self.flight_recorder, plan.recorded) {
             retired.push(flight_recorder.lay_out(layout, sources));
@@ -268,14 +280,21 @@ impl Sampler {
         self.loading.ask(Request::Free(retired));
     }
 
-    /// Reads the sources that are needed for what is due, and returns what is due then.
+    /// Reads the sources that are needed for what is due, and returns what is due then, and the
+    /// moment of the values: a later one if the pass was disturbed and had to be repeated.
     /// The last values of a process that has ended are logged by all groups that have
     /// some, together with their other values, since they are read only once. Sources that
     /// have new metadata are read again if the loader has them in time.
-    fn harvest(&mut self, now: Moment, mut due: Due) -> Due {
-        let mut asked = false;
+    fn harvest(&mut self, mut now: Moment, mut due: Due) -> (Moment, Due) {
+        let (mut asked, mut repeated) = (false, 0);
         loop {
-            self.read(now, &due);
+            let is_disturbed = self.read(now, &due, repeated < MAX_REPEATS);
+            if is_disturbed && let Some(later) = self.clock.moment() {
+                repeated += 1;
+                self.harvest.keep_final_values(now, later);
+                now = later;
+                continue;
+            }
             let before = due.clone();
             for source in self.harvest.ended(now) {
                 due.groups.extend(self.groups.that_need(source));
@@ -290,17 +309,17 @@ impl Sampler {
                 findings.into_iter().partition(|(_, finding)| finding.is_last());
             self.last.extend(last);
             if findings.is_empty() {
-                return due;
+                return (now, due);
             }
             let wait = findings.iter().any(|(_, finding)| finding.is_new_metadata()) && !asked;
             self.loading.ask(Request::Found(findings));
             if !wait {
-                return due;
+                return (now, due);
             }
             asked = true;
             let interval = shortest(self.groups.timers());
-            let Some(update) = self.loading.answer(now, interval) else { return due };
-            self.apply(update);
+            let Some(update) = self.loading.answer(now, interval) else { return (now, due) };
+            self.apply(update, now);
         }
     }
 
@@ -331,8 +350,9 @@ impl Sampler {
         self.flight_recorder.as_ref().is_some_and(|own| own.needs(source))
     }
 
-    /// Reads the sources that are needed and were not read at this tick.
-    fn read(&mut self, now: Moment, due: &Due) {
+    /// Reads the sources that are needed and were not read at this tick. Returns true if the pass
+    /// was disturbed, which it is only if it `may_repeat`.
+    fn read(&mut self, now: Moment, due: &Due, may_repeat: bool) -> bool {
         let needed: Vec<bool> = (0..self.harvest.len())
             .map(|source| {
                 (due.flight_recorder && self.recorder_needs(source))
@@ -340,8 +360,13 @@ impl Sampler {
             })
             .collect();
         let is_needed = |source: usize| needed.get(source).copied().unwrap_or(false);
-        let reshaped = self.harvest.read(now, self.ending, is_needed);
-        self.groups.reshape(&reshaped);
+        let recorder = self.flight_recorder.as_ref().map(FlightRecorder::interval);
+        let interval = shortest(self.groups.timers());
+        let interval = recorder.map_or(interval, |recorder| recorder.min(interval));
+        let time = PassTime { clock: self.clock, interval, is_final: self.ending, may_repeat };
+        let pass = self.harvest.read(now, time, is_needed);
+        self.groups.reshape(&pass.reshaped);
+        pass.is_disturbed
     }
 
     /// The sample of the values just read; `None` if there is nothing to log.

@@ -17,13 +17,14 @@ use mmv_format::view::Contents;
 use nix::unistd::geteuid;
 use pcp_types::Timestamp;
 
-use super::active_source::{ActiveSource, Finding, Ticket};
+use super::active_source::{Finding, Ticket};
 use super::admission::{Admission, amounts, has_memory_for, is_used_up};
 use super::disk_shares::DiskShares;
-use super::file_gaps::{FileGaps, Gap};
+use super::file_gaps::{FileGaps, Gap, GapCause, GapChange};
 use super::loaded_source::{Departure, LoadedSource};
 use super::reporter::Reporter;
 use super::shares::{Resource, Usage};
+use super::update::PlannedSource;
 use crate::config::{Limits, ReloadableSettings};
 use crate::discovery::{
     Change, DeadFile, FileState, NOBODY, Process, Removal, Restarts, Room, Watcher,
@@ -361,22 +362,33 @@ impl Sources {
 
     /// Reports spells of missing samples.
     pub(crate) fn take_gaps(&mut self, gaps: Vec<Gap>, reporter: &mut Reporter) {
-        for Gap { of, at, missing } in gaps {
+        for Gap { of, at, change } in gaps {
             // The file may be gone by now.
             let Some(known) = self.gaps.get_mut(&of.file) else { continue };
-            match missing {
-                None => {
+            match change {
+                GapChange::Began(cause) => {
                     known.since = Some(at);
-                    reporter.gap_began(&of.file, at);
+                    let reason = match cause {
+                        GapCause::ChangingMetadata => "its metadata is being changed",
+                        GapCause::Slow => "reading its values takes too long",
+                    };
+                    reporter.gap_began(&of.file, at, reason);
                 }
-                Some(missing) => reporter.gap_ended(&of.file, at, known.since.take(), missing),
+                GapChange::Ended { missing } => {
+                    reporter.gap_ended(&of.file, at, known.since.take(), missing);
+                }
             }
         }
     }
 
     /// All sources by number, with those that the sampler does not have yet.
-    pub(super) fn hand_over(&mut self) -> Vec<(Ticket, Option<Box<ActiveSource>>)> {
-        self.active.iter_mut().map(|active| (active.ticket, active.active.take())).collect()
+    pub(super) fn hand_over(&mut self) -> Vec<PlannedSource> {
+        let hand_over = |active: &mut LoadedSource| PlannedSource {
+            ticket: active.ticket,
+            owner: active.source.owner,
+            new: active.active.take(),
+        };
+        self.active.iter_mut().map(hand_over).collect()
     }
 
     /// When there is something to do again, after `now`, unless the directory changes.

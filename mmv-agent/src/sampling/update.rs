@@ -14,11 +14,19 @@ use crate::flight_recorder::Layout;
 use crate::metadata::Catalog;
 use crate::telemetry::{Events, Kind};
 
+/// A source of a plan.
+#[derive(Debug)]
+pub(super) struct PlannedSource {
+    pub(super) ticket: Ticket,
+    pub(super) owner: u32,
+    /// `None` for a source that the sampler has.
+    pub(super) new: Option<Box<ActiveSource>>,
+}
+
 /// All sources in the order of their numbers in shapes, and what is logged of them.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Each source; `None` for one that the sampler has.
-    pub sources: Vec<(Ticket, Option<Box<ActiveSource>>)>,
+    pub sources: Vec<PlannedSource>,
     /// The metadata.
     pub catalog: Arc<Catalog>,
     /// The values of each group.
@@ -33,10 +41,11 @@ impl Plan {
     /// Takes the place of a plan that was not swapped in.
     pub(super) fn follow(&mut self, before: Self) {
         self.settings = self.settings.take().or(before.settings);
-        let mut new: HashMap<_, _> = before.sources.into_iter().collect();
-        for (ticket, active) in &mut self.sources {
-            if active.is_none() {
-                *active = new.remove(ticket).flatten();
+        let before = before.sources.into_iter().map(|source| (source.ticket, source.new));
+        let mut before: HashMap<_, _> = before.collect();
+        for source in &mut self.sources {
+            if source.new.is_none() {
+                source.new = before.remove(&source.ticket).flatten();
             }
         }
     }

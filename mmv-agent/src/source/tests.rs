@@ -37,13 +37,13 @@ fn no_lost_value_is_taken(counters: usize, step: usize, again: bool) {
         fs::write(&path, &whole).expect("write it");
         let source = open(&path);
         let mut values = Values::new(source.plan());
-        assert!(source.harvest(&mut values, options(false)).1.is_ok());
+        assert!(source.harvest(&mut values, options(false), &Allowance::unlimited()).1.is_ok());
         let file = OpenOptions::new().write(true).open(&path).expect("open it");
         file.set_len(at as u64).expect("cut it");
         if again {
             file.set_len(whole.len() as u64).expect("give it its length");
         }
-        let (_, checked) = source.harvest(&mut values, options(false));
+        let (_, checked) = source.harvest(&mut values, options(false), &Allowance::unlimited());
         if values.words().iter().any(|word| *word != 7) {
             assert!(checked.is_err(), "cut at {at} of {}", whole.len());
             assert!(source.check(true).is_err(), "cut at {at} of {}", whole.len());

@@ -6,11 +6,20 @@
 use mmv_format::mapping::ReadMapping;
 
 use super::value_plan::Elapsed;
-use super::{TEXT_BYTES, ValuePlan};
+use super::{Allowance, TEXT_BYTES, ValuePlan};
 
 /// How often an interval timer that was opened or closed during the read is read again;
 /// after that the last reading counts.
 const ELAPSED_TRIES: usize = 8;
+
+/// Number of timers or strings after which a pass can be stopped: each may be on two pages.
+const ENTRIES_OF_A_STRETCH: usize = 8;
+
+/// Returns whether a pass goes on with the entry of this number.
+fn goes_on(number: usize, allowance: &Allowance) -> bool {
+    let is_check = number % ENTRIES_OF_A_STRETCH == ENTRIES_OF_A_STRETCH - 1;
+    !is_check || allowance.is_left()
+}
 
 /// The values of one file, as the last pass found them.
 #[derive(Debug, Default)]
@@ -111,8 +120,8 @@ impl Values {
         Some(padded(len) != padded(bytes.len()))
     }
 
-    /// Reads every value. `micros` is the time since 1970 in microseconds, for
-    /// timers that run; with `sentinel` some cells mean "no value".
+    /// Reads every value, unless the allowance is exceeded before. `micros` is the time since
+    /// 1970 in microseconds, for timers that run; with `sentinel` some cells mean "no value".
     ///
     /// True if the record needs another shape than after the last pass: a
     /// value has come or gone, or a string has another padded length. False,
@@ -121,12 +130,12 @@ impl Values {
         &mut self,
         plan: &ValuePlan,
         from: &ReadMapping,
-        micros: i64,
-        sentinel: bool,
+        (micros, sentinel): (i64, bool),
+        allowance: &Allowance,
     ) -> bool {
         let timers = plan.elapsed_values().start;
         let Some(cells) = self.words.get_mut(..timers) else { return false };
-        if !from.load_many(&plan.cells, cells) {
+        if !from.load_many_while(&plan.cells, cells, || allowance.is_left()) {
             return false;
         }
         let mut reshaped = false;
@@ -134,6 +143,9 @@ impl Values {
             reshaped |= self.note_absent(plan, timers);
         }
         for (index, elapsed) in plan.elapsed_values().zip(&plan.elapsed) {
+            if !goes_on(index, allowance) {
+                return reshaped;
+            }
             let (value, open) = read_elapsed(from, *elapsed);
             if sentinel {
                 reshaped |= self.note(index, value != u64::MAX);
@@ -144,6 +156,9 @@ impl Values {
         }
         self.bytes.clear();
         for (number, &at) in plan.strings.iter().enumerate() {
+            if !goes_on(number, allowance) {
+                return reshaped;
+            }
             reshaped |= self.read_text(number, from, at, sentinel);
         }
         reshaped
@@ -156,14 +171,15 @@ impl Values {
         &mut self,
         plan: &ValuePlan,
         from: &ReadMapping,
-        (micros, sentinel): (i64, bool),
+        how: (i64, bool),
         others: impl FnOnce(&mut dyn FnMut(usize)),
+        allowance: &Allowance,
     ) -> bool {
         let words = self.present.clone();
         let texts: Vec<_> = self.texts.iter().map(Text::shape).collect();
         // Values that were absent may be there again.
         self.present.fill(true);
-        self.read(plan, from, micros, sentinel);
+        self.read(plan, from, how, allowance);
         others(&mut |index| match index.checked_sub(self.words.len()) {
             None => {
                 self.note(index, false);
@@ -299,7 +315,7 @@ mod tests {
         let mapping = ReadMapping::map(file).unwrap();
         let plan = ValuePlan::resolve(&contents, mapping.len()).unwrap();
         let mut values = Values::new(&plan);
-        assert!(values.read(&plan, &mapping, micros, sentinel));
+        assert!(values.read(&plan, &mapping, (micros, sentinel), &Allowance::unlimited()));
         (values, plan, mapping)
     }
 
@@ -332,9 +348,15 @@ mod tests {
         let (_dir, file) = timer_file(0, 0);
         let (mut values, plan, mapping) = read(&file, 0, false);
         assert_eq!(values.text(1), b"words");
-        assert!(!values.read(&plan, &mapping, 0, false), "nothing has changed");
+        assert!(
+            !values.read(&plan, &mapping, (0, false), &Allowance::unlimited()),
+            "nothing has changed"
+        );
         file.write_all_at(&[b'x'; TEXT_BYTES], plan.strings[0] as u64).unwrap();
-        assert!(values.read(&plan, &mapping, 0, false), "its length has changed");
+        assert!(
+            values.read(&plan, &mapping, (0, false), &Allowance::unlimited()),
+            "its length has changed"
+        );
         assert_eq!(values.text(1), [b'x'; TEXT_BYTES - 1]);
     }
 
@@ -347,7 +369,11 @@ mod tests {
             [(&b"sevens\0"[..], false), (b"seven77\0", false), (b"eight888\0", true)]
         {
             file.write_all_at(text, at).unwrap();
-            assert_eq!(values.read(&plan, &mapping, 0, false), reshaped, "{text:?}");
+            assert_eq!(
+                values.read(&plan, &mapping, (0, false), &Allowance::unlimited()),
+                reshaped,
+                "{text:?}"
+            );
         }
     }
 }

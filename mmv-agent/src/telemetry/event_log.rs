@@ -204,14 +204,13 @@ impl EventLog {
         self.of_file(kind, name, |event| event.reason = Some(reason.to_string()));
     }
 
-    /// Adds an event for samples of a file that are missing from `at` on, as its metadata is being
-    /// changed. The file is still harvested. The event is logged by a later record, which is why
-    /// its time may be later.
-    pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp) {
+    /// Adds an event for samples of a file that are missing from `at` on. The file is still
+    /// harvested. The event is logged by a later record, which is why its time may be later.
+    pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp, reason: &str) {
         self.of_file(Kind::Waiting, name, |event| {
             event.timestamp = at;
             event.since = Some(at);
-            event.reason = Some("its metadata is being changed".to_owned());
+            event.reason = Some(reason.to_owned());
         });
     }
 
@@ -351,7 +350,7 @@ mod tests {
         all.begin(SECOND, at(100));
         all.clear();
         all.begin(SECOND * 2, at(101));
-        files.gap_began(name, at(99));
+        files.gap_began(name, at(99), "reading its values takes too long");
         let (events, counts) = files.take();
         all.add(events, counts);
         let due = all.due();

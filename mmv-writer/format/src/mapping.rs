@@ -217,29 +217,65 @@ impl ReadMapping {
             return false;
         }
         for (index, at) in plan.offsets.iter().enumerate() {
-            let word = self.base.cast::<AtomicU64>().as_ptr().wrapping_byte_add(*at as usize);
-            // SAFETY: `CellPlan::new` let in only offsets divisible by eight
-            // whose words end at or before `bound`, and `bound` is at most the
-            // mapping's length; the fields are private and never change. The
-            // rest as in `load_u64`.
-            let word = unsafe { &*word };
-            each(index, word.load(Ordering::Relaxed));
+            // SAFETY: `at` is an offset of `plan`, whose bound was compared above.
+            each(index, unsafe { self.load_planned(*at) });
         }
         true
     }
 
-    /// [`ReadMapping::load_each`] into a slice; `false` also if `out` has not
-    /// the plan's length.
+    /// Loads the cell at an offset of a plan.
+    ///
+    /// # Safety
+    ///
+    /// `at` is an offset of a [`CellPlan`] whose bound is at most the mapping's length.
+    #[inline]
+    unsafe fn load_planned(&self, at: u32) -> u64 {
+        let word = self.base.cast::<AtomicU64>().as_ptr().wrapping_byte_add(at as usize);
+        // SAFETY: `CellPlan::new` let in only offsets divisible by eight
+        // whose words end at or before `bound`, which is at most the mapping's
+        // length by the contract of this function. The rest as in `load_u64`.
+        let word = unsafe { &*word };
+        word.load(Ordering::Relaxed)
+    }
+
+    /// Loads every cell of `plan` into a slice; `false`, with nothing loaded, if the plan was made
+    /// for a longer mapping or `out` has not the plan's length.
     #[must_use]
     pub fn load_many(&self, plan: &CellPlan, out: &mut [u64]) -> bool {
-        if out.len() != plan.len() {
+        self.load_many_while(plan, out, || true)
+    }
+
+    /// [`ReadMapping::load_many`], which asks `goes_on` after each [`STRETCH_PAGES`] pages
+    /// whether to go on. `false` also if it was stopped; then the cells of the last stretches are
+    /// not loaded.
+    #[must_use]
+    pub fn load_many_while(
+        &self,
+        plan: &CellPlan,
+        out: &mut [u64],
+        mut goes_on: impl FnMut() -> bool,
+    ) -> bool {
+        if plan.bound > self.len || out.len() != plan.len() {
             return false;
         }
-        self.load_each(plan, |index, word| {
-            if let Some(slot) = out.get_mut(index) {
-                *slot = word;
+        let (mut offsets, mut slots) = (&*plan.offsets, out);
+        for len in &plan.stretches {
+            let (stretch, later_offsets) = offsets.split_at(*len as usize);
+            let (loaded, later_slots) = slots.split_at_mut(*len as usize);
+            for (slot, at) in loaded.iter_mut().zip(stretch) {
+                // SAFETY: `at` is an offset of `plan`, whose bound was compared above.
+                *slot = unsafe { self.load_planned(*at) };
             }
-        })
+            (offsets, slots) = (later_offsets, later_slots);
+            if !goes_on() {
+                return false;
+            }
+        }
+        for (slot, at) in slots.iter_mut().zip(offsets) {
+            // SAFETY: as in the loop above.
+            *slot = unsafe { self.load_planned(*at) };
+        }
+        true
     }
 }
 
@@ -252,10 +288,22 @@ impl fmt::Debug for ReadMapping {
     }
 }
 
+/// Number of pages after which a pass over a [`CellPlan`] can be stopped.
+///
+/// Loading the first cell of a page may wait: for a disk, or for another process that is
+/// changing the file. The cells of this many dense pages take about a microsecond.
+pub const STRETCH_PAGES: usize = 16;
+
+/// Bytes of the smallest page of supported systems, as a power of two.
+const PAGE_BITS: u32 = 12;
+
 /// The offsets of many cells, checked once for a mapping of a given length.
 #[derive(Debug, Clone, Default)]
 pub struct CellPlan {
     offsets: Box<[u32]>,
+    /// Numbers of cells that lie on [`STRETCH_PAGES`] pages, from the first cell on. The cells
+    /// after the last complete stretch are in none.
+    stretches: Box<[u32]>,
     bound: usize,
 }
 
@@ -266,16 +314,26 @@ impl CellPlan {
     pub fn new(offsets: impl IntoIterator<Item = u64>, len: usize) -> Option<Self> {
         let mut bound = 0;
         let mut checked = Vec::new();
+        let mut stretches = Vec::new();
+        let (mut cells, mut pages, mut page) = (0, 0, None);
         for offset in offsets {
             let at = u32::try_from(offset).ok()?;
             let end = (at as usize).checked_add(WORD)?;
             if !offset.is_multiple_of(WORD as u64) || end > len {
                 return None;
             }
+            if page.replace(at >> PAGE_BITS) != Some(at >> PAGE_BITS) {
+                if pages == STRETCH_PAGES {
+                    stretches.push(cells);
+                    (cells, pages) = (0, 0);
+                }
+                pages += 1;
+            }
+            cells += 1;
             bound = bound.max(end);
             checked.push(at);
         }
-        Some(Self { offsets: checked.into(), bound })
+        Some(Self { offsets: checked.into(), stretches: stretches.into(), bound })
     }
 
     /// How many cells.

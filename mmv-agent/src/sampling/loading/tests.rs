@@ -37,9 +37,9 @@ fn step(loader: &mut Loader, second: u64) -> Update {
 
 /// The tickets of a plan, and those that have their source with them.
 fn tickets(plan: &Plan) -> (Vec<Ticket>, Vec<Ticket>) {
-    let all = plan.sources.iter().map(|(ticket, _)| *ticket);
-    let new = plan.sources.iter().filter(|(_, active)| active.is_some());
-    (all.collect(), new.map(|(ticket, _)| *ticket).collect())
+    let all = plan.sources.iter().map(|source| source.ticket);
+    let new = plan.sources.iter().filter(|source| source.new.is_some());
+    (all.collect(), new.map(|source| source.ticket).collect())
 }
 
 #[test]

@@ -80,3 +80,26 @@ fn a_plan_is_checked_once_and_for_the_mapping_it_is_used_on() {
     let nothing = CellPlan::new([], 0).unwrap();
     assert!(nothing.is_empty() && short.load_many(&nothing, &mut []));
 }
+
+#[test]
+fn a_pass_can_be_stopped_after_a_number_of_pages() {
+    const PAGES: u64 = 40;
+    let map = ReadMapping::map(&file(PAGES * 512)).unwrap();
+    let one_a_page = CellPlan::new((0..PAGES).map(|page| page * 4096), map.len()).unwrap();
+    let dense = CellPlan::new((0..PAGES * 512).map(|word| word * 8), map.len()).unwrap();
+    for (plan, of_a_stretch) in [(&one_a_page, STRETCH_PAGES), (&dense, STRETCH_PAGES * 512)] {
+        let mut words = vec![u64::MAX; plan.len()];
+        let mut asked = 0;
+        let goes_on = || {
+            asked += 1;
+            true
+        };
+        assert!(map.load_many_while(plan, &mut words, goes_on));
+        assert_eq!(asked, 2, "the last pages are no whole stretch");
+        assert!(words.iter().zip(words.iter().skip(1)).all(|(one, next)| one < next));
+        words.fill(u64::MAX);
+        assert!(!map.load_many_while(plan, &mut words, || false));
+        let loaded = words.iter().filter(|word| **word != u64::MAX).count();
+        assert_eq!(loaded, of_a_stretch);
+    }
+}

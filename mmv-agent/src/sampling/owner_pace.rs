@@ -1,0 +1,214 @@
+//! The time that the files of one user take at a tick.
+//!
+//! Input: durations of passes over files. Output: whether the user's files are read on the
+//! sampler thread or in a slow lane.
+//!
+//! Reading a page that is in memory takes nanoseconds. It takes long if the page has to be read
+//! from a disk or cleared, or while the author of the file changes its extents.
+
+use std::time::Duration;
+
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+
+/// Time that the files of a user spend in the slow lane at first. It is doubled each time that
+/// they come back within [`MEMORY`].
+const FIRST_SPELL: Duration = Duration::from_secs(10);
+
+/// Longest time in the slow lane.
+const LONGEST_SPELL: Duration = Duration::from_secs(3600);
+
+/// Time after which files in the fast lane count as never having been slow.
+const MEMORY: Duration = Duration::from_secs(3600);
+
+/// First pause of the slow lane after a pass that took too long. It is doubled after each further
+/// one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest pause of the slow lane.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Part of the bound of a record that the files of one user may take, besides what they take
+/// undisturbed.
+const PART_OF_BOUND: u32 = 4;
+
+/// Time in which a file and each of its values are read if nothing disturbs it. A tenth of it is
+/// usual.
+const USUAL_FILE: Duration = Duration::from_micros(if cfg!(debug_assertions) { 100 } else { 5 });
+const USUAL_VALUE: Duration = Duration::from_nanos(if cfg!(debug_assertions) { 200 } else { 10 });
+
+/// Returns the time in which a file of this many values is read if nothing disturbs it.
+pub(super) fn usual_time(values: usize) -> Duration {
+    USUAL_FILE + USUAL_VALUE.saturating_mul(u32::try_from(values).unwrap_or(u32::MAX))
+}
+
+/// The pace of the files of one user.
+#[derive(Debug)]
+pub(super) struct OwnerPace {
+    pub(super) owner: u32,
+    /// Time that they took at this tick.
+    spent: Duration,
+    /// Time that they take if nothing disturbs it.
+    usual: Duration,
+    slow: Option<SlowSpell>,
+    /// The length of the last spell, and its end.
+    before: Option<(Duration, Duration)>,
+}
+
+/// A stay in the slow lane.
+#[derive(Debug)]
+struct SlowSpell {
+    length: Duration,
+    until: Duration,
+    /// No pass before.
+    resumes: Duration,
+    pause: Duration,
+    /// The last pass was in time.
+    is_punctual: bool,
+}
+
+impl OwnerPace {
+    pub(super) fn new(owner: u32) -> Self {
+        Self { owner, spent: Duration::ZERO, usual: Duration::ZERO, slow: None, before: None }
+    }
+
+    /// Begins a pass over all files.
+    pub(super) fn begin(&mut self) {
+        self.spent = Duration::ZERO;
+        self.usual = Duration::ZERO;
+    }
+
+    /// Returns the time that a pass over the next file may take, given the bound of a record.
+    pub(super) fn allow(&mut self, usual: Duration, bound: Duration) -> Duration {
+        self.usual += usual;
+        (bound / PART_OF_BOUND + self.usual).saturating_sub(self.spent)
+    }
+
+    /// Counts a pass. Returns true if the files have taken too long at this tick.
+    pub(super) fn spend(&mut self, time: Duration, bound: Duration) -> bool {
+        self.spent += time;
+        self.spent > bound / PART_OF_BOUND + self.usual
+    }
+
+    /// Returns true if the files are read in the slow lane.
+    pub(super) fn is_slow(&self) -> bool {
+        self.slow.is_some()
+    }
+
+    /// Returns true if the slow lane reads the files at this tick.
+    pub(super) fn is_read_at(&self, now: Duration) -> bool {
+        self.slow.as_ref().is_some_and(|slow| now >= slow.resumes)
+    }
+
+    /// Returns true if the sampler may wait for the slow lane.
+    pub(super) fn is_punctual(&self) -> bool {
+        self.slow.as_ref().is_some_and(|slow| slow.is_punctual)
+    }
+
+    /// Begins a stay in the slow lane.
+    pub(super) fn slow_down(&mut self, now: Duration) {
+        let length = match self.before {
+            Some((length, end)) if now < end + MEMORY => (length * 2).min(LONGEST_SPELL),
+            _ => FIRST_SPELL,
+        };
+        self.slow = Some(SlowSpell {
+            length,
+            until: now + length,
+            resumes: now,
+            pause: FIRST_PAUSE,
+            is_punctual: true,
+        });
+    }
+
+    /// Counts a pass of the slow lane over all files. A pass that took too long begins the stay
+    /// anew.
+    pub(super) fn note_slow_pass(&mut self, is_complete: bool, now: Duration) {
+        let Some(slow) = &mut self.slow else { return };
+        slow.is_punctual = is_complete;
+        if is_complete {
+            slow.pause = FIRST_PAUSE;
+        } else {
+            slow.until = now + slow.length;
+            slow.resumes = now + slow.pause;
+            slow.pause = (slow.pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Ends a stay in the slow lane that has lasted long enough. Returns true if it has ended.
+    pub(super) fn recover(&mut self, now: Duration) -> bool {
+        let over = self.slow.take_if(|slow| now >= slow.until);
+        if let Some(slow) = &over {
+            self.before = Some((slow.length, now));
+        }
+        over.is_some()
+    }
+
+    /// Returns true if nothing needs to be remembered of a user without files.
+    pub(super) fn is_forgotten(&self, now: Duration) -> bool {
+        self.slow.as_ref().is_none_or(|slow| now >= slow.until)
+            && self.before.is_none_or(|(_, end)| now >= end + MEMORY)
+    }
+}
+
+/// The work of the system for the calling thread up to a moment.
+#[derive(Debug)]
+pub(super) struct ThreadUsage(Option<Usage>);
+
+/// Number of pages that may be mapped without being noticed.
+const FEW_FAULTS: i64 = 16;
+
+impl ThreadUsage {
+    pub(super) fn now() -> Self {
+        Self(getrusage(UsageWho::RUSAGE_THREAD).ok())
+    }
+
+    /// Returns true if the thread was only preempted since then: no page made it wait.
+    pub(super) fn was_only_preempted(&self) -> bool {
+        let (Some(before), Some(now)) = (&self.0, Self::now().0) else { return false };
+        let faults = now.minor_page_faults() - before.minor_page_faults();
+        now.involuntary_context_switches() > before.involuntary_context_switches()
+            && now.voluntary_context_switches() == before.voluntary_context_switches()
+            && now.major_page_faults() == before.major_page_faults()
+            && faults < FEW_FAULTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const BOUND: Duration = Duration::from_millis(40);
+
+    #[test]
+    fn files_of_a_user_share_a_part_of_the_bound() {
+        let mut pace = OwnerPace::new(1);
+        pace.begin();
+        assert_eq!(pace.allow(MS, BOUND), 11 * MS);
+        assert!(!pace.spend(8 * MS, BOUND));
+        assert_eq!(pace.allow(MS, BOUND), 4 * MS);
+        assert!(pace.spend(5 * MS, BOUND));
+        pace.begin();
+        assert_eq!(pace.allow(MS, BOUND), 11 * MS);
+    }
+
+    #[test]
+    fn each_stay_in_the_slow_lane_is_twice_as_long_and_begins_anew_with_each_late_pass() {
+        let (mut pace, mut now, mut stays) = (OwnerPace::new(1), Duration::ZERO, Vec::new());
+        for _ in 0..3 {
+            pace.slow_down(now);
+            assert!(pace.is_slow() && pace.is_punctual() && pace.is_read_at(now));
+            now += Duration::from_secs(5);
+            pace.note_slow_pass(false, now);
+            assert!(!pace.is_punctual() && !pace.is_read_at(now));
+            assert!(pace.is_read_at(now + FIRST_PAUSE));
+            let since = now;
+            while !pace.recover(now) {
+                pace.note_slow_pass(true, now);
+                now += Duration::from_secs(1);
+            }
+            stays.push(now.saturating_sub(since).as_secs());
+        }
+        assert_eq!(stays, [10, 20, 40]);
+        assert!(!pace.is_forgotten(now) && pace.is_forgotten(now + MEMORY));
+    }
+}
