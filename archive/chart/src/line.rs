@@ -138,7 +138,12 @@ mod tests {
         let b = line("b", [None, Some(5.0), None, None, Some(6.0), None]);
         let none = line("none", [None; 6]);
         let values = |lines: &[Line]| -> Vec<Option<f64>> {
-            sum(lines).unwrap().points.iter().map(|(_, value)| *value).collect()
+            sum_of_others(lines, lines.len())
+                .unwrap()
+                .points
+                .iter()
+                .map(|(_, value)| *value)
+                .collect()
         };
         let expected = [Some(1.0), Some(6.0), None, None, Some(7.0), None];
         assert_eq!(values(&[a.clone(), b.clone(), none.clone()]), expected);
