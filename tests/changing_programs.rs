@@ -83,7 +83,7 @@ fn judge(record: &Record) {
     totals::check_summary(record, &ticks, &raw, &mut complaints);
     totals::check_deltas(record, &ticks, &raw, &mut complaints);
     totals::check_gauges(record, &raw, &readers::gauges(record), &mut complaints);
-    totals::check_quantiles(record, &ticks, &mut complaints);
+    totals::check_quantiles(record, &ticks, &raw, &mut complaints);
     for reading in [pcp::pmrep(record, &raw), pcp::pmval(record, &raw)] {
         let Some(mut reading) = reading else { continue };
         ticks.restore_times(&mut reading);

@@ -157,11 +157,11 @@ pub(super) fn check_deltas(
             for (key, segments) in &series {
                 for segment in *segments {
                     let samples = raw.samples.get(*key).map(Vec::as_slice).unwrap_or_default();
-                    let until = ticks.after(ticks.after(to));
+                    let (since, until) = around(samples, ticks, (from, to));
                     // All that was counted before the first sample belongs to its second.
                     let is_first = first_sample(segment, samples)
-                        .is_some_and(|first| from - LATE <= first && first <= until);
-                    let since = if is_first { i64::MIN } else { from - LATE };
+                        .is_some_and(|first| since <= first && first <= until);
+                    let since = if is_first { i64::MIN } else { since };
                     greatest += added(segment, since, until);
                     least += grown(record, segment, samples, ticks, (from, to));
                 }
@@ -173,6 +173,15 @@ pub(super) fn check_deltas(
             }
         }
     }
+}
+
+/// The time in which what grew in a span of time may have been counted: from the sample before it
+/// to the one after it.
+fn around(samples: &[(i64, f64)], ticks: &Ticks, (from, to): (i64, i64)) -> (i64, i64) {
+    let mut times = samples.iter().map(|(at, _)| *at);
+    let after = times.clone().find(|at| to <= *at).map_or(i64::MIN, |after| ticks.after(after));
+    let before = times.rfind(|at| *at <= from).unwrap_or(i64::MAX);
+    (before.min(from - LATE), after.max(ticks.after(ticks.after(to))))
 }
 
 /// The time of the first sample of a counter's segment.
@@ -215,7 +224,12 @@ fn grown(
 
 /// `report --quantile`: the least and the greatest value of each histogram in each second are
 /// among those that it recorded.
-pub(super) fn check_quantiles(record: &Record, ticks: &Ticks, complaints: &mut Complaints) {
+pub(super) fn check_quantiles(
+    record: &Record,
+    ticks: &Ticks,
+    raw: &Reading,
+    complaints: &mut Complaints,
+) {
     let archives = record.archives.to_str().expect("UTF-8");
     let metrics: BTreeSet<&String> = record.log.recorded.keys().map(|(metric, _)| metric).collect();
     for metric in metrics {
@@ -226,11 +240,13 @@ pub(super) fn check_quantiles(record: &Record, ticks: &Ticks, complaints: &mut C
             found += 1;
             let name = line["name"].as_str().unwrap_or_default();
             let to = readers::time(&line["time"]);
-            let until = ticks.after(ticks.after(to));
             let key = (metric.clone(), name.to_owned());
+            let sums = raw.samples.get(&(format!("{metric}.sum"), name.to_owned()));
+            let sums = sums.map(Vec::as_slice).unwrap_or_default();
+            let (since, until) = around(sums, ticks, (to - STEP, to));
             let recorded = record.log.recorded.get(&key).map(Vec::as_slice).unwrap_or_default();
             let is_one = recorded.iter().any(|(_, store)| {
-                let is_within = store.from <= until && to - STEP - LATE <= store.until;
+                let is_within = store.from <= until && since <= store.until;
                 let error = (value - store.number as f64).abs();
                 is_within && error <= 1.0 + HALF_BUCKET * store.number as f64
             });
