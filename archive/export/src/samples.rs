@@ -142,8 +142,8 @@ impl Samples {
 
     /// Converts a step.
     pub fn convert(&mut self, step: &Step<'_>) -> Converted<'_> {
-        self.begin();
         let milliseconds = step.timestamp.div_euclid(1_000_000);
+        self.begin(milliseconds);
         // Sums first: their labels are those of their histograms.
         for is_sum in [true, false] {
             for change in step.changes {
@@ -184,10 +184,8 @@ impl Samples {
         Converted { began: &table.began, samples: &table.samples, table }
     }
 
-    fn begin(&mut self) {
-        self.table.samples.clear();
-        self.table.began.clear();
-        self.table.step += 1;
+    fn begin(&mut self, milliseconds: i64) {
+        self.table.begin(milliseconds);
         if std::mem::take(&mut self.is_over) {
             self.table.clear();
             self.targets.clear();

@@ -135,13 +135,8 @@ impl Histogram {
     pub(super) fn send(&mut self, milliseconds: i64, table: &mut Table) {
         self.is_touched = false;
         if let Some(began) = self.from_zero.take() {
-            // All series begin at one time, after what a run before this one counted.
-            let newest = self.all().filter_map(|series| table.newest(series)).max();
-            let earliest = newest.map_or(i64::MIN, |newest| newest.saturating_add(1));
-            let began = began.div_euclid(1_000_000).max(earliest);
-            if earliest < milliseconds {
-                self.all().for_each(|series| table.zero(series, began, milliseconds));
-            }
+            let began = began.div_euclid(1_000_000);
+            self.all().for_each(|series| table.zero(series, began, milliseconds));
         }
         let start = self.start;
         self.all().for_each(|series| table.set_start(series, start));

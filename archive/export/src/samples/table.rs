@@ -71,6 +71,9 @@ pub(super) struct Table {
     /// Series that are new in the step.
     pub(super) began: Vec<SampleSeriesId>,
     pub(super) step: u64,
+    /// The time of the step, and that of the steps before it.
+    now: i64,
+    previous: i64,
     /// No sample of an archive is at this time or earlier.
     floor: i64,
     /// Values that have the millisecond of an earlier one, or an earlier time.
@@ -78,6 +81,16 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Begins a step, whose samples take the place of those of the step before.
+    pub(super) fn begin(&mut self, milliseconds: i64) {
+        self.samples.clear();
+        self.began.clear();
+        self.step += 1;
+        if milliseconds != self.now {
+            self.previous = std::mem::replace(&mut self.now, milliseconds);
+        }
+    }
+
     pub(super) fn add(&mut self, series: SampleSeries) -> SampleSeriesId {
         let entry = Entry { series, last: self.floor, is_live: false, step: 0, is_late: false };
         let id = self.free.pop().unwrap_or_else(|| {
@@ -128,11 +141,6 @@ impl Table {
         }
     }
 
-    /// The time of the newest sample of a series.
-    pub(super) fn newest(&self, id: SampleSeriesId) -> Option<i64> {
-        Some(self.entries.get(id.index())?.as_ref()?.last)
-    }
-
     /// A value at a time. Two records within a millisecond are a millisecond apart.
     pub(super) fn value(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64) {
         let step = self.step;
@@ -158,9 +166,11 @@ impl Table {
         self.before(id, milliseconds, value, SampleKind::Value);
     }
 
-    /// A counter began at 0 at a time, before the value at another.
+    /// A counter began at 0 at a time, before the value at another, and after the last value of the
+    /// run before and its stale marker.
     pub(super) fn zero(&mut self, id: SampleSeriesId, began: i64, first: i64) {
-        self.before(id, began.min(first.saturating_sub(1)), 0.0, SampleKind::Zero);
+        let began = began.max(self.previous.saturating_add(2)).min(first.saturating_sub(1));
+        self.before(id, began, 0.0, SampleKind::Zero);
     }
 
     fn before(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64, kind: SampleKind) {

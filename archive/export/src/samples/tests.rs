@@ -193,6 +193,21 @@ fn a_histogram_that_restarts_keeps_its_buckets() {
 }
 
 #[test]
+fn a_counter_that_begins_in_the_millisecond_of_the_last_value_before_has_a_later_zero() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = begin(&directory.path().join("a")).metric("mmv.shop.orders", "u64 counter count");
+    with_events(builder)
+        .row(1, [("mmv.shop.orders", 7)])
+        .row(3, event("vanished", 1_000_001))
+        .row(3, event("appeared", 1_000_002))
+        .row(3, [("mmv.shop.orders", 2)])
+        .finish();
+    let orders = of(directory.path(), "mmv_shop_orders_total");
+    let expected = [(1_000, Some(7.0)), (1_001, None), (1_002, Some(0.0)), (3_000, Some(2.0))];
+    assert_eq!(orders, expected);
+}
+
+#[test]
 fn a_histogram_that_restarts_at_once_counts_from_zero_after_its_last_values() {
     let directory = tempfile::tempdir().unwrap();
     with_events(begin_latency(&directory.path().join("a")))
@@ -202,8 +217,8 @@ fn a_histogram_that_restarts_at_once_counts_from_zero_after_its_last_values() {
         .finish();
     let of = |name: &str| of(directory.path(), &format!("mmv_shop_latency_seconds{name}"));
     // The bucket that is new has no 0 at 1 s, when three values were below it.
-    assert_eq!(of("_bucket le=0.009"), [(1_001, Some(0.0)), (3_000, Some(3.0))]);
-    assert_eq!(of("_count"), [(1_000, Some(3.0)), (1_001, Some(0.0)), (3_000, Some(3.0))]);
+    assert_eq!(of("_bucket le=0.009"), [(1_002, Some(0.0)), (3_000, Some(3.0))]);
+    assert_eq!(of("_count"), [(1_000, Some(3.0)), (1_002, Some(0.0)), (3_000, Some(3.0))]);
 }
 
 #[test]
