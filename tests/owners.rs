@@ -13,6 +13,7 @@ use nix::unistd::geteuid;
 
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
+use crate::harness::dice::Dice;
 use crate::harness::facts::number;
 use crate::harness::mmv_file::{image, set, with_first_discrete, without_prefix};
 use crate::harness::scratch::Scratch;
@@ -358,6 +359,51 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     let last = archive_facts::of_mmv_archive(archives.last().expect("archives"));
     let of_flood = last.metrics.values().any(|metric| metric.names.contains("mmv.flood.count"));
     assert!(!of_flood, "{}", agent.log());
+}
+
+/// A file with 2 000 values that no compression makes smaller.
+fn noise(scratch: &Scratch) -> Vec<u8> {
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::create_dir_all(&elsewhere).expect("make a directory");
+    let registry = Registry::builder("noise").directory(elsewhere).process(false);
+    let registry = registry.build().expect("a registry");
+    let many = registry.indom("many").names((0..2_000).map(|number| format!("n{number}")));
+    let many = many.build().expect("a domain");
+    let counts = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let mut random = Dice::new(7);
+    counts.iter().for_each(|count: &Counter<u64>| count.add(random.below(u64::MAX)));
+    let published = registry.publish().expect("a file");
+    fs::read(published.path()).expect("its bytes")
+}
+
+#[test]
+fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_history() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let names: Vec<String> = (0..8).map(|number| format!("orders{number}")).collect();
+    let metrics: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), TRUE)).collect();
+    put(&scratch, "shop", VICTIM, &image(0, 1, &metrics));
+    let limits = "[retention]\nsize = \"16MB\"\n[compression]\nmethod = \"xz\"\nafter = \"1ms\"\n\
+                  [rotation]\nvolume-size = \"3MB\"\n";
+    let mut agent = limited(&scratch, limits);
+    // A volume that is a tenth or so of its size after compression.
+    wait::until_true("history", || agent.volume_bytes() > 30_000);
+    agent.signal(Signal::SIGUSR2);
+    let directory = agent.archive().parent().expect("a directory").to_owned();
+    let is_compressed = || {
+        let names = fs::read_dir(&directory).expect("a directory").flatten();
+        names.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|x| x == "xz"))
+    };
+    let history = wait::until("a compressed volume", is_compressed);
+    put(&scratch, "noise", ATTACKER, &noise(&scratch));
+    log_with(&agent, "files of user 4002 have logged ");
+    sleep(Duration::from_millis(500));
+    assert!(history.exists(), "{}", agent.log());
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let log = agent.log();
+    assert!(!log.contains("deleted"), "{log}");
 }
 
 /// A file with a counter and an instance domain that has no values.

@@ -19,7 +19,7 @@ pub(crate) use event_log::EventLog;
 pub(crate) use events::{Event, Events, Kind};
 pub(crate) use own_metrics::OwnMetrics;
 pub(crate) use quantiles::{Quantiles, micros};
-pub(crate) use shared_status::SharedStatus;
+pub(crate) use shared_status::{CompressedVolume, SharedStatus};
 pub(crate) use status::{
     Files, FlightRecorderStatus, Forecast, GroupStatus, Lateness, OwnerStatus, SourceStatus,
     Status, Used,

@@ -255,8 +255,8 @@ pub(crate) struct Limits {
     /// How much of each of these limits the files of one user may use, in percent.
     #[serde(deserialize_with = "values::percent")]
     pub share: u8,
-    /// Bytes of records of one user's files that are logged in a day, in terms of what they
-    /// take after compression; `None`: that share of [`Retention::size`].
+    /// Bytes of records of one user's files that are logged in a day, as they are on the disk;
+    /// `None`: that share of [`Retention::size`].
     #[serde(deserialize_with = "values::size_or_none")]
     pub disk_a_day: Option<u64>,
 }

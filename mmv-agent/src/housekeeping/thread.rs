@@ -36,7 +36,7 @@ use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
 use crate::discovery::{DeadFile, NotRemoved, RemovalOutcome, removal};
 use crate::lock::Lock;
 use crate::moment::Moment;
-use crate::telemetry::{SharedStatus, micros};
+use crate::telemetry::{CompressedVolume, SharedStatus, micros};
 
 /// How often archives are looked at, and state without new PMIDs is saved: what is lost
 /// with it costs a mark, so a program that restarts all the time is not worth a write
@@ -489,7 +489,9 @@ impl Housekeeper {
         let (done, given_up) = self.attend(&compressor, tasks);
         let error = match done {
             Some(Done { result: Ok(Some(compressed)), time }) => {
-                self.shared.add_compressed(before, size(&compressed), time);
+                let file = volume.to_owned();
+                let volume = CompressedVolume { file, before, after: size(&compressed) };
+                self.shared.add_compressed(volume, time);
                 self.shared.own().compression.time.add(micros(time));
                 return true;
             }

@@ -335,13 +335,7 @@ impl Archiver {
         if changes.after.is_empty() {
             return;
         }
-        let ratio = self.links.shared.kept().compression();
-        let mut bytes = changes.bytes(&catalog.payers);
-        for bytes in bytes.values_mut() {
-            // A few bytes at a time must not round to none.
-            *bytes = (*bytes as f64 * ratio).ceil() as u64;
-        }
-        self.links.shared.add_charges(bytes);
+        self.links.shared.add_charges(changes.bytes(&catalog.payers));
     }
 
     /// Ends an archive of which another program has changed a file, if that was last looked

@@ -6,10 +6,12 @@
 //! would leave the others no history. Nobody is cut while no other user has a file: there is
 //! no one to protect.
 //!
-//! Bytes of values are estimated, and multiplied by the measured ratio of compression; those
-//! of metadata are as written, with the index entries that came with it.
+//! Bytes of values are estimated; those of metadata are as written, with the index entries that
+//! came with it. All count as they are on the disk. When a volume is compressed, its users get
+//! back what that saves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 
 use hashbrown::HashMap;
 use pcp_types::ValueType;
@@ -20,6 +22,7 @@ use crate::config::ReloadableSettings;
 use crate::discovery::NOBODY;
 use crate::housekeeping::LoggedToday;
 use crate::metadata::RecordShape;
+use crate::telemetry::CompressedVolume;
 
 /// About the bytes of a metric in a record, beside its values.
 const METRIC_BYTES: u64 = 12;
@@ -27,6 +30,19 @@ const METRIC_BYTES: u64 = 12;
 const NUMBER_BYTES: u64 = 20;
 /// Of a text.
 const TEXT_BYTES: u64 = 148;
+
+/// The most volumes that may wait for their compression: of others nothing is given back.
+const MAX_VOLUMES: usize = 1_000;
+
+/// A user who was cut is logged again as soon as this part of the limit is used.
+const AGAIN: f64 = 0.5;
+
+/// A volume that was charged and is not compressed.
+#[derive(Debug)]
+struct PlainVolume {
+    file: PathBuf,
+    bytes: HashMap<u32, f64>,
+}
 
 /// The bytes of records by user.
 #[derive(Debug, Default)]
@@ -40,6 +56,8 @@ pub(crate) struct DiskShares {
     /// The limit for users without their own.
     limit: u64,
     limits: BTreeMap<u32, u64>,
+    /// The volumes of today, the oldest first.
+    volumes: VecDeque<PlainVolume>,
     /// What was logged since it was last remembered is more than a part of a limit.
     is_news: bool,
 }
@@ -116,6 +134,7 @@ impl DiskShares {
         }
         let cut = self.users.values().any(|today| today.cut);
         self.users.clear();
+        self.volumes.clear();
         cut
     }
 
@@ -130,12 +149,48 @@ impl DiskShares {
         self.records = records.collect();
     }
 
-    /// A record of a group is logged, compressed by `ratio` later on.
-    pub(crate) fn charge(&mut self, group: GroupId, ratio: f64) {
-        let Self { users, records, limit, limits, is_news, .. } = self;
-        for (user, bytes) in records.get(&group).into_iter().flatten() {
+    /// What is charged from now on goes to this volume.
+    pub(crate) fn write_to(&mut self, file: PathBuf) {
+        if self.volumes.back().is_some_and(|last| last.file == file) {
+            return;
+        }
+        if self.volumes.len() == MAX_VOLUMES {
+            self.volumes.pop_front();
+        }
+        self.volumes.push_back(PlainVolume { file, bytes: HashMap::new() });
+    }
+
+    /// Gives the users of a volume back what its compression has saved. True if a user is logged
+    /// again.
+    pub(crate) fn give_back(&mut self, compressed: &CompressedVolume) -> bool {
+        let CompressedVolume { file, before, after } = compressed;
+        let place = self.volumes.iter().position(|volume| volume.file == *file);
+        let Some(place) = place else { return false };
+        let Some(volume) = self.volumes.remove(place) else { return false };
+        let saved = 1.0 - (*after as f64 / (*before).max(1) as f64).min(1.0);
+        let mut is_logged_again = false;
+        for (user, bytes) in volume.bytes {
+            let limit = self.limit(user) as f64;
+            let today = self.users.entry(user).or_default();
+            today.bytes = (today.bytes - bytes * saved).max(0.0);
+            if today.cut && today.bytes < limit * AGAIN {
+                today.cut = false;
+                is_logged_again = true;
+            }
+        }
+        is_logged_again
+    }
+
+    /// This number of records of a group was logged.
+    pub(crate) fn charge(&mut self, group: GroupId, records: u64) {
+        let Self { users, records: sizes, limit, limits, volumes, is_news, .. } = self;
+        for (user, bytes) in sizes.get(&group).into_iter().flatten() {
             let limit = limit_of(*user, limits, *limit);
-            *is_news |= users.entry(*user).or_default().add(*bytes as f64 * ratio, limit);
+            let bytes = (*bytes * records) as f64;
+            *is_news |= users.entry(*user).or_default().add(bytes, limit);
+            if let Some(volume) = volumes.back_mut() {
+                *volume.bytes.entry(*user).or_default() += bytes;
+            }
         }
     }
 
@@ -238,10 +293,10 @@ mod tests {
     fn who_logs_too_much_is_cut_until_the_day_ends() {
         let mut disk = laid_out(&settings(), 1);
         for _ in 0..19 {
-            disk.charge(GROUP, 1.0);
+            disk.charge(GROUP, 1);
         }
         assert_eq!((disk.bytes(1_000), disk.cut(|_| false)), (988, vec![]));
-        disk.charge(GROUP, 1.0);
+        disk.charge(GROUP, 1);
         assert_eq!(disk.cut(|_| true), [0_u32; 0], "no other user has a file");
         assert_eq!(disk.cut(|_| false), [1_000]);
         assert_eq!(disk.cut(|_| false), [0_u32; 0], "once");
@@ -253,9 +308,9 @@ mod tests {
     fn a_restart_forgets_a_twentieth_of_a_limit_at_most() {
         let mut disk = laid_out(&settings(), 1);
         assert!(!disk.is_news());
-        disk.charge(GROUP, 1.0);
+        disk.charge(GROUP, 1);
         assert!(disk.is_news(), "52 bytes of 1000");
-        (1..20).for_each(|_| disk.charge(GROUP, 1.0));
+        (1..20).for_each(|_| disk.charge(GROUP, 1));
         let remembered = disk.remember();
         assert_eq!(remembered.bytes, BTreeMap::from([(1_000, 1_040)]));
         assert!(!disk.is_news());
@@ -268,10 +323,25 @@ mod tests {
     }
 
     #[test]
-    fn what_compression_saves_is_not_charged() {
+    fn what_compression_saves_is_given_back_when_it_was_saved() {
         let mut disk = laid_out(&settings(), 1);
-        (0..100).for_each(|_| disk.charge(GROUP, 0.125));
-        assert_eq!((disk.bytes(1_000), disk.cut(|_| false)), (650, vec![]));
+        let volume =
+            |file: &str, before, after| CompressedVolume { file: file.into(), before, after };
+        // 52 bytes each.
+        disk.write_to("a.0".into());
+        disk.charge(GROUP, 10);
+        disk.write_to("a.0".into());
+        disk.charge(GROUP, 10);
+        assert_eq!((disk.bytes(1_000), disk.cut(|_| false)), (1_040, vec![1_000]));
+        disk.write_to("a.1".into());
+        disk.charge(GROUP, 5);
+        assert!(!disk.give_back(&volume("a.7", 100, 1)), "of an earlier run");
+        assert!(!disk.give_back(&volume("a.1", 100, 50)) && disk.is_cut(1_000));
+        assert_eq!(disk.bytes(1_000), 1_170);
+        // Noise does not become smaller.
+        assert!(!disk.give_back(&volume("a.1", 100, 10)), "once");
+        assert!(disk.give_back(&volume("a.0", 2_000, 250)) && !disk.is_cut(1_000));
+        assert_eq!(disk.bytes(1_000), 260);
     }
 
     #[test]
@@ -280,7 +350,7 @@ mod tests {
         let own = OwnerLimits { disk_a_day: Some(10_000), ..OwnerLimits::default() };
         settings.owners.by_user.insert(1_001, own);
         let mut disk = laid_out(&settings, 2);
-        (0..30).for_each(|_| disk.charge(GROUP, 1.0));
+        (0..30).for_each(|_| disk.charge(GROUP, 1));
         assert_eq!([1_000, 1_001, 7].map(|user| disk.bytes(user)), [1_560, 1_560, 0]);
         assert_eq!(disk.cut(|_| false), [1_000]);
         settings.limits.disk_a_day = None;

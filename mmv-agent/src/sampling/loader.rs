@@ -41,7 +41,7 @@ pub(super) enum Request {
     /// Send the part of the status about files.
     Files(Sender<Files>),
     /// Charge users for records of these groups, weighted by the ratio of compression.
-    Logged(BTreeMap<GroupId, f64>),
+    Logged(BTreeMap<GroupId, u64>),
     /// Free this.
     Free(Retired),
     /// End.
@@ -261,12 +261,22 @@ impl Loader {
 
     /// Charges users for what was logged. Those who have logged too much today are cut
     /// from the next plan on.
-    fn charge(&mut self, records: &BTreeMap<GroupId, f64>) {
-        for (group, ratio) in records {
-            self.disk.charge(*group, *ratio);
+    fn charge(&mut self, records: &BTreeMap<GroupId, u64>) {
+        if let Some((base, volume)) = self.links.shared.writing() {
+            let mut file = base.into_os_string();
+            file.push(format!(".{volume}"));
+            self.disk.write_to(file.into());
+        }
+        for (group, records) in records {
+            self.disk.charge(*group, *records);
         }
         for (user, bytes) in self.links.shared.take_charges() {
             self.disk.charge_bytes(user, bytes);
+        }
+        for volume in self.links.shared.take_compressed() {
+            if self.disk.give_back(&volume) {
+                self.catalogs.invalidate();
+            }
         }
         for user in self.disk.cut(|user| self.sources.is_alone(user)) {
             self.reporter.cut(user, self.disk.bytes(user));

@@ -53,7 +53,7 @@ pub(crate) struct Sampler {
     pub delivery: Delivery,
     /// Records that were logged by each group, weighted by the ratio of compression,
     /// since the loader was informed.
-    charged: BTreeMap<GroupId, f64>,
+    charged: BTreeMap<GroupId, u64>,
     /// The second, since the start, in which it was.
     informed: u64,
     loading: Loading,
@@ -377,8 +377,7 @@ impl Sampler {
         }
         let Delivery { queue, report, mark, unobserved, .. } = &mut self.delivery;
         let logged = self.groups.log(now, &due.groups, &values, queue);
-        let ratio = self.links.shared.kept().compression();
-        due.groups.iter().for_each(|group| *self.charged.entry(*group).or_default() += ratio);
+        due.groups.iter().for_each(|group| *self.charged.entry(*group).or_default() += 1);
         report.values += logged.values;
         self.links.shared.own().values.add(logged.values);
         let (events, last_known) = (self.reporter.events.due(), self.groups.last_known());

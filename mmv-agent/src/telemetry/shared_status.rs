@@ -13,6 +13,15 @@ use pcp_types::Timestamp;
 use super::OwnMetrics;
 use super::status::{ArchiveStatus, Kept, LastError};
 
+/// A data volume that was compressed, with its bytes before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CompressedVolume {
+    /// The plain file, which is gone.
+    pub file: PathBuf,
+    pub before: u64,
+    pub after: u64,
+}
+
 /// Shared by the archive writer, the housekeeping thread and the sampler.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStatus {
@@ -21,6 +30,8 @@ pub(crate) struct SharedStatus {
     bytes: AtomicU64,
     /// Bytes of metadata and of changed values by user, since they were charged.
     charges: Mutex<BTreeMap<u32, u64>>,
+    /// The volumes that were compressed since they were taken.
+    compressed: Mutex<Vec<CompressedVolume>>,
     kept: Mutex<Kept>,
     last_error: Mutex<Option<LastError>>,
     own: Mutex<Arc<OwnMetrics>>,
@@ -100,9 +111,11 @@ impl SharedStatus {
         (kept.archives, kept.bytes, kept.free) = (archives, bytes, free);
     }
 
-    /// Counts a compressed volume, with its bytes before and after, and the processor time.
-    pub(crate) fn add_compressed(&self, before: u64, after: u64, time: Duration) {
+    /// Counts a compressed volume, and the processor time that it took.
+    pub(crate) fn add_compressed(&self, volume: CompressedVolume, time: Duration) {
         let own = self.own();
+        let CompressedVolume { before, after, .. } = volume;
+        lock(&self.compressed).push(volume);
         own.compression.volumes.inc();
         own.compression.before.add(before);
         own.compression.after.add(after);
@@ -110,6 +123,11 @@ impl SharedStatus {
         kept.compressed_from += before;
         kept.compressed_to += after;
         kept.compression_time += time.as_nanos() as u64;
+    }
+
+    /// Those that were counted since the last call.
+    pub(crate) fn take_compressed(&self) -> Vec<CompressedVolume> {
+        std::mem::take(&mut *lock(&self.compressed))
     }
 
     /// All archives.

@@ -38,14 +38,6 @@ pub(crate) struct PerValue {
 }
 
 impl Kept {
-    /// The measured ratio of compressed to plain bytes; 1 as long as it is unknown.
-    pub(crate) fn compression(&self) -> f64 {
-        match self.compressed_from {
-            0 => 1.0,
-            from => self.compressed_to as f64 / from as f64,
-        }
-    }
-
     /// The result and the cost of compression for a value, if there are any, given that
     /// `values` values took `bytes` bytes before compression.
     pub(crate) fn per_value(&self, values: u64, bytes: u64) -> Option<PerValue> {
