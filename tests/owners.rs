@@ -361,21 +361,6 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     assert!(!of_flood, "{}", agent.log());
 }
 
-/// A file with 2 000 values that no compression makes smaller.
-fn noise(scratch: &Scratch) -> Vec<u8> {
-    let elsewhere = scratch.path().join("elsewhere");
-    fs::create_dir_all(&elsewhere).expect("make a directory");
-    let registry = Registry::builder("noise").directory(elsewhere).process(false);
-    let registry = registry.build().expect("a registry");
-    let many = registry.indom("many").names((0..2_000).map(|number| format!("n{number}")));
-    let many = many.build().expect("a domain");
-    let counts = registry.counter::<u64>("count").build_instances(&many).expect("counters");
-    let mut random = Dice::new(7);
-    counts.iter().for_each(|count: &Counter<u64>| count.add(random.below(u64::MAX)));
-    let published = registry.publish().expect("a file");
-    fs::read(published.path()).expect("its bytes")
-}
-
 #[test]
 fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_history() {
     if !is_root() {
@@ -397,8 +382,21 @@ fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_hi
         names.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|x| x == "xz"))
     };
     let history = wait::until("a compressed volume", is_compressed);
-    put(&scratch, "noise", ATTACKER, &noise(&scratch));
-    log_with(&agent, "files of user 4002 have logged ");
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("make a directory");
+    let registry = Registry::builder("noise").directory(elsewhere).process(false);
+    let registry = registry.build().expect("a registry");
+    let many = registry.indom("many").names((0..2_000).map(|number| format!("n{number}")));
+    let many = many.build().expect("a domain");
+    let counts = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let published = registry.publish().expect("a file");
+    chown(published.path(), Some(ATTACKER), None).expect("give it away");
+    fs::rename(published.path(), scratch.mmv_dir().join("noise")).expect("move it");
+    let mut random = Dice::new(7);
+    wait::until_true("it to be cut", || {
+        counts.iter().for_each(|count: &Counter<u64>| count.add(random.below(u64::MAX)));
+        agent.log().contains("files of user 4002 have logged ")
+    });
     sleep(Duration::from_millis(500));
     assert!(history.exists(), "{}", agent.log());
     assert!(agent.terminate().success(), "{}", agent.log());
