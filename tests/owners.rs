@@ -370,7 +370,7 @@ fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_hi
     let names: Vec<String> = (0..8).map(|number| format!("orders{number}")).collect();
     let metrics: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), TRUE)).collect();
     put(&scratch, "shop", VICTIM, &image(0, 1, &metrics));
-    let limits = "[retention]\nsize = \"16MB\"\n[compression]\nmethod = \"xz\"\nafter = \"1ms\"\n\
+    let limits = "[retention]\nsize = \"16MB\"\n[compression]\nmethod = \"xz\"\nafter = \"6s\"\n\
                   [rotation]\nvolume-size = \"3MB\"\n";
     let mut agent = limited(&scratch, limits);
     // A volume that is a tenth or so of its size after compression.
