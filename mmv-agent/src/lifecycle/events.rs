@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mmv_format::layout::Header;
 use pcp_archive::event::EventArray;
-use pcp_archive::{Archive, OwnedValue, Value};
+use pcp_archive::{Archive, OwnedValue, Value, ValueType};
 
 use super::rig::{Log, Rig, counter_file};
 
@@ -57,6 +57,27 @@ fn events_are_logged_once_and_an_empty_array_follows() {
     let expected = [&["started", "appeared app"][..], &[], &["vanished app"], &["gap"]];
     assert_eq!(events_of(&log), expected);
     assert_eq!(log.help("mmv.agent.event.type").as_deref(), Some("what happened"));
+}
+
+#[test]
+fn events_go_on_beyond_2038_in_another_archive() {
+    let mut rig = telling(1_000_000);
+    let (_count, published) = counter_file(&rig, "app", "count");
+    rig.tick();
+    rig.tick();
+    // From 2023.
+    rig.set_clock_forward(Duration::from_secs(450_000_000));
+    rig.tick();
+    rig.tick();
+    drop(published);
+    rig.tick();
+    rig.tick();
+    let log = rig.finish();
+    let metadata = log.archive().metadata();
+    let events = metadata.metric_by_name("mmv.agent.events").unwrap();
+    assert_eq!(events.desc.value_type, ValueType::HighresEvent);
+    let logged = events_of(&log);
+    assert!(logged.iter().flatten().any(|event| event == "vanished app"), "{logged:?}");
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(crate) struct CatalogBuilder {
     /// What is left out, as it was logged, by file.
     conflicts: BTreeMap<String, Vec<String>>,
     unlisted: usize,
+    /// Events have times of 64 bits.
+    have_long_times: bool,
 }
 
 impl CatalogBuilder {
@@ -58,6 +60,7 @@ impl CatalogBuilder {
             retry: None,
             conflicts: BTreeMap::new(),
             unlisted: 0,
+            have_long_times: false,
         }
     }
 
@@ -96,6 +99,9 @@ impl CatalogBuilder {
         if self.day.replace(now.day()) != Some(now.day()) {
             self.changes.forget();
         }
+        let have_long_times = events::have_long_times(now.wall);
+        self.outdated |= self.have_long_times != have_long_times;
+        self.have_long_times = have_long_times;
     }
 
     /// Whether the catalog has to be built again though no source has changed.
@@ -141,7 +147,7 @@ impl CatalogBuilder {
     /// Takes a merged catalog, completed by the metrics of events if they are `logged`.
     pub(crate) fn set(&mut self, mut catalog: Catalog, logged: bool) -> Arc<Catalog> {
         if logged {
-            events::declare(&mut catalog);
+            events::declare(&mut catalog, self.have_long_times);
         }
         self.catalog = Arc::new(catalog);
         self.catalog()

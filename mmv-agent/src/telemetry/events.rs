@@ -20,6 +20,10 @@ use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
 
 use crate::metadata::{Catalog, DOMAIN, OWN_CLUSTER};
 
+/// From here on, 2038-01-01 in UTC, events are an array with times of 64 bits. Those of 32 bits
+/// end on 19 January; a metric has one type in an archive, and an archive may last for days.
+const LONG_TIMES: i64 = 2_145_916_800;
+
 /// The longest text of a parameter; it may come from a file.
 const TEXT: usize = 255;
 
@@ -152,14 +156,24 @@ impl Events {
         self.missed = self.missed.saturating_add(others.missed);
     }
 
-    /// The sets of a record: the value of `mmv.agent.events`, and if there
-    /// are events the parameters, without values.
+    /// The sets of a record: the value of `mmv.agent.events`, which has the type that it is
+    /// declared with in `catalog`, and if there are events the parameters, without values.
     ///
     /// # Errors
     ///
-    /// [`EncodeError::TimeRange`] from 2038 on, which such arrays cannot hold.
-    pub(crate) fn value_sets(&self, timestamp: Timestamp) -> Result<Vec<ValueSet>, EncodeError> {
-        let mut array = EventArrayBuilder::new();
+    /// [`EncodeError::TimeRange`] for a time that the type cannot hold.
+    pub(crate) fn value_sets(
+        &self,
+        timestamp: Timestamp,
+        catalog: &Catalog,
+    ) -> Result<Vec<ValueSet>, EncodeError> {
+        let declared = catalog.metrics.iter().rfind(|(desc, _)| desc.pmid == pmid(EVENTS));
+        let mut array = match declared {
+            Some((MetricDesc { value_type: ValueType::HighresEvent, .. }, _)) => {
+                EventArrayBuilder::highres()
+            }
+            _ => EventArrayBuilder::new(),
+        };
         for event in &self.list {
             array.record(event.timestamp, EventFlags::POINT)?;
             put(&mut array, event)?;
@@ -242,9 +256,18 @@ pub(crate) fn names() -> impl Iterator<Item = (&'static str, Pmid)> {
     METRICS.iter().map(|(item, name, ..)| (*name, pmid(*item)))
 }
 
+/// Whether events of this time need times of 64 bits.
+pub(crate) fn have_long_times(at: Timestamp) -> bool {
+    at.seconds() >= LONG_TIMES
+}
+
 /// Adds the metrics to a catalog, after those of files.
-pub(crate) fn declare(catalog: &mut Catalog) {
+pub(crate) fn declare(catalog: &mut Catalog, have_long_times: bool) {
     for (item, name, value_type, help) in METRICS {
+        let value_type = match value_type {
+            ValueType::Event if have_long_times => ValueType::HighresEvent,
+            value_type => value_type,
+        };
         let pmid = pmid(item);
         // As PCP's own event metrics.
         let semantics = if item == EVENTS { Semantics::Instant } else { Semantics::Discrete };
@@ -270,7 +293,9 @@ mod tests {
 
     /// The parameters of each record of a value, as text.
     fn parameters(events: &Events) -> Vec<Vec<(u32, String)>> {
-        let sets = events.value_sets(timestamp()).unwrap();
+        let mut catalog = Catalog::default();
+        declare(&mut catalog, false);
+        let sets = events.value_sets(timestamp(), &catalog).unwrap();
         assert_eq!(sets.len(), METRICS.len(), "pmlogextract needs to see all of them");
         let values = sets[0].values.clone().unwrap();
         let array = EventArray::unpack(values[0].1.as_value()).unwrap();
@@ -307,6 +332,27 @@ mod tests {
         let whole = (KIND..).zip(whole).map(|(item, text)| (item, text.to_owned())).collect();
         let expected = [whole, vec![(KIND, "stopped".to_owned())], vec![(0, "3".to_owned())]];
         assert_eq!(parameters(&events), expected);
+    }
+
+    #[test]
+    fn from_2038_on_events_have_times_of_64_bits() {
+        let late = Timestamp::new(2_147_483_648, 5).unwrap();
+        assert!(have_long_times(late) && !have_long_times(timestamp()));
+        let mut events = Events::default();
+        events.push(Event::new(Kind::Stopped, late));
+        events.missed = 2;
+        let value = |is_long: bool| {
+            let mut catalog = Catalog::default();
+            declare(&mut catalog, is_long);
+            events.value_sets(late, &catalog).map(|sets| sets[0].values.clone().unwrap())
+        };
+        assert!(matches!(value(false), Err(EncodeError::TimeRange { .. })));
+        let value = value(true).unwrap();
+        let array = EventArray::unpack(value[0].1.as_value()).unwrap();
+        let found: Vec<_> =
+            array.records().map(|record| (record.timestamp(), record.missed())).collect();
+        assert!(array.is_highres());
+        assert_eq!(found, [(late, None), (late, Some(2))]);
     }
 
     #[test]

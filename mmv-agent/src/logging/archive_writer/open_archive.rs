@@ -122,7 +122,7 @@ impl OpenArchive {
             self.write_before(sample.timestamp, &sample.changes.before)?;
         }
         self.declared.declare(&sample.catalog, &mut self.writer)?;
-        self.write_events(sample.timestamp, events)?;
+        self.write_events(sample, events)?;
         *reported = true;
         let on_change =
             if self.has_last_known { &sample.changes.after } else { &*sample.last_known };
@@ -164,12 +164,12 @@ impl OpenArchive {
 
     /// Writes events; with the first sample after them an array without
     /// events, so that no reader takes them for later ones.
-    fn write_events(&mut self, timestamp: Timestamp, events: &Events) -> Result<(), Error> {
+    fn write_events(&mut self, sample: &Sample, events: &Events) -> Result<(), Error> {
         if events.is_empty() && self.last_events == 0 {
             return Ok(());
         }
-        match events.value_sets(timestamp) {
-            Ok(sets) => self.write(timestamp, &sets)?,
+        match events.value_sets(sample.timestamp, &sample.catalog) {
+            Ok(sets) => self.write(sample.timestamp, &sets)?,
             Err(error) => warn!(%error, "events cannot be logged"),
         }
         self.last_events = events.list.len() + usize::from(events.missed > 0);
