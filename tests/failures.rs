@@ -2,6 +2,7 @@
 //! the table with what holds then.
 
 mod clock_and_disk;
+mod descriptors;
 mod disturbed;
 pub(crate) mod half_made;
 mod killed;

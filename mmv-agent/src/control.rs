@@ -12,5 +12,5 @@ pub(crate) mod status_socket;
 pub(crate) mod stderr_log;
 mod unanswered;
 
-pub(crate) use socket::{Access, Service};
+pub(crate) use socket::{Access, Service, reserve_descriptors};
 pub(crate) use unanswered::Unanswered;

@@ -56,6 +56,17 @@ pub(crate) enum Error {
         /// The other's process number; may be empty if it has just started.
         holder: String,
     },
+    /// Fewer files may be open than the agent needs for itself.
+    #[error(
+        "{limit} files may be open, and the agent needs {needed} and one or two for each MMV file: \
+         see ulimit -n, or LimitNOFILE of its unit"
+    )]
+    TooFewDescriptors {
+        /// The limit of this process.
+        limit: u64,
+        /// What the agent needs.
+        needed: u64,
+    },
     /// A signal handler or a thread cannot be set up.
     #[error("{what}: {source}")]
     Setup {
@@ -86,6 +97,7 @@ impl Error {
             }
             Self::Config(_) | Self::NoInterval => EXIT_CONFIG,
             Self::Locked { .. } => EXIT_BUSY,
+            Self::TooFewDescriptors { .. } => EXIT_IO,
             Self::Thread { .. } => EXIT_INTERNAL,
         })
     }

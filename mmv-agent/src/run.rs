@@ -19,7 +19,7 @@ use tracing::{debug, info, warn};
 
 use crate::config::{ANY_USER, Destination, Invocation, Settings, group_named};
 use crate::control::signals::{self, HeldSignals};
-use crate::control::{Access, Service, capture_socket, status_socket};
+use crate::control::{Access, Service, capture_socket, reserve_descriptors, status_socket};
 use crate::discovery::descriptor_budget;
 use crate::error::Error;
 use crate::host::{Host, file_name};
@@ -42,6 +42,9 @@ pub(crate) struct Summary {
     /// What was written.
     pub archiver: ArchiverReport,
 }
+
+/// How many sockets the command serves.
+const SOCKETS: usize = 2;
 
 /// How many threads the command has besides the first one.
 const THREADS: usize = 7;
@@ -112,12 +115,14 @@ impl RunningAgent {
 ///
 /// Any [`Error`].
 pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary, Error> {
+    reserve_descriptors(SOCKETS);
     let settings = invocation.settings()?;
     let host = Host::here();
     let status = settings.fixed.destination.socket(&host.name);
     info!("{}", settings.fixed.prepare(status.as_deref()));
     settings.warnings().iter().for_each(|warning| warn!("{warning}"));
     descriptor_budget::raise_limit();
+    descriptor_budget::check()?;
     threads::reserve(THREADS);
     let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };

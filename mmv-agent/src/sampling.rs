@@ -31,6 +31,7 @@ pub(crate) mod sampler;
 mod schedule;
 mod shares;
 mod slow_lane;
+mod shortage;
 mod sources;
 mod update;
 

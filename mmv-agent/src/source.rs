@@ -27,7 +27,7 @@ use mmv_format::layout;
 use mmv_format::mapping::{PART_ALIGNMENT, ReadMapping};
 use mmv_format::view::{Contents, Cost, Flags, Limits, Refusal};
 
-use crate::discovery::{FileId, FileState, Process, directory};
+use crate::discovery::{FileId, FileState, Process, descriptor_budget, directory};
 
 /// Number of loads after which the comparison of a grown file can be stopped. Up to three of them
 /// are of one value, and these may be on two pages.
@@ -142,7 +142,17 @@ impl RejectReason {
             | Self::Share { .. }
             | Self::Loading { .. }
             | Self::NoProcess { .. } => FileState::Waiting,
+            _ if self.is_shortage() => FileState::Waiting,
             _ => FileState::Quarantined,
+        }
+    }
+
+    /// Returns true if the system lacks descriptors or memory.
+    pub(crate) fn is_shortage(&self) -> bool {
+        match self {
+            Self::NoDescriptor { .. } | Self::NoMemory { .. } => true,
+            Self::Open(error) | Self::Map(error) => descriptor_budget::is_shortage(error),
+            _ => false,
         }
     }
 

@@ -24,6 +24,7 @@ use crossbeam::channel::{Sender, bounded};
 
 pub(crate) use bound::Access;
 pub(super) use peers::Limits;
+pub(crate) use server::reserve_descriptors;
 
 use crate::sampling::Command;
 use crate::threads;

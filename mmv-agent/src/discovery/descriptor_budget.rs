@@ -1,10 +1,21 @@
 //! How many file descriptors harvested files may keep: one each, two with a process.
 
+use std::io;
+
+use nix::errno::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
+use crate::error::Error;
+
 /// Descriptors that are not for harvested files: archives, the directory, logs.
 const RESERVE: u64 = 64;
+
+/// Whether the system refuses something for lack of descriptors or memory.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw);
+    matches!(code, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM))
+}
 
 /// Raises this process's limit to the hard limit.
 pub(crate) fn raise_limit() {
@@ -15,6 +26,18 @@ pub(crate) fn raise_limit() {
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+/// Fails if so few files may be open that no MMV file can be harvested.
+///
+/// # Errors
+///
+/// [`Error::TooFewDescriptors`].
+pub(crate) fn check() -> Result<(), Error> {
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit <= RESERVE => Err(Error::TooFewDescriptors { limit, needed: RESERVE }),
+        _ => Ok(()),
     }
 }
 

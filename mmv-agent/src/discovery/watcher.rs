@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tracing::{error, warn};
 
+use super::descriptor_budget::is_shortage;
 use super::directory::Directory;
 use super::file_table::FileTable;
 use super::listing::{Listing, Room};
@@ -19,6 +20,8 @@ pub(crate) struct Watcher {
     directory: Directory,
     /// The directory could not be read, which was logged.
     unreadable: bool,
+    /// Why it cannot be, if the system lacks descriptors or memory.
+    shortage: Option<String>,
     /// The files that were there at the last look.
     pub table: FileTable,
     /// Entries that are no regular files.
@@ -44,6 +47,7 @@ impl Watcher {
         Self {
             directory: Directory::new(path, room),
             unreadable: false,
+            shortage: None,
             table: FileTable::default(),
             others: HashSet::new(),
             overfull: false,
@@ -65,6 +69,11 @@ impl Watcher {
         self.directory.watch()
     }
 
+    /// Why the directory cannot be read, if the system lacks descriptors or memory.
+    pub(crate) fn shortage(&self) -> Option<&str> {
+        self.shortage.as_deref()
+    }
+
     /// Updates the table if the directory may have changed.
     pub(crate) fn look(&mut self, now: Duration) -> Option<Changes> {
         let listing = self.directory.look(now);
@@ -74,6 +83,12 @@ impl Watcher {
             error!(directory = %self.path().display(), %error, "cannot read the directory");
         }
         self.unreadable = listing.is_err();
+        self.shortage = match &listing {
+            Err(error) if is_shortage(error) => {
+                Some(format!("the directory cannot be read: {error}"))
+            }
+            _ => None,
+        };
         let Listing { files, others, left_out } = listing.ok()??;
         if left_out > 0 && !self.overfull {
             let directory = self.path().display();

@@ -19,6 +19,7 @@ use super::file_gaps::Gap;
 use super::groups::configs;
 use super::partition::{GroupId, partition};
 use super::reporter::Reporter;
+use super::shortage::ShortageReport;
 use super::sources::Sources;
 use super::update::{News, Plan, Retired, Update};
 use crate::config::{Group, Settings};
@@ -176,6 +177,13 @@ impl Loader {
         self.sources.read_due(now, &mut self.reporter);
         let more = self.sources.admit(now, &mut self.reporter);
         self.complete |= !more;
+        match self.sources.update_shortage(self.now.wall) {
+            Some(ShortageReport::Began { reason }) => self.links.shared.note_error(reason),
+            Some(ShortageReport::Ended { since, reason }) => {
+                self.reporter.shortage_ended(since, reason);
+            }
+            None => {}
+        }
         if self.complete
             && let Some(replaced) = self.continuity.was_replaced(&self.sources)
         {

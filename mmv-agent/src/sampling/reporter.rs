@@ -135,6 +135,15 @@ impl Reporter {
         self.events.note(Kind::LeftOut, |event| event.reason = Some(reason));
     }
 
+    /// The system has descriptors and memory again.
+    pub(crate) fn shortage_ended(&mut self, since: Timestamp, reason: String) {
+        info!("descriptors and memory suffice again");
+        self.events.note(Kind::Lost, |event| {
+            event.since = Some(since);
+            event.reason = Some(reason);
+        });
+    }
+
     /// A file is not harvested, for a reason that was not reported yet.
     pub(crate) fn rejected(
         &mut self,

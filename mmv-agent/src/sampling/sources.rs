@@ -24,6 +24,7 @@ use super::file_gaps::{FileGaps, Gap, GapCause, GapChange};
 use super::loaded_source::{Departure, LoadedSource};
 use super::reporter::Reporter;
 use super::shares::{Resource, Usage};
+use super::shortage::{Shortage, ShortageReport};
 use super::update::PlannedSource;
 use crate::config::{Limits, ReloadableSettings};
 use crate::discovery::{
@@ -84,6 +85,8 @@ pub(crate) struct Sources {
     left: HashMap<OsString, Arc<Process>>,
     /// By name of the file.
     gaps: HashMap<OsString, KnownGaps>,
+    /// Files that are not harvested for lack of descriptors or memory.
+    shortage: Shortage,
     /// Sources or their metadata have changed.
     changed: bool,
     /// How many sources there were.
@@ -110,6 +113,7 @@ impl Sources {
             removal: Removal::default(),
             left: HashMap::new(),
             gaps: HashMap::new(),
+            shortage: Shortage::default(),
             changed: false,
             numbered: 0,
             ticket: 0,
@@ -170,6 +174,7 @@ impl Sources {
             }
         }
         let table = &self.watcher.table;
+        self.shortage.retain(|name| table.get(name).is_some());
         self.gaps.retain(|name, gaps| table.get(name).is_some() || gaps.counts.is_used());
         // A departed file is not in the table, and its departure is yet to be reported.
         let departed = self.active.iter().filter(|active| active.departure.is_some());
@@ -181,6 +186,11 @@ impl Sources {
         for (name, kind) in changes.others {
             reporter.not_a_file(&name, kind);
         }
+    }
+
+    /// Whether a lack of descriptors or memory has begun or is over.
+    pub(crate) fn update_shortage(&mut self, now: Timestamp) -> Option<ShortageReport> {
+        self.shortage.update(now, self.watcher.shortage())
     }
 
     /// Opens the files that are due, the small ones first, and gives them their clusters:
@@ -512,6 +522,7 @@ impl Sources {
     fn put(&mut self, mut active: LoadedSource, now: Duration) {
         self.numbered += 1;
         self.changed = true;
+        self.shortage.remove(&active.name);
         let found = self.active.binary_search_by(|known| known.name.cmp(&active.name));
         if let Ok(at) = found {
             active.number = self.active[at].number;
@@ -756,6 +767,11 @@ impl Sources {
         now: Duration,
         reporter: &mut Reporter,
     ) {
+        if reason.is_shortage() {
+            self.shortage.add(name, reason.to_string());
+        } else {
+            self.shortage.remove(name);
+        }
         let transient = reason.is_transient() && !was_kept;
         // The numbers of a file that is being written change from try to try.
         let key = if reason.is_transient() { BEING_WRITTEN.to_owned() } else { reason.to_string() };

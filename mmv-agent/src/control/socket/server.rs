@@ -1,8 +1,10 @@
 //! The thread that serves all clients of a socket.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,6 +13,7 @@ use super::Answers;
 use super::bound::Bound;
 use super::connection::{Connection, Stage};
 use super::peers::{Limits, Peers, Verdict, admit};
+use crate::discovery::descriptor_budget::is_shortage;
 
 /// How often it is looked whether the socket is still there.
 const LOOK: Duration = Duration::from_secs(5);
@@ -40,6 +43,23 @@ pub(super) struct Server<A> {
     looked: Instant,
     /// Whose answer is continued first.
     turn: usize,
+    /// Closed for a connection when no other descriptor is left.
+    spare: Option<File>,
+}
+
+/// Descriptors for the sockets that are still to be served.
+static SPARES: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// Takes a descriptor for each socket. The first ones of the process stay usable when its limit is
+/// lowered later.
+pub(crate) fn reserve_descriptors(sockets: usize) {
+    let mut spares = SPARES.lock().unwrap_or_else(PoisonError::into_inner);
+    spares.extend((0..sockets).filter_map(|_| open_spare()));
+}
+
+/// Opens a file that only takes a descriptor.
+fn open_spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 impl<A: Answers> Server<A> {
@@ -48,7 +68,21 @@ impl<A: Answers> Server<A> {
         let (peers, now) = (Peers::new(&limits), Instant::now());
         let connections = Vec::new();
         let [accept, answer, looked] = [now; 3];
-        Self { bound, stop, limits, peers, answers, connections, accept, answer, looked, turn: 0 }
+        let reserved = SPARES.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = reserved.or_else(open_spare);
+        Self {
+            bound,
+            stop,
+            limits,
+            peers,
+            answers,
+            connections,
+            accept,
+            answer,
+            looked,
+            turn: 0,
+            spare,
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -72,6 +106,9 @@ impl<A: Answers> Server<A> {
             self.answer(now);
             self.write(now);
             self.connections.retain(|connection| !matches!(connection.stage, Stage::Ended));
+            if self.spare.is_none() && self.connections.is_empty() {
+                self.spare = open_spare();
+            }
         }
     }
 
@@ -112,7 +149,8 @@ impl<A: Answers> Server<A> {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Out of descriptors, perhaps; some may be free later.
+                Err(error) if is_shortage(&error) && self.spare.take().is_some() => continue,
+                // Others may be free later.
                 Err(_) => {
                     self.accept = now + PAUSE;
                     return;

@@ -1,0 +1,109 @@
+//! Times in which the system refuses descriptors or memory.
+//!
+//! In come the files that cannot be harvested for that reason, and the error of a directory that
+//! cannot be read; out goes when that begins, and what was missing when it is over.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+use pcp_types::Timestamp;
+
+/// What is missing at present.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    files: BTreeSet<OsString>,
+    reason: String,
+    current: Option<Spell>,
+}
+
+#[derive(Debug)]
+struct Spell {
+    since: Timestamp,
+    reason: String,
+    /// The most files at once.
+    files: usize,
+}
+
+/// A change that is to be reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShortageReport {
+    Began { reason: String },
+    Ended { since: Timestamp, reason: String },
+}
+
+impl Shortage {
+    /// Notes that a file cannot be harvested for a reason.
+    pub(super) fn add(&mut self, file: &OsStr, reason: String) {
+        self.files.insert(file.to_owned());
+        self.reason = reason;
+    }
+
+    /// Notes that a file is harvested, or is not for another reason.
+    pub(super) fn remove(&mut self, file: &OsStr) {
+        self.files.remove(file);
+    }
+
+    /// Forgets files that are gone.
+    pub(super) fn retain(&mut self, exists: impl Fn(&OsStr) -> bool) {
+        self.files.retain(|file| exists(file));
+    }
+
+    /// Compares with the last call. The directory may be unreadable for a reason.
+    pub(super) fn update(
+        &mut self,
+        now: Timestamp,
+        unreadable: Option<&str>,
+    ) -> Option<ShortageReport> {
+        let count = self.files.len();
+        let reason = match unreadable {
+            Some(reason) => Some(reason.to_owned()),
+            None => (count > 0).then(|| self.reason.clone()),
+        };
+        match (reason, &mut self.current) {
+            (Some(reason), None) => {
+                self.current = Some(Spell { since: now, reason: reason.clone(), files: count });
+                Some(ShortageReport::Began { reason })
+            }
+            (Some(_), Some(spell)) => {
+                spell.files = spell.files.max(count);
+                None
+            }
+            (None, current) => {
+                let Spell { since, reason, files } = current.take()?;
+                let reason = match files {
+                    0 => reason,
+                    1 => format!("a file was not harvested: {reason}"),
+                    files => format!("{files} files were not harvested: {reason}"),
+                };
+                Some(ShortageReport::Ended { since, reason })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_begins_with_its_reason_and_ends_with_what_was_missing() {
+        let at = |seconds| Timestamp::new(seconds, 0).unwrap();
+        let mut shortage = Shortage::default();
+        assert_eq!(shortage.update(at(1), None), None);
+        shortage.add("a".as_ref(), "no memory".to_owned());
+        let began = |reason: &str| Some(ShortageReport::Began { reason: reason.to_owned() });
+        assert_eq!(shortage.update(at(2), None), began("no memory"));
+        shortage.add("b".as_ref(), "no memory".to_owned());
+        assert_eq!(shortage.update(at(3), Some("unreadable")), None, "it goes on");
+        shortage.remove("a".as_ref());
+        assert_eq!(shortage.update(at(4), None), None);
+        shortage.retain(|_| false);
+        let reason = "2 files were not harvested: no memory".to_owned();
+        let ended = Some(ShortageReport::Ended { since: at(2), reason });
+        assert_eq!(shortage.update(at(5), None), ended);
+        assert_eq!(shortage.update(at(6), None), None);
+        assert_eq!(shortage.update(at(7), Some("unreadable")), began("unreadable"));
+        let ended = ShortageReport::Ended { since: at(7), reason: "unreadable".to_owned() };
+        assert_eq!(shortage.update(at(8), None), Some(ended));
+    }
+}
