@@ -30,8 +30,8 @@ mod reporter;
 pub(crate) mod sampler;
 mod schedule;
 mod shares;
-mod slow_lane;
 mod shortage;
+mod slow_lane;
 mod sources;
 mod update;
 
