@@ -115,6 +115,7 @@ mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod growth;
 pub mod histogram;
 pub mod parallel;
 pub mod prepared;

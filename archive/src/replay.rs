@@ -30,7 +30,7 @@
 //! # Reading order
 //!
 //! `interpolate` has the rules, each a small function; `timeline` the records and marks;
-//! `lifetime` when an instance exists; this file applies them to the columns that a [scan] has read;
+//! [`growth`](crate::growth) when an instance exists; this file applies them to the columns that a [scan] has read;
 //! `rate` computes rates of counters; [`expression`] computes values from those of several
 //! metrics, `histogram` quantiles, and `derived` adds both to a selection; `seek` reads only the
 //! parts of an archive that decide the results, and `window` reads them in batches.
@@ -51,7 +51,6 @@ pub mod expression;
 mod growth;
 mod histogram;
 mod interpolate;
-pub(crate) mod lifetime;
 mod observations;
 mod rate;
 mod resets;
@@ -68,6 +67,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::growth::lifetime::Lifetime;
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
 use crate::{
@@ -76,7 +76,6 @@ use crate::{
 use derived::{Derivations, Derived, Needed};
 use histogram::Quantile;
 use interpolate::{Observed, value_at};
-use lifetime::Lifetime;
 use runs::{Programs, Runs};
 use timeline::{Reach, Timeline};
 

@@ -43,21 +43,19 @@
 //!
 //! **Source**: pmlogsummary(1); `src/pmlogsummary/pmlogsummary.c`.
 
-pub(crate) mod number;
 mod tally;
-pub(crate) mod walls;
 
 use std::ops::RangeInclusive;
 
 use hashbrown::HashMap;
 
+use crate::growth::walls::{Wall, Walls, earliest};
 use crate::replay::{Decrease, Gaps};
 use crate::salvage::Lost;
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Timestamp, Units, programs};
 use tally::Tally;
-use walls::{Wall, Walls, earliest};
 
 /// A metric and the summaries of its instances.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,9 +8,9 @@ use super::GoOn;
 use super::grid::{Grid, Moment, seconds};
 use super::plan::Plan;
 use super::track::{Rows, Track};
+use crate::growth::walls::{Wall, Walls};
 use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
-use crate::summary::walls::{Wall, Walls};
 use crate::{InstanceId, Result, Timestamp};
 
 /// By how much a span before the window grows that has not all that is looked for.

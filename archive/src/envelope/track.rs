@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::grid::{Grid, Moment, seconds};
 use super::{Cell, Run, halved};
-use crate::replay::lifetime::Lifetime;
+use crate::growth::lifetime::Lifetime;
+use crate::growth::number::Number;
+use crate::growth::walls::Wall;
 use crate::scan::{Column, SelectedMetric};
-use crate::summary::number::Number;
-use crate::summary::walls::Wall;
 use crate::{Timestamp, ValueType};
 
 /// What a cell has of an observation.

@@ -12,7 +12,8 @@ use super::expression::{
 };
 use super::histogram::{BucketCount, Histogram, Quantile};
 use super::two_moments::{TwoMoments, value_of};
-use super::{Replay, Sample, Selection, Track, lifetime, rate_between};
+use super::{Replay, Sample, Selection, Track, rate_between};
+use crate::growth::lifetime;
 use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 

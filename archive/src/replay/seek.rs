@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{DomainLives, Gaps, Lives, Replay, Selection, lifetime};
+use super::{DomainLives, Gaps, Lives, Replay, Selection};
+use crate::growth::lifetime;
 use crate::programs::{self, events_metric};
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, SelectedMetric};
 use crate::{

@@ -1,8 +1,8 @@
 //! The statistics of one instance, value by value.
 
-use super::number::Number;
-use super::walls::Wall;
 use super::{Extreme, Statistics};
+use crate::growth::number::Number;
+use crate::growth::walls::Wall;
 use crate::replay::Decrease;
 use crate::scan::{Chunk, Column, SelectedMetric};
 use crate::{Semantics, Timestamp, ValueType};
