@@ -54,7 +54,7 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use crate::replay::Gaps;
+use crate::growth::Gaps;
 use crate::scan::Selection;
 use crate::{InstanceId, Pmid, Result, Timestamp};
 use plan::{Plan, Scope, readable};

@@ -6,3 +6,27 @@
 pub(crate) mod lifetime;
 pub(crate) mod number;
 pub(crate) mod walls;
+
+pub(crate) use number::growth;
+
+/// What a decrease of a counter means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decrease {
+    /// The counter was reset: values between the two observations decrease linearly,
+    /// as in PCP by default.
+    #[default]
+    Reset,
+    /// It overflowed its integer type and continued from zero, as PCP assumes
+    /// where `PCP_COUNTER_WRAP` is set. Floating point counters do not wrap.
+    Wrap,
+}
+
+/// What a time without values in between means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gaps {
+    /// Where a program was away, its metrics have no values.
+    #[default]
+    Keep,
+    /// Values are interpolated over it as in PCP, which knows marks only.
+    Join,
+}

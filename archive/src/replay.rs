@@ -48,7 +48,6 @@
 mod damage;
 mod derived;
 pub mod expression;
-mod growth;
 mod histogram;
 mod interpolate;
 mod observations;
@@ -79,13 +78,12 @@ use interpolate::{Observed, value_at};
 use runs::{Programs, Runs};
 use timeline::{Reach, Timeline};
 
+pub use crate::growth::{Decrease, Gaps};
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
 pub use histogram::{BucketCount, SuccessiveQuantiles};
-pub use interpolate::Decrease;
 pub use observations::Observations;
 pub use rate::rate_between;
-pub use runs::Gaps;
 pub use window::{Logged, Window};
 
 /// How far before the archive's start PCP still returns a result, without values: 1 ms.

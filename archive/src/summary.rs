@@ -50,7 +50,7 @@ use std::ops::RangeInclusive;
 use hashbrown::HashMap;
 
 use crate::growth::walls::{Wall, Walls, earliest};
-use crate::replay::{Decrease, Gaps};
+use crate::growth::{Decrease, Gaps};
 use crate::salvage::Lost;
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};

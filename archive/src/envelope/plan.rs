@@ -7,8 +7,8 @@ use hashbrown::{HashMap, HashSet};
 use super::Options;
 use super::grid::Grid;
 use super::track::{Kind, Track};
+use crate::growth::Gaps;
 use crate::growth::lifetime::{Lifetime, lifetimes};
-use crate::replay::Gaps;
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InDom, InstanceId, programs};
 

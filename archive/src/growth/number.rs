@@ -1,4 +1,7 @@
-//! The numeric types, and the difference of two numbers.
+//! The numeric types, and how much a counter grew from one number to the next.
+
+use super::Decrease;
+use crate::Value;
 
 /// A type of numbers in a column.
 pub(crate) trait Number: Copy {
@@ -68,6 +71,43 @@ macro_rules! nearest {
     };
 }
 
+/// Returns how much a counter grew from its value `first` over others to `last`; `None` if it was
+/// reset in between.
+///
+/// 4 294 967 000 to 50 in an unsigned 32-bit counter is nothing after a reset, and 346 if the
+/// counter wrapped.
+pub(crate) fn growth<'v>(
+    first: Value<'v>,
+    between: impl Iterator<Item = Value<'v>>,
+    last: Value<'v>,
+    decrease: Decrease,
+) -> Option<f64> {
+    let wraps = decrease == Decrease::Wrap;
+    let mut before = first;
+    let mut sum = 0.0;
+    let mut has_wrapped = false;
+    for value in between.chain([last]) {
+        sum += step(before, value, wraps)?;
+        has_wrapped |= wraps && step(before, value, false).is_none();
+        before = value;
+    }
+    // The difference of the ends is rounded once only.
+    if has_wrapped { Some(sum) } else { step(first, last, false) }
+}
+
+/// Returns how much a counter grew from one value to the next.
+fn step(before: Value<'_>, after: Value<'_>, wraps: bool) -> Option<f64> {
+    match (before, after) {
+        (Value::I32(before), Value::I32(after)) => before.growth_to(after, wraps),
+        (Value::U32(before), Value::U32(after)) => before.growth_to(after, wraps),
+        (Value::I64(before), Value::I64(after)) => before.growth_to(after, wraps),
+        (Value::U64(before), Value::U64(after)) => before.growth_to(after, wraps),
+        (Value::Float(before), Value::Float(after)) => before.growth_to(after, wraps),
+        (Value::Double(before), Value::Double(after)) => before.growth_to(after, wraps),
+        _ => None,
+    }
+}
+
 integer!(i32, u32, exact);
 integer!(u32, u32, exact);
 integer!(i64, u64, nearest);
@@ -124,6 +164,42 @@ impl Number for f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn grown(values: &[Value<'_>], decrease: Decrease) -> Option<f64> {
+        let [first, between @ .., last] = values else { panic!("two at least") };
+        growth(*first, between.iter().copied(), *last, decrease)
+    }
+
+    #[test]
+    fn growth_is_the_difference_of_the_ends() {
+        let u32s = [Value::U32(100), Value::U32(150), Value::U32(203)];
+        assert_eq!(grown(&u32s, Decrease::Reset), Some(103.0));
+        let doubles = [Value::Double(0.5), Value::Double(0.5), Value::Double(2.0)];
+        assert_eq!(grown(&doubles, Decrease::Reset), Some(1.5));
+        let large = [Value::U64(u64::MAX - 5), Value::U64(u64::MAX - 1)];
+        assert_eq!(grown(&large, Decrease::Reset), Some(4.0), "no bit is lost above 2^53");
+    }
+
+    #[test]
+    fn a_counter_that_was_set_back_on_the_way_has_not_grown() {
+        let hidden = [Value::U32(100), Value::U32(7), Value::U32(400)];
+        assert_eq!(grown(&hidden, Decrease::Reset), None);
+        let doubles = [Value::Double(1.0), Value::Double(0.0), Value::Double(2.0)];
+        assert_eq!(grown(&doubles, Decrease::Wrap), None, "doubles do not wrap");
+        assert_eq!(grown(&[Value::Double(1.0), Value::Double(f64::NAN)], Decrease::Reset), None);
+    }
+
+    #[test]
+    fn a_wrapped_counter_grew_to_its_end_and_on() {
+        for (values, growth) in [
+            ([Value::U32(4_294_967_000), Value::U32(50), Value::U32(50)], 346.0),
+            ([Value::I32(i32::MAX), Value::I32(i32::MIN), Value::I32(i32::MIN + 1)], 2.0),
+            ([Value::U64(u64::MAX), Value::U64(0), Value::U64(0)], 1.0),
+            ([Value::I64(i64::MAX), Value::I64(i64::MIN), Value::I64(i64::MAX)], 2f64.powi(64)),
+        ] {
+            assert_eq!(grown(&values, Decrease::Wrap), Some(growth), "{values:?}");
+        }
+    }
 
     #[test]
     fn growth_is_exact_in_all_types() {

@@ -16,6 +16,7 @@
 //! it is always the earlier one. At the exact time of an observation every rule
 //! returns that observation.
 
+use crate::growth::Decrease;
 use crate::{Semantics, Value};
 
 /// One observation: its time and its value.
@@ -25,18 +26,6 @@ pub(crate) struct Observed<V> {
     pub(crate) at: f64,
     /// The value stored at that time.
     pub(crate) value: V,
-}
-
-/// What a decrease of a counter means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Decrease {
-    /// The counter was reset: values between the two observations decrease linearly,
-    /// as in PCP by default.
-    #[default]
-    Reset,
-    /// It overflowed its integer type and continued from zero, as PCP assumes
-    /// where `PCP_COUNTER_WRAP` is set. Floating point counters do not wrap.
-    Wrap,
 }
 
 /// The value at `at` between the neighbouring observations `prior` (not after

@@ -24,10 +24,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::expression::Values;
-use super::growth::growth;
 use super::runs::Grown;
 use super::two_moments::{TwoMoments, value_of};
 use super::{Column, Decrease, Replay, Sample, Track};
+use crate::growth::growth;
 use crate::scan::SelectedMetric;
 use crate::{InstanceId, Semantics, Timestamp, Units, Value};
 

@@ -17,10 +17,10 @@
 
 use std::ops::Range;
 
-use super::growth::growth;
 use super::timeline::Reach;
 use super::{Column, Decrease};
 use crate::ValueType;
+use crate::growth::growth;
 
 /// The records at which each histogram of a metric was reset, ascending.
 #[derive(Debug, Clone, Default)]

@@ -29,22 +29,12 @@
 
 use std::ops::Range;
 
-use super::growth::growth;
 use super::resets::falls;
 use super::timeline::{Reach, Timeline};
 use super::{Column, Decrease, Lifetime, Replay, Track};
+use crate::growth::growth;
 use crate::programs::{ByProgram, ProgramEvent};
 use crate::{InstanceId, Timestamp, Value, programs};
-
-/// What a time without values in between means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gaps {
-    /// Where a program was away, its metrics have no values.
-    #[default]
-    Keep,
-    /// Values are interpolated over it as in PCP, which knows marks only.
-    Join,
-}
 
 /// What the events say of each program.
 #[derive(Debug, Default)]

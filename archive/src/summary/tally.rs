@@ -1,9 +1,9 @@
 //! The statistics of one instance, value by value.
 
 use super::{Extreme, Statistics};
+use crate::growth::Decrease;
 use crate::growth::number::Number;
 use crate::growth::walls::Wall;
-use crate::replay::Decrease;
 use crate::scan::{Chunk, Column, SelectedMetric};
 use crate::{Semantics, Timestamp, ValueType};
 

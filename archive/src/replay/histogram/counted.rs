@@ -27,11 +27,11 @@
 
 use std::ops::Range;
 
-use super::super::growth::growth;
 use super::super::runs::Runs;
 use super::super::timeline::Reach;
 use super::super::{Column, Gaps, Lifetime, Replay, Track, column_value};
 use super::Quantile;
+use crate::growth::growth;
 use crate::histogram::Bucket;
 use crate::{Semantics, Timestamp, Value};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::super::growth::growth;
-use super::super::interpolate::Decrease;
 use super::counted::is_zero;
 use super::{Histogram, quantile};
+use crate::growth::Decrease;
+use crate::growth::growth;
 use crate::histogram::{Bucket, HistogramLayout};
 use crate::scan::SelectedMetric;
 use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
