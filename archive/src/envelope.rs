@@ -29,6 +29,8 @@
 //!   [events](crate::programs), as in [`summary`](crate::summary);
 //! * of a counter, a decrease: it was reset, and the rate is not known.
 //!
+//! A counter that is known to have begun at 0, as in `summary`, has a rate up to its first value.
+//!
 //! As in [`replay`](crate::replay), an instance of a large domain, or of a domain of MMV files,
 //! has values in its lifetime only, values of instances without a name are left out, and
 //! others continue over any absence. NaN is skipped, and so are records whose time goes back.

@@ -1,10 +1,12 @@
 //! What a counter grew from one of its values to the next.
 //!
-//! Reports, summaries and pictures share these rules: the difference of two values, where values
-//! do not continue, and when an instance exists.
+//! Reports, summaries and pictures share these rules: the difference of two values (`number`),
+//! where values do not continue and where counters began at 0 (`walls`), what each value of an
+//! instance follows (`strand`), and when the instance exists (`lifetime`).
 
 pub(crate) mod lifetime;
 pub(crate) mod number;
+pub(crate) mod strand;
 pub(crate) mod walls;
 
 pub(crate) use number::growth;

@@ -181,12 +181,6 @@ impl<T: Copy> ByProgram<T> {
         let by_file = files.filter_map(|file| self.files.get(file));
         cluster.into_iter().chain(by_file).flatten().copied()
     }
-
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        self.files.clear();
-        self.clusters.clear();
-    }
 }
 
 /// The name of the agent's event metric in an archive that has it.
@@ -194,6 +188,16 @@ pub fn events_name(source: Source<'_>) -> Option<String> {
     let metric = source.metadata().metric(events_metric())?;
     let is_array = crate::event::is_array(metric.desc.value_type);
     metric.names.first().filter(|_| is_array).map(ToString::to_string)
+}
+
+/// Adds the agent's events to a selection that has metrics of MMV files.
+pub(crate) fn select_events(selection: &mut Selection<'_>) {
+    let mut metrics = selection.metrics().iter();
+    if metrics.any(|metric| metric.desc.pmid.domain() == DOMAIN)
+        && let Some(events) = events_name(selection.source())
+    {
+        selection.select(&events);
+    }
 }
 
 /// Calls a function with each event of the records in a span, in their order; there are none

@@ -60,13 +60,14 @@ mod timeline;
 mod two_moments;
 mod window;
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::growth::lifetime::Lifetime;
+use crate::growth::lifetime::{Births, Lifetime};
+use crate::growth::walls::Walls;
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
 use crate::{
@@ -75,7 +76,7 @@ use crate::{
 use derived::{Derivations, Derived, Needed};
 use histogram::Quantile;
 use interpolate::{Observed, value_at};
-use runs::{Programs, Runs};
+use runs::Runs;
 use timeline::{Reach, Timeline};
 
 pub use crate::growth::{Decrease, Gaps};
@@ -184,12 +185,8 @@ impl<'a> Selection<'a> {
                 self.limits.entry(pmid).or_insert(shown);
             }
         }
-        let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
-        if self.gaps == Gaps::Keep
-            && self.metrics().iter().any(is_of_file)
-            && let Some(events) = programs::events_name(self.chosen.source())
-        {
-            self.chosen.select(&events);
+        if self.gaps == Gaps::Keep {
+            programs::select_events(&mut self.chosen);
         }
         if self.lives.is_none() {
             self.lives = Some(Arc::new(self.lives()));
@@ -224,7 +221,7 @@ impl<'a> Selection<'a> {
         };
         let mut tracks: Vec<Track> = metrics.zip(columns).map(track).collect();
         if self.gaps == Gaps::Keep {
-            find_runs(&mut tracks, &timeline, self.decrease);
+            find_runs(&mut tracks, &timeline, lives, self.decrease);
         }
         let (mut derived, mut quantiles) = (self.derivations.all, self.derivations.quantiles);
         if self.decrease == Decrease::Reset {
@@ -256,7 +253,7 @@ type Lives = HashMap<InDom, DomainLives>;
 struct DomainLives {
     lifetimes: HashMap<InstanceId, Lifetime>,
     /// When they came into the domain while their program ran; empty by PCP's rules.
-    births: HashMap<InstanceId, Vec<Timestamp>>,
+    births: Births,
 }
 
 /// One metric and the observations of its instances.
@@ -267,20 +264,20 @@ struct Track {
     columns: Vec<Column>,
     /// Parallel to `columns`; `None` for an instance that is not replayed.
     lives: Vec<Option<Lifetime>>,
-    /// Parallel to `columns`: when the instance came into the domain while its program ran.
-    births: Vec<Vec<Timestamp>>,
     /// The instances that are shown; `None` for all.
     shown: Option<HashSet<InstanceId>>,
     runs: Runs,
 }
 
 /// Finds the runs of the programs, in what was read.
-fn find_runs(tracks: &mut [Track], timeline: &Timeline, decrease: Decrease) {
+fn find_runs(tracks: &mut [Track], timeline: &Timeline, lives: Option<&Lives>, decrease: Decrease) {
     let events = tracks.iter().find(|track| track.is_of_events());
     let events = events.and_then(|track| track.columns.first());
-    let programs = events.map(|events| Programs::of(events, timeline)).unwrap_or_default();
+    let walls = Walls::find(timeline.timestamps(), timeline.marks(), events, None);
     for track in tracks {
-        track.runs = Runs::of(track, &programs, timeline, decrease);
+        let domain = track.metric.desc.indom.and_then(|indom| lives?.get(&indom));
+        track.runs =
+            Runs::of(track, &walls, timeline, domain.map(|domain| &domain.births), decrease);
     }
 }
 
@@ -306,10 +303,7 @@ impl Track {
                 columns.iter().map(life).collect()
             }
         };
-        let counted = domain.flatten().filter(|_| programs::has_program(&metric));
-        let births = |column: &Column| counted?.births.get(&column.instance()?).cloned();
-        let births = columns.iter().map(|column| births(column).unwrap_or_default()).collect();
-        Self { metric, columns, lives, births, shown, runs: Runs::default() }
+        Self { metric, columns, lives, shown, runs: Runs::default() }
     }
 
     /// Whether an instance is shown, and not only an operand.
@@ -325,15 +319,6 @@ impl Track {
         self.columns.binary_search_by_key(&instance, Column::instance).ok()
     }
 
-    /// Whether an instance came into the domain within a span, while its program ran: it had
-    /// counted nothing before.
-    fn is_born_within(&self, instance: Option<InstanceId>, span: &Range<Timestamp>) -> bool {
-        let births = self.place_of(instance).and_then(|place| self.births.get(place));
-        let Some(births) = births else { return false };
-        let next = births.partition_point(|birth| *birth <= span.start);
-        births.get(next).is_some_and(|birth| *birth <= span.end)
-    }
-
     /// The observations of an instance.
     fn column_of(&self, instance: Option<InstanceId>) -> Option<&Column> {
         self.columns.get(self.place_of(instance)?)
@@ -344,17 +329,21 @@ impl Track {
     }
 
     /// The values at one moment by instance.
-    fn values_at(&self, moment: &Moment, timeline: &Timeline, decrease: Decrease) -> Values<'_> {
-        let reach = &self.runs.limit(&moment.reach);
-        let lives = self.lives.iter().zip(&self.columns);
-        let alive = lives.filter(|(life, _)| life.is_some_and(|life| life.contains(moment.at)));
-        alive
-            .filter_map(|(_, column)| {
-                let semantics = self.metric.desc.semantics;
-                let value = column_value(column, semantics, reach, timeline, decrease)?;
-                Some((column.instance(), value))
-            })
-            .collect()
+    fn values_at<'s>(
+        &'s self,
+        moment: &Moment,
+        timeline: &Timeline,
+        decrease: Decrease,
+    ) -> Values<'s> {
+        let reach = self.runs.limit(&moment.reach);
+        let value = |(place, (life, column)): (usize, (&Option<Lifetime>, &'s Column))| {
+            (*life)?.contains(moment.at).then_some(())?;
+            let semantics = self.metric.desc.semantics;
+            let reach = self.runs.limit_of(place, &reach);
+            let value = column_value(column, semantics, &reach, timeline, decrease)?;
+            Some((column.instance(), value))
+        };
+        self.lives.iter().zip(&self.columns).enumerate().filter_map(value).collect()
     }
 }
 

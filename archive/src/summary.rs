@@ -25,6 +25,11 @@
 //! Where the program of an MMV file ended or was away, by the [events](crate::programs) in
 //! the archive, there is no value, as if there were a mark for its metrics alone.
 //!
+//! A counter of an MMV file's program also counts before its first value where it is known that it
+//! began at 0: in a run that began, by the events, and as an instance that came into a domain while
+//! the program ran. It was 0 in the record before, where the program or the instance had no value
+//! yet, and its first rate is that since then.
+//!
 //! A counter that decreases was reset: its growth is not known, so that interval counts
 //! neither as a rate nor as time, like one with a mark in it. (With [`Decrease::Wrap`]
 //! it continued from 0 after the end of its type.) Metrics whose values are not numbers
@@ -47,14 +52,16 @@ mod tally;
 
 use std::ops::RangeInclusive;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
-use crate::growth::walls::{Wall, Walls, earliest};
+use crate::growth::lifetime::{Births, births};
+use crate::growth::walls::{MetricWalls, RunState, Walls};
 use crate::growth::{Decrease, Gaps};
+use crate::programs::{self, has_program};
 use crate::salvage::Lost;
 use crate::scan::segments::{by_time, by_time_past_damage};
-use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
-use crate::{InstanceId, Result, Timestamp, Units, programs};
+use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
+use crate::{InDom, InstanceId, Result, Source, Timestamp, Units};
 use tally::Tally;
 
 /// A metric and the summaries of its instances.
@@ -177,9 +184,10 @@ pub fn summarize_with(
     gaps: Gaps,
 ) -> Result<Vec<MetricSummary>> {
     let selection = with_events(selection, gaps);
-    let summarize = |columns: &mut Columns<'_>| Segment::of(&selection, columns, decrease);
+    let scope = Scope::new(&selection, decrease, gaps);
+    let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
     let segments = by_time(&selection, &span, summarize)?;
-    Ok(Segment::joined(segments, &span))
+    Ok(Segment::joined(segments, selection.source(), &span))
 }
 
 /// As [`summarize_with`], past damage, in whose place is a mark: with what was lost.
@@ -194,72 +202,99 @@ pub fn summarize_past_damage(
     gaps: Gaps,
 ) -> Result<(Vec<MetricSummary>, Vec<Lost>)> {
     let selection = with_events(selection, gaps);
-    let summarize = |columns: &mut Columns<'_>| Segment::of(&selection, columns, decrease);
+    let scope = Scope::new(&selection, decrease, gaps);
+    let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
     let (segments, lost) = by_time_past_damage(&selection, &span, summarize)?;
-    Ok((Segment::joined(segments, &span), lost))
+    Ok((Segment::joined(segments, selection.source(), &span), lost))
 }
 
 /// The numbers of a selection, and the events of programs where these make gaps.
 fn with_events<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
     let mut selection = selection.clone();
     selection.retain(SelectedMetric::has_numbers);
-    let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
-    if gaps == Gaps::Keep
-        && selection.metrics().iter().any(is_of_file)
-        && let Some(events) = programs::events_name(selection.source())
-    {
-        selection.select(&events);
+    if gaps == Gaps::Keep {
+        programs::select_events(&mut selection);
     }
     selection
+}
+
+/// How the metrics of a selection are summarized.
+struct Scope<'s, 'a> {
+    selection: &'s Selection<'a>,
+    decrease: Decrease,
+    births: HashMap<InDom, Births>,
+}
+
+impl<'s, 'a> Scope<'s, 'a> {
+    fn new(selection: &'s Selection<'a>, decrease: Decrease, gaps: Gaps) -> Self {
+        let metadata = selection.source().metadata();
+        let counters = selection.metrics().iter().filter(|metric| metric.has_rates());
+        let counters = counters.filter(|metric| gaps == Gaps::Keep && has_program(metric));
+        let indoms: HashSet<InDom> = counters.filter_map(|metric| metric.desc.indom).collect();
+        let births = indoms
+            .into_iter()
+            .filter_map(|indom| Some((indom, births(metadata.identities(indom)?))))
+            .collect();
+        Self { selection, decrease, births }
+    }
+
+    /// When the instances of a counter came into its domain.
+    fn births(&self, metric: &SelectedMetric) -> Option<&Births> {
+        let indom = metric.desc.indom.filter(|_| metric.has_rates() && has_program(metric))?;
+        self.births.get(&indom)
+    }
 }
 
 /// The metrics in a span of time.
 struct Segment<'s> {
     metrics: Vec<Tallies<'s>>,
-    walls: Walls,
 }
 
 impl<'s> Segment<'s> {
     /// The columns that are left.
-    fn of(
-        selection: &'s Selection<'_>,
-        columns: &mut Columns<'_>,
-        decrease: Decrease,
-    ) -> Result<Self> {
-        let metrics = selection.metrics().iter();
-        let metrics = metrics.map(|metric| Tallies::new(metric, decrease)).collect();
-        let mut segment = Self { metrics, walls: Walls::new(selection) };
+    fn of(scope: &'s Scope<'_, '_>, columns: &mut Columns<'_>) -> Result<Self> {
+        let metrics = scope.selection.metrics().iter();
+        let metrics = metrics.map(|metric| Tallies::new(metric, scope.decrease)).collect();
+        let mut segment = Self { metrics };
         let mut clock = Clock::default();
+        let mut before = None;
         while let Some(chunk) = columns.next_chunk()? {
             clock.set(chunk);
-            segment.walls.set(chunk);
-            for (metric, tallies) in segment.metrics.iter_mut().enumerate() {
-                let walls = segment.walls.of(&tallies.metric.name, tallies.metric.desc.pmid);
-                tallies.add(chunk, metric, &clock.seconds, &walls, segment.walls.mark);
+            let walls = Walls::of_chunk(chunk, scope.selection, before);
+            for (place, tallies) in segment.metrics.iter_mut().enumerate() {
+                let rows = (chunk.timestamps(), chunk.columns(place));
+                let (metric, run) = (tallies.metric, tallies.run);
+                let walls = MetricWalls::new(&walls, metric, rows, scope.births(metric), run);
+                tallies.add(chunk, chunk.columns(place), &clock.seconds, &walls);
             }
-            segment.walls.pass();
+            before = chunk.timestamps().last().copied();
         }
         Ok(segment)
     }
 
     /// The summaries of segments that follow each other in a span.
-    fn joined(segments: Vec<Self>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
+    fn joined(
+        segments: Vec<Self>,
+        source: Source<'_>,
+        span: &RangeInclusive<Timestamp>,
+    ) -> Vec<MetricSummary> {
         let whole = segments.into_iter().reduce(Self::join);
-        whole.map_or(Vec::new(), |whole| whole.summaries(*span.end()))
+        whole.map_or(Vec::new(), |whole| whole.summaries(source, span))
     }
 
     /// This span of time and the next one.
     fn join(mut self, next: Self) -> Self {
-        for (tallies, next_tallies) in self.metrics.iter_mut().zip(next.metrics) {
-            tallies.join(next_tallies, next.walls.mark);
+        for (tallies, next) in self.metrics.iter_mut().zip(next.metrics) {
+            tallies.join(next);
         }
-        self.walls.mark = self.walls.mark.or(next.walls.mark);
         self
     }
 
-    /// The summaries of the metrics that have values, in a span that ends at `end`.
-    fn summaries(self, end: Timestamp) -> Vec<MetricSummary> {
-        self.metrics.into_iter().filter_map(|tallies| tallies.summary(end)).collect()
+    /// The summaries of the metrics that have values in a span.
+    fn summaries(self, source: Source<'_>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
+        let before = Some(*span.start()).filter(|start| source.start() < *start);
+        let summary = |tallies: Tallies<'_>| tallies.summary(before, *span.end());
+        self.metrics.into_iter().filter_map(summary).collect()
     }
 }
 
@@ -289,59 +324,54 @@ struct Tallies<'s> {
     decrease: Decrease,
     /// In the order of [`Chunk::columns`].
     instances: Vec<(Option<InstanceId>, Tally)>,
-    /// The first mark or boundary of its program.
-    wall: Option<Timestamp>,
+    run: RunState,
 }
 
 impl<'s> Tallies<'s> {
     fn new(metric: &'s SelectedMetric, decrease: Decrease) -> Self {
-        Self { metric, decrease, instances: Vec::new(), wall: None }
+        Self { metric, decrease, instances: Vec::new(), run: RunState::default() }
     }
 
-    /// Adds the values of a chunk with its marks and boundaries. `mark` is the first mark
-    /// before the chunk.
-    fn add(
-        &mut self,
-        chunk: &Chunk,
-        metric: usize,
-        clock: &[f64],
-        walls: &[Wall],
-        mark: Option<Timestamp>,
-    ) {
-        let columns = chunk.columns(metric);
+    /// Adds the values of a chunk with its walls.
+    fn add(&mut self, chunk: &Chunk, columns: &[Column], clock: &[f64], walls: &MetricWalls<'_>) {
         let new = columns.iter().skip(self.instances.len());
         // The instances of most metrics never change.
         self.instances.reserve_exact(new.len());
         for column in new {
-            let tally = Tally::new(self.metric, self.decrease, earliest(self.wall, mark));
+            let tally = Tally::new(self.metric, self.decrease, &self.run);
             self.instances.push((column.instance(), tally));
         }
         for (column, (_, tally)) in columns.iter().zip(&mut self.instances) {
-            tally.add(chunk, column, clock, walls);
+            let walls = walls.of(column, tally.last_at());
+            tally.add(chunk, column, clock, &walls);
         }
-        self.wall = earliest(self.wall, walls.first().map(|wall| wall.at));
+        self.run.pass(walls);
     }
 
-    /// Adds the tallies of the span of time that follows, with its first mark.
-    fn join(&mut self, next: Self, mark: Option<Timestamp>) {
-        let mark = earliest(next.wall, mark);
-        self.wall = earliest(self.wall, mark);
-        let mut next: HashMap<_, _> = next.instances.into_iter().collect();
+    /// Adds the tallies of the span of time that follows.
+    fn join(&mut self, next: Self) {
+        let mut rest: HashMap<_, _> = next.instances.into_iter().collect();
+        let none = || Tally::new(self.metric, self.decrease, &next.run);
         for (instance, tally) in &mut self.instances {
-            match next.remove(instance) {
-                Some(next) => tally.join(&next),
-                None => tally.meet_mark(mark),
-            }
+            tally.join(&rest.remove(instance).unwrap_or_else(none), &self.run);
         }
-        self.instances.extend(next);
+        for (instance, next) in rest {
+            let mut tally = Tally::new(self.metric, self.decrease, &self.run);
+            tally.join(&next, &self.run);
+            self.instances.push((instance, tally));
+        }
+        self.run.join(next.run);
     }
 
-    fn summary(self, end: Timestamp) -> Option<MetricSummary> {
+    fn summary(self, before: Option<Timestamp>, end: Timestamp) -> Option<MetricSummary> {
         let counts = self.metric.has_rates();
         let units = if counts { self.metric.rate_units() } else { self.metric.desc.units };
         let seen = self.instances.into_iter().filter(|(_, tally)| tally.has_values());
         let mut instances: Vec<_> = seen
-            .map(|(instance, tally)| InstanceSummary { instance, statistics: tally.finish(end) })
+            .map(|(instance, tally)| InstanceSummary {
+                instance,
+                statistics: tally.finish(before, end),
+            })
             .collect();
         instances.sort_by_key(|summary| summary.instance);
         let metric = self.metric.clone();

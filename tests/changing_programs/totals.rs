@@ -16,11 +16,6 @@ const LATE: i64 = 1_500_000_000;
 /// With 3 bits for a bucket, a value is at most this part from the middle of its bucket.
 const HALF_BUCKET: f64 = 1.0 / 16.0;
 
-/// Whether an increase over an interval has the value with which a counter appears in it while its
-/// program runs, and the growth of a counter that goes before its end. Neither is promised yet:
-/// `summary` begins with the second sample of an instance, and `delta` needs a value at the end.
-const COUNTS_PARTS: bool = false;
-
 /// A gauge between two samples has one of their values, and none while there was no agent.
 pub(super) fn check_gauges(
     record: &Record,
@@ -129,8 +124,7 @@ fn increase(
         let mut own = logged.iter().filter(is_own).map(|(at, _)| *at);
         let Some(first) = own.next() else { continue };
         let last = own.next_back().unwrap_or(first);
-        let appeared_with = if COUNTS_PARTS { 0 } else { segment.greatest(ticks.after(first)) };
-        certain += segment.least(last).saturating_sub(appeared_with);
+        certain += segment.least(last);
     }
     (certain as f64, greatest as f64)
 }
@@ -212,11 +206,6 @@ fn grown(
     let last = own.next_back().unwrap_or(first);
     let is_observed = !record.is_away(from, to) && !has_gaps(record, segment);
     if first < segment.is_certain_from() || last >= ending || !is_observed {
-        return 0;
-    }
-    let is_before = |(at, _): &(i64, f64)| segment.is_certain_from() <= *at && *at <= from;
-    let is_whole = samples.iter().any(is_before) && ticks.after(to) < ending;
-    if !COUNTS_PARTS && !is_whole {
         return 0;
     }
     segment.least(last).saturating_sub(segment.greatest(ticks.after(first)))

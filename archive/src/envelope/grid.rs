@@ -68,6 +68,11 @@ impl Grid {
         Moment { offset, column: is_inside.then(|| self.column_at(offset)) }
     }
 
+    /// The time of a moment.
+    pub(super) fn time_of(&self, moment: Moment) -> Timestamp {
+        Timestamp::from_nanos(self.start.as_nanos().saturating_add(moment.offset))
+    }
+
     /// Whether a time is not after the window, the end of which is part of its last column.
     pub(super) const fn has_until(&self, at: Moment) -> bool {
         at.offset <= self.span

@@ -8,22 +8,20 @@ use super::Options;
 use super::grid::Grid;
 use super::track::{Kind, Track};
 use crate::growth::Gaps;
-use crate::growth::lifetime::{Lifetime, lifetimes};
+use crate::growth::lifetime::{Births, Lifetime, births, lifetimes};
+use crate::growth::walls::RunState;
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InDom, InstanceId, programs};
 
-type Lives = HashMap<InDom, HashMap<InstanceId, Lifetime>>;
+/// When the instances of a domain exist, and when they came into it while its program ran.
+type Lives = HashMap<InDom, (HashMap<InstanceId, Lifetime>, Option<Births>)>;
 
 /// The metrics with numbers of a selection, and the agent's events where programs end tracks.
 pub(super) fn readable<'a>(selection: &Selection<'a>, options: Options) -> Selection<'a> {
     let mut selection = selection.clone();
     selection.retain(SelectedMetric::has_numbers);
-    let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
-    if options.gaps == Gaps::Keep
-        && selection.metrics().iter().any(is_of_file)
-        && let Some(events) = programs::events_name(selection.source())
-    {
-        selection.select(&events);
+    if options.gaps == Gaps::Keep {
+        programs::select_events(&mut selection);
     }
     selection
 }
@@ -47,7 +45,8 @@ impl Scope {
         let history = |indom| Some((indom, selection.source().metadata().identities(indom)?));
         let lives = indoms.filter_map(history).map(|(indom, all): (InDom, _)| {
             let is_of_file = gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
-            (indom, lifetimes(all, is_of_file))
+            let births = (is_of_file && rates).then(|| births(all));
+            (indom, (lifetimes(all, is_of_file), births))
         });
         let lives = lives.collect();
         Self { metrics, rates, wanted: selection.instances_by_metric(), lives }
@@ -61,7 +60,7 @@ impl Scope {
     ) -> Option<Lifetime> {
         match metric.desc.indom {
             None => Some(Lifetime::ALWAYS),
-            Some(indom) => self.lives.get(&indom)?.get(&instance?).copied(),
+            Some(indom) => self.lives.get(&indom)?.0.get(&instance?).copied(),
         }
     }
 
@@ -72,11 +71,18 @@ impl Scope {
     ) -> impl Iterator<Item = (Option<InstanceId>, Lifetime)> {
         let indom = self.metrics.get(place).and_then(|metric| metric.desc.indom);
         let single = indom.is_none().then_some((None, Lifetime::ALWAYS));
-        let named = indom.and_then(|indom| self.lives.get(&indom)).into_iter().flatten();
+        let named = indom.and_then(|indom| self.lives.get(&indom));
+        let named = named.into_iter().flat_map(|(lifetimes, _)| lifetimes);
         let wanted = self.wanted.get(place).and_then(Option::as_ref);
         let is_wanted = move |id: &InstanceId| wanted.is_none_or(|all| all.contains(id));
         let named = named.filter(move |(id, _)| is_wanted(id)).map(|(id, life)| (Some(*id), *life));
         single.into_iter().chain(named)
+    }
+
+    /// When the instances of a counter came into its domain.
+    pub(super) fn births(&self, metric: &SelectedMetric) -> Option<&Births> {
+        let is_counted = metric.has_rates() && programs::has_program(metric);
+        self.lives.get(&metric.desc.indom.filter(|_| is_counted)?)?.1.as_ref()
     }
 
     pub(super) fn kind(&self, metric: &SelectedMetric) -> Kind {
@@ -88,10 +94,10 @@ impl Scope {
         &self,
         metric: &SelectedMetric,
         instance: Option<InstanceId>,
-        is_walled: bool,
+        run: &RunState,
     ) -> Option<Track> {
         let life = self.life(metric, instance)?;
-        Some(Track::new(self.kind(metric), metric.desc.value_type, life, is_walled))
+        Some(Track::new(self.kind(metric), metric.desc.value_type, life, run))
     }
 }
 

@@ -24,7 +24,7 @@ use std::ops::RangeInclusive;
 use hashbrown::HashSet;
 
 use super::grid::Grid;
-use super::plan::Scope;
+use super::plan::{Plan, Scope};
 use super::segment::Segment;
 use super::track::{Kind, Track};
 use super::{Envelope, Options, Run, Series, halved, places};
@@ -198,7 +198,7 @@ impl Pyramid {
         if self.has_given_up {
             return;
         }
-        self.whole.append(&self.grid, segment);
+        self.whole.append(&Plan::of_all(&self.scope, &self.grid), segment);
         self.store();
     }
 

@@ -8,9 +8,9 @@ use super::GoOn;
 use super::grid::{Grid, Moment, seconds};
 use super::plan::Plan;
 use super::track::{Rows, Track};
-use crate::growth::walls::{Wall, Walls};
+use crate::growth::walls::{MetricWalls, RunState, Walls};
 use crate::scan::segments::by_time;
-use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
+use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Timestamp};
 
 /// By how much a span before the window grows that has not all that is looked for.
@@ -36,8 +36,7 @@ pub(super) struct Tracks {
     /// In the order of [`Chunk::columns`], while one segment is read. `None` is an instance
     /// without a name.
     pub(super) instances: Vec<(Option<InstanceId>, Option<Track>)>,
-    /// There was a mark or a boundary of its program.
-    has_wall: bool,
+    run: RunState,
     /// Tracks from before this span that go on in it, until they do.
     earlier: HashMap<Option<InstanceId>, Track>,
 }
@@ -56,10 +55,10 @@ impl Segment {
             Ok(segment)
         };
         let segments = by_time(selection, &grid.window(), work)?;
-        let window = segments.into_iter().reduce(|whole, next| whole.join(grid, next));
+        let window = segments.into_iter().reduce(|whole, next| whole.join(plan, next));
         let window = window.unwrap_or_else(|| Self::new(plan.scope.metrics.len()));
         let whole = match Self::before(plan, selection, &window, go_on)? {
-            Some(before) => before.join(grid, window),
+            Some(before) => before.join(plan, window),
             None => window,
         };
         whole.continued(plan, selection, go_on)
@@ -75,7 +74,7 @@ impl Segment {
     pub(super) fn go_on(&self) -> Self {
         let go_on = |tracks: &Tracks| {
             let earlier = tracks.seen().map(|(instance, track)| (instance, track.clone()));
-            Tracks { earlier: earlier.collect(), ..Tracks::default() }
+            Tracks { earlier: earlier.collect(), run: tracks.run, ..Tracks::default() }
         };
         Self { metrics: self.metrics.iter().map(go_on).collect(), ..Self::new(0) }
     }
@@ -88,9 +87,8 @@ impl Segment {
         columns: &mut Columns<'_>,
         go_on: &mut dyn FnMut(&Self) -> bool,
     ) -> Result<()> {
-        let mut walls = Walls::new(selection);
         while let Some(chunk) = columns.next_chunk()? {
-            self.add(plan, chunk, &mut walls);
+            self.add(plan, selection, chunk);
             if !go_on(self) {
                 break;
             }
@@ -98,8 +96,9 @@ impl Segment {
         Ok(())
     }
 
-    fn add(&mut self, plan: &Plan<'_>, chunk: &Chunk, walls: &mut Walls) {
-        walls.set(chunk);
+    fn add(&mut self, plan: &Plan<'_>, selection: &Selection<'_>, chunk: &Chunk) {
+        let before = self.metrics.first().and_then(|tracks| tracks.run.newest());
+        let walls = Walls::of_chunk(chunk, selection, before);
         let timestamps = chunk.timestamps();
         let moments: Vec<Moment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
         let between = moments.windows(2).map(|pair| match pair {
@@ -110,8 +109,10 @@ impl Segment {
         let rows = Rows { grid: plan.grid, timestamps, moments: &moments, seconds: &seconds };
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
         for (place, (tracks, metric)) in metrics.enumerate() {
-            let own = walls.of(&metric.name, metric.desc.pmid);
-            tracks.add(plan, chunk, (place, metric), rows, &own);
+            let columns = chunk.columns(place);
+            let births = plan.scope.births(metric);
+            let own = MetricWalls::new(&walls, metric, (timestamps, columns), births, tracks.run);
+            tracks.add(plan, metric, columns, rows, &own);
         }
         for at in chunk.marks().iter().filter_map(|row| timestamps.get(*row as usize)) {
             let column = plan.grid.column_of(*at);
@@ -133,17 +134,18 @@ impl Segment {
     }
 
     /// This span of time and the next one.
-    pub(super) fn join(mut self, grid: &Grid, next: Self) -> Self {
-        self.append(grid, next);
+    fn join(mut self, plan: &Plan<'_>, next: Self) -> Self {
+        self.append(plan, next);
         self
     }
 
     /// Adds the next span of time.
-    pub(super) fn append(&mut self, grid: &Grid, next: Self) {
-        for (tracks, more) in self.metrics.iter_mut().zip(next.metrics) {
-            tracks.join(grid, more);
+    pub(super) fn append(&mut self, plan: &Plan<'_>, next: Self) {
+        let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics).zip(next.metrics);
+        for ((tracks, metric), more) in metrics {
+            tracks.join(plan, metric, more);
         }
-        self.pass_by(grid, next.marks, next.newest);
+        self.pass_by(plan.grid, next.marks, next.newest);
     }
 
     /// Takes the tracks over from a span of time that [goes on](Self::go_on) with these.
@@ -228,7 +230,7 @@ impl Segment {
             let mut pairs = self.metrics.iter().zip(&after.metrics);
             go_on() && !pairs.all(|(tracks, after)| tracks.is_ended_by(after))
         })?;
-        self = self.join(plan.grid, after);
+        self = self.join(plan, after);
         Ok(self)
     }
 }
@@ -237,81 +239,78 @@ impl Tracks {
     fn add(
         &mut self,
         plan: &Plan<'_>,
-        chunk: &Chunk,
-        (place, metric): (usize, &SelectedMetric),
+        metric: &SelectedMetric,
+        columns: &[Column],
         rows: Rows<'_>,
-        walls: &[Wall],
+        walls: &MetricWalls<'_>,
     ) {
-        let columns = chunk.columns(place);
         for column in columns.iter().skip(self.instances.len()) {
             let instance = column.instance();
-            let mut track = self.earlier.remove(&instance);
-            match &mut track {
-                Some(earlier) if self.has_wall => earlier.meet_wall(),
-                Some(_) => {}
-                None => track = plan.scope.track(metric, instance, self.has_wall),
-            }
+            let earlier = self.earlier.remove(&instance);
+            let track = earlier.or_else(|| plan.scope.track(metric, instance, &self.run));
             self.instances.push((instance, track));
         }
         for (column, (_, track)) in columns.iter().zip(&mut self.instances) {
             if let Some(track) = track {
-                track.add(rows, column, walls);
+                let walls = walls.of(column, track.last_at(plan.grid));
+                track.add(rows, column, &walls);
             }
         }
-        self.has_wall |= !walls.is_empty();
+        for track in self.earlier.values_mut() {
+            walls.all.iter().for_each(|wall| track.meet(wall.at, wall.origin));
+        }
+        self.run.pass(walls);
     }
 
     /// Adds the instances of the span of time that follows.
-    fn join(&mut self, grid: &Grid, next: Self) {
+    fn join(&mut self, plan: &Plan<'_>, metric: &SelectedMetric, next: Self) {
         let mut more: HashMap<_, _> = next.instances.into_iter().collect();
         for (instance, track) in &mut self.instances {
             let found = more.remove(instance).flatten();
             let Some(track) = track else { continue };
-            match found {
-                Some(next) => track.join(grid, next),
-                None if next.has_wall => track.meet_wall(),
-                None => {}
+            let found = found.or_else(|| plan.scope.track(metric, *instance, &next.run));
+            if let Some(next) = found {
+                track.join(plan.grid, next, &self.run);
             }
         }
-        let (known, has_wall) = (&mut self.instances, self.has_wall);
-        known.extend(more.into_iter().map(|(instance, mut track)| {
-            if has_wall && let Some(track) = &mut track {
-                track.follow_wall();
+        let run = self.run;
+        self.instances.extend(more.into_iter().map(|(instance, next)| {
+            let mut track = plan.scope.track(metric, instance, &run);
+            if let (Some(track), Some(next)) = (&mut track, next) {
+                track.join(plan.grid, next, &run);
             }
             (instance, track)
         }));
-        self.has_wall |= next.has_wall;
+        self.run.join(next.run);
     }
 
     /// Takes over the instances that were seen.
-    fn replace(&mut self, next: Self) {
+    fn replace(&mut self, mut next: Self) {
         let mut more: HashMap<_, _> = next.instances.into_iter().collect();
         for (instance, track) in &mut self.instances {
-            match (more.remove(instance), track) {
-                (Some(newer), track) => *track = newer,
-                (None, Some(track)) if next.has_wall => track.meet_wall(),
-                _ => {}
+            if let Some(newer) = more.remove(instance) {
+                *track = newer;
+            } else if let Some(newer) = next.earlier.remove(instance) {
+                *track = Some(newer);
             }
         }
         self.instances.extend(more);
-        self.has_wall |= next.has_wall;
+        self.run = next.run;
     }
 
     /// Whether a span before has all that the observations here may continue.
     fn is_content_with(&self, before: &Self, reaching: &[Option<InstanceId>]) -> bool {
-        if before.has_wall {
-            return true;
-        }
         let known: HashSet<_> = before.observed().map(|(instance, _)| instance).collect();
         let own: HashMap<_, _> = self.seen().collect();
-        let is_known = |instance| known.contains(instance);
-        own.iter().all(|(instance, track)| !track.wants_earlier() || is_known(instance))
+        let is_known =
+            |instance: &Option<InstanceId>| before.run.wall.is_some() || known.contains(instance);
+        own.iter().all(|(id, track)| !track.wants_earlier(&before.run) || is_known(id))
             && reaching.iter().all(|instance| own.contains_key(instance) || is_known(instance))
     }
 
     /// Whether no rate reaches from here beyond what was read of the span after.
     fn is_ended_by(&self, after: &Self) -> bool {
-        if after.has_wall {
+        if after.run.wall.is_some() {
             return true;
         }
         let known: HashMap<_, _> = after.observed().collect();

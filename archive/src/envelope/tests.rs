@@ -455,8 +455,8 @@ fn nothing_is_joined_over_the_end_of_a_program_or_outside_of_a_lifetime() {
         series.iter().filter(|(own, ..)| own == name).nth(place).unwrap().2.clone()
     };
     let kept = read(Gaps::Keep);
-    let parted = [(0, false), (1, true), (3, false), (4, true)];
-    assert_eq!(of(&kept, "mmv.shop.orders", 0), parted, "no rate from 2 s to 3 s");
+    let parted = [(0, false), (1, true), (2, false), (3, true), (4, true)];
+    assert_eq!(of(&kept, "mmv.shop.orders", 0), parted, "a rate from 0 at 2 s");
     let parted = [(0, false), (1, true), (2, true), (3, false), (4, true)];
     assert_eq!(of(&kept, "mmv.shop.level", 0), parted);
     let whole = [(0, false), (1, true), (2, true), (3, true), (4, true)];

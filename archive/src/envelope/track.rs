@@ -6,7 +6,8 @@ use super::grid::{Grid, Moment, seconds};
 use super::{Cell, Run, halved};
 use crate::growth::lifetime::Lifetime;
 use crate::growth::number::Number;
-use crate::growth::walls::Wall;
+use crate::growth::strand::{Link, Strand};
+use crate::growth::walls::{Origin, RunState, Wall};
 use crate::scan::{Column, SelectedMetric};
 use crate::{Timestamp, ValueType};
 
@@ -39,17 +40,11 @@ struct Observed {
 
 /// One instance in a span of time.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is true or not whatever the others are")]
 pub(super) struct Track {
     kind: Kind,
     value_type: ValueType,
     life: Lifetime,
-    first: Option<Observed>,
-    last: Option<Observed>,
-    /// There is a mark or boundary after the last observation, or no observation.
-    is_parted: bool,
-    /// There is one before the first observation.
-    is_walled: bool,
+    strand: Strand<Observed>,
     /// A rate ended at the last observation.
     has_rate: bool,
     /// The first run begins with the first observation.
@@ -72,35 +67,33 @@ impl Track {
         kind: Kind,
         value_type: ValueType,
         life: Lifetime,
-        is_walled: bool,
+        run: &RunState,
     ) -> Self {
-        Self {
-            kind,
-            value_type,
-            life,
-            first: None,
-            last: None,
-            is_parted: true,
-            is_walled,
-            has_rate: false,
-            opens: false,
-            runs: Vec::new(),
-        }
+        let strand = Strand::new(run.origin(), run.wall);
+        Self { kind, value_type, life, strand, has_rate: false, opens: false, runs: Vec::new() }
     }
 
     /// Whether there is any observation.
     pub(super) const fn is_observed(&self) -> bool {
-        self.first.is_some()
+        self.strand.first().is_some()
     }
 
-    /// Whether an observation before this span could be joined to the first one in it.
-    pub(super) const fn wants_earlier(&self) -> bool {
-        self.first.is_some() && !self.is_walled
+    /// The time of the last observation.
+    pub(super) fn last_at(&self, grid: &Grid) -> Option<Timestamp> {
+        self.strand.last().map(|last| grid.time_of(last.at))
+    }
+
+    /// Whether an observation before this span could be joined to the first one in it, or could
+    /// say more of its origin than a span with this `run` does.
+    pub(super) fn wants_earlier(&self, run: &RunState) -> bool {
+        let origin = self.strand.first_origin();
+        let is_open = self.strand.wall().is_none() || origin.is_open() && !run.settles(origin);
+        self.is_observed() && is_open
     }
 
     /// Whether a rate could reach from the last observation to one after this span.
-    pub(super) const fn wants_later(&self) -> bool {
-        self.last.is_some() && !self.is_parted && matches!(self.kind, Kind::Rate(_))
+    pub(super) fn wants_later(&self) -> bool {
+        self.strand.open_end().is_some() && matches!(self.kind, Kind::Rate(_))
     }
 
     pub(super) fn into_runs(self) -> Vec<Run> {
@@ -138,10 +131,10 @@ impl Track {
     pub(super) fn halve(&mut self, coarser: &Grid, ahead: u32) {
         self.runs = halved(&self.runs, ahead);
         let earlier = i128::from(ahead) * coarser.width() / 2;
-        for observed in [&mut self.first, &mut self.last].into_iter().flatten() {
+        self.strand.each(|observed| {
             observed.at.offset += earlier;
             observed.at.column = observed.at.column.map(|column| column.midpoint(ahead));
-        }
+        });
     }
 
     /// Adds a chunk's observations of the instance, between its walls.
@@ -170,8 +163,8 @@ impl Track {
             let mut place = 0;
             while let (Some(&word), Some(&at)) = (words.get(place), moments.get(place)) {
                 let row = first + place as u32;
-                while walls.next_if(|wall| wall.row <= row).is_some() {
-                    self.meet_wall();
+                while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
+                    self.meet(wall.at, wall.origin);
                 }
                 if is_always && next == Some(row) {
                     // Up to the next wall there is nothing but observations.
@@ -197,8 +190,8 @@ impl Track {
                 place += 1;
             }
         }
-        if walls.next().is_some() {
-            self.meet_wall();
+        for wall in walls {
+            self.meet(wall.at, wall.origin);
         }
     }
 
@@ -210,7 +203,7 @@ impl Track {
         moments: &[Moment],
         seconds: &[f64],
     ) -> usize {
-        let Some(mut last) = self.last.filter(|_| !self.is_parted) else { return 0 };
+        let Some(mut last) = self.strand.open_end() else { return 0 };
         let Some(column) = last.at.column else { return 0 };
         let Some(run) = self.runs.last_mut().filter(|run| run.columns.end > column) else {
             return 0;
@@ -240,7 +233,7 @@ impl Track {
         }
         if let Some(at) = count.checked_sub(1).and_then(|place| moments.get(place)) {
             run.cell = cell;
-            self.last = Some(Observed { at: *at, ..last });
+            self.strand.move_end(Observed { at: *at, ..last });
             self.has_rate = self.kind != Kind::Value;
         }
         count
@@ -252,19 +245,13 @@ impl Track {
         if number.is_nan() {
             return false;
         }
-        let is_joined = match (self.kind, self.last.filter(|_| !self.is_parted)) {
-            // Of two values of a counter at one time the first counts.
-            (Kind::Rate(_), Some(last)) if now.at.offset <= last.at.offset => return false,
-            (Kind::Rate(unit), Some(last)) => {
-                self.has_rate = self.add_rate::<N>(grid, unit, last, now);
-                self.has_rate
-            }
-            (_, last) => {
-                self.has_rate = false;
-                last.is_some()
-            }
-        };
-        let is_first = self.first.is_none();
+        // Of two values of a counter at one time the first counts.
+        let is_late = |last: Observed| last.at.offset < now.at.offset;
+        if matches!(self.kind, Kind::Rate(_)) && !self.strand.open_end().is_none_or(is_late) {
+            return false;
+        }
+        let is_joined = self.add_link::<N>(grid, self.strand.link(), now);
+        let is_first = self.strand.first().is_none();
         if self.kind == Kind::Value
             && let Some(column) = now.at.column
         {
@@ -272,10 +259,24 @@ impl Track {
             let value = number.value();
             self.put(column..column + 1, Cell::of_value(value, is_joined));
         }
-        self.first.get_or_insert(now);
-        self.last = Some(now);
-        self.is_parted = false;
+        self.strand.add(now);
         true
+    }
+
+    /// Adds the rate from what an observation follows to it. Whether it continues the line.
+    fn add_link<N: Number>(&mut self, grid: &Grid, link: Link<Observed>, now: Observed) -> bool {
+        let Kind::Rate(unit) = self.kind else {
+            self.has_rate = false;
+            return matches!(link, Link::Value(_));
+        };
+        self.has_rate = match link {
+            Link::Value(last) => self.add_rate::<N>(grid, unit, last, now),
+            Link::Zero(since) => {
+                self.add_rate::<N>(grid, unit, Observed { word: 0, at: grid.moment(since) }, now)
+            }
+            Link::Nothing => false,
+        };
+        self.has_rate
     }
 
     /// Adds the rate from one observation to the next, if there is one.
@@ -286,7 +287,8 @@ impl Track {
         last: Observed,
         now: Observed,
     ) -> bool {
-        let Some(growth) = N::of(last.word).growth_to(N::of(now.word), false) else {
+        let growth = N::of(last.word).growth_to(N::of(now.word), false);
+        let Some(growth) = growth.filter(|_| last.at.offset < now.at.offset) else {
             return false;
         };
         let rate = growth * unit / seconds(now.at.offset - last.at.offset);
@@ -301,7 +303,7 @@ impl Track {
     /// Adds a rate to the columns of its time.
     fn put_rate(&mut self, grid: &Grid, rate: f64, last: Observed, now: Observed) {
         if self.runs.is_empty() {
-            self.opens = self.first.is_some_and(|first| first.at == last.at);
+            self.opens = self.strand.first().is_some_and(|first| first.at == last.at);
         }
         // One that began before the window continues itself.
         let (mut is_joined, mut is_seen) = (self.has_rate || last.at.offset < 0, false);
@@ -327,42 +329,27 @@ impl Track {
     }
 
     /// Nothing before is joined to what comes after.
-    pub(super) fn meet_wall(&mut self) {
-        self.is_walled |= self.first.is_none();
-        self.is_parted = true;
+    pub(super) fn meet(&mut self, at: Timestamp, origin: Origin) {
+        self.strand.meet(at, origin);
         self.has_rate = false;
     }
 
-    /// There was a mark or boundary before all of this.
-    pub(super) const fn follow_wall(&mut self) {
-        self.is_walled = true;
-    }
-
-    /// Adds the span of time that follows.
-    pub(super) fn join(&mut self, grid: &Grid, mut next: Self) {
-        if next.is_walled {
-            self.meet_wall();
+    /// Adds the span of time that follows. `run` is what is known of the metric until then.
+    pub(super) fn join(&mut self, grid: &Grid, mut next: Self, run: &RunState) {
+        if next.strand.wall().is_some() {
+            self.has_rate = false;
         }
-        let Some(first) = next.first else { return };
-        let is_joined = match (self.kind, self.last.filter(|_| !self.is_parted)) {
-            (_, None) => {
-                self.has_rate = false;
-                false
-            }
-            (Kind::Rate(unit), Some(last)) => {
-                self.has_rate = first.at.offset > last.at.offset
-                    && match self.value_type {
-                        ValueType::I32 => self.add_rate::<i32>(grid, unit, last, first),
-                        ValueType::U32 => self.add_rate::<u32>(grid, unit, last, first),
-                        ValueType::I64 => self.add_rate::<i64>(grid, unit, last, first),
-                        ValueType::U64 => self.add_rate::<u64>(grid, unit, last, first),
-                        ValueType::Float => self.add_rate::<f32>(grid, unit, last, first),
-                        ValueType::Double => self.add_rate::<f64>(grid, unit, last, first),
-                        _ => false,
-                    };
-                self.has_rate
-            }
-            (_, Some(_)) => true,
+        let was_observed = self.is_observed();
+        let link = self.strand.join(next.strand, run);
+        let Some(first) = next.strand.first() else { return };
+        let is_joined = match self.value_type {
+            ValueType::I32 => self.add_link::<i32>(grid, link, first),
+            ValueType::U32 => self.add_link::<u32>(grid, link, first),
+            ValueType::I64 => self.add_link::<i64>(grid, link, first),
+            ValueType::U64 => self.add_link::<u64>(grid, link, first),
+            ValueType::Float => self.add_link::<f32>(grid, link, first),
+            ValueType::Double => self.add_link::<f64>(grid, link, first),
+            _ => false,
         };
         if next.opens
             && let Some(run) = next.runs.first_mut()
@@ -370,7 +357,7 @@ impl Track {
             run.cell.joined = is_joined;
         }
         if self.runs.is_empty() {
-            self.opens = self.first.is_none() && next.opens;
+            self.opens = !was_observed && next.opens;
         }
         let is_alone = next.last_is_first();
         let mut runs = next.runs.into_iter();
@@ -378,13 +365,11 @@ impl Track {
             self.put(run.columns, run.cell);
         }
         self.runs.extend(runs);
-        self.first = self.first.or(next.first);
-        self.last = next.last;
-        self.is_parted = next.is_parted;
         self.has_rate = next.has_rate || (is_alone && self.has_rate);
     }
 
     fn last_is_first(&self) -> bool {
-        self.first.zip(self.last).is_some_and(|(first, last)| first.at == last.at)
+        let ends = self.strand.first().zip(self.strand.last());
+        ends.is_some_and(|(first, last)| first.at == last.at)
     }
 }

@@ -145,10 +145,13 @@ pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
     witnesses
 }
 
+/// The times at which instances came into a domain, ascending.
+pub(crate) type Births = HashMap<InstanceId, Vec<Timestamp>>;
+
 /// Finds the times at which each instance came into a domain that had others before. An instance
 /// that was removed may come more than once.
-pub(crate) fn births(history: &IndomHistory) -> HashMap<InstanceId, Vec<Timestamp>> {
-    let mut births: HashMap<InstanceId, Vec<Timestamp>> = HashMap::new();
+pub(crate) fn births(history: &IndomHistory) -> Births {
+    let mut births = Births::new();
     for Turnover { timestamp, came, .. } in turnovers(history).skip(1) {
         for id in came {
             births.entry(id).or_default().push(timestamp);

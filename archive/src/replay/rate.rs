@@ -12,7 +12,8 @@
 //! is what the counter grew in the runs over the time of these ([`runs`](super::runs)). Of
 //! metrics of other producers only marks are known.
 //!
-//! An instance that its program creates between the two moments counts from 0 there.
+//! An instance that its program creates between the two moments counts from 0 there, and one that
+//! it removes counts until its last value.
 //!
 //! Otherwise there is no rate if either value is missing, if there is a mark in between, or if
 //! the counter decreased in between, even between two samples: what it counted before
@@ -21,7 +22,6 @@
 //! end of its type.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use super::expression::Values;
 use super::runs::Grown;
@@ -94,35 +94,10 @@ impl Replay<'_> {
             } else if has_mark {
                 before.clear();
             } else {
-                self.add_born(track, before, &after, since..at);
                 *rates = self.rates_of(track, before, &after, since..at);
             }
         }
         Some(TwoMoments { since, at, now, before, rates, grown })
-    }
-
-    /// Adds 0 to the values at the start of a span for each instance that its program created
-    /// within it.
-    fn add_born<'v>(
-        &self,
-        track: &Track,
-        before: &mut Values<'v>,
-        after: &Values<'v>,
-        span: Range<Timestamp>,
-    ) {
-        let until = span.end.saturating_add(Duration::from_nanos(1));
-        let records = self.timeline.between(span.start, until);
-        if track.runs.resume_within(&records) {
-            return;
-        }
-        for (instance, value) in after {
-            let place = before.binary_search_by_key(instance, |(instance, _)| *instance);
-            if let Err(place) = place
-                && track.is_born_within(*instance, &span)
-            {
-                before.insert(place, (*instance, value.zero()));
-            }
-        }
     }
 
     /// What the instances of a counter did in a span, run by run, if a run ended or began

@@ -20,59 +20,39 @@
 //!
 //! No value before a known boundary is a neighbour of a moment after it. From record 1 to
 //! record 3 neither instance has a value, although b rises. The rate of a over
-//! all of it is what it grew in each run, over the time of each: (10 + 15) by the seconds
-//! from 0 to 1 and from 3 to 4. Without the events record 3 is a fall of a: both have
-//! values from record 1 to record 3, but no rate over any part of it.
+//! all of it is what it grew in each run, over the time of each: (10 + 20 + 15) by the seconds
+//! from 0 to 1 and from 2 to 4, since the run that began had counted 0 in the record before.
+//! Without the events record 3 is a fall of a: both have values from record 1 to record 3, but no
+//! rate over any part of it.
+//!
+//! An instance that a program creates or removes has counted nothing in the rest of the run, so
+//! the time of its rate is that of the run. The rules of [`growth`](crate::growth::walls) say
+//! which instances were created.
 //!
 //! Other metrics have marks alone for boundaries, and none has any by PCP's rules
 //! ([`Gaps::Join`]).
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::resets::falls;
 use super::timeline::{Reach, Timeline};
 use super::{Column, Decrease, Lifetime, Replay, Track};
 use crate::growth::growth;
-use crate::programs::{ByProgram, ProgramEvent};
+use crate::growth::lifetime::Births;
+use crate::growth::walls::{MetricWalls, Origin, RunState, Wall, Walls};
 use crate::{InstanceId, Timestamp, Value, programs};
-
-/// What the events say of each program.
-#[derive(Debug, Default)]
-pub(super) struct Programs {
-    /// The record of each boundary, and whether counters began at 0.
-    boundaries: ByProgram<(u32, bool)>,
-    /// Where one of several processes that share metrics is logged again, with counters that
-    /// did not begin at 0.
-    resumed: ByProgram<u32>,
-}
-
-impl Programs {
-    /// Those of the events that were read.
-    pub(super) fn of(events: &Column, timeline: &Timeline) -> Self {
-        let mut all = Self::default();
-        for (_, value) in events.iter() {
-            for event in ProgramEvent::all(value) {
-                let Some(boundary) = event.boundary() else { continue };
-                let record = timeline.first_from(boundary.at);
-                all.boundaries.add(&event, (record, boundary.from_zero));
-                if !boundary.from_zero {
-                    all.resumed.add_process(&event, record);
-                }
-            }
-        }
-        all
-    }
-}
 
 /// Where the values of a metric do not continue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Runs {
     /// Records where a run ends or begins, and marks, ascending.
     known: Vec<u32>,
-    /// Those of them from which on counters began at 0.
-    from_zero: Vec<u32>,
-    /// Records with which a process that shares the metric is logged again.
-    resumed: Vec<u32>,
+    /// Those of them from which on counters began at 0, with the time of the record before.
+    from_zero: Vec<(u32, Timestamp)>,
+    /// For each column the records with the first value after its instance was created, ascending,
+    /// and what is known of it before.
+    births: Vec<Vec<(u32, Origin)>>,
     /// From the record before to the record after each fall of an instance without a known
     /// boundary in between.
     falls: Vec<Range<u32>>,
@@ -82,27 +62,37 @@ impl Runs {
     /// The runs of a metric's program.
     pub(super) fn of(
         track: &Track,
-        programs: &Programs,
+        walls: &Walls,
         timeline: &Timeline,
+        births: Option<&Births>,
         decrease: Decrease,
     ) -> Self {
         let metric = &track.metric;
         if !programs::has_program(metric) {
             return Self { known: timeline.marks().to_vec(), ..Self::default() };
         }
-        let mut boundaries: Vec<_> =
-            programs.boundaries.of(&metric.name, metric.desc.pmid).collect();
-        boundaries.sort_unstable();
-        let known = boundaries.iter().map(|(record, _)| *record);
-        let mut known: Vec<u32> = known.chain(timeline.marks().iter().copied()).collect();
-        known.sort_unstable();
+        let births = births.filter(|_| metric.has_rates());
+        let rows = (timeline.timestamps(), &track.columns[..]);
+        let walls = MetricWalls::new(walls, metric, rows, births, RunState::default());
+        let mut known: Vec<u32> = walls.all.iter().map(|wall| wall.row).collect();
         known.dedup();
-        let from_zero = boundaries.iter().filter(|(_, from_zero)| *from_zero);
-        let from_zero = from_zero.map(|(record, _)| *record).collect();
-        let may_fall = decrease == Decrease::Reset && metric.has_rates();
-        let falls = if may_fall { falls_of(track, timeline, &known) } else { Vec::new() };
-        let resumed = programs.resumed.of(&metric.name, metric.desc.pmid).collect();
-        Self { known, from_zero, resumed, falls }
+        let from_zero = |wall: &Wall| match wall.origin {
+            Origin::Zero(since) => Some((wall.row, since)),
+            Origin::ZeroInRecord => Some((wall.row, wall.at)),
+            _ => None,
+        };
+        let mut from_zero: Vec<_> = walls.all.iter().filter_map(from_zero).collect();
+        from_zero.dedup_by_key(|(record, _)| *record);
+        let births = |column: &Column| {
+            let births = walls.births_of(column, None).into_iter();
+            births.map(|wall| (wall.row, wall.origin)).collect()
+        };
+        let births: Vec<Vec<(u32, Origin)>> = track.columns.iter().map(births).collect();
+        let mut runs = Self { known, from_zero, births, falls: Vec::new() };
+        if decrease == Decrease::Reset && metric.has_rates() {
+            runs.falls = runs.falls_of(track, timeline);
+        }
+        runs
     }
 
     /// The records of known boundaries, ascending.
@@ -110,15 +100,26 @@ impl Runs {
         &self.known
     }
 
-    /// Whether counters began at 0 with a record.
-    pub(super) fn begins_at_zero(&self, record: u32) -> bool {
-        self.from_zero.binary_search(&record).is_ok()
+    /// The time of the record before one with which counters began at 0.
+    pub(super) fn zero_before(&self, record: u32) -> Option<Timestamp> {
+        let place = self.from_zero.binary_search_by_key(&record, |(record, _)| *record).ok()?;
+        self.from_zero.get(place).map(|(_, since)| *since)
     }
 
-    /// Whether a process that shares the metric is logged again with one of some records, so that
-    /// instances that are new in them may have counted before.
-    pub(super) fn resume_within(&self, records: &Range<u32>) -> bool {
-        self.resumed.iter().any(|record| records.contains(record))
+    /// The records with which the instance of a column was created, ascending.
+    fn births_of(&self, place: usize) -> &[(u32, Origin)] {
+        self.births.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// What is in reach for a column without passing the creation of its instance, of what is in
+    /// reach without passing a known boundary.
+    pub(super) fn limit_of<'r>(&self, place: usize, reach: &'r Reach) -> Cow<'r, Reach> {
+        let births = self.births_of(place);
+        if births.is_empty() {
+            return Cow::Borrowed(reach);
+        }
+        let births: Vec<u32> = births.iter().map(|(record, _)| *record).collect();
+        Cow::Owned(reach.limited(&births))
     }
 
     /// Whether what is in reach after a moment ends with a known boundary.
@@ -144,50 +145,64 @@ impl Runs {
         let place = |record| self.known.partition_point(|known| *known < record);
         self.known.get(place(records.start)..place(records.end)).unwrap_or_default()
     }
-}
 
-/// The falls of a counter's instances while they exist, between known boundaries: those that a search for the neighbours of a moment finds as well.
-fn falls_of(track: &Track, timeline: &Timeline, known: &[u32]) -> Vec<Range<u32>> {
-    let columns: Vec<&Column> = track.columns.iter().collect();
-    let mut all = Vec::new();
-    for (place, life) in track.lives.iter().enumerate() {
-        let exists = |record| {
-            let at = timeline.timestamp(record);
-            at.zip(*life).is_some_and(|(at, life)| life.contains(at))
-        };
-        let falls = falls(&columns, place..place + 1, known);
-        all.extend(falls.into_iter().filter(|fall| exists(fall.start) && exists(fall.end)));
+    /// The falls of a counter's instances while they exist, between known boundaries: those that
+    /// a search for the neighbours of a moment finds as well.
+    fn falls_of(&self, track: &Track, timeline: &Timeline) -> Vec<Range<u32>> {
+        let columns: Vec<&Column> = track.columns.iter().collect();
+        let mut all = Vec::new();
+        for (place, life) in track.lives.iter().enumerate() {
+            let exists = |record| {
+                let at = timeline.timestamp(record);
+                at.zip(*life).is_some_and(|(at, life)| life.contains(at))
+            };
+            let births = self.births_of(place).iter().map(|(record, _)| *record);
+            let mut known = Cow::Borrowed(&self.known[..]);
+            if births.len() > 0 {
+                known.to_mut().extend(births);
+                known.to_mut().sort_unstable();
+            }
+            let falls = falls(&columns, place..place + 1, &known);
+            all.extend(falls.into_iter().filter(|fall| exists(fall.start) && exists(fall.end)));
+        }
+        all
     }
-    all
 }
 
 /// What a counter did over a span of time, run by run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Grown {
-    /// How much it grew, from the value at the start or the first of each run.
+    /// How much it grew: from the value at the start, from 0 or from the first value of each run.
     pub(super) by: f64,
     /// In how many seconds.
     pub(super) seconds: f64,
-    /// What it had counted before the first value, in the runs that began at 0 within the
-    /// span.
-    pub(super) begun: f64,
 }
 
 impl Grown {
-    /// All that it counted within the span; `None` if that was not observed for any time.
+    /// All that it counted within the span; `None` if that was not observed.
     pub(super) fn total(&self) -> Option<f64> {
-        (self.seconds > 0.0 || self.begun > 0.0).then_some(self.by + self.begun)
+        (self.seconds > 0.0 || self.by > 0.0).then_some(self.by)
     }
 }
 
 /// A moment, and what is in its reach.
 pub(super) type Bound<'r> = (Timestamp, &'r Reach);
 
+/// A counter with the boundaries in its values.
+#[derive(Clone, Copy)]
+struct Counter<'r> {
+    column: &'r Column,
+    life: Lifetime,
+    runs: &'r Runs,
+    /// The place of the column.
+    place: usize,
+}
+
 impl Replay<'_> {
     /// What the instances of a counter did between two moments, if a run ended, began or was
-    /// not observed in between; `None` if there was no such thing. Instances that fell
-    /// within a run are left out, and those without a value at the end that no boundary
-    /// explains.
+    /// not observed in between, or if an instance was created or removed; `None` if there was
+    /// no such thing. Instances that fell within a run are left out, and those without a value at
+    /// the end that nothing explains.
     pub(super) fn grown_by_run(
         &self,
         track: &Track,
@@ -203,96 +218,151 @@ impl Replay<'_> {
         let has_next = |column: &Column| ahead.neighbours(column.rows()).1.is_some();
         let is_ended = track.runs.end_after(until.1) && !track.columns.iter().any(has_next);
         let known = track.runs.known_in(&records);
-        if track.runs.known.is_empty() || (known.is_empty() && !was_away && !(is_away && is_ended))
-        {
-            return None;
-        }
-        let all = track.columns.iter().zip(&track.lives).filter_map(|(column, life)| {
-            let grown = self.grown(column, (*life)?, &track.runs, bounds, was_away)?;
-            Some((column.instance(), grown))
+        let counters = track.columns.iter().zip(&track.lives).enumerate();
+        let counters = counters.filter_map(|(place, (column, life))| {
+            Some(Counter { column, life: (*life)?, runs: &track.runs, place })
         });
-        Some(all.collect())
+        let is_cut = !known.is_empty()
+            || (!track.runs.known.is_empty() && (was_away || (is_away && is_ended)))
+            || counters.clone().any(|counter| counter.comes_or_goes(&records, bounds));
+        let grown = |counter: Counter<'_>| {
+            let grown = self.grown(counter, bounds, was_away)?;
+            Some((counter.column.instance(), grown))
+        };
+        is_cut.then(|| counters.filter_map(grown).collect())
     }
 
     /// What a counter did between two moments; `None` if it fell within a run, or has no
-    /// value at the second moment and no boundary says why. Otherwise its last one of that
-    /// run counts.
+    /// value at the second moment and nothing says why. Otherwise its last one counts.
     fn grown(
         &self,
-        column: &Column,
-        life: Lifetime,
-        runs: &Runs,
+        counter: Counter<'_>,
         [since, until]: [Bound<'_>; 2],
         was_away: bool,
     ) -> Option<Grown> {
-        let place_in = |bound| self.place_in(column, life, runs, bound);
-        let place = |record| column.rows().count_before(record);
-        let observed = |place: usize| {
-            let (record, value) = column.get(place)?;
-            Some(Place { at: self.timeline.seconds(record), value, by: 0.0 })
-        };
+        let Counter { column, runs, place, .. } = counter;
+        let count_before = |record| column.rows().count_before(record);
         let records = since.1.prior.end..until.1.prior.end;
         let boundaries = runs.known_in(&records).iter().copied();
+        let births = runs.births_of(place);
         let mut grown = Grown::default();
         let mut begin = None;
         for end in boundaries.map(Some).chain([None]) {
-            let places = place(begin.unwrap_or(records.start))..place(end.unwrap_or(records.end));
-            let all: Vec<Place<'_>> = places.filter_map(observed).collect();
+            let places = count_before(begin.unwrap_or(records.start))
+                ..count_before(end.unwrap_or(records.end));
             let is_whole = begin.is_some() || was_away;
-            let start =
-                if is_whole { all.first().copied() } else { place_in(since).map(|(_, to)| to) };
-            if begin.is_some_and(|begin| runs.begins_at_zero(begin)) {
-                grown.begun += start.and_then(|start| start.value.as_f64()).unwrap_or(0.0);
+            let start = if is_whole { None } else { self.place_in(counter, since) };
+            // All that the run had counted then is 0.
+            let zero = match begin {
+                Some(begin) => runs.zero_before(begin).map(|zero| zero.max(since.0)),
+                None => Some(since.0).filter(|_| !was_away),
+            };
+            let zero = zero.map(|zero| self.timeline.seconds_of(zero));
+            let is_counted = is_whole || start.is_some() || counter.is_new_after(since);
+            let places = if is_counted { places } else { 0..0 };
+            let mut from = start.map(|start| start.at);
+            let mut before = start.map(|start| start.value);
+            let mut newest = from;
+            grown.by -= start.map_or(0.0, |start| start.by);
+            for (record, value) in places.filter_map(|place| column.get(place)) {
+                let at = self.timeline.seconds(record);
+                let birth = births.binary_search_by_key(&record, |(birth, _)| *birth).ok();
+                let origin = birth.and_then(|birth| births.get(birth)).map(|(_, origin)| *origin);
+                let zero = match origin {
+                    Some(Origin::Zero(known)) => {
+                        zero.or(Some(self.timeline.seconds_of(known.max(since.0))))
+                    }
+                    Some(_) => None,
+                    None => zero.filter(|_| begin.is_some() && before.is_none()),
+                };
+                if origin.is_some() || before.is_none() {
+                    before = zero.map(|_| value.zero());
+                }
+                if let Some(before) = before {
+                    grown.by += growth(before, std::iter::empty(), value, self.decrease)?;
+                }
+                from = from.or(zero).or(Some(at));
+                (before, newest) = (Some(value), Some(at));
             }
-            let last = place_in(until).map(|(from, _)| from).filter(|_| end.is_none());
-            if last.is_none() && end.is_none() && !explains(column, runs, begin, until.1) {
-                return None;
+            if end.is_none() {
+                if let Some(last) = self.place_in(counter, until) {
+                    (grown.by, newest) = (grown.by + last.by, Some(last.at));
+                } else if counter.is_of_program() && counter.is_removed_at(until) {
+                    newest = newest.map(|_| until.1.at);
+                } else if !counter.explains(begin, until) {
+                    return None;
+                }
             }
-            let last = last.or(all.last().copied());
-            if let (Some(start), Some(last)) = (start, last) {
-                let between = all.iter().map(|place| place.value);
-                let observed = growth(start.value, between, last.value, self.decrease)?;
-                grown.by += start.by + observed + last.by;
-                grown.seconds += last.at - start.at;
-            }
+            grown.seconds += newest.zip(from).map_or(0.0, |(newest, from)| newest - from);
             begin = end;
         }
         Some(grown)
     }
 
-    /// A moment on the line between the observations around it: as one that is after the first
-    /// of these, and as one that is before the second. `None` if either is missing, or if the
-    /// counter fell in between.
-    fn place_in<'c>(
-        &self,
-        column: &'c Column,
-        life: Lifetime,
-        runs: &Runs,
-        (at, reach): Bound<'_>,
-    ) -> Option<(Place<'c>, Place<'c>)> {
-        let reach = runs.limit(reach);
+    /// A moment on the line between the observations around it. `None` if either is missing, or
+    /// if the counter fell in between.
+    fn place_in<'c>(&self, counter: Counter<'c>, (at, reach): Bound<'_>) -> Option<Place<'c>> {
+        let (reach, column) = (counter.limit(reach), counter.column);
         let observed =
             |(place, record)| Some((self.timeline.seconds(record), column.value(place)?));
         let (prior, next) = reach.neighbours(column.rows());
         let ((from, prior), (to, next)) = (observed(prior?)?, observed(next?)?);
         let between = growth(prior, std::iter::empty(), next, self.decrease)?;
         let part = if to > from { ((reach.at - from) / (to - from)).clamp(0.0, 1.0) } else { 0.0 };
-        let place = |value, part| Place { at: reach.at, value, by: between * part };
-        life.contains(at).then(|| (place(prior, part), place(next, 1.0 - part)))
+        let place = Place { at: reach.at, value: prior, by: between * part };
+        counter.life.contains(at).then_some(place)
     }
 }
 
-/// Returns true if a boundary is the reason why a column has no value at a moment: its run ended
-/// then, or a run began with the record `begin` and has no observation of it yet.
-fn explains(column: &Column, runs: &Runs, begin: Option<u32>, reach: &Reach) -> bool {
-    match runs.limit(reach).neighbours(column.rows()) {
-        (None, _) => begin.is_some(),
-        (Some(_), None) => runs.end_after(reach),
-        (Some(_), Some(_)) => false,
+impl Counter<'_> {
+    /// What is in reach without passing a boundary.
+    fn limit(&self, reach: &Reach) -> Reach {
+        self.runs.limit_of(self.place, &self.runs.limit(reach)).into_owned()
+    }
+
+    /// Whether the instance of a program has its first value with one of some records between two
+    /// moments, was created there, or was removed between them.
+    fn comes_or_goes(&self, records: &Range<u32>, [since, until]: [Bound<'_>; 2]) -> bool {
+        if !self.is_of_program() {
+            return false;
+        }
+        let births = self.runs.births_of(self.place);
+        let next = births.partition_point(|(record, _)| *record < records.start);
+        let is_created = births.get(next).is_some_and(|(record, _)| *record < records.end);
+        let rows = self.column.rows();
+        let has_values = || rows.count_before(records.start) < rows.count_before(records.end);
+        let is_removed = || self.life.contains(since.0) && self.is_removed_at(until);
+        is_created || (has_values() && self.is_new_after(since)) || is_removed()
+    }
+
+    fn is_of_program(&self) -> bool {
+        self.runs.births.get(self.place).is_some()
+    }
+
+    /// Whether the instance of a program has no value up to a moment in the run of that time.
+    fn is_new_after(&self, (_, reach): Bound<'_>) -> bool {
+        self.is_of_program() && self.limit(reach).neighbours(self.column.rows()).0.is_none()
+    }
+
+    /// Whether the instance was removed before a moment, for ever or until it is created again.
+    fn is_removed_at(&self, (at, reach): Bound<'_>) -> bool {
+        let births = self.runs.births_of(self.place);
+        let is_next = |next| births.binary_search_by_key(&next, |(record, _)| *record).is_ok();
+        !self.life.contains(at) || (!births.is_empty() && is_next(self.limit(reach).next.end))
+    }
+
+    /// Whether it is known why the counter has no value at a moment: its run ended then, or a run
+    /// began with the record `begin` and has no observation of it yet.
+    fn explains(&self, begin: Option<u32>, until: Bound<'_>) -> bool {
+        match self.limit(until.1).neighbours(self.column.rows()) {
+            (None, _) => begin.is_some(),
+            (Some(_), None) => self.runs.end_after(until.1),
+            (Some(_), Some(_)) => false,
+        }
     }
 }
 
-/// A value of a counter at a moment, by an observation near it. It is not rounded to an integer:
+/// A value of a counter at a moment, by the observation before it. It is not rounded to an integer:
 /// of the part of a run that is within a span there may be less than a count.
 #[derive(Debug, Clone, Copy)]
 struct Place<'c> {

@@ -67,6 +67,11 @@ impl Timeline {
         Self { start, timestamps, seconds, marks }
     }
 
+    /// The timestamps of all records, in order.
+    pub(crate) fn timestamps(&self) -> &[Timestamp] {
+        &self.timestamps
+    }
+
     /// The marks, ascending.
     pub(crate) fn marks(&self) -> &[u32] {
         &self.marks
@@ -85,11 +90,6 @@ impl Timeline {
     /// Seconds since the archive's start of any moment.
     pub(crate) fn seconds_of(&self, at: Timestamp) -> f64 {
         at.seconds_since(self.start)
-    }
-
-    /// The first record that is not before a moment; one after the last if all are.
-    pub(crate) fn first_from(&self, at: Timestamp) -> u32 {
-        self.timestamps.partition_point(|&timestamp| timestamp < at) as u32
     }
 
     /// The records strictly between two moments.

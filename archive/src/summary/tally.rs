@@ -3,7 +3,8 @@
 use super::{Extreme, Statistics};
 use crate::growth::Decrease;
 use crate::growth::number::Number;
-use crate::growth::walls::Wall;
+use crate::growth::strand::{Link, Strand};
+use crate::growth::walls::{RunState, Wall};
 use crate::scan::{Chunk, Column, SelectedMetric};
 use crate::{Semantics, Timestamp, ValueType};
 
@@ -18,10 +19,7 @@ type Doubles = [f64; BLOCK];
 #[derive(Debug)]
 pub(super) struct Tally {
     rules: Rules,
-    /// The first mark, if it precedes all values.
-    mark: Option<Timestamp>,
-    first: Option<Last>,
-    last: Option<Last>,
+    strand: Strand<Last>,
     sums: Sums,
 }
 
@@ -68,17 +66,18 @@ struct Last {
     word: u64,
     value: f64,
     at: Timestamp,
-    /// There is a mark between it and the next value.
-    hidden: bool,
+}
+
+impl Last {
+    /// That of a counter that was 0 at a time.
+    const fn zero(at: Timestamp) -> Self {
+        Self { word: 0, value: 0.0, at }
+    }
 }
 
 impl Tally {
-    /// No value so far, but perhaps a mark.
-    pub(super) fn new(
-        metric: &SelectedMetric,
-        decrease: Decrease,
-        mark: Option<Timestamp>,
-    ) -> Self {
+    /// No value so far. `run` is what is known of the metric.
+    pub(super) fn new(metric: &SelectedMetric, decrease: Decrease, run: &RunState) -> Self {
         let kind = match metric.desc.semantics {
             Semantics::Counter => Kind::Counter,
             Semantics::Discrete => Kind::Discrete,
@@ -87,12 +86,17 @@ impl Tally {
         let (wraps, unit_of_time) = (decrease == Decrease::Wrap, metric.rate_time_scale());
         let value_type = metric.desc.value_type;
         let rules = Rules { value_type, kind, wraps, unit_of_time };
-        Self { rules, mark, first: None, last: None, sums: Sums::NONE }
+        Self { rules, strand: Strand::new(run.origin(), run.wall), sums: Sums::NONE }
     }
 
     /// Whether there was any value, even without a rate.
     pub(super) const fn has_values(&self) -> bool {
-        self.last.is_some()
+        self.strand.last().is_some()
+    }
+
+    /// The time of the last value.
+    pub(super) fn last_at(&self) -> Option<Timestamp> {
+        self.strand.last().map(|last| last.at)
     }
 
     /// Adds a chunk's values of the instance. `clock` has for each row the time since the
@@ -121,7 +125,7 @@ impl Tally {
         for (mut places, mut row) in column.rows().stretches() {
             while !places.is_empty() {
                 while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
-                    self.meet_mark(Some(wall.at));
+                    self.meet(wall);
                 }
                 // A mark takes a row, a boundary none.
                 let free = walls.peek().map_or(usize::MAX, |wall| (wall.row - row) as usize);
@@ -138,7 +142,7 @@ impl Tally {
             }
         }
         for wall in walls {
-            self.meet_mark(Some(wall.at));
+            self.meet(wall);
         }
     }
 
@@ -165,52 +169,67 @@ impl Tally {
         if number.is_nan() {
             return;
         }
-        if let Some(last) = self.last.filter(|last| !last.hidden) {
-            if self.rules.kind == Kind::Counter && at <= last.at {
-                // Of two values at one time the first counts.
-                return;
-            }
-            self.add_interval::<N>(last, number, at);
+        if let Some(last) = self.strand.open_end()
+            && self.rules.kind == Kind::Counter
+            && at <= last.at
+        {
+            // Of two values at one time the first counts.
+            return;
         }
+        let newest = Last { word, value, at };
+        self.add_link::<N>(self.strand.link(), newest);
         if self.rules.kind != Kind::Counter {
             self.sums.count(value, at);
         }
-        let newest = Last { word, value, at, hidden: false };
-        self.first.get_or_insert(newest);
-        self.last = Some(newest);
+        self.strand.add(newest);
+    }
+
+    /// Adds the time from what a value follows up to it.
+    fn add_link<N: Number>(&mut self, link: Link<Last>, next: Last) {
+        match link {
+            Link::Value(last) => self.add_interval::<N>(last, next),
+            Link::Zero(since) if self.rules.kind == Kind::Counter => {
+                self.add_interval::<N>(Last::zero(since), next);
+            }
+            Link::Zero(_) | Link::Nothing => {}
+        }
     }
 
     /// Adds the time since the last value, but not the number that ends it.
-    fn add_interval<N: Number>(&mut self, last: Last, number: N, at: Timestamp) {
-        let seconds = at.seconds_since(last.at);
+    fn add_interval<N: Number>(&mut self, last: Last, next: Last) {
+        let seconds = next.at.seconds_since(last.at);
         match (self.rules.kind, self.rules.unit_of_time) {
             (Kind::Counter, Some(unit)) => {
-                let growth = N::of(last.word).growth_to(number, self.rules.wraps);
-                self.sums.add_growth(growth, seconds, unit, at);
+                let growth = N::of(last.word).growth_to(N::of(next.word), self.rules.wraps);
+                self.sums.add_growth(growth, seconds, unit, next.at);
             }
             (Kind::Counter, None) => {}
             _ => self.sums.hold(last.value, seconds),
         }
     }
 
-    /// Adds the sums of the values that follow.
-    pub(super) fn join(&mut self, next: &Self) {
-        self.meet_mark(next.mark);
-        let Some(first) = next.first else { return };
-        if let Some(last) = self.last.filter(|last| !last.hidden) {
-            match self.rules.value_type {
-                ValueType::I32 => self.add_interval(last, i32::of(first.word), first.at),
-                ValueType::U32 => self.add_interval(last, u32::of(first.word), first.at),
-                ValueType::I64 => self.add_interval(last, i64::of(first.word), first.at),
-                ValueType::U64 => self.add_interval(last, u64::of(first.word), first.at),
-                ValueType::Float => self.add_interval(last, f32::of(first.word), first.at),
-                ValueType::Double => self.add_interval(last, f64::of(first.word), first.at),
-                _ => {}
-            }
+    /// Adds the sums of the values that follow. `run` is what is known of the metric until then.
+    pub(super) fn join(&mut self, next: &Self, run: &RunState) {
+        if let Some(wall) = next.strand.wall() {
+            self.hold_until(wall);
+        }
+        let link = self.strand.join(next.strand, run);
+        if let Some(first) = next.strand.first() {
+            self.add_link_of_type(link, first);
         }
         self.sums.join(&next.sums);
-        self.first.get_or_insert(first);
-        self.last = next.last;
+    }
+
+    fn add_link_of_type(&mut self, link: Link<Last>, next: Last) {
+        match self.rules.value_type {
+            ValueType::I32 => self.add_link::<i32>(link, next),
+            ValueType::U32 => self.add_link::<u32>(link, next),
+            ValueType::I64 => self.add_link::<i64>(link, next),
+            ValueType::U64 => self.add_link::<u64>(link, next),
+            ValueType::Float => self.add_link::<f32>(link, next),
+            ValueType::Double => self.add_link::<f64>(link, next),
+            _ => {}
+        }
     }
 
     /// Adds numbers that follow one that was added last, which is the first of
@@ -226,12 +245,12 @@ impl Tally {
         clock: &[f64],
     ) -> usize {
         let (Some(last), [first, after @ ..], [at, timestamps @ ..]) =
-            (self.last, words, timestamps)
+            (self.strand.open_end(), words, timestamps)
         else {
             return 0;
         };
         // Before the first value is counted there is no least one.
-        if last.hidden || last.word != *first || last.at != *at || self.sums.count == 0 {
+        if last.word != *first || last.at != *at || self.sums.count == 0 {
             return 0;
         }
         let blocks = words.as_chunks().0.iter().zip(after.as_chunks().0);
@@ -253,34 +272,37 @@ impl Tally {
         if let Some(place) = done.checked_sub(1)
             && let (Some(&word), Some(&at)) = (after.get(place), timestamps.get(place))
         {
-            self.last = Some(Last { word, value: N::of(word).value(), at, hidden: false });
+            self.strand.move_end(Last { word, value: N::of(word).value(), at });
         }
         done
     }
 
-    /// After a mark, if there is one, no interval reaches back before it.
-    pub(super) fn meet_mark(&mut self, at: Option<Timestamp>) {
-        let Some(at) = at else { return };
-        self.hold_until(at);
-        match &mut self.last {
-            Some(last) => last.hidden = true,
-            None => self.mark = self.mark.or(Some(at)),
-        }
+    /// After a wall no interval reaches back before it.
+    pub(super) fn meet(&mut self, wall: &Wall) {
+        self.hold_until(wall.at);
+        self.strand.meet(wall.at, wall.origin);
     }
 
     /// A discrete value holds until something else is known.
     fn hold_until(&mut self, at: Timestamp) {
-        if let Some(last) =
-            self.last.filter(|last| !last.hidden && self.rules.kind == Kind::Discrete)
-        {
+        if let Some(last) = self.strand.open_end().filter(|_| self.rules.kind == Kind::Discrete) {
             let seconds = at.seconds_since(last.at).max(0.0);
             self.sums.hold(last.value, seconds);
         }
     }
 
-    /// The statistics, in a window that ends at `end`.
-    pub(super) fn finish(mut self, end: Timestamp) -> Option<Statistics> {
+    /// The statistics in a window. `before` is a time of records before all values.
+    pub(super) fn finish(
+        mut self,
+        before: Option<Timestamp>,
+        end: Timestamp,
+    ) -> Option<Statistics> {
         self.hold_until(end);
+        if let (Some(before), Some(first)) = (before, self.strand.first())
+            && self.strand.first_origin().is_open()
+        {
+            self.add_link_of_type(Link::Zero(before), first);
+        }
         let Sums { count, total, weighted, seconds, minimum, maximum } = self.sums;
         if count == 0 {
             return None;
@@ -354,13 +376,15 @@ impl Sums {
         }
     }
 
-    /// Adds the growth of a counter in `seconds`; nothing if it was reset.
+    /// Adds the growth of a counter in `seconds`; nothing if it was reset. In no time it has no rate.
     #[inline]
     fn add_growth(&mut self, growth: Option<f64>, seconds: f64, unit: f64, at: Timestamp) {
         if let Some(growth) = growth {
             self.weighted += growth;
-            self.seconds += seconds;
-            self.count(growth * unit / seconds, at);
+            if seconds > 0.0 {
+                self.seconds += seconds;
+                self.count(growth * unit / seconds, at);
+            }
         }
     }
 
@@ -435,10 +459,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::growth::walls::Origin;
 
     fn tally(value_type: ValueType, kind: Kind, wraps: bool) -> Tally {
         let rules = Rules { value_type, kind, wraps, unit_of_time: Some(1.0) };
-        Tally { rules, mark: None, first: None, last: None, sums: Sums::NONE }
+        Tally { rules, strand: Strand::new(Origin::Unknown, None), sums: Sums::NONE }
     }
 
     /// Adds numbers that mostly rise, in blocks and one by one.

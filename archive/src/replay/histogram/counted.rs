@@ -241,7 +241,7 @@ impl<'r> Span<'r> {
     fn start(&self, part: &Part, runs: &Runs) -> Option<Start> {
         match part.wall {
             None if self.was_there() => return Some(Start::Moment),
-            Some(wall) if runs.begins_at_zero(wall) => return Some(Start::Zero),
+            Some(wall) if runs.zero_before(wall).is_some() => return Some(Start::Zero),
             _ => {}
         }
         let first = |member: &Member<'_>| {
