@@ -66,7 +66,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::growth::lifetime::{Births, Lifetime};
+use crate::growth::lifetime::{Lifetime, Presences};
 use crate::growth::walls::Walls;
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
@@ -252,8 +252,8 @@ type Lives = HashMap<InDom, DomainLives>;
 #[derive(Debug, Default)]
 struct DomainLives {
     lifetimes: HashMap<InstanceId, Lifetime>,
-    /// When they came into the domain while their program ran; empty by PCP's rules.
-    births: Births,
+    /// When they came into the domain of a program, and left it; empty by PCP's rules.
+    presences: Presences,
 }
 
 /// One metric and the observations of its instances.
@@ -277,7 +277,7 @@ fn find_runs(tracks: &mut [Track], timeline: &Timeline, lives: Option<&Lives>, d
     for track in tracks {
         let domain = track.metric.desc.indom.and_then(|indom| lives?.get(&indom));
         track.runs =
-            Runs::of(track, &walls, timeline, domain.map(|domain| &domain.births), decrease);
+            Runs::of(track, &walls, timeline, domain.map(|domain| &domain.presences), decrease);
     }
 }
 

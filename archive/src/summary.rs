@@ -54,7 +54,7 @@ use std::ops::RangeInclusive;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::growth::lifetime::{Births, births};
+use crate::growth::lifetime::{Presences, presences};
 use crate::growth::walls::{MetricWalls, RunState, Walls};
 use crate::growth::{Decrease, Gaps};
 use crate::programs::{self, has_program};
@@ -222,7 +222,7 @@ fn with_events<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
 struct Scope<'s, 'a> {
     selection: &'s Selection<'a>,
     decrease: Decrease,
-    births: HashMap<InDom, Births>,
+    presences: HashMap<InDom, Presences>,
 }
 
 impl<'s, 'a> Scope<'s, 'a> {
@@ -231,17 +231,17 @@ impl<'s, 'a> Scope<'s, 'a> {
         let counters = selection.metrics().iter().filter(|metric| metric.has_rates());
         let counters = counters.filter(|metric| gaps == Gaps::Keep && has_program(metric));
         let indoms: HashSet<InDom> = counters.filter_map(|metric| metric.desc.indom).collect();
-        let births = indoms
+        let presences = indoms
             .into_iter()
-            .filter_map(|indom| Some((indom, births(metadata.identities(indom)?))))
+            .filter_map(|indom| Some((indom, presences(metadata.identities(indom)?))))
             .collect();
-        Self { selection, decrease, births }
+        Self { selection, decrease, presences }
     }
 
     /// When the instances of a counter came into its domain.
-    fn births(&self, metric: &SelectedMetric) -> Option<&Births> {
+    fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
         let indom = metric.desc.indom.filter(|_| metric.has_rates() && has_program(metric))?;
-        self.births.get(&indom)
+        self.presences.get(&indom)
     }
 }
 
@@ -264,7 +264,7 @@ impl<'s> Segment<'s> {
             for (place, tallies) in segment.metrics.iter_mut().enumerate() {
                 let rows = (chunk.timestamps(), chunk.columns(place));
                 let (metric, run) = (tallies.metric, tallies.run);
-                let walls = MetricWalls::new(&walls, metric, rows, scope.births(metric), run);
+                let walls = MetricWalls::new(&walls, metric, rows, scope.presences(metric), run);
                 tallies.add(chunk, chunk.columns(place), &clock.seconds, &walls);
             }
             before = chunk.timestamps().last().copied();

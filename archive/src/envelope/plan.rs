@@ -8,13 +8,13 @@ use super::Options;
 use super::grid::Grid;
 use super::track::{Kind, Track};
 use crate::growth::Gaps;
-use crate::growth::lifetime::{Births, Lifetime, births, lifetimes};
+use crate::growth::lifetime::{Lifetime, Presences, lifetimes, presences};
 use crate::growth::walls::RunState;
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InDom, InstanceId, programs};
 
-/// When the instances of a domain exist, and when they came into it while its program ran.
-type Lives = HashMap<InDom, (HashMap<InstanceId, Lifetime>, Option<Births>)>;
+/// When the instances of a domain exist, and when they came into that of a program.
+type Lives = HashMap<InDom, (HashMap<InstanceId, Lifetime>, Option<Presences>)>;
 
 /// The metrics with numbers of a selection, and the agent's events where programs end tracks.
 pub(super) fn readable<'a>(selection: &Selection<'a>, options: Options) -> Selection<'a> {
@@ -45,8 +45,8 @@ impl Scope {
         let history = |indom| Some((indom, selection.source().metadata().identities(indom)?));
         let lives = indoms.filter_map(history).map(|(indom, all): (InDom, _)| {
             let is_of_file = gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
-            let births = (is_of_file && rates).then(|| births(all));
-            (indom, (lifetimes(all, is_of_file), births))
+            let presences = (is_of_file && rates).then(|| presences(all));
+            (indom, (lifetimes(all, is_of_file), presences))
         });
         let lives = lives.collect();
         Self { metrics, rates, wanted: selection.instances_by_metric(), lives }
@@ -80,7 +80,7 @@ impl Scope {
     }
 
     /// When the instances of a counter came into its domain.
-    pub(super) fn births(&self, metric: &SelectedMetric) -> Option<&Births> {
+    pub(super) fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
         let is_counted = metric.has_rates() && programs::has_program(metric);
         self.lives.get(&metric.desc.indom.filter(|_| is_counted)?)?.1.as_ref()
     }

@@ -110,8 +110,8 @@ impl Segment {
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
         for (place, (tracks, metric)) in metrics.enumerate() {
             let columns = chunk.columns(place);
-            let births = plan.scope.births(metric);
-            let own = MetricWalls::new(&walls, metric, (timestamps, columns), births, tracks.run);
+            let known = plan.scope.presences(metric);
+            let own = MetricWalls::new(&walls, metric, (timestamps, columns), known, tracks.run);
             tracks.add(plan, metric, columns, rows, &own);
         }
         for at in chunk.marks().iter().filter_map(|row| timestamps.get(*row as usize)) {

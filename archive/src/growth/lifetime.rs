@@ -145,19 +145,29 @@ pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
     witnesses
 }
 
-/// The times at which instances came into a domain, ascending.
-pub(crate) type Births = HashMap<InstanceId, Vec<Timestamp>>;
+/// When an instance came into its domain, which had others before, and left it, ascending.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Presence {
+    pub(crate) births: Vec<Timestamp>,
+    pub(crate) removals: Vec<Timestamp>,
+}
 
-/// Finds the times at which each instance came into a domain that had others before. An instance
-/// that was removed may come more than once.
-pub(crate) fn births(history: &IndomHistory) -> Births {
-    let mut births = Births::new();
-    for Turnover { timestamp, came, .. } in turnovers(history).skip(1) {
+/// The presence of the instances of a domain that come or go.
+pub(crate) type Presences = HashMap<InstanceId, Presence>;
+
+/// Finds the times at which the instances of a domain came and went. One that was removed may come
+/// again.
+pub(crate) fn presences(history: &IndomHistory) -> Presences {
+    let mut all = Presences::new();
+    for Turnover { timestamp, came, gone, .. } in turnovers(history).skip(1) {
         for id in came {
-            births.entry(id).or_default().push(timestamp);
+            all.entry(id).or_default().births.push(timestamp);
+        }
+        for id in gone {
+            all.entry(id).or_default().removals.push(timestamp);
         }
     }
-    births
+    all
 }
 
 #[cfg(test)]
@@ -198,14 +208,21 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_born_whenever_it_comes_into_a_domain_that_exists() {
+    fn an_instance_comes_and_goes_with_the_states_of_a_domain_that_exists() {
         let list = |seconds, ids: Range<i32>| {
             (seconds, Kind::Full, ids.map(|id| (id, Some("x"))).collect())
         };
         let history = history(&[list(0, 0..2), list(10, 0..3), list(20, 0..2), list(30, 1..3)]);
-        let births = births(&history);
-        let of = |id| births.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
-        assert_eq!([of(0), of(1), of(2)], [vec![], vec![], vec![at(10), at(30)]]);
+        let all = presences(&history);
+        let of = |id| all.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
+        assert_eq!(
+            [of(0), of(1), of(2)].map(|one| one.births),
+            [vec![], vec![], vec![at(10), at(30)]]
+        );
+        assert_eq!(
+            [of(0), of(1), of(2)].map(|one| one.removals),
+            [vec![at(30)], vec![], vec![at(20)]]
+        );
     }
 
     #[test]

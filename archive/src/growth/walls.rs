@@ -16,17 +16,19 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use super::lifetime::Births;
+use super::lifetime::Presences;
 use crate::Timestamp;
 use crate::programs::{ByProgram, ProgramEvent, events_metric};
 use crate::scan::{Chunk, Column, SelectedMetric, Selection};
 
-/// A place that no value continues over: the first row of a chunk after it, and its time.
+/// A place that no value continues over: the first row of a chunk after it, and its time. Of those
+/// in one row the last is where a run began from 0: it has the values of the row, even if the
+/// agent dates the end of the run before it later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wall {
     pub(crate) row: u32,
-    pub(crate) at: Timestamp,
     pub(crate) origin: Origin,
+    pub(crate) at: Timestamp,
 }
 
 /// What is known of a counter before its first value after a wall.
@@ -224,7 +226,7 @@ pub(crate) struct MetricWalls<'c> {
     resumed: Vec<u32>,
     timestamps: &'c [Timestamp],
     columns: &'c [Column],
-    births: Option<&'c Births>,
+    presences: Option<&'c Presences>,
     /// What is known before the rows.
     run: RunState,
     /// The rows with values of the metric, ascending.
@@ -232,17 +234,17 @@ pub(crate) struct MetricWalls<'c> {
 }
 
 impl<'c> MetricWalls<'c> {
-    /// `births` is of a counter of a program only.
+    /// `presences` is of a counter of a program only.
     pub(crate) fn new(
         walls: &Walls,
         metric: &SelectedMetric,
         (timestamps, columns): (&'c [Timestamp], &'c [Column]),
-        births: Option<&'c Births>,
+        presences: Option<&'c Presences>,
         run: RunState,
     ) -> Self {
         let resumed = walls.resumed.of(&metric.name, metric.desc.pmid).collect();
         let rows = OnceCell::new();
-        Self { all: walls.of(metric), resumed, timestamps, columns, births, run, rows }
+        Self { all: walls.of(metric), resumed, timestamps, columns, presences, run, rows }
     }
 
     /// Returns those of a column, in the order of rows: with the creations of its instance.
@@ -260,10 +262,11 @@ impl<'c> MetricWalls<'c> {
 
     /// Returns the rows with the first values of a column after its instance was created.
     pub(crate) fn births_of(&self, column: &Column, last: Option<Timestamp>) -> Vec<Wall> {
-        let births = self.births.zip(column.instance());
-        let births = births.and_then(|(births, instance)| births.get(&instance));
+        let presence = self.presences.zip(column.instance());
+        let presence = presence.and_then(|(presences, instance)| presences.get(&instance));
+        let births = presence.map_or(&[][..], |presence| &presence.births);
         let mut walls = Vec::new();
-        for &at in births.into_iter().flatten().filter(|birth| self.is_after(**birth, last)) {
+        for &at in births.iter().filter(|birth| self.is_after(**birth, last)) {
             let created = self.timestamps.partition_point(|timestamp| *timestamp < at) as u32;
             let Some((_, row)) = column.rows().first_from(created) else { continue };
             let is_first = walls.last().is_none_or(|wall: &Wall| wall.row < row);

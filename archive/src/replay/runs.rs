@@ -39,7 +39,7 @@ use super::resets::falls;
 use super::timeline::{Reach, Timeline};
 use super::{Column, Decrease, Lifetime, Replay, Track};
 use crate::growth::growth;
-use crate::growth::lifetime::Births;
+use crate::growth::lifetime::Presences;
 use crate::growth::walls::{MetricWalls, Origin, RunState, Wall, Walls};
 use crate::{InstanceId, Timestamp, Value, programs};
 
@@ -50,12 +50,21 @@ pub(super) struct Runs {
     known: Vec<u32>,
     /// Those of them from which on counters began at 0, with the time of the record before.
     from_zero: Vec<(u32, Timestamp)>,
-    /// For each column the records with the first value after its instance was created, ascending,
-    /// and what is known of it before.
-    births: Vec<Vec<(u32, Origin)>>,
+    /// Those of the columns of a program's counter.
+    instances: Vec<Instance>,
     /// From the record before to the record after each fall of an instance without a known
     /// boundary in between.
     falls: Vec<Range<u32>>,
+}
+
+/// When an instance came and went.
+#[derive(Debug, Clone, Default)]
+struct Instance {
+    /// The records with the first value after it was created, ascending, and what is known of it
+    /// before.
+    births: Vec<(u32, Origin)>,
+    /// Ascending.
+    removals: Vec<Timestamp>,
 }
 
 impl Runs {
@@ -64,16 +73,16 @@ impl Runs {
         track: &Track,
         walls: &Walls,
         timeline: &Timeline,
-        births: Option<&Births>,
+        presences: Option<&Presences>,
         decrease: Decrease,
     ) -> Self {
         let metric = &track.metric;
         if !programs::has_program(metric) {
             return Self { known: timeline.marks().to_vec(), ..Self::default() };
         }
-        let births = births.filter(|_| metric.has_rates());
+        let presences = presences.filter(|_| metric.has_rates());
         let rows = (timeline.timestamps(), &track.columns[..]);
-        let walls = MetricWalls::new(walls, metric, rows, births, RunState::default());
+        let walls = MetricWalls::new(walls, metric, rows, presences, RunState::default());
         let mut known: Vec<u32> = walls.all.iter().map(|wall| wall.row).collect();
         known.dedup();
         let from_zero = |wall: &Wall| match wall.origin {
@@ -83,12 +92,16 @@ impl Runs {
         };
         let mut from_zero: Vec<_> = walls.all.iter().filter_map(from_zero).collect();
         from_zero.dedup_by_key(|(record, _)| *record);
-        let births = |column: &Column| {
+        let instance = |column: &Column| {
             let births = walls.births_of(column, None).into_iter();
-            births.map(|wall| (wall.row, wall.origin)).collect()
+            let presence = column.instance().and_then(|instance| presences?.get(&instance));
+            Instance {
+                births: births.map(|wall| (wall.row, wall.origin)).collect(),
+                removals: presence.map_or(Vec::new(), |presence| presence.removals.clone()),
+            }
         };
-        let births: Vec<Vec<(u32, Origin)>> = track.columns.iter().map(births).collect();
-        let mut runs = Self { known, from_zero, births, falls: Vec::new() };
+        let instances = track.columns.iter().map(instance).collect();
+        let mut runs = Self { known, from_zero, instances, falls: Vec::new() };
         if decrease == Decrease::Reset && metric.has_rates() {
             runs.falls = runs.falls_of(track, timeline);
         }
@@ -108,7 +121,7 @@ impl Runs {
 
     /// The records with which the instance of a column was created, ascending.
     fn births_of(&self, place: usize) -> &[(u32, Origin)] {
-        self.births.get(place).map_or(&[], Vec::as_slice)
+        self.instances.get(place).map_or(&[], |instance| &instance.births)
     }
 
     /// What is in reach for a column without passing the creation of its instance, of what is in
@@ -194,6 +207,7 @@ struct Counter<'r> {
     column: &'r Column,
     life: Lifetime,
     runs: &'r Runs,
+    timeline: &'r Timeline,
     /// The place of the column.
     place: usize,
 }
@@ -220,7 +234,8 @@ impl Replay<'_> {
         let known = track.runs.known_in(&records);
         let counters = track.columns.iter().zip(&track.lives).enumerate();
         let counters = counters.filter_map(|(place, (column, life))| {
-            Some(Counter { column, life: (*life)?, runs: &track.runs, place })
+            let timeline = &self.timeline;
+            Some(Counter { column, life: (*life)?, runs: &track.runs, timeline, place })
         });
         let is_cut = !known.is_empty()
             || (!track.runs.known.is_empty() && (was_away || (is_away && is_ended)))
@@ -258,8 +273,7 @@ impl Replay<'_> {
                 None => Some(since.0).filter(|_| !was_away),
             };
             let zero = zero.map(|zero| self.timeline.seconds_of(zero));
-            let is_counted = is_whole || start.is_some() || counter.is_new_after(since);
-            let places = if is_counted { places } else { 0..0 };
+            let mut is_counted = is_whole || start.is_some() || counter.is_new_after(since);
             let mut from = start.map(|start| start.at);
             let mut before = start.map(|start| start.value);
             let mut newest = from;
@@ -268,6 +282,10 @@ impl Replay<'_> {
                 let at = self.timeline.seconds(record);
                 let birth = births.binary_search_by_key(&record, |(birth, _)| *birth).ok();
                 let origin = birth.and_then(|birth| births.get(birth)).map(|(_, origin)| *origin);
+                is_counted |= origin.is_some();
+                if !is_counted {
+                    continue;
+                }
                 let zero = match origin {
                     Some(Origin::Zero(known)) => {
                         zero.or(Some(self.timeline.seconds_of(known.max(since.0))))
@@ -287,7 +305,7 @@ impl Replay<'_> {
             if end.is_none() {
                 if let Some(last) = self.place_in(counter, until) {
                     (grown.by, newest) = (grown.by + last.by, Some(last.at));
-                } else if counter.is_of_program() && counter.is_removed_at(until) {
+                } else if counter.removal_before(until).is_some() {
                     newest = newest.map(|_| until.1.at);
                 } else if !counter.explains(begin, until) {
                     return None;
@@ -331,12 +349,12 @@ impl Counter<'_> {
         let is_created = births.get(next).is_some_and(|(record, _)| *record < records.end);
         let rows = self.column.rows();
         let has_values = || rows.count_before(records.start) < rows.count_before(records.end);
-        let is_removed = || self.life.contains(since.0) && self.is_removed_at(until);
+        let is_removed = || self.removal_before(until).is_some_and(|removal| removal > since.0);
         is_created || (has_values() && self.is_new_after(since)) || is_removed()
     }
 
     fn is_of_program(&self) -> bool {
-        self.runs.births.get(self.place).is_some()
+        self.runs.instances.get(self.place).is_some()
     }
 
     /// Whether the instance of a program has no value up to a moment in the run of that time.
@@ -344,11 +362,15 @@ impl Counter<'_> {
         self.is_of_program() && self.limit(reach).neighbours(self.column.rows()).0.is_none()
     }
 
-    /// Whether the instance was removed before a moment, for ever or until it is created again.
-    fn is_removed_at(&self, (at, reach): Bound<'_>) -> bool {
-        let births = self.runs.births_of(self.place);
-        let is_next = |next| births.binary_search_by_key(&next, |(record, _)| *record).is_ok();
-        !self.life.contains(at) || (!births.is_empty() && is_next(self.limit(reach).next.end))
+    /// The time at which the instance of a program was removed, if it was after its last value up
+    /// to a moment.
+    fn removal_before(&self, (at, reach): Bound<'_>) -> Option<Timestamp> {
+        let removals = &self.runs.instances.get(self.place)?.removals;
+        let passed = removals.partition_point(|removal| *removal <= at);
+        let removal = *removals.get(passed.checked_sub(1)?)?;
+        let last = self.column.rows().last_before(reach.prior.end);
+        let last = last.and_then(|(_, record)| self.timeline.timestamp(record));
+        last.is_none_or(|last| last < removal).then_some(removal)
     }
 
     /// Whether it is known why the counter has no value at a moment: its run ended then, or a run

@@ -159,8 +159,8 @@ impl<'a> Selection<'a> {
             if let Some(wanted) = self.chosen.instances_of(indom) {
                 lifetimes.retain(|instance, _| wanted.contains(instance));
             }
-            let births = history.filter(|_| is_of_file).map(lifetime::births);
-            (indom, DomainLives { lifetimes, births: births.unwrap_or_default() })
+            let presences = history.filter(|_| is_of_file).map(lifetime::presences);
+            (indom, DomainLives { lifetimes, presences: presences.unwrap_or_default() })
         };
         indoms.into_iter().map(life).collect()
     }

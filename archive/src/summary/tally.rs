@@ -300,6 +300,7 @@ impl Tally {
         self.hold_until(end);
         if let (Some(before), Some(first)) = (before, self.strand.first())
             && self.strand.first_origin().is_open()
+            && before < first.at
         {
             self.add_link_of_type(Link::Zero(before), first);
         }
