@@ -69,20 +69,26 @@ struct Setting {
     config: String,
     interval: Duration,
     longest_gap: Duration,
+    /// Until a program that returns is logged.
+    longest_wait: Duration,
 }
 
 impl Setting {
     /// An agent at a short interval, where everything may be late that is not false.
     fn of_storm() -> Self {
-        let (config, longest_gap) = (CONFIG.to_owned(), Duration::MAX);
-        Self { scratch: Scratch::new(), config, interval: INTERVAL, longest_gap }
+        let (config, never) = (CONFIG.to_owned(), Duration::MAX);
+        let scratch = Scratch::new();
+        Self { scratch, config, interval: INTERVAL, longest_gap: never, longest_wait: never }
     }
 
     /// An agent without real-time priority at an interval at which nothing may be late.
     fn calm(scratch: Scratch) -> Self {
         let interval = Duration::from_millis(50);
         let config = "interval = \"50ms\"\nrealtime = false\ncapture-group = \"*\"\n".to_owned();
-        Self { scratch, config, interval, longest_gap: Duration::from_secs(1) }
+        let second = Duration::from_secs(1);
+        // A test program takes a while to start as well.
+        let longest_wait = interval + if cfg!(debug_assertions) { second * 3 / 2 } else { second };
+        Self { scratch, config, interval, longest_gap: second, longest_wait }
     }
 }
 
@@ -134,28 +140,34 @@ fn attacks_of_a_few_seconds_falsify_and_lose_no_value() {
     assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
 }
 
-/// Runs an agent beside one attack for some seconds; no value is false, late or missing.
-fn besides(attack: Attack, scratch: Scratch) {
+/// Runs an agent beside attacks for some seconds; no value is false, late or missing.
+fn besides(attacks: &[Attack], scratch: Scratch) {
     if !users::are_possible() {
         skip::report("neighbours: only root can be several users");
         return;
     }
-    let seconds = if std::env::var_os("MMV_LONG").is_some() { 60 } else { 6 };
+    let seconds = if std::env::var_os("MMV_LONG").is_some() { 60 } else { 8 };
     let (setting, seed) = (Setting::calm(scratch), honest::micros());
-    let outcome = run_in(setting, seed, Duration::from_secs(seconds), &[attack]);
-    println!("{}: {outcome}", attack.name());
+    let outcome = run_in(setting, seed, Duration::from_secs(seconds), attacks);
+    println!("{outcome}");
     let faults: Vec<String> = outcome.faults().collect();
     assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
 }
 
 #[test]
 fn values_that_a_disk_has_to_find_each_time_delay_no_others() {
-    besides(attacks::SLOW_ON_DISK, Scratch::new());
+    besides(&[attacks::SLOW_ON_DISK], Scratch::new());
 }
 
 #[test]
 fn values_whose_pages_are_taken_away_delay_no_others() {
-    besides(attacks::SLOW_IN_MEMORY, Scratch::in_memory());
+    besides(&[attacks::SLOW_IN_MEMORY], Scratch::in_memory());
+}
+
+#[test]
+fn crowds_of_files_and_names_delay_no_program_that_returns() {
+    let crowds = [attacks::EMPTY_FILES, attacks::RENAMES, attacks::VALID_FILES];
+    besides(&crowds, Scratch::in_memory());
 }
 
 #[test]
@@ -253,7 +265,7 @@ fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
 
 /// The same in a setting.
 fn run_in(setting: Setting, seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
-    let Setting { scratch, config, interval, longest_gap } = setting;
+    let Setting { scratch, config, interval, longest_gap, longest_wait } = setting;
     let quiet = Scratch::new();
     [&scratch, &quiet].into_iter().for_each(open_to_all);
     let mut honest = Honest::start(&scratch, seed);
@@ -294,6 +306,7 @@ fn run_in(setting: Setting, seed: u64, span: Duration, attackers: &[Attack]) -> 
     bases.sort();
     let mut verdict = Verdict::new(lives);
     verdict.longest_gap = longest_gap;
+    verdict.longest_wait = longest_wait;
     for base in &bases {
         verdict.read(base);
     }

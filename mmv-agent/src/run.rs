@@ -9,7 +9,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
@@ -49,6 +50,12 @@ const SOCKETS: usize = 2;
 /// How many threads the command has besides the first one.
 const THREADS: usize = 7;
 
+/// Time that the end of the agent waits for the loader, which may be reading a file.
+const LOADER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Pause between checks whether a thread has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
 /// An agent that runs on threads of this process.
 ///
 /// Dropped, it stops by itself, and its summary is lost.
@@ -59,7 +66,7 @@ pub(crate) struct RunningAgent {
     loader: Worker<()>,
     writer: Worker<ArchiverReport>,
     housekeeper: Worker<()>,
-    /// Dropping it lets the housekeeper end, which has the lock on the archives.
+    /// The way to the housekeeper, which has the lock on the archives.
     tasks: Sender<Task>,
     /// The sockets.
     services: Vec<Service>,
@@ -97,11 +104,15 @@ impl RunningAgent {
     pub(crate) fn wait(self) -> Result<Summary, Error> {
         // Each ends when those before it have.
         let sampler = self.sampler.wait();
-        let loader = self.loader.wait();
+        let loader = self.loader.wait_at_most(LOADER_PATIENCE).unwrap_or_else(|Unfinished| {
+            warn!("a file cannot be read: the agent ends without waiting for it");
+            Ok(())
+        });
         let archiver = self.writer.wait();
         // Before another agent can make its own there.
         drop(self.services);
-        drop(self.tasks);
+        // It fails only if the thread has ended. The loader may still be able to send tasks.
+        let _ = self.tasks.send(Task::End);
         self.housekeeper.wait()?;
         loader?;
         Ok(Summary { sampler: sampler?, archiver: archiver? })
@@ -252,6 +263,10 @@ fn spawn<T: Send + 'static>(
     Ok(Worker { name, thread })
 }
 
+/// A thread that has not ended in time.
+#[derive(Debug)]
+struct Unfinished;
+
 /// A thread and its name.
 #[derive(Debug)]
 struct Worker<T> {
@@ -260,6 +275,18 @@ struct Worker<T> {
 }
 
 impl<T> Worker<T> {
+    /// Waits for the thread for a limited time.
+    fn wait_at_most(self, longest: Duration) -> Result<Result<T, Error>, Unfinished> {
+        let until = Instant::now() + longest;
+        while !self.thread.is_finished() {
+            if Instant::now() >= until {
+                return Err(Unfinished);
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        Ok(self.wait())
+    }
+
     fn wait(self) -> Result<T, Error> {
         self.thread.join().map_err(|_| Error::Thread { thread: self.name })
     }

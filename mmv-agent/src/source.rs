@@ -8,6 +8,7 @@
 //! of the plan when it was read, even if the file has other metadata by then.
 
 mod allowance;
+mod timed_file;
 mod value_plan;
 mod values;
 
@@ -28,6 +29,7 @@ use mmv_format::mapping::{PART_ALIGNMENT, ReadMapping};
 use mmv_format::view::{Contents, Cost, Flags, Limits, Refusal};
 
 use crate::discovery::{FileId, FileState, Process, descriptor_budget, directory};
+use timed_file::TimedFile;
 
 /// Number of loads after which the comparison of a grown file can be stopped. Up to three of them
 /// are of one value, and these may be on two pages.
@@ -42,6 +44,9 @@ pub(crate) enum RejectReason {
     /// It cannot be opened.
     #[error("cannot be opened: {0}")]
     Open(io::Error),
+    /// Another file system is mounted on it, whose server may never answer.
+    #[error("another file system is mounted on it")]
+    Mounted,
     /// Its metadata is refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -353,7 +358,10 @@ impl Source {
         path: &Path,
         terms: &mut Terms<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
-        let file = directory::open(path).map_err(RejectReason::Open)?;
+        let file = directory::open_file(path).map_err(|error| match error.kind() {
+            io::ErrorKind::CrossesDevices => RejectReason::Mounted,
+            _ => RejectReason::Open(error),
+        })?;
         Self::resolve(file, None, terms)
     }
 
@@ -373,7 +381,11 @@ impl Source {
         terms: &mut Terms<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let metadata = file.metadata().map_err(RejectReason::Open)?;
-        let (contents, cost) = Contents::read_at_cost(&file, &terms.limits);
+        if !metadata.is_file() {
+            return Err(Refusal::NotRegular.into());
+        }
+        let timed = TimedFile::new(&file);
+        let (contents, cost) = Contents::read_from_at_cost(&timed, metadata.len(), &terms.limits);
         terms.cost = cost;
         let contents = contents.map_err(|refusal| {
             let found = file.metadata().map_or(0, |now| now.len());

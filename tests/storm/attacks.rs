@@ -87,9 +87,16 @@ pub(super) const ALL: [Attack; 16] = [
 pub(super) const SLOW_ON_DISK: Attack = attack("slow-on-disk", 0, 0, values_that_move);
 pub(super) const SLOW_IN_MEMORY: Attack = attack("slow-in-memory", 0, 0, values_that_vanish);
 
+/// More files than anybody looks at, names that change faster than they can be looked at, and
+/// more valid files than are opened at once.
+pub(super) const EMPTY_FILES: Attack = attack("empty-files", 0, 20, empty_files);
+pub(super) const RENAMES: Attack = attack("renames", 1, 0, renames);
+pub(super) const VALID_FILES: Attack = attack("valid-files", 1, 0, valid_files);
+
 /// The attack of this name.
 pub(super) fn named(name: &str) -> Attack {
-    let others = [&COMPUTE, &SLOW_ON_DISK, &SLOW_IN_MEMORY];
+    let slow = [&COMPUTE, &SLOW_ON_DISK, &SLOW_IN_MEMORY];
+    let others = slow.into_iter().chain([&EMPTY_FILES, &RENAMES, &VALID_FILES]);
     let found = ALL.iter().chain(others).find(|attack| attack.name == name);
     *found.unwrap_or_else(|| panic!("no attack {name}"))
 }
@@ -288,6 +295,38 @@ fn odd_files(attacker: &mut Attacker) -> io::Result<()> {
         }
         _ => fs::hard_link(attacker.directory.join("short1"), &path),
     }
+}
+
+/// Fifty thousand empty files, two of which change their names all the time.
+fn empty_files(attacker: &mut Attacker) -> io::Result<()> {
+    const COUNT: u64 = 50_000;
+    let path = |number: u64| attacker.directory.join(format!("empty{number:05}"));
+    let last = path(COUNT);
+    if !last.exists() {
+        for number in 0..=COUNT {
+            File::create(path(number))?;
+        }
+    }
+    let other = attacker.directory.join("an empty file");
+    fs::rename(path(0), &other)?;
+    fs::rename(&other, path(0))
+}
+
+/// Names that change so fast that notices of changes are lost.
+fn renames(attacker: &mut Attacker) -> io::Result<()> {
+    let (one, other) = (attacker.directory.join("one"), attacker.directory.join("other"));
+    File::create(&one)?;
+    for _ in 0..50_000 {
+        fs::rename(&one, &other)?;
+        fs::rename(&other, &one)?;
+    }
+    Ok(())
+}
+
+/// Thousands of valid files, replaced one by one.
+fn valid_files(attacker: &mut Attacker) -> io::Result<()> {
+    let image = Image::new(&[("a", 1)]);
+    (0..5_000).try_for_each(|number| image.publish(&attacker.directory, &format!("valid{number}")))
 }
 
 /// Values each on a page of its own, which the file system has to find again each time: a block

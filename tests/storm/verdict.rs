@@ -44,6 +44,9 @@ pub(super) struct Verdict {
     /// Timestamp of the last record with the steady program, and records since.
     last: Option<(u64, u64)>,
     returned: u64,
+    /// The first record of each life of the program that returns, and the longest time until it.
+    first_of_life: HashMap<u64, u64>,
+    pub(super) longest_wait: Duration,
 }
 
 impl Verdict {
@@ -61,6 +64,8 @@ impl Verdict {
             longest_gap: Duration::MAX,
             last: None,
             returned: 0,
+            first_of_life: HashMap::new(),
+            longest_wait: Duration::MAX,
         }
     }
 
@@ -145,6 +150,12 @@ impl Verdict {
         self.returned += u64::from(!returning.is_empty());
         for (metric, instance, value) in returning {
             let is_known = metric == "constant" && [0, CONSTANT].contains(value);
+            if metric == "now"
+                && let Some((born, _)) =
+                    self.lives.returning.iter().find(|(born, end)| born <= value && value <= end)
+            {
+                self.first_of_life.entry(*born).or_insert(at / 1000);
+            }
             let is_own = self.lives.returning.iter().any(|(born, end)| {
                 let is_name = match instance {
                     Some(name) => metric == "by" && INSTANCES.contains(&name.as_str()),
@@ -202,6 +213,19 @@ impl Verdict {
         }
         if steady < 100 || returned < 10 {
             self.complain(format!("only {steady} and {returned} records have the programs"));
+        }
+        let mut waits = Vec::new();
+        for (born, end) in self.lives.returning.clone() {
+            let seen = self.first_of_life.get(&born).copied().unwrap_or(end);
+            let wait = Duration::from_micros(seen.saturating_sub(born));
+            waits.push(wait);
+        }
+        waits.sort_unstable();
+        println!("the one that returns is seen after {waits:.0?}");
+        // Debug assertions and other tests delay one now and then.
+        let judged = if cfg!(debug_assertions) { waits.get(waits.len() / 2) } else { waits.last() };
+        if judged.is_some_and(|wait| *wait > self.longest_wait) {
+            self.complain(format!("a program that returns is missing for {waits:.0?}"));
         }
         for (name, pmids) in std::mem::take(&mut self.pmids) {
             if pmids.len() > 1 {

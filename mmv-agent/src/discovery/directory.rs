@@ -1,21 +1,29 @@
 //! The directory of MMV files: what is in it, and whether that changed.
 //!
-//! inotify reports that something changed; a listing shows what. Events can be lost
-//! (the directory did not exist yet, was replaced, or is on a network file system), so
-//! the directory is also listed every [`SAFETY_SCAN`], and at each look while there is
-//! no watch.
+//! inotify reports the names that something happened to; each of them is looked up. Events can be
+//! lost (the directory did not exist yet, was replaced, is on a network file system, or there were
+//! too many), so the directory is also listed every [`SAFETY_SCAN`], after a loss, and all the time
+//! while there is no watch. A listing is made in slices, so that a directory of any size delays no
+//! event.
+//!
+//! Nothing here waits for a server: what another file system is mounted on is neither opened nor
+//! asked for its attributes.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, makedev, open,
+    openat, openat2, statx,
+};
 
 use super::FileId;
 use super::file_table::Listed;
@@ -23,6 +31,12 @@ use super::listing::{Collector, Listing, Room};
 
 /// The longest time between two listings.
 pub(crate) const SAFETY_SCAN: Duration = Duration::from_secs(10);
+
+/// The shortest time from the end of a listing to the next one that lost events ask for.
+const SCAN_PAUSE: Duration = Duration::from_millis(200);
+
+/// Number of entries in a slice of a listing: some milliseconds.
+const SLICE: usize = 2_000;
 
 /// A directory under watch.
 #[derive(Debug)]
@@ -32,12 +46,44 @@ pub(crate) struct Directory {
     pub(super) room: Room,
     watch: Option<Inotify>,
     next_scan: Duration,
+    scan: Option<Scan>,
+    /// Events were lost since the last listing began.
+    is_stale: bool,
+}
+
+/// A listing that is being made.
+#[derive(Debug)]
+struct Scan {
+    directory: OwnedFd,
+    entries: Dir,
+    collector: Collector,
+    /// Names that something has happened to meanwhile.
+    touched: HashSet<OsString>,
+}
+
+/// An entry of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    File(Listed),
+    /// What it is instead of a regular file.
+    Other(&'static str),
+}
+
+/// The result of a look at the directory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// All entries, if a listing is complete.
+    pub(crate) listing: Option<Listing>,
+    /// Entries that may have changed after that; `None` for a name without an entry.
+    pub(crate) touched: Vec<(OsString, Option<Found>)>,
+    /// A listing is being made: the next look continues it.
+    pub(crate) is_partial: bool,
 }
 
 impl Directory {
     /// The directory at `path`, which need not exist.
     pub(crate) fn new(path: PathBuf, room: Room) -> Self {
-        Self { path, room, watch: None, next_scan: Duration::ZERO }
+        Self { path, room, watch: None, next_scan: Duration::ZERO, scan: None, is_stale: true }
     }
 
     /// Where it is.
@@ -51,48 +97,125 @@ impl Directory {
         self.watch.as_ref().map(AsFd::as_fd)
     }
 
-    /// The contents of the directory, if they may have changed since the last look;
-    /// `now` counts from the start. A directory that does not exist is empty.
+    /// Returns what may have changed in the directory since the last look; `now` counts from
+    /// the start. A directory that does not exist is empty.
     ///
     /// # Errors
     ///
     /// From the system, when the directory exists and cannot be read.
-    pub(crate) fn look(&mut self, now: Duration) -> io::Result<Option<Listing>> {
-        let notified = self.drain();
-        if self.watch.is_some() && !notified && now < self.next_scan {
-            return Ok(None);
+    pub(crate) fn look(&mut self, now: Duration) -> io::Result<Look> {
+        let mut touched = self.drain();
+        if self.scan.is_none() && (now >= self.next_scan || self.watch.is_none()) {
+            if self.watch.is_none() {
+                // Before the listing, so that nothing is missed between the two.
+                self.watch = watch(&self.path).ok();
+            }
+            self.next_scan = now + SAFETY_SCAN;
+            self.is_stale = false;
+            let Some(directory) = self.open()? else {
+                return Ok(Look { listing: Some(Listing::default()), ..Look::default() });
+            };
+            let entries = Dir::read_from(&directory)?;
+            let (collector, touched) = (Collector::new(self.room), HashSet::new());
+            self.scan = Some(Scan { directory, entries, collector, touched });
         }
-        self.next_scan = now + SAFETY_SCAN;
-        if self.watch.is_none() {
-            // Before the listing, so that nothing is missed between the two.
-            self.watch = watch(&self.path).ok();
+        let mut listing = None;
+        if let Some(mut scan) = self.scan.take() {
+            scan.touched.extend(touched.iter().cloned());
+            if scan.read_slice()? {
+                // It may have seen these before they changed.
+                touched = std::mem::take(&mut scan.touched);
+                listing = Some(scan.collector.finish());
+                self.next_scan = now + if self.is_stale { SCAN_PAUSE } else { SAFETY_SCAN };
+            } else {
+                self.scan = Some(scan);
+            }
+        } else if self.is_stale {
+            self.next_scan = self.next_scan.min(now + SCAN_PAUSE);
         }
-        list(&self.path, self.room).map(Some)
+        let mut look = Look { listing, touched: Vec::new(), is_partial: self.scan.is_some() };
+        if !touched.is_empty()
+            && let Some(directory) = self.open()?
+        {
+            let mount = mount_of(&directory)?;
+            for name in touched {
+                let found = find(&directory, &name, mount);
+                look.touched.push((name, found));
+            }
+        }
+        Ok(look)
     }
 
-    /// Takes all events; true if there was one. A watch whose directory is gone is
-    /// dropped.
-    fn drain(&mut self) -> bool {
-        let Some(watch) = &self.watch else { return false };
-        let mut notified = false;
+    /// Returns when the next listing is due, if events were lost.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.is_stale.then_some(self.next_scan)
+    }
+
+    /// Opens the directory; `None` if there is none.
+    fn open(&self) -> io::Result<Option<OwnedFd>> {
+        match open(&self.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        {
+            Ok(directory) => Ok(Some(directory)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes all events, and returns the names that they are about. A watch whose directory is
+    /// gone is dropped.
+    fn drain(&mut self) -> HashSet<OsString> {
+        let mut names = HashSet::new();
+        let Some(watch) = &self.watch else { return names };
         loop {
             match watch.read_events() {
                 Ok(events) => {
-                    notified = true;
-                    if events.iter().any(|event| event.mask.intersects(ends_the_watch())) {
-                        self.watch = None;
-                        return true;
+                    for event in events {
+                        if event.mask.intersects(ends_the_watch()) {
+                            self.watch = None;
+                            self.is_stale = true;
+                            return names;
+                        }
+                        self.is_stale |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW);
+                        names.extend(event.name.filter(|name| !is_hidden(name.as_bytes())));
                     }
                 }
-                Err(Errno::EAGAIN) => return notified,
+                Err(Errno::EAGAIN) => return names,
                 Err(Errno::EINTR) => {}
                 Err(_) => {
                     self.watch = None;
-                    return true;
+                    self.is_stale = true;
+                    return names;
                 }
             }
         }
     }
+}
+
+impl Scan {
+    /// Reads some entries. Returns true at the end.
+    fn read_slice(&mut self) -> io::Result<bool> {
+        let mount = mount_of(&self.directory)?;
+        for _ in 0..SLICE {
+            let Some(entry) = self.entries.read() else { return Ok(true) };
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if is_hidden(name) {
+                continue;
+            }
+            let name = OsString::from_vec(name.to_owned());
+            match find(&self.directory, &name, mount) {
+                Some(Found::File(file)) => self.collector.add(file),
+                Some(Found::Other(kind)) => self.collector.add_other(name, kind),
+                // It has gone since.
+                None => {}
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn is_hidden(name: &[u8]) -> bool {
+    name.first() == Some(&b'.')
 }
 
 fn ends_the_watch() -> AddWatchFlags {
@@ -100,7 +223,6 @@ fn ends_the_watch() -> AddWatchFlags {
         | AddWatchFlags::IN_DELETE_SELF
         | AddWatchFlags::IN_MOVE_SELF
         | AddWatchFlags::IN_UNMOUNT
-        | AddWatchFlags::IN_Q_OVERFLOW
 }
 
 fn watch(path: &Path) -> nix::Result<Inotify> {
@@ -116,68 +238,141 @@ fn watch(path: &Path) -> nix::Result<Inotify> {
     Ok(inotify)
 }
 
-/// All names that do not begin with a dot. Symbolic links are not followed: any
-/// process that may write here could otherwise make the agent read any file that the
-/// agent may read.
-fn list(path: &Path, room: Room) -> io::Result<Listing> {
-    let mut listing = Collector::new(room);
-    let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing.finish()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name.as_bytes().first() == Some(&b'.') {
-            continue;
-        }
-        // An entry that has gone since is not there.
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_file() {
-            let (id, owner) = (FileId::of(&metadata), metadata.uid());
-            let bytes = metadata.blocks().saturating_mul(512);
-            listing.add(Listed { name, id, owner, bytes });
-        } else {
-            listing.add_other(name, kind(&metadata));
-        }
-    }
-    Ok(listing.finish())
+/// Returns the attributes of an entry as they are known, without asking a server of its file
+/// system.
+fn attributes(directory: impl AsFd, name: &OsStr) -> rustix::io::Result<Statx> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let flags = if name.is_empty() { flags | AtFlags::EMPTY_PATH } else { flags };
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+    statx(directory, name, flags, wanted)
 }
 
-fn kind(metadata: &fs::Metadata) -> &'static str {
-    if metadata.is_symlink() {
-        "a symbolic link, which is not followed"
-    } else if metadata.is_dir() {
-        "a directory"
-    } else {
-        "not a regular file"
+/// Returns the number of the mount that a file is reached by; `None` before Linux 5.8. Its device
+/// would not do: the files of an overlay have those of its layers.
+fn mount_id(found: &Statx) -> Option<u64> {
+    let known = StatxFlags::from_bits_retain(found.stx_mask);
+    known.contains(StatxFlags::MNT_ID).then_some(found.stx_mnt_id)
+}
+
+fn mount_of(directory: impl AsFd) -> io::Result<Option<u64>> {
+    Ok(mount_id(&attributes(directory, OsStr::new(""))?))
+}
+
+/// Looks up a name in a directory that is reached by a mount. Symbolic links are not followed: any
+/// process that may write here could otherwise make the agent read any file that the
+/// agent may read.
+fn find(directory: &OwnedFd, name: &OsStr, mount: Option<u64>) -> Option<Found> {
+    let found = attributes(directory, name).ok()?;
+    let file_type = FileType::from_raw_mode(found.stx_mode.into());
+    Some(match file_type {
+        _ if mount_id(&found) != mount => {
+            Found::Other("on another file system, which is mounted there")
+        }
+        FileType::RegularFile => Found::File(Listed {
+            name: name.to_owned(),
+            id: id(&found),
+            owner: found.stx_uid,
+            bytes: found.stx_blocks.saturating_mul(512),
+        }),
+        FileType::Symlink => Found::Other("a symbolic link, which is not followed"),
+        FileType::Directory => Found::Other("a directory"),
+        _ => Found::Other("not a regular file"),
+    })
+}
+
+/// Returns the identity of a file, as [`FileId::of`] does.
+fn id(found: &Statx) -> FileId {
+    let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+    let born = found.stx_btime;
+    let seconds = u64::try_from(born.tv_sec).ok().filter(|_| is_known);
+    let after = |seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, born.tv_nsec));
+    FileId {
+        device: makedev(found.stx_dev_major, found.stx_dev_minor),
+        inode: found.stx_ino,
+        born: seconds.and_then(after),
     }
 }
 
 /// Opens a file of the directory for reading. Never blocks (on a FIFO without a
-/// writer), never follows a link, and never gets a controlling terminal; the caller
-/// checks with `fstat` what was opened.
+/// writer, or on the server of a file system that is mounted on it), never follows a link, and
+/// never gets a controlling terminal; the caller checks with `fstat` what was opened.
+///
+/// # Errors
+///
+/// From the system; [`io::ErrorKind::CrossesDevices`] for a file that something is mounted on.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(CWD, directory.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    open_in(&directory, name)
+}
+
+/// Opens a file in an open directory, as [`open_file`] does.
+///
+/// # Errors
+///
+/// The same.
+pub(crate) fn open_in(directory: impl AsFd, name: &OsStr) -> io::Result<File> {
+    let flags =
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    match openat2(&directory, name, flags, Mode::empty(), resolve) {
+        Ok(file) => Ok(file.into()),
+        // Before Linux 5.6, or forbidden by a filter: a mount between the two is not noticed.
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
+            if mount_id(&attributes(&directory, name)?) != mount_of(&directory)? {
+                return Err(io::ErrorKind::CrossesDevices.into());
+            }
+            Ok(openat(&directory, name, flags, Mode::empty())?.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Looks up the identity of a file in an open directory.
 ///
 /// # Errors
 ///
 /// From the system.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
+pub(crate) fn identity_in(directory: impl AsFd, name: &OsStr) -> io::Result<FileId> {
+    Ok(id(&attributes(directory, name)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const ROOM: Room = Room::for_limit(100_000, 0);
 
     fn names(listing: &Listing) -> Vec<&str> {
         listing.files.iter().map(|listed| listed.name.to_str().unwrap()).collect()
     }
 
-    const SECOND: Duration = Duration::from_secs(1);
-    const ROOM: Room = Room::for_limit(100, 0);
+    /// Looks until a listing is complete.
+    fn list(path: &Path) -> Listing {
+        let mut directory = Directory::new(path.to_owned(), ROOM);
+        loop {
+            let look = directory.look(Duration::ZERO).unwrap();
+            assert!(look.listing.is_some() || look.is_partial);
+            if let Some(listing) = look.listing {
+                return listing;
+            }
+        }
+    }
+
+    fn touched(look: &Look) -> Vec<(&str, bool)> {
+        assert_eq!((&look.listing, look.is_partial), (&None, false));
+        let names = look.touched.iter();
+        let mut names: Vec<_> =
+            names.map(|(name, found)| (name.to_str().unwrap(), found.is_some())).collect();
+        names.sort_unstable();
+        names
+    }
 
     #[test]
     fn only_regular_files_without_a_dot_are_listed_in_byte_order() {
@@ -189,32 +384,103 @@ mod tests {
         symlink("/etc/passwd", dir.path().join("link")).unwrap();
         let fifo = dir.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(names(&list(dir.path(), ROOM).unwrap()), ["B", "a", "b", "\u{e4}"]);
-        let mut others = list(dir.path(), ROOM).unwrap().others;
+        assert_eq!(names(&list(dir.path())), ["B", "a", "b", "\u{e4}"]);
+        let mut others = list(dir.path()).others;
         others.sort();
         assert_eq!(
             others.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             ["directory", "fifo", "link"]
         );
-        assert!(!open(&fifo).unwrap().metadata().unwrap().is_file());
-        assert!(open(&dir.path().join("link")).is_err());
+        assert!(!open_file(&fifo).unwrap().metadata().unwrap().is_file());
+        assert!(open_file(&dir.path().join("link")).is_err());
     }
 
     #[test]
-    fn a_look_lists_only_when_something_changed_or_the_scan_is_due() {
+    fn files_are_the_same_listed_and_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, "text").unwrap();
+        let listing = list(dir.path());
+        let [listed] = &*listing.files else { panic!("{listing:?}") };
+        let opened = open_file(&path).unwrap().metadata().unwrap();
+        assert_eq!(listed.id, FileId::of(&opened));
+        assert_eq!((listed.owner, listed.bytes), (opened.uid(), opened.blocks() * 512));
+        let directory = File::open(dir.path()).unwrap();
+        assert_eq!(identity_in(&directory, "a".as_ref()).unwrap(), listed.id);
+    }
+
+    #[test]
+    fn a_look_shows_what_has_changed_and_lists_only_when_the_scan_is_due() {
         let dir = tempfile::tempdir().unwrap();
         let mut directory = Directory::new(dir.path().to_owned(), ROOM);
-        assert!(directory.look(Duration::ZERO).unwrap().is_some());
-        assert!(directory.look(SECOND).unwrap().is_none());
-        fs::write(dir.path().join("a"), "").unwrap();
-        assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["a"]);
-        assert!(directory.look(SECOND).unwrap().is_none());
+        assert!(directory.look(Duration::ZERO).unwrap().listing.is_some());
+        assert_eq!(touched(&directory.look(SECOND).unwrap()), []);
+        for name in ["a", ".hidden"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(touched(&directory.look(SECOND).unwrap()), [("a", true)]);
+        assert_eq!(touched(&directory.look(SECOND).unwrap()), []);
         fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
-        assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["b"]);
+        assert_eq!(touched(&directory.look(SECOND).unwrap()), [("a", false), ("b", true)]);
         fs::remove_file(dir.path().join("b")).unwrap();
-        assert_eq!(directory.look(SECOND).unwrap(), Some(Listing::default()));
-        assert!(directory.look(SECOND).unwrap().is_none());
-        assert!(directory.look(SECOND + SAFETY_SCAN).unwrap().is_some());
+        assert_eq!(touched(&directory.look(SECOND).unwrap()), [("b", false)]);
+        assert_eq!(directory.due(), None);
+        let listing = directory.look(SECOND + SAFETY_SCAN).unwrap().listing;
+        assert_eq!(listing, Some(Listing::default()));
+    }
+
+    #[test]
+    fn a_large_directory_is_listed_in_slices_and_delays_no_event() {
+        const FILES: usize = 3 * SLICE;
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..FILES {
+            fs::write(dir.path().join(number.to_string()), "").unwrap();
+        }
+        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
+        assert!(directory.look(Duration::ZERO).unwrap().is_partial);
+        fs::remove_file(dir.path().join("0")).unwrap();
+        fs::write(dir.path().join("new"), "").unwrap();
+        let look = directory.look(SECOND).unwrap();
+        assert!(look.is_partial && look.listing.is_none());
+        let mut seen: Vec<_> = look.touched.iter().map(|(name, _)| name).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, ["0", "new"]);
+        let last = loop {
+            let look = directory.look(SECOND).unwrap();
+            if !look.is_partial {
+                break look;
+            }
+        };
+        // The listing may have either state of a file that has changed meanwhile.
+        let count = last.listing.unwrap().files.len();
+        assert!((FILES - 1..=FILES + 1).contains(&count), "{count}");
+        assert_eq!(last.touched.len(), 2);
+    }
+
+    #[test]
+    fn lost_events_lead_to_a_listing_soon() {
+        let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        let limit: usize = limit.trim().parse().unwrap();
+        if limit > 100_000 {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
+        assert!(directory.look(Duration::ZERO).unwrap().listing.is_some());
+        let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+        fs::write(&one, "").unwrap();
+        for _ in 0..=limit / 4 {
+            fs::rename(&one, &other).unwrap();
+            fs::rename(&other, &one).unwrap();
+        }
+        fs::write(dir.path().join("lost"), "").unwrap();
+        let look = directory.look(SECOND).unwrap();
+        assert_eq!(touched(&look), [("one", true), ("other", false)]);
+        let due = directory.due().unwrap();
+        assert_eq!(due, SECOND + SCAN_PAUSE);
+        let listing = directory.look(due).unwrap().listing.unwrap();
+        assert_eq!(names(&listing), ["lost", "one"]);
+        assert_eq!(directory.due(), None);
     }
 
     #[test]
@@ -222,13 +488,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mmv");
         let mut directory = Directory::new(path.clone(), ROOM);
-        assert_eq!(directory.look(SECOND).unwrap(), Some(Listing::default()));
+        let empty = Some(Listing::default());
+        assert_eq!(directory.look(SECOND).unwrap().listing, empty);
         for _ in 0..2 {
             fs::create_dir(&path).unwrap();
             fs::write(path.join("a"), "").unwrap();
-            assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["a"]);
+            assert_eq!(names(&directory.look(SECOND).unwrap().listing.unwrap()), ["a"]);
             fs::remove_dir_all(&path).unwrap();
-            assert_eq!(directory.look(SECOND).unwrap(), Some(Listing::default()));
+            assert_eq!(directory.look(SECOND).unwrap().listing, empty);
         }
     }
 }

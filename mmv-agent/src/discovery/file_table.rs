@@ -4,7 +4,7 @@
 //! that are due for another try. There is no I/O and no clock: `now` counts from the
 //! start of the agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -128,6 +128,8 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct FileTable {
     entries: BTreeMap<OsString, Entry>,
+    /// Numbers of files, by user.
+    counts: HashMap<u32, usize>,
 }
 
 impl FileTable {
@@ -141,21 +143,55 @@ impl FileTable {
             }
             stays
         });
-        for Listed { name, id, owner, bytes } in listing {
-            match self.entries.get_mut(name) {
-                Some(known) if known.id == *id => {
-                    known.owner = *owner;
-                    continue;
-                }
-                Some(_) => changes.push(Change::Replaced(name.clone())),
-                None => {}
-            }
-            let (state, retry) = (FileState::Waiting, Retry::first());
-            let (id, owner, bytes) = (*id, *owner, *bytes);
-            let entry = Entry { id, owner, state, since: now, bytes, retry };
-            self.entries.insert(name.clone(), entry);
+        self.counts.clear();
+        for entry in self.entries.values() {
+            *self.counts.entry(entry.owner).or_default() += 1;
+        }
+        for listed in listing {
+            changes.extend(self.update(listed, now));
         }
         changes
+    }
+
+    /// Takes what is known of one file. A new name, or a new file of the name, is due at once.
+    pub(crate) fn update(&mut self, listed: &Listed, now: Duration) -> Option<Change> {
+        let Listed { name, id, owner, bytes } = listed;
+        let known = self.entries.get_mut(name);
+        if known.as_ref().is_none_or(|known| known.owner != *owner) {
+            *self.counts.entry(*owner).or_default() += 1;
+            if let Some(known) = &known {
+                subtract_one(&mut self.counts, known.owner);
+            }
+        }
+        let is_known = known.is_some();
+        if let Some(known) = known
+            && known.id == *id
+        {
+            known.owner = *owner;
+            return None;
+        }
+        let entry = Entry {
+            id: *id,
+            owner: *owner,
+            state: FileState::Waiting,
+            since: now,
+            bytes: *bytes,
+            retry: Retry::first(),
+        };
+        self.entries.insert(name.clone(), entry);
+        is_known.then(|| Change::Replaced(name.clone()))
+    }
+
+    /// Removes a name that has no file any more.
+    pub(crate) fn remove(&mut self, name: &OsStr) -> Option<Change> {
+        let entry = self.entries.remove(name)?;
+        subtract_one(&mut self.counts, entry.owner);
+        Some(Change::Vanished(name.to_owned()))
+    }
+
+    /// Returns the numbers of files, by user.
+    pub(crate) fn counts(&self) -> &HashMap<u32, usize> {
+        &self.counts
     }
 
     /// Notes that the file is harvested.
@@ -206,6 +242,11 @@ impl FileTable {
         retry.tries
     }
 
+    /// Returns the number of files.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// A file, if the directory had it when it was last listed.
     pub(crate) fn get(&self, name: &OsStr) -> Option<&Entry> {
         self.entries.get(name)
@@ -217,12 +258,30 @@ impl FileTable {
     }
 
     /// The files that are not harvested and whose pause is over, with the bytes that they
-    /// take: small ones first, which wait for no large one.
-    pub(crate) fn due(&self, now: Duration) -> Vec<(OsString, u64)> {
-        let due = self.waiting().filter(|(_, entry)| entry.retry.due <= now);
-        let mut due: Vec<_> = due.map(|(name, entry)| (name.to_owned(), entry.bytes)).collect();
-        due.sort_by_key(|(_, bytes)| *bytes);
-        due
+    /// take: one of each user in turn, so that nobody waits for the files of others. Of a user's,
+    /// names that are `known` come first, then small files, which wait for no large one. At most
+    /// `limit` files.
+    pub(crate) fn due(
+        &self,
+        now: Duration,
+        is_known: impl Fn(&OsStr) -> bool,
+        limit: usize,
+    ) -> Vec<(OsString, u64)> {
+        let mut users: HashMap<u32, Vec<(bool, u64, &OsStr)>> = HashMap::new();
+        for (name, entry) in self.waiting().filter(|(_, entry)| entry.retry.due <= now) {
+            let is_new = !is_known(name);
+            users.entry(entry.owner).or_default().push((is_new, entry.bytes, name));
+        }
+        let mut due = Vec::new();
+        for (user, mut files) in users {
+            files.sort_unstable();
+            let files = files.into_iter().enumerate();
+            due.extend(
+                files.map(|(turn, (is_new, bytes, name))| (turn, is_new, bytes, user, name)),
+            );
+        }
+        due.sort_unstable();
+        due.into_iter().take(limit).map(|(_, _, bytes, _, name)| (name.to_owned(), bytes)).collect()
     }
 
     /// When the pause of the next file is over; `None` if all are harvested.
@@ -235,6 +294,15 @@ impl FileTable {
     }
 }
 
+fn subtract_one(counts: &mut HashMap<u32, usize>, owner: u32) {
+    if let Some(count) = counts.get_mut(&owner) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&owner);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,7 +310,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn due(table: &FileTable, now: Duration) -> Vec<OsString> {
-        table.due(now).into_iter().map(|(name, _)| name).collect()
+        table.due(now, |_| false, usize::MAX).into_iter().map(|(name, _)| name).collect()
     }
 
     fn listed(entries: &[(&str, u64)]) -> Vec<Listed> {
@@ -344,6 +412,44 @@ mod tests {
             table.set_harvested(OsStr::new(name), SECOND);
         }
         assert_eq!(table.next_due(), None);
+    }
+
+    #[test]
+    fn users_take_turns_and_known_names_come_first() {
+        let mut table = FileTable::default();
+        let crowd: Vec<String> = (0..100).map(|number| format!("a{number:02}")).collect();
+        let mut listing: Vec<_> =
+            crowd.iter().zip(1..).map(|(name, inode)| (&**name, inode)).collect();
+        listing.extend([("new", 200), ("returning", 201)]);
+        let mut listing = listed(&listing);
+        for file in &mut listing[..100] {
+            (file.owner, file.bytes) = (2000, 0);
+        }
+        listing[101].bytes = 1 << 20;
+        table.compare(&listing, Duration::ZERO);
+        let due = table.due(Duration::ZERO, |name| name == "returning", 101);
+        let first: Vec<_> = due.iter().take(4).map(|(name, _)| name.to_str().unwrap()).collect();
+        assert_eq!(first, ["returning", "a00", "a01", "new"]);
+        assert_eq!(due.len(), 101);
+    }
+
+    #[test]
+    fn one_name_is_updated_as_by_a_listing() {
+        let mut table = FileTable::default();
+        let files = listed(&[("a", 1), ("b", 2), ("a", 3)]);
+        for (file, change) in files.iter().zip([None, None, Some(Change::Replaced("a".into()))]) {
+            assert_eq!(table.update(file, SECOND), change);
+        }
+        let mut other = files[0].clone();
+        (other.name, other.owner) = ("c".into(), 1001);
+        assert_eq!(table.update(&other, SECOND), None);
+        assert_eq!(table.counts(), &HashMap::from([(1000, 2), (1001, 1)]));
+        // The administrator gives it away.
+        other.owner = 1000;
+        assert_eq!(table.update(&other, SECOND), None);
+        assert_eq!(table.remove("a".as_ref()), Some(Change::Vanished("a".into())));
+        assert_eq!(table.remove("a".as_ref()), None);
+        assert_eq!(table.counts(), &HashMap::from([(1000, 2)]));
     }
 
     #[test]

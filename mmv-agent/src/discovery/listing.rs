@@ -11,7 +11,7 @@ use super::fair_level::fair_level;
 use super::file_table::Listed;
 
 /// How many entries that are no regular files are listed: each is mentioned once.
-const MOST_OTHERS: usize = 1_000;
+pub(super) const MAX_OTHERS: usize = 1_000;
 
 /// How many files are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,19 @@ impl Room {
 
     const fn is_free(&self, user: u32) -> bool {
         user == 0 || user == self.agent
+    }
+
+    /// Returns true if there is room for another file of a user, given the numbers of files by
+    /// user. Where there is none for all, a user may have as many as any other.
+    pub(super) fn has_place(&self, user: u32, counts: &HashMap<u32, usize>) -> bool {
+        let (mut users, mut all) = (0, 0);
+        for (_, count) in counts.iter().filter(|(user, _)| !self.is_free(**user)) {
+            users += 1;
+            all += count;
+        }
+        let count = counts.get(&user).copied().unwrap_or(0);
+        let is_within = count < self.of_user && (all < self.all || count < self.all / users.max(1));
+        self.is_free(user) || is_within
     }
 }
 
@@ -83,7 +96,7 @@ impl Collector {
 
     /// Adds something else.
     pub(super) fn add_other(&mut self, name: OsString, kind: &'static str) {
-        if self.listing.others.len() < MOST_OTHERS {
+        if self.listing.others.len() < MAX_OTHERS {
             self.listing.others.push((name, kind));
         }
     }
@@ -158,9 +171,19 @@ mod tests {
     }
 
     #[test]
+    fn one_more_file_has_a_place_as_in_a_listing() {
+        let counts = HashMap::from([(5, 20), (6, 10), (7, 9)]);
+        let has_place = |user| ROOM.has_place(user, &counts);
+        assert!(!has_place(5), "it has all that one may have");
+        assert!(!has_place(6), "all is used, and it has as many as others");
+        assert!([7, 8, 0, 9].into_iter().all(has_place));
+        assert!(ROOM.has_place(6, &HashMap::from([(5, 19), (6, 10)])));
+    }
+
+    #[test]
     fn entries_that_are_no_files_are_listed_up_to_a_number() {
         let mut collector = Collector::new(ROOM);
         (0..5_000).for_each(|number| collector.add_other(number.to_string().into(), "a directory"));
-        assert_eq!(collector.finish().others.len(), MOST_OTHERS);
+        assert_eq!(collector.finish().others.len(), MAX_OTHERS);
     }
 }

@@ -17,7 +17,6 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -26,11 +25,12 @@ use std::time::Duration;
 use mmv_format::layout::Header;
 use mmv_format::view::Flags;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::stat::{Mode, fstatat};
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use zerocopy::FromBytes as _;
 
+use super::directory::{identity_in, open_in};
 use super::{FileId, Producer, liveness};
 
 /// A file whose process has ended.
@@ -88,8 +88,8 @@ pub(crate) struct RemovalOutcome {
 impl From<Errno> for NotRemoved {
     fn from(errno: Errno) -> Self {
         match errno {
-            // No file, or a link.
-            Errno::ENOENT | Errno::ELOOP => Self::Another,
+            // No file, a link, or another file system.
+            Errno::ENOENT | Errno::ELOOP | Errno::EXDEV => Self::Another,
             errno => Self::Refused(errno.into()),
         }
     }
@@ -131,6 +131,14 @@ impl Removal {
     }
 }
 
+/// Converts the error of a call for a file in the directory.
+fn not_removed(error: io::Error) -> NotRemoved {
+    match error.raw_os_error() {
+        Some(errno) => Errno::from_raw(errno).into(),
+        None => error.into(),
+    }
+}
+
 /// Removes a file, if all conditions hold.
 ///
 /// # Errors
@@ -141,8 +149,7 @@ pub(crate) fn remove(dead: &DeadFile) -> Result<(), NotRemoved> {
     let pid = process.pid;
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     let directory = open(directory, flags | OFlag::O_DIRECTORY, Mode::empty())?;
-    let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file = File::from(openat(&directory, name.as_os_str(), flags, Mode::empty())?);
+    let file = open_in(&directory, name).map_err(not_removed)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || FileId::of(&metadata) != *id {
         return Err(NotRemoved::Another);
@@ -162,8 +169,7 @@ pub(crate) fn remove(dead: &DeadFile) -> Result<(), NotRemoved> {
     if liveness::may_be_elsewhere(pid) {
         return Err(NotRemoved::Elsewhere { pid });
     }
-    let found = fstatat(&directory, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
-    if (found.st_dev, found.st_ino) != (id.device, id.inode) {
+    if identity_in(&directory, name).map_err(not_removed)? != *id {
         return Err(NotRemoved::Another);
     }
     Ok(unlinkat(&directory, name.as_os_str(), UnlinkatFlags::NoRemoveDir)?)

@@ -34,6 +34,11 @@ impl Restarts {
         }
     }
 
+    /// Returns true if a file of this name was harvested.
+    pub(crate) fn is_known(&self, name: &OsStr) -> bool {
+        self.known.contains_key(name)
+    }
+
     /// Notes that a name has no file any more.
     pub(crate) fn vanished(&mut self, name: &OsStr) {
         if !self.known.contains_key(name) || self.gone.iter().any(|gone| gone == name) {

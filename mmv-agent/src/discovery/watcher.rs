@@ -9,9 +9,9 @@ use std::time::Duration;
 use tracing::{error, warn};
 
 use super::descriptor_budget::is_shortage;
-use super::directory::Directory;
+use super::directory::{Directory, Found, Look};
 use super::file_table::FileTable;
-use super::listing::{Listing, Room};
+use super::listing::{Listing, MAX_OTHERS, Room};
 use super::{Change, FileId};
 
 /// The directory and the table of its files.
@@ -31,14 +31,18 @@ pub(crate) struct Watcher {
 }
 
 /// The result of a look.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Files that were replaced or are gone.
     pub files: Vec<Change>,
-    /// All files there are.
-    pub listed: HashSet<FileId>,
+    /// New files and files with other owners, with these.
+    pub owners: Vec<(OsString, u32)>,
+    /// All files there are, if they were listed.
+    pub listed: Option<HashSet<FileId>>,
     /// New entries that are no regular files, and what they are.
     pub others: Vec<(OsString, &'static str)>,
+    /// A listing is being made: the next look continues it.
+    pub is_partial: bool,
 }
 
 impl Watcher {
@@ -74,22 +78,39 @@ impl Watcher {
         self.shortage.as_deref()
     }
 
+    /// Returns when the directory has to be looked at although nothing is reported.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.directory.due()
+    }
+
     /// Updates the table if the directory may have changed.
-    pub(crate) fn look(&mut self, now: Duration) -> Option<Changes> {
-        let listing = self.directory.look(now);
-        if let Err(error) = &listing
+    pub(crate) fn look(&mut self, now: Duration) -> Changes {
+        let look = self.directory.look(now);
+        if let Err(error) = &look
             && !self.unreadable
         {
             error!(directory = %self.path().display(), %error, "cannot read the directory");
         }
-        self.unreadable = listing.is_err();
-        self.shortage = match &listing {
+        self.unreadable = look.is_err();
+        self.shortage = match &look {
             Err(error) if is_shortage(error) => {
                 Some(format!("the directory cannot be read: {error}"))
             }
             _ => None,
         };
-        let Listing { files, others, left_out } = listing.ok()??;
+        let Look { listing, touched, is_partial } = look.unwrap_or_default();
+        let mut changes = Changes { is_partial, ..Changes::default() };
+        if let Some(listing) = listing {
+            self.take_listing(listing, now, &mut changes);
+        }
+        for (name, found) in touched {
+            self.take_entry(name, found, now, &mut changes);
+        }
+        changes
+    }
+
+    fn take_listing(&mut self, listing: Listing, now: Duration, changes: &mut Changes) {
+        let Listing { files, others, left_out } = listing;
         if left_out > 0 && !self.overfull {
             let directory = self.path().display();
             warn!(%directory, files = left_out, "too many files: these are skipped");
@@ -97,10 +118,43 @@ impl Watcher {
         self.overfull = left_out > 0;
         let known: HashSet<OsString> = others.iter().map(|(name, _)| name.clone()).collect();
         let known = std::mem::replace(&mut self.others, known);
-        Some(Changes {
-            listed: files.iter().map(|listed| listed.id).collect(),
-            files: self.table.compare(&files, now),
-            others: others.into_iter().filter(|(name, _)| !known.contains(name)).collect(),
-        })
+        changes.listed = Some(files.iter().map(|listed| listed.id).collect());
+        changes.files = self.table.compare(&files, now);
+        changes.others = others.into_iter().filter(|(name, _)| !known.contains(name)).collect();
+    }
+
+    /// Takes what a name stands for now. A file that there is no room for waits for the next
+    /// listing, which decides between all files of its user.
+    fn take_entry(
+        &mut self,
+        name: OsString,
+        found: Option<Found>,
+        now: Duration,
+        changes: &mut Changes,
+    ) {
+        match found {
+            Some(Found::File(file)) => {
+                self.others.remove(&name);
+                let is_new = self.table.get(&name).is_none();
+                if is_new && !self.directory.room.has_place(file.owner, self.table.counts()) {
+                    return;
+                }
+                changes.owners.push((name, file.owner));
+                changes.files.extend(self.table.update(&file, now));
+            }
+            other => {
+                changes.files.extend(self.table.remove(&name));
+                match other {
+                    Some(Found::Other(kind)) if self.others.len() < MAX_OTHERS => {
+                        if self.others.insert(name.clone()) {
+                            changes.others.push((name, kind));
+                        }
+                    }
+                    _ => {
+                        self.others.remove(&name);
+                    }
+                }
+            }
+        }
     }
 }

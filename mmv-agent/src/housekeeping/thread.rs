@@ -71,6 +71,8 @@ pub(crate) enum Task {
     Remove(Vec<DeadFile>),
     /// Follow other rules.
     Change(Rules),
+    /// End, although a thread that could send a task may still run.
+    End,
 }
 
 /// What the sampler remembers. While the disk stalls, the newest replaces the one
@@ -157,6 +159,8 @@ pub(crate) struct Housekeeper {
     /// The archive of which a volume is being compressed, and whether retention wants to
     /// delete it.
     compressing: Option<(PathBuf, bool)>,
+    /// [`Task::End`] was received.
+    is_ending: bool,
     /// Held until this thread ends, which is the last one.
     lock: Option<Arc<Lock>>,
 }
@@ -181,6 +185,7 @@ impl Housekeeper {
             unsaved: None,
             spans: BTreeMap::new(),
             logged: BTreeSet::new(),
+            is_ending: false,
             incompressible: BTreeSet::new(),
             broken: Vec::new(),
             begun: since_boot(),
@@ -213,7 +218,7 @@ impl Housekeeper {
     pub(crate) fn run(mut self, leftovers: &Leftovers, tasks: &Receiver<Task>) {
         self.clean_up(leftovers);
         let mut last: Option<Instant> = None;
-        loop {
+        while !self.is_ending {
             let wait = last.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last.elapsed()));
             match tasks.recv_timeout(wait) {
                 Ok(Task::Closed) | Err(RecvTimeoutError::Timeout) => {}
@@ -261,6 +266,7 @@ impl Housekeeper {
     pub(crate) fn perform(&mut self, task: Task) {
         match task {
             Task::Closed => {}
+            Task::End => self.is_ending = true,
             Task::Change(rules) => self.rules = rules,
             // A volume of it may be the one that is being compressed.
             Task::Repair(base) => self.broken.push(base),
@@ -534,7 +540,7 @@ impl Housekeeper {
                 tidied = Instant::now();
             }
             given_up |= self.compressing.as_ref().is_some_and(|(_, is_doomed)| *is_doomed);
-            if given_up || self.shared.has_ended() {
+            if given_up || self.is_ending || self.shared.has_ended() {
                 compressor.give_up();
             }
         }

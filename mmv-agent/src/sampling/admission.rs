@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mmv_format::view::{self, Contents, Flags, Refusal};
 use nix::unistd::geteuid;
@@ -42,6 +42,13 @@ const READ_PER_SECOND: f64 = 32e6;
 /// The same of all files of one user: a fifth of a processor, after a start at once.
 const LOAD_BURST: f64 = 1e9;
 const LOAD_PER_SECOND: f64 = 64e6;
+
+/// The cost of a second in which a file was read, in bytes: a user may take a fifth of the
+/// loader's time.
+const BYTES_OF_A_SECOND: f64 = 5.0 * LOAD_PER_SECOND;
+
+/// Time of reading a file that is not counted.
+const USUAL_TIME: Duration = Duration::from_millis(50);
 
 /// About how much metadata a program has.
 const USUAL_METADATA: u64 = 1 << 20;
@@ -264,9 +271,13 @@ impl Admission {
         self.clusters.take_displaced()
     }
 
+    /// Sets the time.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.clusters.begin(now);
+    }
+
     /// Forgets files that are not listed any more.
     pub(super) fn retain(&mut self, listed: &HashSet<FileId>, now: Duration) {
-        self.clusters.begin(now);
         self.reading.retain(|_, bucket| !bucket.is_full(now));
         self.loading.retain(|_, bucket| !bucket.is_full(now));
         self.producers.retain(|id, _| listed.contains(id));
@@ -367,9 +378,14 @@ impl Admission {
         };
         let limits = view::Limits { bytes: metadata_bytes.min(left) };
         let mut terms = Terms { limits, allow: &allow, cost: view::Cost::default() };
+        let began = Instant::now();
         let result = read(&mut terms);
         // A refused file has cost as much.
-        let cost = COST_OF_OPENING + (terms.cost.read + terms.cost.memory) as f64;
+        let mut cost = COST_OF_OPENING + (terms.cost.read + terms.cost.memory) as f64;
+        let took = began.elapsed();
+        if took > USUAL_TIME {
+            cost = cost.max(took.as_secs_f64() * BYTES_OF_A_SECOND);
+        }
         bucket.take(cost);
         of_user.take(cost);
         result.map_err(|reason| match reason {

@@ -173,9 +173,9 @@ impl Loader {
     /// others get a turn.
     pub(super) fn step(&mut self) -> bool {
         let now = self.now.monotonic;
-        self.sources.discover(now, &mut self.reporter);
+        let mut more = self.sources.discover(now, &mut self.reporter);
         self.sources.read_due(now, &mut self.reporter);
-        let more = self.sources.admit(now, &mut self.reporter);
+        more |= self.sources.admit(now, &mut self.reporter);
         self.complete |= !more;
         match self.sources.update_shortage(self.now.wall) {
             Some(ShortageReport::Began { reason }) => self.links.shared.note_error(reason),

@@ -38,7 +38,11 @@ use crate::telemetry::{Kind, OwnerStatus, SourceStatus, Used};
 /// How many bytes of files are read in a turn, and what opening a file counts for. Then
 /// the sampler gets what was read, and the directory is looked at again.
 const BYTES_OF_A_TURN: u64 = 32 << 20;
-const BYTES_OF_OPENING: u64 = 16 << 10;
+const BYTES_OF_OPENING: u64 = 64 << 10;
+const FILES_OF_A_TURN: usize = (BYTES_OF_A_TURN / BYTES_OF_OPENING) as usize;
+
+/// Number of files that are gone and whose users are remembered, besides as many as there are.
+const SPARE_OWNERS: usize = 10_000;
 
 /// The shortest time until files are tried again, and the time between two looks at a
 /// directory that is not under watch.
@@ -155,9 +159,10 @@ impl Sources {
         others.all(|active| self.admission.user(&active.name, active.source.owner) == user)
     }
 
-    /// Notes which files are gone. Their sources stay until their last values were read.
-    pub(crate) fn discover(&mut self, now: Duration, reporter: &mut Reporter) {
-        let Some(changes) = self.watcher.look(now) else { return };
+    /// Notes which files are gone. Their sources stay until their last values were read. Returns
+    /// true if a listing of the directory has to be continued.
+    pub(crate) fn discover(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
+        let changes = self.watcher.look(now);
         for change in changes.files {
             match change {
                 Change::Replaced(name) => {
@@ -173,6 +178,27 @@ impl Sources {
                 }
             }
         }
+        let mut known_owners = 0;
+        for (name, owner) in changes.owners {
+            known_owners = reporter.events.add_owner(name, owner);
+        }
+        let files = self.watcher.table.len();
+        if changes.listed.is_some() || known_owners > 2 * files + SPARE_OWNERS {
+            self.forget_files(reporter);
+        }
+        self.admission.begin(now);
+        if let Some(listed) = &changes.listed {
+            self.admission.retain(listed, now);
+            self.removal.retain(listed);
+        }
+        for (name, kind) in changes.others {
+            reporter.not_a_file(&name, kind);
+        }
+        changes.is_partial
+    }
+
+    /// Forgets what is known of files that are gone.
+    fn forget_files(&mut self, reporter: &mut Reporter) {
         let table = &self.watcher.table;
         self.shortage.retain(|name| table.get(name).is_some());
         self.gaps.retain(|name, gaps| table.get(name).is_some() || gaps.counts.is_used());
@@ -181,11 +207,6 @@ impl Sources {
         let departed = departed.map(|active| (active.name.as_os_str(), active.source.owner));
         let files = self.watcher.table.iter().map(|(name, entry)| (name, entry.owner));
         reporter.events.set_owners(departed.chain(files));
-        self.admission.retain(&changes.listed, now);
-        self.removal.retain(&changes.listed);
-        for (name, kind) in changes.others {
-            reporter.not_a_file(&name, kind);
-        }
     }
 
     /// Whether a lack of descriptors or memory has begun or is over.
@@ -193,11 +214,12 @@ impl Sources {
         self.shortage.update(now, self.watcher.shortage())
     }
 
-    /// Opens the files that are due, the small ones first, and gives them their clusters:
+    /// Opens files that are due, one of each user in turn, and gives them their clusters:
     /// explicit ones of the whole batch first. True if it has stopped before all were
     /// tried, so that others get a turn.
     pub(crate) fn admit(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
-        let due = self.watcher.table.due(now);
+        let is_known = |name: &OsStr| self.restarts.is_known(name);
+        let due = self.watcher.table.due(now, is_known, FILES_OF_A_TURN + 1);
         let mut opened = Vec::new();
         let mut usage = self.usage_without("".as_ref());
         let (mut turn, mut more) = (0, false);
@@ -405,7 +427,8 @@ impl Sources {
     pub(crate) fn due_in(&self, now: Duration) -> Duration {
         let retries = self.active.iter().filter_map(|active| Some(active.retry.as_ref()?.due));
         let looks = self.active.iter().filter_map(|active| Some(active.look?.due));
-        let due = retries.chain(looks).chain(self.watcher.table.next_due()).min();
+        let due = retries.chain(looks).chain(self.watcher.table.next_due());
+        let due = due.chain(self.watcher.due()).min();
         let retry = due.map_or(Duration::MAX, |due| due.saturating_sub(now)).max(SHORTEST_PAUSE);
         if self.watcher.watch().is_some() { retry } else { retry.min(UNWATCHED) }
     }
@@ -834,7 +857,7 @@ mod tests {
 
     fn refresh(sources: &mut Sources, now: Duration) {
         let mut reporter = Reporter::of_files(false);
-        sources.discover(now, &mut reporter);
+        while sources.discover(now, &mut reporter) {}
         while sources.admit(now, &mut reporter) {}
     }
 

@@ -86,6 +86,12 @@ impl EventLog {
         self.owners = files.map(|(name, owner)| (name.to_owned(), owner)).collect();
     }
 
+    /// Adds a file with its user. Returns how many are known.
+    pub(crate) fn add_owner(&mut self, name: OsString, owner: u32) -> usize {
+        self.owners.insert(name, owner);
+        self.owners.len()
+    }
+
     /// The user of a file.
     pub(crate) fn owner(&self, name: &OsStr) -> u32 {
         self.owners.get(name).copied().unwrap_or(NOBODY)

@@ -216,7 +216,7 @@ fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, 
 /// Whether another living process has the file. One with the number of this process is
 /// from an earlier process.
 fn belongs_to_another(path: &Path) -> bool {
-    let Ok(file) = directory::open(path) else { return false };
+    let Ok(file) = directory::open_file(path) else { return false };
     let Ok(contents) = Contents::read(&file, &view::Limits::default()) else { return false };
     let pid = contents.header.pid;
     pid.cast_unsigned() != std::process::id() && Process::find(pid).is_some()
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(own.file.as_deref(), Some("agent".as_ref()));
         own.ticks.inc();
         own.duration.record(100);
-        let file = directory::open(&dir.path().join("agent")).unwrap();
+        let file = directory::open_file(&dir.path().join("agent")).unwrap();
         let contents = Contents::read(&file, &view::Limits::default()).unwrap();
         assert_eq!(contents.header.cluster, 2047);
         assert_eq!(contents.header.pid.cast_unsigned(), std::process::id());

@@ -264,6 +264,17 @@ impl Contents {
         (read(&mut cost), cost)
     }
 
+    /// Reads the metadata from any source, as [`Contents::read_from`] does, and says what that
+    /// has cost.
+    pub fn read_from_at_cost<S: Source + ?Sized>(
+        source: &S,
+        file_len: u64,
+        limits: &Limits,
+    ) -> (Result<Self, Refusal>, Cost) {
+        let mut cost = Cost::default();
+        (Self::read_twice(source, file_len, *limits, &mut cost), cost)
+    }
+
     /// Reads the metadata from any source of a file's `file_len` bytes, as
     /// [`Contents::read`] does.
     ///
