@@ -312,6 +312,41 @@ fn a_user_gets_no_names_while_the_program_that_has_them_restarts() {
 }
 
 #[test]
+fn names_stay_with_their_user_when_the_state_is_lost_while_the_program_is_away() {
+    if !is_root() {
+        return;
+    }
+    for damage in ["lost", "unreadable"] {
+        let scratch = Scratch::new();
+        put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+        let mut agent = Agent::start_with(&scratch, &OPTIONS);
+        wait_for_samples(&agent);
+        fs::remove_file(scratch.mmv_dir().join("shop")).expect("the program ends");
+        assert!(agent.terminate().success(), "{}", agent.log());
+        let states = fs::read_dir(scratch.archives().join(".state")).expect("the state");
+        let states = states.map(|entry| entry.expect("a file").path());
+        for state in states.filter(|path| path.extension().is_some_and(|suffix| suffix == "json")) {
+            match damage {
+                "lost" => fs::remove_file(state).expect("remove it"),
+                _ => fs::write(state, "{").expect("damage it"),
+            }
+        }
+        put(&scratch, "shop", ATTACKER, &image(0, 1, &[("orders", FALSE)]));
+        let mut agent = Agent::start_with(&scratch, &OPTIONS);
+        log_with(&agent, "belongs to user 4001");
+        put(&scratch, "shop_2", VICTIM, &without_prefix(&image(0, 1, &[("shop.orders", TRUE)])));
+        log_with(&agent, "harvested file=shop_2");
+        sleep(Duration::from_millis(300));
+        assert!(agent.terminate().success(), "{}", agent.log());
+        let values = series(&agent.archives(), "mmv.shop.orders");
+        let expected = number(&TRUE.to_string());
+        let present: Vec<_> = values.iter().flatten().collect();
+        assert!(present.iter().all(|value| **value == expected), "{present:?}\n{}", agent.log());
+        assert_eq!(values.last(), Some(&Some(expected)), "{}", agent.log());
+    }
+}
+
+#[test]
 fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     if !is_root() {
         return;

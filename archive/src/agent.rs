@@ -7,6 +7,10 @@ pub const DOMAIN: u32 = 70;
 /// The cluster of the agent's own metrics.
 pub(crate) const OWN_CLUSTER: u32 = 0;
 
+/// The label of a cluster with the number of the user whose files have its metrics; those of root
+/// and of the agent's user have none. It is for the agent, and no part of the identity of a series.
+pub const OWNER_LABEL: &str = "mmv_owner";
+
 /// The items of `mmv.agent.events` and of its parameters, in the agent's own cluster.
 pub mod items {
     /// `mmv.agent.events`, an event array.

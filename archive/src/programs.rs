@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 
 use self::items::{CLUSTER, FILE, KIND, PID, REASON};
 use crate::agent::item;
-pub use crate::agent::{DOMAIN, events_metric, items};
+pub use crate::agent::{DOMAIN, OWNER_LABEL, events_metric, items};
 use crate::event::EventArray;
 use crate::scan::{Column, Columns, SelectedMetric, Selection};
 use crate::{Pmid, Result, Source, Timestamp, Value};

@@ -7,6 +7,7 @@
 
 mod archive_directory;
 mod compressor;
+mod owner_recovery;
 mod repair;
 mod retention;
 mod retention_clock;
@@ -14,5 +15,6 @@ mod span;
 mod state_file;
 mod thread;
 
+pub(crate) use owner_recovery::recover_owners;
 pub(crate) use state_file::{FileProducer, Harvested, LoggedToday, Memory, Server, Store};
 pub(crate) use thread::{Housekeeper, LatestMemory, Rules, Task};

@@ -27,7 +27,7 @@ pub(crate) use declared::{Declared, needs_new_archive};
 pub(crate) use descriptor_changes::DescriptorChanges;
 pub(crate) use holdings::{Owned, Owners};
 pub(crate) use items::ItemAllocators;
-pub(crate) use name_owners::NameOwners;
+pub(crate) use name_owners::{NameOwners, subtree};
 pub(crate) use names::complete_name;
 pub(crate) use numbers::{DOMAIN, MAX_AUTOMATIC, OWN_CLUSTER};
 pub(crate) use payers::Payers;

@@ -24,7 +24,7 @@ use crate::control::{Access, Service, capture_socket, reserve_descriptors, statu
 use crate::discovery::descriptor_budget;
 use crate::error::Error;
 use crate::host::{Host, file_name};
-use crate::housekeeping::{Housekeeper, Rules, Store, Task};
+use crate::housekeeping::{Housekeeper, Rules, Store, Task, recover_owners};
 use crate::lock::Lock;
 use crate::logging::{
     ArchiveNames, Archiver, ArchiverReport, Job, Policy, QueueReceiver, archive_writer, queue,
@@ -201,7 +201,8 @@ fn start_with(
     let (sender, receiver) = queue(driver::queue_limit(&settings.reloadable));
     let (tasks, task_inbox) = unbounded();
     let (outcomes, removals) = unbounded();
-    let store = state.map_or_else(Store::in_memory, Store::open);
+    let recover = || kept.as_deref().map(recover_owners).unwrap_or_default();
+    let store = state.map_or_else(Store::in_memory, Store::open).with_recovered_owners(recover);
     let own = if settings.fixed.own_metrics {
         OwnMetrics::publish(&settings.fixed.mmv_dir)
     } else {

@@ -147,6 +147,8 @@ pub(crate) struct State {
 pub(crate) struct Store {
     /// `None`: kept in memory only.
     path: Option<PathBuf>,
+    /// There was no state that could be read.
+    is_new: bool,
     inner: Mutex<Inner>,
 }
 
@@ -167,8 +169,9 @@ impl Store {
     /// cannot be written, this run's archives join no others, since the next run would not
     /// know of this one.
     pub(crate) fn open(path: PathBuf) -> Self {
-        let state = load(&path).unwrap_or_default();
-        let store = Self::with(Some(path), state);
+        let loaded = load(&path);
+        let is_new = loaded.is_none();
+        let store = Self { is_new, ..Self::with(Some(path), loaded.unwrap_or_default()) };
         store.update(|_| {});
         if store.lock().failing {
             let server = Server::default();
@@ -188,7 +191,20 @@ impl Store {
         }
         state.format = FORMAT;
         state.server = state.server.or_this_process();
-        Self { path, inner: Mutex::new(Inner { state, failing: false }) }
+        Self { path, is_new: false, inner: Mutex::new(Inner { state, failing: false }) }
+    }
+
+    /// Continues with the owners that `recover` finds, if no state could be read.
+    pub(crate) fn with_recovered_owners(self, recover: impl FnOnce() -> Owners) -> Self {
+        if self.is_new {
+            let owners = recover();
+            if !owners.names.is_empty() {
+                let names = owners.names.len();
+                info!(names, "there was no state: owners of names are those of the archives");
+                self.update(|state| state.memory.owners = owners);
+            }
+        }
+        self
     }
 
     /// The server for prologues.

@@ -14,11 +14,13 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use pcp_archive::programs::OWNER_LABEL;
 use pcp_archive::{
     ByteText, EncodeError, Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget,
 };
 use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
+use super::holdings::ROOT;
 use super::labels::Labels;
 use super::name_owners::{Claimant, NameOwners, OwnerError, subtree};
 use super::names::NameError;
@@ -270,6 +272,10 @@ impl Merger {
     fn add(&mut self, source: usize, member: &Member<'_>, owners: &NameOwners) {
         let cluster = member.translation.cluster;
         self.payers.add_cluster(cluster, member.payer);
+        // Before those of the file: of labels with one name the first stays.
+        if member.payer != ROOT {
+            self.add_label(member.file, &owner_label(cluster, member.payer));
+        }
         let mut misnamed = HashSet::new();
         for indom in &member.translation.indoms {
             match self.foreign_owner(indom.indom, cluster) {
@@ -501,6 +507,17 @@ impl Merger {
     }
 }
 
+/// The label by which the owner of names is found again when the state is lost.
+fn owner_label(cluster: u32, owner: u32) -> LoggedLabel {
+    LoggedLabel {
+        target: LabelTarget::Cluster { domain: DOMAIN, cluster },
+        instance: None,
+        name: OWNER_LABEL.to_owned(),
+        json_value: owner.to_string(),
+        optional: true,
+    }
+}
+
 /// The labels that pmcd gives the host and the MMV agent.
 fn host_labels(host: &Host) -> Vec<LoggedLabel> {
     let label = |target, name: &str, json_value| LoggedLabel {
@@ -717,6 +734,15 @@ mod tests {
             &result.conflicts[..],
             [(file, Conflict::Label { name, .. })] if file == "b" && name == "b"
         ));
+    }
+
+    #[test]
+    fn a_file_cannot_change_the_label_with_its_owner() {
+        let cluster = LabelTarget::Cluster { domain: DOMAIN, cluster: 1 };
+        let labels = vec![label(cluster, OWNER_LABEL, "7"), label(cluster, "x", "1")];
+        let result = merged(&[Translation { cluster: 1, labels, ..Translation::default() }]);
+        let sets = result.catalog.labels.iter().find(|(target, _)| *target == cluster).unwrap();
+        assert_eq!(sets.1[0].json, "{\"mmv_owner\":1000,\"x\":1}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use pcp_archive::programs::OWNER_LABEL;
 use pcp_archive::{InDom, InstanceId, LabelSet, LabelTarget, Metadata, MetricDesc, Timestamp};
 use pcp_types::json;
 
@@ -65,7 +66,8 @@ impl<'m> MetricLabels<'m> {
         let mut common = BTreeMap::new();
         for target in LabelTarget::of_metric(&MetricDesc { indom: instances, ..*desc }) {
             for set in sets_of(target) {
-                common.extend(set.pairs().map(|(name, value, _)| (name, value)));
+                let pairs = set.pairs().map(|(name, value, _)| (name, value));
+                common.extend(pairs.filter(|(name, _)| *name != OWNER_LABEL));
             }
         }
         let sets = instances.into_iter().flat_map(|indom| sets_of(LabelTarget::Instances(indom)));

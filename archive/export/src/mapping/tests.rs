@@ -174,3 +174,15 @@ fn the_metrics_of_a_histogram_are_one_family() {
     let bucket = layout.bucket(InstanceId::new(1).unwrap()).unwrap();
     assert_eq!((bucket.first, bucket.last), (1.0, Some(7.0)));
 }
+
+#[test]
+fn the_label_with_the_owner_of_a_cluster_is_not_exported() {
+    let builder = Builder::new().metric("m", "u32 instant none");
+    let builder = builder.labels("m", &[("mmv_owner", "1000"), ("site", "north")]);
+    let archive = builder.row(0, [("m", 1)]).finish();
+    let archive = pcp_archive::Archive::open(&archive).unwrap();
+    let desc = archive.metadata().metric_by_name("m").unwrap().desc;
+    let labels = MetricLabels::new(archive.metadata(), &desc, None, "box", archive.end());
+    let names: Vec<_> = labels.of(None).iter().map(|label| label.name.to_string()).collect();
+    assert_eq!(names, ["hostname", "site"]);
+}

@@ -1,0 +1,60 @@
+//! Who had which names, from archives: where there is no state file.
+//!
+//! In comes the directory of archives; out go the owners of the subtrees of names and of the
+//! clusters in them. The agent labels each cluster of a user with that user's number, so nobody
+//! else gets the names of a program that is away while the state is lost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pcp_archive::programs::OWNER_LABEL;
+use pcp_archive::{Archive, LabelTarget, Metadata};
+use pcp_types::Timestamp;
+use serde_json::Value;
+
+use super::archive_directory;
+use crate::metadata::{DOMAIN, Owned, Owners, subtree};
+
+/// The most archives that are read, the newest first.
+const MAX_ARCHIVES: usize = 100;
+
+/// Reads the owners from the newest archives of a host's directory. What the newest one says
+/// holds.
+pub(crate) fn recover_owners(directory: &Path) -> Owners {
+    let mut owners = Owners::default();
+    let found = archive_directory::archives(directory).unwrap_or_default();
+    for found in found.iter().rev().take(MAX_ARCHIVES) {
+        // One that cannot be read says nothing.
+        let Ok(archive) = Archive::open_tolerant(&found.base) else { continue };
+        add(archive.metadata(), archive.end(), &mut owners);
+    }
+    owners
+}
+
+fn add(metadata: &Metadata, at: Timestamp, owners: &mut Owners) {
+    let mut of_clusters: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    for metric in metadata.metrics() {
+        let pmid = metric.desc.pmid;
+        if pmid.domain() != DOMAIN {
+            continue;
+        }
+        let cluster = pmid.cluster();
+        let owner = *of_clusters.entry(cluster).or_insert_with(|| owner_of(metadata, cluster, at));
+        let Some(owner) = owner else { continue };
+        let owned = Owned { owner, absent: 0 };
+        owners.clusters.entry(cluster).or_insert(owned);
+        for name in metric.names.iter().map(|name| name.as_str()) {
+            owners.names.entry(subtree(name).to_owned()).or_insert(owned);
+        }
+    }
+}
+
+/// The user of a cluster; those of root and of the agent's user have no label.
+fn owner_of(metadata: &Metadata, cluster: u32, at: Timestamp) -> Option<u32> {
+    let target = LabelTarget::Cluster { domain: DOMAIN, cluster };
+    let sets = metadata.labels_at(target, at)?;
+    sets.iter().find_map(|set| {
+        let labels: Value = serde_json::from_str(&set.json).ok()?;
+        labels.get(OWNER_LABEL)?.as_u64()?.try_into().ok()
+    })
+}
