@@ -263,7 +263,7 @@ impl Envelope {
         for (metric, tracks) in scope.metrics.iter().zip(whole.metrics) {
             let Some(&place) = places.get(&metric.desc.pmid) else { continue };
             let is_rate = options.rates && metric.has_rates();
-            series.extend(tracks.instances.into_iter().filter_map(|(instance, track)| {
+            series.extend(tracks.instances.all.into_iter().filter_map(|(instance, track)| {
                 let runs = track?.into_runs();
                 (!runs.is_empty()).then_some(Series { metric: place, instance, is_rate, runs })
             }));

@@ -154,6 +154,10 @@ impl<T> Default for ByProgram<T> {
 }
 
 impl<T: Copy> ByProgram<T> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.clusters.is_empty()
+    }
+
     /// Adds something about the program of an event; nothing if it is one of the agent.
     pub(crate) fn add(&mut self, event: &ProgramEvent<'_>, item: T) {
         let list = match (event.cluster, event.file) {

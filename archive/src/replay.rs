@@ -66,7 +66,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::growth::lifetime::{Lifetime, Presences};
+use crate::growth::lifetime::{CounterDomains, Lifetime};
 use crate::growth::walls::Walls;
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
@@ -246,14 +246,10 @@ impl<'a> Selection<'a> {
 }
 
 /// When the instances of domains exist.
-type Lives = HashMap<InDom, DomainLives>;
-
-/// When the instances of a domain exist.
-#[derive(Debug, Default)]
-struct DomainLives {
-    lifetimes: HashMap<InstanceId, Lifetime>,
-    /// When they came into the domain of a program, and left it; empty by PCP's rules.
-    presences: Presences,
+#[derive(Debug)]
+struct Lives {
+    lifetimes: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
+    domains: CounterDomains,
 }
 
 /// One metric and the observations of its instances.
@@ -275,9 +271,8 @@ fn find_runs(tracks: &mut [Track], timeline: &Timeline, lives: Option<&Lives>, d
     let events = events.and_then(|track| track.columns.first());
     let walls = Walls::find(timeline.timestamps(), timeline.marks(), events, None);
     for track in tracks {
-        let domain = track.metric.desc.indom.and_then(|indom| lives?.get(&indom));
-        track.runs =
-            Runs::of(track, &walls, timeline, domain.map(|domain| &domain.presences), decrease);
+        let presences = lives.and_then(|lives| lives.domains.of(&track.metric));
+        track.runs = Runs::of(track, &walls, timeline, presences, decrease);
     }
 }
 
@@ -295,11 +290,11 @@ impl Track {
         shown: Option<HashSet<InstanceId>>,
     ) -> Self {
         columns.sort_by_key(Column::instance);
-        let domain = metric.desc.indom.map(|indom| lives.and_then(|lives| lives.get(&indom)));
+        let domain = metric.desc.indom.map(|indom| lives?.lifetimes.get(&indom));
         let lives = match domain {
             None => vec![Some(Lifetime::ALWAYS); columns.len()],
             Some(domain) => {
-                let life = |column: &Column| domain?.lifetimes.get(&column.instance()?).copied();
+                let life = |column: &Column| domain?.get(&column.instance()?).copied();
                 columns.iter().map(life).collect()
             }
         };

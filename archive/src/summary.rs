@@ -52,16 +52,14 @@ mod tally;
 
 use std::ops::RangeInclusive;
 
-use hashbrown::{HashMap, HashSet};
-
-use crate::growth::lifetime::{Presences, presences};
+use crate::growth::lifetime::CounterDomains;
+use crate::growth::strand::Instances;
 use crate::growth::walls::{MetricWalls, RunState, Walls};
 use crate::growth::{Decrease, Gaps};
-use crate::programs::{self, has_program};
 use crate::salvage::Lost;
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
-use crate::{InDom, InstanceId, Result, Source, Timestamp, Units};
+use crate::{InstanceId, Result, Source, Timestamp, Units, programs};
 use tally::Tally;
 
 /// A metric and the summaries of its instances.
@@ -222,26 +220,12 @@ fn with_events<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
 struct Scope<'s, 'a> {
     selection: &'s Selection<'a>,
     decrease: Decrease,
-    presences: HashMap<InDom, Presences>,
+    domains: CounterDomains,
 }
 
 impl<'s, 'a> Scope<'s, 'a> {
     fn new(selection: &'s Selection<'a>, decrease: Decrease, gaps: Gaps) -> Self {
-        let metadata = selection.source().metadata();
-        let counters = selection.metrics().iter().filter(|metric| metric.has_rates());
-        let counters = counters.filter(|metric| gaps == Gaps::Keep && has_program(metric));
-        let indoms: HashSet<InDom> = counters.filter_map(|metric| metric.desc.indom).collect();
-        let presences = indoms
-            .into_iter()
-            .filter_map(|indom| Some((indom, presences(metadata.identities(indom)?))))
-            .collect();
-        Self { selection, decrease, presences }
-    }
-
-    /// When the instances of a counter came into its domain.
-    fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
-        let indom = metric.desc.indom.filter(|_| metric.has_rates() && has_program(metric))?;
-        self.presences.get(&indom)
+        Self { selection, decrease, domains: CounterDomains::new(selection, gaps) }
     }
 }
 
@@ -263,8 +247,8 @@ impl<'s> Segment<'s> {
             let walls = Walls::of_chunk(chunk, scope.selection, before);
             for (place, tallies) in segment.metrics.iter_mut().enumerate() {
                 let rows = (chunk.timestamps(), chunk.columns(place));
-                let (metric, run) = (tallies.metric, tallies.run);
-                let walls = MetricWalls::new(&walls, metric, rows, scope.presences(metric), run);
+                let (metric, run) = (tallies.metric, tallies.instances.run);
+                let walls = MetricWalls::new(&walls, metric, rows, scope.domains.of(metric), run);
                 tallies.add(chunk, chunk.columns(place), &clock.seconds, &walls);
             }
             before = chunk.timestamps().last().copied();
@@ -322,51 +306,39 @@ impl Clock {
 struct Tallies<'s> {
     metric: &'s SelectedMetric,
     decrease: Decrease,
-    /// In the order of [`Chunk::columns`].
-    instances: Vec<(Option<InstanceId>, Tally)>,
-    run: RunState,
+    instances: Instances<Tally>,
 }
 
 impl<'s> Tallies<'s> {
     fn new(metric: &'s SelectedMetric, decrease: Decrease) -> Self {
-        Self { metric, decrease, instances: Vec::new(), run: RunState::default() }
+        Self { metric, decrease, instances: Instances::default() }
     }
 
     /// Adds the values of a chunk with its walls.
     fn add(&mut self, chunk: &Chunk, columns: &[Column], clock: &[f64], walls: &MetricWalls<'_>) {
-        let new = columns.iter().skip(self.instances.len());
+        let Instances { all, run } = &mut self.instances;
+        let new = columns.iter().skip(all.len());
         // The instances of most metrics never change.
-        self.instances.reserve_exact(new.len());
+        all.reserve_exact(new.len());
         for column in new {
-            let tally = Tally::new(self.metric, self.decrease, &self.run);
-            self.instances.push((column.instance(), tally));
+            all.push((column.instance(), Tally::new(self.metric, self.decrease, run)));
         }
-        for (column, (_, tally)) in columns.iter().zip(&mut self.instances) {
-            let walls = walls.of(column, tally.last_at());
-            tally.add(chunk, column, clock, &walls);
+        for (column, (_, tally)) in columns.iter().zip(all) {
+            tally.add(chunk, column, clock, &walls.of(column, || tally.last_at()));
         }
-        self.run.pass(walls);
+        run.pass(walls);
     }
 
     /// Adds the tallies of the span of time that follows.
     fn join(&mut self, next: Self) {
-        let mut rest: HashMap<_, _> = next.instances.into_iter().collect();
-        let none = || Tally::new(self.metric, self.decrease, &next.run);
-        for (instance, tally) in &mut self.instances {
-            tally.join(&rest.remove(instance).unwrap_or_else(none), &self.run);
-        }
-        for (instance, next) in rest {
-            let mut tally = Tally::new(self.metric, self.decrease, &self.run);
-            tally.join(&next, &self.run);
-            self.instances.push((instance, tally));
-        }
-        self.run.join(next.run);
+        let new = |_, run: &RunState| Tally::new(self.metric, self.decrease, run);
+        self.instances.join(next.instances, new, |own, next, run| own.join(&next, run));
     }
 
     fn summary(self, before: Option<Timestamp>, end: Timestamp) -> Option<MetricSummary> {
         let counts = self.metric.has_rates();
         let units = if counts { self.metric.rate_units() } else { self.metric.desc.units };
-        let seen = self.instances.into_iter().filter(|(_, tally)| tally.has_values());
+        let seen = self.instances.all.into_iter().filter(|(_, tally)| tally.has_values());
         let mut instances: Vec<_> = seen
             .map(|(instance, tally)| InstanceSummary {
                 instance,

@@ -8,13 +8,12 @@ use super::Options;
 use super::grid::Grid;
 use super::track::{Kind, Track};
 use crate::growth::Gaps;
-use crate::growth::lifetime::{Lifetime, Presences, lifetimes, presences};
+use crate::growth::lifetime::{CounterDomains, Lifetime, lifetimes};
 use crate::growth::walls::RunState;
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InDom, InstanceId, programs};
 
-/// When the instances of a domain exist, and when they came into that of a program.
-type Lives = HashMap<InDom, (HashMap<InstanceId, Lifetime>, Option<Presences>)>;
+type Lives = HashMap<InDom, HashMap<InstanceId, Lifetime>>;
 
 /// The metrics with numbers of a selection, and the agent's events where programs end tracks.
 pub(super) fn readable<'a>(selection: &Selection<'a>, options: Options) -> Selection<'a> {
@@ -34,6 +33,8 @@ pub(super) struct Scope {
     /// For each metric the instances that are read; all without.
     pub(super) wanted: Vec<Option<Arc<HashSet<InstanceId>>>>,
     lives: Lives,
+    /// Of the counters whose rates are read.
+    pub(super) domains: CounterDomains,
 }
 
 impl Scope {
@@ -45,11 +46,11 @@ impl Scope {
         let history = |indom| Some((indom, selection.source().metadata().identities(indom)?));
         let lives = indoms.filter_map(history).map(|(indom, all): (InDom, _)| {
             let is_of_file = gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
-            let presences = (is_of_file && rates).then(|| presences(all));
-            (indom, (lifetimes(all, is_of_file), presences))
+            (indom, lifetimes(all, is_of_file))
         });
         let lives = lives.collect();
-        Self { metrics, rates, wanted: selection.instances_by_metric(), lives }
+        let domains = CounterDomains::new(selection, if rates { gaps } else { Gaps::Join });
+        Self { metrics, rates, wanted: selection.instances_by_metric(), lives, domains }
     }
 
     /// When an instance of a metric exists; `None` if it has no name.
@@ -60,7 +61,7 @@ impl Scope {
     ) -> Option<Lifetime> {
         match metric.desc.indom {
             None => Some(Lifetime::ALWAYS),
-            Some(indom) => self.lives.get(&indom)?.0.get(&instance?).copied(),
+            Some(indom) => self.lives.get(&indom)?.get(&instance?).copied(),
         }
     }
 
@@ -71,18 +72,11 @@ impl Scope {
     ) -> impl Iterator<Item = (Option<InstanceId>, Lifetime)> {
         let indom = self.metrics.get(place).and_then(|metric| metric.desc.indom);
         let single = indom.is_none().then_some((None, Lifetime::ALWAYS));
-        let named = indom.and_then(|indom| self.lives.get(&indom));
-        let named = named.into_iter().flat_map(|(lifetimes, _)| lifetimes);
+        let named = indom.and_then(|indom| self.lives.get(&indom)).into_iter().flatten();
         let wanted = self.wanted.get(place).and_then(Option::as_ref);
         let is_wanted = move |id: &InstanceId| wanted.is_none_or(|all| all.contains(id));
         let named = named.filter(move |(id, _)| is_wanted(id)).map(|(id, life)| (Some(*id), *life));
         single.into_iter().chain(named)
-    }
-
-    /// When the instances of a counter came into its domain.
-    pub(super) fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
-        let is_counted = metric.has_rates() && programs::has_program(metric);
-        self.lives.get(&metric.desc.indom.filter(|_| is_counted)?)?.1.as_ref()
     }
 
     pub(super) fn kind(&self, metric: &SelectedMetric) -> Kind {

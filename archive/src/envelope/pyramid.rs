@@ -99,7 +99,7 @@ impl Pyramid {
         for ((tracks, own), (place, metric)) in own.zip(places) {
             if let (Some(to), Some(into)) = (whole.metrics.get_mut(place), cells.get_mut(place)) {
                 (*to, *into) = (tracks, own);
-                for (instance, track) in &mut to.instances {
+                for (instance, track) in &mut to.instances.all {
                     if let (Some(track), Some(life)) = (track, scope.life(&metric, *instance)) {
                         track.set_life(life);
                     }
@@ -149,7 +149,7 @@ impl Pyramid {
                 (None, None) => true,
                 _ => false,
             };
-            is_wanted && tracks.instances.iter().all(lives_on)
+            is_wanted && tracks.instances.all.iter().all(lives_on)
         })
     }
 
@@ -237,8 +237,8 @@ impl Pyramid {
         let metrics = self.whole.metrics.iter_mut().zip(&mut self.cells).zip(&self.scope.metrics);
         for ((tracks, cells), metric) in metrics {
             let usual = usual(self.scope.kind(metric), &self.grid);
-            cells.resize_with(tracks.instances.len(), Cells::default);
-            for ((_, track), cells) in tracks.instances.iter_mut().zip(cells) {
+            cells.resize_with(tracks.instances.all.len(), Cells::default);
+            for ((_, track), cells) in tracks.instances.all.iter_mut().zip(cells) {
                 let finished = track.iter_mut().flat_map(Track::take_finished);
                 finished.for_each(|run| cells.push(&run, usual));
             }
@@ -252,7 +252,7 @@ impl Pyramid {
         for ((tracks, cells), metric) in metrics {
             let kind = self.scope.kind(metric);
             let [before, after] = [&self.grid, &coarser].map(|grid| usual(kind, grid));
-            for ((_, track), cells) in tracks.instances.iter_mut().zip(cells) {
+            for ((_, track), cells) in tracks.instances.all.iter_mut().zip(cells) {
                 let Some(track) = track else { continue };
                 track.put_back(cells.take(before));
                 track.halve(&coarser, ahead);
@@ -298,7 +298,7 @@ impl Pyramid {
                 wanted.zip(instance).is_none_or(|(wanted, id)| wanted.contains(&id))
             };
             let is_rate = options.rates && metric.has_rates();
-            for ((instance, track), cells) in tracks.instances.iter().zip(cells) {
+            for ((instance, track), cells) in tracks.instances.all.iter().zip(cells) {
                 let Some(track) = track.as_ref().filter(|_| is_wanted(*instance)) else { continue };
                 let kind = self.scope.kind(metric);
                 let runs = self.runs(track, cells, kind, (&answer, level, ahead));

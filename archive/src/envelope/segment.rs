@@ -8,6 +8,7 @@ use super::GoOn;
 use super::grid::{Grid, Moment, seconds};
 use super::plan::Plan;
 use super::track::{Rows, Track};
+use crate::growth::strand::Instances;
 use crate::growth::walls::{MetricWalls, RunState, Walls};
 use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
@@ -33,10 +34,8 @@ pub(super) struct Segment {
 /// The instances of a metric.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
-    /// In the order of [`Chunk::columns`], while one segment is read. `None` is an instance
-    /// without a name.
-    pub(super) instances: Vec<(Option<InstanceId>, Option<Track>)>,
-    run: RunState,
+    /// `None` is an instance without a name.
+    pub(super) instances: Instances<Option<Track>>,
     /// Tracks from before this span that go on in it, until they do.
     earlier: HashMap<Option<InstanceId>, Track>,
 }
@@ -74,7 +73,8 @@ impl Segment {
     pub(super) fn go_on(&self) -> Self {
         let go_on = |tracks: &Tracks| {
             let earlier = tracks.seen().map(|(instance, track)| (instance, track.clone()));
-            Tracks { earlier: earlier.collect(), run: tracks.run, ..Tracks::default() }
+            let instances = Instances { run: tracks.instances.run, ..Instances::default() };
+            Tracks { earlier: earlier.collect(), instances }
         };
         Self { metrics: self.metrics.iter().map(go_on).collect(), ..Self::new(0) }
     }
@@ -97,7 +97,7 @@ impl Segment {
     }
 
     fn add(&mut self, plan: &Plan<'_>, selection: &Selection<'_>, chunk: &Chunk) {
-        let before = self.metrics.first().and_then(|tracks| tracks.run.newest());
+        let before = self.metrics.first().and_then(|tracks| tracks.instances.run.newest());
         let walls = Walls::of_chunk(chunk, selection, before);
         let timestamps = chunk.timestamps();
         let moments: Vec<Moment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
@@ -110,8 +110,9 @@ impl Segment {
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
         for (place, (tracks, metric)) in metrics.enumerate() {
             let columns = chunk.columns(place);
-            let known = plan.scope.presences(metric);
-            let own = MetricWalls::new(&walls, metric, (timestamps, columns), known, tracks.run);
+            let known = plan.scope.domains.of(metric);
+            let run = tracks.instances.run;
+            let own = MetricWalls::new(&walls, metric, (timestamps, columns), known, run);
             tracks.add(plan, metric, columns, rows, &own);
         }
         for at in chunk.marks().iter().filter_map(|row| timestamps.get(*row as usize)) {
@@ -168,7 +169,7 @@ impl Segment {
     /// The same in the columns of a coarser grid, which begins `ahead` columns of the other
     /// one earlier.
     pub(super) fn halve(&mut self, coarser: &Grid, ahead: u32) {
-        let tracks = self.metrics.iter_mut().flat_map(|tracks| &mut tracks.instances);
+        let tracks = self.metrics.iter_mut().flat_map(|tracks| &mut tracks.instances.all);
         for track in tracks.filter_map(|(_, track)| track.as_mut()) {
             track.halve(coarser, ahead);
         }
@@ -217,7 +218,7 @@ impl Segment {
             whole
                 .metrics
                 .iter()
-                .flat_map(|tracks| &tracks.instances)
+                .flat_map(|tracks| &tracks.instances.all)
                 .any(|(_, track)| track.as_ref().is_some_and(Track::wants_later))
         };
         if selection.source().end() <= end || !wants_more(&self) {
@@ -244,73 +245,61 @@ impl Tracks {
         rows: Rows<'_>,
         walls: &MetricWalls<'_>,
     ) {
-        for column in columns.iter().skip(self.instances.len()) {
+        let Instances { all, run } = &mut self.instances;
+        for column in columns.iter().skip(all.len()) {
             let instance = column.instance();
             let earlier = self.earlier.remove(&instance);
-            let track = earlier.or_else(|| plan.scope.track(metric, instance, &self.run));
-            self.instances.push((instance, track));
+            all.push((instance, earlier.or_else(|| plan.scope.track(metric, instance, run))));
         }
-        for (column, (_, track)) in columns.iter().zip(&mut self.instances) {
+        for (column, (_, track)) in columns.iter().zip(all) {
             if let Some(track) = track {
-                let walls = walls.of(column, track.last_at(plan.grid));
-                track.add(rows, column, &walls);
+                track.add(rows, column, &walls.of(column, || track.last_at(plan.grid)));
             }
         }
         for track in self.earlier.values_mut() {
             walls.all.iter().for_each(|wall| track.meet(wall.at, wall.origin));
         }
-        self.run.pass(walls);
+        run.pass(walls);
     }
 
     /// Adds the instances of the span of time that follows.
     fn join(&mut self, plan: &Plan<'_>, metric: &SelectedMetric, next: Self) {
-        let mut more: HashMap<_, _> = next.instances.into_iter().collect();
-        for (instance, track) in &mut self.instances {
-            let found = more.remove(instance).flatten();
-            let Some(track) = track else { continue };
-            let found = found.or_else(|| plan.scope.track(metric, *instance, &next.run));
-            if let Some(next) = found {
-                track.join(plan.grid, next, &self.run);
+        let new = |instance, run: &RunState| plan.scope.track(metric, instance, run);
+        self.instances.join(next.instances, new, |own: &mut Option<Track>, next, run| {
+            if let (Some(own), Some(next)) = (own, next) {
+                own.join(plan.grid, next, run);
             }
-        }
-        let run = self.run;
-        self.instances.extend(more.into_iter().map(|(instance, next)| {
-            let mut track = plan.scope.track(metric, instance, &run);
-            if let (Some(track), Some(next)) = (&mut track, next) {
-                track.join(plan.grid, next, &run);
-            }
-            (instance, track)
-        }));
-        self.run.join(next.run);
+        });
     }
 
     /// Takes over the instances that were seen.
     fn replace(&mut self, mut next: Self) {
-        let mut more: HashMap<_, _> = next.instances.into_iter().collect();
-        for (instance, track) in &mut self.instances {
+        let mut more: HashMap<_, _> = next.instances.all.into_iter().collect();
+        for (instance, track) in &mut self.instances.all {
             if let Some(newer) = more.remove(instance) {
                 *track = newer;
             } else if let Some(newer) = next.earlier.remove(instance) {
                 *track = Some(newer);
             }
         }
-        self.instances.extend(more);
-        self.run = next.run;
+        self.instances.all.extend(more);
+        self.instances.run = next.instances.run;
     }
 
     /// Whether a span before has all that the observations here may continue.
     fn is_content_with(&self, before: &Self, reaching: &[Option<InstanceId>]) -> bool {
         let known: HashSet<_> = before.observed().map(|(instance, _)| instance).collect();
         let own: HashMap<_, _> = self.seen().collect();
-        let is_known =
-            |instance: &Option<InstanceId>| before.run.wall.is_some() || known.contains(instance);
-        own.iter().all(|(id, track)| !track.wants_earlier(&before.run) || is_known(id))
+        let is_known = |instance: &Option<InstanceId>| {
+            before.instances.run.wall.is_some() || known.contains(instance)
+        };
+        own.iter().all(|(id, track)| !track.wants_earlier(&before.instances.run) || is_known(id))
             && reaching.iter().all(|instance| own.contains_key(instance) || is_known(instance))
     }
 
     /// Whether no rate reaches from here beyond what was read of the span after.
     fn is_ended_by(&self, after: &Self) -> bool {
-        if after.run.wall.is_some() {
+        if after.instances.run.wall.is_some() {
             return true;
         }
         let known: HashMap<_, _> = after.observed().collect();
@@ -324,6 +313,6 @@ impl Tracks {
 
     /// The instances that have a name.
     fn seen(&self) -> impl Iterator<Item = (Option<InstanceId>, &Track)> {
-        self.instances.iter().filter_map(|(instance, track)| Some((*instance, track.as_ref()?)))
+        self.instances.all.iter().filter_map(|(instance, track)| Some((*instance, track.as_ref()?)))
     }
 }

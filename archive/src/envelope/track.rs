@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::grid::{Grid, Moment, seconds};
 use super::{Cell, Run, halved};
 use crate::growth::lifetime::Lifetime;
-use crate::growth::number::Number;
+use crate::growth::number::{Number, with_number};
 use crate::growth::strand::{Link, Strand};
-use crate::growth::walls::{Origin, RunState, Wall};
+use crate::growth::walls::{Origin, Part, RunState, Wall, each_part};
 use crate::scan::{Column, SelectedMetric};
 use crate::{Timestamp, ValueType};
 
@@ -139,59 +139,38 @@ impl Track {
 
     /// Adds a chunk's observations of the instance, between its walls.
     pub(super) fn add(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
-        match column.value_type() {
-            ValueType::I32 => self.add_numbers::<i32>(rows, column, walls),
-            ValueType::U32 => self.add_numbers::<u32>(rows, column, walls),
-            ValueType::I64 => self.add_numbers::<i64>(rows, column, walls),
-            ValueType::U64 => self.add_numbers::<u64>(rows, column, walls),
-            ValueType::Float => self.add_numbers::<f32>(rows, column, walls),
-            ValueType::Double => self.add_numbers::<f64>(rows, column, walls),
-            _ => {}
-        }
+        let value_type = column.value_type();
+        each_part(column, walls, |part| match part {
+            Part::Wall(wall) => self.meet(wall.at, wall.origin),
+            Part::Values(words, range) => {
+                with_number!(value_type, N => self.add_values::<N>(rows, words, range), else ());
+            }
+        });
     }
 
-    fn add_numbers<N: Number>(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
-        let mut walls = walls.iter().peekable();
+    /// Adds the observations in consecutive rows.
+    fn add_values<N: Number>(&mut self, rows: Rows<'_>, words: &[u64], range: Range<usize>) {
         let is_always = self.life == Lifetime::ALWAYS;
-        // The row after the one that was observed last.
-        let mut next = None;
-        for (places, first) in column.rows().stretches() {
-            let stretch = first as usize..first as usize + places.len();
-            let words = column.words().get(places).unwrap_or_default();
-            let moments = rows.moments.get(stretch.clone()).unwrap_or_default();
-            let seconds = rows.seconds.get(stretch).unwrap_or_default();
-            let mut place = 0;
-            while let (Some(&word), Some(&at)) = (words.get(place), moments.get(place)) {
-                let row = first + place as u32;
-                while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
-                    self.meet(wall.at, wall.origin);
+        let timestamps = rows.timestamps.get(range.clone()).unwrap_or_default();
+        let moments = rows.moments.get(range.clone()).unwrap_or_default();
+        let seconds = rows.seconds.get(range).unwrap_or_default();
+        let mut place = 0;
+        let mut is_next = false;
+        while let (Some(words @ [word, ..]), Some(moments @ [at, ..])) =
+            (words.get(place..), moments.get(place..))
+        {
+            if is_always && is_next {
+                let seconds = seconds.get(place..).unwrap_or_default();
+                let added = self.add_alike::<N>(words, moments, seconds);
+                if added > 0 {
+                    place += added;
+                    continue;
                 }
-                if is_always && next == Some(row) {
-                    // Up to the next wall there is nothing but observations.
-                    let open = walls.peek().map_or(words.len(), |wall| (wall.row - first) as usize);
-                    let rest = place..open.min(words.len());
-                    let seconds = seconds.get(rest.clone()).unwrap_or_default();
-                    let more = words.get(rest.clone()).unwrap_or_default();
-                    let added =
-                        self.add_alike::<N>(more, moments.get(rest).unwrap_or_default(), seconds);
-                    if added > 0 {
-                        place += added;
-                        next = Some(row + added as u32);
-                        continue;
-                    }
-                }
-                let is_alive = || {
-                    rows.timestamps.get(row as usize).is_some_and(|time| self.life.contains(*time))
-                };
-                if (is_always || is_alive()) && self.observe::<N>(rows.grid, Observed { word, at })
-                {
-                    next = Some(row + 1);
-                }
-                place += 1;
             }
-        }
-        for wall in walls {
-            self.meet(wall.at, wall.origin);
+            let is_alive = || timestamps.get(place).is_some_and(|time| self.life.contains(*time));
+            is_next = (is_always || is_alive())
+                && self.observe::<N>(rows.grid, Observed { word: *word, at: *at });
+            place += 1;
         }
     }
 
@@ -264,6 +243,7 @@ impl Track {
     }
 
     /// Adds the rate from what an observation follows to it. Whether it continues the line.
+    #[inline]
     fn add_link<N: Number>(&mut self, grid: &Grid, link: Link<Observed>, now: Observed) -> bool {
         let Kind::Rate(unit) = self.kind else {
             self.has_rate = false;
@@ -342,15 +322,11 @@ impl Track {
         let was_observed = self.is_observed();
         let link = self.strand.join(next.strand, run);
         let Some(first) = next.strand.first() else { return };
-        let is_joined = match self.value_type {
-            ValueType::I32 => self.add_link::<i32>(grid, link, first),
-            ValueType::U32 => self.add_link::<u32>(grid, link, first),
-            ValueType::I64 => self.add_link::<i64>(grid, link, first),
-            ValueType::U64 => self.add_link::<u64>(grid, link, first),
-            ValueType::Float => self.add_link::<f32>(grid, link, first),
-            ValueType::Double => self.add_link::<f64>(grid, link, first),
-            _ => false,
-        };
+        let is_joined = with_number!(
+            self.value_type,
+            N => self.add_link::<N>(grid, link, first),
+            else false
+        );
         if next.opens
             && let Some(run) = next.runs.first_mut()
         {

@@ -18,8 +18,11 @@ use std::ops::RangeInclusive;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::Gaps;
+use crate::programs::has_program;
 use crate::reader::Change;
-use crate::{IndomHistory, InstanceId, Timestamp};
+use crate::scan::{SelectedMetric, Selection};
+use crate::{InDom, IndomHistory, InstanceId, Timestamp};
 
 /// A domain that ever had this many instances gives them lifetimes
 /// (`src/libpcp/src/interp.c`, 7.2.1).
@@ -155,9 +158,34 @@ pub(crate) struct Presence {
 /// The presence of the instances of a domain that come or go.
 pub(crate) type Presences = HashMap<InstanceId, Presence>;
 
+/// The presence of instances in the domains of programs' counters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CounterDomains(HashMap<InDom, Presences>);
+
+impl CounterDomains {
+    /// Finds it for those metrics of a selection that are counters of programs; for none by PCP's
+    /// rules.
+    pub(crate) fn new(selection: &Selection<'_>, gaps: Gaps) -> Self {
+        let metrics = selection.metrics().iter().filter(|_| gaps == Gaps::Keep);
+        let indoms: HashSet<InDom> = metrics.filter_map(indom_of_counter).collect();
+        let metadata = selection.source().metadata();
+        let presences = |indom| Some((indom, presences(metadata.identities(indom)?)));
+        Self(indoms.into_iter().filter_map(presences).collect())
+    }
+
+    /// Returns that of a counter of a program.
+    pub(crate) fn of(&self, metric: &SelectedMetric) -> Option<&Presences> {
+        self.0.get(&indom_of_counter(metric)?)
+    }
+}
+
+fn indom_of_counter(metric: &SelectedMetric) -> Option<InDom> {
+    metric.desc.indom.filter(|_| metric.has_rates() && has_program(metric))
+}
+
 /// Finds the times at which the instances of a domain came and went. One that was removed may come
 /// again.
-pub(crate) fn presences(history: &IndomHistory) -> Presences {
+fn presences(history: &IndomHistory) -> Presences {
     let mut all = Presences::new();
     for Turnover { timestamp, came, gone, .. } in turnovers(history).skip(1) {
         for id in came {

@@ -71,6 +71,28 @@ macro_rules! nearest {
     };
 }
 
+/// Evaluates an expression in which `$number` is the type of numbers that columns of a value type
+/// have; otherwise another one.
+macro_rules! with_number {
+    ($value_type:expr, $number:ident => $result:expr, else $other:expr) => {
+        match $value_type {
+            $crate::ValueType::I32 => with_number!(@ $number = i32, $result),
+            $crate::ValueType::U32 => with_number!(@ $number = u32, $result),
+            $crate::ValueType::I64 => with_number!(@ $number = i64, $result),
+            $crate::ValueType::U64 => with_number!(@ $number = u64, $result),
+            $crate::ValueType::Float => with_number!(@ $number = f32, $result),
+            $crate::ValueType::Double => with_number!(@ $number = f64, $result),
+            _ => $other,
+        }
+    };
+    (@ $number:ident = $type:ty, $result:expr) => {{
+        type $number = $type;
+        $result
+    }};
+}
+
+pub(crate) use with_number;
+
 /// Returns how much a counter grew from its value `first` over others to `last`; `None` if it was
 /// reset in between.
 ///

@@ -1,7 +1,9 @@
 //! How the values of one instance follow each other in a span of time.
 
+use hashbrown::HashMap;
+
 use super::walls::{Origin, RunState};
-use crate::Timestamp;
+use crate::{InstanceId, Timestamp};
 
 /// The first and the last of some values, and what is known before each.
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +124,42 @@ impl<T: Copy> Strand<T> {
         self.is_parted = next.is_parted;
         self.origin = next.origin;
         link
+    }
+}
+
+/// The instances of a metric in a span of time.
+#[derive(Debug)]
+pub(crate) struct Instances<S> {
+    /// In the order of [`Chunk::columns`](crate::scan::Chunk::columns) while one span is read.
+    pub(crate) all: Vec<(Option<InstanceId>, S)>,
+    pub(crate) run: RunState,
+}
+
+impl<S> Default for Instances<S> {
+    fn default() -> Self {
+        Self { all: Vec::new(), run: RunState::default() }
+    }
+}
+
+impl<S> Instances<S> {
+    /// Adds the span of time that follows. `new` makes an instance without values.
+    pub(crate) fn join(
+        &mut self,
+        next: Self,
+        new: impl Fn(Option<InstanceId>, &RunState) -> S,
+        join: impl Fn(&mut S, S, &RunState),
+    ) {
+        let mut rest: HashMap<_, _> = next.all.into_iter().collect();
+        for (instance, own) in &mut self.all {
+            let next = rest.remove(instance).unwrap_or_else(|| new(*instance, &next.run));
+            join(own, next, &self.run);
+        }
+        for (instance, next) in rest {
+            let mut own = new(instance, &self.run);
+            join(&mut own, next, &self.run);
+            self.all.push((instance, own));
+        }
+        self.run.join(next.run);
     }
 }
 

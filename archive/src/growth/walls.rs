@@ -15,8 +15,9 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::ops::Range;
 
-use super::lifetime::Presences;
+use super::lifetime::{Presence, Presences};
 use crate::Timestamp;
 use crate::programs::{ByProgram, ProgramEvent, events_metric};
 use crate::scan::{Chunk, Column, SelectedMetric, Selection};
@@ -31,10 +32,43 @@ pub(crate) struct Wall {
     pub(crate) at: Timestamp,
 }
 
+/// A part of a column: a wall, or values that follow each other in consecutive rows.
+pub(crate) enum Part<'c> {
+    Wall(&'c Wall),
+    /// Values as in [`Column::words`], and their rows.
+    Values(&'c [u64], Range<usize>),
+}
+
+/// Calls a function with the parts of a column between walls, in order.
+#[inline]
+pub(crate) fn each_part<'c>(
+    column: &'c Column,
+    walls: &'c [Wall],
+    mut visit: impl FnMut(Part<'c>),
+) {
+    let mut walls = walls.iter().peekable();
+    for (mut places, mut row) in column.rows().stretches() {
+        while !places.is_empty() {
+            while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
+                visit(Part::Wall(wall));
+            }
+            // A mark takes a row, a boundary none.
+            let free = walls.peek().map_or(usize::MAX, |wall| (wall.row - row) as usize);
+            let part = places.start..places.end.min(places.start.saturating_add(free));
+            let rows = row as usize..row as usize + part.len();
+            places.start = part.end;
+            row = rows.end as u32;
+            visit(Part::Values(column.words().get(part).unwrap_or_default(), rows));
+        }
+    }
+    walls.for_each(|wall| visit(Part::Wall(wall)));
+}
+
 /// What is known of a counter before its first value after a wall.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// There was no wall since the span of time began: it is what the span before says.
+    #[default]
     Earlier,
     Unknown,
     /// It was 0 at a time.
@@ -111,8 +145,8 @@ impl Walls {
     /// Returns those of a metric, in the order of rows.
     fn of(&self, metric: &SelectedMetric) -> Vec<Wall> {
         let mut walls = self.marks.clone();
-        walls.extend(self.boundaries.of(&metric.name, metric.desc.pmid));
-        if walls.len() > self.marks.len() {
+        if !self.boundaries.is_empty() {
+            walls.extend(self.boundaries.of(&metric.name, metric.desc.pmid));
             walls.sort_unstable();
         }
         walls
@@ -120,7 +154,7 @@ impl Walls {
 }
 
 /// What the time up to some row says of a metric.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RunState {
     /// The first wall.
     pub(crate) wall: Option<Timestamp>,
@@ -133,20 +167,6 @@ pub(crate) struct RunState {
     is_resumed: bool,
     oldest: Option<Timestamp>,
     newest: Option<Timestamp>,
-}
-
-impl Default for RunState {
-    fn default() -> Self {
-        Self {
-            wall: None,
-            last_wall: None,
-            origin: Origin::Earlier,
-            last_values: None,
-            is_resumed: false,
-            oldest: None,
-            newest: None,
-        }
-    }
 }
 
 impl RunState {
@@ -197,8 +217,23 @@ impl RunState {
         self.newest = next.newest.or(self.newest);
     }
 
+    /// Adds the rows of a chunk without walls.
+    fn pass_values(&mut self, walls: &MetricWalls<'_>) {
+        let last = walls.columns.iter().filter_map(|column| column.rows().last()).max();
+        if let Some(row) = last {
+            self.last_values = walls.timestamps.get(row as usize).copied();
+            self.is_resumed = false;
+        }
+        self.oldest = self.oldest.or(walls.timestamps.first().copied());
+        self.newest = walls.timestamps.last().copied();
+    }
+
     /// Adds the rows of a chunk.
     pub(crate) fn pass(&mut self, walls: &MetricWalls<'_>) {
+        if walls.all.is_empty() && walls.resumed.is_empty() {
+            self.pass_values(walls);
+            return;
+        }
         let mut next = Self {
             oldest: walls.timestamps.first().copied(),
             newest: walls.timestamps.last().copied(),
@@ -242,14 +277,21 @@ impl<'c> MetricWalls<'c> {
         presences: Option<&'c Presences>,
         run: RunState,
     ) -> Self {
-        let resumed = walls.resumed.of(&metric.name, metric.desc.pmid).collect();
+        let mut resumed = Vec::new();
+        if !walls.resumed.is_empty() {
+            resumed.extend(walls.resumed.of(&metric.name, metric.desc.pmid));
+        }
         let rows = OnceCell::new();
         Self { all: walls.of(metric), resumed, timestamps, columns, presences, run, rows }
     }
 
     /// Returns those of a column, in the order of rows: with the creations of its instance.
     /// `last` is the time of its last value before the rows.
-    pub(crate) fn of(&self, column: &Column, last: Option<Timestamp>) -> Cow<'_, [Wall]> {
+    pub(crate) fn of(
+        &self,
+        column: &Column,
+        last: impl FnOnce() -> Option<Timestamp>,
+    ) -> Cow<'_, [Wall]> {
         let births = self.births_of(column, last);
         if births.is_empty() {
             return Cow::Borrowed(&self.all);
@@ -261,11 +303,16 @@ impl<'c> MetricWalls<'c> {
     }
 
     /// Returns the rows with the first values of a column after its instance was created.
-    pub(crate) fn births_of(&self, column: &Column, last: Option<Timestamp>) -> Vec<Wall> {
+    pub(crate) fn births_of(
+        &self,
+        column: &Column,
+        last: impl FnOnce() -> Option<Timestamp>,
+    ) -> Vec<Wall> {
+        let mut walls = Vec::new();
         let presence = self.presences.zip(column.instance());
         let presence = presence.and_then(|(presences, instance)| presences.get(&instance));
-        let births = presence.map_or(&[][..], |presence| &presence.births);
-        let mut walls = Vec::new();
+        let Some(Presence { births, .. }) = presence else { return walls };
+        let last = last();
         for &at in births.iter().filter(|birth| self.is_after(**birth, last)) {
             let created = self.timestamps.partition_point(|timestamp| *timestamp < at) as u32;
             let Some((_, row)) = column.rows().first_from(created) else { continue };

@@ -80,7 +80,6 @@ impl Runs {
         if !programs::has_program(metric) {
             return Self { known: timeline.marks().to_vec(), ..Self::default() };
         }
-        let presences = presences.filter(|_| metric.has_rates());
         let rows = (timeline.timestamps(), &track.columns[..]);
         let walls = MetricWalls::new(walls, metric, rows, presences, RunState::default());
         let mut known: Vec<u32> = walls.all.iter().map(|wall| wall.row).collect();
@@ -93,7 +92,7 @@ impl Runs {
         let mut from_zero: Vec<_> = walls.all.iter().filter_map(from_zero).collect();
         from_zero.dedup_by_key(|(record, _)| *record);
         let instance = |column: &Column| {
-            let births = walls.births_of(column, None).into_iter();
+            let births = walls.births_of(column, || None).into_iter();
             let presence = column.instance().and_then(|instance| presences?.get(&instance));
             Instance {
                 births: births.map(|wall| (wall.row, wall.origin)).collect(),

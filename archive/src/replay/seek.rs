@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{DomainLives, Gaps, Lives, Replay, Selection};
-use crate::growth::lifetime;
+use super::{Gaps, Lives, Replay, Selection};
+use crate::growth::lifetime::{self, CounterDomains};
 use crate::programs::{self, events_metric};
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, SelectedMetric};
 use crate::{
@@ -159,10 +159,10 @@ impl<'a> Selection<'a> {
             if let Some(wanted) = self.chosen.instances_of(indom) {
                 lifetimes.retain(|instance, _| wanted.contains(instance));
             }
-            let presences = history.filter(|_| is_of_file).map(lifetime::presences);
-            (indom, DomainLives { lifetimes, presences: presences.unwrap_or_default() })
+            (indom, lifetimes)
         };
-        indoms.into_iter().map(life).collect()
+        let domains = CounterDomains::new(&self.chosen, self.gaps);
+        Lives { lifetimes: indoms.into_iter().map(life).collect(), domains }
     }
 
     /// The instances that can have values within a span.
@@ -176,8 +176,7 @@ impl<'a> Selection<'a> {
                 }
                 continue;
             };
-            let alive = self.lives.iter().filter_map(|lives| lives.get(&indom));
-            let alive = alive.flat_map(|domain| &domain.lifetimes);
+            let alive = self.lives.iter().filter_map(|lives| lives.lifetimes.get(&indom)).flatten();
             let labelled = self.chosen.labelled_instances(metric.desc.pmid);
             let alive = alive.filter(|(instance, life)| {
                 life.overlaps(span) && labelled.is_none_or(|some| some.contains(*instance))

@@ -2,9 +2,9 @@
 
 use super::{Extreme, Statistics};
 use crate::growth::Decrease;
-use crate::growth::number::Number;
+use crate::growth::number::{Number, with_number};
 use crate::growth::strand::{Link, Strand};
-use crate::growth::walls::{RunState, Wall};
+use crate::growth::walls::{Part, RunState, Wall, each_part};
 use crate::scan::{Chunk, Column, SelectedMetric};
 use crate::{Semantics, Timestamp, ValueType};
 
@@ -102,48 +102,20 @@ impl Tally {
     /// Adds a chunk's values of the instance. `clock` has for each row the time since the
     /// row before.
     pub(super) fn add(&mut self, chunk: &Chunk, column: &Column, clock: &[f64], walls: &[Wall]) {
-        match column.value_type() {
-            ValueType::I32 => self.add_numbers::<i32>(chunk, column, clock, walls),
-            ValueType::U32 => self.add_numbers::<u32>(chunk, column, clock, walls),
-            ValueType::I64 => self.add_numbers::<i64>(chunk, column, clock, walls),
-            ValueType::U64 => self.add_numbers::<u64>(chunk, column, clock, walls),
-            ValueType::Float => self.add_numbers::<f32>(chunk, column, clock, walls),
-            ValueType::Double => self.add_numbers::<f64>(chunk, column, clock, walls),
-            _ => {}
-        }
-    }
-
-    fn add_numbers<N: Number>(
-        &mut self,
-        chunk: &Chunk,
-        column: &Column,
-        clock: &[f64],
-        walls: &[Wall],
-    ) {
-        let (words, timestamps) = (column.words(), chunk.timestamps());
-        let mut walls = walls.iter().peekable();
-        for (mut places, mut row) in column.rows().stretches() {
-            while !places.is_empty() {
-                while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
-                    self.meet(wall);
-                }
-                // A mark takes a row, a boundary none.
-                let free = walls.peek().map_or(usize::MAX, |wall| (wall.row - row) as usize);
-                let part = places.start..places.end.min(places.start.saturating_add(free));
-                let rows = row as usize..row as usize + part.len();
-                places.start = part.end;
-                row = rows.end as u32;
-                let (words, timestamps) = (words.get(part), timestamps.get(rows.clone()));
-                if let (Some(words), Some(timestamps), Some(clock)) =
-                    (words, timestamps, clock.get(rows))
-                {
-                    self.add_stretch::<N>(words, timestamps, clock);
+        let value_type = column.value_type();
+        each_part(column, walls, |part| match part {
+            Part::Wall(wall) => self.meet(wall),
+            Part::Values(words, rows) => {
+                let timestamps = chunk.timestamps().get(rows.clone());
+                if let (Some(timestamps), Some(clock)) = (timestamps, clock.get(rows)) {
+                    with_number!(
+                        value_type,
+                        N => self.add_stretch::<N>(words, timestamps, clock),
+                        else ()
+                    );
                 }
             }
-        }
-        for wall in walls {
-            self.meet(wall);
-        }
+        });
     }
 
     /// Adds the numbers of consecutive rows.
@@ -221,15 +193,7 @@ impl Tally {
     }
 
     fn add_link_of_type(&mut self, link: Link<Last>, next: Last) {
-        match self.rules.value_type {
-            ValueType::I32 => self.add_link::<i32>(link, next),
-            ValueType::U32 => self.add_link::<u32>(link, next),
-            ValueType::I64 => self.add_link::<i64>(link, next),
-            ValueType::U64 => self.add_link::<u64>(link, next),
-            ValueType::Float => self.add_link::<f32>(link, next),
-            ValueType::Double => self.add_link::<f64>(link, next),
-            _ => {}
-        }
+        with_number!(self.rules.value_type, N => self.add_link::<N>(link, next), else ());
     }
 
     /// Adds numbers that follow one that was added last, which is the first of
@@ -278,7 +242,7 @@ impl Tally {
     }
 
     /// After a wall no interval reaches back before it.
-    pub(super) fn meet(&mut self, wall: &Wall) {
+    fn meet(&mut self, wall: &Wall) {
         self.hold_until(wall.at);
         self.strand.meet(wall.at, wall.origin);
     }
