@@ -121,7 +121,7 @@ impl Walls {
                     None => Origin::ZeroInRecord,
                 };
                 let row = row as u32;
-                walls.boundaries.add(&event, Wall { row, at, origin });
+                walls.boundaries.add(&event, Wall { row, origin, at });
                 if !boundary.from_zero {
                     walls.resumed.add_process(&event, row);
                 }
