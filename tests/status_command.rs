@@ -1,5 +1,7 @@
 //! `mmv-agent status` of a running agent.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
 use nix::sys::signal::Signal;
@@ -9,6 +11,7 @@ use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::mmv_file::image;
 use crate::harness::scratch::Scratch;
+use crate::harness::skip::skip;
 use crate::harness::wait;
 
 fn run_status(scratch: &Scratch, options: &[&str]) -> Output {
@@ -170,4 +173,29 @@ fn an_agent_with_a_runtime_directory_is_found_by_its_archives_or_named() {
     let output = command.arg("--archive-dir").arg(scratch.archives()).output();
     let output = output.expect("run mmv-agent");
     assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_directory_that_users_can_fill_is_a_warning_of_status_and_check_config() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let shared = Permissions::from_mode(0o1777);
+    std::fs::set_permissions(scratch.mmv_dir(), shared).expect("its mode");
+    let config = scratch.path().join("agent.toml");
+    let text = format!("mmv-dir = {:?}\n", scratch.mmv_dir());
+    std::fs::write(&config, text).expect("write the configuration");
+    let output = Command::new(binaries::mmv_agent()).arg("check-config").arg(&config).output();
+    let output = output.expect("run check-config");
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed);
+    if !printed.contains("can fill its file system") {
+        skip("the file system of temporary files has quotas");
+        return;
+    }
+    assert!(output.status.success(), "a warning is no error");
+    let mut agent = Agent::start_with(&scratch, &["--interval", "50ms"]);
+    let status = wait::until("the status", || status_json(&scratch));
+    let warning = status["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("can fill its file system"), "{warning}");
+    assert!(agent.terminate().success(), "{}", agent.log());
 }

@@ -17,6 +17,7 @@ mod owners;
 mod pins;
 mod pmlogger;
 mod settings;
+mod shared_file_system;
 mod values;
 mod warnings;
 

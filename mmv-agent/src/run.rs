@@ -209,6 +209,7 @@ fn start_with(
         OwnMetrics::default()
     };
     let (store, shared) = (Arc::new(store), Arc::new(SharedStatus::new(own)));
+    shared.set_warnings(settings.shared_file_system().into_iter().collect());
     let housekeeper = Housekeeper::new(
         Arc::clone(&store),
         Arc::clone(&shared),

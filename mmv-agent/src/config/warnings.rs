@@ -4,15 +4,15 @@ use std::path::Path;
 
 use super::groups::group_named;
 use super::settings::{ANY_USER, Group, Settings};
-use super::{Destination, directories};
+use super::{Destination, directories, shared_file_system};
 
 /// Keys before the first table that are names of labels, too. The table of the labels is the
 /// last one of the file that is installed: what is appended to it becomes a label.
 const KEYS: [&str; 3] = ["events", "interval", "sync"];
 
 impl Settings {
-    /// One line for each directory that is missing and each group that can never log
-    /// anything.
+    /// One line for each directory that is missing, or that users can fill, and each group that
+    /// can never log anything.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let fixed = &self.fixed;
         let mut warnings = Vec::new();
@@ -32,8 +32,14 @@ impl Settings {
             warnings
                 .push(format!("capture-group: there is no group {group} on this system; {effect}"));
         }
+        warnings.extend(self.shared_file_system());
         warnings.extend(self.group_warnings());
         warnings
+    }
+
+    /// A line if users can fill the file system of the MMV directory.
+    pub(crate) fn shared_file_system(&self) -> Option<String> {
+        shared_file_system::warning(&self.fixed.mmv_dir)
     }
 
     /// The same about groups, users and labels, which can change while an agent runs.

@@ -197,6 +197,7 @@ impl Sampler {
             archive: self.shared().archive_status(),
             kept: self.shared().kept(),
             last_error: self.shared().last_error(),
+            warnings: self.shared().warnings(),
             flight_recorder: self.flight_recorder.as_ref().map(FlightRecorder::status),
             ..Status::default()
         }

@@ -34,6 +34,7 @@ pub(crate) struct SharedStatus {
     compressed: Mutex<Vec<CompressedVolume>>,
     kept: Mutex<Kept>,
     last_error: Mutex<Option<LastError>>,
+    warnings: Mutex<Vec<String>>,
     own: Mutex<Arc<OwnMetrics>>,
     ended: AtomicBool,
     oldest: Mutex<Option<i64>>,
@@ -144,6 +145,16 @@ impl SharedStatus {
     /// The last error.
     pub(crate) fn last_error(&self) -> Option<LastError> {
         lock(&self.last_error).clone()
+    }
+
+    /// Sets what the status warns of.
+    pub(crate) fn set_warnings(&self, warnings: Vec<String>) {
+        *lock(&self.warnings) = warnings;
+    }
+
+    /// What the status warns of.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        lock(&self.warnings).clone()
     }
 
     /// The status of the archive writer.

@@ -64,6 +64,8 @@ pub(crate) struct Status {
     pub flight_recorder: Option<FlightRecorderStatus>,
     /// The last error, even if it is over.
     pub last_error: Option<LastError>,
+    /// What users can do to each other and the agent cannot prevent.
+    pub warnings: Vec<String>,
 }
 
 /// The part of the status that the loader has.

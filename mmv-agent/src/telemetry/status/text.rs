@@ -50,6 +50,9 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
     if let Some(error) = &status.last_error {
         writeln!(out, "last error, at {}: {}", in_utc(error.at), line(&error.what))?;
     }
+    for warning in &status.warnings {
+        writeln!(out, "warning: {}", line(warning))?;
+    }
     let lateness = &status.lateness;
     let [half, most, max] = [lateness.p50, lateness.p99, lateness.max].map(|time| time * 1e3);
     writeln!(
