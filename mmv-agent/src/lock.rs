@@ -72,8 +72,8 @@ impl Lock {
     ///
     /// [`Error::Locked`] if another agent has it.
     pub(crate) fn with_state(self, state: Option<&Path>) -> Result<Self, Error> {
-        let _state = state.map(lock_state).transpose()?.flatten();
-        Ok(Self { _state, ..self })
+        let state_lock = state.map(lock_state).transpose()?.flatten();
+        Ok(Self { _state: state_lock, ..self })
     }
 
     /// Makes sure that the path still leads to the locked directory. Otherwise creates and locks

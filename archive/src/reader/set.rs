@@ -104,7 +104,7 @@ impl ArchiveSet {
                 Ok(archive) => empty = Some(Error::NoData { path: archive.base }),
                 Err(error @ Error::NoData { .. }) => empty = Some(error),
                 Err(error) if error.is_missing_file() && !files::has_metadata(base)? => {
-                    gone = Some(error)
+                    gone = Some(error);
                 }
                 Err(error) if is_listed(base, paths) => match files::half_made(base)? {
                     Some(reason) => passed_by.push(reason),

@@ -41,10 +41,10 @@ fn add(metadata: &Metadata, at: Timestamp, owners: &mut Owners) {
         let cluster = pmid.cluster();
         let owner = *of_clusters.entry(cluster).or_insert_with(|| owner_of(metadata, cluster, at));
         let Some(owner) = owner else { continue };
-        let owned = Owned { owner, absent: 0 };
-        owners.clusters.entry(cluster).or_insert(owned);
-        for name in metric.names.iter().map(|name| name.as_str()) {
-            owners.names.entry(subtree(name).to_owned()).or_insert(owned);
+        let holding = Owned { owner, absent: 0 };
+        owners.clusters.entry(cluster).or_insert(holding);
+        for name in &metric.names {
+            owners.names.entry(subtree(name.as_str()).to_owned()).or_insert(holding);
         }
     }
 }

@@ -178,9 +178,9 @@ fn choose(
     }
     summed.sort_unstable_by_key(|(metric, _)| *metric);
     let mut places = 0..;
-    let fate = |is_drawn: bool| match is_drawn {
-        true => places.next().map_or(Fate::Dropped, Fate::Drawn),
-        false => Fate::Dropped,
+    let fate = |is_drawn: bool| {
+        let place = if is_drawn { places.next() } else { None };
+        place.map_or(Fate::Dropped, Fate::Drawn)
     };
     let mut fates: Vec<Fate> = is_drawn.into_iter().map(fate).collect();
     let mut sums = Vec::new();
