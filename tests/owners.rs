@@ -122,6 +122,35 @@ fn no_user_takes_the_names_of_anothers_program_in_any_form() {
 }
 
 #[test]
+fn a_file_of_root_that_another_user_names_takes_no_names_of_a_third() {
+    if !is_root() {
+        return;
+    }
+    let shop = image(0, 1, &[("orders", FALSE)]);
+    for in_own_directory in [true, false] {
+        let scratch = Scratch::new();
+        let directory = scratch.mmv_dir();
+        if in_own_directory {
+            chown(&directory, Some(ATTACKER), None).expect("set an owner");
+        }
+        put(&scratch, "zzz", VICTIM, &without_prefix(&image(0, 1, &[("shop.orders", TRUE)])));
+        let mut agent = Agent::start_with(&scratch, &OPTIONS);
+        wait::until_true("first records", || agent.data_bytes() > 600);
+        // Root made it elsewhere, or under another name; the owner of the directory renames it.
+        let made =
+            if in_own_directory { directory.join(".root") } else { scratch.path().join("root") };
+        fs::write(&made, &shop).expect("write a file");
+        fs::rename(&made, directory.join("shop")).expect("rename it");
+        wait::until_true("a complaint", || agent.log().contains("left out file=shop"));
+        wait_for_samples(&agent);
+        assert!(agent.terminate().success(), "{}", agent.log());
+        let values = series(&agent.archives(), "mmv.shop.orders");
+        let expected = Some(number(&TRUE.to_string()));
+        assert!(values.len() > 5 && values.iter().all(|value| *value == expected), "{values:?}");
+    }
+}
+
+#[test]
 fn users_that_flip_the_meaning_of_a_name_cost_its_user_nothing() {
     if !is_root() {
         return;

@@ -17,6 +17,7 @@ pub(crate) use value_plan::{TEXT_BYTES, ValuePlan, low_half};
 pub(crate) use values::Values;
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -119,6 +120,12 @@ pub(crate) enum RejectReason {
         /// The user.
         user: u32,
     },
+    /// It has several names, one of which is harvested.
+    #[error("it is harvested under another name, \"{name}\"", name = .name.display())]
+    Linked {
+        /// That name.
+        name: OsString,
+    },
     /// It was replaced by a file of another user.
     #[error("its owner changed while it was opened")]
     OwnerChanged,
@@ -146,6 +153,7 @@ impl RejectReason {
             | Self::NoMemory { .. }
             | Self::Share { .. }
             | Self::Loading { .. }
+            | Self::Linked { .. }
             | Self::NoProcess { .. } => FileState::Waiting,
             _ if self.is_shortage() => FileState::Waiting,
             _ => FileState::Quarantined,
@@ -304,7 +312,8 @@ pub(crate) struct Source {
     file: File,
     /// Which file it is.
     pub id: FileId,
-    /// The user who owns the file.
+    /// The user who answers for the file: its owner, or for root's in a directory of another user,
+    /// that one.
     pub owner: u32,
     /// The generation of its metadata.
     pub generation: u64,
@@ -372,7 +381,8 @@ impl Source {
     /// Any [`RejectReason`].
     pub(crate) fn again(&self, terms: &mut Terms<'_>) -> Result<(Self, Contents), RejectReason> {
         let file = self.file.try_clone().map_err(RejectReason::Open)?;
-        Self::resolve(file, self.process.clone(), terms)
+        let (source, contents) = Self::resolve(file, self.process.clone(), terms)?;
+        Ok((Self { owner: self.owner, ..source }, contents))
     }
 
     fn resolve(

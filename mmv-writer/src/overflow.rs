@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use mmv_format::file::{open, read_header};
+use mmv_format::file::{is_taken, open, read_header};
 use mmv_format::layout::{Flags, MAGIC, MAX_CLUSTER};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -58,14 +58,17 @@ impl Overflow {
             Clusters::From(first) => first.saturating_add(self.count),
         };
         let mut number = self.number + 1;
-        while is_in_use(&numbered(&self.first.path, number)) {
+        while is_in_use(&numbered(&self.first.path, number))
+            || is_taken(&numbered(&self.first.path, number))
+        {
             number += 1;
         }
         let path = numbered(&self.first.path, number);
         let name = format!("{}.{number}", self.first.name);
         Error::check_range("cluster", &name, cluster, 0, MAX_CLUSTER)?;
         let prefixed = !self.first.flags.contains(Flags::NO_PREFIX);
-        let prefix = if prefixed { format!("{}.", self.first.name) } else { String::new() };
+        let prefix =
+            if prefixed { format!("{}.", self.first.name) } else { self.first.prefix.clone() };
         self.number = number;
         self.count += 1;
         let (flags, absent) = (self.first.flags.with(Flags::NO_PREFIX), self.first.absent);

@@ -25,8 +25,8 @@ use rustix::fs::{
     openat, openat2, statx,
 };
 
-use super::FileId;
-use super::file_table::Listed;
+use super::fair_rate::{NOBODY, ROOT};
+use super::file_table::{FileId, Listed};
 use super::listing::{Collector, Listing, Room};
 
 /// The longest time between two listings.
@@ -34,6 +34,9 @@ pub(crate) const SAFETY_SCAN: Duration = Duration::from_secs(10);
 
 /// The shortest time from the end of a listing to the next one that lost events ask for.
 const SCAN_PAUSE: Duration = Duration::from_millis(200);
+
+/// Limit on root's files that are remembered as moved here.
+const MAX_STRANGERS: usize = 10_000;
 
 /// Number of entries in a slice of a listing: some milliseconds.
 const SLICE: usize = 2_000;
@@ -49,12 +52,16 @@ pub(crate) struct Directory {
     scan: Option<Scan>,
     /// Events were lost since the last listing began.
     is_stale: bool,
+    /// Cookies of the names that files lost at this look and the one before.
+    moved_away: [HashSet<u32>; 2],
+    /// Root's files that were moved here from another directory.
+    strangers: HashSet<FileId>,
 }
 
 /// A listing that is being made.
 #[derive(Debug)]
 struct Scan {
-    directory: OwnedFd,
+    directory: OpenDirectory,
     entries: Dir,
     collector: Collector,
     /// Names that something has happened to meanwhile.
@@ -67,6 +74,15 @@ pub(crate) enum Found {
     File(Listed),
     /// What it is instead of a regular file.
     Other(&'static str),
+}
+
+/// A directory that is open, and what its entries are compared with.
+#[derive(Debug)]
+struct OpenDirectory {
+    file: OwnedFd,
+    mount: Option<u64>,
+    /// The user who answers for root's files.
+    owner_for_root: u32,
 }
 
 /// The result of a look at the directory.
@@ -83,7 +99,16 @@ pub(crate) struct Look {
 impl Directory {
     /// The directory at `path`, which need not exist.
     pub(crate) fn new(path: PathBuf, room: Room) -> Self {
-        Self { path, room, watch: None, next_scan: Duration::ZERO, scan: None, is_stale: true }
+        Self {
+            path,
+            room,
+            watch: None,
+            next_scan: Duration::ZERO,
+            scan: None,
+            is_stale: true,
+            moved_away: Default::default(),
+            strangers: HashSet::new(),
+        }
     }
 
     /// Where it is.
@@ -104,7 +129,8 @@ impl Directory {
     ///
     /// From the system, when the directory exists and cannot be read.
     pub(crate) fn look(&mut self, now: Duration) -> io::Result<Look> {
-        let mut touched = self.drain();
+        let mut moved_here = HashSet::new();
+        let mut touched = self.drain(&mut moved_here);
         if self.scan.is_none() && (now >= self.next_scan || self.watch.is_none()) {
             if self.watch.is_none() {
                 // Before the listing, so that nothing is missed between the two.
@@ -115,14 +141,14 @@ impl Directory {
             let Some(directory) = self.open()? else {
                 return Ok(Look { listing: Some(Listing::default()), ..Look::default() });
             };
-            let entries = Dir::read_from(&directory)?;
+            let entries = Dir::read_from(&directory.file)?;
             let (collector, touched) = (Collector::new(self.room), HashSet::new());
             self.scan = Some(Scan { directory, entries, collector, touched });
         }
         let mut listing = None;
         if let Some(mut scan) = self.scan.take() {
             scan.touched.extend(touched.iter().cloned());
-            if scan.read_slice()? {
+            if scan.read_slice(&self.strangers)? {
                 // It may have seen these before they changed.
                 touched = std::mem::take(&mut scan.touched);
                 listing = Some(scan.collector.finish());
@@ -137,9 +163,14 @@ impl Directory {
         if !touched.is_empty()
             && let Some(directory) = self.open()?
         {
-            let mount = mount_of(&directory)?;
             for name in touched {
-                let found = find(&directory, &name, mount);
+                let mut found = directory.find(&name);
+                if let Some(Found::File(file)) = &mut found {
+                    if moved_here.contains(&name) && self.strangers.len() < MAX_STRANGERS {
+                        self.strangers.extend((file.owner == ROOT).then_some(file.id));
+                    }
+                    file.disown(&self.strangers);
+                }
                 look.touched.push((name, found));
             }
         }
@@ -152,19 +183,21 @@ impl Directory {
     }
 
     /// Opens the directory; `None` if there is none.
-    fn open(&self) -> io::Result<Option<OwnedFd>> {
+    fn open(&self) -> io::Result<Option<OpenDirectory>> {
         match open(&self.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         {
-            Ok(directory) => Ok(Some(directory)),
+            Ok(directory) => OpenDirectory::new(directory).map(Some),
             Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes all events, and returns the names that they are about. A watch whose directory is
-    /// gone is dropped.
-    fn drain(&mut self) -> HashSet<OsString> {
+    /// Takes all events, and returns the names that they are about, and those of files that were
+    /// moved here from another directory. A watch whose directory is gone is dropped.
+    fn drain(&mut self, moved_here: &mut HashSet<OsString>) -> HashSet<OsString> {
         let mut names = HashSet::new();
+        self.moved_away.swap(0, 1);
+        self.moved_away[0].clear();
         let Some(watch) = &self.watch else { return names };
         loop {
             match watch.read_events() {
@@ -176,6 +209,14 @@ impl Directory {
                             return names;
                         }
                         self.is_stale |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW);
+                        if event.mask.contains(AddWatchFlags::IN_MOVED_FROM) {
+                            self.moved_away[0].insert(event.cookie);
+                        }
+                        let is_from_here =
+                            || self.moved_away.iter().any(|away| away.contains(&event.cookie));
+                        if event.mask.contains(AddWatchFlags::IN_MOVED_TO) && !is_from_here() {
+                            moved_here.extend(event.name.clone());
+                        }
                         names.extend(event.name.filter(|name| !is_hidden(name.as_bytes())));
                     }
                 }
@@ -193,8 +234,7 @@ impl Directory {
 
 impl Scan {
     /// Reads some entries. Returns true at the end.
-    fn read_slice(&mut self) -> io::Result<bool> {
-        let mount = mount_of(&self.directory)?;
+    fn read_slice(&mut self, strangers: &HashSet<FileId>) -> io::Result<bool> {
         for _ in 0..SLICE {
             let Some(entry) = self.entries.read() else { return Ok(true) };
             let entry = entry?;
@@ -203,8 +243,11 @@ impl Scan {
                 continue;
             }
             let name = OsString::from_vec(name.to_owned());
-            match find(&self.directory, &name, mount) {
-                Some(Found::File(file)) => self.collector.add(file),
+            match self.directory.find(&name) {
+                Some(Found::File(mut file)) => {
+                    file.disown(strangers);
+                    self.collector.add(file);
+                }
                 Some(Found::Other(kind)) => self.collector.add_other(name, kind),
                 // It has gone since.
                 None => {}
@@ -258,26 +301,57 @@ fn mount_of(directory: impl AsFd) -> io::Result<Option<u64>> {
     Ok(mount_id(&attributes(directory, OsStr::new(""))?))
 }
 
-/// Looks up a name in a directory that is reached by a mount. Symbolic links are not followed: any
-/// process that may write here could otherwise make the agent read any file that the
-/// agent may read.
-fn find(directory: &OwnedFd, name: &OsStr, mount: Option<u64>) -> Option<Found> {
-    let found = attributes(directory, name).ok()?;
-    let file_type = FileType::from_raw_mode(found.stx_mode.into());
-    Some(match file_type {
-        _ if mount_id(&found) != mount => {
-            Found::Other("on another file system, which is mounted there")
+impl OpenDirectory {
+    fn new(file: OwnedFd) -> io::Result<Self> {
+        let found = attributes(&file, OsStr::new(""))?;
+        let mount = mount_id(&found);
+        Ok(Self { file, mount, owner_for_root: owner_for_root(found.stx_uid, found.stx_mode) })
+    }
+
+    /// Looks up a name. Symbolic links are not followed: any process that may write here could
+    /// otherwise make the agent read any file that the agent may read.
+    fn find(&self, name: &OsStr) -> Option<Found> {
+        let found = attributes(&self.file, name).ok()?;
+        let file_type = FileType::from_raw_mode(found.stx_mode.into());
+        Some(match file_type {
+            _ if mount_id(&found) != self.mount => {
+                Found::Other("on another file system, which is mounted there")
+            }
+            FileType::RegularFile => Found::File(Listed {
+                name: name.to_owned(),
+                id: id(&found),
+                owner: if found.stx_uid == ROOT { self.owner_for_root } else { found.stx_uid },
+                bytes: found.stx_blocks.saturating_mul(512),
+            }),
+            FileType::Symlink => Found::Other("a symbolic link, which is not followed"),
+            FileType::Directory => Found::Other("a directory"),
+            _ => Found::Other("not a regular file"),
+        })
+    }
+}
+
+impl Listed {
+    /// Makes a file nobody's if it is one of root's that others may have moved here.
+    fn disown(&mut self, strangers: &HashSet<FileId>) {
+        if strangers.contains(&self.id) {
+            self.owner = NOBODY;
         }
-        FileType::RegularFile => Found::File(Listed {
-            name: name.to_owned(),
-            id: id(&found),
-            owner: found.stx_uid,
-            bytes: found.stx_blocks.saturating_mul(512),
-        }),
-        FileType::Symlink => Found::Other("a symbolic link, which is not followed"),
-        FileType::Directory => Found::Other("a directory"),
-        _ => Found::Other("not a regular file"),
-    })
+    }
+}
+
+/// Returns the user who answers for root's files in a directory with this owner and mode: who may
+/// rename them decides whose metrics they are. Of a directory in which everybody may do so,
+/// nobody.
+fn owner_for_root(owner: u32, mode: u16) -> u32 {
+    const WRITABLE_FOR_OTHERS: u16 = 0o022;
+    const STICKY: u16 = 0o1000;
+    if owner != ROOT {
+        owner
+    } else if mode & WRITABLE_FOR_OTHERS != 0 && mode & STICKY == 0 {
+        NOBODY
+    } else {
+        ROOT
+    }
 }
 
 /// Returns the identity of a file, as [`FileId::of`] does.
@@ -393,6 +467,40 @@ mod tests {
         );
         assert!(!open_file(&fifo).unwrap().metadata().unwrap().is_file());
         assert!(open_file(&dir.path().join("link")).is_err());
+    }
+
+    #[test]
+    fn root_has_no_precedence_where_others_rename_its_files() {
+        assert_eq!(owner_for_root(ROOT, 0o41755), ROOT);
+        assert_eq!(owner_for_root(ROOT, 0o41777), ROOT);
+        assert_eq!(owner_for_root(ROOT, 0o40777), NOBODY);
+        assert_eq!(owner_for_root(ROOT, 0o40775), NOBODY);
+        assert_eq!(owner_for_root(1000, 0o41777), 1000);
+    }
+
+    #[test]
+    fn a_file_of_root_that_was_moved_here_is_nobodys() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let own = fs::metadata(dir.path()).unwrap().uid();
+        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
+        directory.look(SECOND).unwrap();
+        for (name, from) in [("made", &dir), ("moved", &other)] {
+            fs::write(from.path().join(".new"), name).unwrap();
+            fs::rename(from.path().join(".new"), dir.path().join(name)).unwrap();
+        }
+        let owner = |found: &Option<Found>| match found {
+            Some(Found::File(file)) => file.owner,
+            found => panic!("{found:?}"),
+        };
+        let touched = directory.look(SECOND).unwrap().touched;
+        let mut owners: Vec<_> =
+            touched.iter().map(|(name, found)| (name.to_str().unwrap(), owner(found))).collect();
+        owners.sort_unstable();
+        let disowned = if own == ROOT { NOBODY } else { own };
+        assert_eq!(owners, [("made", own), ("moved", disowned)]);
+        let listing = directory.look(SECOND + SAFETY_SCAN).unwrap().listing.unwrap();
+        let owners: Vec<_> = listing.files.iter().map(|file| file.owner).collect();
+        assert_eq!(owners, [own, disowned]);
     }
 
     #[test]

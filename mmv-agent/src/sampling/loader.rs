@@ -99,12 +99,15 @@ fn recorded(settings: &Settings) -> Option<Vec<String>> {
 impl Loader {
     /// Loads the files of the settings' directory, with what an earlier run remembered.
     pub(crate) fn new(settings: &Settings, host: Host, mut memory: Memory, links: Links) -> Self {
-        let continuity = Continuity::new(std::mem::take(&mut memory.harvested));
+        let harvested = std::mem::take(&mut memory.harvested);
+        let known_files = harvested.iter().map(|file| file.file.0.clone()).collect();
+        let continuity = Continuity::new(harvested);
         let names = std::mem::take(&mut memory.owners.names);
         let logged = std::mem::take(&mut memory.logged);
         let (path, limits) = (settings.fixed.mmv_dir.clone(), settings.reloadable.limits);
         let mut sources = Sources::new(path, links.shared.own().file.clone(), limits, memory);
         sources.change(&settings.reloadable);
+        sources.known_files = known_files;
         Self {
             reporter: Reporter::of_files(settings.fixed.events),
             sources,

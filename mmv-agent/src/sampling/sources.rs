@@ -6,7 +6,7 @@
 //! Invariant: one bad file never affects another. Whatever is wrong with a file, it
 //! waits in the file table for its next try.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use super::shortage::{Shortage, ShortageReport};
 use super::update::PlannedSource;
 use crate::config::{Limits, ReloadableSettings};
 use crate::discovery::{
-    Change, DeadFile, FileState, NOBODY, Process, Removal, Restarts, Room, Watcher,
+    Change, DeadFile, FileId, FileState, NOBODY, Process, Removal, Restarts, Room, Watcher,
 };
 use crate::housekeeping::{Harvested, Memory};
 use crate::metadata::{Collision, Member};
@@ -82,6 +82,8 @@ pub(crate) struct Sources {
     active: Vec<LoadedSource>,
     /// The detection of restarted programs.
     pub restarts: Restarts,
+    /// Names of files that an earlier run harvested last.
+    pub known_files: HashSet<OsString>,
     /// The files that are to be removed.
     pub removal: Removal,
     /// The process of each file that is harvested no more, if it was running then: it
@@ -114,6 +116,7 @@ impl Sources {
             admission: Admission::new(path, own, limits, memory),
             active: Vec::new(),
             restarts: Restarts::default(),
+            known_files: HashSet::new(),
             removal: Removal::default(),
             left: HashMap::new(),
             gaps: HashMap::new(),
@@ -218,10 +221,13 @@ impl Sources {
     /// explicit ones of the whole batch first. True if it has stopped before all were
     /// tried, so that others get a turn.
     pub(crate) fn admit(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
-        let is_known = |name: &OsStr| self.restarts.is_known(name);
+        let is_known =
+            |name: &OsStr| self.restarts.is_known(name) || self.known_files.contains(name);
         let due = self.watcher.table.due(now, is_known, FILES_OF_A_TURN + 1);
         let mut opened = Vec::new();
         let mut usage = self.usage_without("".as_ref());
+        // Others may have made hard links to a file, which cost its user nothing but a look.
+        let mut names = if due.is_empty() { HashMap::new() } else { self.harvested_names() };
         let (mut turn, mut more) = (0, false);
         for (name, bytes) in &due {
             // The first one gets its turn whatever its size.
@@ -229,9 +235,17 @@ impl Sources {
                 more = true;
                 break;
             }
+            let id = self.watcher.table.get(name).map(|entry| entry.id);
+            if let Some(known) = id.and_then(|id| names.get(&id)).filter(|known| *known != name) {
+                turn += BYTES_OF_OPENING;
+                let reason = RejectReason::Linked { name: known.clone() };
+                self.reject(name, &reason, false, now, reporter);
+                continue;
+            }
             turn += bytes + BYTES_OF_OPENING;
             match self.open(name, &mut usage, now, reporter) {
                 Ok((source, contents)) => {
+                    names.insert(source.id, name.clone());
                     usage.add(self.admission.user(name, source.owner), &amounts(&source));
                     opened.push((name, source, contents));
                 }
@@ -285,6 +299,12 @@ impl Sources {
                 return result;
             }
         }
+    }
+
+    /// Returns the names under which files are harvested.
+    fn harvested_names(&self) -> HashMap<FileId, OsString> {
+        let active = self.active.iter().filter(|active| active.departure.is_none());
+        active.map(|active| (active.source.id, active.name.clone())).collect()
     }
 
     /// Closes the newest file of a user that uses a resource; false if there is none.
@@ -863,6 +883,28 @@ mod tests {
 
     fn names(sources: &Sources) -> Vec<&str> {
         sources.members().iter().map(|member| member.file.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn hard_links_to_a_file_are_not_harvested_and_cost_its_user_no_share() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = publish_all(dir.path(), &["victim"]);
+        let mut sources = with_limits(dir.path(), Limits { files: 5, ..Limits::default() });
+        refresh(&mut sources, Duration::ZERO);
+        for number in 0..9 {
+            std::fs::hard_link(files[0].path(), dir.path().join(format!("a{number}"))).unwrap();
+        }
+        refresh(&mut sources, Duration::from_secs(1));
+        let _second = publish(dir.path(), "victims_second", false);
+        refresh(&mut sources, Duration::from_secs(2));
+        assert_eq!(names(&sources), ["victim", "victims_second"]);
+        let reason = sources.watcher.table.get("a0".as_ref()).unwrap().reason();
+        assert_eq!(reason, Some("it is harvested under another name, \"victim\""));
+        // Another agent knows the name from the state file.
+        let mut sources = with_limits(dir.path(), Limits { files: 5, ..Limits::default() });
+        sources.known_files = HashSet::from(["victim".into()]);
+        refresh(&mut sources, Duration::ZERO);
+        assert_eq!(names(&sources), ["victim", "victims_second"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The agent's own metrics, in an MMV file like that of any other program.
 //!
 //! The file is called `agent`, so the metrics are `mmv.agent.*`. While another living
-//! agent has a file of that name, it is `agent_2`, and so on. It has the PROCESS flag: the
+//! agent has a file of that name, it is `agent_2`, and so on; if another user has them all, a name
+//! with the number of the process and the time. It has the PROCESS flag: the
 //! file of a killed agent counts as ended, and the next agent replaces it.
 //!
 //! The file asks for cluster 2047, `agent_2` for 2046 and so on, so that pmdammv, if it
@@ -11,9 +12,10 @@
 //!
 //! [`OWN_CLUSTER`]: crate::metadata::OWN_CLUSTER
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use mmv_format::view::{self, Contents};
 use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Published, Registry, Units};
@@ -192,12 +194,17 @@ fn try_publish(directory: &Path) -> Result<OwnMetrics, Error> {
     let mut published = publish_as(directory, NAME, MAX_AUTOMATIC);
     for number in 2..=MOST {
         if published.is_ok() {
-            break;
+            return published;
         }
         let name = format!("{NAME}_{number}");
         published = publish_as(directory, &name, MAX_AUTOMATIC + 1 - number);
     }
-    published
+    // Nobody could have taken all names of this form.
+    let name = || {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        format!("{NAME}_{}_{}", std::process::id(), since_epoch.as_nanos())
+    };
+    published.or_else(|_| publish_as(directory, &name(), MAX_AUTOMATIC - MOST))
 }
 
 fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, Error> {
@@ -209,8 +216,9 @@ fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, 
     let registry = Registry::builder(name).directory(directory).cluster(cluster);
     let registry = registry.build()?;
     let own = OwnMetrics::register(&registry)?;
-    let published = Some(registry.publish()?);
-    Ok(OwnMetrics { file: Some(name.into()), published, ..own })
+    let published = registry.publish()?;
+    let file = published.path().file_name().map(OsStr::to_owned);
+    Ok(OwnMetrics { file, published: Some(published), ..own })
 }
 
 /// Whether another living process has the file. One with the number of this process is
@@ -298,6 +306,24 @@ mod tests {
         other.wait().unwrap();
         let third = OwnMetrics::publish(dir.path());
         assert_eq!(third.file.as_deref(), Some("agent".as_ref()));
+    }
+
+    #[test]
+    fn nobody_can_have_all_names_of_the_agents_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = OwnMetrics::publish(dir.path());
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        give_away(&dir.path().join("agent"), other.id());
+        for number in 2..=MOST {
+            let name = format!("agent_{number}");
+            std::fs::copy(dir.path().join("agent"), dir.path().join(name)).unwrap();
+        }
+        let own = OwnMetrics::publish(dir.path());
+        let name = own.file.as_deref().unwrap().to_str().unwrap();
+        assert!(name.starts_with(&format!("agent_{}_", std::process::id())), "{name}");
+        other.kill().unwrap();
+        other.wait().unwrap();
+        drop(first);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use nix::fcntl::posix_fallocate;
 use nix::libc::O_NONBLOCK;
 use nix::sys::resource::{Resource, getrlimit};
 use pcp_types::printable;
-pub use temporary::{PublishError, PublishedFile, TemporaryFile};
+pub use temporary::{PublishError, PublishedFile, TemporaryFile, is_taken};
 use zerocopy::FromBytes;
 
 use crate::layout::Header;

@@ -23,6 +23,9 @@ use super::{FileError, identity, remove_if_same};
 /// Readable by all users: readers run as other users.
 const MODE: u32 = 0o644;
 
+/// `S_ISVTX` of `inode(7)`: only the owner of a file may rename or remove it.
+const STICKY: u32 = 0o1000;
+
 /// How a temporary name ends.
 const SUFFIX: &str = ".tmp";
 
@@ -200,6 +203,26 @@ impl TemporaryFile {
         let process = u32::try_from(found).ok().filter(|_| is_running(found));
         Err(PublishError::Running { path: path.to_owned(), process })
     }
+}
+
+/// Returns true if another user has something at `path` that this process cannot replace, or must
+/// not, as a running process publishes it.
+///
+/// In a directory for all users (sticky, `unlink(2)`) any user can make an entry of any name, which
+/// nobody else can remove.
+pub fn is_taken(path: &Path) -> bool {
+    let Ok(found) = path.symlink_metadata() else { return false };
+    let user = geteuid();
+    if found.uid() == user.as_raw() {
+        return false;
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).metadata();
+    let is_sticky = directory
+        .is_ok_and(|directory| directory.mode() & STICKY != 0 && directory.uid() != user.as_raw());
+    (is_sticky && !user.is_root())
+        || found.is_dir()
+        || matches!(claim(path), Claim::Running(_) | Claim::Locked(_))
 }
 
 /// The user whose file is at `path`, if it is not this process's.
