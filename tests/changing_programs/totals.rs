@@ -33,7 +33,8 @@ pub(super) fn check_gauges(
                 before.is_none_or(|(before, _)| *before < away.stopped)
                     && after.is_none_or(|(after, _)| away.stopped < *after && after != at)
             });
-            let is_one = [before, after].into_iter().flatten().any(|(_, one)| one == value);
+            let is_one =
+                [before, after].into_iter().flatten().any(|(_, one)| one.total_cmp(value).is_eq());
             if is_away || !is_one {
                 complaints.add(format!(
                     "{}: {key:?} is {value} at {at}, between {before:?} and {after:?}",
