@@ -344,6 +344,17 @@ mod tests {
         assert_eq!(lines[1], ["jobs [28 others, summed]", "errors [28 others, summed]"]);
     }
 
+    /// Comparing each line with all others would take minutes.
+    #[test]
+    fn lines_of_very_many_instances_are_made_in_proportion_to_their_number() {
+        let columns = vec![column(0, "q.jobs", Some("a")); 200_000];
+        let begun = std::time::Instant::now();
+        let rows = row(&vec![1.0; columns.len()]);
+        let panels = panels((&columns, &[]), &rows, LineCount::EachMetric(2), &|_| None);
+        assert_eq!(panels.iter().map(|panel| panel.lines.len()).sum::<usize>(), 3);
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    }
+
     #[test]
     fn the_number_of_lines_of_each_metric_follows_from_their_numbers() {
         assert_eq!(lines_per_metric(&[50], 5), 4);
