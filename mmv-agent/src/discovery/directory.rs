@@ -96,6 +96,16 @@ pub(crate) struct Look {
     pub(crate) is_partial: bool,
 }
 
+impl Look {
+    /// Whether the directory was read for it.
+    pub(super) fn has_read(&self) -> bool {
+        self.listing.is_some() || !self.touched.is_empty() || self.is_partial
+    }
+}
+
+/// Delay before a directory that cannot be listed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
 impl Directory {
     /// The directory at `path`, which need not exist.
     pub(crate) fn new(path: PathBuf, room: Room) -> Self {
@@ -129,6 +139,15 @@ impl Directory {
     ///
     /// From the system, when the directory exists and cannot be read.
     pub(crate) fn look(&mut self, now: Duration) -> io::Result<Look> {
+        let look = self.read(now);
+        if look.is_err() {
+            self.scan = None;
+            self.next_scan = now + RETRY;
+        }
+        look
+    }
+
+    fn read(&mut self, now: Duration) -> io::Result<Look> {
         let mut moved_here = HashSet::new();
         let mut touched = self.drain(&mut moved_here);
         if self.scan.is_none() && (now >= self.next_scan || self.watch.is_none()) {

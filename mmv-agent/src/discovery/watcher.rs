@@ -91,13 +91,16 @@ impl Watcher {
         {
             error!(directory = %self.path().display(), %error, "cannot read the directory");
         }
-        self.unreadable = look.is_err();
-        self.shortage = match &look {
-            Err(error) if is_shortage(error) => {
-                Some(format!("the directory cannot be read: {error}"))
-            }
-            _ => None,
-        };
+        // A look that reads nothing does not say that the directory can be read.
+        if look.as_ref().map_or(true, Look::has_read) {
+            self.unreadable = look.is_err();
+            self.shortage = match &look {
+                Err(error) if is_shortage(error) => {
+                    Some(format!("the directory cannot be read: {error}"))
+                }
+                _ => None,
+            };
+        }
         let Look { listing, touched, is_partial } = look.unwrap_or_default();
         let mut changes = Changes { is_partial, ..Changes::default() };
         if let Some(listing) = listing {
