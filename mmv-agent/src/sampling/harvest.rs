@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::active_source::{ActiveSource, Finding, PassResult, Ticket};
 use super::file_gaps::{FileGaps, Gap, GapCause};
-use super::owner_pace::{OwnerPace, ThreadUsage};
+use super::owner_pace::{OwnerPace, ThreadUsage, usual_time};
 use super::pass_clock::PassClock;
 use super::slow_lane::{Job, LentSource, Report, SlowLanes};
 use super::update::{PlannedSource, Retired};
@@ -26,6 +26,10 @@ use crate::source::{Allowance, Values};
 const PART_OF_INTERVAL: u32 = 10;
 const SHORTEST_BOUND: Duration = Duration::from_millis(5);
 const LONGEST_BOUND: Duration = Duration::from_millis(50);
+
+/// Limits on a batch: looking at the clock takes a tenth of the time of a small file.
+const FILES_OF_A_BATCH: usize = 8;
+const TIME_OF_A_BATCH: Duration = usual_time(2_000);
 
 /// The time of a pass.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +62,34 @@ pub(super) struct HarvestPass {
     pub(super) reshaped: Vec<usize>,
     /// It took longer than its bound and was stopped.
     pub(super) is_disturbed: bool,
+}
+
+/// Files of one user that are read between two looks at the clock.
+#[derive(Debug, Default)]
+struct Batch {
+    owner_index: usize,
+    numbers: Vec<usize>,
+    allowance: Allowance,
+    /// Time that they take if nothing disturbs it.
+    usual: Duration,
+    began: Duration,
+    /// Time at which the pass up to the batch has to be over.
+    limit: Duration,
+    /// What the thread had used at the beginning of the pass.
+    usage: ThreadUsage,
+    /// Sources that a slow lane is to read.
+    slow: Vec<usize>,
+}
+
+impl Batch {
+    /// Returns true if a file of this user and usual time is the first of another batch.
+    fn ends_before(&self, owner_index: usize, usual: Duration) -> bool {
+        !self.numbers.is_empty()
+            && (self.owner_index != owner_index
+                || self.allowance.was_exceeded()
+                || self.numbers.len() >= FILES_OF_A_BATCH
+                || self.usual + usual > TIME_OF_A_BATCH)
+    }
 }
 
 /// A source by number.
@@ -139,17 +171,16 @@ impl Harvest {
         let mut pass = HarvestPass::default();
         self.take_reports(now, &mut pass.reshaped);
         self.owners.iter_mut().for_each(OwnerPace::begin);
-        let usage = ThreadUsage::now();
-        let (clock, bound) = (time.clock, time.bound());
-        let mut elapsed = clock.elapsed(now);
-        // Nothing was read yet: a late start is no reason to repeat anything.
-        let mut limit = now.monotonic + bound;
-        let mut slow = Vec::new();
-        for (number, slot) in self.slots.iter_mut().enumerate() {
+        let clock = time.clock;
+        let began = clock.elapsed(now);
+        // A late start is no reason to repeat anything: nothing was read before.
+        let limit = now.monotonic + time.bound();
+        let mut batch = Batch { began, limit, usage: ThreadUsage::now(), ..Batch::default() };
+        for number in 0..self.slots.len() {
             if !wanted(number) {
                 continue;
             }
-            let active = match slot {
+            let active = match &mut self.slots[number] {
                 Some(Slot::Here(active)) => active,
                 Some(Slot::Away(away)) => {
                     away.wanted = Some(now.monotonic);
@@ -160,40 +191,84 @@ impl Harvest {
             if !active.want(now) || pass.is_disturbed {
                 continue;
             }
-            let pace = &mut self.owners[self.owner_of[number]];
+            let owner_index = self.owner_of[number];
+            let usual = active.usual_time();
+            if batch.ends_before(owner_index, usual) {
+                pass.is_disturbed = self.settle(&mut batch, now, time);
+            }
+            let pace = &mut self.owners[owner_index];
             if pace.is_slow() {
-                slow.push(number);
+                batch.slow.push(number);
+            }
+            if pace.is_slow() || pass.is_disturbed {
                 continue;
             }
-            let usual = active.usual_time();
-            limit += usual;
-            let until = clock.instant(elapsed + pace.allow(usual, bound));
-            let allowance = until.map_or_else(Allowance::unlimited, Allowance::until);
-            let PassResult { reshaped, finding } = active.harvest(now, time.is_final, &allowance);
+            let left = pace.allow(usual, time.bound());
+            if batch.numbers.is_empty() {
+                batch.owner_index = owner_index;
+                let until = clock.instant(batch.began + left);
+                batch.allowance = until.map_or_else(Allowance::unlimited, Allowance::until);
+            }
+            batch.numbers.push(number);
+            batch.usual += usual;
+            let Some(Slot::Here(active)) = &mut self.slots[number] else { continue };
+            let PassResult { reshaped, finding } =
+                active.harvest(now, time.is_final, &batch.allowance);
             if reshaped {
                 pass.reshaped.push(number);
             }
             self.findings.extend(finding.map(|finding| (active.ticket, finding)));
-            let began = std::mem::replace(&mut elapsed, clock.elapsed(now));
-            let took_too_long = pace.spend(elapsed.saturating_sub(began), bound);
-            let is_late = elapsed > limit;
-            if took_too_long || is_late {
-                if !usage.was_only_preempted() && took_too_long {
-                    pace.slow_down(now.monotonic);
-                    warn_of(pace.owner);
-                    slow.push(number);
-                }
-                if is_late && !active.has_final_values() {
-                    active.discard();
-                }
-                pass.is_disturbed = is_late || allowance.was_exceeded() && !pace.is_slow();
-            }
         }
+        pass.is_disturbed |= self.settle(&mut batch, now, time);
         pass.is_disturbed &= time.may_repeat;
         if !pass.is_disturbed {
-            self.read_slow(&slow, now, time, &mut pass.reshaped);
+            self.read_slow(&batch.slow, now, time, &mut pass.reshaped);
         }
         pass
+    }
+
+    /// Judges the time that a batch took. Returns true if the pass took longer than its bound, or
+    /// was stopped though nothing but the machine held it up.
+    fn settle(&mut self, batch: &mut Batch, now: Moment, time: PassTime) -> bool {
+        if batch.numbers.is_empty() {
+            return false;
+        }
+        let elapsed = time.clock.elapsed(now);
+        let took = elapsed.saturating_sub(batch.began);
+        batch.began = elapsed;
+        batch.limit += std::mem::take(&mut batch.usual);
+        let took_too_long = self.owners[batch.owner_index].spend(took, time.bound());
+        let is_late = elapsed > batch.limit;
+        let mut is_disturbed = is_late;
+        if took_too_long || is_late {
+            if batch.usage.was_only_preempted() {
+                is_disturbed |= batch.allowance.was_exceeded();
+            } else {
+                let slowest = if took_too_long { Some(batch.owner_index) } else { self.slowest() };
+                if let Some(pace) = slowest.and_then(|index| self.owners.get_mut(index)) {
+                    pace.slow_down(now.monotonic);
+                    warn_of(pace.owner);
+                }
+                if took_too_long {
+                    batch.slow.extend(&batch.numbers);
+                }
+            }
+        }
+        for number in batch.numbers.drain(..) {
+            if let Some(Slot::Here(active)) = &mut self.slots[number]
+                && is_late
+                && !active.has_final_values()
+            {
+                active.discard();
+            }
+        }
+        is_disturbed
+    }
+
+    /// Returns the user whose files have exceeded their usual time most at this tick.
+    fn slowest(&self) -> Option<usize> {
+        let fast = self.owners.iter().enumerate().filter(|(_, pace)| !pace.is_slow());
+        fast.max_by_key(|(_, pace)| pace.excess()).map(|(index, _)| index)
     }
 
     /// Has slow lanes read sources, and waits for them for a short time.

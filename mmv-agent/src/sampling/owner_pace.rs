@@ -37,8 +37,9 @@ const USUAL_FILE: Duration = Duration::from_micros(if cfg!(debug_assertions) { 1
 const USUAL_VALUE: Duration = Duration::from_nanos(if cfg!(debug_assertions) { 200 } else { 10 });
 
 /// Returns the time in which a file of this many values is read if nothing disturbs it.
-pub(super) fn usual_time(values: usize) -> Duration {
-    USUAL_FILE + USUAL_VALUE.saturating_mul(u32::try_from(values).unwrap_or(u32::MAX))
+pub(super) const fn usual_time(values: usize) -> Duration {
+    let values = if values > u32::MAX as usize { u32::MAX } else { values as u32 };
+    USUAL_FILE.saturating_add(USUAL_VALUE.saturating_mul(values))
 }
 
 /// The pace of the files of one user.
@@ -87,6 +88,11 @@ impl OwnerPace {
     pub(super) fn spend(&mut self, time: Duration, bound: Duration) -> bool {
         self.spent += time;
         self.spent > bound / PART_OF_BOUND + self.usual
+    }
+
+    /// Returns the time that they took beyond what is usual at this tick.
+    pub(super) fn excess(&self) -> Duration {
+        self.spent.saturating_sub(self.usual)
     }
 
     /// Returns true if the files are read in the slow lane.
@@ -150,7 +156,7 @@ impl OwnerPace {
 }
 
 /// The work of the system for the calling thread up to a moment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ThreadUsage(Option<Usage>);
 
 /// Number of pages that may be mapped without being noticed.

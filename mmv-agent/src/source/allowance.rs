@@ -7,7 +7,7 @@ use std::time::Instant;
 ///
 /// The first load from a page may wait: for a disk, or for the file's author, who is changing the
 /// file. A pass is therefore stopped between pages when its time is over.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Allowance {
     /// `None` for a pass without limit.
     until: Option<Instant>,
@@ -22,7 +22,7 @@ impl Allowance {
 
     /// An allowance without limit.
     pub(crate) fn unlimited() -> Self {
-        Self { until: None, exceeded: Cell::new(false) }
+        Self::default()
     }
 
     /// Reads the clock, and returns whether the pass may go on.
