@@ -141,10 +141,10 @@ fn attacks_of_a_few_seconds_falsify_and_lose_no_value() {
 }
 
 /// Runs an agent beside attacks for some seconds; no value is false, late or missing.
-fn besides(attacks: &[Attack], scratch: Scratch) {
+fn besides(attacks: &[Attack], scratch: Scratch) -> Option<Outcome> {
     if !users::are_possible() {
         skip::report("neighbours: only root can be several users");
-        return;
+        return None;
     }
     let seconds = if std::env::var_os("MMV_LONG").is_some() { 60 } else { 8 };
     let (setting, seed) = (Setting::calm(scratch), honest::micros());
@@ -152,6 +152,7 @@ fn besides(attacks: &[Attack], scratch: Scratch) {
     println!("{outcome}");
     let faults: Vec<String> = outcome.faults().collect();
     assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
+    Some(outcome)
 }
 
 #[test]
@@ -161,7 +162,8 @@ fn values_that_a_disk_has_to_find_each_time_delay_no_others() {
 
 #[test]
 fn values_whose_pages_are_taken_away_delay_no_others() {
-    besides(&[attacks::SLOW_IN_MEMORY], Scratch::in_memory());
+    let outcome = besides(&[attacks::SLOW_IN_MEMORY], Scratch::in_memory());
+    assert!(outcome.is_none_or(|outcome| outcome.missing > 0), "what is left out is counted");
 }
 
 #[test]
@@ -225,6 +227,8 @@ struct Outcome {
     machine: Ticks,
     /// The most memory of the agent, in KiB.
     memory: u64,
+    /// Missing samples of the file [`attacks::SLOW`].
+    missing: u64,
     complaints: Vec<String>,
 }
 
@@ -252,7 +256,7 @@ impl Outcome {
 
 impl Display for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { ticks, machine, memory, complaints } = self;
+        let Self { ticks, machine, memory, missing: _, complaints } = self;
         let (memory, complaints) = (memory >> 10, complaints.len());
         write!(f, "{ticks}; {memory} MiB; {complaints} complaints; without files {machine}")
     }
@@ -293,6 +297,7 @@ fn run_in(setting: Setting, seed: u64, span: Duration, attackers: &[Attack]) -> 
     }
     let (ticks, memory) = watch.finish(&agent, interval);
     let (machine, _) = machine.finish(&without_files, interval);
+    let missing = watch::missing(&scratch.archives(), attacks::SLOW);
     drop(running);
     without_files.terminate();
     let status = agent.terminate();
@@ -316,7 +321,7 @@ fn run_in(setting: Setting, seed: u64, span: Duration, attackers: &[Attack]) -> 
         let last: Vec<&str> = log.lines().rev().take(30).collect();
         println!("the agent's last lines, newest first:\n{}", last.join("\n"));
     }
-    Outcome { ticks, machine, memory, complaints }
+    Outcome { ticks, machine, memory, missing, complaints }
 }
 
 /// An agent as a service of its own user. As such it may sample with real-time scheduling (here

@@ -83,6 +83,9 @@ pub(super) const ALL: [Attack; 16] = [
     attack("locks", 0, 200, locks),
 ];
 
+/// The name of a file whose values take long to be read.
+pub(super) const SLOW: &str = "slow";
+
 /// Files whose values take long to be read, on a disk and in memory.
 pub(super) const SLOW_ON_DISK: Attack = attack("slow-on-disk", 0, 0, values_that_move);
 pub(super) const SLOW_IN_MEMORY: Attack = attack("slow-in-memory", 0, 0, values_that_vanish);
@@ -91,7 +94,7 @@ pub(super) const SLOW_IN_MEMORY: Attack = attack("slow-in-memory", 0, 0, values_
 /// more valid files than are opened at once.
 pub(super) const EMPTY_FILES: Attack = attack("empty-files", 0, 20, empty_files);
 pub(super) const RENAMES: Attack = attack("renames", 1, 0, renames);
-pub(super) const VALID_FILES: Attack = attack("valid-files", 1, 0, valid_files);
+pub(super) const VALID_FILES: Attack = attack("valid-files", 1, 100, valid_files);
 
 /// The attack of this name.
 pub(super) fn named(name: &str) -> Attack {
@@ -323,10 +326,16 @@ fn renames(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Thousands of valid files, replaced one by one.
+/// Thousands of valid files, one of which is replaced now and then. With debug assertions, hundreds:
+/// a catalog of thousands takes seconds then.
 fn valid_files(attacker: &mut Attacker) -> io::Result<()> {
+    const COUNT: u64 = if cfg!(debug_assertions) { 500 } else { 5_000 };
     let image = Image::new(&[("a", 1)]);
-    (0..5_000).try_for_each(|number| image.publish(&attacker.directory, &format!("valid{number}")))
+    let name = |number: u64| format!("valid{number}");
+    if attacker.directory.join(name(COUNT - 1)).exists() {
+        return image.publish(&attacker.directory, &name(attacker.dice.below(COUNT)));
+    }
+    (0..COUNT).try_for_each(|number| image.publish(&attacker.directory, &name(number)))
 }
 
 /// Values each on a page of its own, which the file system has to find again each time: a block
@@ -335,7 +344,7 @@ fn values_that_move(attacker: &mut Attacker) -> io::Result<()> {
     const COUNT: u32 = 5_000;
     const STRIDE: u64 = 128 << 10;
     const BLOCK: i64 = 4096;
-    let file = files::publish_spread(&attacker.directory, "slow", COUNT, STRIDE)?;
+    let file = files::publish_spread(&attacker.directory, SLOW, COUNT, STRIDE)?;
     // Until it is harvested.
     sleep(Duration::from_secs(1));
     let at = (files::SPREAD_VALUES_AT - 4096).cast_signed();
@@ -351,7 +360,7 @@ fn values_that_move(attacker: &mut Attacker) -> io::Result<()> {
 fn values_that_vanish(attacker: &mut Attacker) -> io::Result<()> {
     const COUNT: u32 = 25_000;
     const STRIDE: u64 = 4096;
-    let file = files::publish_spread(&attacker.directory, "slow", COUNT, STRIDE)?;
+    let file = files::publish_spread(&attacker.directory, SLOW, COUNT, STRIDE)?;
     sleep(Duration::from_secs(1));
     let at = (files::SPREAD_VALUES_AT + STRIDE).cast_signed();
     let len = (u64::from(COUNT - 2) * STRIDE).cast_signed();

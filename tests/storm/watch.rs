@@ -120,6 +120,14 @@ impl Watch {
     }
 }
 
+/// Returns the number of samples of a file that are missing by the status of the agent.
+pub(super) fn missing(archives: &Path, file: &str) -> u64 {
+    let status = wait::until("the status of an agent", || status(archives));
+    let sources = status["sources"].as_array().expect("files");
+    let of_file = sources.iter().filter(|source| source["file"] == file);
+    of_file.filter_map(|source| source["missing"].as_u64()).sum()
+}
+
 /// The status of the agent, as root sees it.
 fn status(archives: &Path) -> Option<Value> {
     let mut command = Command::new(binaries::mmv_agent());
