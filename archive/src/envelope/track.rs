@@ -139,12 +139,13 @@ impl Track {
 
     /// Adds a chunk's observations of the instance, between its walls.
     pub(super) fn add(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
-        let value_type = column.value_type();
+        with_number!(column.value_type(), N => self.add_numbers::<N>(rows, column, walls), else ());
+    }
+
+    fn add_numbers<N: Number>(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
         each_part(column, walls, |part| match part {
             Part::Wall(wall) => self.meet(wall.at, wall.origin),
-            Part::Values(words, range) => {
-                with_number!(value_type, N => self.add_values::<N>(rows, words, range), else ());
-            }
+            Part::Values(words, range) => self.add_values::<N>(rows, words, range),
         });
     }
 

@@ -238,7 +238,7 @@ impl Replay<'_> {
         });
         let is_cut = !known.is_empty()
             || (!track.runs.known.is_empty() && (was_away || (is_away && is_ended)))
-            || counters.clone().any(|counter| counter.comes_or_goes(&records, bounds));
+            || counters.clone().any(|counter| counter.comes_or_goes(&records, &reach, bounds));
         let grown = |counter: Counter<'_>| {
             let grown = self.grown(counter, bounds, was_away)?;
             Some((counter.column.instance(), grown))
@@ -338,8 +338,14 @@ impl Counter<'_> {
     }
 
     /// Whether the instance of a program has its first value with one of some records between two
-    /// moments, was created there, or was removed between them.
-    fn comes_or_goes(&self, records: &Range<u32>, [since, until]: [Bound<'_>; 2]) -> bool {
+    /// moments, was created there, or was removed between them. `run` is what is in reach of the
+    /// first moment in its run.
+    fn comes_or_goes(
+        &self,
+        records: &Range<u32>,
+        run: &Reach,
+        [since, until]: [Bound<'_>; 2],
+    ) -> bool {
         if !self.is_of_program() {
             return false;
         }
@@ -347,9 +353,14 @@ impl Counter<'_> {
         let next = births.partition_point(|(record, _)| *record < records.start);
         let is_created = births.get(next).is_some_and(|(record, _)| *record < records.end);
         let rows = self.column.rows();
-        let has_values = || rows.count_before(records.start) < rows.count_before(records.end);
+        let first = rows.count_before(records.start);
+        let has_values = || first < rows.count_before(records.end);
+        let is_known = first
+            .checked_sub(1)
+            .and_then(|last| rows.get(last))
+            .is_some_and(|last| self.runs.limit_of(self.place, run).prior.contains(&last));
         let is_removed = || self.removal_before(until).is_some_and(|removal| removal > since.0);
-        is_created || (has_values() && self.is_new_after(since)) || is_removed()
+        is_created || (!is_known && has_values()) || is_removed()
     }
 
     fn is_of_program(&self) -> bool {

@@ -102,17 +102,26 @@ impl Tally {
     /// Adds a chunk's values of the instance. `clock` has for each row the time since the
     /// row before.
     pub(super) fn add(&mut self, chunk: &Chunk, column: &Column, clock: &[f64], walls: &[Wall]) {
-        let value_type = column.value_type();
+        with_number!(
+            column.value_type(),
+            N => self.add_numbers::<N>(chunk, column, clock, walls),
+            else ()
+        );
+    }
+
+    fn add_numbers<N: Number>(
+        &mut self,
+        chunk: &Chunk,
+        column: &Column,
+        clock: &[f64],
+        walls: &[Wall],
+    ) {
         each_part(column, walls, |part| match part {
             Part::Wall(wall) => self.meet(wall),
             Part::Values(words, rows) => {
                 let timestamps = chunk.timestamps().get(rows.clone());
                 if let (Some(timestamps), Some(clock)) = (timestamps, clock.get(rows)) {
-                    with_number!(
-                        value_type,
-                        N => self.add_stretch::<N>(words, timestamps, clock),
-                        else ()
-                    );
+                    self.add_stretch::<N>(words, timestamps, clock);
                 }
             }
         });
