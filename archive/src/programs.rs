@@ -133,6 +133,13 @@ impl<'a> ProgramEvent<'a> {
     }
 }
 
+impl ProgramEvent<'_> {
+    /// Whether a program is logged again, or at last, that may have counted before.
+    pub(crate) fn resumes(&self) -> bool {
+        self.kind == "recovered" || self.kind == "appeared" && self.is_at_start
+    }
+}
+
 /// Whether a metric is one of an MMV file.
 pub(crate) fn has_program(metric: &SelectedMetric) -> bool {
     metric.desc.pmid.domain() == DOMAIN && metric.name.starts_with("mmv.")
@@ -273,6 +280,9 @@ mod tests {
             let boundary =
                 boundary.map(|(later, from_zero)| Boundary { at: at(5 + later), from_zero });
             assert_eq!(found.boundary(), boundary, "{kind}");
+            let resumes = ["appeared", "recovered"].contains(&kind)
+                && boundary.is_some_and(|it| !it.from_zero);
+            assert_eq!(found.resumes(), resumes, "{kind}");
         }
         let pmid = Pmid::new(DOMAIN, 3, 1).unwrap();
         let is_of = |metric| found.first().unwrap().is_of(metric, pmid);

@@ -122,7 +122,7 @@ impl Walls {
                 };
                 let row = row as u32;
                 walls.boundaries.add(&event, Wall { row, origin, at });
-                if !boundary.from_zero {
+                if event.resumes() {
                     walls.resumed.add_process(&event, row);
                 }
             }
