@@ -42,7 +42,7 @@ impl Compressor {
         let go_on = Arc::clone(&given_up);
         let (sender, done) = bounded(1);
         threads::spawn("compressor", move || {
-            threads::make_idle();
+            threads::make_background();
             let go_on = &mut || !go_on.load(Ordering::Relaxed);
             let result = compress_volume(&volume, method, Effort::Least, go_on);
             // Nobody waits for it if this was given up.
