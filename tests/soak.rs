@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
