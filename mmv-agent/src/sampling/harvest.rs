@@ -245,12 +245,17 @@ impl Harvest {
                 is_disturbed |= batch.allowance.was_exceeded();
             } else {
                 let slowest = if took_too_long { Some(batch.owner_index) } else { self.slowest() };
-                if let Some(pace) = slowest.and_then(|index| self.owners.get_mut(index)) {
+                let slowest = slowest.and_then(|index| self.owners.get_mut(index));
+                if let Some(pace) = slowest
+                    && pace.strike(now.monotonic)
+                {
                     pace.slow_down(now.monotonic);
                     warn_of(pace.owner);
-                }
-                if took_too_long {
-                    batch.slow.extend(&batch.numbers);
+                    if took_too_long {
+                        batch.slow.extend(&batch.numbers);
+                    }
+                } else {
+                    is_disturbed |= batch.allowance.was_exceeded();
                 }
             }
         }

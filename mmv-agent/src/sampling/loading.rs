@@ -147,8 +147,10 @@ impl Loading {
         }
     }
 
-    /// Returns what is new after all requests so far. Waits for it, but not for long.
+    /// Returns what is new after all requests so far, and after what the loader does now. Waits
+    /// for it, but not for long.
     pub(super) fn finish(&mut self) -> Option<Update> {
+        self.ask(Request::Gaps(Vec::new()));
         match self {
             #[cfg(test)]
             Self::Inline(loader) => Some(loader.update()).filter(|update| !update.is_empty()),

@@ -27,6 +27,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause of the slow lane.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// Number of passes that the files of a user disturb before they are read in the slow lane, each at
+/// most [`STRIKE_MEMORY`] after the one before. A single pass may also have waited for the loader,
+/// which changes the mappings of the process and was preempted meanwhile.
+const MAX_STRIKES: u32 = 3;
+const STRIKE_MEMORY: Duration = Duration::from_secs(1);
+
 /// Part of the bound of a record that the files of one user may take, besides what they take
 /// undisturbed.
 const PART_OF_BOUND: u32 = 4;
@@ -51,6 +57,9 @@ pub(super) struct OwnerPace {
     /// Time that they take if nothing disturbs it.
     usual: Duration,
     slow: Option<SlowSpell>,
+    /// Passes that they disturbed one after the other, and when they did last.
+    strikes: u32,
+    last_strike: Duration,
     /// The length of the last spell, and its end.
     before: Option<(Duration, Duration)>,
 }
@@ -69,7 +78,15 @@ struct SlowSpell {
 
 impl OwnerPace {
     pub(super) fn new(owner: u32) -> Self {
-        Self { owner, spent: Duration::ZERO, usual: Duration::ZERO, slow: None, before: None }
+        Self {
+            owner,
+            spent: Duration::ZERO,
+            usual: Duration::ZERO,
+            slow: None,
+            strikes: 0,
+            last_strike: Duration::ZERO,
+            before: None,
+        }
     }
 
     /// Begins a pass over all files.
@@ -108,6 +125,15 @@ impl OwnerPace {
     /// Returns true if the sampler may wait for the slow lane.
     pub(super) fn is_punctual(&self) -> bool {
         self.slow.as_ref().is_some_and(|slow| slow.is_punctual)
+    }
+
+    /// Counts a pass that they disturbed. Returns true if it was one too many.
+    pub(super) fn strike(&mut self, now: Duration) -> bool {
+        if now > self.last_strike + STRIKE_MEMORY {
+            self.strikes = 0;
+        }
+        (self.strikes, self.last_strike) = (self.strikes + 1, now);
+        self.strikes >= MAX_STRIKES
     }
 
     /// Begins a stay in the slow lane.
@@ -195,6 +221,14 @@ mod tests {
         assert!(pace.spend(5 * MS, BOUND));
         pace.begin();
         assert_eq!(pace.allow(MS, BOUND), 11 * MS);
+    }
+
+    #[test]
+    fn only_passes_that_follow_each_other_count_against_a_user() {
+        let mut pace = OwnerPace::new(1);
+        let at = |ms| Duration::from_secs(100) + ms * MS;
+        assert!(!pace.strike(at(0)) && !pace.strike(at(900)));
+        assert!(!pace.strike(at(2_000)) && !pace.strike(at(2_000)) && pace.strike(at(2_500)));
     }
 
     #[test]
