@@ -30,8 +30,8 @@
 //! # Reading order
 //!
 //! `interpolate` has the rules, each a small function; `timeline` the records and marks;
-//! [`growth`](crate::growth) when an instance exists; this file applies them to the columns that a [scan] has read;
-//! `rate` computes rates of counters; [`expression`] computes values from those of several
+//! `growth` the times at which an instance exists; this file applies them to the columns that a
+//! [scan] has read; `rate` computes rates of counters; [`expression`] computes values from those of several
 //! metrics, `histogram` quantiles, and `derived` adds both to a selection; `seek` reads only the
 //! parts of an archive that decide the results, and `window` reads them in batches.
 //!
