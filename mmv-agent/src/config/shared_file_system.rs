@@ -11,7 +11,7 @@ use std::path::Path;
 use nix::sys::stat::{major, minor};
 
 /// Options of mounts with quotas of users. Those of a tmpfs have to have a limit.
-const QUOTAS: [&str; 5] = ["usrquota", "uquota", "quota", "usrjquota", "uqnoenforce"];
+const QUOTAS: [&str; 4] = ["usrquota", "uquota", "quota", "usrjquota"];
 const TMPFS_LIMIT: &str = "usrquota_block_hardlimit";
 
 /// Write permission of others than the owner.
@@ -76,12 +76,14 @@ mod tests {
             30 27 0:30 / /run/one rw shared:3 - tmpfs tmpfs rw,size=65536k,usrquota\n\
             31 27 0:31 / /run/two rw - tmpfs tmpfs rw,usrquota,usrquota_block_hardlimit=8M\n\
             32 27 8:1 / / rw - xfs /dev/sda1 rw,uquota\n\
-            33 27 8:2 / /home rw,usrquota - ext4 /dev/sda2 rw\n";
+            33 27 8:2 / /home rw,usrquota - ext4 /dev/sda2 rw\n\
+            34 27 8:3 / /srv rw - xfs /dev/sda3 rw,uqnoenforce\n";
         for (device, expected) in [
             ("0:30", Some(("tmpfs", false))),
             ("0:31", Some(("tmpfs", true))),
             ("8:1", Some(("xfs", true))),
             ("8:2", Some(("ext4", false))),
+            ("8:3", Some(("xfs", false))),
             ("9:9", None),
         ] {
             assert_eq!(file_system(mounts, device), expected, "{device}");
