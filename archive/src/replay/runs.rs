@@ -25,8 +25,8 @@
 //! Without the events record 3 is a fall of a: both have values from record 1 to record 3, but no
 //! rate over any part of it.
 //!
-//! An instance that a program creates or removes has counted nothing in the rest of the run, so
-//! the time of its rate is that of the run. The rules of [`growth`](crate::growth::walls) say
+//! An instance counts nothing before a program creates it and nothing after the program removes
+//! it, so its rate is taken over the whole run. The rules of [`growth`](crate::growth::walls) say
 //! which instances were created.
 //!
 //! Other metrics have marks alone for boundaries, and none has any by PCP's rules
