@@ -1,0 +1,164 @@
+use mmv_writer::{Counter, Published, Registry};
+
+use super::*;
+use crate::discovery::TokenBucket;
+use crate::sampling::admission::COST_OF_OPENING;
+
+fn publish(dir: &std::path::Path, name: &str, process: bool) -> Published {
+    let registry = Registry::builder(name).directory(dir).process(process).build().unwrap();
+    let _count: Counter<u64> = registry.counter("count").build().unwrap();
+    registry.publish().unwrap()
+}
+
+fn refresh(sources: &mut Sources, now: Duration) {
+    let mut reporter = Reporter::of_files(false);
+    while sources.discover(now, &mut reporter) {}
+    while sources.admit(now, &mut reporter) {}
+}
+
+fn names(sources: &Sources) -> Vec<&str> {
+    sources.members().iter().map(|member| member.file.to_str().unwrap()).collect()
+}
+
+#[test]
+fn hard_links_to_a_file_are_not_harvested_and_cost_its_user_no_share() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = publish_all(dir.path(), &["victim"]);
+    let mut sources = with_limits(dir.path(), Limits { files: 5, ..Limits::default() });
+    refresh(&mut sources, Duration::ZERO);
+    for number in 0..9 {
+        std::fs::hard_link(files[0].path(), dir.path().join(format!("a{number}"))).unwrap();
+    }
+    refresh(&mut sources, Duration::from_secs(1));
+    let _second = publish(dir.path(), "victims_second", false);
+    refresh(&mut sources, Duration::from_secs(2));
+    assert_eq!(names(&sources), ["victim", "victims_second"]);
+    let reason = sources.watcher.table.get("a0".as_ref()).unwrap().reason();
+    assert_eq!(reason, Some("it is harvested under another name, \"victim\""));
+    // Another agent knows the name from the state file.
+    let mut sources = with_limits(dir.path(), Limits { files: 5, ..Limits::default() });
+    sources.known_files = HashSet::from(["victim".into()]);
+    refresh(&mut sources, Duration::ZERO);
+    assert_eq!(names(&sources), ["victim", "victims_second"]);
+}
+
+#[test]
+fn files_beyond_the_descriptors_wait_until_others_are_gone() {
+    mmv_format::mapping::guard::install().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let first = publish(dir.path(), "a", true);
+    let _others = [("b", false), ("c", false)].map(|(name, fed)| publish(dir.path(), name, fed));
+    let mut sources = with_limits(dir.path(), Limits::default());
+    sources.admission.set_descriptors(4);
+    refresh(&mut sources, Duration::ZERO);
+    assert_eq!(names(&sources), ["a", "b"]);
+    drop(first);
+    refresh(&mut sources, Duration::from_secs(60));
+    assert_eq!(names(&sources), ["b", "c"]);
+}
+
+/// One file with one counter each, of these names.
+fn publish_all(dir: &std::path::Path, names: &[&str]) -> Vec<Published> {
+    mmv_format::mapping::guard::install().unwrap();
+    names.iter().map(|name| publish(dir, name, false)).collect()
+}
+
+fn with_limits(dir: &std::path::Path, limits: Limits) -> Sources {
+    Sources::new(dir.to_owned(), None, limits, Memory::default())
+}
+
+#[test]
+fn files_beyond_the_limits_wait_until_others_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = publish_all(dir.path(), &["a", "b", "c"]);
+    for limits in
+        [Limits { files: 2, ..Limits::default() }, Limits { values: 2, ..Limits::default() }]
+    {
+        let mut sources = with_limits(dir.path(), limits);
+        refresh(&mut sources, Duration::ZERO);
+        assert_eq!(names(&sources), ["a", "b"], "{limits:?}");
+    }
+    let mut sources = with_limits(dir.path(), Limits { files: 2, ..Limits::default() });
+    refresh(&mut sources, Duration::ZERO);
+    drop(files.remove(0));
+    refresh(&mut sources, Duration::from_secs(60));
+    assert_eq!(names(&sources), ["b", "c"]);
+}
+
+#[test]
+fn metadata_and_address_space_of_all_files_have_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let _files = publish_all(dir.path(), &["a", "b", "c"]);
+    let mut sources = with_limits(dir.path(), Limits::default());
+    refresh(&mut sources, Duration::ZERO);
+    let source = &sources.active[0].source;
+    let (metadata, mapped) = (source.metadata, source.mapped());
+    let two = |one: u64| 2 * one + one / 2;
+    for limits in [
+        Limits { metadata_total: two(metadata), ..Limits::default() },
+        Limits { mapped: two(mapped), ..Limits::default() },
+    ] {
+        let mut sources = with_limits(dir.path(), limits);
+        refresh(&mut sources, Duration::ZERO);
+        assert_eq!(names(&sources), ["a", "b"], "{limits:?}");
+        let waits = sources.watcher.table.get("c".as_ref()).unwrap();
+        assert_eq!(waits.state, FileState::Waiting, "{:?}", waits.reason());
+    }
+}
+
+#[test]
+fn what_follows_the_values_of_a_file_takes_no_address_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = publish_all(dir.path(), &["a", "b", "c"]);
+    for file in &files {
+        let file = std::fs::OpenOptions::new().write(true).open(file.path()).unwrap();
+        file.set_len(1 << 40).unwrap();
+    }
+    let limits = Limits { mapped: 100_000, ..Limits::default() };
+    let mut sources = with_limits(dir.path(), limits);
+    refresh(&mut sources, Duration::ZERO);
+    assert_eq!(names(&sources), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_file_with_too_much_metadata_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let _files = publish_all(dir.path(), &["a"]);
+    let limits = Limits { metadata_bytes: 100, ..Limits::default() };
+    let mut sources = with_limits(dir.path(), limits);
+    refresh(&mut sources, Duration::ZERO);
+    assert_eq!(names(&sources), [""; 0]);
+}
+
+#[test]
+fn a_file_whose_metadata_changes_at_each_tick_is_not_read_at_each_tick() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = publish_all(dir.path(), &["a", "b"]);
+    let mut sources = with_limits(dir.path(), Limits::default());
+    refresh(&mut sources, Duration::ZERO);
+    // Three times what opening it costs, and a time in two hours.
+    let bucket = TokenBucket::new(3.0 * COST_OF_OPENING, COST_OF_OPENING / 7200.0);
+    sources.admission.set_reading("a", bucket);
+    let file = std::fs::OpenOptions::new().write(true).open(files[0].path()).unwrap();
+    let mut harvested = 0;
+    for tick in 1..3600u64 {
+        for at in [mmv_format::layout::Header::GENERATION1, mmv_format::layout::Header::GENERATION2]
+        {
+            let generation = (files[0].generation() + tick).to_ne_bytes();
+            std::os::unix::fs::FileExt::write_all_at(&file, &generation, at as u64).unwrap();
+        }
+        let now = Duration::from_secs(tick);
+        refresh(&mut sources, now);
+        let checked = sources.active.iter();
+        let checked = checked.map(|active| (active.ticket, active.source.check(true)));
+        let checked: Vec<_> = checked.collect();
+        for (ticket, checked) in checked {
+            let Err(fault) = checked else { continue };
+            let mut reporter = Reporter::of_files(false);
+            sources.take_finding(ticket, Finding::Fault(fault), now, &mut reporter);
+        }
+        assert_eq!(names(&sources).last(), Some(&"b"), "it is not touched by the other one");
+        harvested += usize::from(names(&sources).len() == 2);
+    }
+    assert!((3..=5).contains(&harvested), "{harvested}");
+}
