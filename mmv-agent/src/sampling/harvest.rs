@@ -303,7 +303,7 @@ impl Harvest {
                 gaps: Arc::clone(active.gaps()),
                 wanted: Some(now.monotonic),
             }));
-            jobs.entry(owner_index).or_default().push(LentSource(active));
+            jobs.entry(owner_index).or_default().push(LentSource { active, number });
         }
         let mut awaited = Vec::new();
         for (owner_index, sources) in jobs {
@@ -339,8 +339,8 @@ impl Harvest {
     fn take_report(&mut self, report: Report, now: Moment, reshaped: &mut Vec<usize>) {
         match report {
             Report::Read(mut lent, result) => {
-                lent.0.keep_final_values(now);
-                self.findings.extend(result.finding.map(|finding| (lent.0.ticket, finding)));
+                lent.active.keep_final_values(now);
+                self.findings.extend(result.finding.map(|finding| (lent.active.ticket, finding)));
                 let number = self.put_back(lent, now);
                 reshaped.extend(number.filter(|_| result.reshaped));
             }
@@ -354,20 +354,23 @@ impl Harvest {
 
     /// Puts a source in its place, and returns its number; `None` if the plan has it no more.
     fn put_back(&mut self, mut lent: LentSource, now: Moment) -> Option<usize> {
+        let ticket = lent.active.ticket;
         let is_its = |slot: &Option<Slot>| match slot {
-            Some(Slot::Away(away)) => away.ticket == lent.0.ticket,
+            Some(Slot::Away(away)) => away.ticket == ticket,
             _ => false,
         };
-        let Some(number) = self.slots.iter().position(is_its) else {
+        // Only a new plan moves a source; to search for each would take quadratic time.
+        let number = Some(lent.number).filter(|number| self.slots.get(*number).is_some_and(is_its));
+        let Some(number) = number.or_else(|| self.slots.iter().position(is_its)) else {
             self.orphans.push(lent);
             return None;
         };
         if let Some(Slot::Away(away)) = &self.slots[number]
             && away.wanted == Some(now.monotonic)
         {
-            lent.0.want(now);
+            lent.active.want(now);
         }
-        self.slots[number] = Some(Slot::Here(lent.0));
+        self.slots[number] = Some(Slot::Here(lent.active));
         Some(number)
     }
 

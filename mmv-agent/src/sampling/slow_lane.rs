@@ -25,7 +25,11 @@ const STACK: usize = 256 << 10;
 
 /// A source of the sampler's that a slow lane has.
 #[derive(Debug)]
-pub(super) struct LentSource(pub(super) Box<ActiveSource>);
+pub(super) struct LentSource {
+    pub(super) active: Box<ActiveSource>,
+    /// Its number when it was lent; a plan may have given it another one since.
+    pub(super) number: usize,
+}
 
 /// Sources of one user that are to be read at a tick.
 #[derive(Debug)]
@@ -83,6 +87,7 @@ impl SlowLanes {
         let (jobs, inbox) = unbounded();
         let reports = self.sender.clone();
         let run = move || run(owner, &inbox, &reports);
+        // `threads::spawn` may wait for room, which the sampler cannot.
         let builder = thread::Builder::new().name("slow lane".into()).stack_size(STACK);
         let started = builder.spawn(run).is_ok();
         if started {
@@ -139,7 +144,7 @@ fn run(owner: u32, jobs: &Receiver<Job>, reports: &Sender<Report>) {
     threads::make_ordinary();
     for Job { now, is_final, until, sources } in jobs {
         let mut is_complete = true;
-        for LentSource(mut source) in sources {
+        for LentSource { active: mut source, number } in sources {
             let allowance = Allowance::until(until);
             let mut result = PassResult::default();
             if allowance.is_left() {
@@ -149,7 +154,8 @@ fn run(owner: u32, jobs: &Receiver<Job>, reports: &Sender<Report>) {
                 source.discard();
                 is_complete = false;
             }
-            if reports.send(Report::Read(LentSource(source), result)).is_err() {
+            let lent = LentSource { active: source, number };
+            if reports.send(Report::Read(lent, result)).is_err() {
                 return;
             }
         }
