@@ -130,9 +130,10 @@ fn empty_instances_and_their_labels_stop_no_tick() {
     });
 }
 
-/// A growing file of many values, as its program leaves it.
+/// A growing file of many values, as its program leaves it, of another user from the beginning.
 fn put_growing(scratch: &Scratch, name: &str, instances: usize) -> File {
-    let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false).live();
+    let elsewhere = tempfile::tempdir_in(scratch.path()).expect("a directory");
+    let registry = Registry::builder(name).directory(elsewhere.path()).process(false).live();
     let registry = registry.build().expect("a registry");
     let domain = registry.indom("many").build().expect("a domain");
     let family = registry.counter::<u64>("v").build_family(&domain).expect("counters");
@@ -140,8 +141,10 @@ fn put_growing(scratch: &Scratch, name: &str, instances: usize) -> File {
         family.get_or_create(&number.to_string()).expect("a counter").add(7);
     }
     registry.announce();
-    let path = registry.published().path().to_owned();
-    give_away(&path);
+    let file = registry.published().path().to_owned();
+    give_away(&file);
+    let path = scratch.mmv_dir().join(name);
+    fs::rename(file, &path).expect("move the file");
     std::mem::forget(registry);
     File::options().read(true).write(true).open(path).expect("open the file")
 }

@@ -75,7 +75,8 @@ struct Batch {
     began: Duration,
     /// Time at which the pass up to the batch has to be over.
     limit: Duration,
-    /// What the thread had used at the beginning of the pass.
+    /// What the thread had used at the beginning of the pass, or of a batch since then whose user is
+    /// suspect: what happened at the files of others is not held against that user.
     usage: ThreadUsage,
     /// Sources that a slow lane is to read.
     slow: Vec<usize>,
@@ -206,6 +207,9 @@ impl Harvest {
             let left = pace.allow(usual, time.bound());
             if batch.numbers.is_empty() {
                 batch.owner_index = owner_index;
+                if pace.is_suspect(now.monotonic) {
+                    batch.usage = ThreadUsage::now();
+                }
                 let until = clock.instant(batch.began + left);
                 batch.allowance = until.map_or_else(Allowance::unlimited, Allowance::until);
             }

@@ -37,10 +37,10 @@ const STRIKE_MEMORY: Duration = Duration::from_secs(1);
 /// undisturbed.
 const PART_OF_BOUND: u32 = 4;
 
-/// Time in which a file and each of its values are read if nothing disturbs it. A tenth of it is
-/// usual.
+/// Time in which a file and each of its values are read if nothing disturbs it: ten times what is
+/// usual after the file has grown, and more than a busy sibling of the processor makes of that.
 const USUAL_FILE: Duration = Duration::from_micros(if cfg!(debug_assertions) { 100 } else { 5 });
-const USUAL_VALUE: Duration = Duration::from_nanos(if cfg!(debug_assertions) { 200 } else { 10 });
+const USUAL_VALUE: Duration = Duration::from_nanos(if cfg!(debug_assertions) { 2_000 } else { 50 });
 
 /// Returns the time in which a file of this many values is read if nothing disturbs it.
 pub(super) const fn usual_time(values: usize) -> Duration {
@@ -127,9 +127,14 @@ impl OwnerPace {
         self.slow.as_ref().is_some_and(|slow| slow.is_punctual)
     }
 
+    /// Returns true if they disturbed a pass a short time ago.
+    pub(super) fn is_suspect(&self, now: Duration) -> bool {
+        self.strikes > 0 && now <= self.last_strike + STRIKE_MEMORY
+    }
+
     /// Counts a pass that they disturbed. Returns true if it was one too many.
     pub(super) fn strike(&mut self, now: Duration) -> bool {
-        if now > self.last_strike + STRIKE_MEMORY {
+        if !self.is_suspect(now) {
             self.strikes = 0;
         }
         (self.strikes, self.last_strike) = (self.strikes + 1, now);
