@@ -1,36 +1,27 @@
 //! Which MMV files there are, and what becomes of each.
 //!
 //! In come listings of the MMV directory and the states of processes; out go the
-//! files to open, to close and to remove. What limits the work on files (token
-//! buckets, the number of descriptors, the rate of log lines) is here as well.
+//! files to open, to close and to remove.
 //!
 //! Invariant: a file that cannot be harvested waits in the file table for its next
 //! try; it never affects another file.
 
 pub(crate) mod descriptor_budget;
 pub(crate) mod directory;
-mod fair_level;
-mod fair_rate;
 mod file_name;
 mod file_table;
 mod listing;
 mod liveness;
-mod log_limiter;
 mod producer;
 pub(crate) mod removal;
 mod restarts;
-mod token_bucket;
 mod watcher;
 
-pub(crate) use fair_level::fair_level;
-pub(crate) use fair_rate::{FairRate, NOBODY};
 pub(crate) use file_name::FileName;
 pub(crate) use file_table::{Change, FileId, FileState};
 pub(crate) use listing::Room;
 pub(crate) use liveness::Process;
-pub(crate) use log_limiter::LogLimiter;
 pub(crate) use producer::Producer;
 pub(crate) use removal::{DeadFile, NotRemoved, Removal, RemovalOutcome};
 pub(crate) use restarts::Restarts;
-pub(crate) use token_bucket::TokenBucket;
 pub(crate) use watcher::Watcher;

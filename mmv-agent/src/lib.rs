@@ -3,7 +3,7 @@
 //! Programs publish their metrics in memory-mapped files (crate `mmv-writer`,
 //! or any other producer of the format); the agent maps each of them, copies
 //! all values at every tick, and appends them to an archive (crate
-//! `mmv-archive`). It writes into no MMV file, serves no network, and needs no
+//! `pcp-archive`). It writes into no MMV file, serves no network, and needs no
 //! daemon of PCP.
 //!
 //! # Map
@@ -16,24 +16,30 @@
 //! | `discovery` | which files there are: directory, file table, processes, restarts, removal |
 //! | `source` | one file: its mapping, the value plan, the harvest pass |
 //! | `metadata` | names, clusters, items, translation to PCP, labels, the catalog of all files |
+//! | `loading` | the loader: opens and describes files, and hands the sampler what to read |
 //! | `telemetry` | what the agent reports about itself: events, own metrics, status |
 //! | `logging` | records, the queue to the writer thread, the archive writer |
 //! | `housekeeping` | state file, repair, compression, retention, removal |
 //! | `flight_recorder` | the last minutes in memory, in greater detail than archives |
 //! | `sampling` | schedule, groups, a tick; the sampler thread |
+//! | `limits` | what users share: amounts, rates, log lines |
 //! | `control` | signals, the sockets for status and captures, log lines |
 //! | `commands` | the command line |
 //!
 //! `run` starts the threads and connects them:
 //!
 //! ```text
-//!  signals ----+             +------------------ sampler ------------------+
-//!  status -----+> commands ->| discovery > source > metadata > record      |
-//!  capture ----+             |                         |        |          |
-//!                            +-------------------------|--------|----------+
-//!                                                      | tasks  | queue
-//!                                                      v        v
-//!                                            housekeeping <- archive writer
+//!               +------------------ loader ------------------+
+//!               | discovery > source > metadata > catalog    |
+//!               +--------------------------------------------+
+//!                  | updates                        ^ findings
+//!                  v                                |
+//!  signals ----+   +----------------- sampler ------------------+
+//!  status -----+-->| source: values > record of each group      |
+//!  capture ----+   +--------------------------------------------+
+//!                       | tasks                    | queue
+//!                       v                          v
+//!                  housekeeping <------------ archive writer
 //! ```
 //!
 //! # Invariants
@@ -41,8 +47,8 @@
 //! | invariant | kept by |
 //! |---|---|
 //! | nothing read from a mapping is used as offset, count or length | `source::value_plan` |
-//! | no value is recorded that was not checked after the pass | `source`, `sampling::sources` |
-//! | one file's trouble never touches another's values | `sampling::sources` |
+//! | no value is recorded that was not checked after the pass | `source`, `sampling::harvest` |
+//! | one file's trouble never touches another's values | `loading::sources`, `sampling::harvest` |
 //! | sampling never waits for the disk | `logging::queue` |
 //! | a PMID stands for one metric within an archive | `metadata::clusters`, `logging::archive_writer` |
 //! | a mark is written only where samples of all sources are missing, or where it is configured | `sampling`, `logging::archive_writer` |
@@ -65,6 +71,8 @@ mod host;
 mod housekeeping;
 #[cfg(test)]
 mod lifecycle;
+mod limits;
+mod loading;
 mod lock;
 mod logging;
 mod metadata;

@@ -25,13 +25,12 @@ use crate::discovery::descriptor_budget;
 use crate::error::Error;
 use crate::host::{Host, file_name};
 use crate::housekeeping::{Housekeeper, Rules, Store, Task, recover_owners};
+use crate::loading::{self, Loader, loader};
 use crate::lock::Lock;
 use crate::logging::{
     ArchiveNames, Archiver, ArchiverReport, Job, Policy, QueueReceiver, archive_writer, queue,
 };
-use crate::sampling::{
-    Command, Driver, Loader, Sampler, SamplerReport, driver, loader, loading, sampler,
-};
+use crate::sampling::{Command, Driver, Sampler, SamplerReport, driver, sampler};
 use crate::telemetry::{OwnMetrics, SharedStatus, notify};
 use crate::threads;
 
@@ -231,7 +230,7 @@ fn start_with(
     let (housekeeper_tasks, status) = (tasks.clone(), Arc::clone(&shared));
     let links = loader::Links { housekeeper: housekeeper_tasks, removals, shared: status };
     let loader = Loader::new(settings, host, memory, links);
-    let (loading, loader) = loading::on_thread(loader).map_err(setup("loader"))?;
+    let (loading, loader) = loading::thread::on_thread(loader).map_err(setup("loader"))?;
     let links = sampler::Links { housekeeper: tasks.clone(), shared };
     let sampler = Sampler::new(settings, loading, sender, links);
     let settings = settings.clone();

@@ -7,12 +7,16 @@
 //! length after the plan was made. A value that is used belonged to the metric and instance
 //! of the plan when it was read, even if the file has other metadata by then.
 
+mod active_source;
 mod allowance;
+mod file_gaps;
 mod timed_file;
 mod value_plan;
 mod values;
 
+pub(crate) use active_source::{ActiveSource, Finding, PassResult, Ticket, usual_time};
 pub(crate) use allowance::Allowance;
+pub(crate) use file_gaps::{FileGaps, Gap, GapCause, GapChange};
 pub(crate) use value_plan::{TEXT_BYTES, ValuePlan, low_half};
 pub(crate) use values::Values;
 

@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod notify;
 mod own_metrics;
 mod quantiles;
+mod rate_meter;
 mod shared_status;
 pub(crate) mod status;
 
@@ -19,6 +20,7 @@ pub(crate) use event_log::EventLog;
 pub(crate) use events::{Event, Events, Kind};
 pub(crate) use own_metrics::OwnMetrics;
 pub(crate) use quantiles::{Quantiles, micros};
+pub(crate) use rate_meter::RateMeter;
 pub(crate) use shared_status::{CompressedVolume, SharedStatus};
 pub(crate) use status::{
     Files, FlightRecorderStatus, Forecast, GroupStatus, Lateness, OwnerStatus, SourceStatus,

@@ -23,8 +23,7 @@ use crate::control::Unanswered;
 use crate::control::capture_socket::socket;
 use crate::error::{EXIT_BUSY, EXIT_CONFIG, EXIT_DATA, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
 pub(crate) use crate::flight_recorder::wire::Refusal;
-use crate::flight_recorder::{Chunk, wire};
-use crate::flight_recorder::{Hello, Message, Request};
+use crate::flight_recorder::{Chunk, Hello, Message, Request, wire};
 use replay::Replay;
 
 /// How long the agent may be silent: another capture may be under way.

@@ -25,9 +25,9 @@ use rustix::fs::{
     openat, openat2, statx,
 };
 
-use super::fair_rate::{NOBODY, ROOT};
 use super::file_table::{FileId, Listed};
 use super::listing::{Collector, Listing, Room};
+use crate::limits::{NOBODY, ROOT};
 
 /// The longest time between two listings.
 pub(crate) const SAFETY_SCAN: Duration = Duration::from_secs(10);

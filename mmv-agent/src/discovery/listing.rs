@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 
-use super::fair_level::fair_level;
 use super::file_table::Listed;
+use crate::limits::fair_level;
 
 /// How many entries that are no regular files are listed: each is mentioned once.
 pub(super) const MAX_OTHERS: usize = 1_000;

@@ -8,8 +8,8 @@ use pcp_archive::OwnedValue;
 use super::rig::{Entry, Rig, counter_file, entries_of};
 use super::{file_of, publish_for, u64s};
 use crate::config::{Group, InstancePattern, LogMode};
+use crate::loading::partition::GroupId;
 use crate::logging::Order;
-use crate::sampling::partition::GroupId;
 
 fn group(metrics: &str, log: LogMode) -> Group {
     Group {

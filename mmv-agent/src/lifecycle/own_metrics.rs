@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::rig::{Entry, Rig, entries_of};
-use crate::sampling::partition::GroupId;
+use crate::loading::partition::GroupId;
 
 /// Bytes of all files of an archive.
 fn size(base: &Path) -> u64 {

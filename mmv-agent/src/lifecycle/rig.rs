@@ -17,13 +17,14 @@ use crate::config::{Destination, Group, Settings};
 use crate::discovery::RemovalOutcome;
 use crate::host::Host;
 use crate::housekeeping::{Housekeeper, Rules, Server, Store, Task};
+use crate::loading::partition::GroupId;
+use crate::loading::{Loader, Loading, loader};
 use crate::logging::{
     ArchiveNames, Archiver, Job, Order, Policy, QueueReceiver, archive_writer, queue,
 };
 use crate::moment::Moment;
 use crate::sampling::groups::Due;
-use crate::sampling::partition::GroupId;
-use crate::sampling::{Loader, Loading, Sampler, loader, sampler};
+use crate::sampling::{Sampler, sampler};
 use crate::telemetry::{OwnMetrics, SharedStatus};
 
 /// The domain of prologues.

@@ -20,7 +20,6 @@ use pcp_archive::{
 };
 use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
-use super::holdings::ROOT;
 use super::labels::Labels;
 use super::name_owners::{Claimant, NameOwners, OwnerError, subtree};
 use super::names::NameError;
@@ -28,6 +27,7 @@ use super::payers::Payers;
 use super::translation::{LoggedIndom, LoggedLabel, LoggedMetric};
 use super::{DOMAIN, OWN_CLUSTER, Place, RecordShape, Translation, ValueSetShape};
 use crate::host::Host;
+use crate::limits::ROOT;
 use crate::source::ValuePlan;
 
 /// How many conflicts of one file are noted.

@@ -38,10 +38,11 @@ use pcp_types::InDom;
 use serde::{Deserialize, Serialize};
 
 use self::owners::{ClusterOwners, ForeignIndom};
-use super::holdings::{Owners, ROOT};
+use super::holdings::Owners;
 use super::items::{Item, ItemAllocators, Items, Renumbered};
 use super::numbers::{MAX_AUTOMATIC, OWN_CLUSTER};
-use crate::discovery::{FileName, fair_level};
+use crate::discovery::FileName;
+use crate::limits::{ROOT, fair_level};
 
 /// What is added to the items of the agent's own file.
 const OWN_ITEMS: u32 = 100;

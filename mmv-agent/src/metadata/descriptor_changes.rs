@@ -16,7 +16,7 @@ use pcp_archive::MetricDesc;
 use pcp_types::{NameSpace, Pmid};
 
 use super::Merged;
-use crate::discovery::FairRate;
+use crate::limits::FairRate;
 
 /// How many archives one user's files may begin at once.
 const BURST: f64 = 10.0;

@@ -16,10 +16,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::discovery::fair_level;
-
-/// The user whose claims come first.
-pub(crate) const ROOT: u32 = 0;
+use crate::limits::{ROOT, fair_level};
 
 /// How many things one user may have while no file has them; those beyond it that have
 /// been absent for the longest are given up. Otherwise files with new names all the time

@@ -19,8 +19,9 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::holdings::{Holdings, Owned, ROOT};
+use super::holdings::{Holdings, Owned};
 use crate::config::Pins;
+use crate::limits::ROOT;
 
 /// The subtree of the agent's own metrics and events.
 pub(crate) const OWN_NAMES: &str = "mmv.agent";

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use pcp_archive::{LabelTarget, TextTarget};
 use pcp_types::{InDom, Pmid};
 
-use super::holdings::ROOT;
+use crate::limits::ROOT;
 
 /// The users of clusters and instance domains.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@
 use pcp_types::Timestamp;
 use tracing::{info, warn};
 
-use super::reporter::Reporter;
+use crate::loading::Reporter;
 use crate::logging::{Offer, QueueSender, Sample};
 use crate::telemetry::{Kind, OwnMetrics};
 

@@ -7,7 +7,6 @@ use pcp_types::Timestamp;
 use tracing::{info, warn};
 
 use super::groups::Due;
-use super::rate_meter::RateMeter;
 use super::schedule::{Schedule, Timer, shortest, time_of_day};
 use super::{Sampler, SamplerReport};
 use crate::config::{Destination, FlightRecorderSettings, ReloadableSettings, Retention, Settings};
@@ -15,7 +14,7 @@ use crate::flight_recorder::Held;
 use crate::housekeeping::{Rules, Task};
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
-use crate::telemetry::{Files, Forecast, Lateness, Quantiles, Status, micros, notify};
+use crate::telemetry::{Files, Forecast, Lateness, Quantiles, RateMeter, Status, micros, notify};
 
 /// After how many missed ticks they are logged again.
 const MISSED_LOGGED: u64 = 60;

@@ -10,10 +10,10 @@ use pcp_types::Timestamp;
 use tracing::{error, info};
 
 use super::on_change::OnChange;
-use super::partition::{GroupId, Share};
 use super::schedule::Timer;
-use super::update::Retired;
 use crate::config::{Group, LogMode};
+use crate::loading::partition::{GroupId, Share};
+use crate::loading::update::Retired;
 use crate::logging::{QueueSender, Recorder, RecorderBuilder};
 use crate::metadata::RecordShape;
 use crate::source::Values;

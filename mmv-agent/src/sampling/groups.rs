@@ -12,10 +12,10 @@ use std::time::Duration;
 use pcp_archive::prepared::RecordBuffer;
 
 use super::group_state::GroupState;
-use super::partition::{GroupId, Shares};
 use super::schedule::Timer;
-use super::update::Retired;
-use crate::config::{Group, LogMode, Settings};
+use crate::config::{Group, Settings};
+use crate::loading::partition::{GroupId, Shares, group_configs};
+use crate::loading::update::Retired;
 use crate::logging::{Changes, LastKnown, QueueSender};
 use crate::moment::Moment;
 use crate::source::Values;
@@ -49,22 +49,6 @@ pub(crate) struct Logged {
     pub changes: Changes,
 }
 
-/// The configurations of all groups, in the order in which they take metrics.
-pub(super) fn configs(settings: &Settings) -> Vec<(GroupId, Group)> {
-    let configured = settings.reloadable.groups.iter().cloned().enumerate();
-    let configured = configured.map(|(number, group)| (GroupId::Configured(number), group));
-    let own = settings.own_groups().into_iter().enumerate();
-    let own = own.map(|(number, group)| (GroupId::OwnMetrics(number), group));
-    let default = Group {
-        name: "default".to_owned(),
-        metrics: Vec::new(),
-        instances: Vec::new(),
-        interval: None,
-        log: LogMode::Every,
-    };
-    configured.chain(own).chain([(GroupId::Default, default)]).collect()
-}
-
 impl Groups {
     /// Groups that are due at the first tick.
     pub(crate) fn new(settings: &Settings) -> Self {
@@ -76,7 +60,7 @@ impl Groups {
             let timer = timer(settings.reloadable.interval_of(&config));
             GroupState::new(id, config, timer, settings.fixed.archive_version)
         };
-        configs(settings).into_iter().map(state).collect()
+        group_configs(settings).into_iter().map(state).collect()
     }
 
     /// Takes other settings. Groups with other intervals are due at their next

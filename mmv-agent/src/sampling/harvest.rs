@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::active_source::{ActiveSource, Finding, PassResult, Ticket};
-use super::file_gaps::{FileGaps, Gap, GapCause};
-use super::owner_pace::{OwnerPace, ThreadUsage, usual_time};
+use super::owner_pace::{OwnerPace, ThreadUsage};
 use super::pass_clock::PassClock;
 use super::slow_lane::{Job, LentSource, Report, SlowLanes};
-use super::update::{PlannedSource, Retired};
+use crate::loading::update::{PlannedSource, Retired};
 use crate::moment::Moment;
-use crate::source::{Allowance, Values};
+use crate::source::{
+    ActiveSource, Allowance, FileGaps, Finding, Gap, GapCause, PassResult, Ticket, Values,
+    usual_time,
+};
 
 /// Longest time between the timestamp of a record and the reading of a value in it, besides the
 /// time that an undisturbed pass takes: a part of the interval, within these limits.

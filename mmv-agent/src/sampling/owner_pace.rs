@@ -37,17 +37,6 @@ const STRIKE_MEMORY: Duration = Duration::from_secs(1);
 /// undisturbed.
 const PART_OF_BOUND: u32 = 4;
 
-/// Time in which a file and each of its values are read if nothing disturbs it: ten times what is
-/// usual after the file has grown, and more than a busy sibling of the processor makes of that.
-const USUAL_FILE: Duration = Duration::from_micros(if cfg!(debug_assertions) { 100 } else { 5 });
-const USUAL_VALUE: Duration = Duration::from_nanos(if cfg!(debug_assertions) { 2_000 } else { 50 });
-
-/// Returns the time in which a file of this many values is read if nothing disturbs it.
-pub(super) const fn usual_time(values: usize) -> Duration {
-    let values = if values > u32::MAX as usize { u32::MAX } else { values as u32 };
-    USUAL_FILE.saturating_add(USUAL_VALUE.saturating_mul(values))
-}
-
 /// The pace of the files of one user.
 #[derive(Debug)]
 pub(super) struct OwnerPace {

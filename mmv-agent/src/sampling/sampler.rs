@@ -13,23 +13,22 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::Sender;
 
 use super::SamplerReport;
-use super::active_source::{Finding, Ticket};
 use super::delivery::Delivery;
 use super::groups::{Due, Groups};
 use super::harvest::{Harvest, PassTime};
-use super::loader::Request;
-use super::loading::Loading;
-use super::partition::GroupId;
 use super::pass_clock::PassClock;
-use super::reporter::Reporter;
 use super::schedule::shortest;
-use super::update::{Plan, Retired, Update};
 use crate::config::Settings;
 use crate::flight_recorder::FlightRecorder;
 use crate::housekeeping::Task;
+use crate::loading::loader::Request;
+use crate::loading::partition::GroupId;
+use crate::loading::update::{Plan, Retired, Update};
+use crate::loading::{Loading, Reporter};
 use crate::logging::{QueueSender, Sample};
 use crate::metadata::Catalog;
 use crate::moment::Moment;
+use crate::source::{Finding, Ticket};
 use crate::telemetry::{Files, Kind, SharedStatus, Status};
 
 /// How often a pass over the sources is repeated at one tick. Each repetition leaves out the files

@@ -12,9 +12,8 @@ use std::time::Instant;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
-use super::active_source::{ActiveSource, PassResult};
 use crate::moment::Moment;
-use crate::source::Allowance;
+use crate::source::{ActiveSource, Allowance, PassResult};
 use crate::threads;
 
 /// Limit on threads. Files of further users wait for one.

@@ -1,7 +1,7 @@
 //! Where each value of a file lies, and what it is.
 //!
 //! In comes the private copy of the file's metadata; out goes the plan of a pass (see
-//! [`values`](crate::source::values)).
+//! [`values`](super::values)).
 //!
 //! Invariant: after the plan was made, nothing in the mapping is used as an offset, a
 //! count or a length.

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use pcp_types::Timestamp;
 
 use super::{Event, Events, Kind};
-use crate::discovery::{FairRate, NOBODY, TokenBucket};
+use crate::limits::{FairRate, NOBODY, TokenBucket};
 
 /// How many events about files of one user in a row.
 const IN_A_ROW: f64 = 1_000.0;

@@ -9,7 +9,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::PollFlags;
 
 use super::{Answer, Answers, Limits, Part};
-use crate::discovery::NOBODY;
+use crate::limits::NOBODY;
 
 /// How much is written at once.
 pub(super) const AT_ONCE: usize = 64 << 10;

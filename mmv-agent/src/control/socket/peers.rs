@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::discovery::{FairRate, TokenBucket};
+use crate::limits::{FairRate, TokenBucket};
 
 /// How many connections of all users are accepted at once, and then in a second.
 const ACCEPTED: (f64, f64) = (100.0, 1_000.0);

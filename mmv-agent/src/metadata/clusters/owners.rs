@@ -7,7 +7,8 @@ use hashbrown::{HashMap, HashSet};
 use pcp_types::InDom;
 
 use super::{Claim, Collision};
-use crate::metadata::holdings::{Holdings, Owners, ROOT};
+use crate::limits::ROOT;
+use crate::metadata::holdings::{Holdings, Owners};
 use crate::metadata::numbers::{MAX_AUTOMATIC, OWN_CLUSTER, indom, is_clusters_own};
 
 /// How many instance domains one user may have at once.

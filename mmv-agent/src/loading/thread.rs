@@ -15,9 +15,10 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use pcp_types::Timestamp;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::loader::{Loader, Request};
+use super::Loader;
+use super::loader::Request;
 use super::update::Update;
-use crate::discovery::TokenBucket;
+use crate::limits::TokenBucket;
 use crate::moment::Moment;
 
 /// The longest time between two looks at what is due.
@@ -125,7 +126,7 @@ pub(crate) fn on_thread(loader: Loader) -> std::io::Result<(Loading, LoaderThrea
 impl Loading {
     /// What is new at the beginning of a tick. Never waits for the thread.
     #[cfg_attr(not(test), expect(unused_variables, reason = "the thread has its own clock"))]
-    pub(super) fn begin(&mut self, now: Moment) -> Option<Update> {
+    pub(crate) fn begin(&mut self, now: Moment) -> Option<Update> {
         match self {
             #[cfg(test)]
             Self::Inline(loader) => {
@@ -139,7 +140,7 @@ impl Loading {
 
     /// What is new after a request that was made at a tick. With a thread, waits for it
     /// for a small part of the interval, unless that was often in vain lately.
-    pub(super) fn answer(&mut self, now: Moment, interval: Duration) -> Option<Update> {
+    pub(crate) fn answer(&mut self, now: Moment, interval: Duration) -> Option<Update> {
         match self {
             #[cfg(test)]
             Self::Inline(loader) => Some(loader.update()).filter(|update| !update.is_empty()),
@@ -149,7 +150,7 @@ impl Loading {
 
     /// Returns what is new after all requests so far, and after what the loader does now. Waits
     /// for it, but not for long.
-    pub(super) fn finish(&mut self) -> Option<Update> {
+    pub(crate) fn finish(&mut self) -> Option<Update> {
         self.ask(Request::Gaps(Vec::new()));
         match self {
             #[cfg(test)]
@@ -159,7 +160,7 @@ impl Loading {
     }
 
     /// Asks for something. False if the loader has ended.
-    pub(super) fn ask(&mut self, request: Request) -> bool {
+    pub(crate) fn ask(&mut self, request: Request) -> bool {
         match self {
             #[cfg(test)]
             Self::Inline(loader) => loader.handle(request),
@@ -173,7 +174,7 @@ impl Loading {
     }
 
     /// Waits until the files that are there have been tried, or for a while.
-    pub(super) fn wait_for_first(&self) {
+    pub(crate) fn wait_for_first(&self) {
         let Some(link) = self.link() else { return };
         let waiting = |mailbox: &mut Mailbox| !mailbox.complete && !mailbox.ended;
         let mailbox = link.post.open();
@@ -181,7 +182,7 @@ impl Loading {
     }
 
     /// Whether the loader's thread has ended, which it does only by a defect.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let ended = |link: &Link| link.post.mailbox.try_lock().is_ok_and(|mailbox| mailbox.ended);
         self.link().is_some_and(ended)
     }
@@ -197,7 +198,7 @@ impl Loading {
     }
 
     /// Whether it works when it is asked.
-    pub(super) fn is_inline(&self) -> bool {
+    pub(crate) fn is_inline(&self) -> bool {
         self.link().is_none()
     }
 }

@@ -17,18 +17,16 @@ use mmv_format::view::{self, Contents, Flags, Refusal};
 use nix::unistd::geteuid;
 use rustix::process::{self, getrlimit};
 
-use super::active_source::Ticket;
-use super::file_gaps::FileGaps;
 use super::loaded_source::LoadedSource;
 use super::reporter::{FLAWS_LOGGED, Reporter, warn_left_out};
-use super::shares::{Amounts, ROOT, Resource, Room, Shares, Usage};
 use crate::config::{Limits, OwnersLimits, ReloadableSettings};
-use crate::discovery::{FileId, Producer, TokenBucket, descriptor_budget};
+use crate::discovery::{FileId, Producer, descriptor_budget};
 use crate::housekeeping::{FileProducer, Memory};
+use crate::limits::{Amounts, ROOT, Resource, Room, Shares, TokenBucket, Usage};
 use crate::metadata::{
     Assignments, Claim, ClusterAllocator, Collision, indom_serials, items, translate,
 };
-use crate::source::{MAX_DESCRIPTORS, RejectReason, Source, Terms};
+use crate::source::{FileGaps, MAX_DESCRIPTORS, RejectReason, Source, Terms, Ticket};
 
 /// What the agent's own file is called in the names of its metrics.
 const OWN_FILE: &str = "agent";
@@ -54,7 +52,7 @@ const USUAL_TIME: Duration = Duration::from_millis(50);
 const USUAL_METADATA: u64 = 1 << 20;
 
 /// The cost of opening a file, whatever its size, in bytes read.
-pub(super) const COST_OF_OPENING: f64 = 10e3;
+pub(crate) const COST_OF_OPENING: f64 = 10e3;
 
 /// About the bytes of memory that a value takes when all is made of it that the agent
 /// needs: plan, catalog, records.
@@ -97,7 +95,7 @@ const RESERVE: u64 = 16 << 20;
 
 /// Whether the system has the memory that all is made in of this many values and bytes of
 /// metadata.
-pub(super) fn has_memory_for(values: u64, metadata: u64) -> bool {
+pub(crate) fn has_memory_for(values: u64, metadata: u64) -> bool {
     let values = values.saturating_mul(BYTES_OF_VALUE);
     let metadata = metadata.saturating_mul(COPIES_OF_METADATA);
     has_memory(values.saturating_add(metadata).saturating_add(RESERVE))
@@ -111,7 +109,7 @@ fn producer(source: &Source) -> Option<Producer> {
 }
 
 /// What a source uses of what is limited.
-pub(super) fn amounts(source: &Source) -> Amounts {
+pub(crate) fn amounts(source: &Source) -> Amounts {
     let values = source.plan().len() as u64;
     Amounts::of_file(source.descriptors(), values, source.mapped(), source.metadata)
 }
@@ -134,7 +132,7 @@ fn no_room(room: Room, user: u32, needed: u64) -> RejectReason {
 
 /// A resource of which all is used, though the files of a user have less than their share,
 /// and how much a file of that user needs.
-pub(super) fn is_used_up(reason: &RejectReason) -> Option<(Resource, u64)> {
+pub(crate) fn is_used_up(reason: &RejectReason) -> Option<(Resource, u64)> {
     match *reason {
         RejectReason::Files { .. } => Some((Resource::Files, 1)),
         RejectReason::NoDescriptor { .. } => Some((Resource::Descriptors, MAX_DESCRIPTORS)),
@@ -148,7 +146,7 @@ pub(super) fn is_used_up(reason: &RejectReason) -> Option<(Resource, u64)> {
 
 /// Decides which files are harvested.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(crate) struct Admission {
     directory: PathBuf,
     /// The agent's own file.
     own: Option<OsString>,
@@ -177,7 +175,7 @@ pub(super) struct Admission {
 impl Admission {
     /// Admits files of a directory, of which one may be the agent's `own`, with the
     /// clusters and processes of an earlier run.
-    pub(super) fn new(
+    pub(crate) fn new(
         directory: PathBuf,
         own: Option<OsString>,
         limits: Limits,
@@ -205,19 +203,19 @@ impl Admission {
 
     /// Another number of descriptors.
     #[cfg(test)]
-    pub(super) fn set_descriptors(&mut self, descriptors: u64) {
+    pub(crate) fn set_descriptors(&mut self, descriptors: u64) {
         self.descriptors = descriptors;
         self.share();
     }
 
     /// Another limit on reading a file's metadata.
     #[cfg(test)]
-    pub(super) fn set_reading(&mut self, name: &str, bucket: TokenBucket) {
+    pub(crate) fn set_reading(&mut self, name: &str, bucket: TokenBucket) {
         self.reading.insert(name.into(), bucket);
     }
 
     /// Applies other settings; the limits, to files that are opened from now on.
-    pub(super) fn change(&mut self, settings: &ReloadableSettings) {
+    pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
         self.limits = settings.limits;
         self.owners.clone_from(&settings.owners);
         self.share();
@@ -231,23 +229,23 @@ impl Admission {
 
     /// The user whose share a file uses. The agent's own file, and those of a user who runs
     /// an agent, count as root's.
-    pub(super) fn user(&self, name: &OsStr, owner: u32) -> u32 {
+    pub(crate) fn user(&self, name: &OsStr, owner: u32) -> u32 {
         let own = self.is_own(name) || self.agent == owner;
         if own { ROOT } else { owner }
     }
 
     /// Sets the name of the agent's own file.
-    pub(super) fn set_own_file(&mut self, name: Option<OsString>) {
+    pub(crate) fn set_own_file(&mut self, name: Option<OsString>) {
         self.own = name;
     }
 
     /// Whether it is the agent's own file.
-    pub(super) fn is_own(&self, name: &OsStr) -> bool {
+    pub(crate) fn is_own(&self, name: &OsStr) -> bool {
         self.own.as_deref() == Some(name)
     }
 
     /// The user whose files have to give way to one of another user that needs this much.
-    pub(super) fn gives_way(
+    pub(crate) fn gives_way(
         &self,
         usage: &Usage,
         to: u32,
@@ -257,34 +255,34 @@ impl Admission {
     }
 
     /// How much of a resource a user may have.
-    pub(super) fn limit(&self, user: u32, resource: Resource) -> u64 {
+    pub(crate) fn limit(&self, user: u32, resource: Resource) -> u64 {
         self.shares.limit(user, resource)
     }
 
     /// How many clusters a user has.
-    pub(super) fn clusters_of(&self, user: u32) -> usize {
+    pub(crate) fn clusters_of(&self, user: u32) -> usize {
         self.clusters.count(user)
     }
 
     /// The files that had to give up their clusters: they are not admitted any more.
-    pub(super) fn take_displaced(&mut self) -> Vec<OsString> {
+    pub(crate) fn take_displaced(&mut self) -> Vec<OsString> {
         self.clusters.take_displaced()
     }
 
     /// Sets the time.
-    pub(super) fn begin(&mut self, now: Duration) {
+    pub(crate) fn begin(&mut self, now: Duration) {
         self.clusters.begin(now);
     }
 
     /// Forgets files that are not listed any more.
-    pub(super) fn retain(&mut self, listed: &HashSet<FileId>, now: Duration) {
+    pub(crate) fn retain(&mut self, listed: &HashSet<FileId>, now: Duration) {
         self.reading.retain(|_, bucket| !bucket.is_full(now));
         self.loading.retain(|_, bucket| !bucket.is_full(now));
         self.producers.retain(|id, _| listed.contains(id));
     }
 
     /// Opens a file of a user, given the usage of all others.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         name: &OsStr,
         owner: u32,
@@ -324,7 +322,7 @@ impl Admission {
     }
 
     /// Reads the metadata of a file that is open, given the usage of all others.
-    pub(super) fn read_again(
+    pub(crate) fn read_again(
         &mut self,
         name: &OsStr,
         source: &Source,
@@ -400,7 +398,7 @@ impl Admission {
 
     /// Gives a source its cluster, and reports what of it is left out unless `known`,
     /// its former self, had the same left out.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &mut self,
         (source, ticket, gaps): (Source, Ticket, Arc<FileGaps>),
         contents: &Contents,
@@ -456,25 +454,25 @@ impl Admission {
     }
 
     /// A file is no longer harvested; its cluster stays remembered.
-    pub(super) fn release(&mut self, name: &OsStr) {
+    pub(crate) fn release(&mut self, name: &OsStr) {
         self.clusters.release(name);
     }
 
     /// The process of a file has ended, and its last values were read.
-    pub(super) fn note_end(&mut self, id: FileId) {
+    pub(crate) fn note_end(&mut self, id: FileId) {
         if let Some(producer) = self.producers.get_mut(&id) {
             producer.ended = true;
         }
     }
 
     /// The process of a file, if it was harvested until that ended.
-    pub(super) fn ended_producer(&self, id: FileId) -> Option<Producer> {
+    pub(crate) fn ended_producer(&self, id: FileId) -> Option<Producer> {
         self.producers.get(&id).copied().filter(|producer| producer.ended)
     }
 
     /// What the next run needs, without the files under harvest; `now` in seconds since
     /// 1970. Files that were last harvested before `oldest` are forgotten.
-    pub(super) fn remember(&mut self, now: i64, oldest: i64) -> Memory {
+    pub(crate) fn remember(&mut self, now: i64, oldest: i64) -> Memory {
         let mut assignments = self.clusters.remember(now);
         if self.clusters.is_older(oldest) {
             self.clusters.forget(oldest);

@@ -4,10 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::active_source::{ActiveSource, Ticket};
-use super::file_gaps::FileGaps;
 use crate::metadata::{Member, Translation};
-use crate::source::Source;
+use crate::source::{ActiveSource, FileGaps, Source, Ticket};
 
 /// First pause before metadata that could not be read is read again. Each further pause is twice
 /// as long, up to one of the two limits.
@@ -27,26 +25,26 @@ const LAST_LOOK: Duration = Duration::from_secs(10);
 
 /// A failed attempt to read new metadata of a file.
 #[derive(Debug)]
-pub(super) struct Retry {
+pub(crate) struct Retry {
     /// Time of the next attempt.
-    pub(super) due: Duration,
+    pub(crate) due: Duration,
     pause: Duration,
     /// Number of attempts that failed for this reason.
-    pub(super) tries: u32,
-    pub(super) reason: String,
+    pub(crate) tries: u32,
+    pub(crate) reason: String,
 }
 
 /// The next check of a new growing file for new metadata. A program registers most of its metrics
 /// soon after its file has appeared, and the first tick should have their values.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
-    pub(super) due: Duration,
+pub(crate) struct Look {
+    pub(crate) due: Duration,
     pause: Duration,
 }
 
 /// The loss of a file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Departure {
+pub(crate) enum Departure {
     /// There is no file of the name.
     Vanished,
     /// There is another file of the name.
@@ -62,33 +60,33 @@ pub(crate) struct LoggedCounts {
 
 /// A file under harvest with its metadata.
 #[derive(Debug)]
-pub(super) struct LoadedSource {
-    pub(super) name: OsString,
-    pub(super) source: Arc<Source>,
+pub(crate) struct LoadedSource {
+    pub(crate) name: OsString,
+    pub(crate) source: Arc<Source>,
     /// How many of its entries were left out.
-    pub(super) left_out: usize,
-    pub(super) logged: LoggedCounts,
+    pub(crate) left_out: usize,
+    pub(crate) logged: LoggedCounts,
     /// The later it came the greater.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Which one it is to the sampler.
-    pub(super) ticket: Ticket,
+    pub(crate) ticket: Ticket,
     /// What the sampler gets of it, until the sampler has it.
-    pub(super) active: Option<Box<ActiveSource>>,
-    pub(super) gaps: Arc<FileGaps>,
+    pub(crate) active: Option<Box<ActiveSource>>,
+    pub(crate) gaps: Arc<FileGaps>,
     /// Set while it has metadata that could not be read. Its known values are still read.
-    pub(super) retry: Option<Retry>,
+    pub(crate) retry: Option<Retry>,
     /// Set while it is new.
-    pub(super) look: Option<Look>,
+    pub(crate) look: Option<Look>,
     /// Set once its last values are read by metadata that is not the newest.
     settled: bool,
     /// Set once it has lost its name. It stays until its last values were read.
-    pub(super) departure: Option<Departure>,
+    pub(crate) departure: Option<Departure>,
     translation: Translation,
 }
 
 impl LoadedSource {
     /// A source that the sampler does not have yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: Source,
         translation: Translation,
         left_out: usize,
@@ -121,7 +119,7 @@ impl LoadedSource {
 
     /// Has the last values of a growing source read by the known metadata, once. Returns false
     /// if that is not possible.
-    pub(super) fn settle(&mut self, ticket: Ticket) -> bool {
+    pub(crate) fn settle(&mut self, ticket: Ticket) -> bool {
         if !self.source.grows() || self.settled {
             return false;
         }
@@ -135,7 +133,7 @@ impl LoadedSource {
 
     /// Schedules another attempt to read new metadata, after a longer pause if the `reason`
     /// `lasts`. Returns the number of attempts that failed for this reason.
-    pub(super) fn retry(&mut self, reason: String, lasts: bool, now: Duration) -> u32 {
+    pub(crate) fn retry(&mut self, reason: String, lasts: bool, now: Duration) -> u32 {
         let before = self.retry.take();
         let longest = if lasts { LONGEST_PAUSE } else { LONG_PAUSE };
         let pause = before.as_ref().map_or(FIRST_PAUSE, |before| (before.pause * 2).min(longest));
@@ -146,7 +144,7 @@ impl LoadedSource {
     }
 
     /// Schedules the next look at a new file.
-    pub(super) fn look_later(&mut self, now: Duration) {
+    pub(crate) fn look_later(&mut self, now: Duration) {
         if !self.source.grows() {
             return;
         }
@@ -156,14 +154,14 @@ impl LoadedSource {
 
     /// Returns whether metrics or instances of another file could have the names or numbers of
     /// this file's.
-    pub(super) fn clashes(&self, name: &OsStr, with: &Source) -> bool {
+    pub(crate) fn clashes(&self, name: &OsStr, with: &Source) -> bool {
         let own = &self.source;
         let same_cluster = own.cluster != 0 && own.cluster == with.cluster;
         self.name == name || same_cluster || !(own.prefixed || with.prefixed)
     }
 
     /// The source as the catalog sees it, paid for by a user.
-    pub(super) fn member(&self, payer: u32) -> Member<'_> {
+    pub(crate) fn member(&self, payer: u32) -> Member<'_> {
         let Self { name, source, translation, .. } = self;
         Member { file: name, owner: source.owner, payer, translation, plan: source.plan() }
     }

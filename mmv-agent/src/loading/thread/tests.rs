@@ -3,13 +3,13 @@ use std::path::Path;
 use mmv_writer::{Counter, Published, Registry};
 use pcp_types::Timestamp;
 
-use super::*;
 use crate::config::{Destination, Settings};
 use crate::host::Host;
 use crate::housekeeping::Memory;
-use crate::sampling::active_source::Ticket;
-use crate::sampling::loader::Links;
-use crate::sampling::update::Plan;
+use crate::loading::loader::Links;
+use crate::loading::thread::*;
+use crate::loading::update::Plan;
+use crate::source::Ticket;
 use crate::telemetry::{OwnMetrics, SharedStatus};
 
 fn publish(dir: &Path, name: &str) -> Published {

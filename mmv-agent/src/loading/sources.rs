@@ -17,22 +17,22 @@ use mmv_format::view::Contents;
 use nix::unistd::geteuid;
 use pcp_types::Timestamp;
 
-use super::active_source::{Finding, Ticket};
 use super::admission::{Admission, amounts, has_memory_for, is_used_up};
 use super::disk_shares::DiskShares;
-use super::file_gaps::{FileGaps, Gap, GapCause, GapChange};
 use super::loaded_source::{Departure, LoadedSource};
 use super::reporter::Reporter;
-use super::shares::{Resource, Usage};
 use super::shortage::{Shortage, ShortageReport};
 use super::update::PlannedSource;
 use crate::config::{Limits, ReloadableSettings};
 use crate::discovery::{
-    Change, DeadFile, FileId, FileState, NOBODY, Process, Removal, Restarts, Room, Watcher,
+    Change, DeadFile, FileId, FileState, Process, Removal, Restarts, Room, Watcher,
 };
 use crate::housekeeping::{Harvested, Memory};
+use crate::limits::{NOBODY, Resource, Usage};
 use crate::metadata::{Collision, Member};
-use crate::source::{Fault, RejectReason, Source};
+use crate::source::{
+    Fault, FileGaps, Finding, Gap, GapCause, GapChange, RejectReason, Source, Ticket,
+};
 use crate::telemetry::{Kind, OwnerStatus, SourceStatus, Used};
 
 /// How many bytes of files are read in a turn, and what opening a file counts for. Then
@@ -434,7 +434,7 @@ impl Sources {
     }
 
     /// All sources by number, with those that the sampler does not have yet.
-    pub(super) fn hand_over(&mut self) -> Vec<PlannedSource> {
+    pub(crate) fn hand_over(&mut self) -> Vec<PlannedSource> {
         let hand_over = |active: &mut LoadedSource| PlannedSource {
             ticket: active.ticket,
             owner: active.source.owner,

@@ -7,25 +7,25 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::active_source::{ActiveSource, Ticket};
 use super::partition::Shares;
 use crate::config::Settings;
 use crate::flight_recorder::Layout;
 use crate::metadata::Catalog;
+use crate::source::{ActiveSource, Ticket};
 use crate::telemetry::{Events, Kind};
 
 /// A source of a plan.
 #[derive(Debug)]
-pub(super) struct PlannedSource {
-    pub(super) ticket: Ticket,
-    pub(super) owner: u32,
+pub(crate) struct PlannedSource {
+    pub(crate) ticket: Ticket,
+    pub(crate) owner: u32,
     /// `None` for a source that the sampler has.
-    pub(super) new: Option<Box<ActiveSource>>,
+    pub(crate) new: Option<Box<ActiveSource>>,
 }
 
 /// All sources in the order of their numbers in shapes, and what is logged of them.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub sources: Vec<PlannedSource>,
     /// The metadata.
     pub catalog: Arc<Catalog>,
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Takes the place of a plan that was not swapped in.
-    pub(super) fn follow(&mut self, before: Self) {
+    pub(crate) fn follow(&mut self, before: Self) {
         self.settings = self.settings.take().or(before.settings);
         let before = before.sources.into_iter().map(|source| (source.ticket, source.new));
         let mut before: HashMap<_, _> = before.collect();
@@ -53,7 +53,7 @@ impl Plan {
 
 /// What happened to files.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(crate) struct News {
     /// For the archive.
     pub events: Events,
     /// How many events of each kind there were.
@@ -84,7 +84,7 @@ impl News {
 
 /// What is new since the last update that the sampler has taken.
 #[derive(Debug, Default)]
-pub(super) struct Update {
+pub(crate) struct Update {
     /// The sources, if they or their metadata have changed.
     pub plan: Option<Plan>,
     /// What happened.
@@ -93,12 +93,12 @@ pub(super) struct Update {
 
 impl Update {
     /// Whether nothing is new.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.plan.is_none() && self.news.is_empty()
     }
 
     /// Takes the place of an update that the sampler has not taken.
-    pub(super) fn replace(&mut self, before: Self) {
+    pub(crate) fn replace(&mut self, before: Self) {
         let Self { plan, news } = before;
         self.news.follow(news);
         let Some(before) = plan else { return };
@@ -112,11 +112,11 @@ impl Update {
 /// What the sampler has replaced. Freeing it takes as long as it is large, which is the
 /// loader's work.
 #[derive(Default)]
-pub(super) struct Retired(Vec<Box<dyn Send>>);
+pub(crate) struct Retired(Vec<Box<dyn Send>>);
 
 impl Retired {
     /// Adds something.
-    pub(super) fn push(&mut self, what: impl Send + 'static) {
+    pub(crate) fn push(&mut self, what: impl Send + 'static) {
         self.0.push(Box::new(what));
     }
 }

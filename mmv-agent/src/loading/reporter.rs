@@ -8,13 +8,14 @@ use pcp_types::{InDom, Timestamp};
 use tracing::{info, warn};
 
 use super::loaded_source::LoggedCounts;
-use crate::discovery::{FileState, LogLimiter, NotRemoved, RemovalOutcome};
+use crate::discovery::{FileState, NotRemoved, RemovalOutcome};
+use crate::limits::LogLimiter;
 use crate::moment::Moment;
 use crate::source::Fault;
 use crate::telemetry::{EventLog, Kind};
 
 /// How many of a file's flaws are logged one by one.
-pub(super) const FLAWS_LOGGED: usize = 5;
+pub(crate) const FLAWS_LOGGED: usize = 5;
 
 /// Where the sampler thread reports to.
 #[derive(Debug)]
@@ -108,7 +109,7 @@ impl Reporter {
     }
 
     /// A file cannot have an instance domain.
-    pub(super) fn foreign_indom(&mut self, name: &OsStr, indom: InDom, reason: &impl Display) {
+    pub(crate) fn foreign_indom(&mut self, name: &OsStr, indom: InDom, reason: &impl Display) {
         if self.may_log(name) {
             warn!(file = %name.display(), %indom, %reason, "an instance domain is left out");
         }
@@ -217,7 +218,7 @@ impl Reporter {
 
 /// Warns of entries of a file that are left out; of the `unlisted` ones only the number
 /// is known.
-pub(super) fn warn_left_out<F: Display>(
+pub(crate) fn warn_left_out<F: Display>(
     name: &OsStr,
     flaws: impl ExactSizeIterator<Item = F>,
     unlisted: usize,

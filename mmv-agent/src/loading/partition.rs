@@ -13,7 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::ByteText;
 use pcp_types::{InDom, InstanceId, Semantics, names};
 
-use crate::config::{Group, LogMode};
+use crate::config::{Group, LogMode, Settings};
 use crate::metadata::{Catalog, Place, RecordShape, ValueSetShape};
 
 /// One of the groups.
@@ -132,6 +132,22 @@ impl InstanceNames {
         }
         self.names.get(&id).cloned()
     }
+}
+
+/// Returns the configurations of all groups, in the order in which they take metrics.
+pub(crate) fn group_configs(settings: &Settings) -> Vec<(GroupId, Group)> {
+    let configured = settings.reloadable.groups.iter().cloned().enumerate();
+    let configured = configured.map(|(number, group)| (GroupId::Configured(number), group));
+    let own = settings.own_groups().into_iter().enumerate();
+    let own = own.map(|(number, group)| (GroupId::OwnMetrics(number), group));
+    let default = Group {
+        name: "default".to_owned(),
+        metrics: Vec::new(),
+        instances: Vec::new(),
+        interval: None,
+        log: LogMode::Every,
+    };
+    configured.chain(own).chain([(GroupId::Default, default)]).collect()
 }
 
 #[cfg(test)]

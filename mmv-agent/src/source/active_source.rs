@@ -3,17 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::file_gaps::{FileGaps, Gap, GapCause};
-use super::owner_pace::usual_time;
+use super::{Allowance, Fault, FileGaps, Gap, GapCause, PassOptions, PassReport, Source, Values};
 use crate::moment::Moment;
-use crate::source::{Allowance, Fault, PassOptions, PassReport, Source, Values};
+
+/// Time in which a file and each of its values are read if nothing disturbs it: ten times what is
+/// usual after the file has grown, and more than a busy sibling of the processor makes of that.
+const USUAL_FILE: Duration = Duration::from_micros(if cfg!(debug_assertions) { 100 } else { 5 });
+const USUAL_VALUE: Duration = Duration::from_nanos(if cfg!(debug_assertions) { 2_000 } else { 50 });
+
+/// Returns the time in which a file of this many values is read if nothing disturbs it.
+pub(crate) const fn usual_time(values: usize) -> Duration {
+    let values = if values > u32::MAX as usize { u32::MAX } else { values as u32 };
+    USUAL_FILE.saturating_add(USUAL_VALUE.saturating_mul(values))
+}
 
 /// The number of a source for as long as its metadata stays; never used again.
-pub(super) type Ticket = u64;
+pub(crate) type Ticket = u64;
 
 /// News about a source that the loader has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(crate) enum Finding {
     /// Its values may not be used any more.
     Fault(Fault),
     /// It has new metadata. Its values of the old metadata are still read.
@@ -30,7 +39,7 @@ pub(super) enum Finding {
 
 impl Finding {
     /// Returns true if the loader may have new metadata of the file soon.
-    pub(super) fn is_new_metadata(self) -> bool {
+    pub(crate) fn is_new_metadata(self) -> bool {
         match self {
             Self::Fault(fault) => fault.is_new_metadata(),
             Self::Grown { .. } => true,
@@ -39,17 +48,17 @@ impl Finding {
     }
 
     /// Returns true if the last values of the file were read.
-    pub(super) fn is_last(self) -> bool {
+    pub(crate) fn is_last(self) -> bool {
         matches!(self, Self::Ended | Self::Unlinked)
     }
 }
 
 /// The result of a pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct PassResult {
+pub(crate) struct PassResult {
     /// Records need another shape: other values are present, or strings have other lengths.
-    pub(super) reshaped: bool,
-    pub(super) finding: Option<Finding>,
+    pub(crate) reshaped: bool,
+    pub(crate) finding: Option<Finding>,
 }
 
 /// Shortest time between two queries of a file's size and links. A truncation that costs a value
@@ -58,8 +67,8 @@ const STAT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A file under harvest, as the sampler sees it.
 #[derive(Debug)]
-pub(super) struct ActiveSource {
-    pub(super) ticket: Ticket,
+pub(crate) struct ActiveSource {
+    pub(crate) ticket: Ticket,
     source: Arc<Source>,
     values: Values,
     /// Last tick that wanted its values.
@@ -82,7 +91,7 @@ pub(super) struct ActiveSource {
 }
 
 impl ActiveSource {
-    pub(super) fn new(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
+    pub(crate) fn new(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
         Self {
             ticket,
             values: Values::new(source.plan()),
@@ -100,7 +109,7 @@ impl ActiveSource {
     }
 
     /// A source whose last values are read by the metadata that is known.
-    pub(super) fn settled(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
+    pub(crate) fn settled(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
         Self { settled: true, ..Self::new(ticket, source, gaps) }
     }
 
@@ -109,47 +118,47 @@ impl ActiveSource {
     }
 
     /// Returns the counts of its missing samples.
-    pub(super) fn gaps(&self) -> &Arc<FileGaps> {
+    pub(crate) fn gaps(&self) -> &Arc<FileGaps> {
         &self.gaps
     }
 
     /// Returns the time that a pass takes if nothing disturbs it.
-    pub(super) fn usual_time(&self) -> Duration {
+    pub(crate) fn usual_time(&self) -> Duration {
         usual_time(self.source.plan().len())
     }
 
     /// Returns true if values were read that cannot change any more.
-    pub(super) fn has_final_values(&self) -> bool {
+    pub(crate) fn has_final_values(&self) -> bool {
         self.last && self.usable
     }
 
     /// Uses final values for another moment than the one at which they were read.
-    pub(super) fn keep_final_values(&mut self, now: Moment) {
+    pub(crate) fn keep_final_values(&mut self, now: Moment) {
         if self.has_final_values() {
             self.read = Some(now.monotonic);
         }
     }
 
     /// Rejects the values of the last pass, which took too long.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.usable = false;
         self.read = None;
     }
 
     /// Returns true if its last values were read at this tick.
-    pub(super) fn is_last(&self, now: Moment) -> bool {
+    pub(crate) fn is_last(&self, now: Moment) -> bool {
         self.last && self.usable && self.is_read(now)
     }
 
     /// Notes that this tick wants its values. Returns true if they have to be read.
-    pub(super) fn want(&mut self, now: Moment) -> bool {
+    pub(crate) fn want(&mut self, now: Moment) -> bool {
         self.wanted = Some(now.monotonic);
         self.over.is_none() && !self.is_read(now)
     }
 
     /// Reads all values and checks what was read. There is no tick after one that `is_final`. If
     /// the allowance is exceeded, there are no values, and the file can be read again.
-    pub(super) fn harvest(
+    pub(crate) fn harvest(
         &mut self,
         now: Moment,
         is_final: bool,
@@ -217,13 +226,13 @@ impl ActiveSource {
 
     /// The values read at this tick; `None` if there was no pass, or its values may not
     /// be used.
-    pub(super) fn values(&self, now: Moment) -> Option<&Values> {
+    pub(crate) fn values(&self, now: Moment) -> Option<&Values> {
         (self.usable && self.is_read(now)).then_some(&self.values)
     }
 
     /// Counts the sample of this tick if it was wanted and is missing. Returns the beginning or
     /// end of a spell of missing samples. With `is_slow`, reading it takes too long.
-    pub(super) fn count_gap(&self, now: Moment, is_slow: bool) -> Option<Gap> {
+    pub(crate) fn count_gap(&self, now: Moment, is_slow: bool) -> Option<Gap> {
         if self.wanted != Some(now.monotonic) {
             return None;
         }

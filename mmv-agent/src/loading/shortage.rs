@@ -10,7 +10,7 @@ use pcp_types::Timestamp;
 
 /// What is missing at present.
 #[derive(Debug, Default)]
-pub(super) struct Shortage {
+pub(crate) struct Shortage {
     files: BTreeSet<OsString>,
     reason: String,
     current: Option<Spell>,
@@ -33,23 +33,23 @@ pub(crate) enum ShortageReport {
 
 impl Shortage {
     /// Notes that a file cannot be harvested for a reason.
-    pub(super) fn add(&mut self, file: &OsStr, reason: String) {
+    pub(crate) fn add(&mut self, file: &OsStr, reason: String) {
         self.files.insert(file.to_owned());
         self.reason = reason;
     }
 
     /// Notes that a file is harvested, or is not for another reason.
-    pub(super) fn remove(&mut self, file: &OsStr) {
+    pub(crate) fn remove(&mut self, file: &OsStr) {
         self.files.remove(file);
     }
 
     /// Forgets files that are gone.
-    pub(super) fn retain(&mut self, exists: impl Fn(&OsStr) -> bool) {
+    pub(crate) fn retain(&mut self, exists: impl Fn(&OsStr) -> bool) {
         self.files.retain(|file| exists(file));
     }
 
     /// Compares with the last call. The directory may be unreadable for a reason.
-    pub(super) fn update(
+    pub(crate) fn update(
         &mut self,
         now: Timestamp,
         unreadable: Option<&str>,

@@ -17,10 +17,9 @@ use hashbrown::HashMap;
 use pcp_types::ValueType;
 
 use super::partition::{GroupId, Shares};
-use super::shares::ROOT;
 use crate::config::ReloadableSettings;
-use crate::discovery::NOBODY;
 use crate::housekeeping::LoggedToday;
+use crate::limits::{NOBODY, ROOT};
 use crate::metadata::RecordShape;
 use crate::telemetry::CompressedVolume;
 
@@ -250,8 +249,8 @@ mod tests {
 
     use super::*;
     use crate::config::{Limits, OwnerLimits, Retention};
+    use crate::loading::partition::Share;
     use crate::metadata::{Place, ValueSetShape};
-    use crate::sampling::partition::Share;
 
     const GROUP: GroupId = GroupId::Default;
 

@@ -14,8 +14,8 @@ use pcp_types::Timestamp;
 
 /// Counts of missing samples of one file.
 #[derive(Debug)]
-pub(super) struct FileGaps {
-    pub(super) file: OsString,
+pub(crate) struct FileGaps {
+    pub(crate) file: OsString,
     missing: AtomicU64,
     /// Missing samples since the last one that was taken.
     spell: AtomicU64,
@@ -23,7 +23,7 @@ pub(super) struct FileGaps {
 
 /// The cause of a spell of missing samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GapCause {
+pub(crate) enum GapCause {
     /// The values cannot be told apart for now.
     ChangingMetadata,
     /// The values could not be read at the time of their record.
@@ -32,16 +32,16 @@ pub(super) enum GapCause {
 
 /// The beginning or end of a spell of missing samples.
 #[derive(Debug)]
-pub(super) struct Gap {
-    pub(super) of: Arc<FileGaps>,
+pub(crate) struct Gap {
+    pub(crate) of: Arc<FileGaps>,
     /// The first tick without a sample, or the first one with a sample again.
-    pub(super) at: Timestamp,
-    pub(super) change: GapChange,
+    pub(crate) at: Timestamp,
+    pub(crate) change: GapChange,
 }
 
 /// The beginning of a spell, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GapChange {
+pub(crate) enum GapChange {
     Began(GapCause),
     Ended {
         /// Number of missing samples.
@@ -50,28 +50,28 @@ pub(super) enum GapChange {
 }
 
 impl FileGaps {
-    pub(super) fn new(file: OsString) -> Self {
+    pub(crate) fn new(file: OsString) -> Self {
         Self { file, missing: AtomicU64::new(0), spell: AtomicU64::new(0) }
     }
 
     /// Returns the number of missing samples.
-    pub(super) fn missing(&self) -> u64 {
+    pub(crate) fn missing(&self) -> u64 {
         self.missing.load(Ordering::Relaxed)
     }
 
     /// Returns true if a source of the file uses them.
-    pub(super) fn is_used(self: &Arc<Self>) -> bool {
+    pub(crate) fn is_used(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
 
     /// Forgets a spell that ends with an event of its own.
-    pub(super) fn forget_spell(&self) {
+    pub(crate) fn forget_spell(&self) {
         self.spell.store(0, Ordering::Relaxed);
     }
 
     /// Counts a missing sample, as part of a spell of this cause if the file is expected to have
     /// samples again without being reopened.
-    pub(super) fn add(self: &Arc<Self>, at: Timestamp, spell: Option<GapCause>) -> Option<Gap> {
+    pub(crate) fn add(self: &Arc<Self>, at: Timestamp, spell: Option<GapCause>) -> Option<Gap> {
         self.missing.fetch_add(1, Ordering::Relaxed);
         let cause = spell?;
         let begins = self.spell.fetch_add(1, Ordering::Relaxed) == 0;
@@ -79,7 +79,7 @@ impl FileGaps {
     }
 
     /// Notes a sample, which ends a spell.
-    pub(super) fn end(self: &Arc<Self>, at: Timestamp) -> Option<Gap> {
+    pub(crate) fn end(self: &Arc<Self>, at: Timestamp) -> Option<Gap> {
         if self.spell.load(Ordering::Relaxed) == 0 {
             return None;
         }

@@ -1,8 +1,8 @@
 use mmv_writer::{Counter, Published, Registry};
 
-use super::*;
-use crate::discovery::TokenBucket;
-use crate::sampling::admission::COST_OF_OPENING;
+use crate::limits::TokenBucket;
+use crate::loading::admission::COST_OF_OPENING;
+use crate::loading::sources::*;
 
 fn publish(dir: &std::path::Path, name: &str, process: bool) -> Published {
     let registry = Registry::builder(name).directory(dir).process(process).build().unwrap();

@@ -11,10 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use super::ROOT;
 use crate::config::{Limits, OwnerLimits};
-
-/// The user of the agent's own file as well.
-pub(crate) const ROOT: u32 = 0;
 
 /// Which part of each limit is for root.
 const RESERVE: u64 = 16;

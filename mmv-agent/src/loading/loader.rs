@@ -1,7 +1,7 @@
 //! All slow work on files: the directory, opening, parsing, names, the catalog.
 //!
 //! In come moments, settings, and what the sampler finds out about sources; out go
-//! updates for it. The thread that runs this is in [`loading`](super::loading); here no
+//! updates for it. The thread that runs this is in [`loading`](super::thread); here no
 //! clock is read and nothing waits.
 
 use std::collections::BTreeMap;
@@ -11,13 +11,10 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, Sender};
 use tracing::info;
 
-use super::active_source::{Finding, Ticket};
 use super::catalog_builder::CatalogBuilder;
 use super::continuity::Continuity;
 use super::disk_shares::DiskShares;
-use super::file_gaps::Gap;
-use super::groups::configs;
-use super::partition::{GroupId, partition};
+use super::partition::{GroupId, group_configs, partition};
 use super::reporter::Reporter;
 use super::shortage::ShortageReport;
 use super::sources::Sources;
@@ -28,11 +25,12 @@ use crate::flight_recorder::{self, Layout};
 use crate::host::Host;
 use crate::housekeeping::{Memory, Task};
 use crate::moment::Moment;
+use crate::source::{Finding, Gap, Ticket};
 use crate::telemetry::{Files, SharedStatus};
 
 /// What the sampler asks of the loader.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(crate) enum Request {
     /// Do what sources need of which this was found out.
     Found(Vec<(Ticket, Finding)>),
     /// Report these spells of missing samples.
@@ -67,7 +65,7 @@ const OWN_FILE_CHECK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Loader {
     reporter: Reporter,
-    pub(super) sources: Sources,
+    pub(crate) sources: Sources,
     catalogs: CatalogBuilder,
     continuity: Continuity,
     disk: DiskShares,
@@ -87,7 +85,7 @@ pub(crate) struct Loader {
 
 /// The groups that choose metrics, in their order.
 fn choosing(settings: &Settings) -> Vec<(GroupId, Group)> {
-    let mut groups = configs(settings);
+    let mut groups = group_configs(settings);
     groups.retain(|(id, _)| *id != GroupId::Default);
     groups
 }
@@ -126,7 +124,7 @@ impl Loader {
     }
 
     /// Sets the time.
-    pub(super) fn begin(&mut self, now: Moment) {
+    pub(crate) fn begin(&mut self, now: Moment) {
         self.now = now;
         self.reporter.begin(now);
         self.catalogs.begin(now);
@@ -136,7 +134,7 @@ impl Loader {
     }
 
     /// Does what the sampler asks for. False if it asks for nothing more.
-    pub(super) fn handle(&mut self, request: Request) -> bool {
+    pub(crate) fn handle(&mut self, request: Request) -> bool {
         match request {
             Request::Found(findings) => {
                 for (ticket, finding) in findings {
@@ -174,7 +172,7 @@ impl Loader {
     /// Finds out which files have come and gone, and which programs were restarted, and
     /// opens files. True if it has stopped before all were tried that are due, so that
     /// others get a turn.
-    pub(super) fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         let now = self.now.monotonic;
         let mut more = self.sources.discover(now, &mut self.reporter);
         self.sources.read_due(now, &mut self.reporter);
@@ -220,12 +218,12 @@ impl Loader {
     }
 
     /// Whether all files that were there at first have been tried.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
     /// What is new since the last call.
-    pub(super) fn update(&mut self) -> Update {
+    pub(crate) fn update(&mut self) -> Update {
         let plan = self.plan();
         let mut news = std::mem::take(&mut self.news);
         (news.events, news.counts) = self.reporter.events.take();

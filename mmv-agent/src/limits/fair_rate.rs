@@ -7,12 +7,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::TokenBucket;
-
-/// The user of what no file of a known user caused: no user has this number.
-pub(crate) const NOBODY: u32 = u32::MAX;
-/// Its files are the administrator's.
-pub(crate) const ROOT: u32 = 0;
+use super::{NOBODY, ROOT, TokenBucket};
 
 /// What one user may always take, as a part of what that user may take at most.
 const LEAST: f64 = 0.1;
