@@ -28,8 +28,7 @@
 //! [lenient](RegistryBuilder::lenient). No limit ends the program with SIGXFSZ.
 //!
 //! `docs/decisions/005-growth.md` describes how readers are kept from seeing half of
-//! a change, `014-size-of-live-files.md` how the file becomes longer, `009-lookup.md` how
-//! handles are found by name.
+//! a change, and how the file becomes longer; `009-lookup.md` how handles are found by name.
 
 mod after_fork;
 mod family;

@@ -4,8 +4,8 @@
 //! entries. Invariant: a part never moves. Values are one array without gaps, as readers
 //! require; the first texts, instances and indoms precede it, so that a small file ends
 //! with the values. When these parts are full, the *later* parts are placed after the
-//! room that is kept for values. `docs/decisions/014-size-of-live-files.md`
-//! has the reasons.
+//! room that is kept for values. `docs/decisions/005-growth.md` has the
+//! reasons.
 
 use crate::Error;
 use mmv_format::layout::{
