@@ -13,6 +13,10 @@
 //! | [`CellStrip`] | a histogram | values at equal distances in a segment |
 //! | [`Lease`] | the producer | counts the cells that are still held |
 //!
+//! **One width.** The memory model does not describe accesses of several widths to one
+//! address, and readers compare all eight bytes with "no value". So 32-bit integers and
+//! floats are changed by compare-exchange: a wrap-around never reaches the upper half.
+//!
 //! **Orders.** Values are independent, so they are loaded and stored relaxed. The words
 //! that publish metadata to readers are stored with release order.
 

@@ -4,7 +4,8 @@
 //! exists from the start, under a temporary name, and values get their final
 //! place in it when they are registered: a handle counts from its first moment,
 //! before publication as after. [`Registry::publish`] adds the descriptions and
-//! gives the file its name.
+//! gives the file its name. So values are the first section, where libpcp_mmv writes
+//! them after sections whose sizes it has to know; readers follow the table of contents.
 
 mod draft;
 mod image;

@@ -5,6 +5,9 @@
 //! good. The lock decides for each update whether it comes before that or after it, so
 //! none is lost. Afterwards an update is that of the handle, after one load that finds it
 //! there.
+//!
+//! Statics are not collected by the linker or before `main` (as by `linkme` or
+//! `inventory`): unused metrics of all linked libraries would fill the file.
 
 mod guards;
 mod program;

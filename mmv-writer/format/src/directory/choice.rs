@@ -3,6 +3,10 @@
 //! In come environment, user and file system; out goes a path. The choice itself creates
 //! nothing, and what [`MmvDirectory::prepare`] creates does not change the next choice:
 //! programs and agents of a user find the same directory in any order of their start.
+//!
+//! A user's runtime directory comes before the state directory: it is a tmpfs, and of this
+//! host alone even if homes are on a network. `/tmp/mmv-UID` would be cleaned by age while
+//! files are in use, and is private to services with `PrivateTmp`.
 
 use std::fmt;
 use std::fs::{DirBuilder, Permissions, set_permissions};
