@@ -22,7 +22,8 @@
 //!
 //! It is one pass over the records of the window, in the memory of one record
 //! and of the metadata. A record of version 3 that is wanted completely is
-//! copied as bytes.
+//! copied as bytes. Others are encoded again, which normalises in-place floats, the
+//! third value format and text after a NUL.
 
 mod label_inheritance;
 mod mapping;

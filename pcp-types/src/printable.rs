@@ -3,7 +3,11 @@
 //! In: names, texts and values of files that anybody may have written, in any encoding.
 //! Out: text in which nothing moves the cursor, begins a line or changes the order of
 //! other text. What is not printed as itself is printed as its bytes, each as `\xHH`, so
-//! that texts that differ look different.
+//! that texts that differ look different and a name can be typed as it was printed. A pipe
+//! gets what a terminal gets, since most of it is shown on a terminal later.
+//!
+//! `char::escape_debug` does not do: it doubles backslashes, and escapes quotes and
+//! combining characters, which names in many languages have.
 //!
 //! | text | function |
 //! |---|---|

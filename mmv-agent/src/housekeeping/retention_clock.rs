@@ -5,7 +5,10 @@
 //! if the clock had not jumped. What jumps is the wall clock compared with the monotonic
 //! one, and from the end of one run to the start of the next, where the newest data stands
 //! for a run that left no state. Up to a tenth of the age is no jump, so that nights and
-//! restarts do not count.
+//! restarts do not count. A clock that is set back undoes jumps, the latest first.
+//!
+//! Counting only the time that the agent runs would keep years on a machine that runs an
+//! hour a day, and not every host has NTP to confirm a jump.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! One pass over a file's values: from the mapping into private memory.
 //!
 //! Values are copied first and encoded only after the checks that follow the
-//! pass, so nothing unverified ever reaches a record.
+//! pass, so nothing unverified ever reaches a record: a truncated file reads as zeros
+//! without a signal, and a generation may change halfway.
 
 use mmv_format::mapping::ReadMapping;
 
