@@ -4,7 +4,7 @@
 //! all of them at once. The volumes are compressed in blocks of 1 to 4 MB, each of
 //! whole records, that the file lists: xz in its index, zstd in the seek table of the
 //! zstd project's seekable format. A reader that knows the list decompresses the blocks
-//! that it needs; to others the file is one like any other (decision 025).
+//! that it needs; to others the file is one like any other (decision 011).
 
 mod encoder;
 mod pieces;

@@ -95,7 +95,7 @@ pub(crate) fn make_ordinary() {
 }
 
 /// Gives the calling thread a tenth of the processor time of others, from which Linux derives a low
-/// priority of I/O (decision 027). `SCHED_BATCH`: it interrupts no other thread.
+/// priority of I/O (decision 009). `SCHED_BATCH`: it interrupts no other thread.
 pub(crate) fn make_background() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
     // Best effort: without it the thread competes with others.

@@ -27,8 +27,8 @@
 //! below 80 KiB is an error, or a registry without a file if it is
 //! [lenient](RegistryBuilder::lenient). No limit ends the program with SIGXFSZ.
 //!
-//! `docs/decisions/005-growth.md` describes how readers are kept from seeing half of
-//! a change, and how the file becomes longer; `009-lookup.md` how handles are found by name.
+//! `docs/decisions/001-growing-files.md` describes how readers are kept from seeing half of
+//! a change, and how the file becomes longer; `002-lookup.md` how handles are found by name.
 
 mod after_fork;
 mod family;

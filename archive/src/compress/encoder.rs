@@ -96,7 +96,7 @@ impl Container {
     }
 }
 
-/// Bytes compressed without a container. The options are those of decision 025: values are
+/// Bytes compressed without a container. The options are those of decision 011: values are
 /// at places that are multiples of four bytes, and most matches are found at the last place
 /// with the same bytes, a record ago.
 fn lzma2(bytes: &[u8]) -> io::Result<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! A live file: in come entries; out go stores to the mapping: entries are appended,
 //! counts raised, generations changed. Invariant: a reader at any moment finds a complete
 //! file, or one that its generations show to be changing. The order of the stores and
-//! its reasons are in `docs/decisions/005-growth.md`.
+//! its reasons are in `docs/decisions/001-growing-files.md`.
 
 use std::fs::File;
 use std::io::ErrorKind;

@@ -4,7 +4,7 @@
 //! entries. Invariant: a part never moves. Values are one array without gaps, as readers
 //! require; the first texts, instances and indoms precede it, so that a small file ends
 //! with the values. When these parts are full, the *later* parts are placed after the
-//! room that is kept for values. `docs/decisions/005-growth.md` has the
+//! room that is kept for values. `docs/decisions/001-growing-files.md` has the
 //! reasons.
 
 use crate::Error;

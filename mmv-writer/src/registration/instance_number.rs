@@ -3,7 +3,7 @@
 //! A name is hashed, so that it has the same number in every run of every program. Where
 //! another instance of the domain has that number, the name is hashed again with a
 //! prefix. `docs/mmv-format.md`, section 5, defines the numbers,
-//! `docs/decisions/034-instance-numbers.md` gives the reasons.
+//! `docs/decisions/003-numbers-from-names.md` gives the reasons.
 
 use hashbrown::HashSet;
 use mmv_format::layout::MAX_SERIAL;
