@@ -43,7 +43,7 @@ use needs_mark::NeedsMark;
 use record_order::RecordOrder;
 pub use record_order::StepsBack;
 
-/// How many shapes of records are known at a time, as in the reader.
+/// Limit on known shapes of records, as in the reader.
 const MAX_SHAPES: usize = 8;
 
 /// The part of an archive to extract.
@@ -155,16 +155,16 @@ impl<'a> Extract<'a> {
     }
 }
 
-/// What goes from the source into the writer.
+/// A pass over the records of a window, from the source to the writer.
 struct Pass<'p, 'a> {
     source: Source<'a>,
     mapping: Mapping,
-    /// How many sets of the records of a shape are wanted; the newest shape in front.
+    /// Numbers of wanted sets by shape of records; the newest shape in front.
     wanted: Vec<(ShapeId, usize)>,
     has_events: bool,
-    /// Of the window.
+    /// Start of the window.
     start: Timestamp,
-    /// What of the metadata was not written yet; from the first record on.
+    /// Metadata that was not written yet; from the first record on.
     changes: Option<Changes<'a>>,
     needs_mark: NeedsMark,
     order: RecordOrder,
@@ -234,7 +234,7 @@ impl Pass<'_, '_> {
         })
     }
 
-    /// How many sets of a record are wanted. Records of one shape have the same metrics.
+    /// Counts the wanted sets of a record. Records of one shape have the same metrics.
     fn count_wanted(&mut self, record: &Record<'_>) -> usize {
         let shape = record.shape();
         if let Some((_, count)) = self.wanted.iter().find(|(known, _)| shape == Some(*known)) {

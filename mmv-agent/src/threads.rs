@@ -15,17 +15,16 @@ use thread_priority::{
 /// time it gets 110 of 1134 parts of a processor.
 const NICE: i32 = 10;
 
-/// For how long a start is tried again.
+/// Time for which a start is repeated.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The size of a thread's stack, in bytes.
+/// Size of a thread's stack, in bytes.
 const STACK: usize = 2 << 20;
-/// What a thread's mapping has besides, in bytes: a guard page and the thread's variables.
+/// Size of a thread's mapping beyond its stack, in bytes: a guard page and the thread's variables.
 const BESIDES: usize = 256 << 10;
 
-/// How many stacks are reserved besides.
+/// Number of further stacks that are reserved.
 const SPARE: usize = 4;
 
 /// Address space for the stacks of threads to come.
@@ -47,7 +46,7 @@ pub(crate) fn release() {
 
 /// Starts a thread of this name.
 ///
-/// Where there is no room for its stack, it is tried again: malloc takes twice the address
+/// Where there is no room for its stack, the start is repeated: malloc takes twice the address
 /// space that it keeps for another thread, for a moment.
 ///
 /// # Errors

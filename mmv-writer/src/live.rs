@@ -60,7 +60,7 @@ pub use labelled::{LabelledFamily, LabelledIndom};
 use sections::{Capacity, Sections};
 use state::State;
 
-/// How often changes are announced to readers by default.
+/// Default time between announcements of changes to readers.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Metrics of one file that is published and grows, and of overflow files when it is
@@ -101,7 +101,7 @@ pub struct LiveBuilder {
     announce_interval: Duration,
 }
 
-/// What the registry and its families share.
+/// State that the registry and its families share.
 #[derive(Debug)]
 struct Shared {
     state: RwLock<State>,

@@ -260,7 +260,7 @@ impl Lease {
         Some(Cell { word, _owner: owner })
     }
 
-    /// Whether a cell holds the lease. `false` is final as long as the caller,
+    /// Returns true if a cell holds the lease. `false` is final as long as the caller,
     /// who has the only other reference, makes no more cells.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         let held = Arc::strong_count(self) > 1;
@@ -270,7 +270,7 @@ impl Lease {
     }
 }
 
-/// What keeps a cell's memory mapped: a segment, directly or through a lease.
+/// Keeps a cell's memory mapped: a segment, directly or through a lease.
 type Owner = Arc<dyn std::any::Any + Send + Sync>;
 
 /// One value's eight bytes in a segment: all that a metric handle holds.
@@ -362,7 +362,7 @@ impl CellStrip {
         Self { first, stride, last, _owner: Arc::new(segment) }
     }
 
-    /// How many words.
+    /// Returns the number of words.
     pub(crate) fn len(&self) -> usize {
         self.last + 1
     }

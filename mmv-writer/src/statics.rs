@@ -96,15 +96,15 @@ pub struct Static<H: 'static> {
     about: About,
 }
 
-/// What a static has before it is registered.
+/// The state of a static before it is registered.
 struct Before<H> {
     /// Made at the first use.
     handle: Option<H>,
-    /// Whether the program's registry, if there is one, knows it.
+    /// The program's registry, if there is one, knows it.
     is_known: bool,
 }
 
-/// What is registered.
+/// Name and description of a static.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
     name: &'static str,
@@ -134,14 +134,14 @@ impl About {
     }
 }
 
-/// What a static can be. Implemented here only.
+/// Handles that a static can have. Implemented here only.
 pub trait InStatic: sealed::InStatic + Send + Sync {}
 
 mod sealed {
     use super::About;
     use crate::derived::Field;
 
-    /// What a static does with its handle.
+    /// Operations of a static on its handle.
     pub trait InStatic: Field {
         /// A handle that no reader sees.
         fn private(about: &About) -> Self;
@@ -277,7 +277,7 @@ impl<H: InStatic> Static<H> {
         }
     }
 
-    /// The same before it is registered, or when another thread registers it just now.
+    /// Uses the handle before it is registered, or while another thread registers it.
     #[cold]
     #[inline(never)]
     fn with_late<R>(&'static self, work: impl FnOnce(&H) -> R) -> R {
@@ -467,7 +467,7 @@ impl Static<Histogram> {
         work()
     }
 
-    /// How many values were recorded: adds up the buckets.
+    /// Returns the number of recorded values: the sum of the buckets.
     pub fn count(&'static self) -> u64 {
         self.with(Histogram::count)
     }

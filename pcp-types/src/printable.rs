@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Whether a character is printed as itself.
+/// Returns true if a character is printed as itself.
 ///
 /// These are not: control characters (C0, DEL, C1), line and paragraph separators
 /// (U+2028, U+2029), marks, embeddings, overrides and isolates of the bidirectional
@@ -104,7 +104,7 @@ pub fn lines(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(replaced.into_bytes())
 }
 
-/// Whether ASCII text consists of lines without anything else that [`lines`] replaces.
+/// Returns true if text is lines of ASCII without anything that [`lines`] replaces.
 fn is_plain(text: &[u8]) -> bool {
     let is_of_lines = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
     // Without an early return these are a few instructions for many bytes.
@@ -181,7 +181,7 @@ fn replace(
     Cow::Owned(out)
 }
 
-/// Bytes of `\xHH`.
+/// Length of `\xHH`, in bytes.
 const ESCAPE_LEN: usize = 4;
 
 /// The first `\xHH`: where it begins, and its byte.

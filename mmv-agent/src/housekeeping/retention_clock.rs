@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::moment::Moment;
 
-/// A jump is longer than the age divided by this.
+/// Part of the age up to which a change is no jump.
 const PART: u32 = 10;
-/// More jumps than these are one.
+/// Limit on remembered jumps; further ones are merged.
 const JUMPS: usize = 32;
 
-/// What the state file keeps.
+/// The clock in the state file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClockState {
     /// The wall clock, in seconds since 1970.
@@ -38,7 +38,6 @@ struct Jump {
     left: Duration,
 }
 
-/// The clock.
 #[derive(Debug, Default)]
 pub(super) struct RetentionClock {
     last: Option<Moment>,
@@ -58,7 +57,7 @@ impl RetentionClock {
         }
     }
 
-    /// What the next run has to know.
+    /// Returns the state for the next run.
     pub(super) fn state(&self) -> ClockState {
         let jump = |jump: &Jump| (jump.by.as_secs(), jump.left.as_secs());
         let seen = self.last.map_or(0, |last| last.wall.seconds());

@@ -9,7 +9,7 @@ use mmv_format::mapping::ReadMapping;
 use super::value_plan::Elapsed;
 use super::{Allowance, TEXT_BYTES, ValuePlan};
 
-/// How often an interval timer that was opened or closed during the read is read again;
+/// Limit on readings of an interval timer that is opened or closed during the read;
 /// after that the last reading counts.
 const ELAPSED_TRIES: usize = 8;
 
@@ -28,7 +28,7 @@ pub(crate) struct Values {
     /// One word per value of the plan that is no string; integers, floats and doubles as
     /// in the cell, timers in microseconds.
     words: Vec<u64>,
-    /// Which of the words are values; empty if all are.
+    /// Words that are values; empty if all are.
     present: Vec<bool>,
     texts: Vec<Text>,
     bytes: Vec<u8>,
@@ -84,12 +84,12 @@ impl Values {
         size_of::<Self>() + 8 * self.words.capacity() + self.present.capacity() + texts
     }
 
-    /// How many values there are, strings as well.
+    /// Returns the number of values, strings as well.
     pub(crate) fn len(&self) -> usize {
         self.words.len() + self.texts.len()
     }
 
-    /// How many strings there are.
+    /// Returns the number of strings.
     pub(crate) fn texts(&self) -> usize {
         self.texts.len()
     }
@@ -204,7 +204,7 @@ impl Values {
         &self.words
     }
 
-    /// Whether value `index` of the plan, a string or not, is one.
+    /// Returns true if there is a value `index` of the plan, a string or not.
     pub(crate) fn is_present(&self, index: usize) -> bool {
         match index.checked_sub(self.words.len()) {
             None => self.present.get(index).copied().unwrap_or(true),

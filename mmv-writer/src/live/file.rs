@@ -42,16 +42,15 @@ pub(super) struct LiveFile {
     used: [u32; 9],
     /// By [`Part`]: up to where disk space is allocated.
     allocated: [u64; 9],
-    /// The file's size.
     len: u64,
-    /// When it became longer last, after its publication.
+    /// Last time that it became longer after its publication.
     extended: Option<Instant>,
-    /// Whether it has metrics on domains whose instances come and go, or must be ready
+    /// It has metrics on domains whose instances come and go, or must be ready
     /// for them: a program that chose a cluster wants them there.
     keeps_room: bool,
     generation: u64,
     flags: Flags,
-    /// Whether something was written since the last announcement.
+    /// Something was written since the last announcement.
     changed: bool,
     /// Entries of labels that were removed.
     removed_labels: Quarantine<u64>,
@@ -101,7 +100,7 @@ impl LiveFile {
         Ok((live, published))
     }
 
-    /// The same in private memory, without a file.
+    /// Makes one in private memory, without a file.
     pub(super) fn private(
         identity: &FileIdentity,
         sections: Sections,
@@ -151,19 +150,19 @@ impl LiveFile {
         check_process(self.process, &self.path)
     }
 
-    /// Whether this many more entries of a kind fit.
+    /// Returns true if this many more entries of a kind fit.
     pub(super) fn has_room(&self, kind: SectionKind, count: usize) -> bool {
         let count = count.saturating_sub(self.reusable(kind));
         let free = self.sections.total(kind) - self.used(kind);
         u32::try_from(count).is_ok_and(|count| count <= free)
     }
 
-    /// How many entries can be used again.
+    /// Returns the number of entries that can be used again.
     fn reusable(&self, kind: SectionKind) -> usize {
         if kind == SectionKind::Labels { self.removed_labels.ready() } else { 0 }
     }
 
-    /// Whether families may be registered in it.
+    /// Returns true if families may be registered in it.
     pub(super) fn has_room_for_families(&self) -> bool {
         self.sections.has_room_for_families()
     }
@@ -198,7 +197,7 @@ impl LiveFile {
         new.into_iter().try_for_each(|(kind, new)| self.ensure_space(kind, new))
     }
 
-    /// The same for entries of one kind.
+    /// Makes room for entries of one kind.
     pub(super) fn ensure(
         &mut self,
         kind: SectionKind,
@@ -208,7 +207,7 @@ impl LiveFile {
         self.ensure_all(|other| if other == kind { count } else { 0 }, name)
     }
 
-    /// How many entries that were never used this many are, if they fit.
+    /// Returns how many of this many entries were never used, if they fit.
     fn new_entries(&self, kind: SectionKind, count: usize, name: &str) -> Result<u32, Error> {
         if count > 0 && !self.has_room(kind, count) {
             return Err(Error::full(plural(kind), self.sections.total(kind), name));
@@ -216,7 +215,7 @@ impl LiveFile {
         Ok(count.saturating_sub(self.reusable(kind)) as u32)
     }
 
-    /// Whether the first part of a kind is not enough for this many more entries, and
+    /// Returns true if the first part of a kind is too small for this many more entries, and
     /// there is another.
     fn is_first_used(&self, kind: SectionKind, new: u32) -> bool {
         let used = self.used[Part::first(kind) as usize];
@@ -287,7 +286,7 @@ impl LiveFile {
         Ok(())
     }
 
-    /// How long changes must wait until they are announced: readers may have taken the
+    /// Returns the time until changes may be announced: readers may have taken the
     /// size that the file had before it became longer.
     pub(super) fn ready_in(&self) -> Duration {
         let extended = self.extended.filter(|_| self.changed);
@@ -318,7 +317,7 @@ impl LiveFile {
         self.sections.at(part, index)
     }
 
-    /// How many entries of a kind are taken.
+    /// Returns the number of entries of a kind that are taken.
     pub(super) fn used(&self, kind: SectionKind) -> u32 {
         let later = Part::later(kind).map_or(0, |part| self.used[part as usize]);
         self.used[Part::first(kind) as usize] + later
@@ -444,7 +443,7 @@ impl LiveFile {
     }
 }
 
-/// Where the table of contents lists a part.
+/// Returns the offset of the entry of a part in the table of contents.
 fn toc_at(part: Part) -> u64 {
     (Header::BYTES + part as usize * TocEntry::BYTES) as u64
 }

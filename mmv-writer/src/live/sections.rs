@@ -1,4 +1,4 @@
-//! Where the parts of a live file are, and how much fits into each.
+//! The places and sizes of the parts of a live file.
 //!
 //! In come the limits of a program and of the process; out go offsets and numbers of
 //! entries. Invariant: a part never moves. Values are one array without gaps, as readers
@@ -103,13 +103,13 @@ impl Part {
     }
 }
 
-/// How many entries of each kind a program asks for.
+/// Numbers of entries of each kind that a program asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Capacity {
     pub(super) instances: u32,
     pub(super) values: u32,
     pub(super) texts: u32,
-    /// How many strings and instances there are before the values.
+    /// Numbers of strings and of instances before the values.
     pub(super) first: (u32, u32),
 }
 
@@ -125,9 +125,9 @@ pub(super) struct Sections {
     capacity: Capacity,
     /// By [`Part`]: the first byte, and how many entries fit.
     places: [(u64, u32); 9],
-    /// Whether the later parts have their final places.
+    /// The later parts have their final places.
     placed: bool,
-    /// Whether they follow less room for values than the program asked for.
+    /// They follow less room for values than the program asked for.
     small: bool,
 }
 
@@ -196,7 +196,7 @@ impl Sections {
         }
     }
 
-    /// The same for files of at most this size, with room for as many entries of each
+    /// Returns the sections for files of at most this size, with room for as many entries of each
     /// kind as fit; `None` if that is too small for any file.
     pub(super) fn within(&self, limit: u64) -> Option<Self> {
         if self.end() <= limit {
@@ -258,12 +258,12 @@ impl Sections {
         self.places[Part::LaterStrings as usize].1 = strings;
     }
 
-    /// Whether the later parts have their final places.
+    /// Returns true if the later parts have their final places.
     pub(super) fn are_placed(&self) -> bool {
         self.placed
     }
 
-    /// Whether instances of families find the room that the program asked for.
+    /// Returns true if instances of families find the room that the program asked for.
     pub(super) fn has_room_for_families(&self) -> bool {
         !self.small
     }
@@ -274,12 +274,12 @@ impl Sections {
         ends.into_iter().max().unwrap_or(0).next_multiple_of(ALIGNMENT)
     }
 
-    /// How many entries fit into a part.
+    /// Returns the number of entries that fit into a part.
     pub(super) fn capacity(&self, part: Part) -> u32 {
         self.places[part as usize].1
     }
 
-    /// How many entries of a first part are used before the later one.
+    /// Returns the number of entries of a first part that are used before the later one.
     pub(super) fn first_use(&self, kind: SectionKind) -> u32 {
         let capacity = self.capacity(Part::first(kind));
         match kind {
@@ -288,7 +288,7 @@ impl Sections {
         }
     }
 
-    /// How many entries of a kind fit.
+    /// Returns the number of entries of a kind that fit.
     pub(super) fn total(&self, kind: SectionKind) -> u32 {
         let later = Part::later(kind).map_or(0, |part| self.capacity(part));
         self.capacity(Part::first(kind)) + later

@@ -1,4 +1,4 @@
-//! Which directory a program's files go to, and where an agent looks for them.
+//! The directory of a program's files, in which an agent looks for them.
 //!
 //! In come environment, user and file system; out goes a path. The choice itself creates
 //! nothing, and what [`MmvDirectory::prepare`] creates does not change the next choice:
@@ -33,7 +33,7 @@ pub struct MmvDirectory {
     reason: Reason,
 }
 
-/// Why a directory was chosen. Printed, it is a part of a sentence.
+/// The reason for a choice of directory. Printed, it is a part of a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -99,12 +99,12 @@ impl MmvDirectory {
         }
     }
 
-    /// Where it is. It need not exist before it was [prepared](Self::prepare).
+    /// Returns the path. It need not exist before it was [prepared](Self::prepare).
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Why it was chosen.
+    /// Returns the reason for the choice.
     pub fn reason(&self) -> Reason {
         self.reason
     }
@@ -131,7 +131,7 @@ impl MmvDirectory {
     }
 }
 
-/// Whether the system's directory is open for this user, or can be created by root.
+/// Returns true if the system's directory is open for this user, or root can create it.
 fn is_open(path: &Path, process: &impl Process) -> bool {
     if path.exists() {
         return path.is_dir() && process.may_write(path);
