@@ -114,7 +114,7 @@ fn a_spell_that_begins_at_the_last_tick_is_an_event_of_it() {
     file.write_all_at(&0_u64.to_ne_bytes(), Header::GENERATION2 as u64).unwrap();
     rig.last_tick();
     let log = rig.finish();
-    assert_eq!(events_of(&log), [["started", "appeared app"], ["stopped", "waiting app"]]);
+    assert_eq!(events_of(&log), [["started", "appeared app"], ["waiting app", "stopped"]]);
 }
 
 #[test]

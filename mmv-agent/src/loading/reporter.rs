@@ -55,16 +55,20 @@ impl Reporter {
         self.limiter.set_now(now.monotonic);
         self.events.begin(now.monotonic, now.wall);
         let last = self.last_tick.replace(now.wall);
-        for kind in self.pending.drain(..) {
-            self.events.note(kind, |event| {
-                if kind == Kind::Gap {
-                    event.since = last;
-                    return;
-                }
-                event.pid = Some(std::process::id().cast_signed());
-                event.reason = Some(concat!("mmv-agent ", env!("CARGO_PKG_VERSION")).into());
-            });
+        for kind in std::mem::take(&mut self.pending) {
+            match kind {
+                Kind::Gap => self.events.note(kind, |event| event.since = last),
+                _ => self.report(kind),
+            }
         }
+    }
+
+    /// Reports an event of the agent as of now.
+    pub(crate) fn report(&mut self, kind: Kind) {
+        self.events.note(kind, |event| {
+            event.pid = Some(std::process::id().cast_signed());
+            event.reason = Some(concat!("mmv-agent ", env!("CARGO_PKG_VERSION")).into());
+        });
     }
 
     /// An entry of the directory is no regular file.

@@ -175,7 +175,6 @@ impl Sampler {
     /// The next tick is the last one.
     pub(crate) fn note_end(&mut self) {
         self.ending = true;
-        self.reporter.report_at_next_tick(Kind::Stopped);
     }
 
     /// How many files are harvested.
@@ -339,11 +338,13 @@ impl Sampler {
         }
     }
 
-    /// Takes the events that the loader has for the last tick, as of samples that are missing.
+    /// Takes the events that the loader has after the last tick, as of samples that are missing.
     fn take_last_events(&mut self) {
+        self.reporter.events.end();
         if let Some(Update { news, .. }) = self.loading.finish() {
             self.reporter.events.add(news.events, news.counts);
         }
+        self.reporter.report(Kind::Stopped);
     }
 
     fn recorder_needs(&self, source: usize) -> bool {

@@ -20,6 +20,9 @@ const IN_A_ROW: f64 = 1_000.0;
 /// And how many in a second later on: some 5 MB a day.
 const PER_SECOND: f64 = 0.5;
 
+/// Resolution of times in event arrays.
+const RESOLUTION: Duration = Duration::from_micros(1);
+
 /// The last event of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
@@ -81,6 +84,13 @@ impl EventLog {
         (self.now, self.timestamp) = (now, timestamp);
     }
 
+    /// There is no tick after this one. What is added from now on happened after its sample, which
+    /// has no values by it.
+    pub(crate) fn end(&mut self) {
+        self.before = self.timestamp;
+        self.timestamp = self.timestamp.saturating_add(RESOLUTION);
+    }
+
     /// The files that there are, with their users. What happened to others was noted.
     pub(crate) fn set_owners<'a>(&mut self, files: impl Iterator<Item = (&'a OsStr, u32)>) {
         self.owners = files.map(|(name, owner)| (name.to_owned(), owner)).collect();
@@ -124,8 +134,7 @@ impl EventLog {
     /// sample is dated after it, since its values are those of before: of a program that has
     /// ended, the last ones.
     pub(crate) fn add(&mut self, mut events: Events, counts: [u64; Kind::NAMES.len()]) {
-        // Event arrays cut times to microseconds.
-        let earliest = self.before.saturating_add(Duration::from_micros(1)).min(self.timestamp);
+        let earliest = self.before.saturating_add(RESOLUTION).min(self.timestamp);
         for event in &mut events.list {
             event.timestamp = event.timestamp.clamp(earliest, self.timestamp);
         }
@@ -322,6 +331,21 @@ mod tests {
         assert_eq!(kinds[3], Kind::Gap);
         assert_eq!(all.counts.iter().sum::<u64>(), 6);
         assert!(files.take().0.list.is_empty());
+    }
+
+    #[test]
+    fn what_the_last_sample_does_not_have_happened_after_it() {
+        let at = |nanos| Timestamp::new(100, nanos).unwrap();
+        let (mut files, mut all) = (event_log(), event_log());
+        all.begin(SECOND, at(0));
+        files.begin(SECOND, at(0));
+        files.admitted(OsStr::new("app"), None, 1, None);
+        let (events, counts) = files.take();
+        all.end();
+        all.add(events, counts);
+        all.note(Kind::Stopped, |_| ());
+        let times: Vec<_> = all.due().list.iter().map(|event| event.timestamp).collect();
+        assert_eq!(times, [at(1_000), at(1_000)]);
     }
 
     /// Takes the events and clears them.
