@@ -8,7 +8,6 @@ use std::process::Command;
 use mmv_writer::{Counter, Error, Registry};
 
 use crate::harness::binaries;
-use crate::harness::mmv_file;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
 use crate::harness::wait;
@@ -91,14 +90,20 @@ fn growth(disk: &Path) {
 
 /// The recorder reports what it cannot write.
 fn recording(disk: &Path) {
-    let image = disk.with_file_name("image");
-    // Records of which a few fill a page, so that a slow machine fills the disk as well.
-    let names: Vec<String> = (0..8).map(|number| format!("requests{number}")).collect();
-    let counters: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 3)).collect();
-    std::fs::write(&image, mmv_file::image(9, 1, &counters)).expect("an MMV file");
+    // Each record fills a page, so that few of them fill the disk on a slow machine as well.
+    let elsewhere = disk.with_file_name("elsewhere");
+    std::fs::create_dir_all(&elsewhere).expect("a directory");
+    let registry = Registry::builder("app").directory(&elsewhere).process(false);
+    let registry = registry.build().expect("a registry");
+    for number in 0..200 {
+        let counter = registry.counter::<u64>(format!("requests{number}")).build();
+        counter.expect("a counter").add(3);
+    }
+    let published = registry.publish().expect("an MMV file");
+    let image = published.path();
     // All but some pages. The kernel may free those of removed files a little later.
     let full = disk.join("full");
-    wait::until_true("room on the disk", || std::fs::write(&full, vec![0; 245_000]).is_ok());
+    wait::until_true("room on the disk", || std::fs::write(&full, vec![0; 220_000]).is_ok());
     let record = |ending: &str| {
         let script = format!(
             "cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"
@@ -110,7 +115,7 @@ fn recording(disk: &Path) {
         );
         let mut command = Command::new(binaries::mmv_agent());
         command.args(["record", "--interval", "1ms", "--output"]).arg(disk.join("run"));
-        command.args(["sh", "-c", &script]).arg(&image).arg(disk);
+        command.args(["sh", "-c", &script]).arg(image).arg(disk);
         let output = command.output().expect("start mmv-agent");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(text.contains("records could not be written: "), "{text}");
