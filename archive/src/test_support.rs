@@ -1,5 +1,6 @@
 //! Random metrics, results and archives for the property tests.
 
+pub(crate) mod fault;
 pub(crate) mod logger;
 
 use proptest::collection::{btree_set, vec};

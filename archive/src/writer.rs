@@ -12,8 +12,6 @@
 mod append_file;
 mod copied_set;
 mod declared;
-#[cfg(test)]
-pub(crate) mod fault;
 mod file_set;
 mod index_policy;
 mod indom_change;

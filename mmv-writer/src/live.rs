@@ -327,6 +327,4 @@ impl Shared {
 }
 
 #[cfg(test)]
-mod growth;
-#[cfg(test)]
 mod tests;

@@ -164,7 +164,7 @@ impl Segment {
         let word = unsafe { word.as_ref() };
         word.store(value, order);
         #[cfg(test)]
-        trace::note(at, value, order);
+        tests::trace::note(at, value, order);
         true
     }
 
@@ -449,5 +449,3 @@ impl fmt::Debug for Cell {
 
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-pub(crate) mod trace;

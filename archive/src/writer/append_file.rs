@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-#[cfg(test)]
-use super::fault;
 use crate::files::show;
+#[cfg(test)]
+use crate::test_support::fault;
 use crate::{Error, Result, io_error};
 
 /// Archives are readable by all users.

@@ -1,3 +1,5 @@
+mod growth;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -1,3 +1,5 @@
+pub(crate) mod trace;
+
 use std::io::Write;
 use std::io::{PipeReader, PipeWriter};
 

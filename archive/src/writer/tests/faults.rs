@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::test_support::fault::{self, Fault};
 use crate::test_support::logger::{Logger, Step};
-use crate::writer::fault::{self, Fault};
 
 /// Files by name, with their bytes.
 type Files = BTreeMap<String, Vec<u8>>;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::check::Severity;
 use crate::follow::Follower;
+use crate::test_support::fault::{self, Fault};
 use crate::test_support::logger::{Logged, Logger, Step, step};
-use crate::writer::fault::{self, Fault};
 
 /// What happens besides.
 #[derive(Debug, Clone)]

@@ -46,7 +46,7 @@ pub(crate) fn heal() -> Vec<PathBuf> {
 }
 
 /// Fails if this write is to, with some of its bytes at `offset`.
-pub(super) fn before_write(file: &File, path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
+pub(crate) fn before_write(file: &File, path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
     before_change()?;
     DISK.with_borrow_mut(|disk| {
         disk.writes.push(path.to_owned());
@@ -67,7 +67,7 @@ pub(super) fn before_write(file: &File, path: &Path, bytes: &[u8], offset: u64) 
 }
 
 /// Fails if nothing works.
-pub(super) fn before_change() -> io::Result<()> {
+pub(crate) fn before_change() -> io::Result<()> {
     let is_broken = DISK.with_borrow(|disk| disk.is_broken);
     if is_broken { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
 }

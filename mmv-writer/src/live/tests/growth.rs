@@ -15,10 +15,9 @@ use mmv_format::growth::{CellOwners, GROWING_SECTIONS, REUSE_DELAY};
 use mmv_format::layout::{Flags, Header};
 use mmv_format::view::{Contents, Limits, Refusal, Source, ValueEntry};
 
-use super::sections::Part;
-
-use super::tests::number_of;
-use crate::mapping::trace::{Store, stores_of};
+use super::number_of;
+use crate::live::sections::Part;
+use crate::mapping::tests::trace::{Store, stores_of};
 use crate::{Counter, Family, Label, LiveBuilder, LiveIndom, LiveRegistry, Registry, Text};
 
 const WORD: usize = size_of::<u64>();

@@ -10,7 +10,7 @@ pub(crate) struct Store {
     /// Its offset in the segment.
     pub(crate) at: usize,
     pub(crate) word: u64,
-    /// As the model in `live/growth.rs` has it.
+    /// As the model in `live/tests/growth.rs` has it.
     #[cfg_attr(not(mmv_loom), expect(dead_code, reason = "for weak memory only"))]
     pub(crate) order: Ordering,
 }
@@ -27,7 +27,7 @@ pub(crate) fn stores_of(work: impl FnOnce()) -> Vec<Store> {
 }
 
 /// Records a store if this thread is traced.
-pub(super) fn note(at: usize, word: u64, order: Ordering) {
+pub(crate) fn note(at: usize, word: u64, order: Ordering) {
     STORES.with_borrow_mut(|stores| {
         if let Some(stores) = stores {
             stores.push(Store { at, word, order });
