@@ -20,5 +20,6 @@ pub(crate) mod pmproxy;
 pub(crate) mod scratch;
 pub(crate) mod shell;
 pub(crate) mod shim;
+pub(crate) mod silent_mount;
 pub(crate) mod skip;
 pub(crate) mod wait;

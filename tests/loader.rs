@@ -2,23 +2,21 @@
 //! counted. `MMV_LONG` in the environment asks for the long form, which `ci/long` runs.
 
 use std::fs::{self, File};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mmv_writer::{Counter, Label, Registry};
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::mmv_file::{image, patched};
 use crate::harness::scratch::Scratch;
-use crate::harness::skip;
+use crate::harness::silent_mount::SilentMount;
 use crate::harness::wait;
 use crate::storm::users;
 
@@ -329,39 +327,6 @@ fn a_new_file_of_a_thousand_metrics_is_logged_in_an_interval_and_fifty_milliseco
     assert!(agent.terminate().success(), "{}", agent.log());
     taken.sort_unstable();
     assert!(taken[2] < INTERVAL + Duration::from_millis(50), "{taken:?}");
-}
-
-/// A file system in user space whose server never answers, mounted on a file until it is dropped.
-struct SilentMount {
-    path: PathBuf,
-    _server: File,
-}
-
-impl SilentMount {
-    /// Mounts it on an existing file; `None`, with a message, where that is not permitted.
-    fn on(path: PathBuf) -> Option<Self> {
-        let server = File::options().read(true).write(true).open("/dev/fuse");
-        let mounted = server.and_then(|server| {
-            fcntl(&server, FcntlArg::F_SETFD(FdFlag::empty()))?;
-            let fd = server.as_raw_fd();
-            let options = format!("fd={fd},rootmode=100644,user_id=1,group_id=1,allow_other");
-            let mut command = Command::new("mount");
-            command.args(["-i", "-t", "fuse", "-o", &options, "silent"]).arg(&path);
-            let output = command.output()?;
-            Ok(output.status.success().then_some(server))
-        });
-        let mounted = mounted.ok().flatten();
-        if mounted.is_none() {
-            skip::report("no file system in user space can be mounted");
-        }
-        mounted.map(|server| Self { path, _server: server })
-    }
-}
-
-impl Drop for SilentMount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
-    }
 }
 
 #[test]

@@ -10,18 +10,24 @@
 //! | `attacks` | what attackers do, one process each |
 //! | `watch` | the agent's memory and ticks while it runs |
 //! | `verdict` | whether each value of the honest programs is a true one |
+//! | `neighbours` | each attack alone at a calm interval, with figures |
 //!
 //! The machine delays ticks as well: those of a second agent without files show how many. It delays
 //! either agent for seconds now and then, so each attack that delays too many alone is run two times
 //! more, and has to delay them in one of these too.
 //!
+//! `neighbours` judges ticks one by one instead, and subtracts how long the sampler waited for a
+//! processor.
+//!
 //! Needs root, to be several users. `MMV_STORM_SECONDS` (75, a fifth of it calm); with `MMV_LONG`,
-//! `MMV_SOAK_MINUTES` (60). Each attack alone takes `MMV_ATTACK_SECONDS` (20). `MMV_STORM` names the
-//! attacks to run, with commas between; `MMV_SEED` repeats their decisions.
+//! `MMV_SOAK_MINUTES` (60). Each attack alone takes `MMV_ATTACK_SECONDS` (20; of `neighbours` 2, with
+//! `MMV_LONG` 20). `MMV_STORM` names the attacks to run, with commas between; `MMV_SEED` repeats their
+//! decisions.
 
 mod attacks;
 mod files;
 mod honest;
+mod neighbours;
 pub(crate) mod users;
 mod verdict;
 mod watch;
@@ -38,14 +44,16 @@ use nix::sys::signal::Signal;
 
 use crate::harness::agent::{Agent, find_bases};
 use crate::harness::binaries;
+use crate::harness::mmv_file::image;
 use crate::harness::scratch::Scratch;
+use crate::harness::silent_mount::SilentMount;
 use crate::harness::skip;
 use crate::harness::wait;
 use attacks::Attack;
-use honest::Honest;
+use honest::{Honest, Rhythm};
 use users::{AGENT, Process};
-use verdict::Verdict;
-use watch::{Ticks, Watch};
+use verdict::{Findings, Verdict};
+use watch::{ProcessorWaits, Ticks, WaitsWatcher, Watch};
 
 /// The interval of the agent.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -62,33 +70,37 @@ const MOST_LATE: f64 = if cfg!(debug_assertions) { 0.08 } else { 0.01 };
 /// The most memory of the agent, in KiB.
 const MOST_MEMORY: u64 = 256 << 10;
 
-/// An agent, its directories, and what is expected of it.
+/// An agent, its directories and programs.
 #[derive(Debug)]
 struct Setting {
     scratch: Scratch,
     config: String,
     interval: Duration,
-    longest_gap: Duration,
-    /// Until a program that returns is logged.
-    longest_wait: Duration,
+    rhythm: Rhythm,
+    /// The fewest records that each honest program must be in.
+    fewest: (usize, u64),
+    /// The limit on the agent's descriptors.
+    descriptors: Option<u32>,
+    has_silent_mount: bool,
+    /// Whether the time begins when attacks have begun, and ends after a program has returned.
+    waits_for_attacks: bool,
+    waits_for_restart: bool,
 }
 
 impl Setting {
     /// An agent at a short interval, where everything may be late that is not false.
     fn of_storm() -> Self {
-        let (config, never) = (CONFIG.to_owned(), Duration::MAX);
-        let scratch = Scratch::new();
-        Self { scratch, config, interval: INTERVAL, longest_gap: never, longest_wait: never }
-    }
-
-    /// An agent without real-time priority at an interval at which nothing may be late.
-    fn calm(scratch: Scratch) -> Self {
-        let interval = Duration::from_millis(50);
-        let config = "interval = \"50ms\"\nrealtime = false\ncapture-group = \"*\"\n".to_owned();
-        let second = Duration::from_secs(1);
-        // A test program takes a while to start as well.
-        let longest_wait = interval + if cfg!(debug_assertions) { second * 3 / 2 } else { second };
-        Self { scratch, config, interval, longest_gap: second, longest_wait }
+        Self {
+            scratch: Scratch::new(),
+            config: CONFIG.to_owned(),
+            interval: INTERVAL,
+            rhythm: Rhythm { life: (1_000_000, 2_000_000), absence: (0, 1_000_000) },
+            fewest: (100, 10),
+            descriptors: None,
+            has_silent_mount: false,
+            waits_for_attacks: false,
+            waits_for_restart: false,
+        }
     }
 }
 
@@ -110,7 +122,7 @@ impl Plan {
         let number = |name| variable(name).and_then(|text| text.parse::<u64>().ok());
         let chosen = variable("MMV_STORM");
         let attacks = match &chosen {
-            Some(names) => names.split(',').map(attacks::named).collect(),
+            Some(names) => attacks::of_names(names),
             None => attacks::ALL.to_vec(),
         };
         let seed = number("MMV_SEED").unwrap_or_else(honest::micros);
@@ -140,38 +152,6 @@ fn attacks_of_a_few_seconds_falsify_and_lose_no_value() {
     assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
 }
 
-/// Runs an agent beside attacks for some seconds; no value is false, late or missing.
-fn besides(attacks: &[Attack], scratch: Scratch) -> Option<Outcome> {
-    if !users::are_possible() {
-        skip::report("neighbours: only root can be several users");
-        return None;
-    }
-    let seconds = if std::env::var_os("MMV_LONG").is_some() { 60 } else { 8 };
-    let (setting, seed) = (Setting::calm(scratch), honest::micros());
-    let outcome = run_in(setting, seed, Duration::from_secs(seconds), attacks);
-    println!("{outcome}");
-    let faults: Vec<String> = outcome.faults().collect();
-    assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
-    Some(outcome)
-}
-
-#[test]
-fn values_that_a_disk_has_to_find_each_time_delay_no_others() {
-    besides(&[attacks::SLOW_ON_DISK], Scratch::new());
-}
-
-#[test]
-fn values_whose_pages_are_taken_away_delay_no_others() {
-    let outcome = besides(&[attacks::SLOW_IN_MEMORY], Scratch::in_memory());
-    assert!(outcome.is_none_or(|outcome| outcome.missing > 0), "what is left out is counted");
-}
-
-#[test]
-fn crowds_of_files_and_names_delay_no_program_that_returns() {
-    let crowds = [attacks::EMPTY_FILES, attacks::RENAMES, attacks::VALID_FILES];
-    besides(&crowds, Scratch::in_memory());
-}
-
 #[test]
 #[ignore = "takes both processors, which would disturb other tests: ci/slow runs it alone"]
 fn no_attack_of_other_users_costs_an_honest_program_anything() {
@@ -180,7 +160,7 @@ fn no_attack_of_other_users_costs_an_honest_program_anything() {
     println!("beside programs that compute: {calm}");
     let storm = run(plan.seed, plan.storm, &plan.attacks);
     println!("in the storm: {storm}");
-    let mut complaints = calm.complaints;
+    let mut complaints = calm.findings.complaints;
     complaints.extend(storm.faults().chain(storm.delays()));
     assert!(complaints.is_empty(), "MMV_SEED={}:\n{}", plan.seed, complaints.join("\n"));
 }
@@ -229,14 +209,15 @@ struct Outcome {
     memory: u64,
     /// Missing samples of the file [`attacks::SLOW`].
     missing: u64,
-    complaints: Vec<String>,
+    findings: Findings,
+    waits: ProcessorWaits,
 }
 
 impl Outcome {
     /// The complaints about values and memory.
     fn faults(&self) -> impl Iterator<Item = String> + use<> {
         let memory = (self.memory > MOST_MEMORY).then(|| format!("{} MiB", self.memory >> 10));
-        self.complaints.clone().into_iter().chain(memory)
+        self.findings.complaints.clone().into_iter().chain(memory)
     }
 
     /// The complaints about ticks.
@@ -256,35 +237,55 @@ impl Outcome {
 
 impl Display for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { ticks, machine, memory, missing: _, complaints } = self;
-        let (memory, complaints) = (memory >> 10, complaints.len());
-        write!(f, "{ticks}; {memory} MiB; {complaints} complaints; without files {machine}")
+        let Self { ticks, machine, memory, findings, .. } = self;
+        let (memory, complaints) = (memory >> 10, findings.complaints.len());
+        let (records, gap) = (findings.times.len(), findings.longest_gap());
+        write!(f, "{records} records, the longest gap {gap:.0?}; {ticks}; {memory} MiB; ")?;
+        write!(f, "{complaints} complaints; without files {machine}")
     }
 }
 
 /// An agent, the honest programs and these attackers for a while.
 fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
-    run_in(Setting::of_storm(), seed, span, attackers)
+    let outcome = run_in(&Setting::of_storm(), seed, span, attackers);
+    outcome.expect("nothing that is not possible everywhere")
 }
 
-/// The same in a setting.
-fn run_in(setting: Setting, seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
-    let Setting { scratch, config, interval, longest_gap, longest_wait } = setting;
+/// The same in a setting; `None` where it is not possible.
+fn run_in(setting: &Setting, seed: u64, span: Duration, attackers: &[Attack]) -> Option<Outcome> {
+    let Setting { scratch, interval, .. } = setting;
     let quiet = Scratch::new();
-    [&scratch, &quiet].into_iter().for_each(open_to_all);
-    let mut honest = Honest::start(&scratch, seed);
-    let mut agent = start_agent(&scratch, &config);
-    let mut without_files = start_agent(&quiet, &config);
-    wait::until_true("the first records", || agent.data_bytes() > 3_000);
+    [scratch, &quiet].into_iter().for_each(open_to_all);
+    let mut honest = Honest::start(scratch, seed, setting.rhythm);
+    let mut agent = start_agent(scratch, &setting.config, setting.descriptors);
+    let mut without_files = start_agent(&quiet, &setting.config, None);
+    wait::until_true("the first records", || {
+        agent.assert_alive();
+        agent.data_bytes() > 1_000
+    });
+    let waits = WaitsWatcher::begin(&agent);
     let mut watch = Watch::begin(&agent, &scratch.archives());
     let machine = Watch::begin(&without_files, &quiet.archives());
+    let mut silent = None;
+    if setting.has_silent_mount {
+        silent = Some(SilentMount::on(scratch.install_bytes(&image(0, 1, &[("x", 7)]), "silent"))?);
+    }
     let mut running: Vec<Process> = Vec::new();
     for (number, attack) in attackers.iter().enumerate() {
-        running.push(attack.start(&scratch, seed.wrapping_add(number as u64)));
+        running.push(attack.start(scratch, seed.wrapping_add(number as u64)));
     }
-    let end = Instant::now() + span;
+    let mut end = Instant::now() + span;
+    if setting.waits_for_attacks {
+        wait::until_true("the attacks", || attackers.iter().all(|one| one.has_begun(scratch)));
+        honest.hurry();
+        end = Instant::now() + span;
+    }
+    let is_over = |honest: &Honest| {
+        let late = Instant::now() > end + wait::PATIENCE;
+        late || !setting.waits_for_restart || honest.has_returned_for(Duration::from_millis(1500))
+    };
     let mut round = 0_u64;
-    while Instant::now() < end {
+    while Instant::now() < end || !is_over(&honest) {
         sleep(Duration::from_millis(50));
         honest.look();
         watch.look(&agent);
@@ -295,39 +296,39 @@ fn run_in(setting: Setting, seed: u64, span: Duration, attackers: &[Attack]) -> 
             agent.signal([Signal::SIGHUP, Signal::SIGUSR2][(round / 100 % 2) as usize]);
         }
     }
-    let (ticks, memory) = watch.finish(&agent, interval);
-    let (machine, _) = machine.finish(&without_files, interval);
+    let (ticks, memory) = watch.finish(&agent, *interval);
+    let (machine, _) = machine.finish(&without_files, *interval);
     let missing = watch::missing(&scratch.archives(), attacks::SLOW);
+    let waits = waits.finish();
     drop(running);
     without_files.terminate();
     let status = agent.terminate();
-    let mut complaints = Vec::new();
-    if !status.success() {
-        complaints.push(format!("the agent ends with {status}: {}", agent.log()));
-    }
+    drop(silent);
     let lives = honest.end();
     let mut bases = Vec::new();
     find_bases(&scratch.archives(), &mut bases);
     bases.sort();
     let mut verdict = Verdict::new(lives);
-    verdict.longest_gap = longest_gap;
-    verdict.longest_wait = longest_wait;
+    verdict.fewest = setting.fewest;
     for base in &bases {
         verdict.read(base);
     }
-    complaints.extend(verdict.finish());
-    if !complaints.is_empty() {
+    let mut findings = verdict.finish();
+    if !status.success() {
+        findings.complaints.push(format!("the agent ends with {status}: {}", agent.log()));
+    }
+    if !findings.complaints.is_empty() {
         let log = agent.log();
         let last: Vec<&str> = log.lines().rev().take(30).collect();
         println!("the agent's last lines, newest first:\n{}", last.join("\n"));
     }
-    Outcome { ticks, machine, memory, missing, complaints }
+    Some(Outcome { ticks, machine, memory, missing, findings, waits })
 }
 
 /// An agent as a service of its own user. As such it may sample with real-time scheduling (here
 /// by a capability, since not every container may raise `RLIMIT_RTPRIO`), and has a control group
 /// of its own: attackers do not share its part of the processors.
-fn start_agent(scratch: &Scratch, settings: &str) -> Agent {
+fn start_agent(scratch: &Scratch, settings: &str, descriptors: Option<u32>) -> Agent {
     let program = scratch.path().join("mmv-agent");
     binaries::copy(&binaries::mmv_agent(), &program);
     let config = scratch.path().join("agent.toml");
@@ -337,8 +338,11 @@ fn start_agent(scratch: &Scratch, settings: &str) -> Agent {
     command
         .args(["-n-10", "setpriv", "--inh-caps=+sys_nice", "--ambient-caps=+sys_nice"])
         .args(ids)
-        .arg("--clear-groups")
-        .arg(&program);
+        .arg("--clear-groups");
+    if let Some(descriptors) = descriptors {
+        command.args(["prlimit", &format!("--nofile={descriptors}")]);
+    }
+    command.arg(&program);
     Agent::spawn(command, scratch, &["--config", config.to_str().expect("UTF-8")])
 }
 
@@ -351,4 +355,7 @@ fn open_to_all(scratch: &Scratch) {
     mode(&scratch.mmv_dir(), 0o1777).expect("set a mode");
     mode(&scratch.archives(), 0o755).expect("set a mode");
     chown(scratch.archives(), Some(AGENT), Some(AGENT)).expect("set an owner");
+    let ready = attacks::ready_directory(scratch);
+    fs::create_dir(&ready).expect("a directory");
+    mode(&ready, 0o1777).expect("set a mode");
 }

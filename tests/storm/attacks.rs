@@ -16,7 +16,7 @@ use nix::unistd::mkfifo;
 
 use super::files::{self, Image, NO_PREFIX};
 use super::honest::{CLUSTERS, RETURNING, STEADY};
-use super::users::{ATTACKERS, Process, become_user};
+use super::users::{ATTACKERS, HONEST, Process, become_user};
 use crate::harness::dice::Dice;
 use crate::harness::scratch::Scratch;
 
@@ -24,6 +24,7 @@ const DIRECTORY: &str = "MMV_STORM_DIRECTORY";
 const ARCHIVES: &str = "MMV_STORM_ARCHIVES";
 const NAME: &str = "MMV_STORM_ATTACK";
 const SEED: &str = "MMV_STORM_SEED";
+const READY: &str = "MMV_STORM_READY";
 
 /// Attackers compute at a lower priority than the agent, which as a service has a control
 /// group of its own: what is tested is what they do to it, not how they share processors.
@@ -36,15 +37,23 @@ struct Attacker {
     directory: PathBuf,
     /// The directory of the agent's archives.
     archives: PathBuf,
+    /// The file that says that the attack has begun.
+    ready: PathBuf,
     dice: Dice,
+}
+
+impl Attacker {
+    /// Says that what the attack needs is there.
+    fn set_ready(&self) -> io::Result<()> {
+        File::create(&self.ready).map(drop)
+    }
 }
 
 /// One attack, repeated until its process is killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attack {
     name: &'static str,
-    /// The attackers that take part, by their places in [`ATTACKERS`].
-    user: usize,
+    user: u32,
     /// One round; an error ends the round.
     round: fn(&mut Attacker) -> io::Result<()>,
     /// Between two rounds.
@@ -57,6 +66,7 @@ const fn attack(
     milliseconds: u64,
     round: fn(&mut Attacker) -> io::Result<()>,
 ) -> Attack {
+    let user = ATTACKERS[user];
     Attack { name, user, round, pause: Duration::from_millis(milliseconds) }
 }
 
@@ -96,12 +106,35 @@ pub(super) const EMPTY_FILES: Attack = attack("empty-files", 0, 20, empty_files)
 pub(super) const RENAMES: Attack = attack("renames", 1, 0, renames);
 pub(super) const VALID_FILES: Attack = attack("valid-files", 1, 100, valid_files);
 
+/// Large files, whose pages are allocated and freed.
+pub(super) const LARGE_FILES: Attack = attack("large-files", 0, 0, large_files);
+
+/// The names of a file that a program would publish in, while it is away.
+pub(super) const SQUAT: Attack = attack("squat", 0, 1, squat);
+
+/// Links to the file of another user, as root where that is forbidden to users.
+pub(super) const LINKS: Attack = Attack { user: 0, ..attack("links", 0, 1, links) };
+
+/// All bytes and all inodes of the file system that a user may have.
+pub(super) const FILL: Attack = attack("fill", 0, 0, fill);
+
 /// The attack of this name.
-pub(super) fn named(name: &str) -> Attack {
-    let slow = [&COMPUTE, &SLOW_ON_DISK, &SLOW_IN_MEMORY];
-    let others = slow.into_iter().chain([&EMPTY_FILES, &RENAMES, &VALID_FILES]);
+fn named(name: &str) -> Attack {
+    let slow = [&COMPUTE, &SLOW_ON_DISK, &SLOW_IN_MEMORY, &LARGE_FILES];
+    let crowds = [&EMPTY_FILES, &RENAMES, &VALID_FILES];
+    let others = slow.into_iter().chain(crowds).chain([&SQUAT, &LINKS, &FILL]);
     let found = ALL.iter().chain(others).find(|attack| attack.name == name);
     *found.unwrap_or_else(|| panic!("no attack {name}"))
+}
+
+/// The attacks of these names, with commas between.
+pub(super) fn of_names(names: &str) -> Vec<Attack> {
+    names.split(',').map(named).collect()
+}
+
+/// The directory of the files that say which attacks have begun.
+pub(super) fn ready_directory(scratch: &Scratch) -> PathBuf {
+    scratch.path().join("ready")
 }
 
 impl Attack {
@@ -113,11 +146,20 @@ impl Attack {
     pub(super) fn start(&self, scratch: &Scratch, seed: u64) -> Process {
         let text = |path: PathBuf| path.into_os_string().into_string().expect("UTF-8");
         let (directory, archives) = (text(scratch.mmv_dir()), text(scratch.archives()));
-        let seed = seed.to_string();
-        let variables =
-            [(DIRECTORY, &*directory), (ARCHIVES, &*archives), (NAME, self.name), (SEED, &*seed)];
-        let user = ATTACKERS[self.user];
-        Process::start("storm::attacks::attacker", user, NICENESS, &variables)
+        let (ready, seed) = (text(ready_directory(scratch)), seed.to_string());
+        let variables = [
+            (DIRECTORY, &*directory),
+            (ARCHIVES, &*archives),
+            (NAME, self.name),
+            (SEED, &*seed),
+            (READY, &*ready),
+        ];
+        Process::start("storm::attacks::attacker", self.user, NICENESS, &variables)
+    }
+
+    /// Whether it has begun in a scratch directory.
+    pub(super) fn has_begun(&self, scratch: &Scratch) -> bool {
+        ready_directory(scratch).join(self.name).exists()
     }
 }
 
@@ -129,10 +171,12 @@ fn attacker() {
     let attack = named(&variable(NAME));
     let seed = variable(SEED).parse().expect("a number");
     let (directory, archives) = (variable(DIRECTORY).into(), variable(ARCHIVES).into());
-    let mut attacker = Attacker { directory, archives, dice: Dice::new(seed) };
+    let ready = Path::new(&variable(READY)).join(attack.name);
+    let mut attacker = Attacker { directory, archives, ready, dice: Dice::new(seed) };
     loop {
         // Shares, limits and other attackers are in the way: go on.
         let _ = (attack.round)(&mut attacker);
+        attacker.set_ready().expect("a file that says so");
         sleep(attack.pause);
     }
 }
@@ -319,6 +363,7 @@ fn empty_files(attacker: &mut Attacker) -> io::Result<()> {
 fn renames(attacker: &mut Attacker) -> io::Result<()> {
     let (one, other) = (attacker.directory.join("one"), attacker.directory.join("other"));
     File::create(&one)?;
+    attacker.set_ready()?;
     for _ in 0..50_000 {
         fs::rename(&one, &other)?;
         fs::rename(&other, &one)?;
@@ -347,6 +392,7 @@ fn values_that_move(attacker: &mut Attacker) -> io::Result<()> {
     let file = files::publish_spread(&attacker.directory, SLOW, COUNT, STRIDE)?;
     // Until it is harvested.
     sleep(Duration::from_secs(1));
+    attacker.set_ready()?;
     let at = (files::SPREAD_VALUES_AT - 4096).cast_signed();
     let end = Instant::now() + Duration::from_secs(20);
     while Instant::now() < end {
@@ -362,12 +408,75 @@ fn values_that_vanish(attacker: &mut Attacker) -> io::Result<()> {
     const STRIDE: u64 = 4096;
     let file = files::publish_spread(&attacker.directory, SLOW, COUNT, STRIDE)?;
     sleep(Duration::from_secs(1));
+    attacker.set_ready()?;
     let at = (files::SPREAD_VALUES_AT + STRIDE).cast_signed();
     let len = (u64::from(COUNT - 2) * STRIDE).cast_signed();
     let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     let end = Instant::now() + Duration::from_secs(20);
     while Instant::now() < end {
         fallocate(&file, flags, at, len)?;
+    }
+    Ok(())
+}
+
+/// Three files of 1.2 GB on the file system of the directory, all pages of which are allocated and
+/// freed again; smaller ones where memory is short.
+fn large_files(attacker: &mut Attacker) -> io::Result<()> {
+    const LARGEST: i64 = 1200 << 20;
+    let memory = fs::read_to_string("/proc/meminfo")?;
+    let available = memory.lines().find_map(|line| {
+        let kilobytes = line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?;
+        kilobytes.parse::<i64>().ok()
+    });
+    let len = LARGEST.min(available.map_or(0, |kilobytes| (kilobytes << 10) / 8));
+    let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    for number in 0..3 {
+        let file = File::create(attacker.directory.join(format!("large{number}")))?;
+        fallocate(&file, FallocateFlags::empty(), 0, len)?;
+        attacker.set_ready()?;
+        fallocate(&file, punch, 0, len)?;
+    }
+    Ok(())
+}
+
+/// The names under which the program that returns could publish, one after the other.
+fn squat(attacker: &mut Attacker) -> io::Result<()> {
+    let names = [RETURNING.to_owned(), format!("{RETURNING}.{HONEST}")];
+    let further = (2..20).map(|number| format!("{RETURNING}.{HONEST}.{number}"));
+    for name in names.into_iter().chain(further) {
+        let path = attacker.directory.join(&name);
+        if !path.exists() {
+            return Image::new(&[("now", 666), ("constant", 666)])
+                .publish(&attacker.directory, &name);
+        }
+    }
+    Ok(())
+}
+
+/// Thousands of names of one file, two of which change all the time.
+fn links(attacker: &mut Attacker) -> io::Result<()> {
+    const COUNT: u64 = 5_000;
+    let path = |number: u64| attacker.directory.join(format!("a_link{number}"));
+    if !path(COUNT - 1).exists() {
+        for number in 0..COUNT {
+            fs::hard_link(attacker.directory.join(STEADY), path(number))?;
+        }
+    }
+    let other = attacker.directory.join("another_link");
+    fs::rename(path(0), &other)?;
+    fs::rename(&other, path(0))
+}
+
+/// Bytes until there is no room, and files until there are no inodes; then both are freed.
+fn fill(attacker: &mut Attacker) -> io::Result<()> {
+    let path = |number: u64| attacker.directory.join(format!("fill{number}"));
+    let mut file = File::create(path(0))?;
+    while file.write_all(&[1; 4096]).is_ok() {}
+    let full = (1..100_000).find(|number| File::create(path(*number)).is_err());
+    attacker.set_ready()?;
+    sleep(Duration::from_millis(1000 + attacker.dice.below(1000)));
+    for number in 0..full.unwrap_or(0) {
+        fs::remove_file(path(number))?;
     }
     Ok(())
 }

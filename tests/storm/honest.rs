@@ -25,6 +25,9 @@ pub(super) const CONSTANT: u64 = 4711;
 pub(super) const CLUSTERS: [(&str, u32); 2] = [(STEADY, 77), (RETURNING, 78)];
 
 const PERIOD: Duration = Duration::from_millis(1);
+/// What a line of the journal begins with that has the time at which the program that returns had
+/// published, or had tried to.
+const STARTED: &str = "started ";
 /// How long a value lasts at most without a line in the journal.
 pub(super) const STANDS: u64 = 20_000;
 
@@ -60,6 +63,9 @@ fn count() {
     set(&now, last);
     by.iter().for_each(|counter| set(counter, last));
     let _published = registry.publish().unwrap();
+    if name == RETURNING {
+        journal.write_all(format!("{STARTED}{}\n", micros()).as_bytes()).unwrap();
+    }
     loop {
         sleep(PERIOD);
         let value = micros();
@@ -82,8 +88,18 @@ pub(super) struct Lives {
     /// From when to when the steady one ran.
     pub(super) steady: Life,
     pub(super) returning: Vec<Life>,
+    /// When the other one had published, in each life that lasted until then.
+    pub(super) started: Vec<u64>,
     /// Values of the steady one that lasted longer than [`STANDS`], and until when.
     pub(super) late: Vec<(u64, u64)>,
+}
+
+/// How long the program that returns runs and is away: the shortest time and what chance may add, in
+/// microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rhythm {
+    pub(super) life: (u64, u64),
+    pub(super) absence: (u64, u64),
 }
 
 /// Both programs from outside.
@@ -97,12 +113,13 @@ pub(super) struct Honest {
     lives: Vec<Life>,
     /// When the other program is killed or started next.
     due: u64,
+    rhythm: Rhythm,
     dice: Dice,
 }
 
 impl Honest {
     /// Starts both.
-    pub(super) fn start(scratch: &Scratch, seed: u64) -> Self {
+    pub(super) fn start(scratch: &Scratch, seed: u64, rhythm: Rhythm) -> Self {
         let (directory, journal) = (scratch.mmv_dir(), scratch.path().join("journal"));
         fs::write(&journal, "").expect("a journal");
         fs::set_permissions(&journal, Permissions::from_mode(0o666)).expect("set a mode");
@@ -110,9 +127,17 @@ impl Honest {
         let steady = program(&directory, &journal, STEADY);
         let published = directory.join(STEADY);
         wait::until_true("the honest program", || published.exists());
-        let (lives, dice) = (Vec::new(), Dice::new(seed));
-        let mut honest =
-            Self { directory, journal, begun, steady, returning: None, lives, due: 0, dice };
+        let mut honest = Self {
+            directory,
+            journal,
+            begun,
+            steady,
+            returning: None,
+            lives: Vec::new(),
+            due: 0,
+            rhythm,
+            dice: Dice::new(seed),
+        };
         // Names belong to the user who had them first.
         honest.look();
         let published = honest.directory.join(RETURNING);
@@ -126,16 +151,41 @@ impl Honest {
         if micros() < self.due {
             return;
         }
-        let pause = if let Some((mut process, born)) = self.returning.take() {
+        let (shortest, more) = if let Some((mut process, born)) = self.returning.take() {
             process.end();
             self.lives.push((born, micros()));
-            self.dice.below(1_000_000)
+            // As a program leaves the directory that ends by itself, each second time.
+            if self.lives.len() % 2 == 1 {
+                let _ = fs::remove_file(self.directory.join(RETURNING));
+            }
+            self.rhythm.absence
         } else {
             let born = micros();
             self.returning = Some((program(&self.directory, &self.journal, RETURNING), born));
-            1_000_000 + self.dice.below(2_000_000)
+            self.rhythm.life
         };
-        self.due = micros() + pause;
+        self.due = micros() + shortest + self.dice.below(more);
+    }
+
+    /// Lets the program that returns end at the next look, if it runs.
+    pub(super) fn hurry(&mut self) {
+        if self.returning.is_some() {
+            self.due = 0;
+        }
+    }
+
+    /// Whether the program that returns was killed before, and has run for a time since it published.
+    pub(super) fn has_returned_for(&self, time: Duration) -> bool {
+        let Some((_, born)) = &self.returning else { return false };
+        let started = self.started().last().copied();
+        let since = started.filter(|started| started >= born).map(|at| micros().saturating_sub(at));
+        !self.lives.is_empty() && since.is_some_and(|since| Duration::from_micros(since) > time)
+    }
+
+    fn started(&self) -> Vec<u64> {
+        let text = fs::read_to_string(&self.journal).expect("the journal");
+        let times = text.lines().filter_map(|line| line.strip_prefix(STARTED)?.parse().ok());
+        times.collect()
     }
 
     /// Ends both.
@@ -151,7 +201,8 @@ impl Honest {
             Some((value.parse().ok()?, until.parse().ok()?))
         };
         let late = text.lines().filter_map(numbers).collect();
-        Lives { steady: (self.begun, micros()), returning: self.lives, late }
+        let started = self.started();
+        Lives { steady: (self.begun, micros()), returning: self.lives, started, late }
     }
 }
 

@@ -4,10 +4,14 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::honest::micros;
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::wait;
@@ -30,6 +34,10 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
+    pub(super) fn missed(&self) -> u64 {
+        self.missed
+    }
+
     pub(super) fn missed_share(&self) -> f64 {
         self.missed as f64 / self.all.max(1) as f64
     }
@@ -49,6 +57,88 @@ impl Display for Ticks {
             "status after {:.0?} at most, {} times none",
             self.slowest_answer, self.unanswered
         )
+    }
+}
+
+/// How long threads of the agent have waited for a processor that others had, over time (the second
+/// number of `/proc/PID/task/*/schedstat`; nothing where the kernel does not count it).
+#[derive(Debug, Default)]
+pub(super) struct ProcessorWaits {
+    /// The time in microseconds since 1970, and the waits of the sampler and of all threads until then.
+    samples: Vec<(u64, Duration, Duration)>,
+}
+
+impl ProcessorWaits {
+    /// Waits in microseconds, at times in microseconds since 1970.
+    pub(super) fn of(samples: &[(u64, u64, u64)]) -> Self {
+        let micros = Duration::from_micros;
+        let samples = samples.iter().map(|(at, one, all)| (*at, micros(*one), micros(*all)));
+        Self { samples: samples.collect() }
+    }
+
+    fn look(&mut self, agent: u32) {
+        let mut sampler = Duration::ZERO;
+        let mut all = Duration::ZERO;
+        let tasks = fs::read_dir(format!("/proc/{agent}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let counts = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let waited = counts.split(' ').nth(1).and_then(|nanos| nanos.parse().ok());
+            let waited = Duration::from_nanos(waited.unwrap_or(0));
+            all += waited;
+            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            if name.trim() == "sampler" {
+                sampler = waited;
+            }
+        }
+        self.samples.push((micros(), sampler, all));
+    }
+
+    /// The last sample before a time, and the first one after another.
+    fn around(&self, from: u64, to: u64) -> Option<[(Duration, Duration); 2]> {
+        let first = self.samples.iter().rev().find(|sample| sample.0 <= from);
+        let last = self.samples.iter().find(|sample| sample.0 >= to).or(self.samples.last());
+        let waits = |sample: &(u64, Duration, Duration)| (sample.1, sample.2);
+        Some([first.or(self.samples.first()).map(waits)?, last.map(waits)?])
+    }
+
+    /// Those of the thread that samples, from a time to another in microseconds since 1970.
+    pub(super) fn of_sampler(&self, from: u64, to: u64) -> Duration {
+        let Some([first, last]) = self.around(from, to) else { return Duration::ZERO };
+        last.0.saturating_sub(first.0)
+    }
+
+    /// Those of all threads together.
+    pub(super) fn of_agent(&self, from: u64, to: u64) -> Duration {
+        let Some([first, last]) = self.around(from, to) else { return Duration::ZERO };
+        last.1.saturating_sub(first.1)
+    }
+}
+
+/// Takes samples of an agent's waits until it is [finished](Self::finish).
+#[derive(Debug)]
+pub(super) struct WaitsWatcher {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<ProcessorWaits>,
+}
+
+impl WaitsWatcher {
+    pub(super) fn begin(agent: &Agent) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (over, id) = (Arc::clone(&is_over), agent.id());
+        let thread = spawn(move || {
+            let mut waits = ProcessorWaits::default();
+            while !over.load(Ordering::Relaxed) {
+                waits.look(id);
+                sleep(Duration::from_millis(10));
+            }
+            waits
+        });
+        Self { is_over, thread }
+    }
+
+    pub(super) fn finish(self) -> ProcessorWaits {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the waits of an agent")
     }
 }
 
