@@ -1,10 +1,12 @@
 //! Which file a registry makes: its name, its path and the fields of its header.
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use mmv_format::directory::MmvDirectory;
-use mmv_format::file::TemporaryFile;
+use mmv_format::file::{TemporaryFile, is_taken};
 use mmv_format::layout::{Flags, Header, MAGIC, TocEntry, Version};
+use nix::unistd::geteuid;
 use zerocopy::IntoBytes;
 
 use crate::Error;
@@ -37,9 +39,37 @@ pub(crate) struct FileIdentity {
     pub(crate) absent: Absent,
     /// What metric names in it begin with.
     pub(crate) prefix: String,
+    /// How many names were left to other users.
+    pub(crate) attempts: u32,
 }
 
+/// Largest number of a file name that is tried where other users have taken those before.
+const MAX_NUMBER: u32 = 9;
+/// How often another name is chosen; after the first time one that nobody can foresee.
+const MAX_ATTEMPTS: u32 = 5;
+
 impl FileIdentity {
+    /// Changes to another name of the file if another user has taken this one. The metrics keep the
+    /// names that this one gives them. Returns false if the name is not taken.
+    pub(crate) fn leave_taken_name(&mut self) -> bool {
+        if self.attempts == MAX_ATTEMPTS || !is_taken(&self.path) {
+            return false;
+        }
+        if !self.flags.contains(Flags::NO_PREFIX) {
+            self.prefix = format!("{}.", self.name);
+            self.flags = self.flags.with(Flags::NO_PREFIX);
+        }
+        let directory = self.path.parent().unwrap_or(Path::new("")).to_owned();
+        self.name = if self.attempts == 0 {
+            free_name(&directory, &self.name)
+        } else {
+            unforeseeable_name(&self.name)
+        };
+        self.path = directory.join(&self.name);
+        self.attempts += 1;
+        true
+    }
+
     /// Creates the temporary file, after removing stale ones. Children of fork do not
     /// inherit its lock.
     pub(crate) fn temporary(&self) -> Result<(TemporaryFile, LockRegistration), Error> {
@@ -70,4 +100,18 @@ impl FileIdentity {
             cluster: self.cluster.cast_signed(),
         }
     }
+}
+
+/// Returns a name for a file in place of one that another user has.
+fn free_name(directory: &Path, taken: &str) -> String {
+    let with_user = format!("{taken}.{}", geteuid());
+    let numbered = (2..=MAX_NUMBER).map(|number| format!("{with_user}.{number}"));
+    let mut names = [with_user.clone()].into_iter().chain(numbered);
+    let free = names.find(|name| !is_taken(&directory.join(name)));
+    free.unwrap_or_else(|| unforeseeable_name(taken))
+}
+
+fn unforeseeable_name(taken: &str) -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{taken}.{}.{}.{}", geteuid(), std::process::id(), since_epoch.as_nanos())
 }

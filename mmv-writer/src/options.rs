@@ -1,20 +1,14 @@
 //! Options of registries, sealed and live.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use mmv_format::directory::MmvDirectory;
-use mmv_format::file::is_taken;
 use mmv_format::layout::{Flags, MAX_CLUSTER, Version};
-use nix::unistd::geteuid;
 
 use crate::Error;
 use crate::identity::{Absent, FileIdentity};
 use crate::overflow::Clusters;
 use crate::registration::check;
-
-/// Largest number of a file name that is tried where other users have taken those before.
-const MAX_NUMBER: u32 = 9;
 
 /// Options for a registry; see [`Registry::builder`](crate::Registry::builder).
 #[derive(Debug, Clone)]
@@ -192,35 +186,23 @@ impl RegistryBuilder {
             None if self.per_process => Clusters::None,
             None => Clusters::Chosen,
         };
-        let name = free_name(directory, &self.name);
-        let path = directory.join(&name);
-        let (cluster, absent) = (self.cluster, self.absent);
-        let mut flags = match absent {
+        let flags = match self.absent {
             Absent::Always => self.flags.with(Flags::SENTINEL),
             Absent::ByNeed | Absent::Never => self.flags,
         };
-        let mut prefix = String::new();
-        if name != self.name && !flags.contains(Flags::NO_PREFIX) {
-            // The metrics keep the names that the other file name would give them.
-            prefix = format!("{}.", self.name);
-            flags = flags.with(Flags::NO_PREFIX);
-        }
-        let replace_running = self.replace_running;
-        let identity =
-            FileIdentity { name, path, chosen, cluster, replace_running, flags, absent, prefix };
+        let path = directory.join(&self.name);
+        let mut identity = FileIdentity {
+            name: self.name.clone(),
+            path,
+            chosen,
+            cluster: self.cluster,
+            replace_running: self.replace_running,
+            flags,
+            absent: self.absent,
+            prefix: String::new(),
+            attempts: 0,
+        };
+        identity.leave_taken_name();
         Ok((identity, clusters))
     }
-}
-
-/// Returns a name for a file: the wanted one, unless another user has taken it.
-fn free_name(directory: &Path, wanted: &str) -> String {
-    let is_free = |name: &String| !is_taken(&directory.join(name));
-    let user = geteuid();
-    let with_user = format!("{wanted}.{user}");
-    let numbered = (2..=MAX_NUMBER).map(|number| format!("{wanted}.{user}.{number}"));
-    let mut names = [wanted.to_owned(), with_user].into_iter().chain(numbered);
-    names.find(is_free).unwrap_or_else(|| {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        format!("{wanted}.{user}.{}.{}", std::process::id(), since_epoch.as_nanos())
-    })
 }

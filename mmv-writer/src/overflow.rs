@@ -83,6 +83,7 @@ impl Overflow {
             flags,
             absent,
             prefix,
+            attempts: 0,
         }))
     }
 }

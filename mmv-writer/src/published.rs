@@ -30,23 +30,31 @@ pub struct Published {
 }
 
 impl Published {
-    /// Publishes a complete file by renaming it; that of another running process only if
-    /// the identity says so.
-    pub(crate) fn publish(
-        (file, lock): (TemporaryFile, LockRegistration),
+    /// Publishes a complete file by renaming it; that of another running process is replaced only if
+    /// the identity says so. After an error it has its temporary name.
+    pub(crate) fn rename(
+        file: &mut TemporaryFile,
         identity: &FileIdentity,
-        generation: u64,
-    ) -> Result<Self, Error> {
+    ) -> Result<PublishedFile, Error> {
         let path = &identity.path;
-        let mut published = Self::unpublished(path);
-        let file = if identity.replace_running {
-            file.publish(path)?
+        if identity.replace_running {
+            Ok(file.publish(path)?)
         } else {
-            file.publish_unless_running(path)?
-        };
+            Ok(file.publish_unless_running(path)?)
+        }
+    }
+
+    /// The file that has been renamed, with its lock.
+    pub(crate) fn new(
+        file: PublishedFile,
+        lock: LockRegistration,
+        path: &Path,
+        generation: u64,
+    ) -> Self {
+        let mut published = Self::unpublished(path);
         published.file = Some((file, lock));
         published.generation = generation;
-        Ok(published)
+        published
     }
 
     /// In place of a file that could not be created.

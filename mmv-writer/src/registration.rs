@@ -44,9 +44,10 @@ pub(crate) trait Store: Debug + Sized {
     /// A metric in the file.
     type Metric;
 
-    /// Creates the file; a lenient one is in private memory where that fails.
+    /// Creates the file; a lenient one is in private memory where that fails. The identity becomes
+    /// another one if another user takes the name of the file meanwhile.
     fn create(
-        identity: &FileIdentity,
+        identity: &mut FileIdentity,
         settings: &Self::Settings,
         lenient: bool,
     ) -> Result<Self, Error>;
@@ -145,13 +146,13 @@ pub(crate) struct Prepared {
 impl<S: Store> Registrations<S> {
     /// Creates the first file.
     pub(crate) fn new(
-        (first, clusters): (FileIdentity, Clusters),
+        (mut first, clusters): (FileIdentity, Clusters),
         settings: S::Settings,
         pinned: Option<Version>,
         lenient: bool,
     ) -> Result<Self, Error> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let store = S::create(&first, &settings, lenient)?;
+        let store = S::create(&mut first, &settings, lenient)?;
         Ok(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             pinned,
@@ -205,8 +206,8 @@ impl<S: Store> Registrations<S> {
             return Ok((id, wanted));
         }
         last.store.check_process()?;
-        let Some(identity) = self.overflow.next()? else { return Ok((id, wanted)) };
-        let store = S::create(&identity, &self.settings, self.lenient)?;
+        let Some(mut identity) = self.overflow.next()? else { return Ok((id, wanted)) };
+        let store = S::create(&mut identity, &self.settings, self.lenient)?;
         let mut file = RegisteredFile::new(&identity, store, self.pinned);
         if file.numbers.can_have_file_labels() {
             for label in &self.labels {

@@ -42,6 +42,66 @@ fn program() {
     assert_publishes(live.published().path());
 }
 
+/// Another user takes the name, and the next ones, after the registry is built.
+#[test]
+#[ignore = "run by the test below"]
+fn late_program() {
+    let squat = |name: &str| {
+        let path = Path::new(&directory()).join(name);
+        fs::write(&path, "junk").unwrap();
+        chown(&path, Some(SQUATTER), Some(SQUATTER)).unwrap();
+    };
+    let builder = || Registry::builder("app").directory(directory());
+    let as_program = || nix::unistd::seteuid(Uid::from_raw(PROGRAM)).unwrap();
+    let as_root = || nix::unistd::seteuid(Uid::from_raw(0)).unwrap();
+    as_program();
+    let sealed = builder().build().unwrap();
+    let counter = sealed.counter::<u64>("c").build().unwrap();
+    let text = sealed.text("t").build().unwrap();
+    // A value on a line of its own, as this name is in version 1 alone without the prefix.
+    let long = "n".repeat(62);
+    let other = sealed.counter::<u64>(&long).build().unwrap();
+    counter.inc();
+    text.set("before");
+    as_root();
+    squat("app");
+    squat("app.61001");
+    as_program();
+    let published = sealed.publish().unwrap();
+    counter.inc();
+    text.set("after");
+    other.add(7);
+    let name = published.path().file_name().unwrap().to_str().unwrap();
+    assert_eq!(name, "app.61001.2");
+    let file = File::open(published.path()).unwrap();
+    let contents = Contents::read(&file, &Limits::default()).unwrap();
+    assert!(contents.header.flags.contains(Flags::NO_PREFIX));
+    let names: Vec<_> = contents.metrics.iter().map(|metric| &*metric.name).collect();
+    assert_eq!(names, ["app.c".to_owned(), "app.t".to_owned(), format!("app.{long}")]);
+    let bytes = fs::read(published.path()).unwrap();
+    let values = [2_u64, 7].map(u64::to_ne_bytes);
+    for value in values {
+        assert!(bytes.chunks_exact(32).any(|entry| entry.starts_with(&value)), "{value:?}");
+    }
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+    assert!(has(b"after\0") && !has(b"before"));
+    drop(published);
+    assert!(!Path::new(&directory()).join("app.61001.2").exists(), "withdrawn");
+}
+
+#[test]
+fn a_name_that_another_user_takes_before_publication_leads_to_another_file() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root makes files of two users");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    fs::set_permissions(scratch.path(), Permissions::from_mode(0o1777)).unwrap();
+    let mut command = child::running("squatted_name::late_program");
+    let output = command.env("SQUATTED_DIRECTORY", scratch.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// The metric has the name that it would have in the file "app".
 fn assert_publishes(path: &Path) {
     let name = path.file_name().unwrap().to_str().unwrap();

@@ -62,7 +62,7 @@ impl LiveFile {
         identity: &FileIdentity,
         sections: Sections,
     ) -> Result<(Self, Published), Error> {
-        let (temporary, lock) = identity.temporary()?;
+        let (mut temporary, lock) = identity.temporary()?;
         let path = temporary.path().to_owned();
         let file = Arc::clone(temporary.file());
         // One that needs more than the limit fails below.
@@ -96,8 +96,8 @@ impl LiveFile {
         live.write(0, &identity.head(Version::V3, generation, &toc));
         live.store(Header::GENERATION2 as u64, generation);
         live.changed = false;
-        let published = Published::publish((temporary, lock), identity, generation)?;
-        Ok((live, published))
+        let published = Published::rename(&mut temporary, identity)?;
+        Ok((live, Published::new(published, lock, &identity.path, generation)))
     }
 
     /// Makes one in private memory, without a file.

@@ -56,8 +56,16 @@ impl Store for LiveStore {
     type Metric = LiveMetric;
 
     /// Creates the empty file and publishes it.
-    fn create(identity: &FileIdentity, sections: &Sections, lenient: bool) -> Result<Self, Error> {
-        let created = unless_lenient(LiveFile::create(identity, *sections), lenient)?;
+    fn create(
+        identity: &mut FileIdentity,
+        sections: &Sections,
+        lenient: bool,
+    ) -> Result<Self, Error> {
+        let mut created = LiveFile::create(identity, *sections);
+        while created.is_err() && identity.leave_taken_name() {
+            created = LiveFile::create(identity, *sections);
+        }
+        let created = unless_lenient(created, lenient)?;
         let private = || LiveFile::private(identity, *sections);
         let (file, published) = created.map_or_else(private, Ok)?;
         let lease = Lease::new(file.segment());

@@ -74,6 +74,11 @@ impl SharedText {
         state.home = Some((Arc::clone(segment), at));
         state.write()
     }
+
+    /// Keeps the text and later changes here until it has another place.
+    pub(crate) fn displace(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).home = None;
+    }
 }
 
 impl State {

@@ -12,9 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mmv_format::file::{TemporaryFile, allocate, next_generation};
+use mmv_format::file::{PublishedFile, TemporaryFile, allocate, next_generation};
 use mmv_format::layout::{
-    EXTRA_OFFSET, Flags, Header, INSTANCE_OFFSET, METRIC_OFFSET, STRING_BYTES, ValueEntry, Version,
+    EXTRA_OFFSET, Flags, Header, INSTANCE_OFFSET, METRIC_OFFSET, NAME_BYTES, STRING_BYTES,
+    ValueEntry, Version,
 };
 
 use super::image::{Content, Image, Link, ValueRecord, value_at};
@@ -53,7 +54,7 @@ impl Store for Draft {
     type Settings = ();
     type Metric = DraftMetric;
 
-    fn create(identity: &FileIdentity, (): &(), lenient: bool) -> Result<Self, Error> {
+    fn create(identity: &mut FileIdentity, (): &(), lenient: bool) -> Result<Self, Error> {
         let temporary = unless_lenient(identity.temporary(), lenient)?;
         let (identity, content) = (identity.clone(), Content::default());
         let mut draft = Self { identity, temporary, lenient, chunks: Vec::new(), content };
@@ -187,21 +188,30 @@ impl Draft {
         pinned: Option<Version>,
         labels: Vec<LabelRecord>,
     ) -> Result<Published, Error> {
-        let unpublished = Published::unpublished(&self.identity.path);
-        let Some(temporary) = self.temporary.take() else { return Ok(unpublished) };
+        let Some((mut temporary, lock)) = self.temporary.take() else {
+            return Ok(Published::unpublished(&self.identity.path));
+        };
         self.content.labels = labels;
-        let version = pinned.unwrap_or_else(|| self.content.lowest_version());
-        let published = self.publish_file(temporary, version);
-        Ok(unless_lenient(published, self.lenient)?.unwrap_or(unpublished))
+        let mut published = self.publish_file(&mut temporary, pinned);
+        while published.is_err() && self.leave_taken_name(pinned) {
+            published = self.publish_file(&mut temporary, pinned);
+        }
+        let path = &self.identity.path;
+        Ok(match unless_lenient(published, self.lenient)? {
+            Some((file, generation)) => Published::new(file, lock, path, generation),
+            None => Published::unpublished(path),
+        })
     }
 
+    /// Writes and renames the file; returns its generation as well.
     fn publish_file(
         &self,
-        (temporary, lock): (TemporaryFile, LockRegistration),
-        version: Version,
-    ) -> Result<Published, Error> {
+        temporary: &mut TemporaryFile,
+        pinned: Option<Version>,
+    ) -> Result<(PublishedFile, u64), Error> {
         let path = temporary.path().to_owned();
         check_process(temporary.process(), &path)?;
+        let version = pinned.unwrap_or_else(|| self.content.lowest_version());
         let image = Image::new(&self.content, version);
         let file = temporary.file();
         write_tail(file, &image).map_err(Error::io("write", &path))?;
@@ -213,7 +223,27 @@ impl Draft {
         // With release order: a reader that sees it sees everything else.
         self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
             .map_err(Error::io("write", &path))?;
-        Published::publish((temporary, lock), &self.identity, generation)
+        Ok((Published::rename(temporary, &self.identity)?, generation))
+    }
+
+    /// Changes to another name of the file if another user has taken this one; the metrics keep
+    /// their names. Returns false if it is not taken, or the names would be too long in the file.
+    fn leave_taken_name(&mut self, pinned: Option<Version>) -> bool {
+        let before = self.identity.prefix.len();
+        if !self.identity.leave_taken_name() {
+            return false;
+        }
+        // The names have the prefix that the identity had when they were registered.
+        let added = self.identity.prefix.get(before..).unwrap_or_default();
+        for metric in &mut self.content.metrics {
+            metric.name.insert_str(0, added);
+        }
+        // What is set from now on must not be written to where texts were.
+        let values = self.content.values.iter().flatten();
+        values.filter_map(|value| value.text.as_ref()).for_each(|text| text.displace());
+        let mut names = self.content.metrics.iter().map(|metric| &metric.name);
+        let longest = if pinned == Some(Version::V1) { NAME_BYTES } else { STRING_BYTES };
+        names.all(|name| name.len() < longest)
     }
 
     /// Completes the value entries, around their cells.

@@ -43,7 +43,7 @@ impl MappedFile {
         for (to, from) in generations.iter_mut().zip([generation, generation].as_flattened()) {
             *to = *from;
         }
-        let temporary = TemporaryFile::create(directory, &hidden)?;
+        let mut temporary = TemporaryFile::create(directory, &hidden)?;
         let mapped =
             Self::fill(temporary.file(), &bytes).map_err(FileError::with("write", path))?;
         temporary.publish(path)?;

@@ -138,8 +138,8 @@ impl TemporaryFile {
     ///
     /// # Errors
     ///
-    /// [`FileError`] from rename; the older file then stays.
-    pub fn publish(mut self, path: &Path) -> Result<PublishedFile, FileError> {
+    /// [`FileError`] from rename; the older file then stays, and this one keeps its temporary name.
+    pub fn publish(&mut self, path: &Path) -> Result<PublishedFile, FileError> {
         self.rename(path, true)?;
         self.published(path)
     }
@@ -162,10 +162,10 @@ impl TemporaryFile {
         }
     }
 
-    fn published(self, path: &Path) -> Result<PublishedFile, FileError> {
+    fn published(&self, path: &Path) -> Result<PublishedFile, FileError> {
         let metadata = self.file.metadata().map_err(FileError::with("stat", path))?;
         let own = Own::new(identity(&metadata));
-        Ok(PublishedFile { file: self.file, _own: own })
+        Ok(PublishedFile { file: Arc::clone(&self.file), _own: own })
     }
 
     /// Renames the file to `path`, where it replaces one of this process, or one whose
@@ -175,8 +175,8 @@ impl TemporaryFile {
     ///
     /// [`PublishError::Running`] if another process publishes a file there; else as
     /// [`publish`](Self::publish), and for a file of another user, who is named. The older
-    /// file then stays.
-    pub fn publish_unless_running(mut self, path: &Path) -> Result<PublishedFile, PublishError> {
+    /// file then stays, and this one keeps its temporary name.
+    pub fn publish_unless_running(&mut self, path: &Path) -> Result<PublishedFile, PublishError> {
         let mut found = 0;
         for _ in 0..TRIES {
             match claim(path) {
