@@ -1,6 +1,6 @@
 //! `mmv-agent status` of a running agent.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
@@ -32,7 +32,7 @@ fn status_reports_files_groups_losses_and_the_archive() {
     scratch.install_bytes(b"no MMV file", "junk");
     let config = scratch.path().join("agent.toml");
     let text = "interval = \"50ms\"\n[[group]]\nname = \"rare\"\nmetrics = [\"*.errors\"]\ninterval = \"1h\"\n";
-    std::fs::write(&config, text).expect("write the configuration");
+    fs::write(&config, text).expect("write the configuration");
     let options = ["--config", config.to_str().expect("UTF-8")];
     let mut agent = Agent::start_with(&scratch, &options);
     let status = wait::until("records in the status", || {
@@ -102,12 +102,43 @@ fn status_reports_why_an_agent_cannot_write() {
 }
 
 #[test]
+fn a_state_that_cannot_be_written_is_an_error_of_status_until_it_can() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let (config, state) = (scratch.path().join("agent.toml"), scratch.path().join("state"));
+    let text = format!("interval = \"50ms\"\nstate-dir = \"{}\"\n", state.display());
+    fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8")];
+    let agent = Agent::start_with(&scratch, &options);
+    wait::until_true("a status", || run_status(&scratch, &[]).status.success());
+    let files = fs::read_dir(&state).expect("the directory of the state");
+    let mut files = files.map(|entry| entry.expect("an entry").path());
+    let file = files.find(|path| path.extension().is_some_and(|suffix| suffix == "json"));
+    let file = file.expect("a state file");
+    // Not even root can write to a directory.
+    let new = file.with_extension("new");
+    fs::create_dir(&new).expect("a directory in the way");
+    scratch.install_bytes(&image(10, 1, &[("requests", 3)]), "another");
+    wait::until_true("the exit status of an error", || {
+        run_status(&scratch, &[]).status.code() == Some(1)
+    });
+    let text = String::from_utf8_lossy(&run_status(&scratch, &[]).stdout).into_owned();
+    let error = format!("error: {}: the state cannot be written: ", file.display());
+    assert!(text.lines().any(|line| line.starts_with(&error)), "{text}");
+    let of_log = |line: &str| line.contains("error: ") && line.contains("state cannot be written");
+    assert_eq!(agent.log().lines().filter(|line| of_log(line)).count(), 1, "{}", agent.log());
+    fs::remove_dir(new).expect("clear the way");
+    wait::until_true("an end of it", || run_status(&scratch, &[]).status.success());
+    assert!(agent.log().contains("the state can be written again"), "{}", agent.log());
+}
+
+#[test]
 fn status_reports_the_size_of_a_rarely_sampled_group_between_samples() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let config = scratch.path().join("agent.toml");
     let text = "interval = \"50ms\"\n[hindsight]\ninterval = \"20ms\"\nspan = \"1m\"\n";
-    std::fs::write(&config, text).expect("write the configuration");
+    fs::write(&config, text).expect("write the configuration");
     let options = ["--config", config.to_str().expect("UTF-8"), "--own-metrics", "true"];
     let agent = Agent::start_with(&scratch, &options);
     // By then the flight recorder has seen other values of the agent's own metrics, which are
@@ -183,7 +214,7 @@ fn a_directory_that_users_can_fill_is_a_warning_of_status_and_check_config() {
     std::fs::set_permissions(scratch.mmv_dir(), shared).expect("its mode");
     let config = scratch.path().join("agent.toml");
     let text = format!("mmv-dir = {:?}\n", scratch.mmv_dir());
-    std::fs::write(&config, text).expect("write the configuration");
+    fs::write(&config, text).expect("write the configuration");
     let output = Command::new(binaries::mmv_agent()).arg("check-config").arg(&config).output();
     let output = output.expect("run check-config");
     let printed = [output.stdout, output.stderr].concat();

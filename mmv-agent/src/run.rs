@@ -201,13 +201,15 @@ fn start_with(
     let (tasks, task_inbox) = unbounded();
     let (outcomes, removals) = unbounded();
     let recover = || kept.as_deref().map(recover_owners).unwrap_or_default();
-    let store = state.map_or_else(Store::in_memory, Store::open).with_recovered_owners(recover);
+    let shared = Arc::new(SharedStatus::default());
+    let store = state.map_or_else(Store::in_memory, |path| Store::open(path, Arc::clone(&shared)));
+    let store = Arc::new(store.with_recovered_owners(recover));
     let own = if settings.fixed.own_metrics {
         OwnMetrics::publish(&settings.fixed.mmv_dir)
     } else {
         OwnMetrics::default()
     };
-    let (store, shared) = (Arc::new(store), Arc::new(SharedStatus::new(own)));
+    shared.set_own(own);
     shared.set_warnings(settings.shared_file_system().into_iter().collect());
     let housekeeper = Housekeeper::new(
         Arc::clone(&store),

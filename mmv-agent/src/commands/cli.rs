@@ -249,7 +249,7 @@ fn status_command(options: &StatusOptions) -> ExitCode {
         Ok(status) => status,
         Err(error) => return fail(&error, error.exit_code()),
     };
-    let code = if status.archive.error.is_some() { EXIT_FINDINGS } else { EXIT_OK };
+    let code = if status.has_error() { EXIT_FINDINGS } else { EXIT_OK };
     printed(status::print(&status, options.json, &mut io::stdout().lock()), code)
 }
 

@@ -19,15 +19,16 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::retention_clock::ClockState;
 use crate::discovery::{FileId, FileName, Producer};
 use crate::metadata::{FileCluster, ItemAllocators, Owners};
+use crate::telemetry::SharedStatus;
 
 /// The format of the file; no other is read.
 const FORMAT: u32 = 1;
@@ -150,28 +151,29 @@ pub(crate) struct Store {
     /// There was no state that could be read.
     is_new: bool,
     inner: Mutex<Inner>,
+    shared: Arc<SharedStatus>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     state: State,
-    /// Saving failed, and that was logged.
+    /// Saving failed, which the log and the status say.
     failing: bool,
 }
 
 impl Store {
     /// A state without a file.
     pub(crate) fn in_memory() -> Self {
-        Self::with(None, State::default())
+        Self::with(None, State::default(), Arc::default())
     }
 
     /// The state in the file at `path`, updated if the host was booted since. If the file
     /// cannot be written, this run's archives join no others, since the next run would not
     /// know of this one.
-    pub(crate) fn open(path: PathBuf) -> Self {
+    pub(crate) fn open(path: PathBuf, shared: Arc<SharedStatus>) -> Self {
         let loaded = load(&path);
         let is_new = loaded.is_none();
-        let store = Self { is_new, ..Self::with(Some(path), loaded.unwrap_or_default()) };
+        let store = Self { is_new, ..Self::with(Some(path), loaded.unwrap_or_default(), shared) };
         store.update(|_| {});
         if store.lock().failing {
             let server = Server::default();
@@ -180,7 +182,7 @@ impl Store {
         store
     }
 
-    fn with(path: Option<PathBuf>, mut state: State) -> Self {
+    fn with(path: Option<PathBuf>, mut state: State, shared: Arc<SharedStatus>) -> Self {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.trim().to_owned();
         if state.boot != boot {
@@ -191,7 +193,7 @@ impl Store {
         }
         state.format = FORMAT;
         state.server = state.server.or_this_process();
-        Self { path, is_new: false, inner: Mutex::new(Inner { state, failing: false }) }
+        Self { path, is_new: false, inner: Mutex::new(Inner { state, failing: false }), shared }
     }
 
     /// Continues with the owners that `recover` finds, if no state could be read.
@@ -251,20 +253,36 @@ impl Store {
         self.update(|state| state.memory = memory);
     }
 
-    /// Changes the state and saves it. A failure is logged once, and the next change
-    /// tries again.
+    /// Whether the state on disk is not this one.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.lock().failing
+    }
+
+    /// Saves the state again if that failed.
+    pub(crate) fn retry(&self) {
+        if self.is_failing() {
+            self.update(|_| {});
+        }
+    }
+
+    /// Changes the state and saves it. A failure is logged once, and is an error of the status
+    /// until the state is saved.
     fn update(&self, change: impl FnOnce(&mut State)) {
         let mut inner = self.lock();
         change(&mut inner.state);
         let Some(path) = &self.path else { return };
         let saved = save(path, &inner.state);
         let file = path.display();
-        match &saved {
-            Ok(()) if inner.failing => info!(%file, "the state can be written again"),
-            Err(error) if !inner.failing => {
-                warn!(%file, %error, "the state cannot be written; PMIDs may change at the next start");
+        if let Err(error) = &saved {
+            let what = format!("{file}: the state cannot be written: {error}");
+            if !inner.failing {
+                error!(%file, %error, "the state cannot be written; PMIDs may change at the next start");
+                self.shared.note_error(what.clone());
             }
-            _ => {}
+            self.shared.set_state_error(Some(what));
+        } else if inner.failing {
+            info!(%file, "the state can be written again");
+            self.shared.set_state_error(None);
         }
         inner.failing = saved.is_err();
     }
@@ -323,10 +341,8 @@ fn save(path: &Path, state: &State) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStrExt;
-    use std::sync::Arc;
-
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
 
     fn memory() -> Memory {
         let name = |bytes: &[u8]| FileName(OsStr::from_bytes(bytes).to_owned());
@@ -355,16 +371,20 @@ mod tests {
         }
     }
 
+    fn open(path: PathBuf) -> Store {
+        Store::open(path, Arc::default())
+    }
+
     #[test]
     fn the_next_start_finds_the_state() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deeper").join("state.json");
-        let store = Store::open(path.clone());
+        let store = open(path.clone());
         let server = store.server();
         assert_eq!(server, Server { pid: std::process::id().into(), seqnum: 1 });
         store.remember(memory());
         store.count_loss();
-        let again = Store::open(path.clone());
+        let again = open(path.clone());
         assert_eq!(again.memory(), memory());
         assert_eq!(again.server(), Server { seqnum: 2, ..server });
         assert!(!path.with_extension("new").exists());
@@ -374,19 +394,19 @@ mod tests {
     fn a_boot_is_a_loss_and_the_end_of_all_processes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
-        let store = Store::open(path.clone());
+        let store = open(path.clone());
         store.remember(memory());
         let server = store.server();
         let text = fs::read_to_string(&path).unwrap();
         let mut state: State = serde_json::from_str(&text).unwrap();
         state.boot = "another".into();
         fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
-        let store = Store::open(path.clone());
+        let store = open(path.clone());
         assert_eq!(store.server(), Server { seqnum: 2, ..server });
         let [before, after] = [memory(), store.memory()].map(|memory| memory.fed[0].parts());
         assert_eq!(before.0, after.0);
         assert!(before.1.is_other(after.1) && after.1.is_other(before.1));
-        assert_eq!(Store::open(path).server(), Server { seqnum: 2, ..server });
+        assert_eq!(open(path).server(), Server { seqnum: 2, ..server });
     }
 
     #[test]
@@ -395,7 +415,7 @@ mod tests {
         let path = dir.path().join("state.json");
         for text in ["", "{", "[]", "{\"format\": 9}"] {
             fs::write(&path, text).unwrap();
-            let store = Store::open(path.clone());
+            let store = open(path.clone());
             assert_eq!(store.memory(), Memory::default(), "{text}");
             assert_eq!(store.server().seqnum, 1, "{text}");
         }
@@ -405,14 +425,22 @@ mod tests {
     fn without_a_writable_state_file_archives_join_no_others() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
-        let mut state = Store::with(None, State::default()).lock().state.clone();
+        let mut state = Store::in_memory().lock().state.clone();
         state.server = Server { pid: 1, seqnum: 5 };
         fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
         // Not even root can make a file of that name.
         fs::create_dir(path.with_extension("new")).unwrap();
-        let store = Store::open(path);
+        let shared = Arc::<SharedStatus>::default();
+        let store = Store::open(path.clone(), Arc::clone(&shared));
         assert_eq!(store.server(), Server { pid: std::process::id().into(), seqnum: 1 });
         store.remember(memory());
         assert_eq!(store.memory(), memory(), "it goes on");
+        assert!(shared.state_error().is_some_and(|error| error.contains("state.json")));
+        store.retry();
+        assert!(store.is_failing() && shared.state_error().is_some());
+        fs::remove_dir(path.with_extension("new")).unwrap();
+        store.retry();
+        assert_eq!((store.is_failing(), shared.state_error()), (false, None));
+        assert_eq!(open(path).memory(), memory(), "without another change");
     }
 }

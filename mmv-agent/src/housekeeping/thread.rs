@@ -296,11 +296,13 @@ impl Housekeeper {
 
     /// Saves the state that is not saved yet.
     pub(crate) fn save(&mut self) {
-        if self.unsaved.is_none() || !self.has_directory() {
+        let is_saved = self.unsaved.is_none() && !self.store.is_failing();
+        if is_saved || !self.has_directory() {
             return;
         }
-        if let Some(memory) = self.unsaved.take() {
-            self.store.remember(memory);
+        match self.unsaved.take() {
+            Some(memory) => self.store.remember(memory),
+            None => self.store.retry(),
         }
     }
 

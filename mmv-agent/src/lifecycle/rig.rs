@@ -91,7 +91,8 @@ impl Rig {
         Self::with_home(|home| {
             let own = OwnMetrics::publish(&home.settings.fixed.mmv_dir);
             home.settings.fixed.own_metrics = true;
-            home.shared = Arc::new(SharedStatus::new(own));
+            home.shared = Arc::default();
+            home.shared.set_own(own);
         })
     }
 
@@ -115,7 +116,7 @@ impl Rig {
     /// The same with an agent that does something before it cleans up.
     pub(super) fn restart_and(&mut self, meanwhile: impl FnOnce(&mut Self)) {
         self.keep();
-        self.home.shared = Arc::new(SharedStatus::new(OwnMetrics::default()));
+        self.home.shared = Arc::default();
         let (sampler, receiver, archiver, housekeeper, tasks) = self.home.agent();
         self.sampler = sampler;
         self.receiver = receiver;
@@ -324,7 +325,7 @@ impl Home {
         let destination = Destination::Directory(dir.join("archives"));
         Self {
             store: Arc::new(Store::in_memory()),
-            shared: Arc::new(SharedStatus::new(OwnMetrics::default())),
+            shared: Arc::default(),
             settings: Settings::new(dir.join("mmv"), destination, INTERVAL),
         }
     }

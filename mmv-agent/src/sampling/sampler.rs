@@ -194,6 +194,7 @@ impl Sampler {
             queued: self.delivery.queue.waiting() as u64,
             archive: self.shared().archive_status(),
             kept: self.shared().kept(),
+            state_error: self.shared().state_error(),
             last_error: self.shared().last_error(),
             warnings: self.shared().warnings(),
             flight_recorder: self.flight_recorder.as_ref().map(FlightRecorder::status),

@@ -34,6 +34,7 @@ pub(crate) struct SharedStatus {
     compressed: Mutex<Vec<CompressedVolume>>,
     kept: Mutex<Kept>,
     last_error: Mutex<Option<LastError>>,
+    state_error: Mutex<Option<String>>,
     warnings: Mutex<Vec<String>>,
     own: Mutex<Arc<OwnMetrics>>,
     ended: AtomicBool,
@@ -41,17 +42,12 @@ pub(crate) struct SharedStatus {
 }
 
 impl SharedStatus {
-    /// A status before anything is written.
-    pub(crate) fn new(own: OwnMetrics) -> Self {
-        Self { own: Mutex::new(Arc::new(own)), ..Self::default() }
-    }
-
     /// Returns the agent's own metrics.
     pub(crate) fn own(&self) -> Arc<OwnMetrics> {
         Arc::clone(&lock(&self.own))
     }
 
-    /// Replaces the agent's own metrics, whose file is gone.
+    /// Sets the agent's own metrics: at the start, and when their file is gone.
     pub(crate) fn set_own(&self, own: OwnMetrics) {
         *lock(&self.own) = Arc::new(own);
     }
@@ -145,6 +141,16 @@ impl SharedStatus {
     /// The last error.
     pub(crate) fn last_error(&self) -> Option<LastError> {
         lock(&self.last_error).clone()
+    }
+
+    /// Sets why the state file cannot be written; `None`: it was.
+    pub(crate) fn set_state_error(&self, error: Option<String>) {
+        *lock(&self.state_error) = error;
+    }
+
+    /// Why the state file cannot be written now.
+    pub(crate) fn state_error(&self) -> Option<String> {
+        lock(&self.state_error).clone()
     }
 
     /// Sets what the status warns of.

@@ -62,10 +62,19 @@ pub(crate) struct Status {
     /// The flight recorder, if it is configured.
     #[serde(rename = "hindsight")]
     pub flight_recorder: Option<FlightRecorderStatus>,
+    /// Why the state file cannot be written now.
+    pub state_error: Option<String>,
     /// The last error, even if it is over.
     pub last_error: Option<LastError>,
     /// What users can do to each other and the agent cannot prevent.
     pub warnings: Vec<String>,
+}
+
+impl Status {
+    /// Whether archives or the state cannot be written now.
+    pub(crate) fn has_error(&self) -> bool {
+        self.archive.error.is_some() || self.state_error.is_some()
+    }
 }
 
 /// The part of the status that the loader has.

@@ -3,14 +3,14 @@ use std::path::Path;
 use mmv_writer::{Counter, Published, Registry};
 use pcp_types::Timestamp;
 
+use super::*;
 use crate::config::{Destination, Settings};
 use crate::host::Host;
 use crate::housekeeping::Memory;
 use crate::loading::loader::Links;
-use crate::loading::thread::*;
 use crate::loading::update::Plan;
 use crate::source::Ticket;
-use crate::telemetry::{OwnMetrics, SharedStatus};
+use crate::telemetry::SharedStatus;
 
 fn publish(dir: &Path, name: &str) -> Published {
     let registry = Registry::builder(name).directory(dir).build().unwrap();
@@ -23,7 +23,7 @@ fn loader(dir: &Path) -> Loader {
     let destination = Destination::Directory(dir.join("archives"));
     let settings = Settings::new(dir.to_owned(), destination, Duration::from_secs(1));
     let (housekeeper, removals) = (unbounded().0, unbounded().1);
-    let shared = Arc::new(SharedStatus::new(OwnMetrics::default()));
+    let shared = Arc::<SharedStatus>::default();
     let links = Links { housekeeper, removals, shared };
     Loader::new(&settings, Host::here(), Memory::default(), links)
 }

@@ -37,6 +37,9 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
     if let Some(error) = &archive.error {
         writeln!(out, "cannot write: {}", line(error))?;
     }
+    if let Some(error) = &status.state_error {
+        writeln!(out, "error: {}", line(error))?;
+    }
     writeln!(
         out,
         "records: {} written, {} lost, {} dropped; ticks missed: {}; waiting: {} of {} bytes",
@@ -174,6 +177,7 @@ mod tests {
                 limit: Some("age".into()),
             },
             last_error: Some(LastError { what: "no\nroom".into(), at: 1_700_000_000 }),
+            state_error: Some("state\n.json: no room".into()),
             ..Status::default()
         };
         let mut out = Vec::new();
@@ -181,6 +185,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         for expected in [
             "files: as of 7 s ago, the agent is busy loading files",
+            "error: state\\x0a.json: no room",
             "last error, at 2023-11-14T22:13:20Z: no\\x0aroom",
             "late: 3 ticks; half within 0.1 ms, 99 % within 2.0 ms, all within 30.0 ms",
             "rate: 1234 values and 100 bytes a second",
