@@ -16,5 +16,5 @@ mod state_file;
 mod thread;
 
 pub(crate) use owner_recovery::recover_owners;
-pub(crate) use state_file::{FileProducer, Harvested, LoggedToday, Memory, Server, Store};
-pub(crate) use thread::{Housekeeper, LatestMemory, Rules, Task};
+pub(crate) use state_file::{FileProducer, Harvested, LoaderState, LoggedToday, Server, Store};
+pub(crate) use thread::{Housekeeper, LatestLoaderState, Rules, Task};

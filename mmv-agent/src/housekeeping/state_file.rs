@@ -92,9 +92,9 @@ fn since_1970(born: Option<SystemTime>) -> Option<(u64, u32)> {
     Some((since.as_secs(), since.subsec_nanos()))
 }
 
-/// What the sampler remembers.
+/// What the loader keeps from run to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Memory {
+pub(crate) struct LoaderState {
     /// Files whose cluster is not the one they ask for; those without one now come
     /// first, in the order of their release.
     pub clusters: Vec<FileCluster>,
@@ -139,8 +139,8 @@ pub(crate) struct State {
     /// The clock by which archives become too old.
     #[serde(default)]
     pub retention_clock: Option<ClockState>,
-    /// What the sampler remembers.
-    pub memory: Memory,
+    /// What the loader keeps from run to run.
+    pub memory: LoaderState,
 }
 
 /// The state and its file.
@@ -214,8 +214,8 @@ impl Store {
         self.lock().state.server
     }
 
-    /// What the sampler remembers.
-    pub(crate) fn memory(&self) -> Memory {
+    /// What the loader keeps from run to run.
+    pub(crate) fn memory(&self) -> LoaderState {
         self.lock().state.memory.clone()
     }
 
@@ -249,7 +249,7 @@ impl Store {
     }
 
     /// Replaces what the sampler remembers. Returns after the state is on disk.
-    pub(crate) fn remember(&self, memory: Memory) {
+    pub(crate) fn remember(&self, memory: LoaderState) {
         self.update(|state| state.memory = memory);
     }
 
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt;
 
-    fn memory() -> Memory {
+    fn memory() -> LoaderState {
         let name = |bytes: &[u8]| FileName(OsStr::from_bytes(bytes).to_owned());
         let cluster = |file, requested, cluster| FileCluster {
             file,
@@ -354,7 +354,7 @@ mod tests {
             owner: Some(1),
         };
         let id = FileId { device: 1, inode: 2, born: Some(SystemTime::UNIX_EPOCH) };
-        Memory {
+        LoaderState {
             clusters: vec![cluster(name(b"app"), 0, 1), cluster(name(b"\xff\n"), 321, 2)],
             used: vec![1, 2, 321],
             numbers: ItemAllocators::from([(1, Arc::default())]),
@@ -416,7 +416,7 @@ mod tests {
         for text in ["", "{", "[]", "{\"format\": 9}"] {
             fs::write(&path, text).unwrap();
             let store = open(path.clone());
-            assert_eq!(store.memory(), Memory::default(), "{text}");
+            assert_eq!(store.memory(), LoaderState::default(), "{text}");
             assert_eq!(store.server().seqnum, 1, "{text}");
         }
     }

@@ -31,7 +31,7 @@ use super::repair::{self, Outcome};
 use super::retention::{self, Closed};
 use super::retention_clock::RetentionClock;
 use super::span::{self, Span};
-use super::{Memory, Store};
+use super::{LoaderState, Store};
 use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
 use crate::discovery::{DeadFile, NotRemoved, RemovalOutcome, removal};
 use crate::lock::Lock;
@@ -62,7 +62,7 @@ const NO_ROOM: &str = "retention limit exceeded: no closed archive is left to de
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Save what the sampler remembers.
-    Remember(LatestMemory),
+    Remember(LatestLoaderState),
     /// A volume or an archive was closed.
     Closed,
     /// Repair this archive, of which another program has changed a file.
@@ -75,22 +75,22 @@ pub(crate) enum Task {
     End,
 }
 
-/// What the sampler remembers. While the disk stalls, the newest replaces the one
+/// What the loader keeps from run to run. While the disk stalls, the newest replaces the one
 /// before, so that memory does not grow.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LatestMemory(Arc<Mutex<Option<Memory>>>);
+pub(crate) struct LatestLoaderState(Arc<Mutex<Option<LoaderState>>>);
 
-impl LatestMemory {
+impl LatestLoaderState {
     /// Replaces what was not taken yet; true if that was nothing.
-    pub(crate) fn put(&self, memory: Memory) -> bool {
+    pub(crate) fn put(&self, memory: LoaderState) -> bool {
         self.lock().replace(memory).is_none()
     }
 
-    fn take(&self) -> Option<Memory> {
+    fn take(&self) -> Option<LoaderState> {
         self.lock().take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Memory>> {
+    fn lock(&self) -> MutexGuard<'_, Option<LoaderState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,7 +143,7 @@ pub(crate) struct Housekeeper {
     /// looks after it.
     directory: Option<PathBuf>,
     /// State that is not saved yet.
-    unsaved: Option<Memory>,
+    unsaved: Option<LoaderState>,
     /// Start and end of closed archives.
     spans: BTreeMap<PathBuf, (Timestamp, Timestamp)>,
     /// What was logged and is not logged again.

@@ -21,7 +21,7 @@ use super::loaded_source::LoadedSource;
 use super::reporter::{FLAWS_LOGGED, Reporter, warn_left_out};
 use crate::config::{Limits, OwnersLimits, ReloadableSettings};
 use crate::discovery::{FileId, Producer, descriptor_budget};
-use crate::housekeeping::{FileProducer, Memory};
+use crate::housekeeping::{FileProducer, LoaderState};
 use crate::limits::{Amounts, ROOT, Resource, Room, Shares, TokenBucket, Usage};
 use crate::metadata::{
     Assignments, Claim, ClusterAllocator, Collision, indom_serials, items, translate,
@@ -179,9 +179,9 @@ impl Admission {
         directory: PathBuf,
         own: Option<OsString>,
         limits: Limits,
-        memory: Memory,
+        memory: LoaderState,
     ) -> Self {
-        let Memory { clusters, used, numbers: items, harvested: _, fed, owners, logged: _ } =
+        let LoaderState { clusters, used, numbers: items, harvested: _, fed, owners, logged: _ } =
             memory;
         let mut admission = Self {
             directory,
@@ -472,7 +472,7 @@ impl Admission {
 
     /// What the next run needs, without the files under harvest; `now` in seconds since
     /// 1970. Files that were last harvested before `oldest` are forgotten.
-    pub(crate) fn remember(&mut self, now: i64, oldest: i64) -> Memory {
+    pub(crate) fn remember(&mut self, now: i64, oldest: i64) -> LoaderState {
         let mut assignments = self.clusters.remember(now);
         if self.clusters.is_older(oldest) {
             self.clusters.forget(oldest);
@@ -481,6 +481,6 @@ impl Admission {
         let Assignments { clusters, used, items: numbers, owners } = assignments;
         let fed =
             self.producers.iter().map(|(id, process)| FileProducer::new(*id, *process)).collect();
-        Memory { clusters, used, numbers, fed, owners, ..Memory::default() }
+        LoaderState { clusters, used, numbers, fed, owners, ..LoaderState::default() }
     }
 }

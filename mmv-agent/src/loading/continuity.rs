@@ -1,7 +1,7 @@
 //! What an earlier run left to this one, and this one leaves to the next.
 
 use super::sources::Sources;
-use crate::housekeeping::{Harvested, LatestMemory, Memory, Task};
+use crate::housekeeping::{Harvested, LatestLoaderState, LoaderState, Task};
 use crate::moment::Moment;
 use crate::telemetry::SharedStatus;
 
@@ -14,13 +14,13 @@ pub(crate) struct Continuity {
     /// The day, counted from 1970, on which the state was last saved; `None` if it has
     /// changed since.
     saved: Option<i64>,
-    latest: LatestMemory,
+    latest: LatestLoaderState,
 }
 
 impl Continuity {
     /// Continues a run that harvested these files.
     pub(crate) fn new(earlier: Vec<Harvested>) -> Self {
-        Self { earlier: Some(earlier), saved: None, latest: LatestMemory::default() }
+        Self { earlier: Some(earlier), saved: None, latest: LatestLoaderState::default() }
     }
 
     /// Whether a file was replaced while no agent ran; `None` if that was reported.
@@ -42,7 +42,7 @@ impl Continuity {
         &mut self,
         now: Moment,
         sources: &mut Sources,
-        complete: impl FnOnce(Memory) -> Memory,
+        complete: impl FnOnce(LoaderState) -> LoaderState,
         shared: &SharedStatus,
     ) -> Option<Task> {
         if self.saved.replace(now.day()) == Some(now.day()) {

@@ -23,7 +23,7 @@ use crate::config::{Group, Settings};
 use crate::discovery::RemovalOutcome;
 use crate::flight_recorder::{self, Layout};
 use crate::host::Host;
-use crate::housekeeping::{Memory, Task};
+use crate::housekeeping::{LoaderState, Task};
 use crate::moment::Moment;
 use crate::source::{Finding, Gap, Ticket};
 use crate::telemetry::{Files, SharedStatus};
@@ -96,7 +96,12 @@ fn recorded(settings: &Settings) -> Option<Vec<String>> {
 
 impl Loader {
     /// Loads the files of the settings' directory, with what an earlier run remembered.
-    pub(crate) fn new(settings: &Settings, host: Host, mut memory: Memory, links: Links) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        host: Host,
+        mut memory: LoaderState,
+        links: Links,
+    ) -> Self {
         let harvested = std::mem::take(&mut memory.harvested);
         let known_files = harvested.iter().map(|file| file.file.0.clone()).collect();
         let continuity = Continuity::new(harvested);
@@ -230,7 +235,7 @@ impl Loader {
         if self.disk.is_news() {
             self.continuity.invalidate();
         }
-        let complete = |memory: Memory| Memory {
+        let complete = |memory: LoaderState| LoaderState {
             owners: self.catalogs.owners(memory.owners),
             logged: self.disk.remember(),
             ..memory

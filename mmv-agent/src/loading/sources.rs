@@ -27,7 +27,7 @@ use crate::config::{Limits, ReloadableSettings};
 use crate::discovery::{
     Change, DeadFile, FileId, FileState, Process, Removal, Restarts, Room, Watcher,
 };
-use crate::housekeeping::{Harvested, Memory};
+use crate::housekeeping::{Harvested, LoaderState};
 use crate::limits::{NOBODY, Resource, Usage};
 use crate::metadata::{Collision, Member};
 use crate::source::{
@@ -109,7 +109,7 @@ impl Sources {
         path: PathBuf,
         own: Option<OsString>,
         limits: Limits,
-        memory: Memory,
+        memory: LoaderState,
     ) -> Self {
         Self {
             watcher: Watcher::new(path.clone(), room(&limits)),
@@ -477,9 +477,9 @@ impl Sources {
     /// What the next run needs to know; `now` in seconds since 1970. Files that were
     /// last harvested before `oldest` are forgotten. The agent's own file is left out,
     /// since the next run has another one.
-    pub(crate) fn remember(&mut self, now: i64, oldest: i64, own: Option<&OsStr>) -> Memory {
+    pub(crate) fn remember(&mut self, now: i64, oldest: i64, own: Option<&OsStr>) -> LoaderState {
         let memory = self.admission.remember(now, oldest);
-        Memory { harvested: self.harvested(own), ..memory }
+        LoaderState { harvested: self.harvested(own), ..memory }
     }
 
     /// The files under harvest without `own`.

@@ -1,8 +1,8 @@
 use mmv_writer::{Counter, Published, Registry};
 
+use super::*;
 use crate::limits::TokenBucket;
 use crate::loading::admission::COST_OF_OPENING;
-use crate::loading::sources::*;
 
 fn publish(dir: &std::path::Path, name: &str, process: bool) -> Published {
     let registry = Registry::builder(name).directory(dir).process(process).build().unwrap();
@@ -64,7 +64,7 @@ fn publish_all(dir: &std::path::Path, names: &[&str]) -> Vec<Published> {
 }
 
 fn with_limits(dir: &std::path::Path, limits: Limits) -> Sources {
-    Sources::new(dir.to_owned(), None, limits, Memory::default())
+    Sources::new(dir.to_owned(), None, limits, LoaderState::default())
 }
 
 #[test]

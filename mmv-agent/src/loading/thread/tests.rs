@@ -6,7 +6,7 @@ use pcp_types::Timestamp;
 use super::*;
 use crate::config::{Destination, Settings};
 use crate::host::Host;
-use crate::housekeeping::Memory;
+use crate::housekeeping::LoaderState;
 use crate::loading::loader::Links;
 use crate::loading::update::Plan;
 use crate::source::Ticket;
@@ -25,7 +25,7 @@ fn loader(dir: &Path) -> Loader {
     let (housekeeper, removals) = (unbounded().0, unbounded().1);
     let shared = Arc::<SharedStatus>::default();
     let links = Links { housekeeper, removals, shared };
-    Loader::new(&settings, Host::here(), Memory::default(), links)
+    Loader::new(&settings, Host::here(), LoaderState::default(), links)
 }
 
 fn step(loader: &mut Loader, second: u64) -> Update {
