@@ -31,9 +31,10 @@
 //!
 //! `interpolate` has the rules, each a small function; `timeline` the records and marks;
 //! `growth` the times at which an instance exists; this file applies them to the columns that a
-//! [scan] has read; `rate` computes rates of counters; [`expression`] computes values from those of several
-//! metrics, `histogram` quantiles, and `derived` adds both to a selection; `seek` reads only the
-//! parts of an archive that decide the results, and `window` reads them in batches.
+//! [scan] has read; `lines` computes what counters grew, and `rate` their rates; [`expression`]
+//! computes values from those of several metrics, `histogram` quantiles, and `derived` adds both to
+//! a selection; `seek` reads only the parts of an archive that decide the results, and `window`
+//! reads them in batches.
 //!
 //! # Cost
 //!
@@ -50,10 +51,10 @@ mod derived;
 pub mod expression;
 mod histogram;
 mod interpolate;
+mod lines;
 mod observations;
 mod rate;
 mod resets;
-mod runs;
 mod seek;
 mod steps;
 mod timeline;
@@ -76,7 +77,7 @@ use crate::{
 use derived::{Derivations, Derived, Needed};
 use histogram::Quantile;
 use interpolate::{Observed, value_at};
-use runs::Runs;
+use lines::TrackWalls;
 use timeline::{Reach, Timeline};
 
 pub use crate::growth::{Decrease, Gaps};
@@ -220,13 +221,10 @@ impl<'a> Selection<'a> {
             Track::new(lives, metric, columns, shown)
         };
         let mut tracks: Vec<Track> = metrics.zip(columns).map(track).collect();
-        if self.gaps == Gaps::Keep {
-            find_runs(&mut tracks, &timeline, lives, self.decrease);
-        }
+        find_walls(&mut tracks, &timeline, lives, (self.gaps, self.decrease));
         let (mut derived, mut quantiles) = (self.derivations.all, self.derivations.quantiles);
-        if self.decrease == Decrease::Reset {
-            derived::find_resets(&mut derived, &mut quantiles, &tracks, &operands);
-        }
+        let decrease = self.decrease;
+        derived::find_histograms(&mut derived, &mut quantiles, &tracks, &operands, decrease);
         Replay {
             source,
             timeline,
@@ -262,17 +260,22 @@ struct Track {
     lives: Vec<Option<Lifetime>>,
     /// The instances that are shown; `None` for all.
     shown: Option<HashSet<InstanceId>>,
-    runs: Runs,
+    walls: TrackWalls,
 }
 
-/// Finds the runs of the programs, in what was read.
-fn find_runs(tracks: &mut [Track], timeline: &Timeline, lives: Option<&Lives>, decrease: Decrease) {
-    let events = tracks.iter().find(|track| track.is_of_events());
+/// Finds the walls in what was read. By PCP's rules there are no events, and marks alone.
+fn find_walls(
+    tracks: &mut [Track],
+    timeline: &Timeline,
+    lives: Option<&Lives>,
+    rules: (Gaps, Decrease),
+) {
+    let events = tracks.iter().find(|track| track.is_of_events() && rules.0 == Gaps::Keep);
     let events = events.and_then(|track| track.columns.first());
     let walls = Walls::find(timeline.timestamps(), timeline.marks(), events, None);
     for track in tracks {
         let presences = lives.and_then(|lives| lives.domains.of(&track.metric));
-        track.runs = Runs::of(track, &walls, timeline, presences, decrease);
+        track.walls = TrackWalls::find(track, &walls, timeline, presences, rules);
     }
 }
 
@@ -298,7 +301,7 @@ impl Track {
                 columns.iter().map(life).collect()
             }
         };
-        Self { metric, columns, lives, shown, runs: Runs::default() }
+        Self { metric, columns, lives, shown, walls: TrackWalls::default() }
     }
 
     /// Whether an instance is shown, and not only an operand.
@@ -314,11 +317,6 @@ impl Track {
         self.columns.binary_search_by_key(&instance, Column::instance).ok()
     }
 
-    /// The observations of an instance.
-    fn column_of(&self, instance: Option<InstanceId>) -> Option<&Column> {
-        self.columns.get(self.place_of(instance)?)
-    }
-
     fn instances(&self) -> impl Iterator<Item = Option<InstanceId>> {
         self.columns.iter().map(Column::instance)
     }
@@ -330,12 +328,13 @@ impl Track {
         timeline: &Timeline,
         decrease: Decrease,
     ) -> Values<'s> {
-        let reach = self.runs.limit(&moment.reach);
+        let reach = moment.reach.limited(self.walls.all());
         let value = |(place, (life, column)): (usize, (&Option<Lifetime>, &'s Column))| {
             (*life)?.contains(moment.at).then_some(())?;
             let semantics = self.metric.desc.semantics;
-            let reach = self.runs.limit_of(place, &reach);
-            let value = column_value(column, semantics, &reach, timeline, decrease)?;
+            let own = self.walls.with_births(place).map(|walls| moment.reach.limited(walls));
+            let reach = own.as_ref().unwrap_or(&reach);
+            let value = column_value(column, semantics, reach, timeline, decrease)?;
             Some((column.instance(), value))
         };
         self.lives.iter().zip(&self.columns).enumerate().filter_map(value).collect()
@@ -475,12 +474,18 @@ impl<'a> Replay<'a> {
     /// The values of all tracks, including those that are only operands of derived
     /// metrics.
     fn tracks_at(&self, at: Timestamp) -> Option<Vec<Values<'_>>> {
-        if self.timeline.seconds_of(at) < -SLOP || at > self.end() || !self.is_covered(at) {
-            return None;
-        }
-        let moment = Moment { at, reach: self.timeline.reach(at) };
+        let moment = self.has_moment(at).then(|| self.moment(at))?;
         let values = |track| Track::values_at(track, &moment, &self.timeline, self.decrease);
         Some(self.tracks.iter().map(values).collect())
+    }
+
+    fn moment(&self, at: Timestamp) -> Moment {
+        Moment { at, reach: self.timeline.reach(at) }
+    }
+
+    /// Whether a moment is in the archive and in what was read.
+    fn has_moment(&self, at: Timestamp) -> bool {
+        self.timeline.seconds_of(at) >= -SLOP && at <= self.end() && self.is_covered(at)
     }
 
     fn is_covered(&self, at: Timestamp) -> bool {

@@ -30,6 +30,20 @@ pub(crate) struct Wall {
     pub(crate) row: u32,
     pub(crate) origin: Origin,
     pub(crate) at: Timestamp,
+    /// It is of one instance, which was created.
+    pub(crate) is_birth: bool,
+}
+
+impl Wall {
+    /// Returns when counters were 0 before the first value after it, if that is known in rows before
+    /// which there are no others.
+    pub(crate) fn zero(&self) -> Option<Timestamp> {
+        match self.origin {
+            Origin::Zero(at) => Some(at),
+            Origin::ZeroInRecord => Some(self.at),
+            _ => None,
+        }
+    }
 }
 
 /// A part of a column: a wall, or values that follow each other in consecutive rows.
@@ -107,7 +121,7 @@ impl Walls {
         let mut walls = Self::default();
         walls.marks.extend(marks.iter().filter_map(|row| {
             let at = *timestamps.get(*row as usize)?;
-            Some(Wall { row: *row, at, origin: Origin::Unknown })
+            Some(Wall { row: *row, origin: Origin::Unknown, at, is_birth: false })
         }));
         for (_, value) in events.into_iter().flat_map(Column::iter) {
             for event in ProgramEvent::all(value) {
@@ -121,7 +135,7 @@ impl Walls {
                     None => Origin::ZeroInRecord,
                 };
                 let row = row as u32;
-                walls.boundaries.add(&event, Wall { row, origin, at });
+                walls.boundaries.add(&event, Wall { row, origin, at, is_birth: false });
                 if event.resumes() {
                     walls.resumed.add_process(&event, row);
                 }
@@ -320,7 +334,7 @@ impl<'c> MetricWalls<'c> {
             let passed = self.all.partition_point(|wall| wall.row <= created);
             let is_in_run = self.all.get(passed).is_none_or(|next| row < next.row);
             if is_first && is_in_run {
-                walls.push(Wall { row, at, origin: self.origin_of_new(row) });
+                walls.push(Wall { row, origin: self.origin_of_new(row), at, is_birth: true });
             }
         }
         walls

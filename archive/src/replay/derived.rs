@@ -12,7 +12,7 @@ use super::expression::{
 };
 use super::histogram::{BucketCount, Histogram, Quantile};
 use super::two_moments::{TwoMoments, value_of};
-use super::{Replay, Sample, Selection, Track, rate_between};
+use super::{Decrease, Replay, Sample, Selection, Track, rate_between};
 use crate::growth::lifetime;
 use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
@@ -363,13 +363,14 @@ impl Names<'_, '_> {
     }
 }
 
-/// Finds where the histograms of quantiles were reset, once for all quantiles of the
-/// same histograms.
-pub(super) fn find_resets(
+/// Finds the lines of the histograms of quantiles, once for all quantiles of the same
+/// histograms.
+pub(super) fn find_histograms(
     all: &mut [Derived],
     in_expressions: &mut [Quantile],
     tracks: &[Track],
     operands: &[usize],
+    decrease: Decrease,
 ) {
     let mut known: Vec<Quantile> = Vec::new();
     let all = all.iter_mut().filter_map(|derived| match &mut derived.rule {
@@ -378,10 +379,10 @@ pub(super) fn find_resets(
     });
     for quantile in all.chain(in_expressions) {
         if let Some(same) = known.iter().find(|one| one.has_same_histograms(quantile)) {
-            quantile.share_resets(same);
+            quantile.share_lines(same);
             continue;
         }
-        quantile.find_resets(tracks, operands);
+        quantile.find_lines(tracks, operands, decrease);
         known.push(quantile.clone());
     }
 }

@@ -15,12 +15,11 @@
 //! because it was empty, and counts from 0: the sum had a value at 10 s, so the
 //! histogram existed.
 //!
-//! There is no quantile if nothing was counted. What `counted` has is that of each part of
-//! the time in which the histogram was observed: before and after a mark, a
-//! [reset](super::resets), which all parts of a histogram have at the same time, and the end
-//! of a program. Where the agent's events say when the next run began, all that it counted
-//! from 0 is added ([`runs`](super::runs)). By PCP's rules ([`Gaps::Join`](super::Gaps))
-//! there is no quantile over a mark or a reset.
+//! There is no quantile if nothing was counted. What `counted` has is the sum of what the buckets
+//! grew on their [lines](super::lines): before and after a mark, a [reset](super::resets), which
+//! all parts of a histogram have at the same time, and the end of a program. Where the agent's
+//! events say when the next run began, all that it counted from 0 is added. By PCP's rules
+//! ([`Gaps::Join`](super::Gaps)) there is no quantile over a mark or a reset.
 
 mod counted;
 mod successive;
@@ -30,11 +29,10 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use self::counted::Counted;
+use self::counted::HistogramLines;
 pub use self::successive::SuccessiveQuantiles;
 use super::expression::Values;
-use super::resets::Resets;
-use super::{Column, Replay, Track};
+use super::{Decrease, Replay, Track};
 use crate::histogram::{Bucket, HistogramLayout};
 use crate::scan::SelectedMetric;
 use crate::{InstanceId, Metadata, MetricDesc, Pmid, Semantics, Timestamp, Value, ValueType};
@@ -51,8 +49,8 @@ pub(super) struct Quantile {
     counts: usize,
     /// The operand with the sum of the values, if it was logged.
     sum: Option<usize>,
-    /// Where the histograms were reset, in what was read.
-    resets: Arc<Resets>,
+    /// Those of the histograms, in what was read.
+    lines: Arc<[HistogramLines]>,
 }
 
 /// How many values a bucket has counted.
@@ -115,7 +113,7 @@ impl Histogram {
     /// A quantile of it, given the operands that have its metrics.
     pub(super) fn quantile(&self, rank: f64, counts: usize, sum: Option<usize>) -> Quantile {
         let (layout, chosen) = (Arc::clone(&self.layout), self.chosen.clone().map(Arc::new));
-        Quantile { rank, layout, chosen, counts, sum, resets: Arc::default() }
+        Quantile { rank, layout, chosen, counts, sum, lines: Arc::default() }
     }
 
     pub(super) fn desc(&self, pmid: Pmid) -> MetricDesc {
@@ -145,26 +143,16 @@ impl Quantile {
         (self.counts, self.sum) == (other.counts, other.sum)
     }
 
-    /// Takes the resets of another quantile of the same histograms.
-    pub(super) fn share_resets(&mut self, other: &Self) {
-        self.resets = Arc::clone(&other.resets);
+    /// Takes the lines of another quantile of the same histograms.
+    pub(super) fn share_lines(&mut self, other: &Self) {
+        self.lines = Arc::clone(&other.lines);
     }
 
-    /// Finds the resets in what was read; `places` are those of the operands.
-    pub(super) fn find_resets(&mut self, tracks: &[Track], places: &[usize]) {
-        let track = |operand: usize| places.get(operand).and_then(|&place| tracks.get(place));
-        let counts = track(self.counts).into_iter().flat_map(|track| &track.columns);
-        let sums = self.sum.and_then(track).into_iter().flat_map(|track| &track.columns);
-        let buckets = counts.filter_map(|column| {
-            Some((self.layout.bucket_in(column.instance())?.histogram, column))
-        });
-        let histogram = |column: &Column| {
-            self.layout.histograms().iter().position(|one| *one == column.instance())
-        };
-        let sums = sums.filter_map(|column| Some((histogram(column)?, column)));
-        let all: Vec<(usize, &Column)> = buckets.chain(sums).collect();
-        let known = track(self.counts).map_or(&[][..], |track| track.runs.known());
-        self.resets = Arc::new(Resets::find(self.layout.histograms().len(), &all, known));
+    /// Finds the lines in what was read; `places` are those of the operands.
+    pub(super) fn find_lines(&mut self, tracks: &[Track], places: &[usize], decrease: Decrease) {
+        let place = |operand: usize| places.get(operand).copied();
+        let operands = [place(self.counts), self.sum.and_then(place)];
+        self.lines = HistogramLines::find(&self.layout, tracks, operands, decrease).into();
     }
 
     /// The quantile of what was counted between two moments.
@@ -174,8 +162,8 @@ impl Quantile {
         since: Timestamp,
         at: Timestamp,
     ) -> Values<'r> {
-        let value = |(instance, counted): (Option<InstanceId>, Counted)| {
-            let value = quantile(counted.buckets, self.rank)?;
+        let value = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
+            let value = quantile(counted, self.rank)?;
             Some((instance, Value::Double(value)))
         };
         let all = self.counted_by_instance(replay, since, at);
@@ -189,13 +177,13 @@ impl Quantile {
         since: Timestamp,
         at: Timestamp,
     ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
-        let of = |(instance, counted): (Option<InstanceId>, Counted)| {
+        let of = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
             let bucket = |(bucket, count): (Bucket, f64)| BucketCount {
                 first: bucket.first,
                 last: bucket.last.unwrap_or(bucket.first),
                 count,
             };
-            let mut buckets: Vec<BucketCount> = counted.buckets.into_iter().map(bucket).collect();
+            let mut buckets: Vec<BucketCount> = counted.into_iter().map(bucket).collect();
             buckets.retain(|bucket| bucket.count > 0.0);
             buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
             (instance, buckets)
@@ -209,10 +197,11 @@ impl Quantile {
         replay: &Replay<'_>,
         since: Timestamp,
         at: Timestamp,
-    ) -> impl Iterator<Item = (Option<InstanceId>, Counted)> {
-        let all = self.layout.histograms().iter().copied();
-        let all = all.zip(self.counted(replay, since, at));
-        all.filter(|(instance, _)| self.is_chosen(*instance))
+    ) -> impl Iterator<Item = (Option<InstanceId>, Vec<(Bucket, f64)>)> {
+        let moments = [since, at].map(|moment| replay.moment(moment));
+        let all = self.layout.histograms().iter().copied().zip(self.lines.iter());
+        let all = all.filter(move |(instance, _)| since < at && self.is_chosen(*instance));
+        all.map(move |(instance, lines)| (instance, lines.counted(replay, &moments)))
     }
 }
 

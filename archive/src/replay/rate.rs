@@ -9,7 +9,7 @@
 //! are a utilisation of 0.25.
 //!
 //! Over the end of a program's run, over the time until the next, and over a mark, the rate
-//! is what the counter grew in the runs over the time of these ([`runs`](super::runs)). Of
+//! is what the counter grew in the runs over the time of these ([`lines`](super::lines)). Of
 //! metrics of other producers only marks are known.
 //!
 //! An instance that its program creates between the two moments counts from 0 there, and one that
@@ -21,12 +21,10 @@
 //! negative. A counter that may wrap ([`Decrease::Wrap`]) continues from 0 after the
 //! end of its type.
 
-use std::ops::Range;
-
 use super::expression::Values;
-use super::runs::Grown;
-use super::two_moments::{TwoMoments, value_of};
-use super::{Column, Decrease, Replay, Sample, Track};
+use super::lines::{Grown, TrackGrowth};
+use super::two_moments::TwoMoments;
+use super::{Decrease, Replay, Sample, Track};
 use crate::growth::growth;
 use crate::scan::SelectedMetric;
 use crate::{InstanceId, Semantics, Timestamp, Units, Value};
@@ -68,114 +66,53 @@ impl Replay<'_> {
     /// All tracks at two moments, and the rates in between.
     pub(super) fn pair(&self, at: Timestamp, since: Timestamp) -> Option<TwoMoments<'_>> {
         let mut now = self.tracks_at(at)?;
-        let seconds = at.seconds_since(since);
-        let mut before = self.tracks_at(since).filter(|_| seconds > 0.0);
-        // Only derived metrics need both.
+        let is_span = since < at && self.has_moment(since);
+        // Only derived metrics need the values before.
+        let is_needed = is_span && !self.derived.is_empty();
+        let mut before = if is_needed { self.tracks_at(since) } else { None };
         let mut rates =
             if self.derived.is_empty() { std::mem::take(&mut now) } else { now.clone() };
-        let has_mark = before.is_some() && self.has_mark_between(since, at);
         let mut grown: Vec<Option<Values<'_>>> = vec![None; self.tracks.len()];
+        let moments = [since, at].map(|moment| self.moment(moment));
+        let has_mark = self.has_mark_between(since, at);
         for (place, track) in self.tracks.iter().enumerate() {
             let Some(rates) = rates.get_mut(place).filter(|_| track.metric.has_rates()) else {
                 continue;
             };
-            let after = std::mem::take(rates);
+            rates.clear();
+            if !is_span {
+                continue;
+            }
+            let growth = self.growth_of(track, &moments);
+            *rates = rates_of(track, &growth);
             let before = before.as_mut().and_then(|before| before.get_mut(place));
-            let Some(before) = before else { continue };
-            if let Some(cut) = self.cut(track, &after, since..at) {
+            if let Some(before) = before.filter(|_| growth.is_cut || has_mark) {
                 before.clear();
-                *rates = rates_by_run(track, &cut);
+            }
+            if let Some(grown) = grown.get_mut(place).filter(|_| growth.is_cut) {
                 let total = |(instance, grown): &(_, Grown)| {
                     Some((*instance, Value::Double(grown.total()?)))
                 };
-                if let Some(grown) = grown.get_mut(place) {
-                    *grown = Some(cut.iter().filter_map(total).collect());
-                }
-            } else if has_mark {
-                before.clear();
-            } else {
-                *rates = self.rates_of(track, before, &after, since..at);
+                *grown = Some(growth.instances.iter().filter_map(total).collect());
             }
         }
         Some(TwoMoments { since, at, now, before, rates, grown })
-    }
-
-    /// What the instances of a counter did in a span, run by run, if a run ended or began
-    /// in it. No instance did anything that is known if one fell in it: when the next run
-    /// began is not known.
-    fn cut(
-        &self,
-        track: &Track,
-        after: &Values<'_>,
-        span: Range<Timestamp>,
-    ) -> Option<Vec<(Option<InstanceId>, Grown)>> {
-        if track.runs.fall_within(&span, &self.timeline) {
-            return Some(Vec::new());
-        }
-        let [since, until] = [span.start, span.end].map(|moment| self.timeline.reach(moment));
-        let bounds = [(span.start, &since), (span.end, &until)];
-        self.grown_by_run(track, bounds, after.is_empty())
-    }
-
-    /// The rates of a counter over a span in which its runs do not end, from its values at
-    /// both ends.
-    fn rates_of<'v>(
-        &self,
-        track: &Track,
-        before: &Values<'_>,
-        after: &Values<'_>,
-        span: Range<Timestamp>,
-    ) -> Values<'v> {
-        let Some(scale) = track.metric.rate_time_scale() else { return Values::new() };
-        let seconds = span.end.seconds_since(span.start);
-        let rate = |(instance, last): &(Option<InstanceId>, Value<'_>)| {
-            let first = value_of(before, *instance)?;
-            let column = track.column_of(*instance)?;
-            let growth = self.growth_of(column, first, *last, span.clone())?;
-            Some((*instance, Value::Double(growth * scale / seconds)))
-        };
-        after.iter().filter_map(rate).collect()
-    }
-
-    /// How much a counter grew over a span, given its values at both ends.
-    pub(super) fn growth_of(
-        &self,
-        column: &Column,
-        first: Value<'_>,
-        last: Value<'_>,
-        span: Range<Timestamp>,
-    ) -> Option<f64> {
-        growth(first, self.observed_between(column, span.start, span.end), last, self.decrease)
     }
 
     /// Whether a mark lies after `since` and not after `at`.
     pub(super) fn has_mark_between(&self, since: Timestamp, at: Timestamp) -> bool {
         self.timeline.reach(since).prior.start != self.timeline.reach(at).prior.start
     }
-
-    /// The observations strictly between two moments.
-    fn observed_between<'s>(
-        &self,
-        column: &'s Column,
-        since: Timestamp,
-        at: Timestamp,
-    ) -> impl Iterator<Item = Value<'s>> {
-        let records = self.timeline.between(since, at);
-        let place = |record| column.rows().count_before(record);
-        let places = place(records.start)..place(records.end);
-        places.filter_map(|place| Some(column.get(place)?.1))
-    }
 }
 
-/// The rates of a counter whose program has runs: what it grew in each of them over the time
-/// of each.
-fn rates_by_run<'v>(track: &Track, cut: &[(Option<InstanceId>, Grown)]) -> Values<'v> {
-    let scale = track.metric.rate_time_scale();
+/// The rates of a counter: what it grew by the time in which that was observed.
+fn rates_of<'v>(track: &Track, growth: &TrackGrowth) -> Values<'v> {
+    let Some(scale) = track.metric.rate_time_scale() else { return Values::new() };
     let rate = |(instance, grown): &(Option<InstanceId>, Grown)| {
-        let rate = (grown.seconds > 0.0).then_some(grown.by * scale? / grown.seconds)?;
+        let rate = (grown.seconds > 0.0).then_some(grown.by * scale / grown.seconds)?;
         Some((*instance, Value::Double(rate)))
     };
-    cut.iter().filter_map(rate).collect()
+    growth.instances.iter().filter_map(rate).collect()
 }
 
 /// The rate of a counter in [`SelectedMetric::rate_units`] from one of its

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::Timestamp;
 use crate::column::Rows;
+use crate::growth::walls::Wall;
 
 /// The timestamps of all records that were read, in order.
 #[derive(Debug)]
@@ -45,12 +46,11 @@ impl Reach {
         (prior, next.filter(|(_, record)| self.next.contains(record)))
     }
 
-    /// The same without what is beyond the nearest of some boundaries: records, ascending,
-    /// each the first one after a boundary.
-    pub(crate) fn limited(&self, boundaries: &[u32]) -> Self {
-        let passed = boundaries.partition_point(|&boundary| boundary < self.prior.end);
-        let newest = passed.checked_sub(1).and_then(|place| boundaries.get(place)).copied();
-        let oldest = boundaries.get(passed).copied();
+    /// The same without what is beyond the nearest of some walls, in the order of rows.
+    pub(crate) fn limited(&self, walls: &[Wall]) -> Self {
+        let passed = walls.partition_point(|wall| wall.row < self.prior.end);
+        let newest = passed.checked_sub(1).and_then(|place| walls.get(place)).map(|wall| wall.row);
+        let oldest = walls.get(passed).map(|wall| wall.row);
         Self {
             at: self.at,
             prior: self.prior.start.max(newest.unwrap_or(0))..self.prior.end,
@@ -92,13 +92,6 @@ impl Timeline {
         at.seconds_since(self.start)
     }
 
-    /// The records strictly between two moments.
-    pub(crate) fn between(&self, since: Timestamp, at: Timestamp) -> Range<u32> {
-        let after = self.timestamps.partition_point(|&timestamp| timestamp <= since) as u32;
-        let before = self.timestamps.partition_point(|&timestamp| timestamp < at) as u32;
-        after..before.max(after)
-    }
-
     /// Which records can hold the neighbours of `at`.
     ///
     /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: before
@@ -122,6 +115,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::growth::walls::Origin;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_nanos(i128::from(millis) * 1_000_000)
@@ -168,5 +162,17 @@ mod tests {
         assert_eq!(at(0..5, 4..9), (Some((1, 4)), Some((1, 4))), "one at the moment is both");
         assert_eq!(at(5..6, 6..8), (None, None), "nothing between the marks");
         assert_eq!(at(0..0, 0..9), (None, Some((0, 2))));
+    }
+
+    #[test]
+    fn a_wall_is_a_limit_on_both_sides() {
+        let wall =
+            |row| Wall { row, origin: Origin::Unknown, at: Timestamp::EPOCH, is_birth: false };
+        let reach = |prior, next| Reach { at: 0.0, prior, next };
+        let limited = |prior, next| reach(prior, next).limited(&[wall(4), wall(9)]);
+        assert_eq!(limited(0..3, 3..20), reach(0..3, 3..4));
+        assert_eq!(limited(0..4, 4..20), reach(0..4, 4..4), "between the last record and it");
+        assert_eq!(limited(0..5, 4..20), reach(4..5, 4..9), "at the wall");
+        assert_eq!(limited(0..12, 12..20), reach(9..12, 12..20));
     }
 }

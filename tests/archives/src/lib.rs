@@ -23,6 +23,7 @@
 
 mod builder;
 mod cell;
+pub mod changing;
 mod samples;
 mod seconds;
 
