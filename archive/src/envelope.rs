@@ -56,10 +56,10 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use crate::growth::Gaps;
+use crate::growth::{Gaps, numbers};
 use crate::scan::Selection;
 use crate::{InstanceId, Pmid, Result, Timestamp};
-use plan::{Plan, Scope, readable};
+use plan::{Plan, Scope};
 use segment::Segment;
 
 pub use envelopes::{Answer, Envelopes, Origin};
@@ -255,7 +255,7 @@ impl Envelope {
         go_on: GoOn<'_>,
     ) -> Result<(Self, bool)> {
         let places = places(selection);
-        let selection = readable(selection, options);
+        let selection = numbers(selection, options.gaps);
         let scope = Scope::new(&selection, options);
         let whole = Segment::read(&Plan::new(&scope, &grid), &selection, go_on)?;
         let is_whole = go_on();

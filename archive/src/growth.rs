@@ -9,6 +9,9 @@ pub(crate) mod number;
 pub(crate) mod strand;
 pub(crate) mod walls;
 
+use crate::programs;
+use crate::scan::{SelectedMetric, Selection};
+
 pub(crate) use number::growth;
 
 /// What a decrease of a counter means.
@@ -31,4 +34,14 @@ pub enum Gaps {
     Keep,
     /// Values are interpolated over it as in PCP, which knows marks only.
     Join,
+}
+
+/// Returns the metrics with numbers of a selection, and the agent's events where these make gaps.
+pub(crate) fn numbers<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
+    let mut selection = selection.clone();
+    selection.retain(SelectedMetric::has_numbers);
+    if gaps == Gaps::Keep {
+        programs::select_events(&mut selection);
+    }
+    selection
 }

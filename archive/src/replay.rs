@@ -67,12 +67,12 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::growth::lifetime::{CounterDomains, Lifetime};
+use crate::growth::lifetime::{Lifetime, Lives};
 use crate::growth::walls::Walls;
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
 use crate::{
-    InDom, InstanceId, Metadata, Pmid, Result, Semantics, Source, Timestamp, Value, programs, scan,
+    InstanceId, Metadata, Pmid, Result, Semantics, Source, Timestamp, Value, programs, scan,
 };
 use derived::{Derivations, Derived, Needed};
 use histogram::Quantile;
@@ -190,7 +190,7 @@ impl<'a> Selection<'a> {
             programs::select_events(&mut self.chosen);
         }
         if self.lives.is_none() {
-            self.lives = Some(Arc::new(self.lives()));
+            self.lives = Some(Arc::new(Lives::new(&self.chosen, self.gaps, true)));
         }
         self
     }
@@ -243,13 +243,6 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// When the instances of domains exist.
-#[derive(Debug)]
-struct Lives {
-    lifetimes: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
-    domains: CounterDomains,
-}
-
 /// One metric and the observations of its instances.
 #[derive(Debug)]
 struct Track {
@@ -274,7 +267,7 @@ fn find_walls(
     let events = events.and_then(|track| track.columns.first());
     let walls = Walls::find(timeline.timestamps(), timeline.marks(), events, None);
     for track in tracks {
-        let presences = lives.and_then(|lives| lives.domains.of(&track.metric));
+        let presences = lives.and_then(|lives| lives.presences(&track.metric));
         track.walls = TrackWalls::find(track, &walls, timeline, presences, rules);
     }
 }
@@ -293,14 +286,8 @@ impl Track {
         shown: Option<HashSet<InstanceId>>,
     ) -> Self {
         columns.sort_by_key(Column::instance);
-        let domain = metric.desc.indom.map(|indom| lives?.lifetimes.get(&indom));
-        let lives = match domain {
-            None => vec![Some(Lifetime::ALWAYS); columns.len()],
-            Some(domain) => {
-                let life = |column: &Column| domain?.get(&column.instance()?).copied();
-                columns.iter().map(life).collect()
-            }
-        };
+        let life = |column: &Column| lives?.of(&metric, column.instance());
+        let lives = columns.iter().map(life).collect();
         Self { metric, columns, lives, shown, walls: TrackWalls::default() }
     }
 

@@ -55,11 +55,11 @@ use std::ops::RangeInclusive;
 use crate::growth::lifetime::CounterDomains;
 use crate::growth::strand::Instances;
 use crate::growth::walls::{MetricWalls, RunState, Walls};
-use crate::growth::{Decrease, Gaps};
+use crate::growth::{Decrease, Gaps, numbers};
 use crate::salvage::Lost;
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
-use crate::{InstanceId, Result, Source, Timestamp, Units, programs};
+use crate::{InstanceId, Result, Source, Timestamp, Units};
 use tally::Tally;
 
 /// A metric and the summaries of its instances.
@@ -181,7 +181,7 @@ pub fn summarize_with(
     decrease: Decrease,
     gaps: Gaps,
 ) -> Result<Vec<MetricSummary>> {
-    let selection = with_events(selection, gaps);
+    let selection = numbers(selection, gaps);
     let scope = Scope::new(&selection, decrease, gaps);
     let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
     let segments = by_time(&selection, &span, summarize)?;
@@ -199,21 +199,11 @@ pub fn summarize_past_damage(
     decrease: Decrease,
     gaps: Gaps,
 ) -> Result<(Vec<MetricSummary>, Vec<Lost>)> {
-    let selection = with_events(selection, gaps);
+    let selection = numbers(selection, gaps);
     let scope = Scope::new(&selection, decrease, gaps);
     let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
     let (segments, lost) = by_time_past_damage(&selection, &span, summarize)?;
     Ok((Segment::joined(segments, selection.source(), &span), lost))
-}
-
-/// The numbers of a selection, and the events of programs where these make gaps.
-fn with_events<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
-    let mut selection = selection.clone();
-    selection.retain(SelectedMetric::has_numbers);
-    if gaps == Gaps::Keep {
-        programs::select_events(&mut selection);
-    }
-    selection
 }
 
 /// How the metrics of a selection are summarized.

@@ -3,10 +3,11 @@
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::plan::{Plan, Scope, readable};
+use super::plan::{Plan, Scope};
 use super::pyramid::Pyramid;
 use super::segment::Segment;
 use super::{Envelope, GoOn, Grid, Options};
+use crate::growth::numbers;
 use crate::scan::segments::each_in_time;
 use crate::scan::{Columns, Selection};
 use crate::{Result, Timestamp};
@@ -159,7 +160,7 @@ impl Envelopes {
     /// before the damaged one.
     pub fn extend(&self, selection: &Selection<'_>, go_on: GoOn<'_>) -> Result<bool> {
         let _alone = self.extending.lock().unwrap_or_else(PoisonError::into_inner);
-        let (source, selection) = (selection.source(), readable(selection, self.options));
+        let (source, selection) = (selection.source(), numbers(selection, self.options.gaps));
         let scope = Scope::new(&selection, self.options);
         let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
         let bytes = source.bytes_of(&(rest.0..=source.end()));

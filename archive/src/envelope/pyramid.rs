@@ -100,7 +100,7 @@ impl Pyramid {
             if let (Some(to), Some(into)) = (whole.metrics.get_mut(place), cells.get_mut(place)) {
                 (*to, *into) = (tracks, own);
                 for (instance, track) in &mut to.instances.all {
-                    if let (Some(track), Some(life)) = (track, scope.life(&metric, *instance)) {
+                    if let (Some(track), Some(life)) = (track, scope.lives.of(&metric, *instance)) {
                         track.set_life(life);
                     }
                 }
@@ -136,14 +136,15 @@ impl Pyramid {
             let is_wanted = match (&before, &after) {
                 (None, None) => true,
                 (Some(before), Some(after)) => {
-                    let is_new = |id: &InstanceId| self.scope.life(&metric, Some(*id)).is_none();
+                    let is_new =
+                        |id: &InstanceId| self.scope.lives.of(&metric, Some(*id)).is_none();
                     before.is_subset(after) && after.difference(before).all(is_new)
                 }
                 _ => false,
             };
             let lives_on = |(instance, track): &(Option<InstanceId>, Option<Track>)| match (
                 track,
-                next.life(&metric, *instance),
+                next.lives.of(&metric, *instance),
             ) {
                 (Some(track), Some(life)) => track.life().agrees_with(life, newest),
                 (None, None) => true,

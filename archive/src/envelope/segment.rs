@@ -110,7 +110,7 @@ impl Segment {
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
         for (place, (tracks, metric)) in metrics.enumerate() {
             let columns = chunk.columns(place);
-            let known = plan.scope.domains.of(metric);
+            let known = plan.scope.lives.presences(metric);
             let run = tracks.instances.run;
             let own = MetricWalls::new(&walls, metric, (timestamps, columns), known, run);
             tracks.add(plan, metric, columns, rows, &own);

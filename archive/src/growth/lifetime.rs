@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use hashbrown::{HashMap, HashSet};
 
 use super::Gaps;
-use crate::programs::has_program;
+use crate::programs::{DOMAIN, has_program};
 use crate::reader::Change;
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InDom, IndomHistory, InstanceId, Timestamp};
@@ -67,10 +67,7 @@ impl Lifetime {
 
 /// The lifetimes of all instances that the states of a domain name. In a domain that is
 /// `small_as_well` instances have lifetimes however few they are.
-pub(crate) fn lifetimes(
-    history: &IndomHistory,
-    small_as_well: bool,
-) -> HashMap<InstanceId, Lifetime> {
+fn lifetimes(history: &IndomHistory, small_as_well: bool) -> HashMap<InstanceId, Lifetime> {
     let mut lives: HashMap<InstanceId, Lifetime> = HashMap::new();
     let mut largest = 0;
     for Turnover { timestamp, came, gone, count } in turnovers(history) {
@@ -89,6 +86,55 @@ pub(crate) fn lifetimes(
         lives.values_mut().for_each(|life| *life = Lifetime::ALWAYS);
     }
     lives
+}
+
+/// When the instances of the metrics of a selection exist.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lives {
+    all: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
+    domains: CounterDomains,
+}
+
+impl Lives {
+    /// Finds it; the presence of instances only of `counters`.
+    pub(crate) fn new(selection: &Selection<'_>, gaps: Gaps, counters: bool) -> Self {
+        let metrics = selection.metrics().iter();
+        let indoms: HashSet<InDom> = metrics.filter_map(|metric| metric.desc.indom).collect();
+        let lives = |indom: InDom| {
+            let is_of_file = gaps == Gaps::Keep && indom.domain() == DOMAIN;
+            let history = selection.source().metadata().identities(indom);
+            let mut lives = history.map(|history| lifetimes(history, is_of_file));
+            if let (Some(lives), Some(wanted)) = (&mut lives, selection.instances_of(indom)) {
+                lives.retain(|instance, _| wanted.contains(instance));
+            }
+            (indom, lives.unwrap_or_default())
+        };
+        let all = indoms.into_iter().map(lives).collect();
+        let domains = CounterDomains::new(selection, if counters { gaps } else { Gaps::Join });
+        Self { all, domains }
+    }
+
+    /// Returns the life of an instance of a metric; `None` if it has no name.
+    pub(crate) fn of(
+        &self,
+        metric: &SelectedMetric,
+        instance: Option<InstanceId>,
+    ) -> Option<Lifetime> {
+        match metric.desc.indom {
+            None => Some(Lifetime::ALWAYS),
+            Some(indom) => self.all.get(&indom)?.get(&instance?).copied(),
+        }
+    }
+
+    /// Returns those of the instances of a domain that have a name.
+    pub(crate) fn in_domain(&self, indom: InDom) -> impl Iterator<Item = (InstanceId, Lifetime)> {
+        self.all.get(&indom).into_iter().flatten().map(|(id, life)| (*id, *life))
+    }
+
+    /// Returns the presence of the instances of a counter of a program.
+    pub(crate) fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
+        self.domains.of(metric)
+    }
 }
 
 /// The instances that come into a domain and leave it from one state to the next.

@@ -23,13 +23,10 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{Gaps, Lives, Replay, Selection};
-use crate::growth::lifetime::{self, CounterDomains};
-use crate::programs::{self, events_metric};
+use super::{Replay, Selection};
+use crate::programs::events_metric;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, SelectedMetric};
-use crate::{
-    InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp,
-};
+use crate::{IndomHistory, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};
 
 /// Up to how many moments for each entry of the temporal index it is faster to search
 /// for each: a search reads from one entry to the next.
@@ -148,23 +145,6 @@ impl<'a> Selection<'a> {
         Ok((reach, search.keys))
     }
 
-    /// The lifetimes of the selected instances by domain.
-    pub(super) fn lives(&self) -> Lives {
-        let indoms: HashSet<InDom> = self.metrics().iter().filter_map(|m| m.desc.indom).collect();
-        let life = |indom| {
-            let history = self.chosen.source().metadata().identities(indom);
-            let is_of_file = self.gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
-            let lifetimes = history.map(|history| lifetime::lifetimes(history, is_of_file));
-            let mut lifetimes = lifetimes.unwrap_or_default();
-            if let Some(wanted) = self.chosen.instances_of(indom) {
-                lifetimes.retain(|instance, _| wanted.contains(instance));
-            }
-            (indom, lifetimes)
-        };
-        let domains = CounterDomains::new(&self.chosen, self.gaps);
-        Lives { lifetimes: indoms.into_iter().map(life).collect(), domains }
-    }
-
     /// The instances that can have values within a span.
     fn keys_in(&self, span: &Span) -> HashSet<Key> {
         let mut keys = HashSet::new();
@@ -176,12 +156,12 @@ impl<'a> Selection<'a> {
                 }
                 continue;
             };
-            let alive = self.lives.iter().filter_map(|lives| lives.lifetimes.get(&indom)).flatten();
+            let alive = self.lives.iter().flat_map(|lives| lives.in_domain(indom));
             let labelled = self.chosen.labelled_instances(metric.desc.pmid);
             let alive = alive.filter(|(instance, life)| {
-                life.overlaps(span) && labelled.is_none_or(|some| some.contains(*instance))
+                life.overlaps(span) && labelled.is_none_or(|some| some.contains(instance))
             });
-            keys.extend(alive.map(|(instance, _)| (place, Some(*instance))));
+            keys.extend(alive.map(|(instance, _)| (place, Some(instance))));
         }
         keys
     }
