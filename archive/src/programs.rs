@@ -131,11 +131,9 @@ impl<'a> ProgramEvent<'a> {
         };
         Some(Boundary { at, from_zero })
     }
-}
 
-impl ProgramEvent<'_> {
     /// Whether a program is logged again, or at last, that may have counted before.
-    pub(crate) fn resumes(&self) -> bool {
+    pub fn resumes(&self) -> bool {
         self.kind == "recovered" || self.kind == "appeared" && self.is_at_start
     }
 }
