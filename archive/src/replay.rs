@@ -461,8 +461,20 @@ impl<'a> Replay<'a> {
     /// The values of all tracks, including those that are only operands of derived
     /// metrics.
     fn tracks_at(&self, at: Timestamp) -> Option<Vec<Values<'_>>> {
+        self.some_at(at, |_| true)
+    }
+
+    /// The same, without values of the tracks that are not wanted.
+    fn some_at(
+        &self,
+        at: Timestamp,
+        is_wanted: impl Fn(&Track) -> bool,
+    ) -> Option<Vec<Values<'_>>> {
         let moment = self.has_moment(at).then(|| self.moment(at))?;
-        let values = |track| Track::values_at(track, &moment, &self.timeline, self.decrease);
+        let values = |track| match is_wanted(track) {
+            true => Track::values_at(track, &moment, &self.timeline, self.decrease),
+            false => Values::new(),
+        };
         Some(self.tracks.iter().map(values).collect())
     }
 

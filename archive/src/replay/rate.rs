@@ -65,13 +65,12 @@ impl Replay<'_> {
 
     /// All tracks at two moments, and the rates in between.
     pub(super) fn pair(&self, at: Timestamp, since: Timestamp) -> Option<TwoMoments<'_>> {
-        let mut now = self.tracks_at(at)?;
+        // Only derived metrics need the values of counters.
+        let is_derived = !self.derived.is_empty();
+        let mut now = self.some_at(at, |track| is_derived || !track.metric.has_rates())?;
         let is_span = since < at && self.has_moment(since);
-        // Only derived metrics need the values before.
-        let is_needed = is_span && !self.derived.is_empty();
-        let mut before = if is_needed { self.tracks_at(since) } else { None };
-        let mut rates =
-            if self.derived.is_empty() { std::mem::take(&mut now) } else { now.clone() };
+        let mut before = if is_span && is_derived { self.tracks_at(since) } else { None };
+        let mut rates = if is_derived { now.clone() } else { std::mem::take(&mut now) };
         let mut grown: Vec<Option<Values<'_>>> = vec![None; self.tracks.len()];
         let moments = [since, at].map(|moment| self.moment(moment));
         let has_mark = self.has_mark_between(since, at);
