@@ -1,7 +1,7 @@
 //! Compressing the data volumes of an archive.
 //!
 //! Metadata and index stay as they are: they are small, and every reader needs
-//! all of them at once. The volumes are compressed in blocks of 1 to 4 MB, each of
+//! all of them at once. The volumes are compressed in blocks of about 1 MB, each of
 //! whole records, that the file lists: xz in its index, zstd in the seek table of the
 //! zstd project's seekable format. A reader that knows the list decompresses the blocks
 //! that it needs; to others the file is one like any other (decision 011).
@@ -9,7 +9,6 @@
 mod encoder;
 mod pieces;
 mod recompress;
-mod zstd_frames;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -25,9 +24,6 @@ use crate::files::{AddExtension as _, MemberFiles, RecordFile};
 use crate::parallel::{self, in_order};
 use crate::{Compression, Error, Result, io_error};
 
-/// Records per zstd frame, unless they are too long. The first record of a frame has no other
-/// to refer to, and takes three times the bytes.
-const ZSTD_RECORDS: usize = 128;
 /// How many bytes of two files are compared at a time.
 const COMPARED: usize = 1 << 20;
 
@@ -42,9 +38,10 @@ pub enum Effort {
 }
 
 impl Effort {
+    /// The level of libzstd (decision 028).
     const fn zstd_level(self) -> i32 {
         match self {
-            Self::Least => 2,
+            Self::Least => 5,
             Self::Usual => 9,
         }
     }
@@ -78,7 +75,7 @@ pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
 /// the compression; the file appears under it when it is on disk, and then the
 /// plain one is removed. Returns the new name.
 ///
-/// `go_on` is called after 1 to 4 MB; if it returns `false`, nothing changes
+/// `go_on` is called for each block; if it returns `false`, nothing changes
 /// and the result is `None`.
 ///
 /// # Errors
@@ -183,10 +180,7 @@ fn compress_pieces(
     let zstd = || BlockEncoder::zstd(effort.zstd_level());
     match compression {
         Compression::Xz => in_blocks(|| Ok(BlockEncoder::Xz), effort, pieces, &mut output, go_on)?,
-        Compression::Zstd => {
-            pieces.gather(ZSTD_RECORDS);
-            in_blocks(zstd, effort, pieces, &mut output, go_on)?;
-        }
+        Compression::Zstd => in_blocks(zstd, effort, pieces, &mut output, go_on)?,
         Compression::Bzip2 => {
             let mut encoder = BzEncoder::new(&mut output, bzip2::Compression::best());
             each_piece(pieces, go_on, |piece| encoder.write_all(&piece))?;

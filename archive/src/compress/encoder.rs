@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use liblzma::stream::{Action, Filters, LzmaOptions, MatchFinder, Status, Stream};
 use zerocopy::little_endian::U32;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
 
-use super::zstd_frames::FrameEncoder;
 use crate::files::{CRC32, XzIndex, block_header, seek_table};
 
 /// Bytes back to which xz finds a match: a block.
@@ -14,7 +15,7 @@ const DICTIONARY: u32 = 1 << 20;
 /// Compresses blocks, each for itself.
 pub(super) enum BlockEncoder {
     Xz,
-    Zstd(Box<FrameEncoder>),
+    Zstd(Compressor<'static>),
 }
 
 /// A compressed block.
@@ -27,15 +28,17 @@ pub(super) struct Block {
 }
 
 impl BlockEncoder {
-    /// Frames of zstd, about as small as this level of libzstd makes them.
+    /// Creates an encoder of zstd frames with content size and checksum.
     pub(super) fn zstd(level: i32) -> io::Result<Self> {
-        Ok(Self::Zstd(Box::new(FrameEncoder::new(level)?)))
+        let mut compressor = Compressor::new(level)?;
+        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+        Ok(Self::Zstd(compressor))
     }
 
     pub(super) fn encode(&mut self, bytes: &[u8]) -> io::Result<Block> {
         let (packed, sum) = match self {
             Self::Xz => (lzma2(bytes)?, crc32fast::hash(bytes)),
-            Self::Zstd(encoder) => (encoder.encode(bytes)?, 0),
+            Self::Zstd(compressor) => (compressor.compress(bytes)?, 0),
         };
         Ok(Block { packed, len: bytes.len() as u64, sum })
     }

@@ -8,9 +8,6 @@ use crate::{Record, Timestamp, Version};
 /// About how many bytes a piece has: the more, the smaller the file; the fewer, the less is
 /// decompressed for one record.
 pub(super) const PIECE: usize = 1 << 20;
-/// The largest piece, for long records. Several readers of a file decompress pieces of this
-/// size at the same time.
-const MAX_PIECE: usize = 4 << 20;
 /// The longest record that is not cut.
 const MAX_RECORD: usize = 8 << 20;
 
@@ -28,8 +25,6 @@ pub(super) struct Pieces<R> {
     only_records: bool,
     /// Set where records have to be in the order of time.
     order: Option<Order>,
-    /// The wanted number of records per piece.
-    wanted: usize,
 }
 
 /// The order of the records of an archive's volumes.
@@ -70,7 +65,6 @@ impl<R: Read> Pieces<R> {
             records: Some(0),
             only_records: false,
             order: None,
-            wanted: 0,
         }
     }
 
@@ -87,17 +81,6 @@ impl<R: Read> Pieces<R> {
     /// The order of the records so far.
     pub(super) const fn order(&self) -> Option<Order> {
         self.order
-    }
-
-    /// From now on a piece of long records has about this number of them, up to 4 MB.
-    pub(super) const fn gather(&mut self, records: usize) {
-        self.wanted = records;
-    }
-
-    /// The target size of the next piece in bytes, from the length of its first record.
-    fn size(&self) -> usize {
-        let first = whole_records(&self.rest, 1).len;
-        first.saturating_mul(self.wanted).clamp(PIECE, MAX_PIECE)
     }
 
     /// How many records the pieces had so far, the label included; `None` if they had
@@ -123,10 +106,6 @@ impl<R: Read> Pieces<R> {
                 return Ok(None);
             }
             let is_end = read < missing;
-            if !is_end && wanted < self.size() {
-                wanted = self.size();
-                continue;
-            }
             let is_label = std::mem::take(&mut self.is_first);
             let most = if is_label { 1 } else { usize::MAX };
             let mut found = whole_records(&self.rest, most);
@@ -228,21 +207,6 @@ mod tests {
     fn a_long_record_is_a_piece() {
         let bytes = [record(132), record(100), record(3 << 20), record(100)].concat();
         assert_eq!(pieces(&bytes), [132, 100, 3 << 20, 100]);
-    }
-
-    #[test]
-    fn pieces_of_long_records_are_larger_up_to_a_limit() {
-        let of = |len: usize, count: usize, wanted: usize| {
-            let bytes = [record(132), record(len).repeat(count)].concat();
-            let mut pieces = Pieces::of(&bytes[..]);
-            pieces.gather(wanted);
-            let all: Vec<_> = std::iter::from_fn(|| pieces.next().unwrap()).collect();
-            assert!(all.concat() == bytes);
-            all.iter().map(Vec::len).collect::<Vec<_>>()
-        };
-        assert_eq!(of(30_000, 150, 100), [132, 3_000_000, 1_500_000]);
-        assert_eq!(of(500_000, 12, 100), [132, 4_000_000, 2_000_000]);
-        assert_eq!(of(100, 20_000, 100)[1], 1_048_500);
     }
 
     #[test]

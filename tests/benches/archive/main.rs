@@ -9,7 +9,7 @@
 //!
 //! Options: `--records N` (5000), `--metrics N` (1000), `--rounds N` (5),
 //! `--only WORD` (rows whose name has it), `--large` (peak memory on 1 GB), `--archive BASE`
-//! (for `packed`, any number of archives of one volume whose compression is measured).
+//! (for `packed`, any number of archives whose compression is measured).
 
 mod child;
 mod contest;
@@ -18,6 +18,7 @@ mod memory;
 mod packed;
 mod programs;
 mod replay;
+mod sampled;
 mod speed;
 mod view;
 

@@ -1,5 +1,5 @@
-//! `ci/bench packed`: what compression of closed volumes costs and gains, and how much
-//! longer questions take.
+//! `ci/bench packed`: what compression of closed volumes costs and gains, of archives made here
+//! and of real ones, and how much longer questions take.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
-use pcp_archive::compress::{Effort, compress_volume};
-use pcp_archive::{Archive, Compression};
+use pcp_archive::compress::{Effort, compress_volume, recompress};
+use pcp_archive::{Archive, Compression, member_files};
 use tempfile::TempDir;
 
 use crate::Options;
 use crate::contest::{Rival, hold, ratio};
 use crate::made::Shape;
-use crate::programs::Programs;
+use crate::programs::{Programs, built};
+use crate::sampled::Program;
 
 /// The archive in plain and packed in both ways.
 const KINDS: [(&str, Option<Compression>); 3] =
@@ -38,9 +39,6 @@ const COMMANDS: [&str; 6] = [
 /// Further shapes of about 40 MB: metrics, instances of each, records.
 const SHAPES: [(u32, u32, u64); 4] =
     [(10, 0, 100_000), (1, 10_000, 200), (10, 1_000, 200), (100, 10, 1_500)];
-
-/// Whether an archive was made.
-type Made = Result<(), Box<dyn Error>>;
 
 struct Bench<'o> {
     options: &'o Options,
@@ -66,20 +64,19 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     );
     let shape = &options.shape;
     let name = format!("{} metrics x {} records", shape.metrics, shape.records);
-    let make = |base: &Path| shape.write_prepared(base);
-    bench.close(&name, shape.values(), "", &make).map_err(|error| error.to_string())?;
+    bench.close_made(&name, "", *shape).map_err(|error| error.to_string())?;
     for (metrics, instances, records) in SHAPES {
         let shape = Shape { metrics, instances, records, marks: 0 };
         let of = if instances == 0 { String::new() } else { format!(" x {instances} instances") };
         let name = format!("{metrics} metrics{of} x {records} records");
-        let make = |base: &Path| shape.write_prepared(base);
-        bench.close(&name, shape.values(), &name, &make).map_err(|error| error.to_string())?;
+        bench.close_made(&name, &name, shape).map_err(|error| error.to_string())?;
     }
+    bench.close_real().map_err(|error| error.to_string())?;
     for path in &options.archives {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let make = |base: &Path| copy_volume(path, base);
-        let values = count_values(path).map_err(|error| format!("{name}: {error}"))?;
-        bench.close(&name, values, &name, &make).map_err(|error| format!("{name}: {error}"))?;
+        bench
+            .close(&name, std::slice::from_ref(path))
+            .map_err(|error| format!("{name}: {error}"))?;
     }
     println!(
         "\n| work | plain | xz | zstd | xz / plain | zstd / plain |\n|---|---|---|---|---|---|"
@@ -108,32 +105,66 @@ impl Bench<'_> {
     }
 
     /// Makes an archive three times, and closes its volume as the agent does.
-    fn close(
-        &self,
-        name: &str,
-        values: u64,
-        prefix: &str,
-        make: &dyn Fn(&Path) -> Made,
-    ) -> Result<(), Box<dyn Error>> {
-        let mut line = format!("| {name} |");
+    fn close_made(&self, name: &str, prefix: &str, shape: Shape) -> Result<(), Box<dyn Error>> {
+        let mut row = Row::new(name, shape.values());
         for (kind, compression) in KINDS {
             let base = self.base(&format!("{prefix}{kind}"));
-            make(&base)?;
-            let plain = PathBuf::from(format!("{}.0", base.display()));
-            let begun = processor_time()?;
-            let packed = match compression {
-                Some(method) => compress_volume(&plain, method, Effort::Least, &mut || true)?,
-                None => None,
-            };
-            let time = processor_time()?.saturating_sub(begun);
-            let bytes = size(&packed.unwrap_or(plain)) as f64 / values as f64;
-            write!(line, " {bytes:.2} |")?;
-            if compression.is_some() {
-                write!(line, " {:.0} |", time.as_nanos() as f64 / values as f64)?;
+            shape.write_prepared(&base)?;
+            row.close(&[volume(&base)], compression)?;
+        }
+        println!("{}", row.text);
+        Ok(())
+    }
+
+    /// Closes copies of the volumes of some archives, which stay as they are.
+    fn close(&self, name: &str, archives: &[PathBuf]) -> Result<(), Box<dyn Error>> {
+        let mut volumes = Vec::new();
+        let mut values = 0;
+        for base in archives {
+            let archive = Archive::open_tolerant(base)?;
+            values += count_values(&archive)?;
+            volumes.extend(member_files(base)?.into_iter().filter(|file| is_volume(file)));
+        }
+        let mut row = Row::new(name, values);
+        for (kind, compression) in KINDS {
+            let directory = self.base(&format!("{name}, {kind}"));
+            fs::create_dir(&directory)?;
+            let mut copies = Vec::new();
+            for (number, volume) in volumes.iter().enumerate() {
+                let copy = directory.join(format!("{number}.0"));
+                fs::copy(volume, &copy)?;
+                copies.push(copy);
+            }
+            row.close(&copies, compression)?;
+            fs::remove_dir_all(directory)?;
+        }
+        println!("{}", row.text);
+        Ok(())
+    }
+
+    /// Closes what the agent writes of programs, and the archives of the corpus.
+    fn close_real(&self) -> Result<(), Box<dyn Error>> {
+        let agent = built("mmv-agent")?;
+        for program in Program::ALL {
+            let base = self.base(program.name());
+            program.sample(&agent, &base)?;
+            self.close(program.name(), &[base])?;
+        }
+        let Some(corpus) = test_corpus::find("archives") else { return Ok(()) };
+        let mut archives = Vec::new();
+        for (number, file) in fs::read_dir(corpus)?.enumerate() {
+            let index = file?.path();
+            if index.extension().is_none_or(|extension| extension != "index") {
+                continue;
+            }
+            let archive = Archive::open_tolerant(index.with_extension(""))?;
+            let plain = self.base(&format!("corpus-{number}"));
+            // Some are damaged.
+            if recompress(&archive, &plain, None, Effort::Least, &mut |_| {})?.is_some() {
+                archives.push(plain);
             }
         }
-        println!("{line}");
-        Ok(())
+        self.close(&format!("pmlogger, {} archives", archives.len()), &archives)
     }
 
     /// A command on each of the archives, which must print the same.
@@ -238,16 +269,54 @@ fn print(work: &str, times: &[Duration]) {
     );
 }
 
-/// Copies the first volume of an archive.
-fn copy_volume(path: &Path, base: &Path) -> Made {
-    let volume = |base: &Path| PathBuf::from(format!("{}.0", base.display()));
-    fs::copy(volume(path), volume(base))?;
-    Ok(())
+/// A line of the table of closed volumes.
+struct Row {
+    text: String,
+    values: u64,
 }
 
-/// How many values the first volume of an archive has, which has to be the only one.
-fn count_values(path: &Path) -> Result<u64, Box<dyn Error>> {
-    let archive = Archive::open(path)?;
+impl Row {
+    fn new(name: &str, values: u64) -> Self {
+        Self { text: format!("| {name} |"), values }
+    }
+
+    /// Closes volumes, and adds what they have then and what it has cost.
+    fn close(
+        &mut self,
+        volumes: &[PathBuf],
+        compression: Option<Compression>,
+    ) -> Result<(), Box<dyn Error>> {
+        let values = self.values as f64;
+        let mut bytes = 0;
+        let begun = processor_time()?;
+        for plain in volumes {
+            let packed = match compression {
+                Some(method) => compress_volume(plain, method, Effort::Least, &mut || true)?,
+                None => None,
+            };
+            bytes += size(packed.as_ref().unwrap_or(plain));
+        }
+        let time = processor_time()?.saturating_sub(begun);
+        write!(self.text, " {:.2} |", bytes as f64 / values)?;
+        if compression.is_some() {
+            write!(self.text, " {:.0} |", time.as_nanos() as f64 / values)?;
+        }
+        Ok(())
+    }
+}
+
+/// The first volume of an archive.
+fn volume(base: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.0", base.display()))
+}
+
+fn is_volume(file: &Path) -> bool {
+    let extension = file.extension().unwrap_or_default().to_string_lossy();
+    extension.parse::<u32>().is_ok()
+}
+
+/// How many values an archive has.
+fn count_values(archive: &Archive) -> Result<u64, Box<dyn Error>> {
     let mut records = archive.records()?;
     let mut values = 0;
     while let Some(record) = records.next()? {

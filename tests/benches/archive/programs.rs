@@ -17,12 +17,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// Finds them; C programs are built in `scratch`.
     pub(crate) fn find(scratch: &Path) -> Result<Self, String> {
-        let exe = std::env::current_exe().map_err(|error| error.to_string())?;
-        let ours = exe.ancestors().nth(2).unwrap_or(&exe).join("mmv-archive");
-        if !ours.exists() {
-            let ours = ours.display();
-            return Err(format!("{ours} is missing: cargo build --profile dist -p mmv-archive"));
-        }
+        let ours = built("mmv-archive")?;
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/oracle/env");
         let text = std::fs::read_to_string(&file)
             .map_err(|error| format!("{}: {error}; run ci/oracle", file.display()))?;
@@ -81,6 +76,18 @@ impl Programs {
         command.args(arguments).envs(&self.environment).env("TZ", "UTC").env("LC_ALL", "C");
         command.env_remove("PCP_DERIVED_CONFIG");
         command
+    }
+}
+
+/// A program that was built beside this one.
+pub(crate) fn built(name: &str) -> Result<PathBuf, String> {
+    let exe = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = exe.ancestors().nth(2).unwrap_or(&exe).join(name);
+    if program.exists() {
+        Ok(program)
+    } else {
+        let program = program.display();
+        Err(format!("{program} is missing: cargo build --profile dist -p {name}"))
     }
 }
 
