@@ -37,7 +37,7 @@ mod commands;
 mod completions;
 mod failure;
 pub mod mapping;
-#[cfg(any(feature = "push", feature = "serve"))]
+#[cfg(feature = "push")]
 mod open_files;
 mod options;
 pub mod position;

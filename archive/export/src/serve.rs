@@ -8,40 +8,38 @@
 //! Read only, on a loopback address or a unix socket. One thread has all connections, a bounded
 //! number of others reads archives.
 //!
-//! | a peer can | it costs |
+//! What connections cost is limited by [`mmv_http`]. Beside that a peer can
+//!
+//! | | it costs |
 //! |---|---|
-//! | open connections and say nothing | a connection each; the one that is idle longest is closed when there are too many |
-//! | connect all the time | its connections; accepting takes turns with answering |
-//! | send a header or a body slowly | its own connection, after ten seconds |
+//! | send a body slowly | its own connection, after ten seconds |
 //! | send a large body, or one that grows when decompressed | an answer of 413 or 400 |
 //! | be a page of a browser under a name that resolves to this machine | an answer of 403 |
 //! | ask for much | an answer of 413 above `--max-samples`; a few answers are read or sent at a time |
-//! | take nothing of its answer, or little | its own connection, after half a minute |
 //! | ask and leave | nothing: reading ends |
 
-mod connections;
 mod exposition;
-mod limit;
 mod matcher;
 mod messages;
 mod newest;
 mod read;
 mod select;
 mod service;
-mod socket;
 mod stream;
 mod xor;
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use mmv_http::Listener;
 use tokio::runtime::Builder;
 
 use crate::Failure;
 use crate::options::HostOptions;
-use connections::Listener;
+use crate::text::warn;
 use newest::Newest;
 use service::Service;
 
@@ -101,18 +99,31 @@ impl Arguments {
             .build()
             .map_err(Failure::Serve)?;
         runtime.block_on(async {
-            let listener = match &self.socket {
-                Some(path) => Listener::unix(path),
-                None => Listener::tcp(self.listen),
-            };
-            let listener = listener.map_err(Failure::Serve)?;
+            let listener = self.listen().map_err(Failure::Serve)?;
             let newest = Newest::follow(self.hosts.clone())?;
             let is_tcp = self.socket.is_none();
             let service =
                 Service::new(self.hosts.clone(), newest, self.max_samples, READERS, is_tcp);
-            let serving = tokio::spawn(connections::serve(listener, Arc::new(service)));
+            let service = Arc::new(service);
+            let answer = move |request, place| {
+                let service = Arc::clone(&service);
+                async move { service.answer(request, &place).await }
+            };
+            let serving = tokio::spawn(mmv_http::serve(listener, answer, |line| warn(&line)));
             serving.await.map_err(|error| Failure::Serve(error.into()))
         })
+    }
+
+    /// Listens, and says where.
+    fn listen(&self) -> io::Result<Listener> {
+        if let Some(path) = &self.socket {
+            let listener = Listener::unix(path)?;
+            warn(&format_args!("listening on {}", path.display()));
+            return Ok(listener);
+        }
+        let listener = Listener::tcp(self.listen)?;
+        warn(&format_args!("listening on http://{}", listener.address()?));
+        Ok(listener)
     }
 }
 

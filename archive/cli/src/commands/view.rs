@@ -8,20 +8,15 @@
 //! | `background` | pyramids of large archives |
 //! | `question` | what a page asks for, checked |
 //! | `answers` | what it gets; all that reads archives |
-//! | `stream` | a connection whose reader has to go on reading |
-//! | `connections` | those that are open, of which there is a limit |
-//! | `server` | HTTP: who may ask, and how much at a time |
+//! | `server` | who may ask, by the HTTP of `mmv-http` |
 
 mod answers;
 mod archives;
 mod background;
 mod beyond;
-mod connections;
 mod question;
 mod server;
-mod stream;
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 
 use clap::Args;
@@ -80,8 +75,7 @@ impl Arguments {
         let archives = Archives::new(sides, zone, self.gaps.gaps())?;
         let port = self.port;
         let failed = |error| Failure::Input(format!("127.0.0.1:{port}: {error}"));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
-        let server = Server::new(listener, Arc::new(archives)).map_err(failed)?;
+        let server = Server::new(port, Arc::new(archives)).map_err(failed)?;
         let view = shown.map_or_else(String::new, |window| {
             format!("#from={:.6}&to={:.6}", seconds(window.start), seconds(window.end))
         });

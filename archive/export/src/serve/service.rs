@@ -13,16 +13,16 @@ use hyper::header::{
     ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::{Semaphore, oneshot};
+use mmv_http::{Busy, Place, Sent};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::exposition::Format;
-use super::limit::Place;
 use super::newest::Newest;
 use super::read::{self, Read, ReadError};
 use super::select::Selected;
-use super::stream::{Cut, Permit, Sent, stream};
+use super::stream::{Cut, stream};
 use crate::options::HostOptions;
 
 /// Bytes of a request's body, compressed.
@@ -31,8 +31,13 @@ const BODY_BYTES: usize = 1 << 18;
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long a request waits for a thread.
 const WAIT: Duration = Duration::from_secs(20);
-/// How many requests wait: fewer than there are connections, which they keep.
-const WAITING: usize = 256;
+/// How many requests wait: half of the connections, which they keep.
+const WAITING: usize = mmv_http::MAX_CONNECTIONS / 2;
+
+/// A thread's turn to read archives.
+type Permit = Arc<OwnedSemaphorePermit>;
+/// The body of an answer. Its connection is busy, and the permit is held, until it is sent.
+type Body = Sent<BoxBody<Bytes, Cut>, (Busy, Option<Permit>)>;
 
 /// An answer, and the permit that it holds until it is sent.
 struct Answer {
@@ -67,15 +72,11 @@ impl Service {
     }
 
     /// Answers a request, whatever it is.
-    ///
-    /// # Errors
-    ///
-    /// None: errors are answers.
     pub(super) async fn answer(
         &self,
         mut request: Request<Incoming>,
         place: &Arc<Place>,
-    ) -> Result<Response<Sent>, Cut> {
+    ) -> Response<Body> {
         let is_own = !self.is_tcp || request.headers().get_all(HOST).iter().all(is_loopback);
         // The connection is idle, and may be closed, until a request is whole.
         let body = match (request.uri().path(), request.method()) {
@@ -92,7 +93,7 @@ impl Service {
             ("/api/v1/read", ..) => not_allowed("POST"),
             _ => plain(StatusCode::NOT_FOUND, "there are /metrics and /api/v1/read\n"),
         };
-        Ok(answer.response.map(|body| Sent::new(body, busy, answer.permit)))
+        answer.response.map(|body| Sent::new(body, (busy, answer.permit)))
     }
 
     async fn scrape(&self, request: &Request<Incoming>) -> Answer {

@@ -10,56 +10,46 @@
 //! | a page of another site | no CORS; `Sec-Fetch-Site`; `Cross-Origin-Resource-Policy` |
 //! | a name that is made to mean 127.0.0.1 (DNS rebinding) | `Host`, which has to be this address |
 //! | scripts in texts of archives | a content security policy with a nonce |
-//! | many or slow connections | limits on their number, on header and times |
+//! | many or slow connections | the limits of [`mmv_http`] |
 
-use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
-use std::pin::pin;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use mmv_http::{Busy, Listener, Place, Sent};
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
-use tokio::{task, time};
+use tokio::task;
 
 use super::answers::{Body, answer};
 use super::archives::Archives;
 use super::background::Background;
-use super::connections::{Connections, Seat};
 use super::question::Question;
-use super::stream::{Clock, Stream};
+use crate::text::warn;
 use crate::{Failure, page};
 
-/// The longest time in which a header has to arrive, also that of an idle connection.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest header, in bytes.
-const MAX_HEADER: usize = 16 << 10;
-/// The most fields of a header.
-const MAX_FIELDS: usize = 64;
 /// The port of addresses that name none.
 const HTTP_PORT: u16 = 80;
 /// How many questions are answered at a time: each uses all processors.
 const ANSWERS: usize = 2;
-/// The pause after the system has no descriptor left for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A listening server.
 #[derive(Debug)]
 pub(super) struct Server {
-    listener: StdListener,
+    runtime: Runtime,
+    listener: Listener,
     shared: Shared,
 }
+
+/// A response, whose connection keeps its place until it is sent.
+type Answer = Response<Sent<Full<Bytes>, Option<Busy>>>;
 
 /// What all connections need.
 #[derive(Debug)]
@@ -67,29 +57,31 @@ struct Shared {
     archives: Arc<Archives>,
     address: SocketAddr,
     token: String,
-    connections: Arc<Connections>,
     answers: Arc<Semaphore>,
     background: Background,
 }
 
 impl Server {
-    /// A server with a new token.
+    /// A server with a new token on a port of the loopback interface.
     ///
     /// # Errors
     ///
-    /// If the system has no random numbers.
-    pub(super) fn new(listener: StdListener, archives: Arc<Archives>) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+    /// If the system refuses what a server needs.
+    pub(super) fn new(port: u16, archives: Arc<Archives>) -> io::Result<Self> {
+        let runtime =
+            Builder::new_current_thread().enable_all().max_blocking_threads(ANSWERS).build()?;
+        let listener = {
+            let _entered = runtime.enter();
+            Listener::tcp((Ipv4Addr::LOCALHOST, port).into())?
+        };
         let shared = Shared {
+            address: listener.address()?,
             background: Background::new(Arc::clone(&archives)),
             archives,
-            address,
             token: random()?,
-            connections: Arc::default(),
             answers: Arc::new(Semaphore::new(ANSWERS)),
         };
-        Ok(Self { listener, shared })
+        Ok(Self { runtime, listener, shared })
     }
 
     /// Where the page is.
@@ -103,16 +95,16 @@ impl Server {
     ///
     /// If the system refuses what a server needs.
     pub(super) fn run(self) -> io::Result<()> {
-        let runtime =
-            Builder::new_current_thread().enable_all().max_blocking_threads(ANSWERS).build()?;
-        let served = runtime.block_on(async {
-            let listener = TcpListener::from_std(self.listener)?;
-            task::spawn(accept(listener, Arc::new(self.shared)));
-            ended().await
-        });
+        let shared = Arc::new(self.shared);
+        let answer = move |request: Request<Incoming>, place: Arc<Place>| {
+            let shared = Arc::clone(&shared);
+            async move { shared.respond(&request, &place).await }
+        };
+        self.runtime.spawn(mmv_http::serve(self.listener, answer, |line| warn(&line)));
+        let ended = self.runtime.block_on(ended());
         // Without waiting for answers that are being made.
-        runtime.shutdown_background();
-        served
+        self.runtime.shutdown_background();
+        ended
     }
 }
 
@@ -137,37 +129,6 @@ async fn ended() -> io::Result<()> {
     .await
 }
 
-/// Accepts connections for ever.
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        // All are busy with answers: this one is closed at once.
-        let Some(seat) = shared.connections.seat() else { continue };
-        let serving =
-            task::spawn(serve(Stream::new(stream), Arc::clone(&shared), Arc::clone(&seat)));
-        seat.is_served_by(serving.abort_handle());
-    }
-}
-
-/// Serves one connection.
-async fn serve(stream: Stream, shared: Arc<Shared>, seat: Arc<Seat>) {
-    let service = service_fn(|request| {
-        let (shared, seat) = (Arc::clone(&shared), Arc::clone(&seat));
-        async move { Ok::<_, Infallible>(shared.respond(&request, &seat).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(Clock)
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(MAX_HEADER)
-        .max_headers(MAX_FIELDS)
-        .serve_connection(stream, service);
-    // How it ended does not matter to anyone.
-    let _ = pin!(connection).await;
-}
-
 /// Sets a flag when the client disconnects.
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -178,17 +139,19 @@ impl Drop for StopOnDrop {
 }
 
 impl Shared {
-    /// The response to a request.
-    async fn respond(
-        self: &Arc<Self>,
-        request: &Request<Incoming>,
-        seat: &Arc<Seat>,
-    ) -> Response<Full<Bytes>> {
-        let question = match self.question(request) {
-            Ok(question) => question,
-            Err((status, reason)) => return plain(status, reason),
+    /// Responds to a request. The connection keeps its place for those that have the token.
+    async fn respond(self: &Arc<Self>, request: &Request<Incoming>, place: &Arc<Place>) -> Answer {
+        let (response, busy) = match self.question(request) {
+            Ok(question) => {
+                let busy = place.busy();
+                (self.response_to(question).await, Some(busy))
+            }
+            Err((status, reason)) => (plain(status, reason), None),
         };
-        let _busy = seat.busy();
+        response.map(|body| Sent::new(body, busy))
+    }
+
+    async fn response_to(self: &Arc<Self>, question: Question) -> Response<Full<Bytes>> {
         if question == Question::Page {
             return page_response();
         }

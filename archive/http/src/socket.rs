@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::limit::Place;
+use crate::limit::Place;
 
-/// How long is waited for a peer until it has taken [`PROGRESS`] bytes.
+/// Time a peer may take to read [`PROGRESS`] bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The bytes that a peer has to take within [`PATIENCE`]: 140 kB a second.
-const PROGRESS: usize = 4 << 20;
+/// Bytes that a peer has to take within [`PATIENCE`]: 35 kB a second.
+const PROGRESS: usize = 1 << 20;
 
 /// A socket and its place.
 #[derive(Debug)]
-pub(super) struct Socket<S> {
+pub(crate) struct Socket<S> {
     inner: S,
     patience: Duration,
     /// The bytes that the peer took since the last progress.
@@ -36,7 +36,7 @@ pub(super) struct Socket<S> {
 }
 
 impl<S> Socket<S> {
-    pub(super) const fn new(inner: S, place: Arc<Place>) -> Self {
+    pub(crate) const fn new(inner: S, place: Arc<Place>) -> Self {
         Self {
             inner,
             patience: PATIENCE,
@@ -128,7 +128,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
-    use crate::serve::limit::Limit;
+    use crate::limit::Limit;
 
     const PATIENCE: Duration = Duration::from_millis(500);
     const SIZE: usize = 5 * PROGRESS;

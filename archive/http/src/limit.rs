@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 /// All open connections.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     most: usize,
     inner: Mutex<Inner>,
     /// A connection was closed.
@@ -40,18 +40,18 @@ struct Entry {
 
 /// The place of a connection, free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     limit: Arc<Limit>,
     number: u64,
 }
 
 /// A request is being answered, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Place>);
+pub struct Busy(Arc<Place>);
 
 impl Limit {
     /// At most this many connections.
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, inner: Mutex::default(), closed: Notify::new() })
     }
 
@@ -60,7 +60,7 @@ impl Limit {
     }
 
     /// A place for a new connection; `None` if all are busy. One task at a time may wait.
-    pub(super) async fn place(self: &Arc<Self>) -> Option<Arc<Place>> {
+    pub(crate) async fn place(self: &Arc<Self>) -> Option<Arc<Place>> {
         if self.is_full() {
             self.close_idle().then_some(())?;
             while self.is_full() {
@@ -79,7 +79,7 @@ impl Limit {
     }
 
     /// Closes the connection that has been idle longest; false if none is idle.
-    pub(super) fn close_idle(&self) -> bool {
+    pub(crate) fn close_idle(&self) -> bool {
         self.inner().close_idle()
     }
 }
@@ -101,14 +101,14 @@ impl Inner {
 
 impl Place {
     /// Notes the task that ends with the connection.
-    pub(super) fn is_served_by(&self, task: AbortHandle) {
+    pub(crate) fn is_served_by(&self, task: AbortHandle) {
         if let Some(entry) = self.limit.inner().open.get_mut(&self.number) {
             entry.task = Some(task);
         }
     }
 
     /// Keeps the connection while a request is answered.
-    pub(super) fn busy(self: &Arc<Self>) -> Busy {
+    pub fn busy(self: &Arc<Self>) -> Busy {
         let mut inner = self.limit.inner();
         if let Some(entry) = inner.open.get_mut(&self.number) {
             entry.busy += 1;

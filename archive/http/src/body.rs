@@ -1,0 +1,87 @@
+//! Bodies of answers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// A piece that the connection has not sent yet.
+struct Unsent<H> {
+    piece: Bytes,
+    _held: Arc<H>,
+}
+
+impl<H> AsRef<[u8]> for Unsent<H> {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
+/// The body of an answer with what is held, as [`Busy`](crate::Busy), until the last piece is
+/// sent: a connection takes a body long before the peer does.
+#[derive(Debug)]
+pub struct Sent<B, H> {
+    body: B,
+    held: Arc<H>,
+}
+
+impl<B, H> Sent<B, H> {
+    /// Holds something until a body is sent, or given up.
+    pub fn new(body: B, held: H) -> Self {
+        Self { body, held: Arc::new(held) }
+    }
+}
+
+impl<B, H> Body for Sent<B, H>
+where
+    B: Body<Data = Bytes> + Unpin,
+    H: Send + Sync + 'static,
+{
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let held = Arc::clone(&self.held);
+        let unsent = |piece| Bytes::from_owner(Unsent { piece, _held: held });
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        frame.map_ok(|frame| frame.map_data(unsent))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, Full};
+
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_held_until_the_answer_is_sent() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let held = Arc::new(());
+            let mut sent = Sent::new(Full::new(Bytes::from_static(b"samples")), Arc::clone(&held));
+            let piece = sent.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(sent.is_end_stream());
+            // What the connection does with a piece that its peer takes in parts.
+            drop(sent);
+            let (taken, left) = (piece.slice(..3), piece.slice(3..));
+            drop((piece, taken));
+            assert_eq!(Arc::strong_count(&held), 2);
+            drop(left);
+            assert_eq!(Arc::strong_count(&held), 1);
+        });
+    }
+}
