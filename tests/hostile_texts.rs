@@ -175,7 +175,7 @@ fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
         let arguments = [command.as_ref(), base.as_os_str(), "-o".as_ref(), made.as_os_str()];
         run(&binaries::mmv_archive(), &arguments, "\n");
     }
-    mmv_archive(&base, "reindex", &[]);
+    mmv_archive(&base, "repair", &["--index"]);
 }
 
 /// Damages the metadata or the data volume.

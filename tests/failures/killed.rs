@@ -284,8 +284,8 @@ fn killed_mmv_archive_leaves_directory_readable() {
     // Three files written and moved, and three old ones removed.
     let steps = mmv_archive_killed(cut_record, &["repair", "BASE", "--in-place"]);
     assert!(steps >= 16, "repair: only {steps} steps");
-    let steps = mmv_archive_killed(remove_index, &["reindex", "BASE"]);
-    assert!(steps >= 3, "reindex: only {steps} steps");
+    let steps = mmv_archive_killed(remove_index, &["repair", "BASE", "--index"]);
+    assert!(steps >= 3, "repair --index: only {steps} steps");
     let steps = mmv_archive_killed(remove, &["extract", "COPY", "-o", "BASE"]);
     assert!(steps >= 8, "extract: only {steps} steps");
     let steps = mmv_archive_killed(nothing, &["extract", "COPY", "-o", "BASE", "--force"]);

@@ -158,13 +158,10 @@ const FILES: &[Of<Entry<'static>>] = &[
         ),
     ),
     (
-        &["mmv-archive-repair", "mmv-archive-reindex"],
+        &["mmv-archive-repair"],
         ("BASE.0, BASE.1, ...", "Data volumes of an archive, which may be compressed."),
     ),
-    (
-        &["mmv-archive-repair", "mmv-archive-reindex"],
-        ("BASE.meta, BASE.index", "Its metadata and its temporal index."),
-    ),
+    (&["mmv-archive-repair"], ("BASE.meta, BASE.index", "Its metadata and its temporal index.")),
     (
         &["mmv-export", "mmv-export-mapping", "mmv-export-parquet", "mmv-export-push"],
         ("/var/log/mmv-agent/HOST", "Archives of an agent, a directory for each host."),

@@ -117,9 +117,7 @@ enum Command {
     /// Check an archive by all rules of pmlogcheck and more
     Check(check::Arguments),
     /// Rebuild a damaged archive from all records that can be read
-    Repair(repair::RepairArguments),
-    /// Rebuild the temporal index of an archive
-    Reindex(repair::ReindexArguments),
+    Repair(repair::Arguments),
     /// Write part of an archive, or several archives as one, to a new archive
     Extract(extract::Arguments),
     /// Rewrite an archive: in version 2 or 3, with other names, or compressed
@@ -187,7 +185,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Follow(follow) => follow.run(),
         Command::Check(check) => check.run(),
         Command::Repair(repair) => repair.run(),
-        Command::Reindex(reindex) => reindex.run(),
         Command::Extract(extract) => extract.run(),
         Command::Convert(convert) => convert.run(),
         Command::Report(report) => report.run(),

@@ -29,7 +29,7 @@ const COMMANDS: [&[&str]; 15] = [
     &["convert", "-o", "new", "--compress", "zstd"],
     &["repair", "-o", "new"],
     &["repair", "--in-place"],
-    &["reindex"],
+    &["repair", "--index"],
 ];
 
 /// How long a command may take, in a build without optimization on a busy machine.

@@ -1,4 +1,4 @@
-//! Output and exit status of `check`, `repair` and `reindex`.
+//! Output and exit status of `check` and `repair`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -78,8 +78,8 @@ fn findings_have_file_offset_severity_and_rule_and_exit_with_1() {
 #[test]
 fn a_missing_archive_exits_with_74() {
     let (directory, _) = archive();
-    for command in ["check", "reindex"] {
-        assert_eq!(stdout(&run(directory.path(), &[command, "other"]), 74), "");
+    for command in [&["check", "other"][..], &["repair", "other", "--index"]] {
+        assert_eq!(stdout(&run(directory.path(), command), 74), "");
     }
 }
 
@@ -126,6 +126,7 @@ fn repair_needs_an_output() {
     let before = fs::read(base.with_extension("0")).unwrap();
     stdout(&run(directory.path(), &["repair", "acme"]), 2);
     stdout(&run(directory.path(), &["repair", "acme", "--in-place", "--output", "b"]), 2);
+    stdout(&run(directory.path(), &["repair", "acme", "--in-place", "--index"]), 2);
     assert!(fs::read(base.with_extension("0")).unwrap() == before);
     let output = run(directory.path(), &["repair", "acme", "--in-place", "--json"]);
     let json: serde_json::Value = serde_json::from_str(stdout(&output, 0)).unwrap();
@@ -134,14 +135,17 @@ fn repair_needs_an_output() {
 }
 
 #[test]
-fn reindex_rebuilds_the_index_and_exits_with_65_for_other_damage() {
+fn repair_of_the_index_alone_exits_with_65_for_other_damage() {
     let (directory, base) = archive();
     fs::remove_file(base.with_extension("index")).unwrap();
     stdout(&run(directory.path(), &["check", "acme"]), 1);
-    assert!(stdout(&run(directory.path(), &["reindex", "acme"]), 0).ends_with("index entries\n"));
+    assert!(
+        stdout(&run(directory.path(), &["repair", "acme", "--index"]), 0)
+            .ends_with("index entries\n")
+    );
     assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
     damage(&base);
-    assert_eq!(stdout(&run(directory.path(), &["reindex", "acme"]), 65), "");
+    assert_eq!(stdout(&run(directory.path(), &["repair", "acme", "--index"]), 65), "");
 }
 
 #[test]
@@ -161,7 +165,7 @@ fn a_missing_volume_is_reported_and_marked() {
         assert_eq!(stderr.matches(missing).count(), 1, "{command:?}: {stderr}");
     }
     assert_eq!(stdout(&run(directory.path(), &["check", "copy"]), 0), "", "numbers are new");
-    stdout(&run(directory.path(), &["reindex", "acme"]), 0);
+    stdout(&run(directory.path(), &["repair", "acme", "--index"]), 0);
     let output = run(directory.path(), &["repair", "acme", "--output", "whole"]);
     let text = stdout(&output, 0);
     assert!(text.contains("marks put in      1\n"), "{text}");
@@ -181,7 +185,7 @@ fn an_archive_that_is_being_written_is_not_replaced() {
     let mut writer = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     BufReader::new(writer.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
     let before = fs::metadata(base.with_extension("index")).unwrap().ino();
-    for command in [&["repair", "acme", "--in-place"][..], &["reindex", "acme"]] {
+    for command in [&["repair", "acme", "--in-place"][..], &["repair", "acme", "--index"]] {
         let output = run(directory.path(), command);
         stdout(&output, 75);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -194,6 +198,6 @@ fn an_archive_that_is_being_written_is_not_replaced() {
     writer.wait().unwrap();
     // One that only reads is no reason.
     let _reader = fs::File::open(base.with_extension("0")).unwrap();
-    stdout(&run(directory.path(), &["reindex", "acme"]), 0);
+    stdout(&run(directory.path(), &["repair", "acme", "--index"]), 0);
     stdout(&run(directory.path(), &["repair", "acme", "--in-place"]), 0);
 }

@@ -50,7 +50,7 @@ fn proposed(directory: &Path, words: &[&str]) -> Vec<String> {
 fn bash_completes_subcommands_options_files_and_metrics() {
     let (directory, _base) = archive();
     let proposed = |words: &[&str]| proposed(directory.path(), words);
-    assert_eq!(proposed(&["re"]), ["repair", "reindex", "report"]);
+    assert_eq!(proposed(&["re"]), ["repair", "report"]);
     assert_eq!(proposed(&["report", "--int"]), ["--interval"]);
     assert_eq!(proposed(&["check", "--no"]), ["--notes", "--no-progress"]);
     assert_eq!(proposed(&["report", "we"]), ["FILES"]);

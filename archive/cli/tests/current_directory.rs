@@ -28,10 +28,10 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn repair_and_reindex_in_the_current_directory_keep_their_files() {
+fn repair_in_the_current_directory_keeps_its_files() {
     let whole = ["acme.0", "acme.index", "acme.meta"];
     for name in ["acme", "./acme", "acme.meta", ".", "acme.index"] {
-        for command in [&["reindex"][..], &["repair", "--in-place"]] {
+        for command in [&["repair", "--index"][..], &["repair", "--in-place"]] {
             let directory = archive();
             let arguments = [command, &[name]].concat();
             let output = run(directory.path(), &arguments);

@@ -28,7 +28,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         "dump -a ARCHIVE",
         "dump --json ARCHIVE",
         "check ARCHIVE",
-        "reindex ARCHIVE",
+        "repair ARCHIVE --index",
         "repair ARCHIVE --output NEW",
         "summary ARCHIVE",
         "extract ARCHIVE bench.a --output NEW",

@@ -1,4 +1,4 @@
-//! `mmv-archive repair` and `mmv-archive reindex`.
+//! `mmv-archive repair`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,55 +14,41 @@ use crate::options::{ProgressOptions, base_names};
 use crate::text::{Output, json_time, shown, shown_path};
 use crate::time::Zone;
 
-/// The end of the help of `repair`.
-const REPAIR_EXAMPLES: &str = "\
+/// The end of the help.
+const EXAMPLES: &str = "\
 Examples:
   Make a valid archive from all that can be read of a damaged one:
     mmv-archive repair damaged -o repaired
   Replace the damaged archive by the repaired one:
     mmv-archive repair damaged --in-place
+  Rebuild a missing or damaged index, and leave all else as it is:
+    mmv-archive repair damaged --index
   List what is lost, and between which times:
     mmv-archive repair damaged -o repaired --json | jq .lost";
 
 /// Options of `repair`.
 #[derive(Debug, Args)]
-#[command(after_long_help = REPAIR_EXAMPLES)]
-pub(crate) struct RepairArguments {
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
     /// Archive: its base name, any of its files, or a directory with a single archive
     archive: PathBuf,
 
     /// Base name of the new archive; records whose time steps back become further archives,
     /// BASE-2, BASE-3 and so on
-    #[arg(long, short, value_name = "BASE", required_unless_present = "in_place", value_parser = base_names())]
+    #[arg(long, short, value_name = "BASE", required_unless_present_any = ["in_place", "index"], value_parser = base_names())]
     output: Option<PathBuf>,
 
     /// Replace the archive by the repaired one; further archives are named as with --output
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
 
+    /// Rebuild only the index; fails if anything else is damaged
+    #[arg(long, conflicts_with_all = ["output", "in_place", "json"])]
+    index: bool,
+
     /// Print one JSON object, with times as [seconds, nanoseconds]
     #[arg(long)]
     json: bool,
-
-    #[command(flatten)]
-    progress: ProgressOptions,
-}
-
-/// The end of the help of `reindex`.
-const REINDEX_EXAMPLES: &str = "\
-Examples:
-  Rebuild a missing or damaged index:
-    mmv-archive reindex backup/20261123.00.10
-  Rebuild the index, then see whether all else is sound:
-    mmv-archive reindex copy && mmv-archive check copy";
-
-/// Options of `reindex`.
-#[derive(Debug, Args)]
-#[command(after_long_help = REINDEX_EXAMPLES)]
-pub(crate) struct ReindexArguments {
-    /// Archive: its base name, any of its files, or a directory with a single archive; only its
-    /// index may be damaged
-    archive: PathBuf,
 
     #[command(flatten)]
     progress: ProgressOptions,
@@ -103,35 +89,29 @@ struct JsonRenamed<'r> {
     reason: &'r str,
 }
 
-impl RepairArguments {
-    /// Prints the counts of records that are kept, and what is lost.
+impl Arguments {
+    /// Prints the counts of records that are kept, and what is lost; or the number of index
+    /// entries.
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut out = Output::new();
         let mut progress = self.progress.start();
         let mut show = |done, all| progress.show(done, all);
+        if self.index {
+            let entries = repair::reindex_watched(&self.archive, &mut show)?;
+            drop(progress);
+            out.text.extend_from_slice(format!("{entries} index entries\n").as_bytes());
+            return out.finish();
+        }
         let repaired = match &self.output {
             Some(base) => repair::repair_watched(&self.archive, base, &mut show)?,
             None => repair::repair_in_place_watched(&self.archive, &mut show)?,
         };
         drop(progress);
-        let mut out = Output::new();
         if self.json {
             out.json_line(&json(&repaired))?;
         } else {
             out.text.extend_from_slice(text(&repaired).as_bytes());
         }
-        out.finish()
-    }
-}
-
-impl ReindexArguments {
-    /// Prints the number of index entries.
-    pub(crate) fn run(&self) -> Result<(), Failure> {
-        let mut progress = self.progress.start();
-        let show = &mut |done, all| progress.show(done, all);
-        let entries = repair::reindex_watched(&self.archive, show)?;
-        drop(progress);
-        let mut out = Output::new();
-        out.text.extend_from_slice(format!("{entries} index entries\n").as_bytes());
         out.finish()
     }
 }
