@@ -14,9 +14,11 @@ mod decompressed;
 mod half_made;
 mod held;
 mod members;
+pub mod parallel;
 mod raw_file;
 mod record_file;
 mod scanner;
+pub mod staging;
 mod visibility;
 
 #[cfg(feature = "compression")]

@@ -30,8 +30,10 @@
 
 pub(crate) mod adaptation;
 pub(crate) mod archive_label;
+pub(crate) mod byte_text;
 pub(crate) mod bytes;
 pub(crate) mod desc;
+pub mod event;
 pub(crate) mod event_array;
 pub(crate) mod event_builder;
 pub(crate) mod frame;
@@ -45,6 +47,7 @@ pub(crate) mod result;
 pub(crate) mod result_builder;
 pub(crate) mod text;
 pub(crate) mod timestamp;
+pub(crate) mod value;
 pub(crate) mod value_block;
 pub(crate) mod version;
 

@@ -56,26 +56,17 @@
 //! # }
 //! ```
 //!
-//! The modules, in the order of the data:
+//! The rooms of the source, in the order of the data, and the public modules in them:
 //!
-//! | module | contents |
+//! | room | contents |
 //! |---|---|
-//! | `format` | the bytes of each record (`docs/archive-format.md`) |
-//! | `files`, `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`RecordBatch`] for other threads |
-//! | `writer`, [`prepared`] | [`ArchiveWriter`], and records with a fixed shape |
-//! | [`event`] | arrays of event records |
-//! | [`follow`] | an archive that grows |
-//! | [`programs`] | when the programs of MMV files ran, by the agent's events |
-//! | [`histogram`] | which buckets the instances of a metric are |
-//! | [`scan`] | values as columns, selected by names and labels |
-//! | [`summary`] | averages, minima and maxima of a window |
-//! | [`envelope`] | the same for each column of a picture |
-//! | [`replay`] | values and rates at any time, derived metrics, quantiles |
+//! | `format` | the bytes of each record (`docs/archive-format.md`); [`event`]: arrays of event records |
+//! | `files` | files of an archive, also compressed ones; [`staging`]: archives that appear in one step; [`parallel`]: jobs on several threads |
+//! | `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`follow`]: an archive that grows; [`salvage`]: what can be read of a damaged one; `fast` only makes reading faster |
+//! | `writer` | [`ArchiveWriter`]; [`prepared`]: records with a fixed shape; [`copy`], [`extract`]: parts of archives as new ones; [`repair`]; `compress`: closed volumes |
+//! | [`scan`] | values as columns, selected by names and labels; [`histogram`]: which buckets instances are; [`programs`]: when programs ran, by the agent's events |
+//! | `analysis` | [`replay`]: values and rates at any time, derived metrics, quantiles; [`summary`]; [`envelope`]: a summary of each column of a picture |
 //! | [`check`] | errors and warnings about an archive |
-//! | [`salvage`], [`repair`] | what can be read of a damaged archive, and a new one from it |
-//! | [`extract`], [`copy`], [`staging`] | parts of archives as new ones |
-//! | [`parallel`] | jobs on several threads, with results in order |
-//! | `fast` | what only makes reading faster; skip it at first |
 //!
 //! What always holds:
 //!
@@ -97,67 +88,55 @@
     deny(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
 )]
 
-mod agent;
-mod byte_text;
+mod analysis;
 pub mod check;
-mod column;
-#[cfg(feature = "compression")]
-pub mod compress;
-pub mod copy;
-pub mod envelope;
 mod error;
-pub mod event;
-pub mod extract;
-mod fast;
 mod files;
-pub mod follow;
 mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod growth;
-pub mod histogram;
-pub mod parallel;
-pub mod prepared;
-pub mod programs;
 mod progress;
 mod reader;
-pub mod repair;
-pub mod replay;
-pub mod salvage;
 pub mod scan;
-pub mod staging;
-pub mod summary;
 #[cfg(test)]
 mod test_support;
-mod value;
 mod writer;
+
+pub use analysis::{envelope, replay, summary};
+pub use files::{parallel, staging};
+pub use format::event;
+pub use reader::{follow, salvage};
+pub use scan::{histogram, programs};
+#[cfg(feature = "compression")]
+pub use writer::compress;
+pub use writer::{copy, extract, prepared, repair};
 
 pub use pcp_types::{
     ErrorCode, InDom, InstanceId, Pmid, Semantics, SpaceScale, TimeScale, Timestamp, Units,
     ValueType,
 };
 
-pub use byte_text::ByteText;
 pub(crate) use error::io_error;
 pub use error::{EncodeError, Error, RecordError, Result};
 pub use files::{
     Compression, RawFile, RawPiece, existing_file, half_made, has_data, has_metadata,
     host_directories, member_files, remove_archive, unfinished_archives,
 };
+pub use format::byte_text::ByteText;
 pub use format::desc::MetricDesc;
 pub use format::index::IndexEntry;
 pub use format::indom::Instance;
 pub use format::labelset::{LabelClass, LabelEntry, LabelSet, LabelTarget};
 pub use format::result::{Record, ValueSetView, ValueSets, Values};
 pub use format::text::{TextKind, TextTarget};
+pub use format::value::{AnyValue, FetchResult, OwnedValue, Value, ValueSet};
 pub use format::{ArchiveLabel, Version};
 pub use reader::{
     Archive, ArchiveSet, IndexDefect, IndomCursor, IndomHistory, IndomRecord, IndomState,
     LabelDefect, LabelHistory, LabelState, Metadata, Metric, RecordBatch, Records, Source,
     TemporalIndex, TornTail, TypeConflict,
 };
-pub use value::{AnyValue, FetchResult, OwnedValue, Value, ValueSet};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};
 
 #[cfg(doctest)]

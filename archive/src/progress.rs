@@ -69,7 +69,8 @@ mod tests {
 
     use super::STEP;
     use crate::check::check_watched;
-    use crate::repair::{reindex_watched, repair_watched};
+    use crate::writer::repair::reindex_watched;
+    use crate::writer::repair::repair_watched;
 
     #[test]
     fn reports_rise_by_a_megabyte_to_the_end() {

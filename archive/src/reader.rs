@@ -6,6 +6,9 @@
 //! checked; after an error the position is unchanged.
 
 mod archive_records;
+pub(crate) mod column;
+pub(crate) mod fast;
+pub mod follow;
 mod identities;
 mod indom_cursor;
 mod indom_history;
@@ -18,6 +21,7 @@ mod metadata_loader;
 mod owned;
 mod record_batch;
 mod records;
+pub mod salvage;
 mod set;
 mod source;
 mod span_size;
@@ -50,10 +54,11 @@ pub use temporal_index::{IndexDefect, TemporalIndex};
 pub use type_conflicts::TypeConflict;
 use type_conflicts::TypeConflicts;
 
-#[cfg(feature = "compression")]
-use crate::files::BlockCache;
-use crate::files::{AddExtension as _, HeldFile, MemberFiles, Members, RecordFile, check_labels};
+use crate::files::{
+    AddExtension as _, BlockCache, HeldFile, MemberFiles, Members, RecordFile, check_labels,
+};
 use crate::format::Role;
+#[cfg(feature = "compression")]
 use crate::{
     ArchiveLabel, Compression, Error, Record, RecordError, Result, Timestamp, Version, io_error,
 };

@@ -85,9 +85,12 @@
 //! # }
 //! ```
 
+pub(crate) mod agent;
 mod chunk;
 mod damage;
+pub mod histogram;
 mod instances;
+pub mod programs;
 mod router;
 pub(crate) mod segments;
 mod selection;
@@ -95,12 +98,14 @@ mod selector;
 
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
-use crate::salvage::Lost;
+use crate::reader::salvage::Lost;
 use crate::{Error, Records, Result, Source, Timestamp};
 use chunk::Extent;
 pub(crate) use chunk::{ChunkLimits, ChunkRows};
 
-pub use crate::column::{Column, Rows};
+pub use crate::reader::column::Column;
+
+pub use crate::reader::column::Rows;
 pub use chunk::Chunk;
 pub use instances::select_instances;
 pub use selection::{SelectedMetric, Selection};

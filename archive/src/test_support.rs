@@ -6,7 +6,7 @@ pub(crate) mod logger;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
-use crate::event::{EventArrayBuilder, EventFlags};
+use crate::format::event::{EventArrayBuilder, EventFlags};
 use crate::{
     ErrorCode, InDom, InstanceId, Metadata, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
     Units, Value, ValueSet, ValueType, WriterLabel,

@@ -10,20 +10,26 @@
 //! again later: the metadata is still waiting.
 
 mod append_file;
+#[cfg(feature = "compression")]
+pub mod compress;
 mod copied_set;
+pub mod copy;
 mod declared;
+pub mod extract;
 mod file_set;
 mod index_policy;
 mod indom_change;
 mod options;
+pub mod prepared;
+pub mod repair;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::prepared::{RecordBuffer, SetShape};
 use crate::files::existing_file;
 use crate::format::{EventArray, ResultBuilder, Role, archive_label, encode_mark, timestamp};
-use crate::prepared::{RecordBuffer, SetShape};
 use crate::{
     ArchiveLabel, ByteText, EncodeError, Error, FetchResult, InDom, Instance, LabelSet,
     LabelTarget, Metric, MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Value,

@@ -8,10 +8,10 @@ use hashbrown::HashMap;
 use super::index::Entry;
 use super::pattern::Pattern;
 use super::{Checker, Defect, Report};
-use crate::fast::{RecordShapes, SequenceMap};
 use crate::files::{Scanned, Scanner};
 use crate::format::{EventArray, Role};
 use crate::progress::Progress;
+use crate::reader::fast::{RecordShapes, SequenceMap};
 use crate::{
     InDom, IndomCursor, InstanceId, Metadata, MetricDesc, Pmid, Record, RecordError, Result,
     Semantics, Timestamp, ValueSetView, Version,

@@ -1,7 +1,7 @@
 //! Records that repeat the one before except for their timestamp and values.
 //!
 //! A logger writes the same metrics again and again. Of a record of the same
-//! [shape](crate::fast::record_shape) as the one before everything is known that
+//! [shape](crate::reader::fast::record_shape) as the one before everything is known that
 //! was found out about that one, as long as the domains have not changed. What
 //! is left to look at is the values of counters. Records with event arrays
 //! repeat nothing: these are looked at each.

@@ -201,7 +201,7 @@ impl ResultBuilder {
     #[cfg(test)]
     pub(crate) fn put_result(
         &mut self,
-        result: &crate::value::FetchResult,
+        result: &crate::format::value::FetchResult,
         type_of: impl Fn(Pmid) -> ValueType,
     ) -> Result<(), EncodeError> {
         result.value_sets.iter().try_for_each(|set| self.put_set(set, type_of(set.pmid)))

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::router::{ColumnMap, Router};
 use super::{Column, Selection};
-use crate::fast::RecordRun;
+use crate::reader::fast::RecordRun;
 use crate::{InstanceId, Record, RecordError, Records, Result, Source, Timestamp, ValueSetView};
 
 /// Where a chunk ends.
@@ -104,7 +104,7 @@ impl Chunk {
     /// The same where excerpts of short records are read as well.
     #[cfg(test)]
     pub(super) fn by_excerpts(self) -> Self {
-        let router = self.router.with_effort(crate::fast::Effort::NONE);
+        let router = self.router.with_effort(crate::reader::fast::Effort::NONE);
         Self { router, ..self }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::{Chunk, ChunkLimits};
-use crate::salvage::Lost;
+use crate::reader::salvage::Lost;
 use crate::{Error, Records, Result, Source, Timestamp};
 
 /// The most gaps that are listed one by one; later losses are added to the last.

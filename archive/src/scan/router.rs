@@ -1,7 +1,7 @@
 //! Maps each value of a record to its column.
 //!
 //! A metric and instance get a column when their first value comes, and keep
-//! it. For a record like an earlier one ([`shape`](crate::fast::record_shape))
+//! it. For a record like an earlier one ([`shape`](crate::reader::fast::record_shape))
 //! this is looked up once: a [`CopyPlan`] then has the place of each value in the record
 //! and which column it goes to.
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::{SelectedMetric, Selection};
-use crate::agent::events_metric;
-use crate::fast::{CopyPlan, Effort, Excerpt, Form, Step};
 use crate::format::ShapeId;
 use crate::reader::Identities;
+use crate::reader::fast::{CopyPlan, Effort, Excerpt, Form, Step};
+use crate::scan::agent::events_metric;
 use crate::{InstanceId, Pmid, Record, Timestamp, ValueSetView, ValueType};
 
 /// As many plans are kept as shapes are known at a time.

@@ -10,8 +10,9 @@ use std::ops::{Bound, RangeInclusive};
 
 use super::chunk::Extent;
 use super::{Columns, Selection};
-use crate::salvage::Lost;
-use crate::{Result, Timestamp, parallel};
+use crate::files::parallel;
+use crate::reader::salvage::Lost;
+use crate::{Result, Timestamp};
 
 /// How many segments there are of a span that is read as a whole. More would read faster
 /// than memory is.

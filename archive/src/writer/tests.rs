@@ -10,8 +10,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::prepared::TemplateBuilder;
 use crate::test_support::{descs, indom};
+use crate::writer::prepared::TemplateBuilder;
 use crate::{
     Archive, EncodeError, InstanceId, OwnedValue, Semantics, Units, Value, ValueType, test_support,
 };

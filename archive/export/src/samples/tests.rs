@@ -361,7 +361,7 @@ fn increases(samples: &[(i64, Option<f64>)]) -> f64 {
 
 proptest! {
     /// forall archives of a program that changes: what a receiver of the samples adds up is what
-    /// reports, summaries and pictures find (`archive/src/envelope/tests/agreement.rs`).
+    /// reports, summaries and pictures find (`archive/src/analysis/envelope/tests/agreement.rs`).
     #[test]
     fn the_increases_of_samples_are_the_growth_that_is_known(
         changes in vec((0..Change::KINDS).prop_map(Change::numbered), 1..24),

@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::cache::Found;
 use super::packed::{FileId, Packed};
 use super::{BlockCache, BlockTable};
-use crate::parallel;
+use crate::files::parallel;
 
 /// Decompressed bytes that other threads may have in the making for one reader.
 const AHEAD: u64 = 16 << 20;

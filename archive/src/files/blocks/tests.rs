@@ -158,7 +158,7 @@ fn bytes_are_there_in_any_order_and_each_block_is_decompressed_once() {
 
 #[test]
 fn the_next_blocks_are_decompressed_ahead_in_both_directions() {
-    if crate::parallel::threads() < 2 {
+    if crate::files::parallel::threads() < 2 {
         return;
     }
     let bytes = counting(1_000_000);
@@ -182,7 +182,7 @@ fn the_next_blocks_are_decompressed_ahead_in_both_directions() {
     // The last one is first for a search for the end: what is near it is next, as much as
     // the threads that are free can do.
     let mut back = open(Compression::Zstd, &packed);
-    let near = (9 - crate::parallel::threads()..10).collect::<Vec<_>>();
+    let near = (9 - crate::files::parallel::threads()..10).collect::<Vec<_>>();
     assert_eq!(load(&mut back, 9), near);
     assert_eq!(load(&mut back, 8), near);
     (near[0]..8).rev().for_each(|number| assert!(load(&mut back, number).contains(&number)));

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fast::RecordShapes;
 use crate::format::metadata_record::test_support::{every_bit_flipped, hex};
 use crate::format::{ResultBuilder, encode_mark};
+use crate::reader::fast::RecordShapes;
 use crate::test_support::{descs, metadata, value_sets};
 use crate::{FetchResult, OwnedValue, ValueSet};
 

@@ -2,7 +2,7 @@ use tempfile::TempDir;
 use test_archives::Builder;
 
 use super::*;
-use crate::replay::Replay;
+use crate::analysis::replay::Replay;
 use crate::{Pmid, Source, Timestamp, Value, ValueType};
 
 fn at(millis: i64) -> Timestamp {
@@ -392,7 +392,8 @@ fn an_archive_that_is_removed_after_the_listing_is_left_out() {
 #[cfg(feature = "compression")]
 #[test]
 fn a_volume_that_is_compressed_while_it_is_read_is_read_compressed() {
-    use crate::compress::{Effort, compress_volume};
+    use crate::writer::compress::Effort;
+    use crate::writer::compress::compress_volume;
 
     let (directory, set) = three();
     let expected = times(&set);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check::Severity;
-use crate::follow::Follower;
+use crate::reader::follow::Follower;
 use crate::test_support::fault::{self, Fault};
 use crate::test_support::logger::{Logged, Logger, Step, step};
 

@@ -1,0 +1,320 @@
+//! Metrics as they are drawn: what each column of a picture has of each instance.
+//!
+//! In: a selection of numbers and a window in columns, a [`Grid`]. Out: one [`Series`] for
+//! each instance, with the minimum, maximum, mean and last value of each column, so that a
+//! single observation that differs is seen at every width. The values are those that were
+//! observed; nothing is interpolated. Of counters they are the rates from each observation
+//! to the next, computed before anything is reduced.
+//!
+//! # Example
+//!
+//! A metric was logged as 100 at 0 s, 150 at 10 s, 160 at 30 s; then the logger stopped,
+//! which is recorded as a mark at 31 s; then 7 at 60 s and 27 at 70 s. In columns of 20 s:
+//!
+//! | column | counter: minimum, maximum, mean | instant: the same | joined |
+//! |---|---|---|---|
+//! | 0 to 20 s | 0.5, 5, (50 + 5) / 20 = 2.75 | 100, 150, 125 | no, the first |
+//! | 20 to 40 s | 0.5, 0.5, 0.5 | 160, 160, 160 | yes |
+//! | 40 to 60 s | - | - | |
+//! | 60 to 80 s | 2, 2, 2 | 7, 27, 17 | no, the mark |
+//!
+//! A rate is in each column that its interval overlaps, and its weight in the mean is the
+//! time for which it does. Values have the same weight each.
+//!
+//! # Where lines are interrupted
+//!
+//! A [cell](Cell) is joined to the one before unless there is in between:
+//!
+//! * a mark, or the boundary of an MMV file's program by the agent's
+//!   [events](crate::scan::programs), as in [`summary`](crate::analysis::summary);
+//! * of a counter, a decrease: it was reset, and the rate is not known.
+//!
+//! A counter that is known to have begun at 0, as in `summary`, has a rate up to its first value.
+//!
+//! As in [`replay`](crate::analysis::replay), an instance of a large domain, or of a domain of MMV files,
+//! has values in its lifetime only, values of instances without a name are left out, and
+//! others continue over any absence. NaN is skipped, and so are records whose time goes back.
+//!
+//! # Cost
+//!
+//! One pass over the records of the window on all processors, and as many before and after
+//! it as it takes to find what the first and last observations continue. Memory grows with
+//! the number of cells, and with that of observations, whichever is less.
+//!
+//! A viewer that asks for one window after the other uses [`Envelopes`], which reads a large
+//! archive once: wide windows are answered by a pyramid of columns in bounded memory
+//! (`pyramid`), narrow ones by their records.
+
+mod envelopes;
+mod grid;
+mod plan;
+mod pyramid;
+mod segment;
+mod track;
+
+use std::ops::Range;
+
+use hashbrown::HashMap;
+
+use crate::analysis::growth::{Gaps, numbers};
+use crate::scan::Selection;
+use crate::{InstanceId, Pmid, Result, Timestamp};
+
+use plan::{Plan, Scope};
+use segment::Segment;
+
+pub use envelopes::{Answer, Envelopes, Origin};
+pub use grid::Grid;
+
+/// Returns whether to continue; called by several threads. After false it must stay false.
+pub type GoOn<'f> = &'f (dyn Fn() -> bool + Sync);
+
+/// How values are reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Counters as rates; else all values as they were logged.
+    pub rates: bool,
+    /// What a time without values means.
+    pub gaps: Gaps,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { rates: true, gaps: Gaps::Keep }
+    }
+}
+
+/// What one column has of an instance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cell {
+    /// The least value.
+    pub minimum: f64,
+    /// The greatest value.
+    pub maximum: f64,
+    /// The latest value.
+    pub last: f64,
+    /// How many values were observed in the column: of rates, how many ended in it.
+    pub count: u32,
+    /// The first value continues the last one of the cell before.
+    pub joined: bool,
+    /// The sum of the values, each times its weight.
+    sum: f64,
+    /// Of a value 1, of a rate the seconds.
+    weight: f64,
+}
+
+impl Cell {
+    const fn of_value(value: f64, joined: bool) -> Self {
+        Self {
+            minimum: value,
+            maximum: value,
+            last: value,
+            count: 1,
+            joined,
+            sum: value,
+            weight: 1.0,
+        }
+    }
+
+    const fn of_rate(rate: f64, seconds: f64, joined: bool) -> Self {
+        let (minimum, maximum, last) = (rate, rate, rate);
+        Self { minimum, maximum, last, count: 0, joined, sum: rate * seconds, weight: seconds }
+    }
+
+    /// The mean: of values, all with the same weight; of rates by time.
+    pub fn mean(&self) -> f64 {
+        // Rounding must not move it beyond the values: that of a constant is the constant.
+        (self.sum / self.weight).max(self.minimum).min(self.maximum)
+    }
+
+    /// Adds what is later.
+    pub fn merge(&mut self, later: &Self) {
+        self.minimum = self.minimum.min(later.minimum);
+        self.maximum = self.maximum.max(later.maximum);
+        self.last = later.last;
+        self.count = self.count.saturating_add(later.count);
+        self.sum += later.sum;
+        self.weight += later.weight;
+    }
+}
+
+/// Columns that follow each other and have equal cells: of a rate over several columns those
+/// that are neither its first nor its last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The columns; never none.
+    pub columns: Range<u32>,
+    /// What each of them has.
+    pub cell: Cell,
+}
+
+/// The cells of one instance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The place of the metric in the selection.
+    pub metric: usize,
+    /// The instance; `None` in a metric without instances.
+    pub instance: Option<InstanceId>,
+    /// The values are rates, in [`SelectedMetric::rate_units`](crate::scan::SelectedMetric::rate_units).
+    pub is_rate: bool,
+    /// In the order of the columns, which are in one run each; columns without a value are
+    /// in none.
+    pub runs: Vec<Run>,
+}
+
+impl Series {
+    /// Each column that has values, in order.
+    pub fn cells(&self) -> impl Iterator<Item = (u32, &Cell)> {
+        self.runs.iter().flat_map(|run| run.columns.clone().map(|column| (column, &run.cell)))
+    }
+}
+
+/// The selected metrics in a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Envelope {
+    /// The window and its columns.
+    pub grid: Grid,
+    /// By metric and instance; only those that have a value in the window.
+    pub series: Vec<Series>,
+    /// The first mark of each column that has one.
+    pub marks: Vec<Timestamp>,
+}
+
+impl Envelope {
+    /// Reduces the values of the selected metrics that are numbers.
+    ///
+    /// ```
+    /// use pcp_archive::envelope::{Envelope, Grid, Options};
+    /// use pcp_archive::scan::Selection;
+    /// # use pcp_archive::{
+    /// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    /// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    /// # };
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let base = directory.path().join("a");
+    /// # let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
+    /// # let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
+    /// # let desc = MetricDesc {
+    /// #     pmid: Pmid::new(70, 1, 1)?,
+    /// #     value_type: ValueType::U64,
+    /// #     indom: None,
+    /// #     semantics: Semantics::Counter,
+    /// #     units: Units::count(),
+    /// # };
+    /// # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+    /// # writer.declare_metric(&desc, &["acme.sold"])?;
+    /// # for (second, sold) in [(0, 100), (10, 150), (30, 160)] {
+    /// #     let values = Ok(vec![(None, OwnedValue::U64(sold))]);
+    /// #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+    /// #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+    /// # }
+    /// # writer.finish()?;
+    /// # let archive = Archive::open(&base)?;
+    ///
+    /// let mut selection = Selection::new(&archive);
+    /// selection.select("acme.sold"); // 100 at 0 s, 150 at 10 s, 160 at 30 s
+    /// let grid = Grid::new(archive.label().start..=archive.end(), 2);
+    /// let envelope = Envelope::read(&selection, grid, Options::default())?;
+    /// let cells: Vec<_> = envelope.series[0].cells().map(|(_, cell)| cell).collect();
+    /// // 5 per second until 10 s, then 0.5.
+    /// assert_eq!((cells[0].minimum, cells[0].maximum), (0.5, 5.0));
+    /// assert_eq!(cells[0].mean(), (10.0 * 5.0 + 5.0 * 0.5) / 15.0);
+    /// assert!(cells[1].joined && cells[1].maximum == 0.5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the [scan](crate::scan::Columns::next_chunk).
+    pub fn read(selection: &Selection<'_>, grid: Grid, options: Options) -> Result<Self> {
+        Self::read_or_end(selection, grid, options, &|| true).map(|(envelope, _)| envelope)
+    }
+
+    /// As [`read`](Self::read), but ends with `None` when `go_on`, which is called for every
+    /// few megabytes and by several threads, returns false.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_while(
+        selection: &Selection<'_>,
+        grid: Grid,
+        options: Options,
+        go_on: GoOn<'_>,
+    ) -> Result<Option<Self>> {
+        let (envelope, is_whole) = Self::read_or_end(selection, grid, options, go_on)?;
+        Ok(is_whole.then_some(envelope))
+    }
+
+    /// The envelope, and whether it was read to its end.
+    fn read_or_end(
+        selection: &Selection<'_>,
+        grid: Grid,
+        options: Options,
+        go_on: GoOn<'_>,
+    ) -> Result<(Self, bool)> {
+        let places = places(selection);
+        let selection = numbers(selection, options.gaps);
+        let scope = Scope::new(&selection, options);
+        let whole = Segment::read(&Plan::new(&scope, &grid), &selection, go_on)?;
+        let is_whole = go_on();
+        let mut series = Vec::new();
+        for (metric, tracks) in scope.metrics.iter().zip(whole.metrics) {
+            let Some(&place) = places.get(&metric.desc.pmid) else { continue };
+            let is_rate = options.rates && metric.has_rates();
+            series.extend(tracks.instances.all.into_iter().filter_map(|(instance, track)| {
+                let runs = track?.into_runs();
+                (!runs.is_empty()).then_some(Series { metric: place, instance, is_rate, runs })
+            }));
+        }
+        series.sort_by_key(|series| (series.metric, series.instance));
+        Ok((Self { grid, series, marks: whole.marks }, is_whole))
+    }
+
+    /// The same in half as many columns; `None` for an odd number of columns.
+    pub fn halved(&self) -> Option<Self> {
+        let grid = self.grid.halved()?;
+        let series = self.series.iter();
+        let series = series.map(|series| Series { runs: halved(&series.runs, 0), ..*series });
+        let mut marks = self.marks.clone();
+        marks.dedup_by_key(|mark| grid.column_of(*mark));
+        Some(Self { series: series.collect(), grid, marks })
+    }
+}
+
+/// The place of each metric in a selection.
+fn places(selection: &Selection<'_>) -> HashMap<Pmid, usize> {
+    selection.metrics().iter().map(|metric| metric.desc.pmid).zip(0..).collect()
+}
+
+/// The cells of every two columns as one, counted from `ahead` columns before the first.
+fn halved(runs: &[Run], ahead: u32) -> Vec<Run> {
+    let mut halved: Vec<Run> = Vec::new();
+    let mut put = |columns: Range<u32>, cell: Cell| match halved.last_mut() {
+        Some(run) if run.columns.end > columns.start => run.cell.merge(&cell),
+        _ if columns.is_empty() => {}
+        _ => halved.push(Run { columns, cell }),
+    };
+    for Run { columns, cell } in runs {
+        let columns = columns.start + ahead..columns.end + ahead;
+        // Those without a partner in the run, at its ends, and the pairs in between.
+        let (first, after) = (columns.start.next_multiple_of(2), columns.end / 2 * 2);
+        if first > columns.start {
+            put(columns.start / 2..first / 2, *cell);
+        }
+        if first < after {
+            let mut pair = *cell;
+            pair.merge(cell);
+            put(first / 2..after / 2, pair);
+        }
+        if after < columns.end && after >= first {
+            put(after / 2..after / 2 + 1, *cell);
+        }
+    }
+    halved
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Envelopes of an archive for one window after another, as a viewer requests them.
+
+use std::ops::Bound;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::analysis::envelope::plan::{Plan, Scope};
+use crate::analysis::envelope::pyramid::Pyramid;
+use crate::analysis::envelope::segment::Segment;
+use crate::analysis::envelope::{Envelope, GoOn, Grid, Options};
+use crate::analysis::growth::numbers;
+use crate::scan::segments::each_in_time;
+use crate::scan::{Columns, Selection};
+use crate::{Result, Timestamp};
+
+/// Windows of more bytes, by the index, are answered by the pyramid.
+const SMALL: u64 = 64 << 20;
+/// The bytes that a pyramid may take.
+const BUDGET: usize = 48 << 20;
+/// The usual segment.
+const SEGMENT: u64 = 16 << 20;
+/// Fewer segments are read one after the other.
+const LEAST_SEGMENTS: u64 = 4;
+/// The most segments that are read side by side.
+const MOST_SEGMENTS: u64 = 1 << 12;
+/// The chunks of a segment that is read after the other.
+const CHUNKS: usize = 16;
+
+/// The envelopes of an archive, or of several: of small windows from their records, of large
+/// ones from a pyramid of all.
+///
+/// [`extend`](Self::extend) reads the archive once and keeps every metric in columns; later it
+/// reads only what the archive has grown by. It may run on a thread of its own:
+/// [`envelope`](Self::envelope) never waits for it. Nothing here borrows from an archive, so
+/// that it can be opened again when it has grown.
+///
+/// ```
+/// use pcp_archive::Source;
+/// use pcp_archive::envelope::{Envelopes, Grid, Options, Origin};
+/// use pcp_archive::scan::Selection;
+/// # use pcp_archive::{
+/// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+/// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+/// # };
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let base = directory.path().join("a");
+/// # let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
+/// # let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
+/// # let desc = MetricDesc {
+/// #     pmid: Pmid::new(70, 1, 1)?,
+/// #     value_type: ValueType::U64,
+/// #     indom: None,
+/// #     semantics: Semantics::Instant,
+/// #     units: Units::count(),
+/// # };
+/// # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+/// # writer.declare_metric(&desc, &["acme.load"])?;
+/// # for second in 0..1000 {
+/// #     let load = if second == 700 { 99 } else { 1 };
+/// #     let values = Ok(vec![(None, OwnedValue::U64(load))]);
+/// #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+/// #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+/// # }
+/// # writer.finish()?;
+/// # let archive = Archive::open(&base)?;
+/// let mut selection = Selection::new(&archive);
+/// selection.select("acme.load"); // 1 at each second, but 99 at 700 s
+/// let source = Source::from(&archive);
+///
+/// let envelopes = Envelopes::new(Options::default()).small(0);
+/// assert!(envelopes.extend(&selection, &|| true)?);
+/// let grid = Grid::new(source.start()..=source.end(), 4);
+/// let answer = envelopes.envelope(&selection, &grid, &|| true)?.expect("nothing ended it");
+/// assert!(matches!(answer.origin, Origin::Pyramid { until } if until == source.end()));
+/// let cells = answer.envelope.series[0].cells();
+/// assert_eq!(cells.map(|(_, cell)| cell.maximum).fold(0.0, f64::max), 99.0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Envelopes {
+    options: Options,
+    small: u64,
+    budget: usize,
+    /// About the bytes of records that are one segment of the pyramid.
+    segment: u64,
+    /// Held by the thread that extends the pyramid.
+    extending: Mutex<()>,
+    pyramid: RwLock<Option<Pyramid>>,
+}
+
+/// What a viewer gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// In the columns that were asked for, or in those that the pyramid has.
+    pub envelope: Envelope,
+    /// What it was made of.
+    pub origin: Origin,
+}
+
+/// What an answer was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The records of the window.
+    Records,
+    /// The pyramid. The columns of its grid are as wide as those that were asked for, or less,
+    /// but more than half as wide; where the pyramid has no such columns they are its narrowest.
+    /// The window is widened to whole columns. The envelope is what [`Envelope::read`] finds in
+    /// this grid, but means may differ by 2^-23 of the distance from the minimum to the maximum.
+    Pyramid {
+        /// The time of the last record in the pyramid. What is later is not known yet.
+        until: Timestamp,
+    },
+}
+
+impl Envelopes {
+    /// Without a pyramid so far.
+    pub const fn new(options: Options) -> Self {
+        Self {
+            options,
+            small: SMALL,
+            budget: BUDGET,
+            segment: SEGMENT,
+            extending: Mutex::new(()),
+            pyramid: RwLock::new(None),
+        }
+    }
+
+    /// Sets the size, by the index, up to which windows are answered from records. The default
+    /// is 64 MiB.
+    #[must_use]
+    pub fn small(self, bytes: u64) -> Self {
+        Self { small: bytes, ..self }
+    }
+
+    /// Sets the most memory of the pyramid, in bytes. The default is 48 MiB. It has as many columns
+    /// as fit, up to 65 536. If not even 64 do, as with a million instances, there is no
+    /// pyramid, and every window is answered from records.
+    #[must_use]
+    pub fn budget(self, bytes: usize) -> Self {
+        Self { budget: bytes, ..self }
+    }
+
+    /// Has smaller segments read side by side.
+    #[cfg(test)]
+    pub(super) fn segment(self, bytes: u64) -> Self {
+        Self { segment: bytes, ..self }
+    }
+
+    /// Reads what the pyramid lacks of the selected metrics, on all processors. False if
+    /// `go_on` ended it, after which another call goes on, or if the pyramid would take too
+    /// much memory.
+    ///
+    /// Of an archive that has grown, opened again, only the new records are read, if the
+    /// selection is made in the same way. With another selection the pyramid is built again.
+    ///
+    /// # Errors
+    ///
+    /// Those of the [scan](crate::scan::Columns::next_chunk). The pyramid then has all records
+    /// before the damaged one.
+    pub fn extend(&self, selection: &Selection<'_>, go_on: GoOn<'_>) -> Result<bool> {
+        let _alone = self.extending.lock().unwrap_or_else(PoisonError::into_inner);
+        let (source, selection) = (selection.source(), numbers(selection, self.options.gaps));
+        let scope = Scope::new(&selection, self.options);
+        let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
+        let bytes = source.bytes_of(&(rest.0..=source.end()));
+        if bytes >= LEAST_SEGMENTS * self.segment {
+            let same = Bound::Included(rest.0);
+            if rest.1 > 0 && !self.in_sequence(&scope, &selection, same, go_on)? {
+                return Ok(false);
+            }
+            let count = (bytes / self.segment).min(MOST_SEGMENTS) as usize;
+            if self.side_by_side(&scope, &selection, count, go_on) {
+                return Ok(true);
+            }
+        }
+        Ok(go_on() && self.in_sequence(&scope, &selection, Bound::Unbounded, go_on)?)
+    }
+
+    /// Makes the pyramid one of a source. Returns [`Pyramid::rest`]; `None` if there can be none.
+    fn prepare(&self, selection: &Selection<'_>, scope: &Scope) -> Option<(Timestamp, u32)> {
+        let source = selection.source();
+        let mut pyramid = self.write();
+        let follows = |pyramid: &mut Pyramid| pyramid.follow(source, scope.clone());
+        if !pyramid.as_mut().is_some_and(follows) {
+            *pyramid = Pyramid::new(source, scope.clone(), self.budget);
+        }
+        let pyramid = pyramid.as_ref().filter(|pyramid| !pyramid.has_given_up())?;
+        Some(pyramid.rest())
+    }
+
+    /// Reads segments on all processors; false if not to the end.
+    fn side_by_side(
+        &self,
+        scope: &Scope,
+        selection: &Selection<'_>,
+        count: usize,
+        go_on: GoOn<'_>,
+    ) -> bool {
+        let now = self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.rest()));
+        let Some((grid, (newest, rows))) = now else { return false };
+        let plan = Plan::of_all(scope, &grid);
+        let from = newest.as_nanos().saturating_add(i128::from(rows > 0));
+        let span = Timestamp::from_nanos(from)..=selection.source().end();
+        let work = |columns: &mut Columns<'_>| {
+            let mut segment = Segment::new(scope.metrics.len());
+            segment.fill(&plan, selection, columns, &mut |_| go_on())?;
+            Ok(go_on().then_some(segment))
+        };
+        let mut is_whole = true;
+        let take = |segment: Option<Segment>| match segment.filter(|_| is_whole) {
+            Some(segment) => {
+                is_whole = self.change(|pyramid| pyramid.add(grid.clone(), segment));
+            }
+            None => is_whole = false,
+        };
+        each_in_time(selection, &span, count, work, take) && is_whole
+    }
+
+    /// Reads one segment after the other; false if not to the end.
+    fn in_sequence(
+        &self,
+        scope: &Scope,
+        selection: &Selection<'_>,
+        last: Bound<Timestamp>,
+        go_on: GoOn<'_>,
+    ) -> Result<bool> {
+        let Some(rest) = self.read().as_ref().map(Pyramid::rest) else { return Ok(false) };
+        let mut columns = Columns::open_after(selection, rest, last)?;
+        loop {
+            let now = self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.next()));
+            let Some((grid, mut segment)) = now else { return Ok(false) };
+            let (plan, mut chunks) = (Plan::of_all(scope, &grid), 0);
+            let filled = segment.fill(&plan, selection, &mut columns, &mut |_| {
+                chunks += 1;
+                chunks < CHUNKS && go_on()
+            });
+            let is_added = self.change(|pyramid| pyramid.add_next(segment));
+            filled?;
+            if !is_added || !go_on() {
+                return Ok(false);
+            }
+            if chunks < CHUNKS {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Changes the pyramid; false if it has given up.
+    fn change(&self, change: impl FnOnce(&mut Pyramid)) -> bool {
+        let mut pyramid = self.write();
+        let Some(pyramid) = pyramid.as_mut() else { return false };
+        change(pyramid);
+        !pyramid.has_given_up()
+    }
+
+    /// The envelope of a window: from its records if they are few, or if the pyramid lacks some
+    /// of the metrics or the newest records; else from the pyramid. `None` if `go_on`, which is
+    /// called for every few megabytes and by several threads, ended it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Envelope::read`].
+    pub fn envelope(
+        &self,
+        selection: &Selection<'_>,
+        grid: &Grid,
+        go_on: GoOn<'_>,
+    ) -> Result<Option<Answer>> {
+        let source = selection.source();
+        if source.bytes_of(&grid.window()) > self.small {
+            let is_new = |answer: &Answer| match answer.origin {
+                Origin::Records => true,
+                Origin::Pyramid { until } => until >= source.end(),
+            };
+            if let Some(answer) = self.coarse(selection, grid).filter(is_new) {
+                return Ok(Some(answer));
+            }
+        }
+        let read = Envelope::read_while(selection, grid.clone(), self.options, go_on)?;
+        Ok(read.map(|envelope| Answer { envelope, origin: Origin::Records }))
+    }
+
+    /// The envelope of a window of any size from what the pyramid has by now, without reading
+    /// a record. `None` if it has nothing, or not all of the metrics.
+    pub fn coarse(&self, selection: &Selection<'_>, grid: &Grid) -> Option<Answer> {
+        let pyramid = self.read();
+        let pyramid = pyramid.as_ref()?;
+        let until = pyramid.until()?;
+        let envelope = pyramid.envelope(selection, grid, self.options)?;
+        Some(Answer { envelope, origin: Origin::Pyramid { until } })
+    }
+
+    /// The bytes that the pyramid takes, nearly.
+    pub fn bytes(&self) -> usize {
+        self.read().as_ref().map_or(0, Pyramid::bytes)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Option<Pyramid>> {
+        self.pyramid.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Option<Pyramid>> {
+        self.pyramid.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,91 @@
+//! What a reader of envelopes knows before it reads.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use crate::InstanceId;
+use crate::analysis::envelope::Options;
+use crate::analysis::envelope::grid::Grid;
+use crate::analysis::envelope::track::{Kind, Track};
+use crate::analysis::growth::lifetime::{Lifetime, Lives};
+use crate::analysis::growth::walls::RunState;
+use crate::scan::{SelectedMetric, Selection};
+
+/// The metrics that are read, and which of their instances exist when.
+#[derive(Debug, Clone)]
+pub(super) struct Scope {
+    pub(super) metrics: Vec<SelectedMetric>,
+    pub(super) rates: bool,
+    /// For each metric the instances that are read; all without.
+    pub(super) wanted: Vec<Option<Arc<HashSet<InstanceId>>>>,
+    pub(super) lives: Lives,
+}
+
+impl Scope {
+    /// That of a selection of [numbers](crate::analysis::growth::numbers).
+    pub(super) fn new(selection: &Selection<'_>, options: Options) -> Self {
+        let Options { rates, gaps } = options;
+        let metrics = selection.metrics().to_vec();
+        let lives = Lives::new(selection, gaps, rates);
+        Self { metrics, rates, wanted: selection.instances_by_metric(), lives }
+    }
+
+    /// The instances of a metric that have a name and are read, and when they exist.
+    pub(super) fn instances(
+        &self,
+        place: usize,
+    ) -> impl Iterator<Item = (Option<InstanceId>, Lifetime)> {
+        let indom = self.metrics.get(place).and_then(|metric| metric.desc.indom);
+        let single = indom.is_none().then_some((None, Lifetime::ALWAYS));
+        let named = indom.into_iter().flat_map(|indom| self.lives.in_domain(indom));
+        let wanted = self.wanted.get(place).and_then(Option::as_ref);
+        let is_wanted = move |id: &InstanceId| wanted.is_none_or(|all| all.contains(id));
+        let named = named.filter(move |(id, _)| is_wanted(id)).map(|(id, life)| (Some(id), life));
+        single.into_iter().chain(named)
+    }
+
+    pub(super) fn kind(&self, metric: &SelectedMetric) -> Kind {
+        Kind::of(metric, self.rates)
+    }
+
+    /// A new track of an instance; `None` if it has no name.
+    pub(super) fn track(
+        &self,
+        metric: &SelectedMetric,
+        instance: Option<InstanceId>,
+        run: &RunState,
+    ) -> Option<Track> {
+        let life = self.lives.of(metric, instance)?;
+        Some(Track::new(self.kind(metric), metric.desc.value_type, life, run))
+    }
+}
+
+/// What a reader of a window knows.
+pub(super) struct Plan<'s> {
+    pub(super) grid: &'s Grid,
+    pub(super) scope: &'s Scope,
+    /// For each metric the instances whose rates may reach over the window without an
+    /// observation in it.
+    pub(super) reaching: Vec<Vec<Option<InstanceId>>>,
+}
+
+impl<'s> Plan<'s> {
+    /// Of a window that begins with the first record.
+    pub(super) const fn of_all(scope: &'s Scope, grid: &'s Grid) -> Self {
+        Self { grid, scope, reaching: Vec::new() }
+    }
+
+    pub(super) fn new(scope: &'s Scope, grid: &'s Grid) -> Self {
+        let window = grid.window();
+        let reaching = |(place, metric): (usize, &SelectedMetric)| {
+            if !matches!(scope.kind(metric), Kind::Rate(_)) {
+                return Vec::new();
+            }
+            let alive = scope.instances(place).filter(|(_, life)| life.overlaps(&window));
+            alive.map(|(instance, _)| instance).collect()
+        };
+        let reaching = scope.metrics.iter().enumerate().map(reaching).collect();
+        Self { grid, scope, reaching }
+    }
+}

@@ -1,0 +1,377 @@
+//! The columns of all times at once, which coarser ones are made of.
+//!
+//! In: segments that follow each other from the first record on. Out: the series of any
+//! window, in columns that are a power of two as wide as those that are kept.
+//!
+//! # Columns
+//!
+//! The finest columns, those that are kept, are a power of two of seconds wide, from 1/512 s on,
+//! and are counted from 1970 on: those of two pyramids begin at the same times. Every two of
+//! them are one of the next level, which is made when it is asked for. A window is widened to
+//! columns, so that each cell has all that was observed in it and nothing else: it is what
+//! [`Envelope::read`] finds in the [grid](Envelope::grid) of the answer.
+//!
+//! # Memory
+//!
+//! When records come that are beyond the last column there can be, or when the cells take more
+//! than their budget, every two columns become one. With fewer than [`LEAST_COLUMNS`] the
+//! pyramid gives up: it has no answers, and takes no memory any more.
+
+mod cells;
+
+use std::ops::RangeInclusive;
+
+use hashbrown::HashSet;
+
+use crate::analysis::envelope::grid::Grid;
+use crate::analysis::envelope::plan::{Plan, Scope};
+use crate::analysis::envelope::segment::Segment;
+use crate::analysis::envelope::track::{Kind, Track};
+use crate::analysis::envelope::{Envelope, Options, Run, Series, halved, places};
+use crate::scan::{SelectedMetric, Selection};
+use crate::{InstanceId, Pmid, Source, Timestamp};
+use cells::{Cells, Weight};
+
+/// Nanoseconds of the narrowest columns, 1/512 s.
+const FINEST: i128 = 1_953_125;
+/// The most columns.
+const MOST_COLUMNS: u32 = 1 << 16;
+/// Columns that are not halved any more.
+const LEAST_COLUMNS: u32 = 64;
+/// About the bytes of a cell.
+const CELL: usize = 24;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Pyramid {
+    grid: Grid,
+    scope: Scope,
+    /// The start of the source.
+    start: Timestamp,
+    /// The metrics that the source has.
+    known: HashSet<Pmid>,
+    /// Each track with its last run.
+    whole: Segment,
+    /// The runs before, by metric and in the order of the tracks.
+    cells: Vec<Vec<Cells>>,
+    budget: usize,
+    has_given_up: bool,
+}
+
+impl Pyramid {
+    /// One that has nothing yet; `None` if the times of the source cannot be in columns.
+    pub(super) fn new(source: Source<'_>, scope: Scope, budget: usize) -> Option<Self> {
+        let span = source.start()..=source.end();
+        let columns = most_columns(&scope, &span, budget);
+        let mut width = FINEST;
+        let grid = loop {
+            let (first, last) = (source.start().as_nanos(), source.end().as_nanos());
+            let (first, last) = (first.div_euclid(width), last.div_euclid(width));
+            let needed = (last - first).max(0) + 1;
+            if needed <= i128::from(columns) {
+                break Grid::aligned(first * width, width, needed as u32)?;
+            }
+            width *= 2;
+        };
+        let known = source.metadata().metrics().iter().map(|metric| metric.desc.pmid).collect();
+        let (whole, cells) = (Segment::new(scope.metrics.len()), Vec::new());
+        let start = source.start();
+        let mut made =
+            Self { grid, scope, start, known, whole, cells, budget, has_given_up: false };
+        made.cells.resize_with(made.scope.metrics.len(), Vec::new);
+        Some(made)
+    }
+
+    /// Makes room for what the source has after what was read; false if it is not the same
+    /// source with more records, or if metrics and instances are read now that were there
+    /// before and were not.
+    pub(super) fn follow(&mut self, source: Source<'_>, scope: Scope) -> bool {
+        let is_longer = self.whole.newest.is_none_or(|(newest, _)| newest <= source.end());
+        if self.start != source.start() || !is_longer || !self.is_continued_by(&scope) {
+            return false;
+        }
+        let Some(places) = self.places_in(&scope) else { return false };
+        let mut whole = Segment::new(scope.metrics.len());
+        (whole.marks, whole.newest) = (std::mem::take(&mut self.whole.marks), self.whole.newest);
+        let mut cells = Vec::new();
+        cells.resize_with(scope.metrics.len(), Vec::new);
+        let own = std::mem::take(&mut self.whole.metrics).into_iter().zip(self.cells.drain(..));
+        for ((tracks, own), (place, metric)) in own.zip(places) {
+            if let (Some(to), Some(into)) = (whole.metrics.get_mut(place), cells.get_mut(place)) {
+                (*to, *into) = (tracks, own);
+                for (instance, track) in &mut to.instances.all {
+                    if let (Some(track), Some(life)) = (track, scope.lives.of(&metric, *instance)) {
+                        track.set_life(life);
+                    }
+                }
+            }
+        }
+        self.known = source.metadata().metrics().iter().map(|metric| metric.desc.pmid).collect();
+        (self.whole, self.cells, self.scope) = (whole, cells, scope);
+        self.reach(source.end())
+    }
+
+    /// Where each metric is in another scope, and the metric; `None` if one is missing there.
+    fn places_in(&self, scope: &Scope) -> Option<Vec<(usize, SelectedMetric)>> {
+        let place = |own: &SelectedMetric| {
+            let mut others = scope.metrics.iter();
+            Some((others.position(|other| other.desc == own.desc)?, own.clone()))
+        };
+        self.scope.metrics.iter().map(place).collect()
+    }
+
+    /// Whether another scope has the same of what was read, and more of what came later only.
+    fn is_continued_by(&self, next: &Scope) -> bool {
+        let own: HashSet<Pmid> = self.scope.metrics.iter().map(|own| own.desc.pmid).collect();
+        let mut added = next.metrics.iter().filter(|metric| !own.contains(&metric.desc.pmid));
+        if added.any(|metric| self.known.contains(&metric.desc.pmid)) {
+            return false;
+        }
+        let Some(places) = self.places_in(next) else { return false };
+        let newest = self.whole.newest.map_or(self.start, |(newest, _)| newest);
+        let mut metrics = self.whole.metrics.iter().zip(places).enumerate();
+        metrics.all(|(own, (tracks, (place, metric)))| {
+            let wanted = |scope: &Scope, place| scope.wanted.get(place).and_then(Clone::clone);
+            let (before, after) = (wanted(&self.scope, own), wanted(next, place));
+            let is_wanted = match (&before, &after) {
+                (None, None) => true,
+                (Some(before), Some(after)) => {
+                    let is_new =
+                        |id: &InstanceId| self.scope.lives.of(&metric, Some(*id)).is_none();
+                    before.is_subset(after) && after.difference(before).all(is_new)
+                }
+                _ => false,
+            };
+            let lives_on = |(instance, track): &(Option<InstanceId>, Option<Track>)| match (
+                track,
+                next.lives.of(&metric, *instance),
+            ) {
+                (Some(track), Some(life)) => track.life().agrees_with(life, newest),
+                (None, None) => true,
+                _ => false,
+            };
+            is_wanted && tracks.instances.all.iter().all(lives_on)
+        })
+    }
+
+    /// The columns of all that was read and will be.
+    pub(super) const fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// From where on records were not read, and how many of that time were.
+    pub(super) fn rest(&self) -> (Timestamp, u32) {
+        self.whole.newest.unwrap_or((*self.grid.window().start(), 0))
+    }
+
+    /// The time of the last record that was read.
+    pub(super) fn until(&self) -> Option<Timestamp> {
+        self.whole.newest.map(|(newest, _)| newest)
+    }
+
+    pub(super) const fn has_given_up(&self) -> bool {
+        self.has_given_up
+    }
+
+    /// Widens the grid so that it has a time.
+    fn reach(&mut self, end: Timestamp) -> bool {
+        while !self.has_given_up {
+            let (start, width) = (self.grid.window().start().as_nanos(), self.grid.width());
+            let needed = (end.as_nanos() - start).div_euclid(width).max(0) + 1;
+            if needed <= i128::from(MOST_COLUMNS) {
+                let columns = self.grid.columns().max(needed as u32);
+                let Some(grid) = Grid::aligned(start, width, columns) else { return false };
+                self.grid = grid;
+                return true;
+            }
+            self.halve();
+        }
+        true
+    }
+
+    /// Adds the segment that follows, in columns of `grid`.
+    pub(super) fn add(&mut self, mut grid: Grid, mut segment: Segment) {
+        while grid.width() < self.grid.width() {
+            let Some((coarser, ahead)) = grid.coarser() else { return self.give_up() };
+            segment.halve(&coarser, ahead);
+            grid = coarser;
+        }
+        if self.has_given_up {
+            return;
+        }
+        self.whole.append(&Plan::of_all(&self.scope, &self.grid), segment);
+        self.store();
+    }
+
+    /// The beginning of a segment that follows, in the columns that there are now.
+    pub(super) fn next(&self) -> Segment {
+        self.whole.go_on()
+    }
+
+    /// Adds that segment.
+    pub(super) fn add_next(&mut self, segment: Segment) {
+        self.whole.replace(&self.grid, segment);
+        self.store();
+    }
+
+    /// Takes the runs that are complete from the tracks, within the budget.
+    fn store(&mut self) {
+        self.take_runs();
+        while !self.has_given_up && self.bytes() > self.budget {
+            if self.grid.columns() <= LEAST_COLUMNS {
+                return self.give_up();
+            }
+            self.halve();
+        }
+    }
+
+    /// The bytes that the pyramid takes, nearly.
+    pub(super) fn bytes(&self) -> usize {
+        let track = size_of::<(Option<InstanceId>, Option<Track>)>() + size_of::<Cells>();
+        let of_metric = |cells: &Vec<Cells>| {
+            cells.iter().map(Cells::bytes).sum::<usize>() + cells.len() * track
+        };
+        self.cells.iter().map(of_metric).sum()
+    }
+
+    fn take_runs(&mut self) {
+        let metrics = self.whole.metrics.iter_mut().zip(&mut self.cells).zip(&self.scope.metrics);
+        for ((tracks, cells), metric) in metrics {
+            let usual = usual(self.scope.kind(metric), &self.grid);
+            cells.resize_with(tracks.instances.all.len(), Cells::default);
+            for ((_, track), cells) in tracks.instances.all.iter_mut().zip(cells) {
+                let finished = track.iter_mut().flat_map(Track::take_finished);
+                finished.for_each(|run| cells.push(&run, usual));
+            }
+        }
+    }
+
+    /// Makes one column of every two.
+    fn halve(&mut self) {
+        let Some((coarser, ahead)) = self.grid.coarser() else { return self.give_up() };
+        let metrics = self.whole.metrics.iter_mut().zip(&mut self.cells).zip(&self.scope.metrics);
+        for ((tracks, cells), metric) in metrics {
+            let kind = self.scope.kind(metric);
+            let [before, after] = [&self.grid, &coarser].map(|grid| usual(kind, grid));
+            for ((_, track), cells) in tracks.instances.all.iter_mut().zip(cells) {
+                let Some(track) = track else { continue };
+                track.put_back(cells.take(before));
+                track.halve(&coarser, ahead);
+                track.take_finished().for_each(|run| cells.push(&run, after));
+            }
+        }
+        self.whole.marks.dedup_by_key(|mark| coarser.column_of(*mark));
+        self.grid = coarser;
+    }
+
+    fn give_up(&mut self) {
+        self.has_given_up = true;
+        self.whole = Segment::new(0);
+        self.cells = Vec::new();
+    }
+
+    /// The series of a selection in the columns of a window that are nearest to those of a
+    /// grid: not wider if these are not, and not half as wide. `None` if they have no grid, or
+    /// if there are other metrics.
+    pub(super) fn envelope(
+        &self,
+        selection: &Selection<'_>,
+        grid: &Grid,
+        options: Options,
+    ) -> Option<Envelope> {
+        let own: HashSet<Pmid> = self.scope.metrics.iter().map(|own| own.desc.pmid).collect();
+        let mut asked = selection.metrics().iter().filter(|metric| metric.has_numbers());
+        if self.has_given_up || !asked.all(|metric| own.contains(&metric.desc.pmid)) {
+            return None;
+        }
+        let (level, answer) = self.level(grid)?;
+        let ahead = (answer.window().start().as_nanos() - self.grid.window().start().as_nanos())
+            .div_euclid(self.grid.width());
+        let (places, wanted) = (places(selection), selection.instances_by_metric());
+        let mut series = Vec::new();
+        let metrics = self.whole.metrics.iter().zip(&self.cells).zip(&self.scope.metrics);
+        for ((tracks, cells), metric) in metrics {
+            let numbers = metric.has_numbers();
+            let place = places.get(&metric.desc.pmid).filter(|_| numbers);
+            let Some(&place) = place else { continue };
+            let wanted = wanted.get(place).and_then(Option::as_ref);
+            let is_wanted = |instance: Option<InstanceId>| {
+                wanted.zip(instance).is_none_or(|(wanted, id)| wanted.contains(&id))
+            };
+            let is_rate = options.rates && metric.has_rates();
+            for ((instance, track), cells) in tracks.instances.all.iter().zip(cells) {
+                let Some(track) = track.as_ref().filter(|_| is_wanted(*instance)) else { continue };
+                let kind = self.scope.kind(metric);
+                let runs = self.runs(track, cells, kind, (&answer, level, ahead));
+                if !runs.is_empty() {
+                    series.push(Series { metric: place, instance: *instance, is_rate, runs });
+                }
+            }
+        }
+        series.sort_by_key(|series| (series.metric, series.instance));
+        let marks = self.whole.marks.iter().copied();
+        let mut marks: Vec<_> = marks.filter(|mark| answer.column_of(*mark).is_some()).collect();
+        marks.dedup_by_key(|mark| answer.column_of(*mark));
+        Some(Envelope { grid: answer, series, marks })
+    }
+
+    /// The level and grid of an answer.
+    fn level(&self, asked: &Grid) -> Option<(u32, Grid)> {
+        let (start, end) = asked.window().into_inner();
+        let width = end.nanos_since(start).max(1) / i128::from(asked.columns());
+        let mut level = 0;
+        loop {
+            let own = self.grid.width() << level;
+            let first = start.as_nanos().div_euclid(own);
+            let columns = end.as_nanos().div_euclid(own) - first + 1;
+            if 2 * own > width && columns <= i128::from(Grid::MAX_COLUMNS) {
+                let columns = u32::try_from(columns).ok()?;
+                return Some((level, Grid::aligned(first * own, own, columns)?));
+            }
+            level += 1;
+        }
+    }
+
+    /// The runs of a track in the columns of an answer, the first of which is `ahead` columns
+    /// after the first one here.
+    fn runs(
+        &self,
+        track: &Track,
+        cells: &Cells,
+        kind: Kind,
+        (answer, level, ahead): (&Grid, u32, i128),
+    ) -> Vec<Run> {
+        let end = ahead + (i128::from(answer.columns()) << level);
+        let clip = |column: i128| u32::try_from(column.max(0)).unwrap_or(u32::MAX);
+        let columns = clip(ahead)..clip(end);
+        let mut runs = cells.runs(columns.clone(), usual(kind, &self.grid));
+        runs.extend(track.last_run().cloned());
+        let moved = |run: Run| {
+            let [start, end] =
+                [run.columns.start.max(columns.start), run.columns.end.min(columns.end)];
+            let columns = (start < end).then(|| {
+                let [start, end] = [start, end].map(|column| clip(i128::from(column) - ahead));
+                start..end
+            })?;
+            Some(Run { columns, ..run })
+        };
+        let moved: Vec<Run> = runs.into_iter().filter_map(moved).collect();
+        (0..level).fold(moved, |runs, _| halved(&runs, 0))
+    }
+}
+
+/// The usual weight of a cell in a column of a grid.
+fn usual(kind: Kind, grid: &Grid) -> Weight {
+    match kind {
+        Kind::Rate(_) => Weight::Seconds(crate::analysis::envelope::grid::seconds(grid.width())),
+        Kind::Value | Kind::Nothing => Weight::Count,
+    }
+}
+
+/// About how many columns the budget permits, of series that exist as long as these do.
+fn most_columns(scope: &Scope, span: &RangeInclusive<Timestamp>, budget: usize) -> u32 {
+    let lives = (0..scope.metrics.len()).flat_map(|place| scope.instances(place));
+    let series: f64 = lives.map(|(_, life)| life.part_of(span)).sum();
+    let columns = budget as f64 / (CELL as f64 * series.max(1.0));
+    (columns as u32).clamp(LEAST_COLUMNS, MOST_COLUMNS)
+}

@@ -1,0 +1,318 @@
+//! The metrics of a selection in a span of time, and spans that follow each other as one.
+
+use std::ops::Bound;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::analysis::envelope::GoOn;
+use crate::analysis::envelope::grid::{Grid, Moment, seconds};
+use crate::analysis::envelope::plan::Plan;
+use crate::analysis::envelope::track::{Rows, Track};
+use crate::analysis::growth::strand::Instances;
+use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
+use crate::scan::segments::by_time;
+use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
+use crate::{InstanceId, Result, Timestamp};
+
+/// By how much a span before the window grows that has not all that is looked for.
+const GROWTH: i128 = 4;
+/// The length of the first such span.
+const LEAST: i128 = 10_000_000_000;
+/// The rows of the first chunk after the window; later chunks grow by [`GROWTH`].
+const FEW_ROWS: usize = 16;
+
+/// The metrics in a span of time.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) metrics: Vec<Tracks>,
+    /// The first mark of each column.
+    pub(super) marks: Vec<Timestamp>,
+    /// The time of the last row, and how many rows at the end have it.
+    pub(super) newest: Option<(Timestamp, u32)>,
+}
+
+/// The instances of a metric.
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
+    /// `None` is an instance without a name.
+    pub(super) instances: Instances<Option<Track>>,
+    /// Tracks from before this span that go on in it, until they do.
+    earlier: HashMap<Option<InstanceId>, Track>,
+}
+
+impl Segment {
+    /// Reads the window, and around it what reaches into it.
+    pub(super) fn read(
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        let grid = plan.grid;
+        let work = |columns: &mut Columns<'_>| {
+            let mut segment = Self::new(plan.scope.metrics.len());
+            segment.fill(plan, selection, columns, &mut |_| go_on())?;
+            Ok(segment)
+        };
+        let segments = by_time(selection, &grid.window(), work)?;
+        let window = segments.into_iter().reduce(|whole, next| whole.join(plan, next));
+        let window = window.unwrap_or_else(|| Self::new(plan.scope.metrics.len()));
+        let whole = match Self::before(plan, selection, &window, go_on)? {
+            Some(before) => before.join(plan, window),
+            None => window,
+        };
+        whole.continued(plan, selection, go_on)
+    }
+
+    pub(super) fn new(metrics: usize) -> Self {
+        let metrics = std::iter::repeat_with(Tracks::default).take(metrics).collect();
+        Self { metrics, marks: Vec::new(), newest: None }
+    }
+
+    /// A span of time right after this one, which goes on with its tracks. It may begin at the
+    /// time of the last row here, as one that is [appended](Self::append) may not.
+    pub(super) fn go_on(&self) -> Self {
+        let go_on = |tracks: &Tracks| {
+            let earlier = tracks.seen().map(|(instance, track)| (instance, track.clone()));
+            let instances = Instances { run: tracks.instances.run, ..Instances::default() };
+            Tracks { earlier: earlier.collect(), instances }
+        };
+        Self { metrics: self.metrics.iter().map(go_on).collect(), ..Self::new(0) }
+    }
+
+    /// Adds chunks until there are no more, or one is not to be followed by another.
+    pub(super) fn fill(
+        &mut self,
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        columns: &mut Columns<'_>,
+        go_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> Result<()> {
+        while let Some(chunk) = columns.next_chunk()? {
+            self.add(plan, selection, chunk);
+            if !go_on(self) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, plan: &Plan<'_>, selection: &Selection<'_>, chunk: &Chunk) {
+        let before = self.metrics.first().and_then(|tracks| tracks.instances.run.newest());
+        let walls = Walls::of_chunk(chunk, selection, before);
+        let timestamps = chunk.timestamps();
+        let moments: Vec<Moment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
+        let between = moments.windows(2).map(|pair| match pair {
+            [before, after] => seconds(after.offset - before.offset),
+            _ => 0.0,
+        });
+        let seconds: Vec<f64> = std::iter::once(0.0).chain(between).collect();
+        let rows = Rows { grid: plan.grid, timestamps, moments: &moments, seconds: &seconds };
+        let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
+        for (place, (tracks, metric)) in metrics.enumerate() {
+            let columns = chunk.columns(place);
+            let known = plan.scope.lives.presences(metric);
+            let run = tracks.instances.run;
+            let own = MetricWalls::new(&walls, metric, (timestamps, columns), known, run);
+            tracks.add(plan, metric, columns, rows, &own);
+        }
+        for at in chunk.marks().iter().filter_map(|row| timestamps.get(*row as usize)) {
+            let column = plan.grid.column_of(*at);
+            let last = self.marks.last().and_then(|last| plan.grid.column_of(*last));
+            if column.is_some() && column != last {
+                self.marks.push(*at);
+            }
+        }
+        if let Some(last) = timestamps.last() {
+            let count = timestamps.iter().rev().take_while(|at| *at == last).count();
+            self.pass(*last, u32::try_from(count).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Counts the rows with the last time.
+    fn pass(&mut self, at: Timestamp, count: u32) {
+        let earlier = self.newest.filter(|(newest, _)| *newest == at).map_or(0, |(_, count)| count);
+        self.newest = Some((at, earlier.saturating_add(count)));
+    }
+
+    /// This span of time and the next one.
+    fn join(mut self, plan: &Plan<'_>, next: Self) -> Self {
+        self.append(plan, next);
+        self
+    }
+
+    /// Adds the next span of time.
+    pub(super) fn append(&mut self, plan: &Plan<'_>, next: Self) {
+        let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics).zip(next.metrics);
+        for ((tracks, metric), more) in metrics {
+            tracks.join(plan, metric, more);
+        }
+        self.pass_by(plan.grid, next.marks, next.newest);
+    }
+
+    /// Takes the tracks over from a span of time that [goes on](Self::go_on) with these.
+    pub(super) fn replace(&mut self, grid: &Grid, next: Self) {
+        for (tracks, more) in self.metrics.iter_mut().zip(next.metrics) {
+            tracks.replace(more);
+        }
+        self.pass_by(grid, next.marks, next.newest);
+    }
+
+    fn pass_by(&mut self, grid: &Grid, marks: Vec<Timestamp>, newest: Option<(Timestamp, u32)>) {
+        let last = self.marks.last().and_then(|last| grid.column_of(*last));
+        let is_new = |at: &Timestamp| last.is_none() || grid.column_of(*at) != last;
+        self.marks.extend(marks.into_iter().filter(is_new));
+        if let Some((at, count)) = newest {
+            self.pass(at, count);
+        }
+    }
+
+    /// The same in the columns of a coarser grid, which begins `ahead` columns of the other
+    /// one earlier.
+    pub(super) fn halve(&mut self, coarser: &Grid, ahead: u32) {
+        let tracks = self.metrics.iter_mut().flat_map(|tracks| &mut tracks.instances.all);
+        for track in tracks.filter_map(|(_, track)| track.as_mut()) {
+            track.halve(coarser, ahead);
+        }
+        self.marks.dedup_by_key(|mark| coarser.column_of(*mark));
+    }
+
+    /// What is before the window, as far as the observations in it may continue it.
+    fn before(
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        window: &Self,
+        go_on: GoOn<'_>,
+    ) -> Result<Option<Self>> {
+        let start = *plan.grid.window().start();
+        let first = selection.source().start();
+        let mut length = LEAST;
+        if first >= start {
+            return Ok(None);
+        }
+        loop {
+            let from = Timestamp::from_nanos(start.as_nanos().saturating_sub(length)).max(first);
+            let span = (Bound::Included(from), Bound::Excluded(start));
+            let mut columns = Columns::open(selection, span)?;
+            let mut before = Self::new(plan.scope.metrics.len());
+            before.fill(plan, selection, &mut columns, &mut |_| go_on())?;
+            let mut all = before.metrics.iter().zip(&window.metrics).zip(&plan.reaching);
+            let has_all = |((before, window), reaching): ((&Tracks, &Tracks), &Vec<_>)| {
+                window.is_content_with(before, reaching)
+            };
+            if from == first || all.all(has_all) || !go_on() {
+                return Ok(Some(before));
+            }
+            length = length.saturating_mul(GROWTH);
+        }
+    }
+
+    /// This, and what comes after the window until no rate can reach back into it.
+    fn continued(
+        mut self,
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        let end = *plan.grid.window().end();
+        let wants_more = |whole: &Self| {
+            whole
+                .metrics
+                .iter()
+                .flat_map(|tracks| &tracks.instances.all)
+                .any(|(_, track)| track.as_ref().is_some_and(Track::wants_later))
+        };
+        if selection.source().end() <= end || !wants_more(&self) {
+            return Ok(self);
+        }
+        let columns = Columns::open(selection, (Bound::Excluded(end), Bound::Unbounded))?;
+        let mut columns = columns.growing(FEW_ROWS, GROWTH as usize);
+        let mut after = Self::new(plan.scope.metrics.len());
+        after.fill(plan, selection, &mut columns, &mut |after| {
+            let mut pairs = self.metrics.iter().zip(&after.metrics);
+            go_on() && !pairs.all(|(tracks, after)| tracks.is_ended_by(after))
+        })?;
+        self = self.join(plan, after);
+        Ok(self)
+    }
+}
+
+impl Tracks {
+    fn add(
+        &mut self,
+        plan: &Plan<'_>,
+        metric: &SelectedMetric,
+        columns: &[Column],
+        rows: Rows<'_>,
+        walls: &MetricWalls<'_>,
+    ) {
+        let Instances { all, run } = &mut self.instances;
+        for column in columns.iter().skip(all.len()) {
+            let instance = column.instance();
+            let earlier = self.earlier.remove(&instance);
+            all.push((instance, earlier.or_else(|| plan.scope.track(metric, instance, run))));
+        }
+        for (column, (_, track)) in columns.iter().zip(all) {
+            if let Some(track) = track {
+                track.add(rows, column, &walls.of(column, || track.last_at(plan.grid)));
+            }
+        }
+        for track in self.earlier.values_mut() {
+            walls.all.iter().for_each(|wall| track.meet(wall.at, wall.origin));
+        }
+        run.pass(walls);
+    }
+
+    /// Adds the instances of the span of time that follows.
+    fn join(&mut self, plan: &Plan<'_>, metric: &SelectedMetric, next: Self) {
+        let new = |instance, run: &RunState| plan.scope.track(metric, instance, run);
+        self.instances.join(next.instances, new, |own: &mut Option<Track>, next, run| {
+            if let (Some(own), Some(next)) = (own, next) {
+                own.join(plan.grid, next, run);
+            }
+        });
+    }
+
+    /// Takes over the instances that were seen.
+    fn replace(&mut self, mut next: Self) {
+        let mut more: HashMap<_, _> = next.instances.all.into_iter().collect();
+        for (instance, track) in &mut self.instances.all {
+            if let Some(newer) = more.remove(instance) {
+                *track = newer;
+            } else if let Some(newer) = next.earlier.remove(instance) {
+                *track = Some(newer);
+            }
+        }
+        self.instances.all.extend(more);
+        self.instances.run = next.instances.run;
+    }
+
+    /// Whether a span before has all that the observations here may continue.
+    fn is_content_with(&self, before: &Self, reaching: &[Option<InstanceId>]) -> bool {
+        let known: HashSet<_> = before.observed().map(|(instance, _)| instance).collect();
+        let own: HashMap<_, _> = self.seen().collect();
+        let is_known = |instance: &Option<InstanceId>| {
+            before.instances.run.wall.is_some() || known.contains(instance)
+        };
+        own.iter().all(|(id, track)| !track.wants_earlier(&before.instances.run) || is_known(id))
+            && reaching.iter().all(|instance| own.contains_key(instance) || is_known(instance))
+    }
+
+    /// Whether no rate reaches from here beyond what was read of the span after.
+    fn is_ended_by(&self, after: &Self) -> bool {
+        if after.instances.run.wall.is_some() {
+            return true;
+        }
+        let known: HashMap<_, _> = after.observed().collect();
+        self.seen().all(|(instance, track)| !track.wants_later() || known.contains_key(&instance))
+    }
+
+    /// Those of them with an observation: not only NaN, or values outside of a lifetime.
+    fn observed(&self) -> impl Iterator<Item = (Option<InstanceId>, &Track)> {
+        self.seen().filter(|(_, track)| track.is_observed())
+    }
+
+    /// The instances that have a name.
+    fn seen(&self) -> impl Iterator<Item = (Option<InstanceId>, &Track)> {
+        self.instances.all.iter().filter_map(|(instance, track)| Some((*instance, track.as_ref()?)))
+    }
+}

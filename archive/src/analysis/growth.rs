@@ -1,0 +1,46 @@
+//! What a counter grew from one of its values to the next.
+//!
+//! Reports, summaries and pictures share these rules: the difference of two values (`number`),
+//! where values do not continue and where counters began at 0 (`walls`), what each value of an
+//! instance follows (`strand`), and when the instance exists (`lifetime`).
+
+pub(crate) mod lifetime;
+pub(crate) mod number;
+pub(crate) mod strand;
+pub(crate) mod walls;
+
+use crate::scan::{SelectedMetric, Selection, programs};
+
+pub(crate) use number::growth;
+
+/// What a decrease of a counter means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decrease {
+    /// The counter was reset: values between the two observations decrease linearly,
+    /// as in PCP by default.
+    #[default]
+    Reset,
+    /// It overflowed its integer type and continued from zero, as PCP assumes
+    /// where `PCP_COUNTER_WRAP` is set. Floating point counters do not wrap.
+    Wrap,
+}
+
+/// What a time without values in between means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gaps {
+    /// Where a program was away, its metrics have no values.
+    #[default]
+    Keep,
+    /// Values are interpolated over it as in PCP, which knows marks only.
+    Join,
+}
+
+/// Returns the metrics with numbers of a selection, and the agent's events where these make gaps.
+pub(crate) fn numbers<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
+    let mut selection = selection.clone();
+    selection.retain(SelectedMetric::has_numbers);
+    if gaps == Gaps::Keep {
+        programs::select_events(&mut selection);
+    }
+    selection
+}

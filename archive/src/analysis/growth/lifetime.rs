@@ -1,0 +1,316 @@
+//! The time during which an instance can have values.
+//!
+//! PCP gives every instance of a large domain a lifetime, so that a process
+//! that ended is not replayed forever: from the first record of the domain that
+//! lists it to the first one, after the last that lists it, that does not. Gaps
+//! in between do not count. Domains that never reach [`LARGE`] instances have no
+//! lifetimes: there a discrete value holds until the next one, and others are
+//! interpolated over any absence.
+//!
+//! Domains of MMV files are different, unless PCP's rules are asked for: the program that
+//! removes an instance says that it has ended, so each instance has a lifetime, and a
+//! discrete value does not hold beyond it.
+//!
+//! An instance that no record of the domain names is never replayed, whatever
+//! values it has.
+
+use std::ops::RangeInclusive;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::analysis::growth::Gaps;
+use crate::reader::Change;
+use crate::scan::programs::{DOMAIN, has_program};
+use crate::scan::{SelectedMetric, Selection};
+use crate::{InDom, IndomHistory, InstanceId, Timestamp};
+
+/// A domain that ever had this many instances gives them lifetimes
+/// (`src/libpcp/src/interp.c`, 7.2.1).
+const LARGE: usize = 16;
+
+/// At most how many instances show that a metric is logged.
+const MAX_WITNESSES: usize = 16;
+
+/// The lifetime of one instance, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lifetime {
+    birth: Timestamp,
+    death: Timestamp,
+}
+
+impl Lifetime {
+    /// From the beginning to the end of time.
+    pub(crate) const ALWAYS: Self = Self { birth: Timestamp::MIN, death: Timestamp::MAX };
+
+    /// Whether values exist at a moment; the end is inclusive.
+    pub(crate) fn contains(self, at: Timestamp) -> bool {
+        self.birth <= at && at <= self.death
+    }
+
+    /// Whether values exist at the same times, until one moment.
+    pub(crate) fn agrees_with(self, other: Self, until: Timestamp) -> bool {
+        self.birth == other.birth && self.death.min(until) == other.death.min(until)
+    }
+
+    /// Which part of a span values can exist in, from 0 to 1.
+    pub(crate) fn part_of(self, span: &RangeInclusive<Timestamp>) -> f64 {
+        let (start, end) = (*span.start(), *span.end());
+        let nanos = self.death.min(end).nanos_since(self.birth.max(start)).max(0);
+        nanos as f64 / end.nanos_since(start).max(1) as f64
+    }
+
+    /// Whether values exist at some moment of a span.
+    pub(crate) fn overlaps(self, span: &RangeInclusive<Timestamp>) -> bool {
+        self.birth <= *span.end() && *span.start() <= self.death
+    }
+}
+
+/// The lifetimes of all instances that the states of a domain name. In a domain that is
+/// `small_as_well` instances have lifetimes however few they are.
+fn lifetimes(history: &IndomHistory, small_as_well: bool) -> HashMap<InstanceId, Lifetime> {
+    let mut lives: HashMap<InstanceId, Lifetime> = HashMap::new();
+    let mut largest = 0;
+    for Turnover { timestamp, came, gone, count } in turnovers(history) {
+        for id in came {
+            let born = Lifetime { birth: timestamp, ..Lifetime::ALWAYS };
+            lives.entry(id).or_insert(born).death = Timestamp::MAX;
+        }
+        for id in gone {
+            if let Some(life) = lives.get_mut(&id) {
+                life.death = timestamp;
+            }
+        }
+        largest = largest.max(count);
+    }
+    if largest < LARGE && !small_as_well {
+        lives.values_mut().for_each(|life| *life = Lifetime::ALWAYS);
+    }
+    lives
+}
+
+/// When the instances of the metrics of a selection exist.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lives {
+    all: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
+    domains: CounterDomains,
+}
+
+impl Lives {
+    /// Finds it; the presence of instances only of `counters`.
+    pub(crate) fn new(selection: &Selection<'_>, gaps: Gaps, counters: bool) -> Self {
+        let metrics = selection.metrics().iter();
+        let indoms: HashSet<InDom> = metrics.filter_map(|metric| metric.desc.indom).collect();
+        let lives = |indom: InDom| {
+            let is_of_file = gaps == Gaps::Keep && indom.domain() == DOMAIN;
+            let history = selection.source().metadata().identities(indom);
+            let mut lives = history.map(|history| lifetimes(history, is_of_file));
+            if let (Some(lives), Some(wanted)) = (&mut lives, selection.instances_of(indom)) {
+                lives.retain(|instance, _| wanted.contains(instance));
+            }
+            (indom, lives.unwrap_or_default())
+        };
+        let all = indoms.into_iter().map(lives).collect();
+        let domains = CounterDomains::new(selection, if counters { gaps } else { Gaps::Join });
+        Self { all, domains }
+    }
+
+    /// Returns the life of an instance of a metric; `None` if it has no name.
+    pub(crate) fn of(
+        &self,
+        metric: &SelectedMetric,
+        instance: Option<InstanceId>,
+    ) -> Option<Lifetime> {
+        match metric.desc.indom {
+            None => Some(Lifetime::ALWAYS),
+            Some(indom) => self.all.get(&indom)?.get(&instance?).copied(),
+        }
+    }
+
+    /// Returns those of the instances of a domain that have a name.
+    pub(crate) fn in_domain(&self, indom: InDom) -> impl Iterator<Item = (InstanceId, Lifetime)> {
+        self.all.get(&indom).into_iter().flatten().map(|(id, life)| (*id, *life))
+    }
+
+    /// Returns the presence of the instances of a counter of a program.
+    pub(crate) fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
+        self.domains.of(metric)
+    }
+}
+
+/// The instances that come into a domain and leave it from one state to the next.
+struct Turnover {
+    timestamp: Timestamp,
+    came: Vec<InstanceId>,
+    gone: Vec<InstanceId>,
+    /// The number of instances in the domain after it.
+    count: usize,
+}
+
+/// Returns what changes with each state of a domain.
+fn turnovers(history: &IndomHistory) -> impl Iterator<Item = Turnover> {
+    let mut listed: HashSet<InstanceId> = HashSet::new();
+    history.steps().iter().map(move |step| {
+        let (came, gone) = match &step.change {
+            Change::Whole(instances) => {
+                let now = instances.iter().map(|instance| instance.id).collect();
+                let before = std::mem::replace(&mut listed, now);
+                let came = listed.difference(&before).copied().collect();
+                (came, before.difference(&listed).copied().collect())
+            }
+            Change::Difference { added, removed } => {
+                let added = added.iter().map(|instance| instance.id);
+                let came = added.filter(|id| listed.insert(*id)).collect();
+                for id in removed {
+                    listed.remove(id);
+                }
+                (came, removed.to_vec())
+            }
+        };
+        Turnover { timestamp: step.timestamp, came, gone, count: listed.len() }
+    })
+}
+
+/// Chooses as few instances as possible, up to 16, so that one of them is listed whenever any is.
+pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
+    let mut lives: Vec<(InstanceId, Lifetime)> = lifetimes(history, true).into_iter().collect();
+    lives.sort_unstable_by_key(|(id, life)| (life.birth, *id));
+    let mut witnesses = Vec::new();
+    let mut covered = Timestamp::MIN;
+    let mut rest = lives.iter().peekable();
+    while witnesses.len() < MAX_WITNESSES
+        && let Some(start) = rest.peek().map(|(_, life)| life.birth.max(covered))
+    {
+        let mut longest: Option<&(InstanceId, Lifetime)> = None;
+        while let Some(one) = rest.next_if(|(_, life)| life.birth <= start) {
+            if longest.is_none_or(|(_, longest)| longest.death < one.1.death) {
+                longest = Some(one);
+            }
+        }
+        if let Some((id, life)) = longest.filter(|(_, life)| life.death > covered) {
+            witnesses.push(*id);
+            covered = life.death;
+        }
+    }
+    witnesses
+}
+
+/// When an instance came into its domain, which had others before, and left it, ascending.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Presence {
+    pub(crate) births: Vec<Timestamp>,
+    pub(crate) removals: Vec<Timestamp>,
+}
+
+/// The presence of the instances of a domain that come or go.
+pub(crate) type Presences = HashMap<InstanceId, Presence>;
+
+/// The presence of instances in the domains of programs' counters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CounterDomains(HashMap<InDom, Presences>);
+
+impl CounterDomains {
+    /// Finds it for those metrics of a selection that are counters of programs; for none by PCP's
+    /// rules.
+    pub(crate) fn new(selection: &Selection<'_>, gaps: Gaps) -> Self {
+        let metrics = selection.metrics().iter().filter(|_| gaps == Gaps::Keep);
+        let indoms: HashSet<InDom> = metrics.filter_map(indom_of_counter).collect();
+        let metadata = selection.source().metadata();
+        let presences = |indom| Some((indom, presences(metadata.identities(indom)?)));
+        Self(indoms.into_iter().filter_map(presences).collect())
+    }
+
+    /// Returns that of a counter of a program.
+    pub(crate) fn of(&self, metric: &SelectedMetric) -> Option<&Presences> {
+        self.0.get(&indom_of_counter(metric)?)
+    }
+}
+
+fn indom_of_counter(metric: &SelectedMetric) -> Option<InDom> {
+    metric.desc.indom.filter(|_| metric.has_rates() && has_program(metric))
+}
+
+/// Finds the times at which the instances of a domain came and went. One that was removed may come
+/// again.
+fn presences(history: &IndomHistory) -> Presences {
+    let mut all = Presences::new();
+    for Turnover { timestamp, came, gone, .. } in turnovers(history).skip(1) {
+        for id in came {
+            all.entry(id).or_default().births.push(timestamp);
+        }
+        for id in gone {
+            all.entry(id).or_default().removals.push(timestamp);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+    use crate::format::indom::Kind;
+    use crate::reader::indom_test_support::history;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::new(seconds, 0).unwrap()
+    }
+
+    /// Records of a domain, each with all its instances.
+    type Records<'a> = &'a [(i64, Range<i32>)];
+
+    fn life(records: Records<'_>, id: i32) -> Option<Lifetime> {
+        life_in(records, id, false)
+    }
+
+    fn life_in(records: Records<'_>, id: i32, small_as_well: bool) -> Option<Lifetime> {
+        let record = |(seconds, ids): &(i64, Range<i32>)| {
+            (*seconds, Kind::Full, ids.clone().map(|id| (id, Some("x"))).collect())
+        };
+        let history = history(&records.iter().map(record).collect::<Vec<_>>());
+        lifetimes(&history, small_as_well).get(&InstanceId::new(id).unwrap()).copied()
+    }
+
+    #[test]
+    fn an_instance_of_a_large_domain_lives_while_it_is_listed() {
+        let records = [(0, 0..15), (10, 0..16), (20, 0..15), (30, 0..15)];
+        let sixteenth = life(&records, 15).unwrap();
+        assert_eq!(sixteenth, Lifetime { birth: at(10), death: at(20) });
+        assert!(!sixteenth.contains(at(9)) && sixteenth.contains(at(10)));
+        assert!(sixteenth.contains(at(20)) && !sixteenth.contains(at(21)));
+        assert_eq!(life(&records, 0).unwrap().death, Timestamp::MAX);
+    }
+
+    #[test]
+    fn an_instance_comes_and_goes_with_the_states_of_a_domain_that_exists() {
+        let list = |seconds, ids: Range<i32>| {
+            (seconds, Kind::Full, ids.map(|id| (id, Some("x"))).collect())
+        };
+        let history = history(&[list(0, 0..2), list(10, 0..3), list(20, 0..2), list(30, 1..3)]);
+        let all = presences(&history);
+        let of = |id| all.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
+        assert_eq!(
+            [of(0), of(1), of(2)].map(|one| one.births),
+            [vec![], vec![], vec![at(10), at(30)]]
+        );
+        assert_eq!(
+            [of(0), of(1), of(2)].map(|one| one.removals),
+            [vec![at(30)], vec![], vec![at(20)]]
+        );
+    }
+
+    #[test]
+    fn an_absence_in_between_does_not_end_a_life() {
+        let records = [(0, 0..16), (10, 0..15), (20, 0..16), (30, 0..2)];
+        assert_eq!(life(&records, 15).unwrap(), Lifetime { birth: at(0), death: at(30) });
+    }
+
+    #[test]
+    fn a_small_domain_has_no_lifetimes_but_still_names_its_instances() {
+        let records = [(10, 0..15), (20, 0..1)];
+        assert_eq!(life(&records, 14), Some(Lifetime::ALWAYS));
+        assert_eq!(life(&records, 15), None);
+        let ended = Lifetime { birth: at(10), death: at(20) };
+        assert_eq!(life_in(&records, 14, true), Some(ended), "of an MMV file");
+    }
+}

@@ -1,0 +1,213 @@
+//! How the values of one instance follow each other in a span of time.
+
+use hashbrown::HashMap;
+
+use crate::analysis::growth::walls::{Origin, RunState};
+use crate::{InstanceId, Timestamp};
+
+/// The first and the last of some values, and what is known before each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Strand<T> {
+    first: Option<T>,
+    last: Option<T>,
+    /// The last value does not continue.
+    is_parted: bool,
+    /// That of the first value, if the span of time before may say more.
+    first_origin: Origin,
+    /// That of the next value, if it continues no other.
+    origin: Origin,
+    /// The first wall, if it precedes all values.
+    wall: Option<Timestamp>,
+}
+
+/// What a value follows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Link<T> {
+    Value(T),
+    /// A counter was 0 at a time.
+    Zero(Timestamp),
+    /// Nothing that is known in this span of time.
+    Nothing,
+}
+
+impl<T: Copy> Strand<T> {
+    /// Begins without values. `wall` is the first one since the span of time began.
+    pub(crate) const fn new(origin: Origin, wall: Option<Timestamp>) -> Self {
+        let (first, last) = (None, None);
+        Self { first, last, is_parted: true, first_origin: Origin::Unknown, origin, wall }
+    }
+
+    pub(crate) const fn first(&self) -> Option<T> {
+        self.first
+    }
+
+    pub(crate) const fn last(&self) -> Option<T> {
+        self.last
+    }
+
+    /// The last value, if the next one continues it.
+    #[inline]
+    pub(crate) fn open_end(&self) -> Option<T> {
+        self.last.filter(|_| !self.is_parted)
+    }
+
+    /// Replaces the last value, which the next one continues.
+    #[inline]
+    pub(crate) const fn move_end(&mut self, last: T) {
+        self.last = Some(last);
+    }
+
+    /// The first wall, if it precedes all values.
+    pub(crate) const fn wall(&self) -> Option<Timestamp> {
+        self.wall
+    }
+
+    /// That of the first value, if the span of time before may say more.
+    pub(crate) const fn first_origin(&self) -> Origin {
+        self.first_origin
+    }
+
+    /// Returns what the next value follows.
+    #[inline]
+    pub(crate) const fn link(&self) -> Link<T> {
+        match (self.last, self.is_parted, self.origin) {
+            (Some(last), false, _) => Link::Value(last),
+            (_, _, Origin::Zero(since)) => Link::Zero(since),
+            _ => Link::Nothing,
+        }
+    }
+
+    /// Adds a value.
+    #[inline]
+    pub(crate) const fn add(&mut self, value: T) {
+        if self.first.is_none() {
+            self.first = Some(value);
+            self.first_origin = match self.origin {
+                Origin::Zero(_) => Origin::Unknown,
+                open => open,
+            };
+        }
+        self.last = Some(value);
+        self.is_parted = false;
+        self.origin = Origin::Unknown;
+    }
+
+    /// No value continues over a wall.
+    pub(crate) fn meet(&mut self, at: Timestamp, origin: Origin) {
+        if self.first.is_none() {
+            self.wall = self.wall.or(Some(at));
+        }
+        self.is_parted = true;
+        self.origin = origin;
+    }
+
+    /// Changes the first and the last value.
+    pub(crate) fn each(&mut self, change: impl Fn(&mut T)) {
+        [&mut self.first, &mut self.last].into_iter().flatten().for_each(change);
+    }
+
+    /// Adds the span of time that follows, and returns what its first value follows. `before` is
+    /// what the time up to now says of the metric.
+    pub(crate) fn join(&mut self, next: Self, before: &RunState) -> Link<T> {
+        let Some(first) = next.first else {
+            if let Some(at) = next.wall {
+                self.meet(at, before.resolve(next.origin));
+            }
+            return Link::Nothing;
+        };
+        if let Some(at) = next.wall {
+            self.meet(at, before.resolve(next.first_origin));
+        }
+        let link = self.link();
+        self.add(first);
+        self.last = next.last;
+        self.is_parted = next.is_parted;
+        self.origin = next.origin;
+        link
+    }
+}
+
+/// The instances of a metric in a span of time.
+#[derive(Debug)]
+pub(crate) struct Instances<S> {
+    /// In the order of [`Chunk::columns`](crate::scan::Chunk::columns) while one span is read.
+    pub(crate) all: Vec<(Option<InstanceId>, S)>,
+    pub(crate) run: RunState,
+}
+
+impl<S> Default for Instances<S> {
+    fn default() -> Self {
+        Self { all: Vec::new(), run: RunState::default() }
+    }
+}
+
+impl<S> Instances<S> {
+    /// Adds the span of time that follows. `new` makes an instance without values.
+    pub(crate) fn join(
+        &mut self,
+        next: Self,
+        new: impl Fn(Option<InstanceId>, &RunState) -> S,
+        join: impl Fn(&mut S, S, &RunState),
+    ) {
+        let mut rest: HashMap<_, _> = next.all.into_iter().collect();
+        for (instance, own) in &mut self.all {
+            let next = rest.remove(instance).unwrap_or_else(|| new(*instance, &next.run));
+            join(own, next, &self.run);
+        }
+        for (instance, next) in rest {
+            let mut own = new(instance, &self.run);
+            join(&mut own, next, &self.run);
+            self.all.push((instance, own));
+        }
+        self.run.join(next.run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::new(seconds, 0).unwrap()
+    }
+
+    /// A span of time in which a wall precedes a value at a time.
+    fn after_wall(origin: Origin, seconds: i64) -> Strand<i64> {
+        let mut strand = Strand::new(Origin::Earlier, None);
+        strand.meet(at(seconds), origin);
+        strand.add(seconds);
+        strand
+    }
+
+    #[test]
+    fn a_value_follows_the_last_one_unless_there_is_a_wall() {
+        let mut strand = Strand::new(Origin::Earlier, None);
+        assert!(matches!(strand.link(), Link::Nothing));
+        strand.add(1);
+        assert!(matches!(strand.link(), Link::Value(1)));
+        assert_eq!((strand.wall(), strand.first_origin()), (None, Origin::Earlier));
+        strand.meet(at(2), Origin::Unknown);
+        assert!(matches!(strand.link(), Link::Nothing));
+        strand.meet(at(2), Origin::Zero(at(1)));
+        assert!(matches!(strand.link(), Link::Zero(since) if since == at(1)));
+        strand.add(3);
+        assert!(matches!(strand.link(), Link::Value(3)));
+    }
+
+    #[test]
+    fn what_a_span_leaves_open_is_known_from_the_one_before() {
+        let run = RunState::default();
+        let mut strand = Strand::new(Origin::Earlier, None);
+        strand.add(1);
+        let mut next = Strand::new(Origin::Earlier, None);
+        next.add(5);
+        assert!(matches!(strand.join(next, &run), Link::Value(1)));
+        // Known in the span itself, and counted there.
+        assert!(matches!(strand.join(after_wall(Origin::Zero(at(6)), 7), &run), Link::Nothing));
+        assert!(matches!(strand.join(after_wall(Origin::ZeroInRecord, 8), &run), Link::Nothing));
+        assert!(matches!(strand.link(), Link::Value(8)));
+        let mut first = Strand::new(Origin::Zero(at(3)), None);
+        assert!(matches!(first.join(next, &run), Link::Zero(since) if since == at(3)));
+        assert_eq!((first.first(), first.first_origin()), (Some(5), Origin::Unknown));
+    }
+}

@@ -1,0 +1,386 @@
+//! What values do not continue over: marks, the boundaries of programs, and the creation of
+//! instances.
+//!
+//! Of a counter whose values begin after a wall it may be known that it began at 0:
+//!
+//! | the wall | the counter was 0 |
+//! |---|---|
+//! | an event of the agent: a run began from 0 | in the record before |
+//! | an instance came into the domain of a metric that had others in this run | in the record before with values of the metric |
+//! | an instance came into the domain before the metric had values in this run | as the run |
+//! | a mark, or another boundary | unknown |
+//!
+//! An instance may also be new because one of several processes that share its metric is logged
+//! again. Then it is not known what it had counted before.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use crate::Timestamp;
+use crate::analysis::growth::lifetime::{Presence, Presences};
+use crate::scan::programs::{ByProgram, ProgramEvent, events_metric};
+use crate::scan::{Chunk, Column, SelectedMetric, Selection};
+
+/// A place that no value continues over: the first row of a chunk after it, and its time. Of those
+/// in one row the last is where a run began from 0: it has the values of the row, even if the
+/// agent dates the end of the run before it later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wall {
+    pub(crate) row: u32,
+    pub(crate) origin: Origin,
+    pub(crate) at: Timestamp,
+    /// It is of one instance, which was created.
+    pub(crate) is_birth: bool,
+}
+
+impl Wall {
+    /// Returns when counters were 0 before the first value after it, if that is known in rows before
+    /// which there are no others.
+    pub(crate) fn zero(&self) -> Option<Timestamp> {
+        match self.origin {
+            Origin::Zero(at) => Some(at),
+            Origin::ZeroInRecord => Some(self.at),
+            _ => None,
+        }
+    }
+}
+
+/// A part of a column: a wall, or values that follow each other in consecutive rows.
+pub(crate) enum Part<'c> {
+    Wall(&'c Wall),
+    /// Values as in [`Column::words`], and their rows.
+    Values(&'c [u64], Range<usize>),
+}
+
+/// Calls a function with the parts of a column between walls, in order.
+#[inline]
+pub(crate) fn each_part<'c>(
+    column: &'c Column,
+    walls: &'c [Wall],
+    mut visit: impl FnMut(Part<'c>),
+) {
+    let mut walls = walls.iter().peekable();
+    for (mut places, mut row) in column.rows().stretches() {
+        while !places.is_empty() {
+            while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
+                visit(Part::Wall(wall));
+            }
+            // A mark takes a row, a boundary none.
+            let free = walls.peek().map_or(usize::MAX, |wall| (wall.row - row) as usize);
+            let part = places.start..places.end.min(places.start.saturating_add(free));
+            let rows = row as usize..row as usize + part.len();
+            places.start = part.end;
+            row = rows.end as u32;
+            visit(Part::Values(column.words().get(part).unwrap_or_default(), rows));
+        }
+    }
+    walls.for_each(|wall| visit(Part::Wall(wall)));
+}
+
+/// What is known of a counter before its first value after a wall.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// There was no wall since the span of time began: it is what the span before says.
+    #[default]
+    Earlier,
+    Unknown,
+    /// It was 0 at a time.
+    Zero(Timestamp),
+    /// It was 0 in the last record before the span.
+    ZeroInRecord,
+    /// It was 0 in the last record before the span that has values of the metric, or as the run.
+    ZeroInMetric,
+}
+
+impl Origin {
+    /// Whether the span of time before says more.
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(self, Self::ZeroInRecord | Self::ZeroInMetric)
+    }
+}
+
+/// The marks of a chunk, and the boundaries of all programs in it.
+#[derive(Debug, Default)]
+pub(crate) struct Walls {
+    marks: Vec<Wall>,
+    boundaries: ByProgram<Wall>,
+    /// The rows with which one of several processes that share metrics is logged again, with
+    /// counters that did not begin at 0.
+    resumed: ByProgram<u32>,
+}
+
+impl Walls {
+    /// Finds those of some rows. `before` is the time of the row before the first.
+    pub(crate) fn find(
+        timestamps: &[Timestamp],
+        marks: &[u32],
+        events: Option<&Column>,
+        before: Option<Timestamp>,
+    ) -> Self {
+        let mut walls = Self::default();
+        walls.marks.extend(marks.iter().filter_map(|row| {
+            let at = *timestamps.get(*row as usize)?;
+            Some(Wall { row: *row, origin: Origin::Unknown, at, is_birth: false })
+        }));
+        for (_, value) in events.into_iter().flat_map(Column::iter) {
+            for event in ProgramEvent::all(value) {
+                let Some(boundary) = event.boundary() else { continue };
+                let at = boundary.at;
+                let row = timestamps.partition_point(|timestamp| *timestamp < at);
+                let previous = row.checked_sub(1).and_then(|row| timestamps.get(row)).copied();
+                let origin = match previous.or(before) {
+                    _ if !boundary.from_zero => Origin::Unknown,
+                    Some(previous) => Origin::Zero(previous),
+                    None => Origin::ZeroInRecord,
+                };
+                let row = row as u32;
+                walls.boundaries.add(&event, Wall { row, origin, at, is_birth: false });
+                if event.resumes() {
+                    walls.resumed.add_process(&event, row);
+                }
+            }
+        }
+        walls
+    }
+
+    /// Finds those of a chunk of a selection.
+    pub(crate) fn of_chunk(
+        chunk: &Chunk,
+        selection: &Selection<'_>,
+        before: Option<Timestamp>,
+    ) -> Self {
+        let mut metrics = selection.metrics().iter();
+        let events = metrics.position(|metric| metric.desc.pmid == events_metric());
+        let events = events.and_then(|place| chunk.columns(place).first());
+        Self::find(chunk.timestamps(), chunk.marks(), events, before)
+    }
+
+    /// Returns those of a metric, in the order of rows.
+    fn of(&self, metric: &SelectedMetric) -> Vec<Wall> {
+        let mut walls = self.marks.clone();
+        if !self.boundaries.is_empty() {
+            walls.extend(self.boundaries.of(&metric.name, metric.desc.pmid));
+            walls.sort_unstable();
+        }
+        walls
+    }
+}
+
+/// What the time up to some row says of a metric.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RunState {
+    /// The first wall.
+    pub(crate) wall: Option<Timestamp>,
+    last_wall: Option<Timestamp>,
+    /// That of an instance which has its first value now.
+    origin: Origin,
+    /// The last row with values of the metric after the last wall.
+    last_values: Option<Timestamp>,
+    /// A process that shares the metric was logged again after it.
+    is_resumed: bool,
+    oldest: Option<Timestamp>,
+    newest: Option<Timestamp>,
+}
+
+impl RunState {
+    /// The origin of an instance which has its first value now.
+    pub(crate) const fn origin(&self) -> Origin {
+        if self.is_resumed { Origin::Unknown } else { self.origin }
+    }
+
+    /// The time of the last row.
+    pub(crate) const fn newest(&self) -> Option<Timestamp> {
+        self.newest
+    }
+
+    /// Whether the time before could not say more of an origin after this.
+    pub(crate) fn settles(&self, origin: Origin) -> bool {
+        let resolved = self.resolve(origin);
+        resolved != Origin::Earlier && !resolved.is_open()
+    }
+
+    /// Returns what an origin in the span of time that follows is with this one before it.
+    pub(crate) fn resolve(&self, origin: Origin) -> Origin {
+        match (origin, self.newest) {
+            (Origin::Earlier, _) => self.origin,
+            (Origin::ZeroInRecord, Some(newest)) => Origin::Zero(newest),
+            (Origin::ZeroInMetric, _) if self.is_resumed => Origin::Unknown,
+            (Origin::ZeroInMetric, _) => match (self.last_values, self.origin) {
+                (Some(last), _) => Origin::Zero(last),
+                (None, Origin::Earlier) => origin,
+                (None, of_run) => of_run,
+            },
+            _ => origin,
+        }
+    }
+
+    /// Adds the span of time that follows.
+    pub(crate) fn join(&mut self, next: Self) {
+        let is_parted = next.origin != Origin::Earlier;
+        self.origin = self.resolve(next.origin);
+        if is_parted || next.last_values.is_some() {
+            self.is_resumed = next.is_resumed;
+            self.last_values = next.last_values;
+        } else {
+            self.is_resumed |= next.is_resumed;
+        }
+        self.wall = self.wall.or(next.wall);
+        self.last_wall = next.last_wall.or(self.last_wall);
+        self.oldest = self.oldest.or(next.oldest);
+        self.newest = next.newest.or(self.newest);
+    }
+
+    /// Adds the rows of a chunk without walls.
+    fn pass_values(&mut self, walls: &MetricWalls<'_>) {
+        let last = walls.columns.iter().filter_map(|column| column.rows().last()).max();
+        if let Some(row) = last {
+            self.last_values = walls.timestamps.get(row as usize).copied();
+            self.is_resumed = false;
+        }
+        self.oldest = self.oldest.or(walls.timestamps.first().copied());
+        self.newest = walls.timestamps.last().copied();
+    }
+
+    /// Adds the rows of a chunk.
+    pub(crate) fn pass(&mut self, walls: &MetricWalls<'_>) {
+        if walls.all.is_empty() && walls.resumed.is_empty() {
+            self.pass_values(walls);
+            return;
+        }
+        let mut next = Self {
+            oldest: walls.timestamps.first().copied(),
+            newest: walls.timestamps.last().copied(),
+            ..Self::default()
+        };
+        let last = walls.columns.iter().filter_map(|column| column.rows().last()).max();
+        let wall = walls.all.last();
+        if let Some(wall) = wall {
+            next.origin = wall.origin;
+            next.last_wall = Some(wall.at);
+            next.wall = walls.all.first().map(|first| first.at);
+        }
+        let last = last.filter(|last| wall.is_none_or(|wall| wall.row <= *last));
+        next.last_values = last.and_then(|row| walls.timestamps.get(row as usize)).copied();
+        next.is_resumed = walls.resumed.iter().any(|row| last.is_none_or(|last| last < *row));
+        self.join(next);
+    }
+}
+
+/// The walls of a metric in some rows.
+#[derive(Debug)]
+pub(crate) struct MetricWalls<'c> {
+    /// In the order of rows.
+    pub(crate) all: Vec<Wall>,
+    resumed: Vec<u32>,
+    timestamps: &'c [Timestamp],
+    columns: &'c [Column],
+    presences: Option<&'c Presences>,
+    /// What is known before the rows.
+    run: RunState,
+    /// The rows with values of the metric, ascending.
+    rows: OnceCell<Vec<u32>>,
+}
+
+impl<'c> MetricWalls<'c> {
+    /// `presences` is of a counter of a program only.
+    pub(crate) fn new(
+        walls: &Walls,
+        metric: &SelectedMetric,
+        (timestamps, columns): (&'c [Timestamp], &'c [Column]),
+        presences: Option<&'c Presences>,
+        run: RunState,
+    ) -> Self {
+        let mut resumed = Vec::new();
+        if !walls.resumed.is_empty() {
+            resumed.extend(walls.resumed.of(&metric.name, metric.desc.pmid));
+        }
+        let rows = OnceCell::new();
+        Self { all: walls.of(metric), resumed, timestamps, columns, presences, run, rows }
+    }
+
+    /// Returns those of a column, in the order of rows: with the creations of its instance.
+    /// `last` is the time of its last value before the rows.
+    pub(crate) fn of(
+        &self,
+        column: &Column,
+        last: impl FnOnce() -> Option<Timestamp>,
+    ) -> Cow<'_, [Wall]> {
+        let births = self.births_of(column, last);
+        if births.is_empty() {
+            return Cow::Borrowed(&self.all);
+        }
+        // A run that begins in the same row is before the instance.
+        let mut all = [&self.all[..], &births].concat();
+        all.sort_by_key(|wall| wall.row);
+        Cow::Owned(all)
+    }
+
+    /// Returns the rows with the first values of a column after its instance was created.
+    pub(crate) fn births_of(
+        &self,
+        column: &Column,
+        last: impl FnOnce() -> Option<Timestamp>,
+    ) -> Vec<Wall> {
+        let mut walls = Vec::new();
+        let presence = self.presences.zip(column.instance());
+        let presence = presence.and_then(|(presences, instance)| presences.get(&instance));
+        let Some(Presence { births, .. }) = presence else { return walls };
+        let last = last();
+        for &at in births.iter().filter(|birth| self.is_after(**birth, last)) {
+            let created = self.timestamps.partition_point(|timestamp| *timestamp < at) as u32;
+            let Some((_, row)) = column.rows().first_from(created) else { continue };
+            let is_first = walls.last().is_none_or(|wall: &Wall| wall.row < row);
+            let passed = self.all.partition_point(|wall| wall.row <= created);
+            let is_in_run = self.all.get(passed).is_none_or(|next| row < next.row);
+            if is_first && is_in_run {
+                walls.push(Wall { row, origin: self.origin_of_new(row), at, is_birth: true });
+            }
+        }
+        walls
+    }
+
+    /// Whether a birth is after the last value of its instance and after the last wall before
+    /// the rows.
+    fn is_after(&self, birth: Timestamp, last: Option<Timestamp>) -> bool {
+        // A span of time begins with the time of a record.
+        let start = self.run.oldest.or(self.timestamps.first().copied());
+        let is_in_run = self.run.last_wall.is_none_or(|wall| wall <= birth);
+        is_in_run && last.map_or(start <= Some(birth), |last| last < birth)
+    }
+
+    /// The origin of an instance that was created and has its first value in a row.
+    fn origin_of_new(&self, row: u32) -> Origin {
+        let passed = self.all.partition_point(|wall| wall.row <= row);
+        let wall = passed.checked_sub(1).and_then(|place| self.all.get(place));
+        let rows = self.rows();
+        let before = rows.partition_point(|known| *known < row);
+        let before = before.checked_sub(1).and_then(|place| rows.get(place)).copied();
+        let before = before.filter(|before| wall.is_none_or(|wall| wall.row <= *before));
+        let since = before.map(|before| before + 1).or(wall.map(|wall| wall.row));
+        let is_resumed = |resumed: &u32| (since.unwrap_or(0)..=row).contains(resumed);
+        if self.resumed.iter().any(is_resumed) {
+            return Origin::Unknown;
+        }
+        let before = before.and_then(|row| self.timestamps.get(row as usize));
+        match (before, wall) {
+            (Some(before), _) => Origin::Zero(*before),
+            (None, Some(wall)) => wall.origin,
+            (None, None) => self.run.resolve(Origin::ZeroInMetric),
+        }
+    }
+
+    /// The rows with values of the metric, ascending.
+    fn rows(&self) -> &[u32] {
+        self.rows.get_or_init(|| {
+            let mut has_values = vec![false; self.timestamps.len()];
+            for (places, first) in self.columns.iter().flat_map(|column| column.rows().stretches())
+            {
+                let rows = first as usize..first as usize + places.len();
+                has_values.get_mut(rows).unwrap_or_default().fill(true);
+            }
+            let rows = has_values.iter().zip(0..).filter(|(has_values, _)| **has_values);
+            rows.map(|(_, row)| row).collect()
+        })
+    }
+}

@@ -1,0 +1,527 @@
+//! Derived metrics of a selection, and their values next to those of its
+//! metrics.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashSet;
+use pcp_types::names::selects;
+
+use crate::analysis::growth::lifetime;
+use crate::analysis::replay::expression::{
+    Before, Bound, Expression, ExpressionError, Filter, Limit, Limited, Moments, Operand, Problem,
+    QuantileOf, Scope, Values,
+};
+use crate::analysis::replay::histogram::{BucketCount, Histogram, Quantile};
+use crate::analysis::replay::two_moments::{TwoMoments, value_of};
+use crate::analysis::replay::{Decrease, Replay, Sample, Selection, Track, rate_between};
+use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
+use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
+
+/// The domain of the PMIDs that PCP gives to derived metrics
+/// (`DYNAMIC_PMID`).
+const DOMAIN: u32 = 511;
+/// How many bits of a PMID are the item.
+const ITEM_BITS: u32 = 10;
+
+/// A derived metric of a selection.
+#[derive(Debug, Clone)]
+pub(super) struct Derived {
+    pub(super) metric: SelectedMetric,
+    rule: Rule,
+}
+
+/// How the values of a derived metric are computed.
+#[derive(Debug, Clone)]
+enum Rule {
+    Expression(Bound),
+    Quantile(Quantile),
+}
+
+/// The derived metrics so far, and their operands.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Derivations {
+    pub(super) all: Vec<Derived>,
+    /// The operands, in the order of their places.
+    pub(super) operands: Vec<Needed>,
+    /// The quantiles in expressions, in the order of their places.
+    pub(super) quantiles: Vec<Quantile>,
+    /// The definitions that names may select, with their metadata.
+    defined: Vec<(Expression, MetricDesc)>,
+}
+
+/// A metric that derived ones need.
+#[derive(Debug, Clone)]
+pub(super) struct Needed {
+    pub(super) name: String,
+    /// Those that are needed; `None` for all.
+    pub(super) instances: Option<HashSet<InstanceId>>,
+}
+
+impl Selection<'_> {
+    /// Adds a metric that is computed from others: see
+    /// [`expression`](crate::analysis::replay::expression). Derived metrics follow all selected ones, and
+    /// have PMIDs of domain 511 as in PCP.
+    ///
+    /// # Errors
+    ///
+    /// For a metric that the archive does not have, for operands that cannot be
+    /// combined, for a name that a metric of the archive has, and for more than 4 194 303
+    /// derived metrics.
+    pub fn derive(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
+        let source = self.chosen.source();
+        let is_taken = |name: &str| source.metadata().metric_by_name(name).is_some();
+        if expression.is_named() && is_taken(expression.name()) {
+            return Err(expression.taken());
+        }
+        self.derive_of(expression)
+    }
+
+    /// Adds a definition that [`select_defined`](Self::select_defined) selects and
+    /// whose metadata `meta=` may refer to. As in PCP, the first definition of a name
+    /// counts, and a metric of the archive hides all definitions of its name.
+    ///
+    /// # Errors
+    ///
+    /// As [`derive`](Self::derive).
+    pub fn define(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
+        let source = self.chosen.source();
+        let (mut operands, mut quantiles) = (Vec::new(), Vec::new());
+        let Derivations { all, defined, .. } = &self.derivations;
+        let (operands, quantiles) = (&mut operands, &mut quantiles);
+        let mut names = Names { source, all, defined, operands, quantiles };
+        if names.desc(expression.name()).is_none() {
+            let desc = Bound::new(expression, &mut names)?.desc(Pmid::from_raw(0));
+            self.derivations.defined.push((expression.clone(), desc));
+        }
+        Ok(())
+    }
+
+    /// Derives the defined metrics that a name, a branch or a pattern
+    /// [selects], and returns how many there are.
+    pub fn select_defined(&mut self, name: &str) -> usize {
+        let defined = self.derivations.defined.iter();
+        let selected = defined.filter(|(definition, _)| selects(name, definition.name()));
+        let selected: Vec<_> = selected.map(|(definition, _)| definition.clone()).collect();
+        let mut is_derived = |expression: &&Expression| {
+            let is_known = self.derived().any(|metric| metric.name == expression.name());
+            is_known || self.derive_of(expression).is_ok()
+        };
+        selected.iter().filter(&mut is_derived).count()
+    }
+
+    /// Replaces each selected metric that has instances by the sum of their values, or
+    /// with `rates` by the sum of the rates of a counter. Metrics whose values are not
+    /// numbers are not replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`derive`](Self::derive).
+    pub fn sum_instances(&mut self, rates: bool) -> Result<(), ExpressionError> {
+        let is_summed =
+            |metric: &SelectedMetric| metric.desc.indom.is_some() && metric.has_numbers();
+        let summed = self.metrics().iter().filter(|metric| is_summed(metric));
+        let sum = |metric: &SelectedMetric| {
+            let chosen = self.chosen.labelled_instances(metric.desc.pmid).map(sorted);
+            Expression::sum_of(&metric.name, chosen, rates && metric.has_rates())
+        };
+        let sums: Vec<Expression> = summed.map(sum).collect();
+        self.chosen.retain(|metric| !is_summed(metric));
+        for sum in &sums {
+            self.derive_of(sum)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces each selected histogram, its buckets and its sum, by quantiles
+    /// of the values that it counted since the moment before, from 0 for the
+    /// least value to 1 for the largest. They are metrics called `NAME.p50`,
+    /// `NAME.p99.9`, with an instance for each where one metric has the buckets of
+    /// several. Returns how many metrics of buckets there were.
+    ///
+    /// The width of the buckets limits the accuracy: 6.3 % for a precision of 3.
+    pub fn quantiles(&mut self, quantiles: &[f64]) -> usize {
+        let source = self.chosen.source();
+        let all = self.chosen.metrics().iter();
+        let histogram = |one: &SelectedMetric| {
+            let mut histogram = Histogram::of(source.metadata(), one)?;
+            let buckets = self.chosen.labelled_instances(one.desc.pmid);
+            if let Some(buckets) = buckets {
+                histogram.limit_to(buckets);
+            }
+            Some((histogram, buckets.cloned()))
+        };
+        let histograms: Vec<_> = all.filter_map(histogram).collect();
+        for (histogram, buckets) in &histograms {
+            let parts = [Some(histogram.counts.desc.pmid), histogram.sum()];
+            self.chosen.retain(|metric| !parts.contains(&Some(metric.desc.pmid)));
+            let operands = &mut self.derivations.operands;
+            let (counts, sum) = operands_of(histogram, buckets.as_ref(), operands);
+            for &rank in quantiles {
+                let name = histogram.quantile_name(rank);
+                let rule = Rule::Quantile(histogram.quantile(rank, counts, sum));
+                self.add(name, |pmid| histogram.desc(pmid), rule);
+            }
+        }
+        histograms.len()
+    }
+
+    fn derive_of(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
+        let source = self.chosen.source();
+        let Derivations { all, defined, operands, quantiles } = &mut self.derivations;
+        let mut names = Names { source, all, defined, operands, quantiles };
+        let bound = Bound::new(expression, &mut names)?;
+        let desc = |pmid| bound.desc(pmid);
+        let is_added =
+            self.add(expression.name().to_owned(), desc, Rule::Expression(bound.clone()));
+        is_added.then_some(()).ok_or_else(|| expression.too_many())
+    }
+
+    /// Adds a derived metric; whether there was a number for it.
+    fn add(&mut self, name: String, desc: impl Fn(Pmid) -> MetricDesc, rule: Rule) -> bool {
+        let number = self.derivations.all.len() as u32 + 1;
+        let Ok(pmid) = Pmid::new(DOMAIN, number >> ITEM_BITS, number & ((1 << ITEM_BITS) - 1))
+        else {
+            return false;
+        };
+        self.derivations
+            .all
+            .push(Derived { metric: SelectedMetric { name, desc: desc(pmid) }, rule });
+        true
+    }
+
+    /// The metrics of the archive whose values are used: those that are selected, and the
+    /// operands of derived ones.
+    pub fn used_metrics(&self) -> Vec<SelectedMetric> {
+        let metadata = self.chosen.source().metadata();
+        let mut used = self.metrics().to_vec();
+        for Needed { name, .. } in &self.derivations.operands {
+            let is_new = used.iter().all(|metric| metric.name != *name);
+            if let Some(metric) = metadata.metric_by_name(name).filter(|_| is_new) {
+                used.push(SelectedMetric { name: name.clone(), desc: metric.desc });
+            }
+        }
+        used
+    }
+
+    /// The derived metrics so far.
+    pub fn derived(&self) -> impl ExactSizeIterator<Item = &SelectedMetric> {
+        self.derivations.all.iter().map(|derived| &derived.metric)
+    }
+
+    /// Whether a derived metric compares two moments: with
+    /// [`Replay::at_since`] it has values, with [`Replay::at`] none.
+    pub fn needs_moment_before(&self) -> bool {
+        self.derivations.all.iter().any(|derived| match &derived.rule {
+            Rule::Expression(bound) => bound.needs_moment_before,
+            Rule::Quantile(_) => true,
+        })
+    }
+}
+
+/// The index of a metric among the operands, to which it and the instances that are needed, or
+/// all, are added if necessary.
+fn place_of(
+    operands: &mut Vec<Needed>,
+    name: &str,
+    instances: Option<&HashSet<InstanceId>>,
+) -> usize {
+    let Some(place) = operands.iter().position(|operand| operand.name == name) else {
+        operands.push(Needed { name: name.to_owned(), instances: instances.cloned() });
+        return operands.len() - 1;
+    };
+    if let Some(known) = operands.get_mut(place) {
+        match (&mut known.instances, instances) {
+            (Some(known), Some(more)) => known.extend(more),
+            (known, _) => *known = None,
+        }
+    }
+    place
+}
+
+/// The indexes of the metrics of a histogram among the operands: of these buckets, or of all,
+/// and of the sum.
+fn operands_of(
+    histogram: &Histogram,
+    buckets: Option<&HashSet<InstanceId>>,
+    operands: &mut Vec<Needed>,
+) -> (usize, Option<usize>) {
+    let counts = place_of(operands, &histogram.counts.name, buckets);
+    let sum = histogram.sum();
+    (counts, sum.map(|_| place_of(operands, &histogram.sum_name(), histogram.chosen())))
+}
+
+fn sorted(instances: &HashSet<InstanceId>) -> Vec<InstanceId> {
+    let mut sorted: Vec<InstanceId> = instances.iter().copied().collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+/// The metrics of an archive and those derived from them.
+struct Names<'n, 'a> {
+    source: Source<'a>,
+    all: &'n [Derived],
+    defined: &'n [(Expression, MetricDesc)],
+    operands: &'n mut Vec<Needed>,
+    quantiles: &'n mut Vec<Quantile>,
+}
+
+impl Scope for Names<'_, '_> {
+    fn metric(&mut self, name: &str) -> Option<Operand> {
+        let desc = self.source.metadata().metric_by_name(name)?.desc;
+        Some(Operand { place: place_of(self.operands, name, None), desc })
+    }
+
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem> {
+        let Some(metric) = self.source.metadata().metric_by_name(name) else { return Ok(None) };
+        let desc = metric.desc;
+        let instances = match limit {
+            Limit::Ids(ids) => Some(ids.iter().copied().collect()),
+            Limit::Labels(selector) => self.with_labels(selector, &desc)?,
+        };
+        let needed = instances.as_ref().zip(desc.indom).map(|(instances, indom)| {
+            // Where none of the instances exists, others show that the metric is logged.
+            let history = self.source.metadata().identities(indom);
+            let others = history.map(lifetime::witnesses).unwrap_or_default();
+            instances.iter().copied().chain(others).collect()
+        });
+        let place = place_of(self.operands, name, needed.as_ref().or(instances.as_ref()));
+        Ok(Some((Operand { place, desc }, instances.as_ref().map(sorted))))
+    }
+
+    fn desc(&self, name: &str) -> Option<MetricDesc> {
+        let logged = self.source.metadata().metric_by_name(name).map(|metric| metric.desc);
+        let all =
+            self.all.iter().map(|derived| (derived.metric.name.as_str(), derived.metric.desc));
+        let defined = self.defined.iter().map(|(definition, desc)| (definition.name(), *desc));
+        let derived = all.chain(defined).find(|(known, _)| *known == name);
+        logged.or_else(|| derived.map(|(_, desc)| desc))
+    }
+
+    fn quantile(&mut self, rank: f64, of: &Selector) -> Result<Option<QuantileOf>, Problem> {
+        let metadata = self.source.metadata();
+        let names = [of.name().to_owned(), format!("{}.bucket", of.name())];
+        let histogram = names.into_iter().find_map(|name| {
+            let desc = metadata.metric_by_name(&name)?.desc;
+            Histogram::of(metadata, &SelectedMetric { name, desc })
+        });
+        let Some(mut histogram) = histogram else { return Ok(None) };
+        let mut buckets = None;
+        if of.has_matchers() {
+            buckets = self.with_labels(of, &histogram.counts.desc)?;
+        }
+        if let Some(buckets) = &buckets {
+            histogram.limit_to(buckets);
+        }
+        let (counts, sum) = operands_of(&histogram, buckets.as_ref(), self.operands);
+        let quantile = histogram.quantile(rank, counts, sum);
+        let instances = quantile.instances().into_iter().collect();
+        self.quantiles.push(quantile);
+        let place = self.quantiles.len() - 1;
+        Ok(Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0)) }, instances)))
+    }
+
+    fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
+        let history = self.source.metadata().indom_history(indom);
+        let matches = |name: &str| match filter {
+            Some(Filter::Pattern(regex, is_negated)) => {
+                let first_word = name.split(' ').next().unwrap_or(name);
+                (regex.is_match(first_word) || regex.is_match(name)) != *is_negated
+            }
+            _ => true,
+        };
+        let mut ids: Vec<InstanceId> = if let Some(Filter::Name(name)) = filter {
+            select_instances(&[name], history).into_iter().collect()
+        } else {
+            let named = history.map(IndomHistory::by_identity).into_iter();
+            let named = named.flat_map(IndomHistory::ever_named);
+            named.filter(|instance| matches(&instance.name)).map(|found| found.id).collect()
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+}
+
+impl Names<'_, '_> {
+    /// The instances of a metric that labels select; `None` for all of one without instances
+    /// that they select.
+    fn with_labels(
+        &self,
+        selector: &Selector,
+        desc: &MetricDesc,
+    ) -> Result<Option<HashSet<InstanceId>>, Problem> {
+        let labels = MetricLabels::of(self.source.metadata(), desc);
+        if let Some(label) = selector.unknown_label(&labels) {
+            let known = match labels.names().as_slice() {
+                [] => "none".to_owned(),
+                names => names.join(", "),
+            };
+            let (metric, label) = (selector.name().to_owned(), label.to_owned());
+            return Err(Problem::UnknownLabel { metric, label, known });
+        }
+        Ok(selector.instances(&labels, desc.indom))
+    }
+}
+
+/// Finds the lines of the histograms of quantiles, once for all quantiles of the same
+/// histograms.
+pub(super) fn find_histograms(
+    all: &mut [Derived],
+    in_expressions: &mut [Quantile],
+    tracks: &[Track],
+    operands: &[usize],
+    decrease: Decrease,
+) {
+    let mut known: Vec<Quantile> = Vec::new();
+    let all = all.iter_mut().filter_map(|derived| match &mut derived.rule {
+        Rule::Quantile(quantile) => Some(quantile),
+        Rule::Expression(_) => None,
+    });
+    for quantile in all.chain(in_expressions) {
+        if let Some(same) = known.iter().find(|one| one.has_same_histograms(quantile)) {
+            quantile.share_lines(same);
+            continue;
+        }
+        quantile.find_lines(tracks, operands, decrease);
+        known.push(quantile.clone());
+    }
+}
+
+impl Replay<'_> {
+    /// As [`at`](Self::at), and `rate` and `delta` of derived metrics reach
+    /// back to `since`. Without it they have no values.
+    pub fn at_since(&self, at: Timestamp, since: Timestamp) -> Option<Sample<'_>> {
+        if self.derived.is_empty() {
+            return self.at(at);
+        }
+        let mut pair = self.pair(at, since)?;
+        let derived = self.derived.iter().map(|derived| self.derived_of(derived, &pair)).collect();
+        Some(self.sample(at, std::mem::take(&mut pair.now), derived))
+    }
+
+    /// Whether a metric, given by its place in [`metrics`](Self::metrics), is
+    /// derived.
+    pub fn is_derived(&self, metric: usize) -> bool {
+        (self.shown()..self.metrics.len()).contains(&metric)
+    }
+
+    /// The name of the histogram of which a metric, given by its place in
+    /// [`metrics`](Self::metrics), is a quantile.
+    pub fn histogram_of(&self, metric: usize) -> Option<&str> {
+        let derived = self.derived.get(metric.checked_sub(self.shown())?)?;
+        let is_quantile = matches!(derived.rule, Rule::Quantile(_));
+        derived.metric.name.rsplit_once(".p").filter(|_| is_quantile).map(|(name, _)| name)
+    }
+
+    /// How many values the buckets of the histograms counted from `since` to `at`, of
+    /// which a metric is a quantile: by instance, in the order of the buckets. Empty
+    /// where it has no quantile.
+    pub fn bucket_counts(
+        &self,
+        metric: usize,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
+        let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
+        match derived.map(|derived| &derived.rule) {
+            Some(Rule::Quantile(quantile)) if self.is_covered(since) && self.is_covered(at) => {
+                quantile.bucket_counts(self, since, at)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The tracks that are shown, and the derived metrics.
+    pub(super) fn sample<'r>(
+        &self,
+        timestamp: Timestamp,
+        mut values: Vec<Values<'r>>,
+        derived: Vec<Values<'r>>,
+    ) -> Sample<'r> {
+        values.truncate(self.shown());
+        for (track, values) in self.tracks.iter().zip(&mut values) {
+            if track.shown.is_some() {
+                values.retain(|(instance, _)| track.shows(*instance));
+            }
+        }
+        values.extend(derived);
+        Sample { timestamp, is_mark: false, values }
+    }
+
+    /// The derived metrics at one moment.
+    pub(super) fn derived_at<'r>(&self, now: &[Values<'r>]) -> Vec<Values<'r>> {
+        let (places, gaps) = (&self.operands, self.gaps);
+        let moments = Moments { places, now, before: None, quantiles: &[], gaps };
+        let values = |derived: &Derived| match &derived.rule {
+            Rule::Expression(bound) => bound.values(&moments),
+            Rule::Quantile(_) => Values::new(),
+        };
+        self.derived.iter().map(values).collect()
+    }
+
+    /// A derived metric at the later of two moments.
+    pub(super) fn derived_of<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
+        match &derived.rule {
+            Rule::Expression(bound) => self.with_moments(pair, |moments| bound.values(moments)),
+            Rule::Quantile(quantile) => quantile.values(self, pair.since, pair.at),
+        }
+    }
+
+    /// The values of the operands at two moments.
+    fn with_moments<'r, T>(
+        &self,
+        pair: &TwoMoments<'r>,
+        evaluate: impl FnOnce(&Moments<'_, 'r>) -> T,
+    ) -> T {
+        let before = pair.before.as_deref().map(|values| Before {
+            values,
+            rates: &pair.rates,
+            grown: &pair.grown,
+            seconds: pair.at.seconds_since(pair.since),
+        });
+        let quantiles = self.quantiles.iter();
+        let quantiles: Vec<Values<'r>> =
+            quantiles.map(|quantile| quantile.values(self, pair.since, pair.at)).collect();
+        let (places, now, quantiles) = (&self.operands, &pair.now, quantiles.as_slice());
+        evaluate(&Moments { places, now, before, quantiles, gaps: self.gaps })
+    }
+
+    /// The rate of a derived counter, from its values at the two moments, or from the growth
+    /// of its operands if a run of one ended or began in between; none if it decreased.
+    pub(super) fn derived_rate<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
+        let bound = match &derived.rule {
+            Rule::Expression(bound) if derived.metric.has_rates() => bound,
+            _ => return self.derived_of(derived, pair),
+        };
+        let Some(values) = pair.before.as_deref() else { return Values::new() };
+        let (now, by_run) =
+            self.with_moments(pair, |moments| (bound.values(moments), bound.rates_by_run(moments)));
+        if let Some(rates) = by_run {
+            return rates;
+        }
+        let (places, quantiles) = (&self.operands, [].as_slice());
+        let gaps = self.gaps;
+        let moments = Moments { places, now: values, before: None, quantiles, gaps };
+        let befores = bound.values(&moments);
+        let rate = |(instance, after): (Option<InstanceId>, Value<'r>)| {
+            let first = (pair.since, value_of(&befores, instance)?);
+            let rate = rate_between(&derived.metric, first, (pair.at, after))?;
+            Some((instance, Value::Double(rate)))
+        };
+        now.into_iter().filter_map(rate).collect()
+    }
+
+    /// The instances of a derived metric that can have values.
+    pub(super) fn derived_instances(&self, metric: usize) -> BTreeSet<Option<InstanceId>> {
+        let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
+        let of = |operand: usize| {
+            let track = self.operands.get(operand).and_then(|&place| self.tracks.get(place));
+            track.into_iter().flat_map(Track::instances).collect()
+        };
+        match derived.map(|derived| &derived.rule) {
+            Some(Rule::Expression(bound)) => bound.instances(&of),
+            Some(Rule::Quantile(quantile)) => quantile.instances(),
+            None => BTreeSet::new(),
+        }
+    }
+}

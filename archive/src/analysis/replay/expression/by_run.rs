@@ -1,0 +1,175 @@
+//! The growth of an expression of which an operand was cut between the two moments: a run
+//! of its program ended or began.
+//!
+//! The values at the two moments then say nothing: 100 requests, a restart, and 20 requests
+//! are no growth of -80. But each operand has a growth of its own, run by run, and
+//! sums, differences and multiples of counters grow as their operands do:
+//!
+//! | | grows by |
+//! |---|---|
+//! | `a + b`, `a - b` | the growth of a plus or minus that of b, where both have one |
+//! | `-a`, `rescale(a, "...")` | the same of the growth of a |
+//! | `a * n`, `a / n` | the growth of a times or over n at the later moment |
+//! | `a[name]`, `matchinst(...)`, `scalar(a)` | that of the instances |
+//! | `sum(a)` | the sum of what the instances grew |
+//!
+//! Others, as `min(a)`, have none.
+
+use pcp_types::Conversion;
+
+use crate::analysis::replay::expression::arithmetic::{constant, growth};
+use crate::analysis::replay::expression::check::{Action, Converted, Term};
+use crate::analysis::replay::expression::evaluate::{Before, each, meet, of_instances, pairs};
+use crate::analysis::replay::expression::parse::{Function, Operator};
+use crate::analysis::replay::expression::{Bound, Moments, Values};
+use crate::{Semantics, Value, ValueType};
+
+/// In which form growth is computed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Form {
+    /// By second of the time in which the operand was observed.
+    PerSecond,
+    Total,
+}
+
+impl Bound {
+    /// The rate of the expression if an operand was cut, else `None`.
+    pub(crate) fn rates_by_run<'v>(&self, moments: &Moments<'_, 'v>) -> Option<Values<'v>> {
+        self.root.rates_by_run(moments)
+    }
+}
+
+impl Term {
+    /// The rates if an operand was cut, else `None`.
+    pub(super) fn rates_by_run<'v>(&self, moments: &Moments<'_, 'v>) -> Option<Values<'v>> {
+        let before = moments.before.as_ref().filter(|before| self.is_cut(moments, before))?;
+        let scale = self.seconds_of_unit();
+        let rate = |value: Value<'v>| Some(Value::Double(value.as_f64()? * scale));
+        Some(each(self.growth(moments, before, Form::PerSecond).unwrap_or_default(), rate))
+    }
+
+    /// What the values grew if an operand was cut, in a type, else `None`.
+    pub(super) fn growth_by_run<'v>(
+        &self,
+        moments: &Moments<'_, 'v>,
+        value_type: ValueType,
+    ) -> Option<Values<'v>> {
+        let before = moments.before.as_ref().filter(|before| self.is_cut(moments, before))?;
+        let grown = self.growth(moments, before, Form::Total).unwrap_or_default();
+        Some(each(grown, |value| constant(value, value_type)))
+    }
+
+    /// How many seconds the unit of a time has; 1 for other units.
+    pub(super) fn seconds_of_unit(&self) -> f64 {
+        let is_time = self.units.time_dimension() == 1;
+        self.units.time_scale_in_seconds().filter(|_| is_time).unwrap_or(1.0)
+    }
+
+    /// Whether an operand was cut.
+    fn is_cut<'v>(&self, moments: &Moments<'_, 'v>, before: &Before<'_, 'v>) -> bool {
+        let any = |terms: &[&Self]| terms.iter().any(|term| term.is_cut(moments, before));
+        match &self.action {
+            Action::Constant(..) | Action::NoValue | Action::Quantile(..) => false,
+            Action::Metric(operand) => moments.grown(*operand, before).is_some(),
+            Action::Negative(inner)
+            | Action::Not(inner)
+            | Action::Instances(inner, _)
+            | Action::Call(_, inner)
+            | Action::Rescale(inner, _) => any(&[inner]),
+            Action::Binary { left, right, .. } => any(&[&left.term, &right.term]),
+            Action::Choice(parts) => any(&parts.each_ref()),
+        }
+    }
+
+    /// What the values grew, as doubles; `None` if it does not follow from the growth of the
+    /// operands.
+    fn growth<'v>(
+        &self,
+        moments: &Moments<'_, 'v>,
+        before: &Before<'_, 'v>,
+        form: Form,
+    ) -> Option<Values<'v>> {
+        let of = |term: &Self| term.growth(moments, before, form);
+        Some(match &self.action {
+            Action::Metric(operand) if self.semantics == Semantics::Counter => match form {
+                Form::PerSecond => {
+                    let scale = self.seconds_of_unit();
+                    let per_second = |rate: Value<'v>| Some(Value::Double(rate.as_f64()? / scale));
+                    each(moments.of(*operand, before.rates), per_second)
+                }
+                Form::Total => {
+                    if let Some(grown) = moments.grown(*operand, before) {
+                        return Some(grown.clone());
+                    }
+                    let values = [before.values, moments.now];
+                    let [first, last] = values.map(|values| moments.of(*operand, values));
+                    let grown =
+                        |(id, first, last)| Some((id, growth(first, last, ValueType::Double)?));
+                    pairs(&first, &last).filter_map(grown).collect()
+                }
+            },
+            Action::Negative(inner) => {
+                each(of(inner)?, |value| Some(Value::Double(-value.as_f64()?)))
+            }
+            Action::Rescale(inner, conversion) => {
+                each(of(inner)?, |value| difference(*conversion, value))
+            }
+            Action::Instances(inner, ids) => of_instances(of(inner)?, ids),
+            Action::Call(Function::Sum, inner) => {
+                let values = of(inner)?;
+                let has_grown = |operand| {
+                    let grown = moments.grown(operand, before);
+                    grown.is_some_and(|grown| !grown.is_empty())
+                };
+                if values.is_empty() && inner.selected_operand().is_some_and(has_grown) {
+                    return Some(self.nothing());
+                }
+                let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();
+                let sum = sum.filter(|_| !values.is_empty());
+                sum.map(|sum| (None, Value::Double(sum))).into_iter().collect()
+            }
+            Action::Call(Function::Scalar, inner) => {
+                of(inner)?.first().map(|(_, value)| (None, *value)).into_iter().collect()
+            }
+            Action::Binary { operator, left, right } => {
+                self.growth_of_both(*operator, [left, right], moments, before, form)?
+            }
+            _ => return None,
+        })
+    }
+
+    /// What a sum, a difference or a multiple grew.
+    fn growth_of_both<'v>(
+        &self,
+        operator: Operator,
+        operands: [&Converted; 2],
+        moments: &Moments<'_, 'v>,
+        before: &Before<'_, 'v>,
+        form: Form,
+    ) -> Option<Values<'v>> {
+        let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
+        let values = |operand: &Converted| {
+            let term = &operand.term;
+            if !is_sum && term.semantics != Semantics::Counter {
+                let values = term.values(moments, moments.now);
+                return Some(each(values, |value| operand.in_scale(value)));
+            }
+            let grown = term.growth(moments, before, form)?;
+            let Some(conversion) = operand.conversion else { return Some(grown) };
+            Some(each(grown, |value| difference(conversion, value)))
+        };
+        let is_multiple = matches!(operator, Operator::Times | Operator::Over);
+        let is_linear = is_sum || (is_multiple && self.semantics == Semantics::Counter);
+        if !is_linear {
+            return None;
+        }
+        let [left, right] = operands;
+        let singular = operands.map(|operand| operand.term.indom.is_none());
+        Some(meet((operator, ValueType::Double), &values(left)?, &values(right)?, singular))
+    }
+}
+
+/// A difference of values in other units.
+fn difference(conversion: Conversion, value: Value<'_>) -> Option<Value<'_>> {
+    Some(Value::Double(conversion.apply(value.as_f64()?) - conversion.apply(0.0)))
+}

@@ -1,0 +1,527 @@
+//! Type, semantics, units and instance domain of each part of an expression.
+//!
+//! The rules are PCP's (`check_expr` and `map_desc` in
+//! `src/libpcp/src/derive_parser.y.in`):
+//!
+//! | | type | semantics | units |
+//! |---|---|---|---|
+//! | constant | 32 bits unsigned, or double | discrete | none |
+//! | `a + b`, `a - b` | the wider one | counter if both are; one alone is an error | the same dimensions |
+//! | `a * b` | the wider one | counter if one is; both are an error | powers added |
+//! | `a / b` | double | counter if a is; b must not be one | powers subtracted |
+//! | `a < b`, ... | 32 bits unsigned | never counter | none; the same dimensions, or a constant without units |
+//! | `a && b`, `a \|\| b` | 32 bits unsigned | never counter | none; of operands as well |
+//! | `!a` | 32 bits unsigned | never counter | none |
+//! | `-a` | signed | instant | of a |
+//! | `a ? b : c` | of b and c | of b and c | of b and c, which must agree in all three |
+//! | `rate(a)` | double | instant | one power of time less |
+//! | `delta(a)` | signed and wider | instant | of a |
+//! | `avg(a)` | float | instant | of a |
+//! | `count(a)` | 32 bits unsigned | instant | count |
+//! | `sum(a)` | of a | of a | of a |
+//! | `min(a)`, `max(a)` | of a | instant | of a |
+//! | `instant(a)` | of a | instant if a is a counter | of a |
+//! | `defined(m)` | 32 bits unsigned | discrete | none |
+//! | `novalue()` | 32 bits signed | discrete | none |
+//!
+//! Where no operand is a counter, the result is discrete if all are, else
+//! instant. Where scales differ, the result of arithmetic is a double. Types from
+//! narrow to wide: 32 bits, the same unsigned, 64 bits, the same unsigned, float,
+//! double.
+
+use pcp_types::{Combined, Conversion};
+
+use crate::analysis::replay::expression::arithmetic::{constant, is_true};
+use crate::analysis::replay::expression::parse::{Function, Kind, Metadata, Node, Operator};
+use crate::analysis::replay::expression::{
+    Expression, ExpressionError, Filter, Flaw, Limit, Problem,
+};
+use crate::scan::Selector;
+use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
+
+/// A metric of an expression.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Operand {
+    /// The index of its values.
+    pub(crate) place: usize,
+    pub(crate) desc: MetricDesc,
+}
+
+/// A metric as an operand, and the instances that are wanted, ascending; `None` for all.
+pub(crate) type Limited = (Operand, Option<Vec<InstanceId>>);
+
+/// A quantile as an operand, and the instances that it can have.
+pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
+
+/// The archive that gives names their meaning.
+pub(crate) trait Scope {
+    /// The metric of a name, as an operand.
+    fn metric(&mut self, name: &str) -> Option<Operand>;
+    /// A metric of a name, and its instances within a limit.
+    ///
+    /// # Errors
+    ///
+    /// For a label that no instance has.
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem>;
+    /// The metadata of a metric, which may be a derived one.
+    fn desc(&self, name: &str) -> Option<MetricDesc>;
+    /// A quantile of histograms, with the index of its values; `None` if the name is that of no
+    /// histogram.
+    ///
+    /// # Errors
+    ///
+    /// For a label that no histogram has.
+    fn quantile(&mut self, _rank: f64, _of: &Selector) -> Result<Option<QuantileOf>, Problem> {
+        Ok(None)
+    }
+    /// The instances that a domain ever had, ascending; without a filter all.
+    fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId>;
+}
+
+/// An expression over the metrics of an archive.
+#[derive(Debug, Clone)]
+pub(crate) struct Bound {
+    pub(super) root: Term,
+    /// It compares two moments.
+    pub(crate) needs_moment_before: bool,
+}
+
+/// A part of it.
+#[derive(Debug, Clone)]
+pub(super) struct Term {
+    pub(super) action: Action,
+    pub(super) value_type: ValueType,
+    pub(super) semantics: Semantics,
+    pub(super) units: Units,
+    pub(super) indom: Option<InDom>,
+}
+
+/// How the values of a part are computed.
+#[derive(Debug, Clone)]
+pub(super) enum Action {
+    /// The value of each of these instances.
+    Constant(Value<'static>, Vec<Option<InstanceId>>),
+    NoValue,
+    Metric(usize),
+    Negative(Box<Term>),
+    Not(Box<Term>),
+    Binary {
+        operator: Operator,
+        left: Converted,
+        right: Converted,
+    },
+    Choice(Box<[Term; 3]>),
+    Instances(Box<Term>, Vec<InstanceId>),
+    Call(Function, Box<Term>),
+    Rescale(Box<Term>, Conversion),
+    /// The index of a quantile, and the instances that it can have.
+    Quantile(usize, Vec<Option<InstanceId>>),
+}
+
+/// An operand and its conversion to the scales of the result.
+#[derive(Debug, Clone)]
+pub(super) struct Converted {
+    pub(super) term: Box<Term>,
+    pub(super) conversion: Option<Conversion>,
+}
+
+impl Bound {
+    /// # Errors
+    ///
+    /// For a metric that `scope` does not know, and for operands that cannot be
+    /// combined.
+    pub(crate) fn new(
+        expression: &Expression,
+        scope: &mut dyn Scope,
+    ) -> Result<Self, ExpressionError> {
+        let mut checker = Checker { scope, within: None, needs_moment_before: false };
+        let root = checker.term(&expression.root).map_err(|flaw| flaw.of(expression.text()))?;
+        Ok(Self { root, needs_moment_before: checker.needs_moment_before })
+    }
+
+    /// The descriptor of the values, with this PMID.
+    pub(crate) fn desc(&self, pmid: Pmid) -> MetricDesc {
+        let Term { value_type, semantics, units, indom, .. } = self.root;
+        MetricDesc { pmid, value_type, indom, semantics, units }
+    }
+}
+
+struct Checker<'s> {
+    scope: &'s mut dyn Scope,
+    /// The `rate` or `delta` around the current part.
+    within: Option<Function>,
+    needs_moment_before: bool,
+}
+
+impl Checker<'_> {
+    fn term(&mut self, node: &Node) -> Result<Term, Flaw> {
+        match &node.kind {
+            Kind::Constant(value, metadata) => self.constant(node.at, Some(*value), metadata),
+            Kind::NoValue(metadata) => self.constant(node.at, None, metadata),
+            Kind::Metric(name) => self.metric(node.at, name),
+            Kind::Limited(name, limit) => self.limited(node.at, name, limit),
+            Kind::Defined(name) => {
+                let value = Value::U32(self.scope.desc(name).is_some().into());
+                self.constant(node.at, Some(value), &Metadata::default())
+            }
+            Kind::Negative(inner) => self.negative(inner),
+            Kind::Not(inner) => self.not(inner),
+            Kind::Binary(operator, left, right) => self.binary(node.at, *operator, left, right),
+            Kind::Choice(parts) => self.choice(node.at, parts),
+            Kind::Instances(inner, filter) => self.instances(node.at, inner, filter),
+            Kind::Call(function, inner) => self.call(node.at, *function, inner),
+            Kind::Rescale(inner, units) => self.rescale(node.at, inner, *units),
+            Kind::Quantile(rank, of) => self.quantile(node.at, *rank, of),
+        }
+    }
+
+    /// A constant, or `novalue` if there is no value.
+    fn constant(
+        &self,
+        at: usize,
+        value: Option<Value<'static>>,
+        metadata: &Metadata,
+    ) -> Result<Term, Flaw> {
+        let desc = |name: &String| {
+            let unknown = || Flaw::new(at, Problem::UnknownMetric(name.clone()));
+            self.scope.desc(name).ok_or_else(unknown)
+        };
+        let base = metadata.metric.as_ref().map(desc).transpose()?;
+        let value_type = match value {
+            None => ValueType::I32,
+            Some(Value::Double(_)) => ValueType::Double,
+            Some(_) => ValueType::U32,
+        };
+        let value_type = base.map_or(value_type, |desc| desc.value_type);
+        let value_type = metadata.value_type.unwrap_or(value_type);
+        let semantics = base.map_or(Semantics::Discrete, |desc| desc.semantics);
+        let units = base.map_or(Units::NONE, |desc| desc.units);
+        let indom =
+            metadata.indom.map_or_else(|| base.and_then(|desc| desc.indom), InDom::from_raw);
+        let action = match value {
+            None => Action::NoValue,
+            Some(value) => {
+                // As in PCP, a type that is stated must hold the fraction, that of a
+                // metric need not.
+                let is_stated = metadata.value_type.is_some();
+                let is_integer = value_type.is_numeric() && value_type < ValueType::Float;
+                let loses = matches!(value, Value::Double(_)) && is_stated && is_integer;
+                let value = constant(value, value_type).filter(|_| !loses);
+                let value = value.ok_or_else(|| Flaw::new(at, Problem::Constant(value_type)))?;
+                let all = |indom| self.scope.instances(indom, None).into_iter().map(Some).collect();
+                Action::Constant(value, indom.map_or_else(|| vec![None], all))
+            }
+        };
+        let semantics = metadata.semantics.unwrap_or(semantics);
+        Ok(Term { action, value_type, semantics, units: metadata.units.unwrap_or(units), indom })
+    }
+
+    fn metric(&mut self, at: usize, name: &str) -> Result<Term, Flaw> {
+        let unknown = || Flaw::new(at, Problem::UnknownMetric(name.to_owned()));
+        Ok(Term::of(self.scope.metric(name).ok_or_else(unknown)?))
+    }
+
+    /// Some instances of a metric.
+    fn limited(&mut self, at: usize, name: &str, limit: &Limit) -> Result<Term, Flaw> {
+        let flaw = |problem| Flaw::new(at, problem);
+        let unknown = || flaw(Problem::UnknownMetric(name.to_owned()));
+        let found = self.scope.limited(name, limit).map_err(flaw)?;
+        let (operand, ids) = found.ok_or_else(unknown)?;
+        let metric = Term::of(operand);
+        let Some(ids) = ids else { return Ok(metric) };
+        let Term { value_type, semantics, units, indom, .. } = metric;
+        let action = Action::Instances(Box::new(metric), ids);
+        Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    /// A quantile compares two moments itself.
+    fn quantile(&mut self, at: usize, rank: f64, of: &Selector) -> Result<Term, Flaw> {
+        let flaw = |problem| Flaw::new(at, problem);
+        if self.within.is_some() {
+            return Err(flaw(Problem::Nested("quantile")));
+        }
+        self.needs_moment_before = true;
+        let none = || flaw(Problem::NoHistogram(of.name().to_owned()));
+        let found = self.scope.quantile(rank, of).map_err(flaw)?;
+        let (operand, instances) = found.ok_or_else(none)?;
+        let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
+        let action = Action::Quantile(operand.place, instances);
+        Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    /// A part whose values must be numbers.
+    fn number(&mut self, node: &Node) -> Result<Term, Flaw> {
+        let term = self.term(node)?;
+        if term.value_type.is_numeric() {
+            return Ok(term);
+        }
+        Err(Flaw::new(node.at, Problem::NotNumeric(term.value_type)))
+    }
+
+    fn negative(&mut self, inner: &Node) -> Result<Term, Flaw> {
+        let inner = self.number(inner)?;
+        let value_type = match inner.value_type {
+            ValueType::U32 => ValueType::I32,
+            ValueType::U64 => ValueType::I64,
+            other => other,
+        };
+        let (units, indom) = (inner.units, inner.indom);
+        let action = Action::Negative(Box::new(inner));
+        Ok(Term { action, value_type, semantics: Semantics::Instant, units, indom })
+    }
+
+    fn not(&mut self, inner: &Node) -> Result<Term, Flaw> {
+        let inner = self.number(inner)?;
+        let semantics = level_semantics(&inner, &inner);
+        let indom = inner.indom;
+        let action = Action::Not(Box::new(inner));
+        Ok(Term { action, value_type: ValueType::U32, semantics, units: Units::NONE, indom })
+    }
+
+    fn binary(
+        &mut self,
+        at: usize,
+        operator: Operator,
+        left: &Node,
+        right: &Node,
+    ) -> Result<Term, Flaw> {
+        let (left, right) = (self.number(left)?, self.number(right)?);
+        let flaw = |problem| Flaw::new(at, problem);
+        let semantics = semantics(operator, &left, &right).map_err(flaw)?;
+        let Combined { units, left: convert_left, right: convert_right } =
+            units(operator, &left, &right).map_err(flaw)?;
+        let indom = indom(operator.sign(), left.indom, right.indom).map_err(flaw)?;
+        let is_double =
+            operator == Operator::Over || convert_left.is_some() || convert_right.is_some();
+        let value_type = match operator {
+            Operator::Plus | Operator::Minus | Operator::Times | Operator::Over if is_double => {
+                ValueType::Double
+            }
+            // Types are ordered from the narrowest to the widest.
+            Operator::Plus | Operator::Minus | Operator::Times => {
+                left.value_type.max(right.value_type)
+            }
+            _ => ValueType::U32,
+        };
+        let left = Converted { term: Box::new(left), conversion: convert_left };
+        let right = Converted { term: Box::new(right), conversion: convert_right };
+        let action = Action::Binary { operator, left, right };
+        Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    /// The value of a condition that does not depend on any metric's values.
+    fn decided(&self, node: &Node) -> Option<bool> {
+        match &node.kind {
+            Kind::Constant(value, _) => is_true(*value),
+            Kind::Defined(name) => Some(self.scope.desc(name).is_some()),
+            Kind::Not(inner) => self.decided(inner).map(|holds| !holds),
+            Kind::Binary(Operator::And, left, right) => {
+                if self.decided(left)? {
+                    self.decided(right)
+                } else {
+                    Some(false)
+                }
+            }
+            Kind::Binary(Operator::Or, left, right) => {
+                if self.decided(left)? {
+                    Some(true)
+                } else {
+                    self.decided(right)
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// If the condition does not depend on values, the other alternative is not checked:
+    /// it may have metrics that the archive lacks.
+    fn choice(&mut self, at: usize, parts: &[Node; 3]) -> Result<Term, Flaw> {
+        let [condition, yes, no] = parts;
+        if let Some(holds) = self.decided(condition) {
+            return self.term(if holds { yes } else { no });
+        }
+        let condition = self.number(condition)?;
+        let (yes, no) = (self.term(yes)?, self.term(no)?);
+        let flaw = |problem| Flaw::new(at, problem);
+        let has_value = |term: &Term| !matches!(term.action, Action::NoValue);
+        let like = if has_value(&yes) { &yes } else { &no };
+        let mut indoms = like.indom;
+        if has_value(&yes) && has_value(&no) {
+            let described = |term: &Term| {
+                let Term { value_type, semantics, units, .. } = term;
+                [value_type.to_string(), semantics.to_string(), units.to_string()]
+            };
+            let pairs = described(&yes).into_iter().zip(described(&no));
+            for (what, (left, right)) in ["types", "semantics", "units"].into_iter().zip(pairs) {
+                if left != right {
+                    return Err(flaw(Problem::Alternatives { what, left, right }));
+                }
+            }
+            indoms = indom("?:", yes.indom, no.indom).map_err(flaw)?;
+        }
+        if condition.indom.is_some() && indoms.is_none() {
+            return Err(flaw(Problem::ConditionInstances));
+        }
+        let indom = indom("?:", indoms, condition.indom).map_err(flaw)?;
+        let Term { value_type, semantics, units, .. } = *like;
+        let action = Action::Choice(Box::new([condition, yes, no]));
+        Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    fn instances(&mut self, at: usize, inner: &Node, filter: &Filter) -> Result<Term, Flaw> {
+        let inner = self.term(inner)?;
+        let Some(indom) = inner.indom else {
+            let name = match filter {
+                Filter::Name(name) => format!("[{name}]"),
+                Filter::Pattern(regex, _) => format!("/{regex}/"),
+            };
+            return Err(Flaw::new(at, Problem::NoInstances(name)));
+        };
+        let ids = self.scope.instances(indom, Some(filter));
+        let Term { value_type, semantics, units, indom, .. } = inner;
+        let action = Action::Instances(Box::new(inner), ids);
+        Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    fn call(&mut self, at: usize, function: Function, inner: &Node) -> Result<Term, Flaw> {
+        let compares = match function {
+            Function::Rate => Some("rate"),
+            Function::Delta => Some("delta"),
+            _ => None,
+        };
+        if let (Some(name), Some(_)) = (compares, self.within) {
+            return Err(Flaw::new(at, Problem::Nested(name)));
+        }
+        let around = self.within;
+        if compares.is_some() {
+            self.needs_moment_before = true;
+            self.within = Some(function);
+        }
+        let takes_all = matches!(function, Function::Count | Function::Scalar | Function::Instant);
+        let term = if takes_all { self.term(inner) } else { self.number(inner) };
+        self.within = around;
+        called(function, term?).map_err(|problem| Flaw::new(at, problem))
+    }
+
+    fn rescale(&mut self, at: usize, inner: &Node, units: Units) -> Result<Term, Flaw> {
+        let inner = self.number(inner)?;
+        let Some(conversion) = inner.units.conversion_to(units) else {
+            let (from, to) = (inner.units.to_string(), units.to_string());
+            return Err(Flaw::new(at, Problem::Rescale { from, to }));
+        };
+        let Term { value_type, semantics, indom, .. } = inner;
+        let action = Action::Rescale(Box::new(inner), conversion);
+        Ok(Term { action, value_type, semantics, units, indom })
+    }
+}
+
+/// The values of a function.
+fn called(function: Function, inner: Term) -> Result<Term, Problem> {
+    let Term { mut value_type, mut semantics, mut units, mut indom, .. } = inner;
+    let was = semantics;
+    if !matches!(function, Function::Scalar | Function::Sum | Function::Instant) {
+        semantics = Semantics::Instant;
+    }
+    if !matches!(function, Function::Rate | Function::Delta | Function::Instant) {
+        indom = None;
+    }
+    match function {
+        Function::Rate => {
+            let is_time = units.time_dimension() == 1 && units.time_scale_in_seconds().is_some();
+            if !is_time && units.time_dimension() != 0 {
+                return Err(Problem::RateUnits(units.to_string()));
+            }
+            (value_type, units) = (ValueType::Double, units.per_second());
+        }
+        Function::Delta if value_type == ValueType::U32 => value_type = ValueType::I64,
+        Function::Delta if value_type == ValueType::U64 => value_type = ValueType::Double,
+        Function::Instant if was == Semantics::Counter => semantics = Semantics::Instant,
+        Function::Avg => value_type = ValueType::Float,
+        Function::Count => (value_type, units) = (ValueType::U32, Units::count()),
+        _ => {}
+    }
+    let action = Action::Call(function, Box::new(inner));
+    Ok(Term { action, value_type, semantics, units, indom })
+}
+
+impl Term {
+    /// A metric.
+    fn of(operand: Operand) -> Self {
+        let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
+        Self { action: Action::Metric(operand.place), value_type, semantics, units, indom }
+    }
+
+    fn is_constant(&self) -> bool {
+        match &self.action {
+            Action::Constant(..) => true,
+            Action::Negative(inner) => inner.is_constant(),
+            _ => false,
+        }
+    }
+}
+
+/// The semantics of what is not a counter.
+fn level_semantics(left: &Term, right: &Term) -> Semantics {
+    match (left.semantics, right.semantics) {
+        (Semantics::Discrete, Semantics::Discrete) => Semantics::Discrete,
+        _ => Semantics::Instant,
+    }
+}
+
+fn semantics(operator: Operator, left: &Term, right: &Term) -> Result<Semantics, Problem> {
+    let is_counter = |term: &Term| term.semantics == Semantics::Counter;
+    let (is_left, is_right) = (is_counter(left), is_counter(right));
+    let is_allowed = match operator {
+        Operator::Plus | Operator::Minus => is_left == is_right,
+        Operator::Times => !(is_left && is_right),
+        Operator::Over => !is_right,
+        _ => return Ok(level_semantics(left, right)),
+    };
+    if !is_allowed {
+        let describe = |is_counter| if is_counter { "a counter" } else { "no counter" };
+        let (left, right) = (describe(is_left), describe(is_right));
+        return Err(Problem::Semantics { operator: operator.sign(), left, right });
+    }
+    let is_counter = is_left || is_right;
+    Ok(if is_counter { Semantics::Counter } else { level_semantics(left, right) })
+}
+
+fn units(operator: Operator, left: &Term, right: &Term) -> Result<Combined, Problem> {
+    if matches!(operator, Operator::Times | Operator::Over) {
+        let factor = match (left.semantics, right.semantics) {
+            (Semantics::Counter, _) => Some(right.units),
+            (_, Semantics::Counter) => Some(left.units),
+            _ => None,
+        };
+        if let Some(units) = factor.filter(|units| !units.is_plain_number()) {
+            let verb = if operator == Operator::Times { "times" } else { "over" };
+            return Err(Problem::CounterFactor(verb, units.to_string()));
+        }
+    }
+    let truth = Combined { units: Units::NONE, left: None, right: None };
+    let is_plain = |term: &Term| term.units.is_plain_number();
+    let is_constant = |term: &Term| term.is_constant() && is_plain(term);
+    let combined = match operator {
+        Operator::Plus | Operator::Minus => left.units.plus(right.units),
+        Operator::Times => left.units.times(right.units),
+        Operator::Over => left.units.over(right.units),
+        Operator::And | Operator::Or => (is_plain(left) && is_plain(right)).then_some(truth),
+        _ if is_constant(left) || is_constant(right) => Some(truth),
+        _ => left.units.plus(right.units).map(|both| Combined { units: Units::NONE, ..both }),
+    };
+    let (left, right) = (left.units.to_string(), right.units.to_string());
+    combined.ok_or(Problem::Dimensions { operator: operator.sign(), left, right })
+}
+
+fn indom(
+    operator: &'static str,
+    left: Option<InDom>,
+    right: Option<InDom>,
+) -> Result<Option<InDom>, Problem> {
+    match (left, right) {
+        (Some(left), Some(right)) if left != right => {
+            Err(Problem::Domains { operator, left, right })
+        }
+        (left, right) => Ok(left.or(right)),
+    }
+}

@@ -1,0 +1,357 @@
+//! Evaluates an expression at a moment.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use smallvec::SmallVec;
+
+use crate::analysis::replay::Gaps;
+use crate::analysis::replay::expression::Bound;
+use crate::analysis::replay::expression::arithmetic::{
+    binary, compare, constant, growth, is_true, negative, rescaled,
+};
+use crate::analysis::replay::expression::check::{Action, Converted, Term};
+use crate::analysis::replay::expression::parse::{Function, Operator};
+use crate::{InstanceId, Semantics, Value, ValueType};
+
+/// The values of one metric by instance, ascending; `None` without instances.
+pub type Values<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
+
+/// The values of the operands.
+#[derive(Debug)]
+pub(crate) struct Moments<'m, 'v> {
+    /// For each operand the index of its values in the lists below.
+    pub(crate) places: &'m [usize],
+    pub(crate) now: &'m [Values<'v>],
+    /// `None` if there is no moment before, or it is not before.
+    pub(crate) before: Option<Before<'m, 'v>>,
+    /// The quantiles since then, by their indexes.
+    pub(crate) quantiles: &'m [Values<'v>],
+    /// What a sum is of instances that do not exist.
+    pub(crate) gaps: Gaps,
+}
+
+/// The moment before.
+#[derive(Debug)]
+pub(crate) struct Before<'m, 'v> {
+    pub(crate) values: &'m [Values<'v>],
+    /// The rates since then of the operands that are counters.
+    pub(crate) rates: &'m [Values<'v>],
+    /// What those of them counted since then of which a run ended or began; they have no
+    /// values at the moment before.
+    pub(crate) grown: &'m [Option<Values<'v>>],
+    /// The time since then; more than 0.
+    pub(crate) seconds: f64,
+}
+
+impl<'v> Moments<'_, 'v> {
+    /// The values of an operand in one of the lists.
+    pub(super) fn of(&self, operand: usize, list: &[Values<'v>]) -> Values<'v> {
+        let place = self.places.get(operand);
+        place.and_then(|&place| list.get(place)).cloned().unwrap_or_default()
+    }
+
+    /// What an operand counted, if one of its runs ended or began.
+    pub(super) fn grown<'b>(
+        &self,
+        operand: usize,
+        before: &Before<'b, 'v>,
+    ) -> Option<&'b Values<'v>> {
+        before.grown.get(*self.places.get(operand)?)?.as_ref()
+    }
+}
+
+impl Bound {
+    /// The values of the expression.
+    pub(crate) fn values<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
+        self.root.values(moments, moments.now)
+    }
+
+    /// The instances that can have values, given those of the operands.
+    pub(crate) fn instances(
+        &self,
+        of: &dyn Fn(usize) -> BTreeSet<Option<InstanceId>>,
+    ) -> BTreeSet<Option<InstanceId>> {
+        self.root.instances(of)
+    }
+}
+
+impl Term {
+    /// The values at one of the two moments.
+    pub(super) fn values<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> Values<'v> {
+        match &self.action {
+            Action::Constant(value, ids) => ids.iter().map(|id| (*id, *value)).collect(),
+            Action::NoValue => Values::new(),
+            Action::Metric(operand) => moments.of(*operand, at),
+            Action::Quantile(place, _) => {
+                moments.quantiles.get(*place).cloned().unwrap_or_default()
+            }
+            Action::Not(inner) => {
+                each(inner.values(moments, at), |value| Some(Value::U32((!is_true(value)?).into())))
+            }
+            Action::Choice(parts) => self.choice(parts, moments, at),
+            Action::Negative(inner) => {
+                each(inner.values(moments, at), |value| negative(value, self.value_type))
+            }
+            Action::Binary { operator, left, right } => {
+                let values = |operand: &Converted| {
+                    let values = operand.term.values(moments, at);
+                    each(values, |value| operand.in_scale(value))
+                };
+                let singular = [left, right].map(|operand| operand.term.indom.is_none());
+                let (left, right) = (values(left), values(right));
+                meet((*operator, self.value_type), &left, &right, singular)
+            }
+            Action::Instances(inner, ids) => of_instances(inner.values(moments, at), ids),
+            Action::Rescale(inner, conversion) => each(inner.values(moments, at), |value| {
+                Some(rescaled(value, conversion.apply(value.as_f64()?)))
+            }),
+            Action::Call(Function::Rate, inner) => inner.rates(moments),
+            Action::Call(Function::Delta, inner) => self.delta(inner, moments),
+            Action::Call(function, inner) => {
+                let values = inner.values(moments, at);
+                let is_sum = *function == Function::Sum && moments.gaps == Gaps::Keep;
+                if is_sum && values.is_empty() && inner.is_logged(moments, at) {
+                    return self.nothing();
+                }
+                self.over_all(*function, values)
+            }
+        }
+    }
+
+    /// Whether other instances than those that are selected of a metric have values: the
+    /// selected ones do not exist yet, or no longer.
+    fn is_logged<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> bool {
+        let has_values = |inner: &Self, list| {
+            inner.selected_operand().is_some_and(|operand| !moments.of(operand, list).is_empty())
+        };
+        match &self.action {
+            Action::Call(Function::Rate, inner) => {
+                moments.before.as_ref().is_some_and(|before| has_values(inner, before.rates))
+            }
+            Action::Call(Function::Delta, inner) => {
+                let before = moments.before.as_ref();
+                has_values(inner, at) && before.is_some_and(|it| has_values(inner, it.values))
+            }
+            _ => has_values(self, at),
+        }
+    }
+
+    /// The metric of which a term is the values of some instances.
+    pub(super) fn selected_operand(&self) -> Option<usize> {
+        match &self.action {
+            Action::Metric(operand) => Some(*operand),
+            Action::Instances(inner, _)
+            | Action::Negative(inner)
+            | Action::Rescale(inner, _)
+            | Action::Call(Function::Instant, inner) => inner.selected_operand(),
+            _ => None,
+        }
+    }
+
+    /// A sum of nothing.
+    pub(super) fn nothing<'v>(&self) -> Values<'v> {
+        let zero = constant(Value::U32(0), self.value_type);
+        zero.map(|zero| (None, zero)).into_iter().collect()
+    }
+
+    /// The values of the alternative that the condition selects, by instance. As
+    /// in PCP there are none unless both alternatives have one, except for
+    /// `novalue()`. A single value stands for each instance of the other
+    /// alternative.
+    fn choice<'v>(
+        &self,
+        parts: &[Self; 3],
+        moments: &Moments<'_, 'v>,
+        at: &[Values<'v>],
+    ) -> Values<'v> {
+        let [condition, yes, no] = parts.each_ref().map(|term| (term, term.values(moments, at)));
+        let lacks_values = |(term, values): &(&Self, Values<'v>)| {
+            values.is_empty() && !matches!(term.action, Action::NoValue)
+        };
+        if lacks_values(&yes) || lacks_values(&no) {
+            return Values::new();
+        }
+        let value_of = |(term, values): &(&Self, Values<'v>), id| {
+            let id = term.indom.and(id);
+            let place = values.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+            values.get(place).map(|(_, value)| *value)
+        };
+        let mut ids: Vec<_> = [&yes, &no]
+            .into_iter()
+            .filter(|(term, _)| term.indom == self.indom)
+            .flat_map(|(_, values)| values.iter().map(|(id, _)| *id))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let chosen = |id| {
+            let holds = is_true(value_of(&condition, id)?)?;
+            Some((id, value_of(if holds { &yes } else { &no }, id)?))
+        };
+        ids.into_iter().filter_map(chosen).collect()
+    }
+
+    fn delta<'v>(&self, inner: &Self, moments: &Moments<'_, 'v>) -> Values<'v> {
+        if let Some(grown) = inner.growth_by_run(moments, self.value_type) {
+            return grown;
+        }
+        let Some(before) = &moments.before else { return Values::new() };
+        let befores = inner.values(moments, before.values);
+        let now = inner.values(moments, moments.now);
+        let grown = |(id, before, now)| Some((id, growth(before, now, self.value_type)?));
+        pairs(&befores, &now).filter_map(grown).collect()
+    }
+
+    /// The rates of the values, between the two moments.
+    fn rates<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
+        let Some(before) = &moments.before else { return Values::new() };
+        let is_counter = self.semantics == Semantics::Counter;
+        match &self.action {
+            Action::Metric(operand) if is_counter => return moments.of(*operand, before.rates),
+            Action::Instances(inner, ids) => return of_instances(inner.rates(moments), ids),
+            _ => {}
+        }
+        if let Some(rates) = self.rates_by_run(moments) {
+            return rates;
+        }
+        let befores = self.values(moments, before.values);
+        let now = self.values(moments, moments.now);
+        let scale = self.seconds_of_unit();
+        let rate = |(id, first, last)| {
+            if is_counter && compare(last, first) == Some(Ordering::Less) {
+                return None;
+            }
+            let growth = growth(first, last, ValueType::Double)?.as_f64()?;
+            Some((id, Value::Double(growth * scale / before.seconds)))
+        };
+        pairs(&befores, &now).filter_map(rate).collect()
+    }
+
+    /// One value from all instances.
+    fn over_all<'v>(&self, function: Function, values: Values<'v>) -> Values<'v> {
+        let mut all = values.iter().map(|(_, value)| *value);
+        let value = match function {
+            // The others were handled where two moments are known.
+            Function::Instant | Function::Rate | Function::Delta => return values,
+            Function::Count => u32::try_from(values.len()).ok().map(Value::U32),
+            Function::Scalar => all.next(),
+            Function::Sum => all.next().and_then(|first| {
+                all.try_fold(first, |sum, value| {
+                    binary(Operator::Plus, sum, value, self.value_type)
+                })
+            }),
+            Function::Avg => mean(&values).map(|mean| Value::Float(mean as f32)),
+            Function::Min => extreme(all, Ordering::Less),
+            Function::Max => extreme(all, Ordering::Greater),
+        };
+        value.map(|value| (None, value)).into_iter().collect()
+    }
+
+    fn instances(
+        &self,
+        of: &dyn Fn(usize) -> BTreeSet<Option<InstanceId>>,
+    ) -> BTreeSet<Option<InstanceId>> {
+        match &self.action {
+            Action::Metric(place) => of(*place),
+            Action::Negative(inner)
+            | Action::Not(inner)
+            | Action::Rescale(inner, _)
+            | Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
+                inner.instances(of)
+            }
+            Action::Binary { left, right, .. } => {
+                let (left, right) = (&left.term, &right.term);
+                match (left.indom, right.indom) {
+                    (Some(_), Some(_)) => &left.instances(of) & &right.instances(of),
+                    (None, Some(_)) => right.instances(of),
+                    _ => left.instances(of),
+                }
+            }
+            Action::Instances(inner, ids) => {
+                let mut instances = inner.instances(of);
+                instances.retain(|id| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
+                instances
+            }
+            Action::Choice(parts) => {
+                let [_, yes, no] = parts.as_ref();
+                let alternatives = [yes, no].into_iter().filter(|term| term.indom == self.indom);
+                alternatives.flat_map(|term| term.instances(of)).collect()
+            }
+            Action::Constant(_, ids) | Action::Quantile(_, ids) => ids.iter().copied().collect(),
+            Action::NoValue => BTreeSet::new(),
+            Action::Call(..) => BTreeSet::from([None]),
+        }
+    }
+}
+
+impl Converted {
+    /// A value in the scale of the result.
+    pub(super) fn in_scale<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
+        match self.conversion {
+            None => Some(value),
+            Some(conversion) => Some(Value::Double(conversion.apply(value.as_f64()?))),
+        }
+    }
+}
+
+/// The values of an operator, in a type, where both operands have one; whether each has no
+/// instances.
+pub(super) fn meet<'v>(
+    (operator, value_type): (Operator, ValueType),
+    left: &Values<'_>,
+    right: &Values<'_>,
+    singular: [bool; 2],
+) -> Values<'v> {
+    let value = |left, right| binary(operator, left, right, value_type);
+    match (singular, left.as_slice(), right.as_slice()) {
+        ([true, _], [(_, left)], right) => {
+            right.iter().filter_map(|(id, right)| Some((*id, value(*left, *right)?))).collect()
+        }
+        ([_, true], left, [(_, right)]) => {
+            left.iter().filter_map(|(id, left)| Some((*id, value(*left, *right)?))).collect()
+        }
+        ([false, false], left, right) => {
+            pairs(left, right).filter_map(|(id, l, r)| Some((id, value(l, r)?))).collect()
+        }
+        _ => Values::new(),
+    }
+}
+
+/// The values of these instances, which ascend.
+pub(super) fn of_instances<'v>(mut values: Values<'v>, ids: &[InstanceId]) -> Values<'v> {
+    values.retain(|(id, _)| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
+    values
+}
+
+/// The results for each value, without the instances that have none.
+pub(super) fn each<'v>(
+    values: Values<'v>,
+    result: impl Fn(Value<'v>) -> Option<Value<'v>>,
+) -> Values<'v> {
+    values.into_iter().filter_map(|(id, value)| Some((id, result(value)?))).collect()
+}
+
+/// The instances that both have, with the value in each. Both ascend.
+pub(super) fn pairs<'l, 'r>(
+    left: &[(Option<InstanceId>, Value<'l>)],
+    right: &[(Option<InstanceId>, Value<'r>)],
+) -> impl Iterator<Item = (Option<InstanceId>, Value<'l>, Value<'r>)> {
+    let mut right = right.iter().peekable();
+    left.iter().filter_map(move |(id, left)| {
+        while right.next_if(|(other, _)| other < id).is_some() {}
+        let (_, right) = right.next_if(|(other, _)| other == id)?;
+        Some((*id, *left, *right))
+    })
+}
+
+/// The mean of numbers; `None` without any.
+fn mean(values: &Values<'_>) -> Option<f64> {
+    let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();
+    Some(sum? / values.len() as f64).filter(|_| !values.is_empty())
+}
+
+/// The least or largest value, without those that are NaN.
+fn extreme<'v>(values: impl Iterator<Item = Value<'v>>, wanted: Ordering) -> Option<Value<'v>> {
+    let comparable = values.filter(|value| compare(*value, *value).is_some());
+    comparable.reduce(|best, value| if compare(value, best) == Some(wanted) { value } else { best })
+}

@@ -1,0 +1,224 @@
+//! Quantiles of the values that a histogram counted between two moments.
+//!
+//! [`histogram`](crate::scan::histogram) has the metrics that a histogram consists of.
+//!
+//! An example with precision 1:
+//!
+//! | bucket | values | at 10 s | at 20 s | growth | cumulative |
+//! |---|---|---|---|---|---|
+//! | 4 | 4..5 | 100 | 130 | 30 | 30 |
+//! | 5 | 6..7 | 50 | 110 | 60 | 90 |
+//! | 6 | 8..11 | - | 10 | 10 | 100 |
+//!
+//! Of these 100 values the 50th in order is in bucket 5, so the quantile 0.5 is 6.5,
+//! the middle of that bucket; the quantile 0.99 is 9.5. Bucket 6 had no value at 10 s
+//! because it was empty, and counts from 0: the sum had a value at 10 s, so the
+//! histogram existed.
+//!
+//! There is no quantile if nothing was counted. What `counted` has is the sum of what the buckets
+//! grew on their [lines](crate::analysis::replay::lines): before and after a mark, a [reset](crate::analysis::replay::resets), which
+//! all parts of a histogram have at the same time, and the end of a program. Where the agent's
+//! events say when the next run began, all that it counted from 0 is added. By PCP's rules
+//! ([`Gaps::Join`](crate::analysis::replay::Gaps)) there is no quantile over a mark or a reset.
+
+mod counted;
+mod successive;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use self::counted::HistogramLines;
+pub use self::successive::SuccessiveQuantiles;
+use crate::analysis::replay::expression::Values;
+use crate::analysis::replay::{Decrease, Replay, Track};
+use crate::scan::SelectedMetric;
+use crate::scan::histogram::{Bucket, HistogramLayout};
+use crate::{InstanceId, Metadata, MetricDesc, Pmid, Semantics, Timestamp, Value, ValueType};
+
+/// A quantile of a histogram's values, as a derived metric.
+#[derive(Debug, Clone)]
+pub(super) struct Quantile {
+    /// From 0 to 1.
+    rank: f64,
+    layout: Arc<HistogramLayout>,
+    /// The instances of the histograms that it is shown of; `None` for all.
+    chosen: Option<Arc<HashSet<InstanceId>>>,
+    /// The operand that counts values by bucket.
+    counts: usize,
+    /// The operand with the sum of the values, if it was logged.
+    sum: Option<usize>,
+    /// Those of the histograms, in what was read.
+    lines: Arc<[HistogramLines]>,
+}
+
+/// How many values a bucket has counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BucketCount {
+    /// The least value in it.
+    pub first: f64,
+    /// The greatest value in it; the least one of a bucket without an upper bound.
+    pub last: f64,
+    /// How many values.
+    pub count: f64,
+}
+
+/// 0.5 is 50, 0.999 is 99.9.
+fn percent(quantile: f64) -> f64 {
+    (quantile * 1e8).round() / 1e6
+}
+
+/// A histogram, or those of a metric with labels.
+pub(super) struct Histogram {
+    pub(super) counts: SelectedMetric,
+    layout: Arc<HistogramLayout>,
+    /// The instances of those whose quantiles are wanted; `None` for all.
+    chosen: Option<HashSet<InstanceId>>,
+}
+
+impl Histogram {
+    /// The histogram whose buckets a metric counts, if it does.
+    pub(super) fn of(metadata: &Metadata, metric: &SelectedMetric) -> Option<Self> {
+        let layout = HistogramLayout::of(metadata, &metric.name, &metric.desc)?;
+        Some(Self { counts: metric.clone(), layout: Arc::new(layout), chosen: None })
+    }
+
+    /// Limits it to the histograms that have one of these buckets.
+    pub(super) fn limit_to(&mut self, buckets: &HashSet<InstanceId>) {
+        if self.layout.indom().is_none() && !buckets.is_empty() {
+            return;
+        }
+        let owner = |bucket: &InstanceId| self.layout.bucket(*bucket)?.histogram;
+        self.chosen = Some(buckets.iter().filter_map(owner).collect());
+    }
+
+    /// The instances of the sum that are wanted; `None` for all.
+    pub(super) const fn chosen(&self) -> Option<&HashSet<InstanceId>> {
+        self.chosen.as_ref()
+    }
+
+    pub(super) fn sum(&self) -> Option<Pmid> {
+        self.layout.sum()
+    }
+
+    pub(super) fn quantile_name(&self, rank: f64) -> String {
+        format!("{}.p{}", self.layout.name(), percent(rank))
+    }
+
+    pub(super) fn sum_name(&self) -> String {
+        format!("{}.sum", self.layout.name())
+    }
+
+    /// A quantile of it, given the operands that have its metrics.
+    pub(super) fn quantile(&self, rank: f64, counts: usize, sum: Option<usize>) -> Quantile {
+        let (layout, chosen) = (Arc::clone(&self.layout), self.chosen.clone().map(Arc::new));
+        Quantile { rank, layout, chosen, counts, sum, lines: Arc::default() }
+    }
+
+    pub(super) fn desc(&self, pmid: Pmid) -> MetricDesc {
+        let (value_type, semantics) = (ValueType::Double, Semantics::Instant);
+        let (indom, units) = (self.layout.indom(), self.layout.units());
+        MetricDesc { pmid, value_type, indom, semantics, units }
+    }
+}
+
+impl Quantile {
+    /// The instances of the quantile.
+    pub(super) fn instances(&self) -> BTreeSet<Option<InstanceId>> {
+        let all = self.layout.histograms().iter().copied();
+        all.filter(|instance| self.is_chosen(*instance)).collect()
+    }
+
+    /// Whether it is wanted of the histogram of an instance.
+    fn is_chosen(&self, instance: Option<InstanceId>) -> bool {
+        let is_among = |chosen: &Arc<HashSet<InstanceId>>| {
+            instance.is_some_and(|instance| chosen.contains(&instance))
+        };
+        self.chosen.as_ref().is_none_or(is_among)
+    }
+
+    /// Whether another quantile is one of the same histograms.
+    pub(super) fn has_same_histograms(&self, other: &Self) -> bool {
+        (self.counts, self.sum) == (other.counts, other.sum)
+    }
+
+    /// Takes the lines of another quantile of the same histograms.
+    pub(super) fn share_lines(&mut self, other: &Self) {
+        self.lines = Arc::clone(&other.lines);
+    }
+
+    /// Finds the lines in what was read; `places` are those of the operands.
+    pub(super) fn find_lines(&mut self, tracks: &[Track], places: &[usize], decrease: Decrease) {
+        let place = |operand: usize| places.get(operand).copied();
+        let operands = [place(self.counts), self.sum.and_then(place)];
+        self.lines = HistogramLines::find(&self.layout, tracks, operands, decrease).into();
+    }
+
+    /// The quantile of what was counted between two moments.
+    pub(super) fn values<'r>(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> Values<'r> {
+        let value = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
+            let value = quantile(counted, self.rank)?;
+            Some((instance, Value::Double(value)))
+        };
+        let all = self.counted_by_instance(replay, since, at);
+        all.filter_map(value).collect()
+    }
+
+    /// What each bucket counted between two moments, in their order.
+    pub(super) fn bucket_counts(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
+        let of = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
+            let bucket = |(bucket, count): (Bucket, f64)| BucketCount {
+                first: bucket.first,
+                last: bucket.last.unwrap_or(bucket.first),
+                count,
+            };
+            let mut buckets: Vec<BucketCount> = counted.into_iter().map(bucket).collect();
+            buckets.retain(|bucket| bucket.count > 0.0);
+            buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
+            (instance, buckets)
+        };
+        self.counted_by_instance(replay, since, at).map(of).collect()
+    }
+
+    /// What each wanted histogram counted between two moments.
+    fn counted_by_instance(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> impl Iterator<Item = (Option<InstanceId>, Vec<(Bucket, f64)>)> {
+        let moments = [since, at].map(|moment| replay.moment(moment));
+        let all = self.layout.histograms().iter().copied().zip(self.lines.iter());
+        let all = all.filter(move |(instance, _)| since < at && self.is_chosen(*instance));
+        all.map(move |(instance, lines)| (instance, lines.counted(replay, &moments)))
+    }
+}
+
+/// The quantile of values that are counted by bucket.
+fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
+    counted.retain(|(_, growth)| *growth > 0.0);
+    counted.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
+    let total: f64 = counted.iter().map(|(_, growth)| growth).sum();
+    let rank = (rank * total).min(total);
+    let mut so_far = 0.0;
+    let mut reached = counted.iter().skip_while(|(_, growth)| {
+        so_far += growth;
+        so_far < rank
+    });
+    let (bucket, _) = reached.next().or(counted.last())?;
+    Some(bucket.middle())
+}
+
+#[cfg(test)]
+mod tests;

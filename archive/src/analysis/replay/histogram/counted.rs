@@ -1,0 +1,172 @@
+//! What histograms counted between two moments.
+//!
+//! Marks, resets and the known boundaries of runs cut the time between the moments into
+//! parts. What was counted is the sum of what each bucket grew in each part:
+//!
+//! | record | 4..5 | 6..7 | sum | |
+//! |---|---|---|---|---|
+//! | 0 | 100 | - | 400 | |
+//! | 1 | 110 | 2 | 452 | |
+//! | 2 | | | | a mark: the agent was away |
+//! | 3 | 150 | 9 | 654 | |
+//! | 4 | 151 | 9 | 658 | |
+//!
+//! From record 0 to record 4 these are (10 + 1) values of 4..5 and (2 + 0) of 6..7. What was
+//! counted from record 1 to record 3 was not observed, and whether it was by one run of
+//! the program is not known.
+//!
+//! The line of a bucket begins with 0 where the agent's events say that a run began, and where the
+//! bucket is not in the first record of the part that has a bucket, or a sum of 0: it was empty then,
+//! since a bucket that has counted is logged with all others. Other lines begin with their first
+//! value.
+
+use crate::analysis::growth::walls::{Origin, Wall};
+use crate::analysis::replay::lines::{Line, lines};
+use crate::analysis::replay::resets::falls;
+use crate::analysis::replay::{Column, Decrease, Gaps, Moment, Replay, Track};
+use crate::scan::histogram::{Bucket, HistogramLayout};
+use crate::{Timestamp, Value};
+
+/// The lines of the counters of a histogram.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HistogramLines {
+    members: Vec<Member>,
+    /// Those of the metric, and resets, in the order of rows.
+    walls: Vec<Wall>,
+    /// For each line, which has as many walls before it, the record in which all buckets that are
+    /// not in it were empty.
+    bases: Vec<Option<u32>>,
+}
+
+/// A counter of a histogram.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    /// `None` for the sum of the values.
+    bucket: Option<Bucket>,
+    track: usize,
+    /// The place of the column in the track.
+    column: usize,
+}
+
+impl HistogramLines {
+    /// Finds those of the histograms of a metric in tracks, of which two are the counts by bucket and
+    /// the sums.
+    pub(super) fn find(
+        layout: &HistogramLayout,
+        tracks: &[Track],
+        [counts, sums]: [Option<usize>; 2],
+        decrease: Decrease,
+    ) -> Vec<Self> {
+        let mut all = vec![Self::default(); layout.histograms().len()];
+        let track = |place: Option<usize>| Some((place?, tracks.get(place?)?));
+        let Some((counts, buckets)) = track(counts) else { return all };
+        for (column, values) in buckets.columns.iter().enumerate() {
+            let bucket = layout.bucket_in(values.instance());
+            if let Some(own) = bucket.and_then(|bucket| all.get_mut(bucket.histogram)) {
+                own.members.push(Member { bucket, track: counts, column });
+            }
+        }
+        if let Some((track, sums)) = track(sums) {
+            for (own, instance) in all.iter_mut().zip(layout.histograms()) {
+                let column = sums.place_of(*instance);
+                own.members.extend(column.map(|column| Member { bucket: None, track, column }));
+            }
+        }
+        for own in &mut all {
+            own.find_walls(tracks, buckets.walls.all(), decrease);
+        }
+        all
+    }
+
+    fn find_walls(&mut self, tracks: &[Track], known: &[Wall], decrease: Decrease) {
+        let column = |member: &Member| tracks.get(member.track)?.columns.get(member.column);
+        let columns: Vec<&Column> = self.members.iter().filter_map(column).collect();
+        self.walls = known.to_vec();
+        if decrease == Decrease::Reset {
+            let resets = falls(&columns, 0..columns.len(), known).into_iter().map(|fall| fall.end);
+            let (origin, at) = (Origin::Unknown, Timestamp::MIN);
+            self.walls.extend(resets.map(|row| Wall { row, origin, at, is_birth: false }));
+            self.walls.sort_by_key(|wall| wall.row);
+            self.walls.dedup_by_key(|wall| (wall.row, wall.origin));
+        }
+        let starts = [0].into_iter().chain(self.walls.iter().map(|wall| wall.row));
+        let ends = self.walls.iter().map(|wall| wall.row).chain([u32::MAX]);
+        let base = |(start, end)| {
+            let first = |member: &Member| {
+                let column = column(member)?;
+                let (place, record) = column.rows().first_from(start)?;
+                let is_empty = || column.value(place).is_some_and(is_zero);
+                (record < end && (member.bucket.is_some() || is_empty())).then_some(record)
+            };
+            self.members.iter().filter_map(first).min()
+        };
+        self.bases = starts.zip(ends).map(base).collect();
+    }
+
+    /// Computes how much each bucket grew between two moments, in the order of buckets; nothing if a
+    /// counter fell without a reset, as floating-point numbers that wrap.
+    pub(super) fn counted(&self, replay: &Replay<'_>, moments: &[Moment; 2]) -> Vec<(Bucket, f64)> {
+        if replay.gaps == Gaps::Join && !self.is_joined(replay, moments) {
+            return Vec::new();
+        }
+        let mut buckets: Vec<(Bucket, f64)> = Vec::new();
+        for member in &self.members {
+            let Some(grown) = self.grown(replay, *member, moments) else { return Vec::new() };
+            buckets.extend(member.bucket.map(|bucket| (bucket, grown)));
+        }
+        buckets.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
+        buckets.dedup_by(|(later, grown), (first, sum)| {
+            let is_same = later == first;
+            *sum += if is_same { *grown } else { 0.0 };
+            is_same
+        });
+        buckets
+    }
+
+    /// Computes how much a counter grew; `None` if it fell.
+    fn grown(&self, replay: &Replay<'_>, member: Member, moments: &[Moment; 2]) -> Option<f64> {
+        let track = replay.tracks.get(member.track);
+        let column = track.and_then(|track| track.columns.get(member.column));
+        let life = track.and_then(|track| track.lives.get(member.column).copied().flatten());
+        let Some((column, _)) = column.zip(life) else { return Some(0.0) };
+        let mut grown = 0.0;
+        for line in lines(column, &self.walls, moments) {
+            let rise = replay.rise(column, &line, self.is_from_zero(column, &line), moments);
+            let rise = rise.ok()?;
+            grown += rise.map_or(0.0, |rise| rise.by);
+        }
+        Some(grown)
+    }
+
+    fn is_from_zero(&self, column: &Column, line: &Line<'_>) -> bool {
+        let base = self.bases.get(line.number).copied().flatten();
+        let first = column.rows().get(line.places.start);
+        line.wall.is_some_and(|wall| wall.zero().is_some())
+            || base.zip(first).is_some_and(|(base, first)| base < first)
+    }
+
+    /// Whether PCP's rules give values: there is no mark and no reset in between, and none
+    /// follows before each counter has another value.
+    fn is_joined(&self, replay: &Replay<'_>, [since, until]: &[Moment; 2]) -> bool {
+        let number = self.walls.partition_point(|wall| wall.row < since.reach.prior.end);
+        let next = self.walls.get(number).map(|wall| wall.row);
+        let was_there = self.bases.get(number).copied().flatten();
+        let was_there = was_there.is_some_and(|base| base < since.reach.prior.end);
+        let is_reset_next = next.is_some_and(|row| !replay.timeline.marks().contains(&row));
+        let is_lost = |member: &Member| {
+            let column = replay.tracks.get(member.track)?.columns.get(member.column)?;
+            let [first, second] = [since, until].map(|moment| {
+                let (prior, next) = moment.reach.limited(&self.walls).neighbours(column.rows());
+                prior.is_some() && next.is_some()
+            });
+            Some(first && !second)
+        };
+        let is_lost = |member: &Member| is_lost(member).unwrap_or(false);
+        let is_cut = next.is_some_and(|row| row < until.reach.prior.end);
+        was_there && !is_cut && !(is_reset_next && self.members.iter().any(is_lost))
+    }
+}
+
+pub(super) fn is_zero(value: Value<'_>) -> bool {
+    value.as_f64() == Some(0.0)
+}

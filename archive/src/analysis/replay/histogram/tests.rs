@@ -1,0 +1,31 @@
+//! Quantiles of counts, and their names.
+
+use crate::analysis::replay::histogram::*;
+
+fn bucket(first: f64, middle: f64) -> Bucket {
+    Bucket { histogram: 0, first, last: Some(2.0 * middle - first) }
+}
+
+#[test]
+fn a_quantile_is_the_middle_of_the_bucket_that_reaches_it() {
+    // Not in order, as instances may be.
+    let counted = [
+        (bucket(8.0, 9.5), 10.0),
+        (bucket(4.0, 4.5), 30.0),
+        (bucket(6.0, 6.5), 60.0),
+        (bucket(12.0, 13.5), 0.0),
+    ];
+    for (rank, value) in
+        [(0.0, 4.5), (0.3, 4.5), (0.31, 6.5), (0.5, 6.5), (0.9, 6.5), (0.99, 9.5), (1.0, 9.5)]
+    {
+        assert_eq!(quantile(counted.to_vec(), rank), Some(value), "{rank}");
+    }
+    assert_eq!(quantile(vec![(bucket(4.0, 4.5), 0.0)], 0.5), None, "nothing was counted");
+    assert_eq!(quantile(Vec::new(), 0.5), None);
+}
+
+#[test]
+fn a_name_has_the_quantile_in_percent() {
+    let names = [0.5, 0.99, 0.999, 0.9999, 1.0, 0.0].map(|one| percent(one).to_string());
+    assert_eq!(names, ["50", "99", "99.9", "99.99", "100", "0"]);
+}

@@ -1,0 +1,354 @@
+//! Lines: where the values of a counter continue each other, and how much it grew there.
+//!
+//! The [walls](crate::analysis::growth::walls) of a metric cut the values of each instance into lines. For
+//! metrics of MMV files (PMIDs of domain 70, names that begin with `mmv.`) walls are
+//!
+//! * the boundaries in the agent's own [events](crate::scan::programs): where a run ended and the next
+//!   began is *known*;
+//! * marks, where the agent was away: whether a run continued is not known, so none does;
+//! * the creation of an instance by its program.
+//!
+//! | record | a | b | event | |
+//! |---|---|---|---|---|
+//! | 0 | 100 | 3 | | |
+//! | 1 | 110 | 4 | | |
+//! | 2 | - | - | vanished | a wall |
+//! | 3 | 20 | 9 | appeared | a wall; counters began at 0 |
+//! | 4 | 35 | 9 | | |
+//!
+//! No value before a wall is a neighbour of a moment after it: from record 1 to record 3 neither
+//! instance has a value, although b rises. A line begins with its first value and ends with its last
+//! one. What a counter grew over a span is the sum of what it grew on its lines, and the first value
+//! of a line whose counter is known to have been 0 before it: a grew 10 + 20 + 15, in the seconds from
+//! 0 to 1 and from 2 to 4, since the run that began had counted 0 in record 2.
+//!
+//! An instance counts nothing before a program creates it and nothing after the program removes
+//! it, so its growth is that of the time of the whole run.
+//!
+//! An instance that falls on a line shows that *all* instances of the metric were reset, those that
+//! did not fall as well. When the next run began is not known, so none of them has grown over any
+//! span with a part of this time.
+//!
+//! Other metrics have marks alone for walls. By PCP's rules ([`Gaps::Join`]) a counter has grown only
+//! over spans within one line.
+
+use std::ops::Range;
+
+use hashbrown::HashMap;
+
+use crate::analysis::growth::growth;
+use crate::analysis::growth::lifetime::Presences;
+use crate::analysis::growth::walls::{MetricWalls, RunState, Wall, Walls};
+use crate::analysis::replay::interpolate::{Observed, on_the_line};
+use crate::analysis::replay::resets::falls;
+use crate::analysis::replay::timeline::Timeline;
+use crate::analysis::replay::{Column, Decrease, Gaps, Moment, Replay, Track};
+use crate::scan::programs;
+use crate::{InstanceId, Timestamp, Value};
+
+/// The walls of a metric in what was read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TrackWalls {
+    /// Those of all instances, in the order of rows.
+    all: Vec<Wall>,
+    /// The same with the creations of the instance, by the place of its column.
+    with_births: HashMap<usize, Vec<Wall>>,
+    /// When the instance of a column was removed, ascending.
+    removals: HashMap<usize, Vec<Timestamp>>,
+    is_of_program: bool,
+    /// From the record before to the record after each fall of an instance on a line.
+    falls: Vec<Range<u32>>,
+}
+
+impl TrackWalls {
+    /// Finds those of a metric.
+    pub(super) fn find(
+        track: &Track,
+        walls: &Walls,
+        timeline: &Timeline,
+        presences: Option<&Presences>,
+        (gaps, decrease): (Gaps, Decrease),
+    ) -> Self {
+        let metric = &track.metric;
+        let rows = (timeline.timestamps(), &track.columns[..]);
+        let walls = MetricWalls::new(walls, metric, rows, presences, RunState::default());
+        let mut found = Self {
+            is_of_program: programs::has_program(metric),
+            all: walls.all.clone(),
+            ..Self::default()
+        };
+        for (place, column) in track.columns.iter().enumerate() {
+            let all = walls.of(column, || None);
+            if all.len() > found.all.len() {
+                found.with_births.insert(place, all.into_owned());
+            }
+            let presence = column.instance().and_then(|instance| presences?.get(&instance));
+            if let Some(presence) = presence.filter(|presence| !presence.removals.is_empty()) {
+                found.removals.insert(place, presence.removals.clone());
+            }
+        }
+        let is_reset = (gaps, decrease) == (Gaps::Keep, Decrease::Reset);
+        if is_reset && found.is_of_program && metric.has_rates() {
+            found.falls = found.falls_of(track, timeline);
+        }
+        found
+    }
+
+    /// Returns those of all instances.
+    pub(super) fn all(&self) -> &[Wall] {
+        &self.all
+    }
+
+    /// Returns those of a column if its instance was created.
+    pub(super) fn with_births(&self, place: usize) -> Option<&[Wall]> {
+        self.with_births.get(&place).map(Vec::as_slice)
+    }
+
+    fn of(&self, place: usize) -> &[Wall] {
+        self.with_births(place).unwrap_or(&self.all)
+    }
+
+    /// Whether an instance fell at some time within a span.
+    fn fall_within(&self, span: &Range<Timestamp>, timeline: &Timeline) -> bool {
+        self.falls.iter().any(|fall| {
+            let times = timeline.timestamp(fall.start).zip(timeline.timestamp(fall.end));
+            times.is_some_and(|(before, after)| before < span.end && span.start < after)
+        })
+    }
+
+    /// The falls of a counter's instances while they exist: those that a search for the neighbours
+    /// of a moment finds as well.
+    fn falls_of(&self, track: &Track, timeline: &Timeline) -> Vec<Range<u32>> {
+        let columns: Vec<&Column> = track.columns.iter().collect();
+        let mut all = Vec::new();
+        for (place, life) in track.lives.iter().enumerate() {
+            let exists = |record| {
+                let at = timeline.timestamp(record);
+                at.zip(*life).is_some_and(|(at, life)| life.contains(at))
+            };
+            let falls = falls(&columns, place..place + 1, self.of(place));
+            all.extend(falls.into_iter().filter(|fall| exists(fall.start) && exists(fall.end)));
+        }
+        all
+    }
+
+    /// Whether the instance of a column was removed after a time, before a wall.
+    fn removes(&self, place: usize, after: Timestamp, wall: Option<&Wall>) -> bool {
+        let removals = self.removals.get(&place).map(Vec::as_slice).unwrap_or_default();
+        let next = removals.iter().find(|removal| after < **removal);
+        next.is_some_and(|removal| wall.is_none_or(|wall| *removal < wall.at))
+    }
+}
+
+/// A part of a column without a wall.
+#[derive(Debug, Clone)]
+pub(super) struct Line<'w> {
+    /// How many walls are before it.
+    pub(super) number: usize,
+    /// The wall right before it.
+    pub(super) wall: Option<&'w Wall>,
+    /// The places of its values in the column.
+    pub(super) places: Range<usize>,
+}
+
+/// Returns the lines of a column from that of the first moment to that of the second one.
+pub(super) fn lines<'w>(
+    column: &'w Column,
+    walls: &'w [Wall],
+    [since, until]: &'w [Moment; 2],
+) -> impl Iterator<Item = Line<'w>> {
+    let first = walls.partition_point(|wall| wall.row < since.reach.prior.end);
+    let is_begun = |wall: &Wall| wall.row < until.reach.prior.end;
+    let begins = |wall: &Wall| column.rows().count_before(wall.row);
+    let lines = (first..=walls.len()).map(move |number| {
+        let wall = number.checked_sub(1).and_then(|place| walls.get(place));
+        let end = walls.get(number).map_or(column.len(), begins);
+        Line { number, wall, places: wall.map_or(0, begins)..end }
+    });
+    lines.take_while(move |line| line.number == first || line.wall.is_some_and(is_begun))
+}
+
+/// How much a counter grew on a line, and from when to when it has values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rise {
+    /// With integers for integers, as everywhere.
+    pub(super) by: f64,
+    /// How much more that is without rounding.
+    fraction: f64,
+    from: Timestamp,
+    to: Timestamp,
+}
+
+/// A counter decreased on a line.
+#[derive(Debug)]
+pub(super) struct Fell;
+
+/// How much a counter grew over a span.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Grown {
+    pub(super) by: f64,
+    /// The seconds in which that was observed.
+    pub(super) seconds: f64,
+}
+
+impl Grown {
+    /// All that it counted within the span; `None` if that was not observed.
+    pub(super) fn total(&self) -> Option<f64> {
+        (self.seconds > 0.0 || self.by > 0.0).then_some(self.by)
+    }
+}
+
+/// What the instances of a counter grew over a span.
+#[derive(Debug, Default)]
+pub(super) struct TrackGrowth {
+    /// Without instances that fell, and those without a value at either end that nothing explains.
+    pub(super) instances: Vec<(Option<InstanceId>, Grown)>,
+    /// A wall or the life of an instance is in the span: the values at its ends do not say it all.
+    pub(super) is_cut: bool,
+}
+
+impl Replay<'_> {
+    /// Computes what the instances of a counter grew between two moments.
+    pub(super) fn growth_of(&self, track: &Track, moments: &[Moment; 2]) -> TrackGrowth {
+        let [since, until] = moments;
+        if track.walls.fall_within(&(since.at..until.at), &self.timeline) {
+            return TrackGrowth { is_cut: true, ..TrackGrowth::default() };
+        }
+        let run = since.reach.limited(track.walls.all());
+        let has_prior = |column: &Column| run.neighbours(column.rows()).0.is_some();
+        let was_away = run.prior.start > 0 && !track.columns.iter().any(has_prior);
+        let mut all = TrackGrowth::default();
+        for (place, column) in track.columns.iter().enumerate() {
+            let Some((grown, is_whole)) = self.grown(track, place, moments, was_away) else {
+                continue;
+            };
+            if is_whole || self.gaps == Gaps::Keep {
+                all.instances.push((column.instance(), grown));
+                all.is_cut |= !is_whole;
+            }
+        }
+        all
+    }
+
+    /// What an instance grew between two moments, and whether on one line from the value at one to
+    /// that at the other. `None` if it fell, or if nothing explains why it has no value at a moment.
+    fn grown(
+        &self,
+        track: &Track,
+        place: usize,
+        moments: &[Moment; 2],
+        was_away: bool,
+    ) -> Option<(Grown, bool)> {
+        let [since, until] = moments;
+        let (column, walls) = (track.columns.get(place)?, track.walls.of(place));
+        let life = (*track.lives.get(place)?)?;
+        let mut grown = Grown::default();
+        // Since when an instance that has no value yet was 0, of the run that is observed.
+        let mut zero = Some(since.at).filter(|_| !was_away);
+        let mut fraction = 0.0;
+        let mut last = None;
+        let mut observed: Option<Range<Timestamp>> = None;
+        let mut is_whole = false;
+        let seconds = |time: Range<Timestamp>| time.end.seconds_since(time.start);
+        for line in lines(column, walls, moments) {
+            let begin = line.wall.filter(|wall| wall.row >= since.reach.prior.end);
+            let is_new = begin.is_some_and(|wall| wall.is_birth);
+            if begin.is_some() && !is_new {
+                grown.seconds += observed.take().map_or(0.0, seconds);
+                zero = line.wall.and_then(Wall::zero);
+            }
+            let own = line.wall.and_then(Wall::zero);
+            let rise = self.rise(column, &line, own.is_some(), moments).ok()?;
+            let Some(rise) = rise else { continue };
+            let is_late = since.at < rise.from;
+            if is_late && begin.is_none() && !track.walls.is_of_program && !was_away {
+                continue;
+            }
+            is_whole = !is_late && rise.to == until.at;
+            let zero = if is_new { zero.filter(|_| own.is_some()).or(own) } else { own };
+            let from = zero.filter(|_| is_late).map_or(rise.from, |zero| zero.max(since.at));
+            observed = Some(observed.map_or(from, |time| time.start)..rise.to);
+            grown.by += rise.by;
+            fraction += rise.fraction;
+            last = Some((line.number, rise.to));
+        }
+        let (number, end) = last?;
+        if end < until.at {
+            let next = walls.get(number);
+            if track.walls.removes(place, end, next) {
+                observed = observed.map(|time| time.start..until.at);
+            } else if next.is_none() {
+                return None;
+            }
+        }
+        grown.seconds += observed.map_or(0.0, seconds);
+        if !is_whole {
+            // Of the part of a run that is within a span there may be less than a count.
+            grown.by += fraction;
+        }
+        let exists = !is_whole || (life.contains(since.at) && life.contains(until.at));
+        exists.then_some((grown, is_whole))
+    }
+
+    /// Computes what a counter grew on a line between two moments, with all that its first value has
+    /// if it was 0 before; `None` if the line has no part of this time.
+    pub(super) fn rise(
+        &self,
+        column: &Column,
+        line: &Line<'_>,
+        is_from_zero: bool,
+        [since, until]: &[Moment; 2],
+    ) -> Result<Option<Rise>, Fell> {
+        let time = |place| self.timeline.timestamp(column.rows().get(place)?);
+        let ends = (line.places.start, line.places.end.saturating_sub(1));
+        let Some((first, last)) =
+            time(ends.0).zip(time(ends.1)).filter(|_| !line.places.is_empty())
+        else {
+            return Ok(None);
+        };
+        let (from, to) = (first.max(since.at), last.min(until.at));
+        if from > to {
+            return Ok(None);
+        }
+        let rows = column.rows();
+        let inside = rows.count_before(since.reach.prior.end).max(line.places.start)
+            ..rows.count_before(until.reach.next.start).min(line.places.end);
+        let at = |moment| self.value_on(column, line, moment);
+        let observed = |place| Some((column.value(place)?, 0.0));
+        let after = if last <= until.at { observed(ends.1) } else { at(until) };
+        let before = match is_from_zero {
+            _ if since.at >= first => at(since),
+            true => after.map(|(after, _)| (after.zero(), 0.0)),
+            false => observed(ends.0),
+        };
+        let Some((before, after)) = before.zip(after) else { return Ok(None) };
+        let between = inside.filter_map(|place| column.value(place));
+        let by = growth(before.0, between, after.0, self.decrease).ok_or(Fell)?;
+        Ok(Some(Rise { by, fraction: after.1 - before.1, from, to }))
+    }
+
+    /// Returns the value of a counter at a moment within a line, and by how much that is less than
+    /// it is without rounding.
+    fn value_on<'c>(
+        &self,
+        column: &'c Column,
+        line: &Line<'_>,
+        moment: &Moment,
+    ) -> Option<(Value<'c>, f64)> {
+        let rows = column.rows();
+        let observed = |place| {
+            Some(Observed {
+                at: self.timeline.seconds(rows.get(place)?),
+                value: column.value(place)?,
+            })
+        };
+        let prior = rows.count_before(moment.reach.prior.end).checked_sub(1)?;
+        let prior = observed(prior.max(line.places.start))?;
+        let next = observed(rows.count_before(moment.reach.next.start))?;
+        let value = on_the_line(prior, next, moment.reach.at, self.decrease)?;
+        let grown = |to| growth(prior.value, std::iter::empty(), to, self.decrease).unwrap_or(0.0);
+        let part = ((moment.reach.at - prior.at) / (next.at - prior.at)).clamp(0.0, 1.0);
+        let part = if prior.at < next.at { part } else { 0.0 };
+        Some((value, grown(next.value) * part - grown(value)))
+    }
+}

@@ -1,0 +1,128 @@
+//! Reading the deciding records gives the same values as reading all.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use test_archives::{Builder, Cell};
+
+use crate::Archive;
+use crate::analysis::replay::seek::*;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
+}
+
+/// One record: how long after the last, the instances with values as bits,
+/// those that the domain lists as bits, and whether it is a mark.
+type Step = (i64, u32, Option<u32>, bool);
+
+fn step() -> impl Strategy<Value = Step> {
+    let listed = proptest::option::weighted(0.2, any::<u32>());
+    (1i64..4, any::<u32>(), listed, prop::bool::weighted(0.1))
+}
+
+/// Three metrics with up to 20 instances, so that lifetimes count, and one
+/// without any; values are those of the record's number.
+fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
+    const METRICS: [(&str, &str); 4] = [
+        ("t.m0", "u32 counter count"),
+        ("t.m1", "u32 instant count"),
+        ("t.m2", "u32 discrete count"),
+        ("t.m3", "u32 discrete count"),
+    ];
+    let mut builder = Builder::new();
+    for (name, description) in METRICS {
+        builder = builder.metric(name, description);
+    }
+    for (name, _) in &METRICS[..3] {
+        builder = builder.in_domain(name, 1);
+    }
+    let names: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    let bits = |set: u32| (0..20).filter(move |n| set >> n & 1 == 1);
+    let mut millis = 0;
+    for (number, (after, present, listed, is_mark)) in steps.iter().enumerate() {
+        millis += after;
+        if let Some(listed) = listed {
+            let listed = bits(*listed).map(|n| (n, names[n as usize].as_str()));
+            builder = builder.numbered_instances("t.m0", listed);
+        }
+        if *is_mark {
+            builder = builder.mark_at(at(millis));
+            continue;
+        }
+        let value = number as u32 * 10 % 70;
+        let mut values = Vec::new();
+        // Each metric in other records, the last one in few.
+        for metric in 0..3 {
+            values.push((format!("t.m{metric}[0]"), Cell::Absent));
+            let present = bits(present.rotate_left(metric * 7));
+            values.extend(present.map(|n| (format!("t.m{metric}[{n}]"), value.into())));
+        }
+        let single = if number % 7 == 1 { value.into() } else { Cell::Absent };
+        values.push(("t.m3".to_owned(), single));
+        builder = builder.row_at(at(millis), values);
+    }
+    let (directory, base) = builder.finish().into_parts();
+    let archive = Archive::open(&base).unwrap();
+    (directory, archive)
+}
+
+fn selection(archive: &Archive) -> Selection<'_> {
+    let mut selection = Replay::open(archive);
+    selection.select("t");
+    selection
+}
+
+proptest! {
+    /// forall archives, spans, t in a span: at(t) is that of a full scan, and
+    /// so are the rates between two moments of the span.
+    #[test]
+    fn answers_within_the_spans_are_those_of_a_full_scan(
+        steps in vec(step(), 1..40),
+        spans in vec((-3i64..80, 0i64..20), 1..4),
+    ) {
+        let first = (0, u32::MAX, Some(u32::MAX), false);
+        let steps: Vec<Step> = [first].into_iter().chain(steps).collect();
+        let (_directory, archive) = archive(&steps);
+        let full = selection(&archive).load().unwrap();
+        let of = |(start, length): &(i64, i64)| at(*start)..=at(start + length);
+        let spans_asked: Vec<Span> = spans.iter().map(of).collect();
+        let seeking = selection(&archive).load_spans(&spans_asked).unwrap();
+        prop_assert_eq!(seeking.end(), full.end());
+        for (start, length) in spans {
+            // Halves, to be between the records, too.
+            for half in 0..=length * 2 {
+                let t = at(start).saturating_add(Duration::from_micros(half as u64 * 500));
+                prop_assert_eq!(seeking.at(t), full.at(t), "{}", t);
+                let rates = |replay: &Replay<'_>| {
+                    let rates = replay.rates_at(t, at(start));
+                    rates.map(|sample| format!("{sample:?}"))
+                };
+                prop_assert_eq!(rates(&seeking), rates(&full), "{}", t);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_few_moments_of_a_long_archive_read_a_few_records() {
+    let steps = vec![(1, u32::MAX, None, false); 5000];
+    let first = (0, u32::MAX, Some(u32::MAX), false);
+    let (_directory, archive) = archive(&[&[first][..], &steps].concat());
+    let moments = [at(1000), at(4000)];
+    let mut selection = Replay::open(&archive);
+    selection.select("t.m0");
+    selection.select("t.m1");
+    let replay = selection.load_spans(&moments.map(|t| t..=t)).unwrap();
+    assert_eq!(replay.observations().count(), 2, "each record is at its moment");
+    assert!(moments.iter().all(|t| replay.at(*t).is_some()));
+    assert_eq!(replay.at(at(2000)), None, "was not read");
+}
+
+#[test]
+fn spans_that_touch_are_merged() {
+    let span = |start, end| at(start)..=at(end);
+    let spans = vec![span(5, 9), span(0, 2), span(2, 3), span(6, 7)];
+    assert_eq!(joined(spans), [span(0, 3), span(5, 9)]);
+}

@@ -1,0 +1,345 @@
+//! Statistics of metrics over a span of time.
+//!
+//! One pass over the columns of a [scan](crate::scan), in memory that grows
+//! with the number of instances and not with the length of the archive. The
+//! numbers are those of PCP's pmlogsummary, except for the table below, which
+//! has the reasons.
+//!
+//! # Example
+//!
+//! A metric was logged as 100 at 0 s, 150 at 10 s, 160 at 30 s; then the
+//! logger stopped, which is recorded as a mark at 31 s; then 7 at 60 s and 27 at 70 s,
+//! the end of the archive.
+//!
+//! | | counter | instant | discrete |
+//! |---|---|---|---|
+//! | what is averaged | rates: 5 (10 s), 0.5 (20 s), 2 (10 s) | 100, 150, 160, 7, 27 | the same |
+//! | count | 3 | 5 | 5 |
+//! | stochastic average: all have the same weight | 7.5 / 3 = 2.5 | 444 / 5 = 88.8 | 88.8 |
+//! | for how long each counts | as above | until the next one: 10, 20, 0, 10, 0 s | until the next one or the mark: 10, 20, 1, 10, 0 s |
+//! | time average | (50 + 10 + 20) / 40 s = 2 | (1000 + 3000 + 70) / 40 s = 101.75 | (1000 + 3000 + 160 + 70) / 41 s = 103.17 |
+//! | minimum, at | 0.5, 30 s | 7, 60 s | 7, 60 s |
+//! | maximum, at | 5, 10 s | 160, 30 s | 160, 30 s |
+//! | sum | 80: its growth | 444 | 444 |
+//!
+//! Where the program of an MMV file ended or was away, by the [events](crate::scan::programs) in
+//! the archive, there is no value, as if there were a mark for its metrics alone.
+//!
+//! A counter of an MMV file's program also counts before its first value where it is known that it
+//! began at 0: in a run that began, by the events, and as an instance that came into a domain while
+//! the program ran. It was 0 in the record before, where the program or the instance had no value
+//! yet, and its first rate is that since then.
+//!
+//! A counter that decreases was reset: its growth is not known, so that interval counts
+//! neither as a rate nor as time, like one with a mark in it. (With [`Decrease::Wrap`]
+//! it continued from 0 after the end of its type.) Metrics whose values are not numbers
+//! have no summary, and NaN is skipped.
+//!
+//! # Where pmlogsummary differs
+//!
+//! | of | pmlogsummary 7.2.1 | here | because |
+//! |---|---|---|---|
+//! | the first rate of a counter, if it is the least or the greatest | its time is that of the first value | that of the second, as of all other rates | the time of a rate is the end of its interval |
+//! | discrete, stochastic average | the last value counts again at each mark and at the end | each value counts once | its manual: each observation has an equal weighting |
+//! | discrete, between two marks and after the last one | the value from before the first mark holds | no value | the mark hides it |
+//! | one value, or all at one time: time average | 0 | the stochastic average | its own comment: "just report the one value" |
+//! | 64-bit counters above 2^53 | differences of rounded values | exact differences | |
+//! | a first value that is NaN | everything is NaN | skipped like others | |
+//!
+//! **Source**: pmlogsummary(1); `src/pmlogsummary/pmlogsummary.c`.
+
+mod tally;
+
+use std::ops::RangeInclusive;
+
+use crate::analysis::growth::lifetime::CounterDomains;
+use crate::analysis::growth::strand::Instances;
+use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
+use crate::analysis::growth::{Decrease, Gaps, numbers};
+use crate::reader::salvage::Lost;
+use crate::scan::segments::{by_time, by_time_past_damage};
+use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
+use crate::{InstanceId, Result, Source, Timestamp, Units};
+use tally::Tally;
+
+/// A metric and the summaries of its instances.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricSummary {
+    /// The metric.
+    pub metric: SelectedMetric,
+    /// The units of averages, minimum and maximum: those of the metric, or for
+    /// a counter those of its rates. A sum is in the metric's own units.
+    pub units: Units,
+    /// By instance, ascending; a single `None` for a metric without instances.
+    pub instances: Vec<InstanceSummary>,
+}
+
+/// One instance that had values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InstanceSummary {
+    /// The instance; `None` in a metric without instances.
+    pub instance: Option<InstanceId>,
+    /// `None` for a counter without a rate: it has a single value, or each value follows
+    /// a higher one or a mark.
+    pub statistics: Option<Statistics>,
+}
+
+/// Statistics of some values; for a counter, of its rates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// The number of values: of rates, for a counter.
+    pub count: u64,
+    /// For how many seconds there is a value: the weight of the time average.
+    pub seconds: f64,
+    /// The sum of the values; for a counter its growth, in its own units.
+    pub sum: f64,
+    /// The average in which all values have the same weight.
+    pub stochastic_average: f64,
+    /// The average in which each value is weighted by the time for which it held.
+    pub time_average: f64,
+    /// The least value.
+    pub minimum: Extreme,
+    /// The greatest value.
+    pub maximum: Extreme,
+}
+
+/// The least or greatest value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extreme {
+    /// The value.
+    pub value: f64,
+    /// The time of the first record with it; of a rate, the end of its
+    /// interval.
+    pub at: Timestamp,
+}
+
+/// The summaries of the selected metrics over the records of a span, in the
+/// order of the selection. Metrics without values in the span, and those that
+/// are not numbers, are left out.
+///
+/// ```
+/// use pcp_archive::replay::Decrease;
+/// use pcp_archive::{scan::Selection, summary::summarize};
+/// # use pcp_archive::{
+/// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+/// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+/// # };
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let base = directory.path().join("a");
+/// # let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
+/// # let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
+/// # let desc = MetricDesc {
+/// #     pmid: Pmid::new(70, 1, 1)?,
+/// #     value_type: ValueType::U64,
+/// #     indom: None,
+/// #     semantics: Semantics::Counter,
+/// #     units: Units::count(),
+/// # };
+/// # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+/// # writer.declare_metric(&desc, &["acme.sold"])?;
+/// # for (second, sold) in [(0, 100), (10, 150), (30, 160)] {
+/// #     let values = Ok(vec![(None, OwnedValue::U64(sold))]);
+/// #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+/// #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+/// # }
+/// # writer.finish()?;
+/// # let archive = Archive::open(&base)?;
+///
+/// let mut selection = Selection::new(&archive);
+/// selection.select("acme.sold"); // 100 at 0 s, 150 at 10 s, 160 at 30 s
+/// let span = archive.label().start..=archive.end();
+/// let summaries = summarize(&selection, span, Decrease::Reset)?;
+/// assert_eq!(summaries[0].units.to_string(), "count / sec");
+/// let sold = summaries[0].instances[0].statistics.as_ref().expect("two rates");
+/// assert_eq!((sold.count, sold.sum, sold.time_average), (2, 60.0, 2.0));
+/// assert_eq!((sold.maximum.value, sold.maximum.at.seconds()), (5.0, 10));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Those of the [scan](Columns::next_chunk).
+pub fn summarize(
+    selection: &Selection<'_>,
+    span: RangeInclusive<Timestamp>,
+    decrease: Decrease,
+) -> Result<Vec<MetricSummary>> {
+    summarize_with(selection, span, decrease, Gaps::Keep)
+}
+
+/// As [`summarize`], which uses [`Gaps::Keep`]: where the program of an MMV file was away
+/// its metrics have no values.
+///
+/// # Errors
+///
+/// As [`summarize`].
+pub fn summarize_with(
+    selection: &Selection<'_>,
+    span: RangeInclusive<Timestamp>,
+    decrease: Decrease,
+    gaps: Gaps,
+) -> Result<Vec<MetricSummary>> {
+    let selection = numbers(selection, gaps);
+    let scope = Scope::new(&selection, decrease, gaps);
+    let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
+    let segments = by_time(&selection, &span, summarize)?;
+    Ok(Segment::joined(segments, selection.source(), &span))
+}
+
+/// As [`summarize_with`], past damage, in whose place is a mark: with what was lost.
+///
+/// # Errors
+///
+/// As [`summarize`], except [damage](crate::Error::is_damage).
+pub fn summarize_past_damage(
+    selection: &Selection<'_>,
+    span: RangeInclusive<Timestamp>,
+    decrease: Decrease,
+    gaps: Gaps,
+) -> Result<(Vec<MetricSummary>, Vec<Lost>)> {
+    let selection = numbers(selection, gaps);
+    let scope = Scope::new(&selection, decrease, gaps);
+    let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
+    let (segments, lost) = by_time_past_damage(&selection, &span, summarize)?;
+    Ok((Segment::joined(segments, selection.source(), &span), lost))
+}
+
+/// How the metrics of a selection are summarized.
+struct Scope<'s, 'a> {
+    selection: &'s Selection<'a>,
+    decrease: Decrease,
+    domains: CounterDomains,
+}
+
+impl<'s, 'a> Scope<'s, 'a> {
+    fn new(selection: &'s Selection<'a>, decrease: Decrease, gaps: Gaps) -> Self {
+        Self { selection, decrease, domains: CounterDomains::new(selection, gaps) }
+    }
+}
+
+/// The metrics in a span of time.
+struct Segment<'s> {
+    metrics: Vec<Tallies<'s>>,
+}
+
+impl<'s> Segment<'s> {
+    /// The columns that are left.
+    fn of(scope: &'s Scope<'_, '_>, columns: &mut Columns<'_>) -> Result<Self> {
+        let metrics = scope.selection.metrics().iter();
+        let metrics = metrics.map(|metric| Tallies::new(metric, scope.decrease)).collect();
+        let mut segment = Self { metrics };
+        let mut clock = Clock::default();
+        let mut before = None;
+        while let Some(chunk) = columns.next_chunk()? {
+            clock.set(chunk);
+            let walls = Walls::of_chunk(chunk, scope.selection, before);
+            for (place, tallies) in segment.metrics.iter_mut().enumerate() {
+                let rows = (chunk.timestamps(), chunk.columns(place));
+                let (metric, run) = (tallies.metric, tallies.instances.run);
+                let walls = MetricWalls::new(&walls, metric, rows, scope.domains.of(metric), run);
+                tallies.add(chunk, chunk.columns(place), &clock.seconds, &walls);
+            }
+            before = chunk.timestamps().last().copied();
+        }
+        Ok(segment)
+    }
+
+    /// The summaries of segments that follow each other in a span.
+    fn joined(
+        segments: Vec<Self>,
+        source: Source<'_>,
+        span: &RangeInclusive<Timestamp>,
+    ) -> Vec<MetricSummary> {
+        let whole = segments.into_iter().reduce(Self::join);
+        whole.map_or(Vec::new(), |whole| whole.summaries(source, span))
+    }
+
+    /// This span of time and the next one.
+    fn join(mut self, next: Self) -> Self {
+        for (tallies, next) in self.metrics.iter_mut().zip(next.metrics) {
+            tallies.join(next);
+        }
+        self
+    }
+
+    /// The summaries of the metrics that have values in a span.
+    fn summaries(self, source: Source<'_>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
+        let before = Some(*span.start()).filter(|start| source.start() < *start);
+        let summary = |tallies: Tallies<'_>| tallies.summary(before, *span.end());
+        self.metrics.into_iter().filter_map(summary).collect()
+    }
+}
+
+/// The seconds from the row before to each row of a chunk: the same for all
+/// columns, and most values follow one in the row before. NaN for a row at the
+/// same time, and for the first.
+#[derive(Debug, Default)]
+struct Clock {
+    seconds: Vec<f64>,
+}
+
+impl Clock {
+    fn set(&mut self, chunk: &Chunk) {
+        self.seconds.clear();
+        self.seconds.push(f64::NAN);
+        let pairs = chunk.timestamps().iter().zip(chunk.timestamps().iter().skip(1));
+        self.seconds.extend(pairs.map(|(before, after)| {
+            let seconds = after.seconds_since(*before);
+            if seconds > 0.0 { seconds } else { f64::NAN }
+        }));
+    }
+}
+
+/// A metric, and one tally for each of its columns.
+struct Tallies<'s> {
+    metric: &'s SelectedMetric,
+    decrease: Decrease,
+    instances: Instances<Tally>,
+}
+
+impl<'s> Tallies<'s> {
+    fn new(metric: &'s SelectedMetric, decrease: Decrease) -> Self {
+        Self { metric, decrease, instances: Instances::default() }
+    }
+
+    /// Adds the values of a chunk with its walls.
+    fn add(&mut self, chunk: &Chunk, columns: &[Column], clock: &[f64], walls: &MetricWalls<'_>) {
+        let Instances { all, run } = &mut self.instances;
+        let new = columns.iter().skip(all.len());
+        // The instances of most metrics never change.
+        all.reserve_exact(new.len());
+        for column in new {
+            all.push((column.instance(), Tally::new(self.metric, self.decrease, run)));
+        }
+        for (column, (_, tally)) in columns.iter().zip(all) {
+            tally.add(chunk, column, clock, &walls.of(column, || tally.last_at()));
+        }
+        run.pass(walls);
+    }
+
+    /// Adds the tallies of the span of time that follows.
+    fn join(&mut self, next: Self) {
+        let new = |_, run: &RunState| Tally::new(self.metric, self.decrease, run);
+        self.instances.join(next.instances, new, |own, next, run| own.join(&next, run));
+    }
+
+    fn summary(self, before: Option<Timestamp>, end: Timestamp) -> Option<MetricSummary> {
+        let counts = self.metric.has_rates();
+        let units = if counts { self.metric.rate_units() } else { self.metric.desc.units };
+        let seen = self.instances.all.into_iter().filter(|(_, tally)| tally.has_values());
+        let mut instances: Vec<_> = seen
+            .map(|(instance, tally)| InstanceSummary {
+                instance,
+                statistics: tally.finish(before, end),
+            })
+            .collect();
+        instances.sort_by_key(|summary| summary.instance);
+        let metric = self.metric.clone();
+        (!instances.is_empty()).then_some(MetricSummary { metric, units, instances })
+    }
+}
+
+#[cfg(test)]
+mod tests;

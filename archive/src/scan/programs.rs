@@ -1,0 +1,344 @@
+//! What mmv-agent's events say of the programs whose metrics it logs.
+//!
+//! In: a value of `mmv.agent.events`, an event array. Out: one [`ProgramEvent`] for each
+//! thing that happened, and the [`Boundary`] that it is in the values of a program: no
+//! value from before it continues after it.
+//!
+//! | event | boundary |
+//! |---|---|
+//! | `appeared` | a run begins, from 0 unless the agent itself had just started |
+//! | `restarted` | a run begins, from 0 |
+//! | `recovered` | the values of a run are logged again |
+//! | `ended` | a run ends, after the values that were logged with the event |
+//! | `vanished`, `removed`, `quarantined`, `waiting` | values are no longer logged |
+//!
+//! A program is known by the name of its file: `mmv.FILE.` begins the names of its
+//! metrics. Names of metrics of files with the NOPREFIX flag do not have it: events about
+//! such a file have the cluster of its metrics, unless another file has metrics in it.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+
+use self::items::{CLUSTER, FILE, KIND, PID, REASON};
+use crate::format::event::EventArray;
+pub use crate::scan::agent::DOMAIN;
+pub use crate::scan::agent::OWNER_LABEL;
+pub use crate::scan::agent::events_metric;
+use crate::scan::agent::item;
+pub use crate::scan::agent::items;
+use crate::scan::{Column, Columns, SelectedMetric, Selection};
+use crate::{Pmid, Result, Source, Timestamp, Value};
+
+/// The resolution of times in event arrays.
+const RESOLUTION: Duration = Duration::from_micros(1);
+
+/// One event of `mmv.agent.events`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramEvent<'a> {
+    /// When, cut to microseconds.
+    pub at: Timestamp,
+    /// What happened: `appeared`, `restarted`, `ended` and so on.
+    pub kind: &'a str,
+    /// The name of the file to which it happened; `None` for events of the agent.
+    pub file: Option<&'a str>,
+    /// The cluster of the file's metrics, if their names do not begin with its name.
+    pub cluster: Option<u32>,
+    /// The process of the file, or the agent.
+    pub pid: Option<u32>,
+    /// Why.
+    pub reason: Option<&'a str>,
+    /// The agent started at the same time.
+    is_at_start: bool,
+}
+
+/// Where values of a program do not continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Boundary {
+    /// The values from here on are after it.
+    pub at: Timestamp,
+    /// A run begins here, whose counters began at 0.
+    pub from_zero: bool,
+}
+
+impl<'a> ProgramEvent<'a> {
+    /// The events in a value of [`events_metric`]; none in a value that is damaged or no
+    /// event array.
+    pub fn all(value: Value<'a>) -> Vec<Self> {
+        let Ok(array) = EventArray::unpack(value) else { return Vec::new() };
+        let mut all = Vec::new();
+        let mut is_at_start = false;
+        for record in array.records() {
+            let at = record.timestamp();
+            let (file, cluster, pid, reason) = (None, None, None, None);
+            let mut event = Self { at, kind: "", file, cluster, pid, reason, is_at_start };
+            for (pmid, value) in record.parameters() {
+                let text = match value {
+                    Value::String(bytes) => std::str::from_utf8(bytes).ok(),
+                    _ => None,
+                };
+                match (item(pmid), value) {
+                    (Some(KIND), _) => event.kind = text.unwrap_or_default(),
+                    (Some(FILE), _) => event.file = text,
+                    (Some(REASON), _) => event.reason = text,
+                    (Some(PID), Value::U32(pid)) => event.pid = Some(pid),
+                    (Some(CLUSTER), Value::U32(cluster)) => event.cluster = Some(cluster),
+                    _ => {}
+                }
+            }
+            is_at_start |= event.kind == "started";
+            if !event.kind.is_empty() {
+                all.push(event);
+            }
+        }
+        all
+    }
+
+    /// Whether a metric is one of the file's, by its name and PMID.
+    pub fn is_of(&self, metric: &str, pmid: Pmid) -> bool {
+        let Some(name) = metric.strip_prefix("mmv.") else { return false };
+        if let Some(cluster) = self.cluster {
+            return pmid.domain() == DOMAIN && pmid.cluster() == cluster;
+        }
+        let rest = self.file.and_then(|file| name.strip_prefix(file));
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// Whether something happened to a program that has values of a metric. That is more than
+    /// [`is_of`](Self::is_of): processes that share their metrics have each a file `NAME.PID`,
+    /// whose end is no boundary for the others' values.
+    pub fn concerns(&self, metric: &str, pmid: Pmid) -> bool {
+        let shared = || {
+            let rest = metric.strip_prefix("mmv.")?.strip_prefix(self.shared_name()?)?;
+            Some(rest.starts_with('.'))
+        };
+        self.is_of(metric, pmid) || shared().unwrap_or(false)
+    }
+
+    /// What the files of processes that share their metrics are called without the process.
+    fn shared_name(&self) -> Option<&'a str> {
+        let (name, number) = self.file?.rsplit_once('.')?;
+        (self.pid.is_some() && number.parse().ok() == self.pid).then_some(name)
+    }
+
+    /// The boundary in the values of the file's metrics, if it is one.
+    pub fn boundary(&self) -> Option<Boundary> {
+        self.file?;
+        let (at, from_zero) = match self.kind {
+            "appeared" => (self.at, !self.is_at_start),
+            "restarted" => (self.at, true),
+            "recovered" | "vanished" | "removed" | "quarantined" | "waiting" => (self.at, false),
+            "ended" => (self.at.saturating_add(RESOLUTION), false),
+            _ => return None,
+        };
+        Some(Boundary { at, from_zero })
+    }
+
+    /// Whether a program is logged again, or at last, that may have counted before.
+    pub fn resumes(&self) -> bool {
+        self.kind == "recovered" || self.kind == "appeared" && self.is_at_start
+    }
+}
+
+/// Whether a metric is one of an MMV file.
+pub(crate) fn has_program(metric: &SelectedMetric) -> bool {
+    metric.desc.pmid.domain() == DOMAIN && metric.name.starts_with("mmv.")
+}
+
+/// What is known of each program, to be found by a metric of it.
+#[derive(Debug)]
+pub(crate) struct ByProgram<T> {
+    /// By the names of files.
+    files: HashMap<String, Vec<T>>,
+    /// By clusters, of files whose names are not part of those of their metrics.
+    clusters: HashMap<u32, Vec<T>>,
+}
+
+impl<T> Default for ByProgram<T> {
+    fn default() -> Self {
+        Self { files: HashMap::new(), clusters: HashMap::new() }
+    }
+}
+
+impl<T: Copy> ByProgram<T> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.clusters.is_empty()
+    }
+
+    /// Adds something about the program of an event; nothing if it is one of the agent.
+    pub(crate) fn add(&mut self, event: &ProgramEvent<'_>, item: T) {
+        let list = match (event.cluster, event.file) {
+            (Some(cluster), _) => self.clusters.entry(cluster).or_default(),
+            (None, Some(file)) => self.files.entry_ref(file).or_default(),
+            (None, None) => return,
+        };
+        list.push(item);
+    }
+
+    /// Adds something about a process that shares its metrics with others; nothing if the event
+    /// is not about such a one.
+    pub(crate) fn add_process(&mut self, event: &ProgramEvent<'_>, item: T) {
+        if let Some(name) = event.shared_name() {
+            self.files.entry_ref(name).or_default().push(item);
+        }
+    }
+
+    /// What is known of the program of a metric, as [`ProgramEvent::is_of`].
+    pub(crate) fn of<'s>(&'s self, metric: &'s str, pmid: Pmid) -> impl Iterator<Item = T> + 's {
+        let name = metric.strip_prefix("mmv.").filter(|_| pmid.domain() == DOMAIN);
+        let cluster = name.and_then(|_| self.clusters.get(&pmid.cluster()));
+        let name = name.filter(|_| !self.files.is_empty()).unwrap_or_default();
+        let files = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
+        let by_file = files.filter_map(|file| self.files.get(file));
+        cluster.into_iter().chain(by_file).flatten().copied()
+    }
+}
+
+/// The name of the agent's event metric in an archive that has it.
+pub fn events_name(source: Source<'_>) -> Option<String> {
+    let metric = source.metadata().metric(events_metric())?;
+    let is_array = crate::format::event::is_array(metric.desc.value_type);
+    metric.names.first().filter(|_| is_array).map(ToString::to_string)
+}
+
+/// Adds the agent's events to a selection that has metrics of MMV files.
+pub(crate) fn select_events(selection: &mut Selection<'_>) {
+    let mut metrics = selection.metrics().iter();
+    if metrics.any(|metric| metric.desc.pmid.domain() == DOMAIN)
+        && let Some(events) = events_name(selection.source())
+    {
+        selection.select(&events);
+    }
+}
+
+/// Calls a function with each event of the records in a span, in their order; there are none
+/// in an archive without [`events_metric`]. Damage is skipped: it is reported where the values
+/// beside the events are read.
+///
+/// # Errors
+///
+/// [`crate::Error::Io`], and others than damage from the [scan](Columns::next_chunk).
+pub fn for_each_event(
+    source: Source<'_>,
+    span: RangeInclusive<Timestamp>,
+    mut take: impl FnMut(&ProgramEvent<'_>),
+) -> Result<()> {
+    let Some(name) = events_name(source) else { return Ok(()) };
+    let mut selection = Selection::new(source);
+    selection.select(&name);
+    let mut columns = Columns::open_past_damage(&selection, &span)?;
+    while let Some(chunk) = columns.next_chunk()? {
+        for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
+            ProgramEvent::all(value).iter().for_each(&mut take);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::event::EventArrayBuilder;
+    use crate::format::event::EventFlags;
+    use crate::scan::agent::OWN_CLUSTER;
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(micros) * 1_000)
+    }
+
+    fn parameter(item: u32) -> Pmid {
+        Pmid::new(DOMAIN, OWN_CLUSTER, item).unwrap()
+    }
+
+    #[test]
+    fn events_are_boundaries_of_the_metrics_of_their_file() {
+        let mut builder = EventArrayBuilder::new();
+        let events = [
+            ("appeared", "shop", Some((0, true))),
+            ("started", "", None),
+            ("appeared", "shop", Some((0, false))),
+            ("grew", "shop", None),
+            ("restarted", "shop", Some((0, true))),
+            ("recovered", "shop", Some((0, false))),
+            ("ended", "shop", Some((1, false))),
+            ("vanished", "shop", Some((0, false))),
+        ];
+        for (kind, file, _) in events {
+            builder.record(at(5), EventFlags::POINT).unwrap();
+            builder.parameter(parameter(KIND), Value::String(kind.as_bytes())).unwrap();
+            if !file.is_empty() {
+                builder.parameter(parameter(FILE), Value::String(file.as_bytes())).unwrap();
+                builder.parameter(parameter(PID), Value::U32(7)).unwrap();
+            }
+        }
+        builder.missed(at(6), 3).unwrap();
+        let value = builder.finish();
+        let found = ProgramEvent::all(value.as_value());
+        assert_eq!(found.len(), events.len());
+        for (found, (kind, file, boundary)) in found.iter().zip(events) {
+            assert_eq!((found.kind, found.file.unwrap_or_default()), (kind, file));
+            assert_eq!(found.pid, (!file.is_empty()).then_some(7));
+            let boundary =
+                boundary.map(|(later, from_zero)| Boundary { at: at(5 + later), from_zero });
+            assert_eq!(found.boundary(), boundary, "{kind}");
+            let resumes = ["appeared", "recovered"].contains(&kind)
+                && boundary.is_some_and(|it| !it.from_zero);
+            assert_eq!(found.resumes(), resumes, "{kind}");
+        }
+        let pmid = Pmid::new(DOMAIN, 3, 1).unwrap();
+        let is_of = |metric| found.first().unwrap().is_of(metric, pmid);
+        assert!(is_of("mmv.shop.orders") && !is_of("mmv.shop2.orders") && !is_of("mmv.shop"));
+        assert!(!found.get(1).unwrap().is_of("mmv..orders", pmid));
+    }
+
+    #[test]
+    fn an_event_with_a_cluster_is_about_the_metrics_in_it() {
+        let mut builder = EventArrayBuilder::new();
+        builder.record(at(5), EventFlags::POINT).unwrap();
+        builder.parameter(parameter(KIND), Value::String(b"ended")).unwrap();
+        builder.parameter(parameter(FILE), Value::String(b"shop")).unwrap();
+        builder.parameter(parameter(CLUSTER), Value::U32(3)).unwrap();
+        let value = builder.finish();
+        let events = ProgramEvent::all(value.as_value());
+        let event = events.first().unwrap();
+        let mut known = ByProgram::default();
+        known.add(event, 'e');
+        let found = |domain, cluster, metric| {
+            let pmid = Pmid::new(domain, cluster, 1).unwrap();
+            let is_of = event.is_of(metric, pmid);
+            assert_eq!(known.of(metric, pmid).collect::<Vec<_>>(), ['e'][..usize::from(is_of)]);
+            is_of
+        };
+        assert!(found(DOMAIN, 3, "mmv.orders") && found(DOMAIN, 3, "mmv.store.orders"));
+        assert!(!found(DOMAIN, 4, "mmv.orders") && !found(DOMAIN, 4, "mmv.shop.orders"));
+        assert!(!found(60, 3, "mmv.orders") && !found(DOMAIN, 3, "renamed.orders"));
+    }
+
+    #[test]
+    fn an_event_of_one_of_several_processes_concerns_their_metrics() {
+        let event = |file, pid| ProgramEvent {
+            at: at(5),
+            kind: "ended",
+            file: Some(file),
+            cluster: None,
+            pid,
+            reason: None,
+            is_at_start: false,
+        };
+        let pmid = Pmid::new(DOMAIN, 3, 1).unwrap();
+        let own = event("worker.12", Some(12));
+        assert!(own.concerns("mmv.worker.jobs", pmid) && !own.is_of("mmv.worker.jobs", pmid));
+        assert!(own.concerns("mmv.worker.12.jobs", pmid) && !own.concerns("mmv.work.jobs", pmid));
+        for other in [event("worker.12", Some(13)), event("worker.12", None), event("worker", None)]
+        {
+            assert_eq!(other.concerns("mmv.worker.jobs", pmid), other.file == Some("worker"));
+        }
+    }
+
+    #[test]
+    fn other_values_have_no_events() {
+        assert_eq!(ProgramEvent::all(Value::U32(1)), []);
+        assert_eq!(ProgramEvent::all(Value::Event(&[0, 0, 0, 9])), []);
+    }
+}

@@ -1,0 +1,295 @@
+//! Copies an archive into a writer.
+//!
+//! An archive stores metadata and records in separate files; a writer needs
+//! both in the order of time. [`Changes`] is the metadata in that order, and
+//! [`copy`] the loop that takes turns:
+//!
+//! ```text
+//! .meta     desc  text   indom 10:00        indom 10:07      labels 10:07
+//! .0                           10:00  10:05             10:10
+//! written   desc  text   indom 10:00  10:05 indom 10:07 labels 10:07  10:10
+//! ```
+//!
+//! Everything keeps its time. Values are stored again, as the types of their
+//! metrics require.
+
+use std::borrow::Cow;
+use std::iter::Peekable;
+use std::vec;
+
+use hashbrown::HashMap;
+
+use crate::writer::NameRules;
+use crate::{
+    Archive, ArchiveWriter, ByteText, InDom, IndomCursor, Instance, LabelSet, LabelTarget,
+    Metadata, Metric, Result, TextKind, TextTarget, Timestamp,
+};
+
+/// A piece of metadata that is valid from some time on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change<'m> {
+    /// There is this metric.
+    Metric(&'m Metric),
+    /// A metric or instance domain has this help text.
+    Text(TextTarget, TextKind, &'m ByteText),
+    /// An instance domain has these instances.
+    Indom(InDom, Cow<'m, [Instance]>),
+    /// A target has these labels.
+    Labels(LabelTarget, &'m [LabelSet]),
+}
+
+impl Change<'_> {
+    /// Declares it to a writer. Names of metrics that the name space could not
+    /// have, as in archives of old versions of PCP, are copied as they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer's `declare_` methods.
+    pub fn declare(&self, writer: &mut ArchiveWriter) -> Result<()> {
+        match self {
+            Self::Metric(metric) => writer.declare_copied(metric, NameRules::OneOwner),
+            Self::Text(target, kind, text) => writer.declare_text(*target, *kind, *text),
+            Self::Indom(indom, instances) => writer.declare_indom(*indom, instances),
+            Self::Labels(target, sets) => writer.declare_labels(*target, sets),
+        }
+    }
+}
+
+/// All metadata of an archive, in the order of time.
+///
+/// Metrics and help texts, which have no time, come first, with that of the
+/// start. So do the domains and labels that held then: what they were before
+/// is left out, and their time becomes the start's. Of several states that a
+/// domain or target has at one time there is only the one that holds.
+#[derive(Debug)]
+pub struct Changes<'m> {
+    rest: Peekable<vec::IntoIter<(Timestamp, Item<'m>)>>,
+    /// The domains as they are after the changes so far.
+    cursors: HashMap<InDom, IndomCursor<'m>>,
+}
+
+/// A change, or a domain after a number of its steps: its instances are built
+/// when it is returned.
+#[derive(Debug)]
+enum Item<'m> {
+    Ready(Change<'m>),
+    Domain(InDom, usize),
+}
+
+impl<'m> Changes<'m> {
+    /// The changes from `start` on.
+    pub fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
+        let (mut all, mut cursors) = (Vec::new(), HashMap::new());
+        let ready = |change| (start, Item::Ready(change));
+        all.extend(metadata.metrics().iter().map(|metric| ready(Change::Metric(metric))));
+        let texts = metadata.texts();
+        all.extend(texts.map(|(target, kind, text)| ready(Change::Text(target, kind, text))));
+        let first_dated = all.len();
+        for (indom, history) in metadata.indoms() {
+            cursors.insert(indom, history.cursor());
+            let same =
+                history.steps().chunk_by(|a, b| a.timestamp.max(start) == b.timestamp.max(start));
+            let mut count = 0;
+            // Of two with one time the later in the file holds.
+            all.extend(same.filter_map(|steps| {
+                count += steps.len();
+                Some((steps.last()?.timestamp.max(start), Item::Domain(indom, count)))
+            }));
+        }
+        for (target, history) in metadata.labels() {
+            let same =
+                history.states().chunk_by(|a, b| a.timestamp.max(start) == b.timestamp.max(start));
+            // Here it is the earlier one.
+            let held = same.filter_map(|states| {
+                let timestamp = states.last()?.timestamp;
+                states.iter().find(|state| state.timestamp == timestamp)
+            });
+            all.extend(held.map(|state| {
+                (state.timestamp.max(start), Item::Ready(Change::Labels(target, &state.sets)))
+            }));
+        }
+        if let Some(dated) = all.get_mut(first_dated..) {
+            dated.sort_by_key(|(timestamp, _)| *timestamp);
+        }
+        Self { rest: all.into_iter().peekable(), cursors }
+    }
+
+    /// The next change, if its time is `timestamp` or earlier; and its time.
+    pub fn next_until(&mut self, timestamp: Timestamp) -> Option<(Timestamp, Change<'m>)> {
+        let (from, item) = self.rest.next_if(|(from, _)| *from <= timestamp)?;
+        let change = match item {
+            Item::Ready(change) => change,
+            Item::Domain(indom, count) => {
+                let cursor = self.cursors.get_mut(&indom)?;
+                cursor.apply(count);
+                Change::Indom(indom, cursor.instances())
+            }
+        };
+        Some((from, change))
+    }
+}
+
+/// Copies everything that an archive has into a new writer: metadata and
+/// records with their times, and the bounds of the volumes. Metadata later
+/// than the last record is left out.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`](crate::Error::Corrupt) for damaged records and values;
+/// those of the writer.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use pcp_archive::copy::copy;
+/// use pcp_archive::{Archive, ArchiveWriter, WriterOptions};
+/// # use pcp_archive::*;
+/// # let directory = tempfile::tempdir()?;
+/// # let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+/// # let label = WriterLabel {
+/// #     pid: 1,
+/// #     hostname: "host".into(),
+/// #     timezone: "UTC".into(),
+/// #     zoneinfo: "".into(),
+/// # };
+/// # let desc = MetricDesc {
+/// #     pmid: Pmid::new(70, 1, 1)?,
+/// #     value_type: ValueType::U64,
+/// #     indom: None,
+/// #     semantics: Semantics::Counter,
+/// #     units: Units::count(),
+/// # };
+/// # let mut writer = ArchiveWriter::create(&old, label, WriterOptions::default())?;
+/// # writer.declare_metric(&desc, &["acme.requests"])?;
+/// # let values = Ok(vec![(None, OwnedValue::U64(42))]);
+/// # let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+/// # writer.write_result(&FetchResult { timestamp: Timestamp::new(1_700_000_000, 0)?, value_sets })?;
+/// # writer.finish()?;
+///
+/// let archive = Archive::open(&old)?;
+/// let label = archive.label().into();
+/// let mut writer = ArchiveWriter::create(&new, label, WriterOptions::default())?;
+/// copy(&archive, &mut writer)?;
+/// assert_eq!(writer.finish()?.records, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub fn copy(archive: &Archive, writer: &mut ArchiveWriter) -> Result<()> {
+    let mut changes = Changes::new(archive.metadata(), archive.label().start);
+    let mut volume = None;
+    let mut records = archive.records()?;
+    while let Some(record) = records.next()? {
+        let timestamp = record.timestamp();
+        while let Some((from, change)) = changes.next_until(timestamp) {
+            change.declare(writer)?;
+            writer.date_metadata(from)?;
+        }
+        if volume.replace(record.volume()).is_some_and(|last| last != record.volume()) {
+            writer.switch_volume();
+        }
+        if record.is_mark() {
+            writer.write_mark(timestamp)?;
+            continue;
+        }
+        let sets = record.value_sets().map(|set| (set.pmid(), set));
+        writer.write_sets(timestamp, sets).map_err(|error| {
+            // If the record cannot be read, that is the error.
+            match record.to_owned(archive.metadata()) {
+                Err(source) => archive.damaged(&record, source),
+                Ok(_) => error,
+            }
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_types::InstanceId;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::format::value::FetchResult;
+    use crate::format::value::OwnedValue;
+    use crate::format::value::ValueSet;
+    use crate::test_support::{descs, indom, label};
+    use crate::writer::WriterOptions;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::new(1_700_000_000 + seconds, 5).unwrap()
+    }
+
+    fn instances(ids: &[i32]) -> Vec<Instance> {
+        let instance = |id: &i32| Instance {
+            id: InstanceId::new(*id).unwrap(),
+            name: format!("instance {id}").into(),
+        };
+        ids.iter().map(instance).collect()
+    }
+
+    fn sample(writer: &mut ArchiveWriter, seconds: i64) {
+        let values = Ok(vec![(None, OwnedValue::U32(1))]);
+        let value_sets = vec![ValueSet { pmid: descs()[2].pmid, values }];
+        writer.write_result(&FetchResult { timestamp: at(seconds), value_sets }).unwrap();
+    }
+
+    /// Records at 5, 6 and 9 seconds; the domain changes at 1, 2, 7 and 8.
+    fn archive(directory: &tempfile::TempDir) -> Archive {
+        let base = directory.path().join("a");
+        let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
+        writer.declare_metric(&descs()[2], &["test.two"]).unwrap();
+        let change = |writer: &mut ArchiveWriter, seconds: i64| {
+            writer.declare_indom(indom(), &instances(&[1, seconds as i32 + 1])).unwrap();
+            writer.date_metadata(at(seconds)).unwrap();
+        };
+        change(&mut writer, 1);
+        change(&mut writer, 2);
+        sample(&mut writer, 5);
+        sample(&mut writer, 6);
+        change(&mut writer, 7);
+        change(&mut writer, 8);
+        let early = writer.date_metadata(at(7));
+        assert!(matches!(early, Err(Error::TimeBackwards { .. })));
+        sample(&mut writer, 9);
+        change(&mut writer, 10);
+        writer.finish().unwrap();
+        Archive::open(&base).unwrap()
+    }
+
+    fn changes(metadata: &Metadata, start: Timestamp) -> Vec<(Timestamp, Vec<Instance>)> {
+        let mut changes = Changes::new(metadata, start);
+        let mut found = Vec::new();
+        while let Some((from, change)) = changes.next_until(Timestamp::MAX) {
+            if let Change::Indom(_, instances) = change {
+                found.push((from, instances.to_vec()));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn dated_metadata_has_its_own_time_and_begins_the_archive() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = archive(&directory);
+        assert_eq!(archive.label().start, at(1));
+        let expected = [1, 2, 7, 8].map(|s| (at(s), instances(&[1, s as i32 + 1])));
+        assert_eq!(changes(archive.metadata(), at(0)), expected);
+        assert!(crate::check::check(archive.base()).unwrap().findings().is_empty());
+    }
+
+    #[test]
+    fn what_holds_at_the_start_is_dated_then_and_what_held_before_is_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = archive(&directory);
+        let expected = [(6, 2), (7, 7), (8, 8)].map(|(s, n)| (at(s), instances(&[1, n + 1])));
+        assert_eq!(changes(archive.metadata(), at(6)), expected);
+    }
+
+    #[test]
+    fn a_change_is_due_at_its_time_and_not_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = archive(&directory);
+        let mut changes = Changes::new(archive.metadata(), at(1));
+        let mut due = |seconds| std::iter::from_fn(|| changes.next_until(at(seconds))).count();
+        assert_eq!([due(0), due(1), due(5), due(7), due(100)], [0, 2, 1, 1, 1]);
+    }
+}

@@ -1,0 +1,428 @@
+//! Makes a valid archive of a damaged one.
+//!
+//! In: a damaged archive. Out: a new archive, and what it lacks in [`Repaired`].
+//! The old files are unchanged until the new ones are complete, and the new ones are hidden
+//! until then ([`staging`](crate::files::staging)).
+//!
+//! The records that [`Salvage`] finds are copied byte for byte into new files
+//! with new labels and a new index. Left out are
+//!
+//! | what | why |
+//! |---|---|
+//! | damaged records | |
+//! | values of metrics whose descriptor is lost, or that do not fit it | no reader can decode them |
+//! | event arrays that do not unpack | the same; PCP refuses the whole record for one |
+//! | metadata that is later than the last data record | it describes nothing |
+//!
+//! Readers search by time. Where the time of data records steps back, as many records as
+//! possible are kept in order; the others become further archives of the same run,
+//! `BASE-2`, `BASE-3` and so on, each with all metadata up to its end. Records that eight
+//! archives cannot hold in order are left out.
+//!
+//! Where data records are missing, a mark is put in: the values before and
+//! after must not be joined. Where only some values of a record are left out
+//! there is none, since it would hide all the others.
+//!
+//! Metadata is sorted by time, and what readers ignore in it is left out: see
+//! `repair/metadata_filter.rs`. Metrics whose name readers do not find get another:
+//! see `repair/name_filter.rs`. If something is earlier than the start in the
+//! label, the start is moved. The version stays what it is.
+
+mod decisions;
+mod in_place;
+mod live_writer;
+mod metadata_filter;
+mod name_filter;
+mod order;
+mod output_files;
+mod pending_mark;
+mod value_filter;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::files::staging::Staging;
+use crate::files::{AddExtension as _, MemberFiles, RecordFile, existing_file, remove_archive};
+use crate::format::{Role, encode_mark};
+use crate::progress::Progress;
+use crate::reader::salvage::{Lost, Salvage, Salvaged};
+use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version, io_error};
+use decisions::{Decisions, KeptMetadata, Part};
+use in_place::Swap;
+pub use in_place::{interrupted_repairs, resume_repair};
+use live_writer::check_unwritten;
+use output_files::{DataFiles, IndexFile, OutputFile};
+use pending_mark::PendingMark;
+use value_filter::{Filtered, ValueFilter};
+
+/// What a repair kept and what it left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// The new archive's base name.
+    pub base: PathBuf,
+    /// Data records that were kept, marks included.
+    pub records: u64,
+    /// Of these, records from which some values were left out.
+    pub thinned: u64,
+    /// Whole data records that are in none of the new archives, because none of their
+    /// values can be read, or because their time steps back too often.
+    pub dropped: u64,
+    /// Marks that were put in where records are missing.
+    pub marks: u64,
+    /// Metadata records that were kept.
+    pub metadata_records: u64,
+    /// Metadata records that are in none of the new archives because of their time.
+    pub dropped_metadata: u64,
+    /// Index entries, all of them new.
+    pub index_entries: u64,
+    /// The time of the first and the last data record.
+    pub span: (Timestamp, Timestamp),
+    /// What is lost in the old files.
+    pub lost: Vec<Lost>,
+    /// Names of metrics that readers do not find, and those in their place.
+    pub renamed: Vec<Renamed>,
+    /// The archives of the records whose time steps back, `BASE-2` and so on. Their
+    /// `dropped`, `dropped_metadata`, `lost`, `renamed` and `further` are empty.
+    pub further: Vec<Repaired>,
+}
+
+/// A metric that has another name in the new archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renamed {
+    /// The metric.
+    pub pmid: Pmid,
+    /// Its name in the old archive.
+    pub old: ByteText,
+    /// The one in the new archive. Of an `old` with a NUL the same with `\x00` in its
+    /// place; else as much of `old` as there is room for, and the PMID: `a.b_70_1_2`.
+    pub new: ByteText,
+    /// Why readers do not find it by its old name.
+    pub reason: String,
+}
+
+/// Makes a whole archive of a damaged one, under another name. The old files
+/// stay as they are. Compressed members are expanded.
+///
+/// # Errors
+///
+/// Those of [`Salvage::open`]; [`Error::NoData`] if no data record but marks can be
+/// kept; [`Error::Exists`] if there is an archive of the new name, or of that of a
+/// [further](Repaired::further) one; [`Error::Io`]. After an error there are no new files.
+pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
+    repair_watched(path, output, &mut |_, _| {})
+}
+
+/// The same with progress: `watch` is called about once a megabyte with bytes
+/// of the data volumes done, and bytes in all, each counted twice, since they
+/// are read twice.
+///
+/// # Errors
+///
+/// As [`repair`].
+pub fn repair_watched(
+    path: impl AsRef<Path>,
+    output: &Path,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Repaired> {
+    require_free(output)?;
+    let mut stagings = Vec::new();
+    let mut hidden = |base: &Path| {
+        stagings.push(Staging::new(base)?);
+        Ok(stagings.last().map_or(base, Staging::hidden).to_owned())
+    };
+    let mut repaired = repair_to(path, output, &mut hidden, watch)?;
+    // The first one last: with it the repair is complete.
+    for (part, staging) in stagings.into_iter().enumerate().rev() {
+        if let Err(error) = staging.commit() {
+            for later in part + 1..=repaired.further.len() {
+                let _ = remove_archive(&part_base(output, later));
+            }
+            return Err(error);
+        }
+    }
+    output.clone_into(&mut repaired.base);
+    for (part, further) in repaired.further.iter_mut().enumerate() {
+        further.base = part_base(output, part + 1);
+    }
+    Ok(repaired)
+}
+
+/// The same under the base names that `place` gives to the archives: first that of `output`,
+/// then those of the [further](Repaired::further) ones. After an error the caller removes the
+/// files.
+fn repair_to(
+    path: impl AsRef<Path>,
+    output: &Path,
+    place: &mut dyn FnMut(&Path) -> Result<PathBuf>,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Repaired> {
+    let salvage = Salvage::open(path)?;
+    let mut progress = Progress::new(salvage.files(), 2, watch);
+    let decisions = Decisions::of(&salvage, &mut progress)?;
+    let bases = (0..decisions.parts.len()).map(|part| place(&part_base(output, part)));
+    let bases: Vec<PathBuf> = bases.collect::<Result<_>>()?;
+    Copier::new(&salvage, &decisions, &bases)?.copy(&mut progress)
+}
+
+/// Fails if there is an archive of this name.
+fn require_free(base: &Path) -> Result<()> {
+    existing_file(base)?.map_or(Ok(()), |file| Err(Error::Exists { file }))
+}
+
+/// The base name of a part: that of the first, `BASE-2` for the next.
+fn part_base(base: &Path, part: usize) -> PathBuf {
+    if part == 0 {
+        return base.to_owned();
+    }
+    let mut name = base.as_os_str().to_owned();
+    name.push(format!("-{}", part + 1));
+    name.into()
+}
+
+/// Repairs an archive in its place: the new files are written in a hidden directory and synced
+/// before they take the place of the old ones. Readers find the old archive, none for the moment
+/// of the replacement, and then the new one; another call completes a repair that was
+/// interrupted (`repair/in_place.rs`).
+///
+/// # Errors
+///
+/// As [`repair`]; [`Error::Written`] while a process writes the archive.
+pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
+    repair_in_place_watched(path, &mut |_, _| {})
+}
+
+/// The same with progress, as [`repair_watched`].
+///
+/// # Errors
+///
+/// As [`repair_in_place`].
+pub fn repair_in_place_watched(
+    path: impl AsRef<Path>,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Repaired> {
+    let swap = Swap::find(path.as_ref())?;
+    check_unwritten(&MemberFiles::of(swap.base())?)?;
+    swap.resume()?;
+    let new = swap.begin()?;
+    let repaired = repair_to(swap.base(), &new, &mut |base| Ok(base.to_owned()), watch);
+    let repaired = repaired.and_then(|repaired| {
+        swap.check_names(repaired.further.len())?;
+        swap.commit()?;
+        Ok(repaired)
+    });
+    if repaired.is_err() {
+        swap.discard()?;
+    }
+    let mut repaired = repaired?;
+    swap.finish()?;
+    for (part, further) in repaired.further.iter_mut().enumerate() {
+        further.base = part_base(swap.base(), part + 1);
+    }
+    Ok(Repaired { base: swap.base().to_owned(), ..repaired })
+}
+
+/// Replaces the index of an archive that is otherwise whole, or makes one.
+/// Returns the number of its entries.
+///
+/// # Errors
+///
+/// [`Error::Damaged`] and [`Error::TimeBackwards`] if something else is wrong,
+/// which needs [`repair`]; those of [`Salvage::open`]; [`Error::NoData`];
+/// [`Error::Written`] while a process writes the archive; [`Error::Io`]. After an error the
+/// old index is still there.
+pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
+    reindex_watched(path, &mut |_, _| {})
+}
+
+/// The same with progress, as [`repair_watched`].
+///
+/// # Errors
+///
+/// As [`reindex`].
+pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) -> Result<u64> {
+    let salvage = Salvage::open(path)?;
+    check_unwritten(salvage.files())?;
+    let mut progress = Progress::new(salvage.files(), 2, watch);
+    let decisions = Decisions::of(&salvage, &mut progress)?;
+    // An index has nothing to do with volumes that do not exist.
+    let is_there = |lost: &&Lost| salvage.files().all().any(|(file, _)| file == lost.file);
+    let lost = decisions.lost.iter().find(is_there);
+    if let Some(lost) = lost.or(salvage.lost_metadata().first()) {
+        let (file, offset, reason) = (lost.file.clone(), lost.offset, lost.reason.clone());
+        return Err(Error::Damaged { file, offset, reason });
+    }
+    let files = salvage.files();
+    let sibling = files.base.with_extension_added("reindexed");
+    // Of a run that was cut off.
+    for (left, _) in MemberFiles::of(&sibling)?.all() {
+        fs::remove_file(left).map_err(io_error("remove", left))?;
+    }
+    let index = IndexFile::create(&sibling, salvage.label())?;
+    let file = index.path().to_owned();
+    let entries = fill_index(&salvage, &decisions, index, &mut progress).inspect_err(|_| {
+        let _ = fs::remove_file(&file);
+    })?;
+    let name = files.base.with_extension_added("index");
+    fs::rename(&file, &name).map_err(io_error("rename", &file))?;
+    // A compressed one has another name.
+    if let Some(old) = files.index.as_ref().filter(|old| old.file_name() != name.file_name()) {
+        fs::remove_file(old).map_err(io_error("remove", old))?;
+    }
+    Ok(entries)
+}
+
+fn fill_index(
+    salvage: &Salvage,
+    decisions: &Decisions,
+    mut index: IndexFile,
+    progress: &mut Progress<'_>,
+) -> Result<u64> {
+    let mut records = salvage.records();
+    let mut last = None;
+    while let Some(salvaged) = records.next()? {
+        let Salvaged::Record(record) = salvaged else { continue };
+        progress.at(&record);
+        let timestamp = record.timestamp();
+        if let Some(last) = last.replace(timestamp).filter(|last| timestamp < *last) {
+            return Err(Error::TimeBackwards { timestamp, last });
+        }
+        let metadata = decisions.old_metadata_offset(timestamp);
+        index.note(timestamp, record.volume(), metadata, record.offset(), record.size())?;
+    }
+    progress.end_pass();
+    index.finish(decisions.old_metadata_end())
+}
+
+/// Copies what the decisions keep.
+struct Copier<'s> {
+    salvage: &'s Salvage,
+    decisions: &'s Decisions,
+    filter: ValueFilter<'s>,
+    /// The new archives, by the number of their part.
+    outputs: Vec<Output<'s>>,
+}
+
+/// A new archive.
+struct Output<'s> {
+    part: &'s Part,
+    data: DataFiles,
+    mark: PendingMark,
+    repaired: Repaired,
+}
+
+impl<'s> Copier<'s> {
+    fn new(salvage: &'s Salvage, decisions: &'s Decisions, bases: &[PathBuf]) -> Result<Self> {
+        let filter = ValueFilter::new(salvage.metadata(), salvage.version());
+        let outputs = decisions.parts.iter().zip(bases).map(|(part, base)| Output::new(part, base));
+        let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
+        if let Some(first) = outputs.first_mut() {
+            let lost = salvage.lost_metadata().iter().chain(&decisions.lost);
+            first.repaired.lost = lost.cloned().collect();
+            first.repaired.renamed.clone_from(&decisions.renamed);
+            first.repaired.dropped = decisions.dropped();
+            first.repaired.dropped_metadata = decisions.dropped_metadata;
+        }
+        Ok(Self { salvage, decisions, filter, outputs })
+    }
+
+    fn copy(mut self, progress: &mut Progress<'_>) -> Result<Repaired> {
+        let metadata = self.salvage.files().metadata.as_deref();
+        let ends = self.outputs.iter().map(|output| output.copy_metadata(metadata));
+        let ends = ends.collect::<Result<Vec<_>>>()?;
+        let mut records = self.salvage.records();
+        let mut number = 0;
+        while let Some(salvaged) = records.next()? {
+            let own = match &salvaged {
+                Salvaged::Record(record) => {
+                    progress.at(record);
+                    number += 1;
+                    self.decisions.part_of(number - 1)
+                }
+                Salvaged::Lost(_) => None,
+            };
+            for (part, output) in self.outputs.iter_mut().enumerate() {
+                if own != Some(part) {
+                    output.mark.records_missing();
+                }
+            }
+            // The filter sees the same records as when it was decided what passes it.
+            let Salvaged::Record(record) = salvaged else { continue };
+            let passed = self.filter.pass(&record)?;
+            let output = own.and_then(|part| self.outputs.get_mut(part));
+            if let Some((output, passed)) = output.zip(passed) {
+                output.put(&record, &passed, self.salvage.version())?;
+            }
+        }
+        progress.end_pass();
+        let outputs = self.outputs.into_iter().zip(ends);
+        let mut all =
+            outputs.map(|(output, end)| output.finish(end)).collect::<Result<Vec<_>>>()?;
+        let further = all.split_off(1.min(all.len()));
+        let first = all.pop();
+        let first =
+            first.ok_or_else(|| Error::NoData { path: self.salvage.files().base.clone() })?;
+        Ok(Repaired { further, ..first })
+    }
+}
+
+impl<'s> Output<'s> {
+    fn new(part: &'s Part, base: &Path) -> Result<Self> {
+        let repaired = Repaired {
+            base: base.to_owned(),
+            records: 0,
+            thinned: 0,
+            dropped: 0,
+            marks: 0,
+            metadata_records: part.metadata.len() as u64,
+            dropped_metadata: 0,
+            index_entries: 0,
+            span: part.span,
+            lost: Vec::new(),
+            renamed: Vec::new(),
+            further: Vec::new(),
+        };
+        let data = DataFiles::create(base, &part.label)?;
+        Ok(Self { part, data, mark: PendingMark::default(), repaired })
+    }
+
+    /// Copies the metadata out of the old file; returns where the new one ends.
+    fn copy_metadata(&self, old: Option<&Path>) -> Result<u64> {
+        let mut out = OutputFile::create(&self.repaired.base, &self.part.label, Role::Metadata)?;
+        let Some(old) = old else { return out.finish() };
+        let mut file = RecordFile::open(old)?;
+        let mut bytes = Vec::new();
+        for KeptMetadata { place, changed } in &self.part.metadata {
+            if let Some(changed) = changed {
+                out.append(changed)?;
+                continue;
+            }
+            bytes.resize(place.len, 0);
+            file.read_at(&mut bytes, place.offset)?;
+            out.append(&bytes)?;
+        }
+        out.finish()
+    }
+
+    fn put(&mut self, record: &Record<'_>, passed: &Filtered<'_>, version: Version) -> Result<()> {
+        let (volume, timestamp) = (record.volume(), record.timestamp());
+        if let Some(at) = self.mark.due_before(timestamp, record.is_mark()) {
+            let mut mark = Vec::new();
+            encode_mark(version, at, &mut mark)?;
+            self.data.append(volume, at, self.part.metadata_offset(at), &mark)?;
+            self.repaired.marks += 1;
+        }
+        let metadata_offset = self.part.metadata_offset(timestamp);
+        self.data.append(volume, timestamp, metadata_offset, passed.bytes)?;
+        self.repaired.records += 1;
+        self.repaired.thinned += u64::from(passed.is_thinned);
+        Ok(())
+    }
+
+    fn finish(mut self, metadata_end: u64) -> Result<Repaired> {
+        self.repaired.index_entries = self.data.finish(metadata_end)?;
+        Ok(self.repaired)
+    }
+}
+
+#[cfg(test)]
+mod tests;
