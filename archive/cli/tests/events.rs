@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::programs::{events_metric, items};
 use pcp_archive::{Pmid, Timestamp, Value};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
@@ -94,4 +95,63 @@ fn an_archive_without_events_has_none_to_print() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(failure(&["acme.size"]).contains("none has events"));
+}
+
+/// Two archives of one directory, as the agent writes them when 2038 begins: the same events as arrays
+/// of both types.
+fn before_and_after_2038() -> TempDir {
+    const START: i64 = 2_145_916_800;
+    let directory = tempfile::tempdir().unwrap();
+    let parameter = |item| Pmid::new(70, 0, item).unwrap();
+    for (name, event_type, start, kinds) in [
+        ("20371231.23.00", "event instant", START - 100, ["appeared", "vanished"]),
+        ("20380101.00.00", "highres-event instant", START, ["appeared", "recovered"]),
+    ] {
+        let mut builder = Builder::in_directory(directory.path(), name)
+            .metric_with(events_metric(), "mmv.agent.events", event_type)
+            .metric_with(parameter(items::KIND), "mmv.agent.event.type", "string instant")
+            .metric_with(parameter(items::FILE), "mmv.agent.event.file", "string instant")
+            .metric("mmv.app.count", "u64 counter count");
+        for (second, kind_of) in (0..).zip(kinds) {
+            let time = Timestamp::new(start + second, 5_000).unwrap();
+            let is_late = event_type.starts_with("highres");
+            let mut events =
+                if is_late { EventArrayBuilder::highres() } else { EventArrayBuilder::new() };
+            let record = events.record(time, EventFlags::POINT).unwrap();
+            let kind = Value::String(kind_of.as_bytes());
+            record.parameter(parameter(items::KIND), kind).unwrap();
+            record.parameter(parameter(items::FILE), Value::String(b"app")).unwrap();
+            let cells: [(&str, Cell); 2] =
+                [("mmv.agent.events", events.finish().into()), ("mmv.app.count", Cell::from(7))];
+            builder = builder.row_at(time, cells);
+        }
+        let _finished = builder.finish();
+    }
+    directory
+}
+
+#[test]
+fn events_of_both_types_are_one_timeline() {
+    let directory = before_and_after_2038();
+    let expected = "2037-12-31 23:58:20.000  appeared     file=app\n\
+                    2037-12-31 23:58:21.000  vanished     file=app\n\
+                    2038-01-01 00:00:00.000  appeared     file=app\n\
+                    2038-01-01 00:00:01.000  recovered    file=app\n";
+    assert_eq!(printed("events", directory.path(), &[]), expected);
+    let events_of = |path: &Path| {
+        let report = printed("report", path, &["mmv.app", "--events"]);
+        let lines = report.lines().filter(|line| line.contains("  app "));
+        lines.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let reported = events_of(directory.path());
+    let found: Vec<&str> = reported.iter().filter_map(|line| line.split("  app ").nth(1)).collect();
+    assert_eq!(found, ["appeared", "vanished", "appeared", "recovered"]);
+    printed("check", directory.path(), &[]);
+    let out = directory.path().join("merged");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    let output = program.arg("extract").arg(directory.path()).arg("-o").arg(&out).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(printed("events", &out, &[]), expected);
+    assert_eq!(events_of(&out), reported);
+    printed("check", &out, &[]);
 }

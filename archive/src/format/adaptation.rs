@@ -3,6 +3,8 @@
 //! A metric can have another type or other units in one archive than in the next. In a timeline it
 //! has one descriptor, and values of archives that have another one are converted when they are
 //! read: integers and floating-point numbers to a type that holds both, and units by their factor.
+//! Event arrays stay as they are: values of a metric that has had arrays of both types are of
+//! either type, and `event::widened` makes those of the longer one where they are kept.
 //! Where that is not possible the archive's values of the metric are left out.
 
 use hashbrown::HashMap;
@@ -35,7 +37,10 @@ pub(crate) type Adaptations = HashMap<Pmid, Adaptation>;
 
 impl NumberConversion {
     /// Converts a value of the type in the archive.
-    pub(crate) fn apply(&self, value: Value<'_>) -> Option<Value<'static>> {
+    pub(crate) fn apply<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
+        if self.target == ValueType::HighresEvent {
+            return Some(value);
+        }
         if self.target == ValueType::Double {
             let number = value.as_f64()?;
             let number = self.units.map_or(number, |units| units.apply(number));
@@ -76,6 +81,9 @@ pub(crate) fn common_desc(descs: &[MetricDesc]) -> Option<MetricDesc> {
     }
     let is_scaled = |desc: &MetricDesc| units_conversion(desc.units, last.units).is_some();
     if descs.iter().any(is_scaled) {
+        if !common.value_type.is_numeric() {
+            return None;
+        }
         common.value_type = ValueType::Double;
     }
     Some(common)
@@ -101,11 +109,12 @@ fn units_conversion(own: Units, target: Units) -> Option<Conversion> {
     (!is_identity).then_some(conversion)
 }
 
-/// Returns the narrowest type that holds the numbers of both; `None` if there is none.
+/// Returns the narrowest type that holds the numbers or events of both; `None` if there is none.
 fn wider(one: ValueType, other: ValueType) -> Option<ValueType> {
-    use ValueType::{Double, Float, I32, I64, U32, U64};
+    use ValueType::{Double, Event, Float, HighresEvent, I32, I64, U32, U64};
     let wider = match (one, other) {
-        _ if one == other && one.is_numeric() => one,
+        _ if one == other && (one.is_numeric() || one.is_event()) => one,
+        (Event | HighresEvent, Event | HighresEvent) => HighresEvent,
         (I32 | I64, I32 | I64 | U32) | (U32, I32 | I64) => I64,
         (U32 | U64, U32 | U64) => U64,
         (I32 | I64 | U32 | U64 | Float | Double, I32 | I64 | U32 | U64 | Float | Double) => Double,

@@ -37,8 +37,20 @@ pub use crate::format::event_array::{
     EventArray, EventFlags, EventParameters, EventRecord, EventRecords, FLAGS_PMID, MISSED_PMID,
 };
 pub use crate::format::event_builder::EventArrayBuilder;
+use crate::{OwnedValue, Value, ValueType};
 
 /// Whether values of a type are event arrays.
-pub const fn is_array(value_type: crate::ValueType) -> bool {
-    matches!(value_type, crate::ValueType::Event | crate::ValueType::HighresEvent)
+pub const fn is_array(value_type: ValueType) -> bool {
+    matches!(value_type, ValueType::Event | ValueType::HighresEvent)
+}
+
+/// Returns an event array as one of a metric's type, if it is of the type with shorter times: in a
+/// timeline of several archives the metric may have had that one in some of them. `None`: it need not
+/// be converted. What cannot be unpacked becomes a value that cannot be, either.
+pub(crate) fn widened(value: Value<'_>, value_type: ValueType) -> Option<OwnedValue> {
+    let is_shorter = matches!(value, Value::Event(_)) && value_type == ValueType::HighresEvent;
+    is_shorter.then(|| {
+        let bytes = EventArray::unpack(value).ok().and_then(|array| array.to_highres().ok());
+        OwnedValue::HighresEvent(bytes.unwrap_or_default())
+    })
 }

@@ -181,6 +181,22 @@ impl<'a> EventArray<'a> {
         self.records().filter_map(|record| record.missed()).map(u64::from).sum()
     }
 
+    /// Returns the bytes of a value of [`ValueType::HighresEvent`](crate::ValueType::HighresEvent)
+    /// with the same records.
+    pub(crate) fn to_highres(self) -> Result<Vec<u8>, EncodeError> {
+        let mut out = self.count.to_be_bytes().to_vec();
+        let mut rest = self.records;
+        for _ in 0..self.count {
+            // Cannot fail: the array was checked when it was unpacked.
+            let Ok(record) = EventRecord::parse(&mut rest, self.highres) else { break };
+            encode_record(true, record.timestamp, record.flags, record.count, &mut out)?;
+            let mut parameters = record.parameters;
+            let len = parameters.len() - rest.len();
+            out.extend(parameters.rest().iter().take(len));
+        }
+        Ok(out)
+    }
+
     /// The records in the order of the array, which need not be that of time.
     pub const fn records(&self) -> EventRecords<'a> {
         EventRecords { rest: self.records, left: self.count, highres: self.highres }

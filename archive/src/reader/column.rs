@@ -6,7 +6,8 @@ use std::ops::Range;
 
 pub use self::rows::Rows;
 
-use crate::{InstanceId, Value, ValueType};
+use crate::event::widened;
+use crate::{InstanceId, OwnedValue, Value, ValueType};
 
 /// The values of one metric and instance, and the rows that they are in.
 ///
@@ -114,7 +115,11 @@ impl Column {
             Value::Float(v) => u64::from(v.to_bits()),
             Value::Double(v) => v.to_bits(),
             Value::String(v) | Value::Aggregate(v) | Value::Event(v) | Value::HighresEvent(v) => {
-                self.bytes.extend_from_slice(v);
+                if let Some(OwnedValue::HighresEvent(longer)) = widened(value, self.value_type) {
+                    self.bytes.extend_from_slice(&longer);
+                } else {
+                    self.bytes.extend_from_slice(v);
+                }
                 copied = v.len();
                 self.bytes.len() as u64
             }

@@ -1,7 +1,7 @@
 //! Records as values that own their bytes: the types of its values are in the
 //! metadata of the archive, not in the record.
 
-use crate::{FetchResult, Metadata, Record, RecordError, ValueSet, ValueSetView};
+use crate::{FetchResult, Metadata, Record, RecordError, Value, ValueSet, ValueSetView, event};
 
 impl Record<'_> {
     /// A copy with all values, typed by the archive's descriptors.
@@ -29,7 +29,10 @@ fn own_set(set: ValueSetView<'_>, metadata: &Metadata) -> Result<ValueSet, Recor
         return Ok(ValueSet { pmid, values: Ok(Vec::new()) });
     }
     let metric = metadata.metric(pmid).ok_or(RecordError::UnknownMetric { pmid })?;
-    let values = set.values(metric.desc.value_type);
-    let owned = values.map(|value| value.map(|(id, value)| (id, value.to_owned())));
+    let value_type = metric.desc.value_type;
+    let own =
+        |value: Value<'_>| event::widened(value, value_type).unwrap_or_else(|| value.to_owned());
+    let values = set.values(value_type);
+    let owned = values.map(|value| value.map(|(id, value)| (id, own(value))));
     Ok(ValueSet { pmid, values: Ok(owned.collect::<Result<_, _>>()?) })
 }

@@ -3,10 +3,11 @@
 use hashbrown::HashSet;
 
 use super::{check_events, mismatch};
+use crate::event;
 use crate::format::{ResultBuilder, Stored};
 use crate::{
-    ArchiveWriter, InstanceId, MetricDesc, Pmid, Record, RecordError, Result, Timestamp,
-    ValueSetView,
+    ArchiveWriter, InstanceId, MetricDesc, OwnedValue, Pmid, Record, RecordError, Result,
+    Timestamp, ValueSetView,
 };
 
 /// A value set of another archive, and the part of it that is copied.
@@ -83,6 +84,8 @@ fn put_set(
         match (value, stored) {
             (Ok((_, value)), _) => {
                 check_events(desc, value)?;
+                let widened = event::widened(value, value_type);
+                let value = widened.as_ref().map_or(value, OwnedValue::as_value);
                 builder.put_value(instance, value_type, value)?;
             }
             // Readers of the copy leave it out as well, and say so.
