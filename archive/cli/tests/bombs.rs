@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use test_archives::Builder;
 use wait4::{ResUse, Wait4 as _};
 
+#[cfg(feature = "view")]
+use crate::view_server::Server;
+
 /// All commands that read records.
 const COMMANDS: [&[&str]; 15] = [
     &["info"],
@@ -259,4 +262,32 @@ fn no_command_takes_much_time_or_memory_for_a_terabyte_that_was_never_written() 
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// What a page asks of 200 000 instances is read in parts: each takes more than a kilobyte while it
+/// is read, and a pyramid of them none.
+#[cfg(feature = "view")]
+#[test]
+#[ignore = "takes half a minute of a processor where nothing is optimized: ci/slow runs it"]
+fn a_page_of_very_many_instances_takes_limited_memory() {
+    const INSTANCES: usize = 200_000;
+    const MOST: u64 = 450 << 10;
+    let names: Vec<String> = (0..INSTANCES).map(|number| format!("instance {number}")).collect();
+    let cells: Vec<String> = names.iter().map(|name| format!("a.jobs[{name}]")).collect();
+    let archive = Builder::new()
+        .metric("a.jobs", "u64 counter count")
+        .instances("a.jobs", names.iter().map(String::as_str))
+        .rows((0..12_u64).map(|second| (second, cells.iter().map(move |cell| (cell, second)))))
+        .finish();
+    let server = Server::start(&[archive.base().to_str().unwrap()]);
+    let pmid = server.get("header").json()["header"]["metrics"][0]["of"][0].as_u64().unwrap();
+    let answer = server.get(&format!("columns?of=0:{pmid}&from=0&to=12&columns=1000&raw=0"));
+    // Of each three doubles and flags of eleven columns and more.
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.len() > INSTANCES * 11 * 25, "{}", answer.body.len());
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let most: u64 = most.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    println!("{} MB of memory", most >> 10);
+    assert!(most < MOST, "{} MB of memory", most >> 10);
 }

@@ -139,6 +139,55 @@ impl<'a> Selection<'a> {
         });
     }
 
+    /// Divides it into selections of at most `most` series each, by metric and instance in order.
+    /// Together they have the same, and what is read of each takes that much less memory.
+    pub fn parts(&self, most: usize) -> Vec<Self> {
+        let most = most.max(1);
+        let mut parts = Vec::new();
+        let (mut part, mut room) = (self.without_metrics(), most);
+        for (metric, wanted) in self.metrics.iter().zip(self.instances_by_metric()) {
+            let pmid = metric.desc.pmid;
+            let instances = metric.desc.indom.and_then(|indom| {
+                let union = self.source.metadata().identities(indom)?.union().into_iter();
+                let ids = union.map(|instance| instance.id);
+                let is_wanted =
+                    |id: &InstanceId| wanted.as_ref().is_none_or(|all| all.contains(id));
+                Some(ids.filter(is_wanted).collect::<Vec<_>>())
+            });
+            let count = instances.as_ref().map_or(1, Vec::len);
+            if count > room && !part.metrics.is_empty() {
+                parts.push(std::mem::replace(&mut part, self.without_metrics()));
+                room = most;
+            }
+            if count > room {
+                for some in instances.iter().flat_map(|all| all.chunks(most)) {
+                    let mut own = self.without_metrics();
+                    own.add_metric(metric);
+                    own.labelled.insert(pmid, some.iter().copied().collect());
+                    parts.push(own);
+                }
+                continue;
+            }
+            part.add_metric(metric);
+            let labelled = self.labelled.get(&pmid).cloned();
+            part.labelled.extend(labelled.map(|instances| (pmid, instances)));
+            room -= count;
+        }
+        if !part.metrics.is_empty() {
+            parts.push(part);
+        }
+        parts
+    }
+
+    fn without_metrics(&self) -> Self {
+        Self { instances: self.instances.clone(), ..Self::new(self.source) }
+    }
+
+    fn add_metric(&mut self, metric: &SelectedMetric) {
+        self.selected.insert(metric.desc.pmid);
+        self.metrics.push(metric.clone());
+    }
+
     /// The metrics so far.
     pub fn metrics(&self) -> &[SelectedMetric] {
         &self.metrics

@@ -119,11 +119,18 @@ impl Tile {
     ///
     /// If the header is larger than 4 GB.
     pub(crate) fn encoded(self) -> std::io::Result<Vec<u8>> {
-        let Self { series, beyond, marks, numbers, flags } = self;
+        let Self { series, beyond, mut marks, mut numbers, flags } = self;
+        // Those of a side come with each part of its series.
+        marks.sort_unstable_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        marks.dedup();
         let head = Head { series: &series, beyond: &beyond, marks: &marks };
         let json = serde_json::to_vec(&head)?;
+        drop((series, beyond));
         let head = numbers::head(*b"MMVCOLS1", &json)
             .ok_or_else(|| std::io::Error::other("too many series for one answer"))?;
-        Ok([head, numbers, flags].concat())
+        // In place: of very many series the numbers are most of the memory.
+        numbers.splice(0..0, head);
+        numbers.extend(flags);
+        Ok(numbers)
     }
 }

@@ -40,6 +40,8 @@ const MOST_COLUMNS: u32 = 1 << 16;
 const LEAST_COLUMNS: u32 = 64;
 /// About the bytes of a cell.
 const CELL: usize = 24;
+/// Bytes of an instance without cells.
+const TRACK: usize = size_of::<(Option<InstanceId>, Option<Track>)>() + size_of::<Cells>();
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -59,8 +61,13 @@ pub(super) struct Pyramid {
 }
 
 impl Pyramid {
-    /// One that has nothing yet; `None` if the times of the source cannot be in columns.
+    /// One that has nothing yet; `None` if the times of the source cannot be in columns, or if its
+    /// instances alone would exceed the budget.
     pub(super) fn new(source: Source<'_>, scope: Scope, budget: usize) -> Option<Self> {
+        let count = (0..scope.metrics.len()).flat_map(|place| scope.instances(place)).count();
+        if count.saturating_mul(TRACK) > budget {
+            return None;
+        }
         let span = source.start()..=source.end();
         let columns = most_columns(&scope, &span, budget);
         let mut width = FINEST;
@@ -227,9 +234,8 @@ impl Pyramid {
 
     /// The bytes that the pyramid takes, nearly.
     pub(super) fn bytes(&self) -> usize {
-        let track = size_of::<(Option<InstanceId>, Option<Track>)>() + size_of::<Cells>();
         let of_metric = |cells: &Vec<Cells>| {
-            cells.iter().map(Cells::bytes).sum::<usize>() + cells.len() * track
+            cells.iter().map(Cells::bytes).sum::<usize>() + cells.len() * TRACK
         };
         self.cells.iter().map(of_metric).sum()
     }

@@ -26,6 +26,8 @@ use crate::time::Window;
 const MAX_CELLS: usize = 1 << 19;
 /// The least columns that many series leave.
 const MIN_COLUMNS: u32 = 16;
+/// The most series that are read at once: each takes a kilobyte and more meanwhile.
+const PART: usize = 1 << 16;
 /// In how many parts the window of a heat map is read.
 const PARTS: u32 = 8;
 /// The first part of the past that is searched for a sample, and how much longer each next is.
@@ -109,7 +111,10 @@ impl<'r> Request<'r> {
         let count: usize = selections.iter().map(|(.., one)| series::count(one)).sum();
         let columns = fitting(wanted, count);
         let mut tile = Tile::default();
-        for (place, side, selection) in selections {
+        let parts = selections.iter().flat_map(|(place, side, all)| {
+            all.parts(PART).into_iter().map(move |part| (*place, *side, part))
+        });
+        for (place, side, selection) in parts {
             let own = side.own_window(window);
             let grid = Grid::new(own.start..=own.end, columns);
             let Some(envelope) = self.envelope(place, &selection, grid, raw)? else {
@@ -335,6 +340,43 @@ mod tests {
         assert!(archives.envelopes[0].bytes() > 0);
         // Its columns are at least as many, and less than twice as many.
         assert!((exact..4 * exact).contains(&length(&archives)));
+    }
+
+    /// Those of many series are read one after the other.
+    #[test]
+    fn parts_of_a_selection_have_the_same_series_in_the_same_order() {
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let values = |second: u32| {
+            let many = names.map(|name| (format!("a.many[{name}]"), second));
+            many.into_iter().chain([("a.one".to_owned(), 7), ("a.few[x]".to_owned(), second)])
+        };
+        let archive = Builder::new()
+            .metric("a.few", "u32 instant")
+            .metric("a.many", "u32 instant")
+            .metric("a.one", "u32 instant")
+            .instances("a.few", ["x", "y"])
+            .instances("a.many", names)
+            .rows((0..10_u32).map(|second| (second, values(second))))
+            .finish();
+        let archive = pcp_archive::Archive::open(archive.base()).unwrap();
+        let mut selection = Selection::new(&archive);
+        selection.select("");
+        let series = |selection: &Selection<'_>| {
+            let source = selection.source();
+            let grid = Grid::new(source.start()..=source.end(), 4);
+            let all = Envelope::read(selection, grid, Options::default()).unwrap().series;
+            let name = |metric: usize| selection.metrics()[metric].name.clone();
+            let named = all.into_iter().map(|one| (name(one.metric), one.instance, one.runs));
+            named.collect::<Vec<_>>()
+        };
+        let whole = series(&selection);
+        assert_eq!(whole.len(), 9);
+        for most in 1..12 {
+            let parts: Vec<_> = selection.parts(most).iter().map(series).collect();
+            assert!(parts.iter().all(|part| part.len() <= most), "{most}");
+            assert_eq!(parts.concat(), whole, "{most}");
+        }
+        assert_eq!(selection.parts(100).len(), 1);
     }
 
     #[test]
