@@ -21,6 +21,9 @@ const LATE: Duration = Duration::from_millis(10);
 /// late.
 const STRIKES: u64 = 3;
 const MOST_LATE: f64 = 0.01;
+/// The share of ticks that may be late because the machine delays an agent without files as well, as
+/// where its memory is not its own.
+const MOST_OF_MACHINE: f64 = 0.1;
 /// Time until a program that has started is in a record.
 const LONGEST_RESTART: Duration = Duration::from_millis(1100);
 
@@ -111,15 +114,18 @@ impl Display for Measured {
 
 impl Measured {
     fn new(case: &Case, outcome: Outcome, is_restart_judged: bool) -> Self {
-        let Outcome { ticks, memory: _, missing, ref findings, ref waits, .. } = outcome;
+        let Outcome { ticks, machine, missing, ref findings, ref waits, .. } = outcome;
         let mut complaints: Vec<String> = outcome.faults().collect();
         let times = &findings.times;
         let late = late_ticks(times, waits);
         let first = times.first().copied().unwrap_or(0);
         let span = times.last().copied().unwrap_or(0).saturating_sub(first);
         let all = span / micros(INTERVAL);
-        if late > STRIKES + (MOST_LATE * all as f64) as u64 {
-            complaints.push(format!("{late} of {all} ticks are late"));
+        let share = |part: f64| (part * all as f64) as u64;
+        let of_machine = machine.late().min(share(MOST_OF_MACHINE));
+        if late > STRIKES + share(MOST_LATE) + of_machine {
+            let machine = machine.late();
+            complaints.push(format!("{late} of {all} ticks are late, {machine} without files"));
         }
         // One may be under way.
         let lacking = (all + 1).saturating_sub(times.len() as u64);

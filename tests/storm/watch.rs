@@ -38,6 +38,10 @@ impl Ticks {
         self.missed
     }
 
+    pub(super) fn late(&self) -> u64 {
+        self.late
+    }
+
     pub(super) fn missed_share(&self) -> f64 {
         self.missed as f64 / self.all.max(1) as f64
     }
