@@ -1,8 +1,8 @@
 //! Event arrays: values that are several things that happened, each with its
 //! own time and parameters.
 //!
-//! A metric of type [`ValueType::Event`](crate::ValueType::Event) or
-//! [`HighresEvent`](crate::ValueType::HighresEvent) has such arrays as values:
+//! A metric of type [`ValueType::Event`] or
+//! [`HighresEvent`](ValueType::HighresEvent) has such arrays as values:
 //! all that happened from one sample to the next. [`EventArray::unpack`] reads
 //! one in place, [`EventArrayBuilder`] makes one for
 //! [`write_result`](crate::ArchiveWriter::write_result).

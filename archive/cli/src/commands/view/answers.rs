@@ -366,8 +366,8 @@ mod tests {
             let grid = Grid::new(source.start()..=source.end(), 4);
             let all = Envelope::read(selection, grid, Options::default()).unwrap().series;
             let name = |metric: usize| selection.metrics()[metric].name.clone();
-            let named = all.into_iter().map(|one| (name(one.metric), one.instance, one.runs));
-            named.collect::<Vec<_>>()
+            let each = all.into_iter().map(|one| (name(one.metric), one.instance, one.runs));
+            each.collect::<Vec<_>>()
         };
         let whole = series(&selection);
         assert_eq!(whole.len(), 9);
