@@ -14,7 +14,8 @@
 //!
 //! The shape `closing` is `10x1000` with volumes that are closed and compressed: see
 //! [`closing`]. `loading` is the time until a new file is logged: see [`loading`]. `growing` is what
-//! new instances cost: see [`growing`].
+//! new instances cost: see [`growing`]. `recorder` is what the flight recorder costs: see
+//! [`recorder`].
 
 mod closing;
 mod cost;
@@ -24,6 +25,7 @@ mod loading;
 mod pipeline;
 mod process;
 mod progress;
+mod recorder;
 mod shape;
 
 use std::path::{Path, PathBuf};
@@ -180,6 +182,11 @@ fn run() -> Result<(), String> {
     }
     if options.shape.as_ref().is_none_or(|wanted| wanted == "growing") {
         growing::run(options.interval, options.records, options.rounds, &options.agent)?;
+    }
+    // It takes five minutes a round.
+    if options.shape.as_ref().is_some_and(|wanted| wanted == "recorder") {
+        let shape = SHAPES.iter().find(|shape| shape.word == "1x1000").ok_or("no such shape")?;
+        recorder::run(shape, options.records, options.rounds, &options.agent)?;
     }
     Ok(())
 }
