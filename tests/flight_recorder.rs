@@ -1,16 +1,15 @@
-//! The flight recorder: captures are valid archives, and clients do no harm.
+//! The flight recorder: archives in the runtime directory, bounded in time and bytes, and captures
+//! of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
-use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mmv_writer::{Counter, Family, LiveRegistry, Registry};
 use nix::sys::signal::Signal;
@@ -18,7 +17,8 @@ use nix::unistd::geteuid;
 use serde_json::Value;
 
 use crate::compliance;
-use crate::harness::agent::Agent;
+use crate::full_disk;
+use crate::harness::agent::{Agent, find_bases};
 use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::facts::{Facts, Record, Stamp};
@@ -69,13 +69,50 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The status of the flight recorder.
-fn recorder_status(scratch: &Scratch) -> Option<Value> {
+/// The status of the agent.
+fn status(scratch: &Scratch) -> Option<Value> {
     let mut command = Command::new(binaries::mmv_agent());
     command.args(["status", "--json", "--archive-dir"]).arg(scratch.archives());
     let output = command.output().expect("run mmv-agent");
-    let status: Value = serde_json::from_slice(&output.stdout).ok()?;
-    Some(status["hindsight"].clone()).filter(|value| !value.is_null())
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// The status of the flight recorder.
+fn recorder_status(scratch: &Scratch) -> Option<Value> {
+    Some(status(scratch)?["hindsight"].clone()).filter(|value| !value.is_null())
+}
+
+/// The directory of the flight recorder's archives.
+fn recorder_directory(scratch: &Scratch) -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name of this host");
+    scratch.archives().join(host.trim()).join(".mmv-recorder")
+}
+
+/// The base names of the flight recorder's archives, oldest first.
+fn recorded(scratch: &Scratch) -> Vec<PathBuf> {
+    let mut bases = Vec::new();
+    find_bases(&recorder_directory(scratch), &mut bases);
+    bases.sort();
+    bases
+}
+
+/// Bytes of all files in a directory and below.
+fn bytes_in(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => bytes_in(&entry.path()),
+            // It may have been deleted meanwhile.
+            found => found.map_or(0, |found| found.len()),
+        })
+        .sum()
+}
+
+/// What mmv-archive reports of a metric in the flight recorder's directory.
+fn report(scratch: &Scratch, metric: &str) -> Output {
+    let mut report = Command::new(binaries::mmv_archive());
+    report.arg("report").arg(recorder_directory(scratch)).arg(metric);
+    report.arg("--raw").output().expect("run mmv-archive")
 }
 
 /// Waits until the agent has `count` more samples than before.
@@ -83,7 +120,7 @@ fn recorder_status(scratch: &Scratch) -> Option<Value> {
 fn wait_for_samples(scratch: &Scratch, count: u64) {
     let samples = || recorder_status(scratch)?["samples"].as_u64();
     let before = samples().unwrap_or(0);
-    wait::until_true("samples in memory", || samples() >= Some(before + count));
+    wait::until_true("more samples", || samples() >= Some(before + count));
 }
 
 /// The number of a metric.
@@ -116,7 +153,7 @@ fn only_members_of_the_group_may_capture() {
         ("capture-group = \"*\"\n", [(4711, 4711, 0), (4712, 0, 0), (0, 0, 0)]),
     ] {
         let scratch = Scratch::new();
-        // The user must reach the program and the sockets.
+        // The user must reach the program and the archives.
         fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).expect("open to all");
         let program = scratch.path().join("mmv-agent");
         binaries::copy(&binaries::mmv_agent(), &program);
@@ -152,7 +189,9 @@ fn a_burst_between_two_samples_is_in_the_capture_and_not_in_the_archive() {
     wait_for_samples(&scratch, 10);
     let (base, output) = capture(&scratch, "burst", &["--last", "1m"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    for part in ["burst.0, .meta, .index: ", " samples of ", "the agent has no older samples"] {
+    for part in
+        ["burst.0, .meta, .index: ", " samples of ", "the flight recorder has no older samples"]
+    {
         assert!(stderr(&output).contains(part), "{}", stderr(&output));
     }
     assert!(agent.terminate().success());
@@ -287,18 +326,19 @@ fn pcps_programs_read_a_capture_and_join_it_with_the_archive() {
 fn without_samples_an_agent_or_a_free_name_there_is_no_archive() {
     let scratch = Scratch::new();
     let (base, output) = capture(&scratch, "a", &[]);
-    assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
-    assert!(stderr(&output).contains("no agent answers"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no [hindsight]"), "{}", stderr(&output));
 
     let mut agent = agent(&scratch, "interval = \"50ms\"\n");
-    wait::until_true("an answer", || capture(&scratch, "a", &[]).1.status.code() == Some(78));
-    assert!(stderr(&capture(&scratch, "a", &[]).1).contains("no [hindsight]"));
+    wait::until_true("an answer", || status(&scratch).is_some());
+    assert_eq!(capture(&scratch, "a", &[]).1.status.code(), Some(78));
     assert_eq!(recorder_status(&scratch), None);
+    assert!(!recorder_directory(&scratch).exists());
 
-    // It is read like all of the configuration, and there is no sample yet.
+    // It is read like all of the configuration.
     config(&scratch, "interval = \"50ms\"\n[hindsight]\ninterval = \"10ms\"\n");
     agent.signal(Signal::SIGHUP);
-    wait::until_true("another answer", || capture(&scratch, "a", &[]).1.status.code() == Some(1));
+    wait::until_true("a flight recorder", || recorder_status(&scratch).is_some());
     scratch.install_bytes(&image(9, 1, &[("queue", 5)]), "app");
     wait_for_samples(&scratch, 3);
     captured(&scratch, "a", &[]);
@@ -310,18 +350,14 @@ fn without_samples_an_agent_or_a_free_name_there_is_no_archive() {
     let (_, output) = capture(&scratch, "no/such/directory", &[]);
     assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
 
+    // What was recorded stays.
     config(&scratch, "interval = \"50ms\"\n");
     agent.signal(Signal::SIGHUP);
-    wait::until_true("an end of it", || {
-        // One that came before the end is in the way of the next.
-        let _ = ["0", "meta", "index"]
-            .map(|part| fs::remove_file(scratch.path().join(format!("b.{part}"))));
-        capture(&scratch, "b", &[]).1.status.code() == Some(78)
-    });
+    wait::until_true("an end of it", || recorder_status(&scratch).is_none());
+    captured(&scratch, "b", &[]);
     assert!(agent.terminate().success());
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("the directory").flatten().collect();
-    let hidden = |name: &str| name.starts_with('.') || name.starts_with("b.");
-    assert!(!left.iter().any(|entry| hidden(&entry.file_name().to_string_lossy())), "{left:?}");
+    assert!(!left.iter().any(|entry| entry.file_name().to_string_lossy().starts_with('.')));
 }
 
 #[test]
@@ -347,89 +383,20 @@ fn a_metric_that_changes_its_meaning_divides_what_is_captured() {
     scratch.install_bytes(&image(9, 1, &[("queue", 5)]), "app");
     let _agent = agent(&scratch, "interval = \"50ms\"\n[hindsight]\ninterval = \"10ms\"\n");
     wait_for_samples(&scratch, 10);
-    // The type of the first metric: MMV_TYPE_I64 in place of MMV_TYPE_U64.
-    let other = patched(&image(9, 2, &[("queue", 5)]), 40 + 2 * 16 + 68, &2_u32.to_ne_bytes());
+    // Another dimension of the first metric: no value can be converted.
+    let units = 40 + 2 * 16 + 76;
+    let other = patched(&image(9, 2, &[("queue", 5)]), units, &0x1000_0000_u32.to_ne_bytes());
     scratch.install_bytes(&other, "app");
     let mut round = 0;
-    wait::until_true("the new type", || {
+    wait::until_true("the new unit", || {
         round += 1;
         let (base, output) = capture(&scratch, &format!("round{round}"), &[]);
         let facts = archive_facts::of_mmv_archive(&base);
-        let found = &facts.metrics[pmid(&facts, "mmv.app.queue")].data_type;
-        let divided = found == "64-bit int";
-        assert!(divided || found == "64-bit unsigned int", "{found}");
+        let is_new = facts.metrics[pmid(&facts, "mmv.app.queue")].units.contains("byte");
         let reported = stderr(&output).contains("samples before are left out");
-        assert_eq!(divided, reported, "{}", stderr(&output));
-        divided
+        assert_eq!(is_new, reported, "{}", stderr(&output));
+        is_new
     });
-}
-
-/// The process's memory that is its own, in bytes.
-fn memory(process: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{process}/status")).expect("the process");
-    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("RssAnon");
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
-    kilobytes * 1024
-}
-
-#[test]
-fn a_client_that_does_not_read_or_disconnects_does_no_harm() {
-    let scratch = Scratch::new();
-    let counters = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 7));
-    let file = scratch.install_bytes(&image(9, 1, &counters), "app");
-    let text = "interval = \"50ms\"\n[hindsight]\ninterval = \"1ms\"\nmemory = \"1MB\"\n";
-    let mut agent = agent(&scratch, text);
-    wait_for_samples(&scratch, 100);
-    let socket = agent.archive().with_file_name(".mmv-capture.sock");
-    let connect = || UnixStream::connect(&socket).expect("the socket");
-    // Nothing, a bit, nonsense, and a request whose client does not wait.
-    drop(connect());
-    for request in
-        ["{", "\n", "{\"last\":-1.0}\n", "{\"last\":1e300}\n", "[[[[\n", "{\"lasst\":1}\n"]
-    {
-        let mut stream = connect();
-        stream.write_all(request.as_bytes()).expect("ask");
-        stream.shutdown(std::net::Shutdown::Write).expect("be silent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        assert_eq!(answer, "{\"refused\":\"request\"}\n", "{request}");
-    }
-    for _ in 0..5 {
-        connect().write_all(b"{\"last\":null}\n").expect("ask");
-    }
-    // A silent client delays others only until its time-out.
-    let silent = connect();
-    let (_, facts) = captured(&scratch, "patient", &[]);
-    assert!(samples(&facts).len() >= 100);
-    drop(silent);
-    // Values that change all the time, and captures at once.
-    let before = memory(agent.id());
-    let children: Vec<Child> = (0..3)
-        .map(|number| {
-            let base = scratch.path().join(format!("at-once-{number}"));
-            command(&scratch, &base, &[]).stderr(Stdio::null()).spawn().expect("run mmv-agent")
-        })
-        .collect();
-    for round in 0..500 {
-        (0..8).for_each(|index| set(&file, index, round * round * 1_000_003));
-        thread::sleep(Duration::from_millis(2));
-    }
-    for mut child in children {
-        assert!(child.wait().expect("a capture").success());
-    }
-    // A capture that is killed leaves no archive.
-    let base = scratch.path().join("killed");
-    let mut killed = command(&scratch, &base, &[]).spawn().expect("run mmv-agent");
-    thread::sleep(Duration::from_millis(5));
-    killed.kill().expect("kill it");
-    killed.wait().expect("its end");
-    let status = recorder_status(&scratch).expect("a status");
-    assert!(status["bytes"].as_u64() <= status["limit"].as_u64(), "{status}");
-    let grown = memory(agent.id()).saturating_sub(before);
-    assert!(grown < 8_000_000, "{grown}");
-    assert!(!agent.log().contains("ERROR"), "{}", agent.log());
-    assert!(agent.terminate().success());
-    assert!(!socket.exists());
 }
 
 #[test]
@@ -459,4 +426,199 @@ fn captures_go_on_over_other_settings() {
     assert!(agent.terminate().success());
     let archive = archive_facts::of_mmv_archive(&agent.archive());
     assert!(!archive.records.iter().any(|record| record.mark), "a mark");
+}
+
+#[test]
+fn killed_agent_leaves_a_recording_that_is_read_and_continued() {
+    let scratch = Scratch::new();
+    let file = scratch.install_bytes(&image(9, 1, &[("queue", 5)]), "app");
+    let text = "interval = \"1h\"\n[hindsight]\ninterval = \"10ms\"\n";
+    let mut killed = agent(&scratch, text);
+    wait_for_samples(&scratch, 20);
+    set(&file, 0, 4711);
+    wait_for_samples(&scratch, 20);
+    killed.signal(Signal::SIGKILL);
+    killed.gone();
+    let report = report(&scratch, "mmv.app.queue");
+    assert!(report.status.success(), "{}", stderr(&report));
+    let text_of = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text_of(&report).contains("4711"), "{}", text_of(&report));
+    let (_, facts) = captured(&scratch, "captured", &[]);
+    assert_eq!(values(&facts, "mmv.app.queue").last(), Some(&"0.4711e4"));
+    let before = samples(&facts).len();
+    assert!(before >= 40, "{before}");
+
+    let mut next = agent(&scratch, text);
+    wait_for_samples(&scratch, 20);
+    let (_, facts) = captured(&scratch, "both", &[]);
+    assert!(samples(&facts).len() >= before + 20, "{} and {before}", samples(&facts).len());
+    assert!(next.terminate().success(), "{}", next.log());
+    for base in recorded(&scratch) {
+        let checked = Command::new(binaries::mmv_archive()).arg("check").arg(&base).output();
+        let checked = checked.expect("run mmv-archive");
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+}
+
+#[test]
+fn capture_of_the_last_second_is_what_the_recording_has() {
+    let scratch = Scratch::new();
+    // An archive of the recording spans half a second.
+    let text = "interval = \"1h\"\n[hindsight]\ninterval = \"10ms\"\nspan = \"4s\"\n";
+    let mut agent = agent(&scratch, text);
+    Busy::run(&scratch.mmv_dir(), || wait_for_samples(&scratch, 250));
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let (_, capture) = captured(&scratch, "capture", &["--last", "1s"]);
+    let recording: Vec<Facts> =
+        recorded(&scratch).iter().map(|base| archive_facts::of_mmv_archive(base)).collect();
+    assert!(recording.len() >= 3, "{}", recording.len());
+    let mut whole = BTreeMap::new();
+    for facts in &recording {
+        whole.extend(samples(facts));
+    }
+    let nanos = |(seconds, nanos): Stamp| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let last = nanos(*whole.keys().last().expect("a sample"));
+    whole.retain(|timestamp, _| nanos(*timestamp) >= last - 1_000_000_000);
+    assert!(whole.len() >= 30, "{}", whole.len());
+    assert_eq!(samples(&capture), whole);
+}
+
+#[test]
+fn recording_keeps_its_span_and_not_much_more() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("queue", 5)]), "app");
+    let text = "interval = \"1h\"\n[hindsight]\ninterval = \"10ms\"\nspan = \"2s\"\n";
+    let _agent = agent(&scratch, text);
+    wait_for_samples(&scratch, 600);
+    let (_, facts) = captured(&scratch, "all", &[]);
+    let nanos = |(seconds, nanos): Stamp| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let span = nanos(facts.label.end) - nanos(facts.label.start);
+    assert!((1_900_000_000..=3_500_000_000).contains(&span), "{span}");
+}
+
+/// Publishes counters that grow by numbers without a pattern, until `is_done`.
+#[track_caller]
+fn with_noise(directory: &Path, mut is_done: impl FnMut() -> bool) {
+    let registry = Registry::builder("noise").directory(directory).build().expect("a registry");
+    let counters: Vec<Counter<u64>> = (0..200)
+        .map(|number| registry.counter(format!("n{number}")).build().expect("a metric"))
+        .collect();
+    let _published = registry.publish().expect("a file");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let begun = Instant::now();
+    while !is_done() {
+        for counter in &counters {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            counter.add(state & 0xffff);
+        }
+        thread::sleep(Duration::from_millis(2));
+        assert!(begun.elapsed() < Duration::from_secs(120), "this takes too long");
+    }
+}
+
+/// The archives of a directory that were ever seen there.
+#[derive(Default)]
+struct Seen(BTreeSet<PathBuf>);
+
+impl Seen {
+    /// Looks again; returns how many of them were deleted.
+    fn deleted(&mut self, directory: &Path) -> usize {
+        let mut bases = Vec::new();
+        find_bases(directory, &mut bases);
+        let there = bases.len();
+        self.0.extend(bases);
+        self.0.len() - there
+    }
+}
+
+#[test]
+fn recording_never_has_more_bytes_than_configured() {
+    const LIMIT: u64 = 1_000_000;
+    let scratch = Scratch::in_memory();
+    let text = "interval = \"100ms\"\n[hindsight]\ninterval = \"5ms\"\nmemory = \"1MB\"\n";
+    let mut agent = agent(&scratch, text);
+    let directory = recorder_directory(&scratch);
+    let (mut most, mut seen) = (0, Seen::default());
+    with_noise(&scratch.mmv_dir(), || {
+        most = bytes_in(&directory).max(most);
+        seen.deleted(&directory) >= 4
+    });
+    assert!((LIMIT / 2..=LIMIT).contains(&most), "{most} bytes");
+    let status = status(&scratch).expect("a status");
+    assert_eq!((&status["dropped"], &status["archive"]["lost"]), (&0.into(), &0.into()));
+    assert!(status["hindsight"]["bytes"].as_u64() <= Some(LIMIT), "{status}");
+    let (_, facts) = captured(&scratch, "capture", &[]);
+    assert!(samples(&facts).len() > 100, "{}", samples(&facts).len());
+    assert!(agent.terminate().success(), "{}", agent.log());
+}
+
+#[test]
+fn recorder_without_room_for_a_sample_costs_the_archive_nothing() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &["a", "b", "c", "d"].map(|name| (name, 3))), "app");
+    let text = "interval = \"20ms\"\n[hindsight]\ninterval = \"5ms\"\nmemory = \"2kB\"\n";
+    let mut agent = agent(&scratch, text);
+    agent.wait_for("samples", |base| {
+        archive_facts::so_far(base).is_some_and(|facts| samples(&facts).len() >= 20)
+    });
+    assert!(bytes_in(&recorder_directory(&scratch)) < 2_000);
+    assert!(agent.log().contains("the flight recorder is stopped"), "{}", agent.log());
+    // More memory is a change like others.
+    config(&scratch, &text.replace("2kB", "10MB"));
+    agent.signal(Signal::SIGHUP);
+    wait_for_samples(&scratch, 10);
+    let status = status(&scratch).expect("a status");
+    assert_eq!((&status["dropped"], &status["archive"]["lost"]), (&0.into(), &0.into()));
+    assert!(agent.terminate().success(), "{}", agent.log());
+}
+
+#[test]
+fn full_runtime_directory_costs_only_the_recording() {
+    full_disk::run_on_small_disk("768k", "flight_recorder::recording_on_a_small_disk");
+}
+
+#[test]
+#[ignore = "runs where a small disk is, within the test above"]
+fn recording_on_a_small_disk() {
+    let disk = full_disk::small_disk();
+    let scratch = Scratch::new();
+    let file = config(
+        &scratch,
+        "interval = \"20ms\"\n[hindsight]\ninterval = \"5ms\"\nmemory = \"2MB\"\n",
+    );
+    let mut command = Command::new(binaries::mmv_agent());
+    command.env("RUNTIME_DIRECTORY", &disk);
+    let options = ["--config", file.to_str().expect("UTF-8")];
+    let mut agent = Agent::spawn(command, &scratch, &options);
+    let status = || {
+        let mut command = Command::new(binaries::mmv_agent());
+        command.args(["status", "--json"]).env("RUNTIME_DIRECTORY", &disk);
+        let output = command.output().expect("run mmv-agent");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()
+    };
+    let samples = || status()["hindsight"]["samples"].as_u64().unwrap_or(0);
+    // More than fits: the oldest archives make room.
+    let mut seen = Seen::default();
+    with_noise(&scratch.mmv_dir(), || seen.deleted(&disk.join("recorder")) >= 2);
+    assert_eq!(status()["hindsight"]["lost"], 0, "{}", status());
+    // No room at all.
+    let rest = disk.join("rest");
+    let mut rounds = 0;
+    with_noise(&scratch.mmv_dir(), || {
+        let mut file =
+            fs::OpenOptions::new().append(true).create(true).open(&rest).expect("a file");
+        while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+        rounds += 1;
+        rounds % 100 == 0 && status()["hindsight"]["lost"].as_u64() > Some(0)
+    });
+    let found = status();
+    let losses = (&found["dropped"], &found["archive"]["lost"]);
+    assert_eq!(losses, (&0.into(), &0.into()), "{found}");
+    // And room again.
+    fs::remove_file(&rest).expect("make room");
+    let before = samples();
+    with_noise(&scratch.mmv_dir(), || samples() > before + 50);
+    assert!(agent.terminate().success(), "{}", agent.log());
 }

@@ -15,33 +15,44 @@ use crate::harness::wait;
 /// Where the small disk is, for the test within.
 const DISK: &str = "MMV_SMALL_DISK";
 
-/// A disk of 256 KB needs a mount of its own, and that a namespace: the test itself
-/// runs in a process within.
+/// A small disk needs a mount of its own, and that a namespace: the test itself runs in a
+/// process within.
 #[test]
 fn a_full_disk_is_an_error_of_publication_and_growth() {
+    run_on_small_disk("256k", "full_disk::registrations_on_a_small_disk");
+}
+
+/// The disk of an ignored test that [`run_on_small_disk`] runs.
+pub(crate) fn small_disk() -> PathBuf {
+    std::env::var_os(DISK).map_or_else(|| panic!("no {DISK}"), PathBuf::from)
+}
+
+/// Runs an ignored test of this program in a process that has a disk of this size.
+#[track_caller]
+pub(crate) fn run_on_small_disk(size: &str, test: &str) {
     let scratch = Scratch::new();
     let disk = scratch.path().join("disk");
     std::fs::create_dir(&disk).expect("make a directory");
     let within = |command: &str| {
         let mut unshare = Command::new("unshare");
         unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
-        unshare.arg(format!("mount -t tmpfs -o size=256k none \"$0\" && {command}")).arg(&disk);
+        unshare.arg(format!("mount -t tmpfs -o size={size} none \"$0\" && {command}")).arg(&disk);
         unshare.arg(std::env::current_exe().expect("this program")).env(DISK, &disk);
         unshare.output()
     };
     if !within("true").is_ok_and(|output| output.status.success()) {
         return skip("no mount in a namespace of one's own");
     }
-    let run = "exec \"$1\" --ignored --exact full_disk::registrations_on_a_small_disk";
-    let output = within(run).expect("start unshare");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let run = format!("exec \"$1\" --ignored --exact {test}");
+    let output = within(&run).expect("start unshare");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
 }
 
 #[test]
 #[ignore = "runs where a small disk is, within the test above"]
 fn registrations_on_a_small_disk() {
-    let Some(disk) = std::env::var_os(DISK).map(PathBuf::from) else { panic!("no {DISK}") };
+    let disk = small_disk();
     publication(&disk);
     growth(&disk);
     recording(&disk);

@@ -22,7 +22,7 @@
 //! | `lifecycle` | restart, growth, appearance and removal of programs; signals |
 //! | `rotation` | archives follow each other, and PCP's programs join them |
 //! | `failures` | a failure around the agent costs what `docs/operators.md` states, and no more |
-//! | `flight_recorder` | `capture` writes the samples in memory as an archive |
+//! | `flight_recorder` | archives of the last minutes in the runtime directory; `capture` |
 //! | `self_monitoring` | the archive has the agent's own events and metrics |
 //! | `status_command` | `mmv-agent status` reports the state of a running agent |
 //! | `user_directories` | without privileges, programs, agent and commands find the same directories |

@@ -193,6 +193,10 @@ fn program_agent_and_commands_find_the_same_in_any_order() {
                 capture.status.success() && home.path("captured.0").exists(),
                 "{case}: {capture:?}"
             );
+            if socket.is_some() {
+                let report = home.run("mmv-archive", &["report", "@recorder", "mmv.acme"]);
+                assert!(report.status.success(), "{case}: {report:?}");
+            }
             // The directory is the default one, however it is written.
             for directory in [home.path(archives), archives.into()] {
                 let directory = directory.to_str().expect("UTF-8");

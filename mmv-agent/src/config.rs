@@ -25,7 +25,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use directories::from_systemd;
-pub(crate) use directories::{Sockets, find_mmv_file, host_directory, missing_mmv_file};
+pub(crate) use directories::{
+    Sockets, find_mmv_file, host_directory, missing_mmv_file, recorder_directory,
+};
 pub(crate) use error::ConfigError;
 pub(crate) use groups::{group_named, name_of_group};
 pub(crate) use invocation::Invocation;

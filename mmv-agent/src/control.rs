@@ -1,16 +1,15 @@
 //! How a running agent is controlled and queried.
 //!
-//! In come signals and connections to the sockets for status and captures; out go
+//! In come signals and connections to the status socket; out go
 //! commands to the sampler thread, its replies, and log lines on stderr.
 //!
 //! Invariant: a client that is slow or absent never delays a tick.
 
-pub(crate) mod capture_socket;
 pub(crate) mod signals;
 mod socket;
 pub(crate) mod status_socket;
 pub(crate) mod stderr_log;
 mod unanswered;
 
-pub(crate) use socket::{Access, Service, reserve_descriptors};
+pub(crate) use socket::{Service, reserve_descriptors};
 pub(crate) use unanswered::Unanswered;

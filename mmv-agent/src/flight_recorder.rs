@@ -1,290 +1,357 @@
-//! The flight recorder: samples of the last minutes, in greater detail than archives.
+//! The flight recorder: archives of the last minutes in the runtime directory, which is in
+//! memory.
 //!
-//! In come the values at each tick of its own interval; out go, on request, the chunks of
-//! samples. A sample is kept as its difference from the one before ([`delta`]), in a [`ring`].
+//! In come samples, at an interval of their own, from a [queue](crate::logging) of their own;
+//! out go ordinary archives, written and kept by the same code as all others. They outlive the
+//! agent, and commands read them where they are. One thread writes, compresses and deletes by
+//! turns. While it cannot keep up its queue drops samples; the archives of the groups do not
+//! depend on it.
 //!
-//! Invariant: the samples never span more time or use more memory than configured.
-//! `mmv-agent capture` writes them into an archive: the agent hands over the
-//! chunks of the ring as they are (`control::capture_socket`, [`wire`]), and the command turns them
-//! into an archive, by its own rights and on its own time ([`capture`](crate::commands::capture)).
+//! Invariant: the files never have more bytes than configured, also while a volume is
+//! compressed.
 
-pub(crate) mod delta;
-mod ring;
-mod shape;
-pub(crate) mod wire;
+mod access;
 
-pub(crate) use delta::{Damaged, Reader};
-pub(crate) use ring::Chunk;
-pub(crate) use shape::Shape;
-pub(crate) use wire::{Hello, Message, Refusal, Request};
-
-use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pcp_types::{Pmid, Timestamp, names};
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use pcp_archive::{Compression, Version};
 use tracing::{info, warn};
 
-use crate::config::FlightRecorderSettings;
-use crate::metadata::{Catalog, RecordShape};
-use crate::source::Values;
-use crate::telemetry::FlightRecorderStatus;
-use delta::Gather;
-use ring::Ring;
+pub(crate) use access::Access;
 
-/// A chunk ends when it has this fraction of the memory, or of the time.
-const CHUNKS: u32 = 16;
-/// The most bytes of a chunk, if they hold some samples.
-const CHUNK: usize = 1 << 20;
-/// But at least this many times its first sample, which is complete.
-const SAMPLES: usize = 8;
+use crate::config::{
+    CompressionPolicy, Destination, FlightRecorderSettings, Retention, Rotation, SyncPolicy,
+};
+use crate::error::Error;
+use crate::host::Host;
+use crate::housekeeping::{Housekeeper, Rules, Server, Store, Task};
+use crate::lock::Lock;
+use crate::logging::{
+    ArchiveNames, Archiver, Job, Order, Policy, QueueReceiver, QueueSender, Sample, archive_writer,
+    queue,
+};
+use crate::telemetry::SharedStatus;
 
-/// The samples of the last minutes.
-#[derive(Debug, Default)]
-pub(crate) struct FlightRecorder {
-    settings: FlightRecorderSettings,
-    ring: Ring,
-    /// The metrics; `None` before the first catalog, or if they are too large.
-    shape: Option<Arc<Shape>>,
-    gathers: Vec<Gather>,
-    /// Which sources have values of them.
-    sources: Vec<bool>,
-    /// The previous sample, source by source.
-    known: Vec<Values>,
-    open: Open,
-    after_gap: bool,
-    missed: u64,
-    /// It was logged that nothing fits, and nothing has fit since.
-    warned: bool,
-}
+/// An archive has at most this part of the time and of the bytes: only whole archives are
+/// deleted.
+const ARCHIVES: u32 = 8;
+/// A data volume has at most this part of the bytes.
+const VOLUMES: u64 = 32;
+/// At most this part of the bytes waits in the queue.
+const QUEUED: usize = 16;
 
-/// The chunk that samples are added to.
-#[derive(Debug, Default)]
-struct Open {
-    /// First and last; `None` while there is no sample.
-    span: Option<(Timestamp, Timestamp)>,
-    there: Vec<bool>,
-    after_gap: bool,
-    samples: u64,
-    /// Bytes of the first sample, which is complete.
-    whole: usize,
-    bytes: Vec<u8>,
-}
+/// Pause between attempts to make room after a failed write.
+const RETRY: Duration = Duration::from_secs(1);
 
-/// Chunks for a capture, and the time from which samples are wanted.
+/// The sampler's end of the flight recorder.
 #[derive(Debug)]
-pub(crate) struct Held {
-    /// The chunks, the oldest first.
-    pub chunks: Vec<Arc<Chunk>>,
-    /// Samples before this are not wanted.
-    pub since: Timestamp,
+pub(crate) struct RecorderLink {
+    /// The way of samples.
+    pub queue: QueueSender,
+    /// The way of other settings.
+    pub settings: Sender<FlightRecorderSettings>,
+    /// What the writer reports.
+    pub shared: Arc<SharedStatus>,
+    /// The directory of the archives.
+    pub directory: PathBuf,
 }
 
-/// The part of a record shape that is kept: the metrics with these names or patterns, or
-/// all if there are none.
-pub(crate) fn choose(
-    patterns: &[String],
-    record_shape: &RecordShape,
-    catalog: &Catalog,
-) -> RecordShape {
-    // Both are in the order of the PMIDs.
-    let sets = record_shape.iter().zip(&catalog.metrics).filter(|(_, (_, name))| {
-        patterns.is_empty() || patterns.iter().any(|pattern| names::selects(pattern, name))
-    });
-    sets.map(|(set, _)| set).collect()
-}
-
-/// What is sampled, made before it is: that takes as long as there are metrics.
-#[derive(Debug)]
-pub(crate) struct Layout {
-    shape: Shape,
-    gathers: Vec<Gather>,
-}
-
-impl Layout {
-    /// Samples of these values. Metrics that are not in the catalog (no group logs them) are
-    /// left out.
-    pub(crate) fn new(mut record_shape: RecordShape, catalog: &Arc<Catalog>) -> Self {
-        let logged: HashSet<Pmid> = catalog.metrics.iter().map(|(desc, _)| desc.pmid).collect();
-        record_shape.retain(|set| logged.contains(&set.pmid));
-        let (shape, gathers) = Shape::new(&record_shape, Arc::clone(catalog));
-        Self { shape, gathers }
-    }
-}
-
-impl FlightRecorder {
-    /// A recorder without samples.
-    pub(crate) fn new(settings: FlightRecorderSettings) -> Self {
-        Self { settings, ..Self::default() }
-    }
-
-    /// Returns the interval of its samples.
-    pub(crate) fn interval(&self) -> Duration {
-        self.settings.interval
-    }
-
-    /// Applies other settings; the metrics are chosen again at the next catalog.
+impl RecorderLink {
+    /// Applies other settings.
     pub(crate) fn change(&mut self, settings: FlightRecorderSettings) {
-        self.settings = settings;
+        self.queue.set_limit(settings.memory / QUEUED);
+        // The writer has ended only if the agent is about to.
+        let _ = self.settings.send(settings);
     }
+}
 
-    /// Sets what is sampled from now on, of this many sources. Returns what is of no use any
-    /// more, to be freed elsewhere.
-    pub(crate) fn lay_out(&mut self, layout: Layout, sources: usize) -> impl Send + use<> {
-        let Layout { shape, gathers } = layout;
-        let before = std::mem::replace(&mut self.gathers, gathers);
-        self.sources = vec![false; sources];
-        for gather in &self.gathers {
-            if let Some(wanted) = self.sources.get_mut(gather.source) {
-                *wanted = true;
-            }
-        }
-        if self.shape.as_ref().is_some_and(|known| known.is_like(&shape)) {
-            return (before, Some(shape));
-        }
-        self.close();
-        self.shape = Some(self.ring.shared(shape)).filter(|shape| !shape.sets.is_empty());
-        (before, None)
+/// What all archives of a flight recorder have in common.
+#[derive(Debug)]
+pub(crate) struct RecorderPlace {
+    /// Their directory.
+    pub directory: PathBuf,
+    /// Who may read it.
+    pub access: Access,
+    /// The host that they are of.
+    pub host: Host,
+    /// The server of the agent's archives: a reader joins them without a mark.
+    pub server: Server,
+    /// The version of archives.
+    pub version: Version,
+}
+
+/// The flight recorder's thread. It makes no directory before the first sample.
+#[derive(Debug)]
+pub(crate) struct RecorderWriter {
+    place: RecorderPlace,
+    jobs: QueueReceiver,
+    settings: Receiver<FlightRecorderSettings>,
+    limits: Limits,
+    shared: Arc<SharedStatus>,
+    archives: Option<Archives>,
+    /// Why samples are left out now.
+    refused: Option<String>,
+    /// When room was last made after a failed write.
+    retried: Option<Instant>,
+}
+
+/// The archives and what looks after them.
+#[derive(Debug)]
+struct Archives {
+    archiver: Archiver,
+    housekeeper: Housekeeper,
+    tasks: Receiver<Task>,
+    /// Bytes written that are counted as kept.
+    counted: u64,
+    /// The last catalog, and about how many bytes its metadata has.
+    metadata: (u64, u64),
+}
+
+/// Limits on the files.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Bytes of all files.
+    bytes: u64,
+    /// Bytes of a data volume.
+    volume: u64,
+    span: Duration,
+}
+
+impl From<&FlightRecorderSettings> for Limits {
+    fn from(settings: &FlightRecorderSettings) -> Self {
+        let bytes = (settings.memory - settings.memory / QUEUED) as u64;
+        Self { bytes, volume: bytes / VOLUMES, span: settings.span }
     }
+}
 
-    /// Whether it records values of source number `source`.
-    pub(crate) fn needs(&self, source: usize) -> bool {
-        self.shape.is_some() && self.sources.get(source).copied().unwrap_or(false)
-    }
-
-    /// Samples are missing before the next one.
-    pub(crate) fn note_gap(&mut self) {
-        self.after_gap = true;
-    }
-
-    /// Counts skipped ticks.
-    pub(crate) fn note_missed(&mut self, ticks: u64) {
-        self.missed += ticks;
-    }
-
-    /// Records a sample of the sources' values.
-    pub(crate) fn take(&mut self, timestamp: Timestamp, values: &[Option<&Values>]) {
-        let is_there = |gather: &Gather| values.get(gather.source).is_some_and(Option::is_some);
-        let as_before = self.gathers.iter().map(is_there).eq(self.open.there.iter().copied());
-        if self.open.span.is_some_and(|(_, last)| timestamp <= last) {
-            info!("the clock was set back: the flight recorder starts over");
-            (self.open.span, self.ring) = (None, Ring::default());
-        }
-        if !as_before || self.after_gap || self.is_full(timestamp) {
-            self.close();
-        }
-        if self.shape.is_none() {
-            return;
-        }
-        let last = match &mut self.open.span {
-            Some((_, last)) => std::mem::replace(last, timestamp),
-            None => self.begin(timestamp, values),
-        };
-        let open = &mut self.open;
-        delta::put_varint(u64::try_from(timestamp.nanos_since(last)).unwrap_or(0), &mut open.bytes);
-        delta::encode(&self.gathers, &mut self.known, values, &mut open.bytes);
-        open.samples += 1;
-        if open.samples == 1 {
-            open.whole = open.bytes.len();
-        }
-        self.shrink(timestamp);
-    }
-
-    /// Begins a chunk with a sample of this time.
-    fn begin(&mut self, timestamp: Timestamp, values: &[Option<&Values>]) -> Timestamp {
-        let blank = |gather: &Gather| Values::blank(gather.cells.len(), gather.texts.len());
-        self.known = self.gathers.iter().map(blank).collect();
-        let is_there = |gather: &Gather| values.get(gather.source).is_some_and(Option::is_some);
-        self.open.there = self.gathers.iter().map(is_there).collect();
-        self.open.span = Some((timestamp, timestamp));
-        self.open.after_gap = std::mem::take(&mut self.after_gap);
-        (self.open.samples, self.open.whole) = (0, 0);
-        self.open.bytes.clear();
-        timestamp
-    }
-
-    /// Whether the chunk has enough samples.
-    fn is_full(&self, timestamp: Timestamp) -> bool {
-        let Some((first, _)) = self.open.span else { return false };
-        let part = self.settings.memory / CHUNKS as usize;
-        let most = part.min(CHUNK).max(SAMPLES * self.open.whole).min(self.settings.memory / 4);
-        self.open.bytes.len() >= most
-            || timestamp >= first.saturating_add(self.settings.span / CHUNKS)
-    }
-
-    /// Moves the open chunk into the ring; its buffer is kept for the next one.
-    fn close(&mut self) {
-        if let Some(chunk) = self.chunk() {
-            self.ring.push(chunk);
-        }
-        (self.open.span, self.open.samples) = (None, 0);
-    }
-
-    /// The open chunk; `None` if it has no samples.
-    fn chunk(&self) -> Option<Chunk> {
-        let (open, shape) = (&self.open, self.shape.as_ref()?);
-        let (first, last) = open.span?;
-        Some(Chunk {
-            shape: Arc::clone(shape),
-            there: open.there.clone(),
-            after_gap: open.after_gap,
-            first,
-            last,
-            samples: open.samples,
-            bytes: open.bytes.clone(),
-        })
-    }
-
-    /// Drops samples that are too old or too many.
-    fn shrink(&mut self, now: Timestamp) {
-        let (memory, oldest) = (self.settings.memory, now.saturating_sub(self.settings.span));
-        let own = self.own_size();
-        self.ring.shrink(oldest, memory.saturating_sub(own));
-        if own > memory {
-            if !std::mem::replace(&mut self.warned, true) {
-                warn!(needed = own, memory, "flight recorder: not even one sample fits");
-            }
-            self.shape = None;
-            self.open = Open::default();
-            self.known = Vec::new();
-        } else {
-            self.warned = false;
+impl Limits {
+    fn policy(self, version: Version) -> Policy {
+        Policy {
+            rotation: Rotation { volume_size: self.volume, volume_time: None, daily: false },
+            archive_size: None,
+            archive_time: Some(self.span / ARCHIVES),
+            // Nothing in memory survives a power failure.
+            sync: SyncPolicy::Never,
+            version,
+            log_events: false,
+            log_archives: false,
         }
     }
 
-    /// Bytes outside the ring.
-    fn own_size(&self) -> usize {
-        let shape = self.shape.as_ref().map_or(0, |shape| self.ring.cost(shape));
-        let known = self.known.iter().map(Values::size);
-        let gathers = self.gathers.iter().map(Gather::size);
-        shape + self.open.bytes.capacity() + known.chain(gathers).sum::<usize>()
+    /// Returns the bytes for a sample of `needed` bytes and for the copy of the volume that it may
+    /// complete, while that is compressed.
+    fn room(self, needed: u64) -> u64 {
+        needed.saturating_add(self.volume.max(needed))
     }
 
-    /// The samples of the last `time`, or all of them, for a capture.
-    pub(crate) fn held(&self, now: Timestamp, time: Option<Duration>) -> Held {
-        let time = time.unwrap_or(self.settings.span);
-        let since = now.saturating_sub(time);
-        let open = self.chunk().filter(|chunk| chunk.last >= since).map(Arc::new);
-        Held { chunks: self.ring.since(since).cloned().chain(open).collect(), since }
-    }
-
-    /// Its status.
-    pub(crate) fn status(&self) -> FlightRecorderStatus {
-        let first = self.ring.first().or(self.open.span.map(|(first, _)| first));
-        let newest = self.open.span.map(|(_, last)| last);
-        let span = first.zip(newest).map_or(0.0, |(first, last)| last.seconds_since(first));
-        let sets = self.shape.iter().flat_map(|shape| &shape.sets);
-        FlightRecorderStatus {
-            interval: self.settings.interval.as_secs_f64(),
-            values: sets.map(|set| set.instances.len()).sum(),
-            samples: self.ring.samples() + self.open.samples,
-            span,
-            bytes: (self.ring.size() + self.own_size()) as u64,
-            limit: self.settings.memory as u64,
-            missed: self.missed,
+    /// The rules that leave room for samples of `needed` bytes until two volumes are full. Where
+    /// the file system is smaller than the limit on bytes, the oldest archives go as well.
+    fn rules(self, needed: u64) -> Rules {
+        let size = self.bytes.saturating_sub(self.room(needed) + 2 * self.volume);
+        Rules {
+            retention: Retention {
+                age: Some(self.span),
+                size: Some(size),
+                free: Some(2 * self.volume),
+            },
+            compression: CompressionPolicy {
+                method: Some(Compression::Zstd),
+                after: Duration::ZERO,
+            },
+            is_short_lived: true,
         }
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// A flight recorder that is off until it gets settings.
+pub(crate) fn flight_recorder(place: RecorderPlace) -> (RecorderLink, RecorderWriter) {
+    let defaults = FlightRecorderSettings::default();
+    let (sender, jobs) = queue(defaults.memory / QUEUED);
+    let (settings, inbox) = unbounded();
+    let shared = Arc::<SharedStatus>::default();
+    let link = RecorderLink {
+        queue: sender,
+        settings,
+        shared: Arc::clone(&shared),
+        directory: place.directory.clone(),
+    };
+    let limits = Limits::from(&defaults);
+    let writer = RecorderWriter {
+        place,
+        jobs,
+        settings: inbox,
+        limits,
+        shared,
+        archives: None,
+        refused: None,
+        retried: None,
+    };
+    (link, writer)
+}
+
+impl RecorderWriter {
+    /// Works until the sampler has ended.
+    pub(crate) fn run(mut self) {
+        while let Some(job) = self.jobs.next() {
+            if let Some(settings) = self.settings.try_iter().last() {
+                self.limits = Limits::from(&settings);
+                if let Some(archives) = &mut self.archives {
+                    let policy = self.limits.policy(self.place.version);
+                    archives.archiver.obey(&Order::Change(policy));
+                    archives.archiver.obey(&Order::NewArchive);
+                }
+            }
+            match job {
+                Job::Write(mut sample) => {
+                    sample.mark |= self.refused.is_some();
+                    self.write(&sample);
+                    self.jobs.done(sample);
+                }
+                Job::Do(order) => {
+                    if let Some(archives) = &mut self.archives {
+                        archives.archiver.obey(&order);
+                    }
+                }
+            }
+        }
+        if let Some(archives) = self.archives {
+            archives.archiver.finish();
+        }
+    }
+
+    /// Writes a sample, or leaves it out if there is no room.
+    fn write(&mut self, sample: &Sample) {
+        if self.archives.is_none() {
+            match self.open() {
+                Ok(archives) => self.archives = Some(archives),
+                Err(error) => return self.refuse(error.to_string()),
+            }
+        }
+        let Some(archives) = &mut self.archives else { return };
+        let limits = self.limits;
+        let needed = archives.needed(sample);
+        if !Archives::has_room(needed, limits, &self.shared) {
+            archives.archiver.obey(&Order::NewArchive);
+            archives.keep_house(limits, needed, &self.shared);
+            if !Archives::has_room(needed, limits, &self.shared) {
+                let bytes = limits.bytes;
+                return self.refuse(format!("{needed} bytes of a sample do not fit into {bytes}"));
+            }
+        }
+        if self.refused.take().is_some() {
+            info!("the flight recorder records again");
+        }
+        archives.archiver.write(sample);
+        archives.count(&self.shared);
+        let is_failing = self.shared.archive_status().error.is_some();
+        let is_retry = is_failing && self.retried.is_none_or(|last| last.elapsed() >= RETRY);
+        if is_retry {
+            self.retried = Some(Instant::now());
+            archives.archiver.obey(&Order::NewArchive);
+        }
+        if is_retry || archives.take_tasks() {
+            archives.keep_house(limits, needed, &self.shared);
+        }
+    }
+
+    /// Leaves out a sample, and logs why once.
+    fn refuse(&mut self, why: String) {
+        if self.refused.as_ref() != Some(&why) {
+            warn!(error = why, "the flight recorder is stopped");
+            self.shared.note_error(why.clone());
+            self.refused = Some(why);
+        }
+    }
+
+    /// Makes the directory, and takes over what an earlier run has left there.
+    fn open(&self) -> Result<Archives, Error> {
+        let place = &self.place;
+        let names =
+            ArchiveNames::new(Destination::Directory(place.directory.clone()), &place.host.name);
+        let directory = names.directory();
+        let prepared = fs::create_dir_all(&directory);
+        let permitted = prepared.and_then(|()| place.access.apply(&place.directory));
+        permitted.map_err(|source| Error::ArchiveDirectory {
+            directory: place.directory.clone(),
+            source,
+        })?;
+        let lock = Some(Arc::new(Lock::take(&directory)?));
+        let store = Arc::new(Store::of_server(place.server));
+        let (tasks, inbox) = unbounded();
+        let (removals, _) = unbounded();
+        let mut housekeeper = Housekeeper::new(
+            Arc::clone(&store),
+            Arc::clone(&self.shared),
+            removals,
+            Some(directory),
+            self.limits.rules(0),
+        )
+        .with_lock(lock.clone());
+        let left = housekeeper.leftovers();
+        housekeeper.clean_up(&left);
+        let names = names.after_found(left.bases());
+        let links = archive_writer::Links {
+            store,
+            shared: Arc::clone(&self.shared),
+            housekeeper: tasks,
+            lock,
+        };
+        let policy = self.limits.policy(place.version);
+        let archiver = Archiver::new(names, &place.host, policy, links);
+        let mut opened =
+            Archives { archiver, housekeeper, tasks: inbox, counted: 0, metadata: (0, 0) };
+        opened.keep_house(self.limits, 0, &self.shared);
+        Ok(opened)
+    }
+}
+
+impl Archives {
+    /// About how many bytes a sample takes at most: it may begin an archive.
+    fn needed(&mut self, sample: &Sample) -> u64 {
+        let catalog = &sample.catalog;
+        if self.metadata.0 != catalog.id {
+            self.metadata = (catalog.id, catalog.size());
+        }
+        self.metadata.1 + sample.size() as u64
+    }
+
+    /// Whether a sample fits, and a copy of the volume that it may complete.
+    fn has_room(needed: u64, limits: Limits, shared: &SharedStatus) -> bool {
+        shared.kept().bytes + limits.room(needed) <= limits.bytes
+    }
+
+    /// Counts what was written as kept.
+    fn count(&mut self, shared: &SharedStatus) {
+        let (kept, written) = (shared.kept(), shared.bytes());
+        let bytes = kept.bytes + written.saturating_sub(self.counted);
+        shared.set_kept(kept.archives, bytes, kept.free);
+        self.counted = written;
+    }
+
+    /// Whether a volume was closed since the last call.
+    fn take_tasks(&mut self) -> bool {
+        let mut is_closed = false;
+        for task in self.tasks.try_iter() {
+            is_closed |= matches!(task, Task::Closed);
+            self.housekeeper.perform(task);
+        }
+        is_closed
+    }
+
+    /// Compresses closed volumes, deletes archives, and ends the archive that is being written
+    /// if it has its part of the bytes.
+    fn keep_house(&mut self, limits: Limits, needed: u64, shared: &SharedStatus) {
+        self.housekeeper.perform(Task::Change(limits.rules(needed)));
+        let current = self.housekeeper.work(&self.tasks);
+        // Nobody charges users for them.
+        drop((shared.take_compressed(), shared.take_charges()));
+        self.counted = shared.bytes();
+        if current >= limits.bytes / u64::from(ARCHIVES) {
+            self.archiver.obey(&Order::NewArchive);
+        }
+    }
+}

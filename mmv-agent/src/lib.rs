@@ -20,10 +20,10 @@
 //! | `telemetry` | what the agent reports about itself: events, own metrics, status |
 //! | `logging` | records, the queue to the writer thread, the archive writer |
 //! | `housekeeping` | state file, repair, compression, retention, removal |
-//! | `flight_recorder` | the last minutes in memory, in greater detail than archives |
+//! | `flight_recorder` | archives of the last minutes in memory, in greater detail |
 //! | `sampling` | schedule, groups, a tick; the sampler thread |
 //! | `limits` | what users share: amounts, rates, log lines |
-//! | `control` | signals, the sockets for status and captures, log lines |
+//! | `control` | signals, the status socket, log lines |
 //! | `commands` | the command line |
 //!
 //! `run` starts the threads and connects them:
@@ -36,7 +36,7 @@
 //!                  v                                |
 //!  signals ----+   +----------------- sampler ------------------+
 //!  status -----+-->| source: values > record of each group      |
-//!  capture ----+   +--------------------------------------------+
+//!                  +--------------------------------------------+
 //!                       | tasks                    | queue
 //!                       v                          v
 //!                  housekeeping <------------ archive writer

@@ -14,6 +14,7 @@ mod disk_shares;
 mod loaded_source;
 pub(crate) mod loader;
 pub(crate) mod partition;
+pub(crate) mod recorder_plan;
 mod reporter;
 mod shortage;
 mod sources;

@@ -15,7 +15,7 @@ mod record;
 mod sample;
 
 pub(crate) use archive_names::ArchiveNames;
-pub(crate) use archive_writer::{Archiver, ArchiverReport, Order, Policy, mark_timestamp};
+pub(crate) use archive_writer::{Archiver, ArchiverReport, Order, Policy};
 pub(crate) use queue::{Job, Offer, QueueReceiver, QueueSender, queue};
 pub(crate) use record::{Recorder, RecorderBuilder};
 pub(crate) use sample::{Changes, LastKnown, Sample};

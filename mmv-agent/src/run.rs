@@ -1,28 +1,29 @@
 //! The threads of an agent, and how they are connected.
 //!
 //! In come the settings; out goes a running agent: the threads sampler, writer and
-//! housekeeper, and for the command signals, status and capture. Invariant: each thread
+//! housekeeper, and for the command recorder, signals and status. Invariant: each thread
 //! ends after those that send to it have ended; what the housekeeping thread sends to the
 //! sampler about removed files is lost then.
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
-use nix::unistd::{AccessFlags, access, getegid};
+use nix::unistd::{AccessFlags, access};
 use pcp_types::printable::line;
 use tracing::{debug, info, warn};
 
-use crate::config::{ANY_USER, Destination, Invocation, Settings, group_named};
+use crate::config::{Destination, Invocation, Settings, recorder_directory};
 use crate::control::signals::{self, HeldSignals};
-use crate::control::{Access, Service, capture_socket, reserve_descriptors, status_socket};
+use crate::control::{Service, reserve_descriptors, status_socket};
 use crate::discovery::descriptor_budget;
 use crate::error::Error;
+use crate::flight_recorder::{Access, RecorderPlace, flight_recorder};
 use crate::host::{Host, file_name};
 use crate::housekeeping::{Housekeeper, Rules, Store, Task, recover_owners};
 use crate::loading::{self, Loader, loader};
@@ -44,7 +45,7 @@ pub(crate) struct Summary {
 }
 
 /// How many sockets the command serves.
-const SOCKETS: usize = 2;
+const SOCKETS: usize = 1;
 
 /// How many threads the command has besides the first one.
 const THREADS: usize = 7;
@@ -64,13 +65,13 @@ pub(crate) struct RunningAgent {
     sampler: Worker<SamplerReport>,
     loader: Worker<()>,
     writer: Worker<ArchiverReport>,
+    /// The flight recorder's thread.
+    recorder: Option<Worker<()>>,
     housekeeper: Worker<()>,
     /// The way to the housekeeper, which has the lock on the archives.
     tasks: Sender<Task>,
-    /// The sockets.
-    services: Vec<Service>,
-    /// The state file.
-    store: Arc<Store>,
+    /// The status socket.
+    service: Option<Service>,
 }
 
 impl RunningAgent {
@@ -83,16 +84,6 @@ impl RunningAgent {
         // It may have ended already.
         let _ = self.commands.send(Command::Stop);
         self.wait()
-    }
-
-    /// Keeps a socket until the agent ends.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Setup`] without a thread for it.
-    fn serve(&mut self, service: io::Result<Service>) -> Result<(), Error> {
-        self.services.push(service.map_err(|source| Error::Setup { what: "sockets", source })?);
-        Ok(())
     }
 
     /// Waits until the agent has ended.
@@ -108,12 +99,14 @@ impl RunningAgent {
             Ok(())
         });
         let archiver = self.writer.wait();
+        let recorder = self.recorder.map(Worker::wait).transpose();
         // Before another agent can make its own there.
-        drop(self.services);
+        drop(self.service);
         // It fails only if the thread has ended. The loader may still be able to send tasks.
         let _ = self.tasks.send(Task::End);
         self.housekeeper.wait()?;
         loader?;
+        recorder?;
         Ok(Summary { sampler: sampler?, archiver: archiver? })
     }
 }
@@ -137,13 +130,11 @@ pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary,
     let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(held, invocation.clone(), commands.clone()).map_err(setup("signals"))?;
-    let mut agent = start_with(&settings, commands.clone(), inbox)?;
+    let recorder = status.as_deref().map(recorder_directory);
+    let mut agent = start_with(&settings, commands.clone(), inbox, recorder)?;
     if let Some(status) = &status {
-        let capture = capture_socket::socket(status);
-        let access = capture_access(settings.fixed.capture_group.as_deref());
-        let store = Arc::clone(&agent.store);
-        agent.serve(status_socket::serve(status, commands.clone()))?;
-        agent.serve(capture_socket::serve(&capture, access, host, store, commands))?;
+        let service = status_socket::serve(status, commands).map_err(setup("the status socket"))?;
+        agent.service = Some(service);
     }
     threads::release();
     notify::ready();
@@ -167,13 +158,14 @@ pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary,
 /// Any [`Error`].
 pub(crate) fn start(settings: &Settings) -> Result<RunningAgent, Error> {
     let (commands, inbox) = unbounded();
-    start_with(settings, commands, inbox)
+    start_with(settings, commands, inbox, None)
 }
 
 fn start_with(
     settings: &Settings,
     commands: Sender<Command>,
     inbox: Receiver<Command>,
+    recorder: Option<PathBuf>,
 ) -> Result<RunningAgent, Error> {
     if settings.reloadable.interval.is_zero() {
         return Err(Error::NoInterval);
@@ -220,25 +212,39 @@ fn start_with(
     )
     .with_lock(lock.clone());
     let left = housekeeper.leftovers();
-    let memory = store.memory();
+    let (memory, server) = (store.memory(), store.server());
     let links = archive_writer::Links {
-        store: Arc::clone(&store),
+        store,
         shared: Arc::clone(&shared),
         housekeeper: tasks.clone(),
         lock,
     };
+    let (recorder, recorder_writer) = recorder
+        .map(|directory| {
+            flight_recorder(RecorderPlace {
+                directory,
+                access: Access::of_group(settings.fixed.capture_group.as_deref()),
+                host: host.clone(),
+                server,
+                version: settings.fixed.archive_version,
+            })
+        })
+        .unzip();
     let names = names.after_found(left.bases());
     let archiver = Archiver::new(names, &host, Policy::of(settings), links);
     let (housekeeper_tasks, status) = (tasks.clone(), Arc::clone(&shared));
     let links = loader::Links { housekeeper: housekeeper_tasks, removals, shared: status };
     let loader = Loader::new(settings, host, memory, links);
     let (loading, loader) = loading::thread::on_thread(loader).map_err(setup("loader"))?;
-    let links = sampler::Links { housekeeper: tasks.clone(), shared };
+    let links = sampler::Links { housekeeper: tasks.clone(), shared, recorder };
     let sampler = Sampler::new(settings, loading, sender, links);
     let settings = settings.clone();
     Ok(RunningAgent {
         commands,
         writer: spawn("writer", move || write_all(archiver, &receiver))?,
+        recorder: recorder_writer
+            .map(|writer| spawn("recorder", move || writer.run()))
+            .transpose()?,
         housekeeper: spawn("housekeeper", move || housekeeper.run(&left, &task_inbox))?,
         loader: spawn("loader", move || loader.run())?,
         sampler: spawn("sampler", move || {
@@ -252,8 +258,7 @@ fn start_with(
             Driver::new(sampler, settings).run(&inbox)
         })?,
         tasks,
-        services: Vec::new(),
-        store,
+        service: None,
     })
 }
 
@@ -292,15 +297,6 @@ impl<T> Worker<T> {
 
     fn wait(self) -> Result<T, Error> {
         self.thread.join().map_err(|_| Error::Thread { thread: self.name })
-    }
-}
-
-/// Who may capture, by the key `capture-group`.
-fn capture_access(group: Option<&str>) -> Access {
-    match group {
-        None => Access::Group(getegid().as_raw()),
-        Some(ANY_USER) => Access::Everyone,
-        Some(name) => group_named(name).map_or(Access::Owner, Access::Group),
     }
 }
 

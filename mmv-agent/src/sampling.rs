@@ -9,6 +9,7 @@
 
 mod delivery;
 pub(crate) mod driver;
+mod flight_recorder;
 mod group_state;
 pub(crate) mod groups;
 mod harvest;

@@ -145,7 +145,7 @@ const FILES: &[Of<Entry<'static>>] = &[
     ),
     (
         &["mmv-agent-run", "mmv-agent-status", "mmv-agent-capture"],
-        ("/run/mmv-agent", "Sockets of the service, for the commands status and capture."),
+        ("/run/mmv-agent", "Status socket and flight recorder of the service."),
     ),
     (READERS, ("BASE.0, BASE.1, ...", "Data volumes of an archive, which may be compressed.")),
     (READERS, ("BASE.meta, BASE.index", "Its metadata and its temporal index.")),

@@ -1,38 +1,29 @@
-//! `mmv-agent capture`: the samples that a running agent keeps in memory, as an
-//! archive.
+//! `mmv-agent capture`: the last minutes of the flight recorder as an archive of the user's own.
 //!
-//! The agent sends the samples of its flight recorder; the command writes the archive,
-//! with the permissions of its user: the agent writes no file that others name.
-
-mod replay;
+//! The command extracts them from the flight recorder's archives, which it reads by the rights
+//! of its user: no agent needs to run.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Write as _};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use pcp_archive::Timestamp;
+use pcp_archive::extract::Extract;
+use pcp_archive::scan::Selection;
 use pcp_archive::staging::Staging;
+use pcp_archive::{ArchiveSet, ArchiveWriter, Source, Timestamp, WriterOptions};
 use pcp_types::printable;
 
 use crate::config::name_of_group;
 use crate::control::Unanswered;
-use crate::control::capture_socket::socket;
-use crate::error::{EXIT_BUSY, EXIT_CONFIG, EXIT_DATA, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
-pub(crate) use crate::flight_recorder::wire::Refusal;
-use crate::flight_recorder::{Chunk, Hello, Message, Request, wire};
-use replay::Replay;
+use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
 
-/// How long the agent may be silent: another capture may be under way.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of a file that are written at once.
+const WRITTEN_AT_ONCE: usize = 256 << 10;
 
-/// The version of this program.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Why there is no archive.
+/// Why there is no archive, or no status.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
@@ -60,32 +51,31 @@ pub(crate) enum Error {
     #[error(
         "{}: permission denied: only members of the group \"{group}\" may capture, or of another \
          that capture-group names in the agent's configuration",
-        socket.display()
+        directory.display()
     )]
     Denied {
-        /// Where it was asked.
-        socket: PathBuf,
-        /// The group of the socket.
+        /// The directory of the flight recorder.
+        directory: PathBuf,
+        /// Its group.
         group: String,
     },
-    /// The agent has no samples to give.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The agent is of another version.
-    #[error("the agent is of version {found}, this program of {}", VERSION)]
-    Version {
-        /// Its version.
-        found: String,
+    /// There is no flight recorder.
+    #[error(
+        "{}: no flight recorder has written here: the agent's configuration has no [hindsight], \
+         or the agent is another one: see --archive-dir",
+        directory.display()
+    )]
+    NoRecorder {
+        /// The directory where it would write.
+        directory: PathBuf,
     },
-    /// The agent's answer is invalid.
-    #[error("{}: the agent's answer cannot be understood: {what}", socket.display())]
-    Damaged {
-        /// Where it was asked.
-        socket: PathBuf,
-        /// What it is.
-        what: String,
+    /// The flight recorder has no samples.
+    #[error("{}: no samples", directory.display())]
+    NoSamples {
+        /// Its directory.
+        directory: PathBuf,
     },
-    /// The archive cannot be written.
+    /// The archive cannot be written, or those of the flight recorder cannot be read.
     #[error(transparent)]
     Archive(#[from] pcp_archive::Error),
 }
@@ -94,14 +84,10 @@ impl Error {
     /// The exit status.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused(Refusal::NotConfigured) => EXIT_CONFIG,
-            Self::Refused(Refusal::Nothing) => EXIT_FINDINGS,
-            Self::Refused(Refusal::Busy) => EXIT_BUSY,
+            Self::NoRecorder { .. } => EXIT_CONFIG,
+            Self::NoSamples { .. } => EXIT_FINDINGS,
             Self::Denied { .. } => EXIT_PERMISSION,
             Self::NoAgent { .. } | Self::Elsewhere { .. } | Self::Archive(_) => EXIT_IO,
-            Self::Refused(Refusal::Request) | Self::Version { .. } | Self::Damaged { .. } => {
-                EXIT_DATA
-            }
         }
     }
 }
@@ -114,14 +100,12 @@ pub(crate) struct Captured {
     pub base: PathBuf,
     /// Samples in it.
     pub samples: u64,
-    /// Values in them.
-    pub values: u64,
     /// Bytes of all files.
     pub bytes: u64,
     /// The times of the first sample and of the last one.
     pub span: (Timestamp, Timestamp),
-    /// Samples that are not in it: metrics meant something else then.
-    pub left_out: u64,
+    /// Archives of the flight recorder that are not in it: metrics meant something else then.
+    pub left_out: usize,
 }
 
 impl Captured {
@@ -137,17 +121,17 @@ impl Captured {
 
 impl fmt::Display for Captured {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { base, samples, values, bytes, span, left_out } = self;
+        let Self { base, samples, bytes, span, left_out } = self;
         let (base, megabytes) = (printable::path(base), *bytes as f64 / 1e6);
         let [first, last] = [span.0, span.1].map(time_of);
         write!(
             out,
-            "{base}.0, .meta, .index: {samples} samples of {:.1} s, {values} values, {megabytes:.1} \
-             MB, from {first} to {last}",
+            "{base}.0, .meta, .index: {samples} samples of {:.1} s, {megabytes:.1} MB, from \
+             {first} to {last}",
             self.seconds()
         )?;
         if *left_out > 0 {
-            write!(out, "; {left_out} samples before are left out: a metric meant something else")?;
+            write!(out, "; samples before are left out: a metric meant something else")?;
         }
         Ok(())
     }
@@ -159,89 +143,73 @@ fn time_of(timestamp: Timestamp) -> String {
     time.map_or_else(|_| timestamp.to_string(), |time| format!("{time:.3}"))
 }
 
-/// Asks the agent with the status socket `status` for the samples of the
-/// last `time`, or all that it has, and makes an archive of them, which must not
-/// exist.
+/// Extracts the samples of the last `time`, or all, from the flight recorder's archives in
+/// `directory`. The new archive must not exist.
 ///
 /// # Errors
 ///
 /// Any [`Error`]; then there is no archive.
 pub(crate) fn capture(
-    status: &Path,
+    directory: &Path,
     time: Option<Duration>,
     output: &Path,
 ) -> Result<Captured, Error> {
+    check_access(directory)?;
     let staging = Staging::new(output)?;
-    let socket = socket(status);
-    let (hello, chunks) = ask(&socket, time)?;
-    let mut replay = Replay::new(&hello, output, staging);
-    for chunk in &chunks {
-        replay.add(chunk).map_err(|error| match error {
-            replay::Error::Archive(error) => Error::Archive(error),
-            error => Error::Damaged { socket: socket.clone(), what: error.to_string() },
-        })?;
+    let (archives, left_out) = open(directory)?;
+    let source = Source::from(&archives);
+    let end = source.end();
+    let mut selection = Selection::new(source);
+    selection.select("");
+    let mut extract = Extract::new(selection);
+    if let Some(time) = time {
+        extract = extract.window(end.saturating_sub(time)..=Timestamp::MAX);
     }
-    replay.finish()?.ok_or(Error::Refused(Refusal::Nothing))
-}
-
-/// The agent's whole answer.
-fn ask(socket: &Path, time: Option<Duration>) -> Result<(Hello, Vec<Chunk>), Error> {
-    let failed = |source| unanswered(socket, source);
-    let mut stream = UnixStream::connect(socket).map_err(|error| denied(socket, error))?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-    let request = Request { last: time.map(|time| time.as_secs_f64()) };
-    let mut line = serde_json::to_vec(&request).map_err(|error| failed(error.into()))?;
-    line.push(b'\n');
-    // An agent that refuses the connection has closed it, perhaps.
-    let _ = stream.write_all(&line);
-
-    listen(&mut BufReader::with_capacity(1 << 16, stream), socket)
-}
-
-/// Why nobody answers at a socket.
-fn denied(socket: &Path, source: io::Error) -> Error {
-    let socket = socket.to_owned();
-    match socket.metadata() {
-        Ok(found) if source.kind() == io::ErrorKind::PermissionDenied => {
-            Error::Denied { socket, group: name_of_group(found.gid()) }
+    let options = WriterOptions { buffer_bytes: WRITTEN_AT_ONCE, ..WriterOptions::default() };
+    let mut writer = ArchiveWriter::create(staging.hidden(), source.label().into(), options)?;
+    let (mut samples, mut last) = (0, None);
+    extract.write(&mut writer, |record| {
+        // The first record of an archive has the time of the sample after it.
+        if !record.is_mark() && last.replace(record.timestamp()) != Some(record.timestamp()) {
+            samples += 1;
         }
-        _ => unanswered(&socket, source),
-    }
+    })?;
+    writer.sync()?;
+    let summary = writer.finish()?;
+    let no_samples = || Error::NoSamples { directory: directory.to_owned() };
+    let span = summary.span.ok_or_else(no_samples)?;
+    staging.commit()?;
+    Ok(Captured { base: output.to_owned(), samples, bytes: summary.bytes, span, left_out })
 }
 
-fn unanswered(socket: &Path, source: io::Error) -> Error {
-    Error::NoAgent { socket: socket.to_owned(), source: Unanswered::of(source, PATIENCE) }
-}
-
-/// The answer of the agent at a socket.
-fn listen(input: &mut impl BufRead, socket: &Path) -> Result<(Hello, Vec<Chunk>), Error> {
-    let failed = |source| unanswered(socket, source);
-    let damaged = |what: &str| Error::Damaged { socket: socket.to_owned(), what: what.to_owned() };
-    let (mut hello, mut shape, mut chunks) = (None, None, Vec::new());
-    let mut shapes = 0;
-    loop {
-        let line = wire::read_line(input).map_err(failed)?;
-        let line = line.ok_or_else(|| failed(io::ErrorKind::UnexpectedEof.into()))?;
-        match serde_json::from_slice(&line).map_err(|error| damaged(&error.to_string()))? {
-            Message::Refused(refusal) => return Err(refusal.into()),
-            Message::Hello(found) if found.version != VERSION => {
-                return Err(Error::Version { found: found.version });
-            }
-            Message::Hello(found) => hello = Some(found),
-            Message::Shape(flat) => {
-                shapes += 1;
-                let found = flat.unflatten(shapes).ok_or_else(|| damaged("metadata"))?;
-                shape = Some(Arc::new(found));
-            }
-            Message::Chunk(flat) => {
-                let shape = shape.clone().ok_or_else(|| damaged("samples without metadata"))?;
-                chunks.push(flat.read(shape, input).map_err(failed)?);
-            }
-            Message::End => break,
+/// Opens the archives of the flight recorder that agree with the newest one, and counts the
+/// others.
+fn open(directory: &Path) -> Result<(ArchiveSet, usize), Error> {
+    let mut left_out = 0;
+    let mut archives = ArchiveSet::open_held(&[directory]).map_err(|error| match error {
+        pcp_archive::Error::NotFound { .. } | pcp_archive::Error::NoData { .. } => {
+            Error::NoSamples { directory: directory.to_owned() }
         }
+        error => error.into(),
+    })?;
+    while !archives.left_out().is_empty() {
+        left_out += 1;
+        let kept = Source::from(&archives).archives().iter().skip(1);
+        let bases: Vec<PathBuf> = kept.map(|archive| archive.base().to_owned()).collect();
+        archives = ArchiveSet::open_held(&bases)?;
     }
-    Ok((hello.ok_or_else(|| damaged("no greeting"))?, chunks))
+    Ok((archives, left_out))
 }
 
-#[cfg(test)]
-mod tests;
+/// Makes sure that the directory is there and can be read.
+fn check_access(directory: &Path) -> Result<(), Error> {
+    let directory = directory.to_owned();
+    let Err(source) = fs::read_dir(&directory) else { return Ok(()) };
+    match (source.kind(), fs::metadata(&directory)) {
+        (io::ErrorKind::NotFound, _) => Err(Error::NoRecorder { directory }),
+        (io::ErrorKind::PermissionDenied, Ok(found)) => {
+            Err(Error::Denied { directory, group: name_of_group(found.gid()) })
+        }
+        _ => Err(pcp_archive::Error::Io { file: directory, operation: "read", source }.into()),
+    }
+}

@@ -15,7 +15,9 @@ use pcp_types::printable;
 use super::agent::{self, Agent};
 use super::recording::Recording;
 use super::{capture, demo, help, inspect};
-use crate::config::{Invocation, find_mmv_file, missing_mmv_file, parse_duration};
+use crate::config::{
+    Invocation, find_mmv_file, missing_mmv_file, parse_duration, recorder_directory,
+};
 use crate::control::signals::HeldSignals;
 use crate::control::{status_socket, stderr_log};
 use crate::error::{
@@ -58,11 +60,13 @@ enum Command {
     /// `limit`) and `last-error`. docs/operators.md explains each.
     #[command(after_long_help = help::STATUS.text())]
     Status(StatusOptions),
-    /// Write the samples of a running agent's flight recorder into an archive: the last
-    /// minutes in greater detail than in the agent's own archives.
+    /// Copy the flight recorder's samples into an archive: the last minutes in greater detail
+    /// than in the agent's other archives.
     ///
-    /// The flight recorder runs if the configuration has a table `[hindsight]`. An
-    /// existing archive is not overwritten.
+    /// The flight recorder runs if the configuration has a table `[hindsight]`. Its own
+    /// archives are in a directory that `status` prints, and are read like all others; the
+    /// agent deletes them after minutes. No agent needs to run. An existing archive is not
+    /// overwritten.
     #[command(after_long_help = help::CAPTURE.text())]
     Capture(CaptureOptions),
     /// Print and validate an MMV file of any version.
@@ -132,7 +136,7 @@ struct StatusOptions {
 struct CaptureOptions {
     #[command(flatten)]
     agent: AgentOptions,
-    /// Only the last part: 30s, 5min [default: all samples]
+    /// Only the last part before the newest sample: 30s, 5min [default: all samples]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     last: Option<Duration>,
     /// The base name of the archive
@@ -255,7 +259,10 @@ fn status_command(options: &StatusOptions) -> ExitCode {
 
 fn capture_command(options: &CaptureOptions) -> ExitCode {
     let CaptureOptions { agent, last, output } = options;
-    let captured = agent.socket().and_then(|socket| capture::capture(&socket, *last, output));
+    let captured = agent
+        .socket()
+        .map(|socket| recorder_directory(&socket))
+        .and_then(|directory| capture::capture(&directory, *last, output));
     let captured = match captured {
         Ok(captured) => captured,
         Err(error) => return fail(&error, error.exit_code()),
@@ -264,7 +271,7 @@ fn capture_command(options: &CaptureOptions) -> ExitCode {
     if let Some(last) = last
         && captured.is_short_of(*last)
     {
-        say(&"the agent has no older samples");
+        say(&"the flight recorder has no older samples");
     }
     ExitCode::from(EXIT_OK)
 }

@@ -54,9 +54,9 @@ pub(super) const PROGRAM: Ending = Ending {
         (&EXIT_DATA, "the file is rejected, or the agent has another version"),
         (&EXIT_INTERNAL, "internal failure"),
         (&EXIT_IO, "a system call failed, or no agent answers"),
-        (&EXIT_BUSY, "another agent writes there, or too many captures are under way"),
+        (&EXIT_BUSY, "another agent writes there"),
         (&EXIT_PERMISSION, "no permission"),
-        (&EXIT_CONFIG, "the configuration is invalid, or has no flight recorder"),
+        (&EXIT_CONFIG, "the configuration is invalid, or there is no flight recorder"),
         (&NOT_RUN, "\"record\" cannot run the command"),
         (&NOT_FOUND, "\"record\" does not find the command"),
         (&SIGNAL, "signal N ended the command of \"record\", or \"demo\""),
@@ -129,11 +129,9 @@ pub(super) const CAPTURE: Ending = Ending {
         (&EXIT_OK, "written"),
         (&EXIT_FINDINGS, "no samples"),
         (&EXIT_USAGE, "invalid command line"),
-        (&EXIT_DATA, "the agent has another version, or its answer is invalid"),
-        (&EXIT_IO, "no agent answers, or the archive cannot be written"),
-        (&EXIT_BUSY, "too many captures of this user are under way"),
+        (&EXIT_IO, "an archive cannot be read or written"),
         (&EXIT_PERMISSION, "the user may not capture"),
-        (&EXIT_CONFIG, "no flight recorder is configured"),
+        (&EXIT_CONFIG, "there is no flight recorder"),
     ],
     examples: "\
 Examples:
@@ -141,7 +139,7 @@ Examples:
     mmv-agent capture --last 5m --output incident
   Then draw what happened in them:
     mmv-archive plot incident mmv.shop.latency
-  Keep all samples in memory, of an agent that has its archives elsewhere:
+  Keep all samples of an agent that has its archives elsewhere:
     mmv-agent capture --archive-dir /srv/archives --output all",
 };
 

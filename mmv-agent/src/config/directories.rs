@@ -21,7 +21,10 @@ use crate::host::file_name;
 
 /// The status socket in the runtime directory that systemd sets up.
 const SOCKET: &str = "status.sock";
-/// Its path with our unit.
+/// The directory of the flight recorder next to it, and next to a socket among archives.
+const RECORDER: &str = "recorder";
+const HIDDEN_RECORDER: &str = ".mmv-recorder";
+/// The path of the socket with our unit.
 const UNIT_SOCKET: &str = "/run/mmv-agent/status.sock";
 /// How many files are listed where one is missing.
 const LISTED: usize = 10;
@@ -147,6 +150,12 @@ fn socket_among_archives(directory: &Path, host: &str) -> PathBuf {
 /// The directory of a host's archives.
 pub(crate) fn host_directory(archives: &Path, host: &str) -> PathBuf {
     archives.join(file_name(host))
+}
+
+/// The directory of the flight recorder's archives, next to a status socket.
+pub(crate) fn recorder_directory(status: &Path) -> PathBuf {
+    let name = status.file_name().unwrap_or_default();
+    status.with_file_name(if name == SOCKET { RECORDER } else { HIDDEN_RECORDER })
 }
 
 /// The status sockets at which an agent may answer, each list with the likeliest first.

@@ -261,17 +261,17 @@ pub(crate) struct Limits {
     pub disk_a_day: Option<u64>,
 }
 
-/// The flight recorder: samples in memory, taken more often than those of archives.
+/// The flight recorder: archives in memory, of samples that are taken more often.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct FlightRecorderSettings {
     /// Time between two samples; not zero.
     #[serde(deserialize_with = "values::interval")]
     pub interval: Duration,
-    /// The most time that the samples span.
+    /// Age at which archives are deleted.
     #[serde(deserialize_with = "values::interval")]
     pub span: Duration,
-    /// The most bytes of memory that they use.
+    /// Limit on the bytes of the archives and of what waits to be written to them.
     #[serde(deserialize_with = "values::size")]
     pub memory: usize,
     /// Complete names of metrics, of subtrees, and patterns; none: all metrics.

@@ -1,4 +1,4 @@
-//! What the sockets for status and captures have in common.
+//! The server of the status socket.
 //!
 //! In come connections of any user; out go answers, which are made for many clients at
 //! once, and streamed to each as fast as that client reads. One thread serves all clients of
@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Sender, bounded};
 
-pub(crate) use bound::Access;
 pub(super) use peers::Limits;
 pub(crate) use server::reserve_descriptors;
 
@@ -34,36 +33,17 @@ use server::Server;
 #[cfg(test)]
 pub(super) use peers::tests::small;
 
-/// Bytes of an answer that are sent one after the other.
-pub(super) type Part = Arc<dyn AsRef<[u8]> + Send + Sync>;
-
 /// What a client is sent.
-pub(super) struct Answer {
-    /// Made when those before are sent.
-    pub parts: Box<dyn Iterator<Item = Part> + Send>,
-    /// About how many bytes it has.
-    pub size: u64,
-}
+pub(super) type Answer = Arc<Vec<u8>>;
 
 /// Makes the answers of a socket.
 pub(super) trait Answers: Send + 'static {
-    /// The longest request, a line, in bytes; 0: clients send none.
-    const LONGEST_REQUEST: usize;
-
-    /// Gets what the next answers are made of: called once for all requests that wait. Or
+    /// Gets what the next answers are made of: called once for all clients that wait. Or
     /// when that can be done.
     fn prepare(&mut self, now: Instant) -> Result<(), Instant>;
 
-    /// The answer to a request; `None` if there is none.
-    fn answer(&mut self, request: &[u8]) -> Option<Answer>;
-
-    /// All requests have their answers.
-    fn finish(&mut self) {}
-
-    /// What a client is sent whose user has too many connections.
-    fn refusal(&self) -> Vec<u8> {
-        Vec::new()
-    }
+    /// The answer to a client; `None` if there is none.
+    fn answer(&mut self) -> Option<Answer>;
 }
 
 /// A socket that is served by a thread.
@@ -85,13 +65,12 @@ impl Service {
     /// From the system, if there is no thread.
     pub(super) fn start<A: Answers>(
         socket: &Path,
-        access: Access,
         name: &str,
         limits: Limits,
         answers: A,
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
-        let mut bound = Bound::new(socket, access);
+        let mut bound = Bound::new(socket);
         bound.look();
         let server = Server::new(bound, stopped, limits, answers);
         let thread = threads::spawn(name, move || server.run())?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::socket::{self, Access, Answer, Answers, Limits, Part, Service};
+use super::socket::{self, Answer, Answers, Limits, Service};
 use super::unanswered::Unanswered;
 use crate::sampling::Command;
 use crate::telemetry::{Files, Status};
@@ -40,7 +40,6 @@ const LIMITS: Limits = Limits {
     requests: (40.0, 20.0),
     // 16 MB a second.
     writes: (1_000.0, 250.0),
-    request_time: Duration::ZERO,
     answer_time: Duration::from_secs(4),
     rate: 4e6,
 };
@@ -56,7 +55,7 @@ pub(crate) fn serve(socket: &Path, sampler: Sender<Command>) -> io::Result<Servi
 
 fn serve_within(limits: Limits, socket: &Path, sampler: Sender<Command>) -> io::Result<Service> {
     let reports = Reports { sampler, last: None, known: None, awaited: None };
-    Service::start(socket, Access::Everyone, "status", limits, reports)
+    Service::start(socket, "status", limits, reports)
 }
 
 /// Makes the answers.
@@ -71,8 +70,6 @@ struct Reports {
 }
 
 impl Answers for Reports {
-    const LONGEST_REQUEST: usize = 0;
-
     fn prepare(&mut self, now: Instant) -> Result<(), Instant> {
         if self.last.as_ref().is_none_or(|(until, _)| *until <= now) {
             self.last = self.report();
@@ -80,10 +77,8 @@ impl Answers for Reports {
         Ok(())
     }
 
-    fn answer(&mut self, _: &[u8]) -> Option<Answer> {
-        let (_, report) = self.last.as_ref()?;
-        let part: Part = Arc::<Vec<u8>>::clone(report);
-        Some(Answer { size: report.len() as u64, parts: Box::new([part].into_iter()) })
+    fn answer(&mut self) -> Option<Answer> {
+        self.last.as_ref().map(|(_, report)| Arc::clone(report))
     }
 }
 

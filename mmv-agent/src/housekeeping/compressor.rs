@@ -1,7 +1,7 @@
 //! The compression of a volume, on a thread of its own.
 //!
-//! The thread gets what the machine has left, of processors and disks, and the housekeeping
-//! thread has an ordinary priority: on a busy machine compression takes its time, and what
+//! Unless it is urgent, the thread gets what the machine has left, of processors and disks, and
+//! the housekeeping thread has an ordinary priority: on a busy machine compression takes its time, and what
 //! retention deletes is deleted in time.
 
 use std::io;
@@ -37,12 +37,14 @@ impl Compressor {
     /// # Errors
     ///
     /// From the system, if there is no thread.
-    pub(super) fn start(volume: PathBuf, method: Compression) -> io::Result<Self> {
+    pub(super) fn start(volume: PathBuf, method: Compression, is_urgent: bool) -> io::Result<Self> {
         let given_up = Arc::new(AtomicBool::new(false));
         let go_on = Arc::clone(&given_up);
         let (sender, done) = bounded(1);
         threads::spawn("compressor", move || {
-            threads::make_background();
+            if !is_urgent {
+                threads::make_background();
+            }
             let go_on = &mut || !go_on.load(Ordering::Relaxed);
             let result = compress_volume(&volume, method, Effort::Least, go_on);
             // Nobody waits for it if this was given up.

@@ -167,6 +167,13 @@ impl Store {
         Self::with(None, State::default(), Arc::default())
     }
 
+    /// A state without a file, for archives that continue those of a server.
+    pub(crate) fn of_server(server: Server) -> Self {
+        let store = Self::in_memory();
+        store.lock().state.server = server;
+        store
+    }
+
     /// The state in the file at `path`, updated if the host was booted since. If the file
     /// cannot be written, this run's archives join no others, since the next run would not
     /// know of this one.

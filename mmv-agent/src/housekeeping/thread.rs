@@ -23,7 +23,7 @@ use pcp_archive::repair::resume_repair;
 use pcp_archive::{Compression, remove_archive};
 use pcp_types::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::archive_directory::{self, Found, Kind, Member};
 use super::compressor::{Compressor, Done};
@@ -98,14 +98,20 @@ impl LatestLoaderState {
 /// What is deleted and what is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
-    retention: Retention,
-    compression: CompressionPolicy,
+    /// What is deleted.
+    pub retention: Retention,
+    /// What is compressed.
+    pub compression: CompressionPolicy,
+    /// Whether archives live for minutes only: compression has an ordinary priority, and what is
+    /// deleted is logged for debugging only.
+    pub is_short_lived: bool,
 }
 
 impl Rules {
     /// The rules of some settings.
     pub(crate) fn of(settings: &ReloadableSettings) -> Self {
-        Self { retention: settings.retention, compression: settings.compression }
+        let (retention, compression) = (settings.retention, settings.compression);
+        Self { retention, compression, is_short_lived: false }
     }
 }
 
@@ -228,16 +234,23 @@ impl Housekeeper {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.save();
-            self.repair_broken();
-            self.tidy(self.now());
-            while !self.shared.has_ended() && self.compress_next(SystemTime::now(), tasks) {
-                self.tidy(self.now());
-            }
+            self.work(tasks);
             last = Some(Instant::now());
         }
         self.save();
         self.repair_broken();
+    }
+
+    /// Saves, repairs, deletes and compresses what is due. Returns the bytes of the archive that
+    /// is being written.
+    pub(crate) fn work(&mut self, tasks: &Receiver<Task>) -> u64 {
+        self.save();
+        self.repair_broken();
+        let mut current = self.tidy(self.now());
+        while !self.shared.has_ended() && self.compress_next(SystemTime::now(), tasks) {
+            current = self.tidy(self.now());
+        }
+        current
     }
 
     /// Whether nothing but this agent writes to the directory now: its path may have come to lead
@@ -343,10 +356,11 @@ impl Housekeeper {
         repair_all(&directory, &bases);
     }
 
-    /// Deletes archives by the rules of retention.
-    pub(crate) fn tidy(&mut self, at: Moment) {
-        let Some(directory) = self.directory.clone() else { return };
-        let Some(found) = self.archives(&directory) else { return };
+    /// Deletes archives by the rules of retention. Returns the bytes of the archive that is being
+    /// written.
+    pub(crate) fn tidy(&mut self, at: Moment) -> u64 {
+        let Some(directory) = self.directory.clone() else { return 0 };
+        let Some(found) = self.archives(&directory) else { return 0 };
         let writing = self.shared.writing().map(|(base, _)| base);
         let is_current = |found: &Found| writing.as_ref() == Some(&found.base);
         let current = found.iter().filter(|found| is_current(found)).map(Found::bytes).sum();
@@ -377,7 +391,12 @@ impl Housekeeper {
             }
             match remove_archive(&found.base) {
                 Ok(()) => {
-                    info!(%archive, bytes = found.bytes(), %reason, "deleted");
+                    let bytes_of = found.bytes();
+                    if self.rules.is_short_lived {
+                        debug!(%archive, bytes = bytes_of, %reason, "deleted");
+                    } else {
+                        info!(%archive, bytes = bytes_of, %reason, "deleted");
+                    }
                     self.shared.own().deleted.inc();
                     archives -= 1;
                     bytes = bytes.saturating_sub(found.bytes());
@@ -394,6 +413,7 @@ impl Housekeeper {
         }
         self.shared.set_kept(archives, bytes, free_bytes(&directory));
         self.note_oldest(&closed);
+        current
     }
 
     fn now(&self) -> Moment {
@@ -487,13 +507,14 @@ impl Housekeeper {
     fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
         let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
         let before = size(volume);
-        let compressor = match Compressor::start(volume.to_owned(), method) {
-            Ok(compressor) => compressor,
-            Err(error) => {
-                self.warn_once(&format!("no volume is compressed: {error}"));
-                return false;
-            }
-        };
+        let compressor =
+            match Compressor::start(volume.to_owned(), method, self.rules.is_short_lived) {
+                Ok(compressor) => compressor,
+                Err(error) => {
+                    self.warn_once(&format!("no volume is compressed: {error}"));
+                    return false;
+                }
+            };
         let (done, given_up) = self.attend(&compressor, tasks);
         let error = match done {
             Some(Done { result: Ok(Some(compressed)), time }) => {

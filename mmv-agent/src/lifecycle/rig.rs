@@ -347,8 +347,10 @@ impl Home {
         let [shared, of_loader] = [(); 2].map(|()| Arc::clone(&self.shared));
         let links = loader::Links { housekeeper: housekeeper.clone(), removals, shared: of_loader };
         let loader = Loader::new(settings, host, self.store.memory(), links);
-        let (loading, links) =
-            (Loading::Inline(Box::new(loader)), sampler::Links { housekeeper, shared });
+        let (loading, links) = (
+            Loading::Inline(Box::new(loader)),
+            sampler::Links { housekeeper, shared, recorder: None },
+        );
         let sampler = Sampler::new(settings, loading, writer, links);
         (sampler, receiver, archiver, keeper, tasks)
     }

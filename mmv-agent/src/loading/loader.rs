@@ -15,13 +15,13 @@ use super::catalog_builder::CatalogBuilder;
 use super::continuity::Continuity;
 use super::disk_shares::DiskShares;
 use super::partition::{GroupId, group_configs, partition};
+use super::recorder_plan::RecorderPlan;
 use super::reporter::Reporter;
 use super::shortage::ShortageReport;
 use super::sources::Sources;
 use super::update::{News, Plan, Retired, Update};
 use crate::config::{Group, Settings};
 use crate::discovery::RemovalOutcome;
-use crate::flight_recorder::{self, Layout};
 use crate::host::Host;
 use crate::housekeeping::{LoaderState, Task};
 use crate::moment::Moment;
@@ -262,13 +262,14 @@ impl Loader {
         merged.retain(|source| !is_cut(source));
         merged.catalog.retain_users(|user| !disk.is_cut(user));
         let (shape, mut catalog) = (merged.shape, merged.catalog);
-        let chosen = self.recorded.as_ref();
-        let chosen = chosen.map(|patterns| flight_recorder::choose(patterns, &shape, &catalog));
+        let all = self.recorded.is_some().then(|| shape.clone());
         let groups: Vec<_> = self.groups.iter().map(|(id, group)| (*id, group)).collect();
         let shares = partition(shape, &mut catalog, &groups);
         self.disk.lay_out(&shares, &users);
         let catalog = self.catalogs.set(catalog, self.reporter.events.logged);
-        let recorded = chosen.map(|shape| Layout::new(shape, &catalog));
+        let recorded = self.recorded.as_ref().zip(all);
+        let recorded =
+            recorded.map(|(patterns, shape)| RecorderPlan::new(patterns, shape, &catalog));
         let sources = self.sources.hand_over();
         Some(Plan { sources, catalog, shares, recorded, settings: self.settings.take() })
     }

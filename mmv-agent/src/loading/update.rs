@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::partition::Shares;
+use super::recorder_plan::RecorderPlan;
 use crate::config::Settings;
-use crate::flight_recorder::Layout;
 use crate::metadata::Catalog;
 use crate::source::{ActiveSource, Ticket};
 use crate::telemetry::{Events, Kind};
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     /// The values of each group.
     pub shares: Shares,
     /// What the flight recorder samples, if it is configured.
-    pub recorded: Option<Layout>,
+    pub recorded: Option<RecorderPlan>,
     /// The settings that it was made for, if they are new.
     pub settings: Option<Box<Settings>>,
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::Sender;
 use pcp_archive::{ArchiveWriter, Error, Version, WriterLabel, WriterOptions};
 use pcp_types::Timestamp;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 use super::{ArchiveNames, Sample, prologue};
 use crate::config::{Destination, Rotation, Settings, SyncPolicy};
@@ -30,7 +30,6 @@ use crate::lock::Lock;
 use crate::metadata::needs_new_archive;
 use crate::telemetry::{Event, Events, Kind, SharedStatus, micros};
 use open_archive::OpenArchive;
-pub(crate) use open_archive::mark_timestamp;
 
 /// An archive is at most the retained bytes divided by this: only whole
 /// archives can be deleted.
@@ -62,11 +61,20 @@ pub(crate) enum Order {
 /// When archives and volumes end, and when records are synced to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
-    rotation: Rotation,
-    archive_size: Option<u64>,
-    sync: SyncPolicy,
-    version: Version,
-    log_events: bool,
+    /// When data volumes end, and whether archives do at midnight.
+    pub rotation: Rotation,
+    /// Bytes after which an archive ends.
+    pub archive_size: Option<u64>,
+    /// Time after which an archive ends.
+    pub archive_time: Option<Duration>,
+    /// When records are synced to disk.
+    pub sync: SyncPolicy,
+    /// The version of new archives.
+    pub version: Version,
+    /// Whether lost records are reported as an event.
+    pub log_events: bool,
+    /// Whether it is logged, not only for debugging, that archives begin and end.
+    pub log_archives: bool,
 }
 
 impl Policy {
@@ -78,9 +86,11 @@ impl Policy {
         let mut policy = Self {
             rotation: reloadable.rotation,
             archive_size: retained.map(|size| (size / ARCHIVES_RETAINED).max(LEAST_ARCHIVE)),
+            archive_time: None,
             sync: reloadable.sync,
             version: fixed.archive_version,
             log_events: fixed.events,
+            log_archives: true,
         };
         if let Destination::Base(_) = fixed.destination {
             policy.rotation.daily = false;
@@ -296,6 +306,10 @@ impl Archiver {
             self.close("a new day");
         } else if self.policy.archive_size.is_some_and(|size| bytes >= size) {
             self.close("it has a quarter of the retained size");
+        } else if let Some(time) = self.policy.archive_time
+            && now >= current.start.saturating_add(time)
+        {
+            self.close("it spans enough time");
         } else if current.writer.metadata_bytes() > current.metadata_limit() {
             self.close("it has much more metadata than at first");
         } else if let Some(time) = self.policy.rotation.volume_time
@@ -473,7 +487,12 @@ impl Archiver {
         }
         let server = self.links.store.server();
         prologue::write(&mut current.writer, &current.base, &self.label, server, sample.timestamp)?;
-        info!(archive = %current.base.display(), "writing");
+        let archive = current.base.display();
+        if self.policy.log_archives {
+            info!(%archive, "writing");
+        } else {
+            debug!(%archive, "writing");
+        }
         self.names.note(&current.base);
         self.links.store.name_archive(self.names.newest());
         self.report.archives.push(current.base.clone());
@@ -505,7 +524,12 @@ impl Archiver {
     /// Ends the archive, if there is one, and logs why.
     fn close(&mut self, reason: &str) {
         if let Some(current) = self.current.as_ref().filter(|_| self.has_records()) {
-            info!(archive = %current.base.display(), reason, "closed");
+            let archive = current.base.display();
+            if self.policy.log_archives {
+                info!(%archive, reason, "closed");
+            } else {
+                debug!(%archive, reason, "closed");
+            }
         }
         self.close_archive();
     }

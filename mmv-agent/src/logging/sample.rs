@@ -71,7 +71,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// About how many bytes it takes while it waits. The last known values are shared.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let records: usize = self.records.iter().map(|record| record.as_bytes().len()).sum();
         let sets = self.changes.before.iter().chain(&self.changes.after);
         let values: usize = sets.map(|set| set.values.as_ref().map_or(0, Vec::len)).sum();

@@ -30,11 +30,15 @@ use crate::host::Host;
 use crate::limits::ROOT;
 use crate::source::ValuePlan;
 
+/// Bytes of a record of metadata without names and texts, and of an instance without its name.
+const RECORD_BYTES: usize = 64;
+const INSTANCE_BYTES: usize = 12;
+
 /// How many conflicts of one file are noted.
 pub(crate) const NOTED: usize = 5;
 
 /// The metadata that a reader of records needs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
     /// Different for each catalog of this process.
     pub id: u64,
@@ -72,6 +76,20 @@ impl Catalog {
             TextTarget::InDom(_) => true,
         });
         self.shrink();
+    }
+
+    /// About how many bytes it has in an archive, at most.
+    pub(crate) fn size(&self) -> u64 {
+        let metrics = self.metrics.iter().map(|(_, name)| RECORD_BYTES + name.len());
+        let instance = |instance: &Instance| INSTANCE_BYTES + instance.name.to_bytes().len();
+        let indoms = self
+            .indoms
+            .iter()
+            .map(|(_, instances)| RECORD_BYTES + instances.iter().map(instance).sum::<usize>());
+        let labels = self.labels.iter().flat_map(|(_, sets)| sets);
+        let labels = labels.map(|set| RECORD_BYTES + 4 * set.json.len());
+        let texts = self.texts.iter().map(|(_, _, text)| RECORD_BYTES + text.len());
+        metrics.chain(indoms).chain(labels).chain(texts).sum::<usize>() as u64
     }
 
     /// Gives back what is reserved in its vectors: a catalog is kept as long as any

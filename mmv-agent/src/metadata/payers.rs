@@ -27,11 +27,6 @@ impl Payers {
         self.indoms.insert(indom, user);
     }
 
-    /// Bytes of its two tables.
-    pub(crate) fn tables(&self) -> [usize; 2] {
-        [self.clusters.allocation_size(), self.indoms.allocation_size()]
-    }
-
     /// Who pays for a metric.
     pub(crate) fn of_metric(&self, pmid: Pmid) -> u32 {
         self.of_cluster(pmid.cluster())
@@ -72,11 +67,9 @@ mod tests {
     #[test]
     fn what_belongs_to_no_user_is_roots() {
         let mut payers = Payers::default();
-        assert_eq!(payers.tables(), [0, 0]);
         let (indom, other) = (InDom::new(70, 1).unwrap(), InDom::new(70, 2).unwrap());
         payers.add_cluster(1, 1000);
         payers.add_indom(indom, 1001);
-        assert!(payers.tables().iter().all(|bytes| *bytes > 0));
         let pmid = |cluster| Pmid::new(70, cluster, 1).unwrap();
         assert_eq!([1, 2].map(|cluster| payers.of_metric(pmid(cluster))), [1000, ROOT]);
         assert_eq!([indom, other].map(|indom| payers.of_indom(indom)), [1001, ROOT]);

@@ -10,7 +10,6 @@ use super::groups::Due;
 use super::schedule::{Schedule, Timer, shortest, time_of_day};
 use super::{Sampler, SamplerReport};
 use crate::config::{Destination, FlightRecorderSettings, ReloadableSettings, Retention, Settings};
-use crate::flight_recorder::Held;
 use crate::housekeeping::{Rules, Task};
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
@@ -44,9 +43,6 @@ pub(crate) enum Command {
     NewArchive,
     /// Send the status at once without the files, and those later if they are wanted.
     Status(Sender<Status>, Option<Sender<Files>>),
-    /// Send the samples of the flight recorder, all or those of the last time span;
-    /// `None` if it is not configured.
-    Capture(Option<Duration>, Sender<Option<Held>>),
 }
 
 /// The sampler thread: it reads the clocks, waits, and runs ticks and commands.
@@ -283,11 +279,6 @@ impl Driver {
                 if let Some(files) = files {
                     self.sampler.send_files(files);
                 }
-            }
-            Command::Capture(time, reply) => {
-                let now = Timestamp::now();
-                let held = self.sampler.flight_recorder.as_ref().map(|own| own.held(now, time));
-                let _ = reply.try_send(held);
             }
         }
         true

@@ -14,12 +14,13 @@ use crossbeam::channel::Sender;
 
 use super::SamplerReport;
 use super::delivery::Delivery;
+use super::flight_recorder::FlightRecorder;
 use super::groups::{Due, Groups};
 use super::harvest::{Harvest, PassTime};
 use super::pass_clock::PassClock;
 use super::schedule::shortest;
 use crate::config::Settings;
-use crate::flight_recorder::FlightRecorder;
+use crate::flight_recorder::RecorderLink;
 use crate::housekeeping::Task;
 use crate::loading::loader::Request;
 use crate::loading::partition::GroupId;
@@ -46,7 +47,7 @@ pub(crate) struct Sampler {
     catalog: Arc<Catalog>,
     /// The groups.
     pub groups: Groups,
-    /// The flight recorder, if it is configured.
+    /// The flight recorder; `None` for an agent without a runtime directory.
     pub flight_recorder: Option<FlightRecorder>,
     /// The way to the writer thread, and what was done so far.
     pub delivery: Delivery,
@@ -80,6 +81,8 @@ pub(crate) struct Links {
     pub housekeeper: Sender<Task>,
     /// What the threads share.
     pub shared: Arc<SharedStatus>,
+    /// The flight recorder's thread, if there is one.
+    pub recorder: Option<RecorderLink>,
 }
 
 impl Sampler {
@@ -88,14 +91,15 @@ impl Sampler {
         settings: &Settings,
         loading: Loading,
         queue: QueueSender,
-        links: Links,
+        mut links: Links,
     ) -> Self {
+        let recorder = links.recorder.take();
         Self {
             reporter: Reporter::new(settings.fixed.events),
             harvest: Harvest::default(),
             catalog: Arc::default(),
             groups: Groups::new(settings),
-            flight_recorder: settings.reloadable.flight_recorder.clone().map(FlightRecorder::new),
+            flight_recorder: recorder.map(|link| FlightRecorder::new(link, settings)),
             delivery: Delivery::new(queue),
             charged: BTreeMap::new(),
             informed: 0,
@@ -197,7 +201,7 @@ impl Sampler {
             state_error: self.shared().state_error(),
             last_error: self.shared().last_error(),
             warnings: self.shared().warnings(),
-            flight_recorder: self.flight_recorder.as_ref().map(FlightRecorder::status),
+            flight_recorder: self.flight_recorder.as_ref().and_then(FlightRecorder::status),
             ..Status::default()
         }
     }
@@ -259,9 +263,8 @@ impl Sampler {
         if let Some(settings) = plan.settings.take() {
             let phase = self.awaited.take().unwrap_or_default();
             self.groups.change(&settings, now.monotonic.saturating_add(phase));
-            match (&mut self.flight_recorder, settings.reloadable.flight_recorder.clone()) {
-                (Some(flight_recorder), Some(settings)) => flight_recorder.change(settings),
-                (flight_recorder, settings) => *flight_recorder = settings.map(FlightRecorder::new),
+            if let Some(flight_recorder) = &mut self.flight_recorder {
+                flight_recorder.change(settings.reloadable.flight_recorder.clone());
             }
         }
         self.swap(plan, now);
@@ -273,8 +276,8 @@ impl Sampler {
         let sources = plan.sources.len();
         self.harvest.replace(plan.sources, now, &mut retired);
         self.groups.set_shares(plan.shares, sources, &mut retired);
-        if let (Some(flight_recorder), Some(layout)) = (&mut self.flight_recorder, plan.recorded) {
-            retired.push(flight_recorder.lay_out(layout, sources));
+        if let Some(flight_recorder) = &mut self.flight_recorder {
+            flight_recorder.set_plan(plan.recorded, sources, &mut retired);
         }
         retired.push(std::mem::replace(&mut self.catalog, plan.catalog));
         self.loading.ask(Request::Free(retired));
@@ -362,12 +365,15 @@ impl Sampler {
             })
             .collect();
         let is_needed = |source: usize| needed.get(source).copied().unwrap_or(false);
-        let recorder = self.flight_recorder.as_ref().map(FlightRecorder::interval);
+        let recorder = self.flight_recorder.as_ref().and_then(FlightRecorder::interval);
         let interval = shortest(self.groups.timers());
         let interval = recorder.map_or(interval, |recorder| recorder.min(interval));
         let time = PassTime { clock: self.clock, interval, is_final: self.ending, may_repeat };
         let pass = self.harvest.read(now, time, is_needed);
         self.groups.reshape(&pass.reshaped);
+        if let Some(flight_recorder) = &mut self.flight_recorder {
+            flight_recorder.reshape(&pass.reshaped);
+        }
         pass.is_disturbed
     }
 

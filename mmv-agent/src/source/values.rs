@@ -64,63 +64,6 @@ impl Values {
         Self { words: words.to_vec(), ..Self::default() }
     }
 
-    /// Values to be filled in: numbers, all 0, and after them strings, all empty.
-    pub(crate) fn blank(words: usize, texts: usize) -> Self {
-        Self {
-            words: vec![0; words],
-            texts: vec![Text { start: 0, len: 0, present: true }; texts],
-            ..Self::default()
-        }
-    }
-
-    /// All numbers, to be changed.
-    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
-        &mut self.words
-    }
-
-    /// About how many bytes of memory they use.
-    pub(crate) fn size(&self) -> usize {
-        let texts = size_of::<Text>() * self.texts.capacity() + self.bytes.capacity();
-        size_of::<Self>() + 8 * self.words.capacity() + self.present.capacity() + texts
-    }
-
-    /// Returns the number of values, strings as well.
-    pub(crate) fn len(&self) -> usize {
-        self.words.len() + self.texts.len()
-    }
-
-    /// Returns the number of strings.
-    pub(crate) fn texts(&self) -> usize {
-        self.texts.len()
-    }
-
-    /// Makes value `index` present or absent. `false` if there is no such value.
-    pub(crate) fn flip(&mut self, index: usize) -> bool {
-        match index.checked_sub(self.words.len()) {
-            None => {
-                self.present.resize(self.words.len(), true);
-                self.present[index] = !self.present[index];
-            }
-            Some(number) => {
-                let Some(text) = self.texts.get_mut(number) else { return false };
-                text.present = !text.present;
-            }
-        }
-        true
-    }
-
-    /// Changes string `number`. `None` if there is none; else whether a record
-    /// needs another shape for it.
-    pub(crate) fn set_text(&mut self, number: usize, bytes: &[u8]) -> Option<bool> {
-        let Text { start, len, .. } = *self.texts.get(number)?;
-        self.bytes.splice(start..start + len, bytes.iter().copied());
-        self.texts[number].len = bytes.len();
-        for text in &mut self.texts[number + 1..] {
-            text.start = text.start - len + bytes.len();
-        }
-        Some(padded(len) != padded(bytes.len()))
-    }
-
     /// Reads every value, unless the allowance is exceeded before. `micros` is the time since
     /// 1970 in microseconds, for timers that run; with `sentinel` some cells mean "no value".
     ///

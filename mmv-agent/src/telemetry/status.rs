@@ -149,20 +149,26 @@ pub(crate) struct GroupStatus {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct FlightRecorderStatus {
+    /// The directory of its archives.
+    pub directory: String,
     /// Seconds from one sample to the next.
     pub interval: f64,
     /// Values of a sample.
     pub values: usize,
-    /// Samples in memory.
+    /// Samples written since the start.
     pub samples: u64,
-    /// Seconds from the first of them to the last.
+    /// Seconds from the first one that is kept to the last.
     pub span: f64,
-    /// About how many bytes of memory they use.
+    /// Bytes of the files.
     pub bytes: u64,
-    /// Bytes that they may use.
+    /// Bytes that they may have, with what waits to be written.
     pub limit: u64,
     /// Ticks skipped because an earlier one took too long.
     pub missed: u64,
+    /// Samples dropped because too many waited to be written.
+    pub dropped: u64,
+    /// Samples that could not be written.
+    pub lost: u64,
 }
 
 /// The archive writer.

@@ -1,4 +1,4 @@
-//! `@`: the archives of this machine's agent.
+//! `@` and `@recorder`: the archives of this machine's agent.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,15 +9,25 @@ use mmv_format::directory::{SYSTEM_ARCHIVES, UserDirectories};
 
 /// Stands for the archives of an agent.
 const AGENT: &str = "@";
+/// Stands for the archives of an agent's flight recorder.
+const RECORDER: &str = "@recorder";
+/// Those of the system's agent.
+const SYSTEM_RECORDER: &str = "/run/mmv-agent/recorder";
+/// Those of a user's agent, in the user's runtime directory.
+const USER_RECORDER: &str = "mmv-agent/recorder";
 
-/// The archive that an argument names: for `@` the directory for archives of this user's
-/// agent or that of the system, where a file was written last.
+/// Returns the archive that an argument names: for `@` and `@recorder` the directory of this
+/// user's agent or of the system's, where a file was written last.
 pub(crate) fn resolve(archive: &Path) -> PathBuf {
-    if archive.as_os_str() != OsStr::new(AGENT) {
+    let directories = UserDirectories::of_this_process();
+    let (user, system) = if archive.as_os_str() == OsStr::new(AGENT) {
+        (directories.archives(), SYSTEM_ARCHIVES)
+    } else if archive.as_os_str() == OsStr::new(RECORDER) {
+        (directories.runtime.map(|runtime| runtime.join(USER_RECORDER)), SYSTEM_RECORDER)
+    } else {
         return archive.to_owned();
-    }
-    let user = UserDirectories::of_this_process().archives();
-    newest(user.into_iter().chain([PathBuf::from(SYSTEM_ARCHIVES)])).unwrap_or_default()
+    };
+    newest(user.into_iter().chain([PathBuf::from(system)])).unwrap_or_default()
 }
 
 /// The directory with the newest file, the first one of several without any.

@@ -28,7 +28,7 @@ pub(crate) struct ArchiveArgument {
     /// Archive: its base name, any of its files, a directory for all archives in it (or in its only
     /// subdirectory with archives, such as the agent's HOST), or a pattern such as "web-*" or
     /// "2026112[0-6]*" for all archives with matching names; separate several by commas; @ for the
-    /// archives of this machine's agent
+    /// archives of this machine's agent, @recorder for those of its flight recorder
     archive: PathBuf,
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,13 @@ use tracing::{info, warn};
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 128;
-
-/// Who may connect; root always may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Any user.
-    Everyone,
-    /// The agent's user and the members of this group.
-    Group(u32),
-    /// The agent's user.
-    Owner,
-}
+/// Any user may connect.
+const MODE: u32 = 0o666;
 
 /// A socket at which clients connect.
 #[derive(Debug)]
 pub(super) struct Bound {
     path: PathBuf,
-    access: Access,
     /// The socket with its device and inode.
     listener: Option<(UnixListener, (u64, u64))>,
     /// What was said last.
@@ -40,8 +30,8 @@ pub(super) struct Bound {
 
 impl Bound {
     /// A socket that is not there before it is [looked](Self::look) for.
-    pub(super) fn new(path: &Path, access: Access) -> Self {
-        Self { path: path.to_owned(), access, listener: None, warned: String::new() }
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), listener: None, warned: String::new() }
     }
 
     /// Where clients connect; `None` while there is no socket.
@@ -60,7 +50,7 @@ impl Bound {
                 return;
             }
         }
-        match bind_at(&self.path, self.access) {
+        match bind_at(&self.path) {
             Ok(made) => {
                 if self.listener.replace(made).is_some() {
                     info!(socket = %self.path.display(), "the socket was removed; it is made again");
@@ -97,7 +87,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// A new socket, and its device and inode.
-fn bind_at(path: &Path, access: Access) -> io::Result<(UnixListener, (u64, u64))> {
+fn bind_at(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
@@ -109,36 +99,10 @@ fn bind_at(path: &Path, access: Access) -> io::Result<(UnixListener, (u64, u64))
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let made = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     bind(made.as_raw_fd(), &UnixAddr::new(path)?)?;
-    permit(path, access)?;
+    fs::set_permissions(path, Permissions::from_mode(MODE))?;
     // Nobody can connect before this.
     listen(&made, Backlog::new(BACKLOG)?)?;
     Ok((made.into(), identity(path)?))
-}
-
-/// Lets those who may connect write to the socket.
-fn permit(path: &Path, access: Access) -> io::Result<()> {
-    let mode = match access {
-        Access::Everyone => 0o666,
-        Access::Owner => 0o600,
-        Access::Group(group) => match give_to(path, group) {
-            Ok(()) => 0o660,
-            Err(error) => {
-                let socket = path.display();
-                warn!(
-                    %socket, group, %error,
-                    "cannot give the socket to a group, of which the agent must be a member: only \
-                     the agent's user can connect"
-                );
-                0o600
-            }
-        },
-    };
-    fs::set_permissions(path, Permissions::from_mode(mode))
-}
-
-fn give_to(path: &Path, group: u32) -> io::Result<()> {
-    let is_there = fs::symlink_metadata(path)?.gid() == group;
-    if is_there { Ok(()) } else { chown(path, None, Some(group)) }
 }
 
 /// Whether a process listens there.
@@ -155,49 +119,25 @@ fn is_served(path: &Path) -> bool {
 mod tests {
     use std::os::unix::net::UnixStream;
 
-    use nix::unistd::getegid;
-
     use super::*;
 
-    fn mode(path: &Path) -> u32 {
-        fs::symlink_metadata(path).unwrap().mode() & 0o777
-    }
-
     #[test]
-    fn a_socket_is_for_those_who_have_access() {
+    fn any_user_may_connect() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deeper").join("a.sock");
-        for (access, expected) in [
-            (Access::Everyone, 0o666),
-            (Access::Group(getegid().as_raw()), 0o660),
-            (Access::Owner, 0o600),
-        ] {
-            let mut bound = Bound::new(&path, access);
-            bound.look();
-            assert_eq!(mode(&path), expected);
-            UnixStream::connect(&path).unwrap();
-            drop(bound);
-            assert!(!path.exists());
-        }
-    }
-
-    #[test]
-    fn a_socket_of_another_group_belongs_to_it_or_to_the_agents_user_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.sock");
-        let mut bound = Bound::new(&path, Access::Group(4711));
+        let mut bound = Bound::new(&path);
         bound.look();
-        let found = fs::symlink_metadata(&path).unwrap();
-        let expected =
-            if nix::unistd::geteuid().is_root() { (4711, 0o660) } else { (found.gid(), 0o600) };
-        assert_eq!((found.gid(), found.mode() & 0o777), expected);
+        assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o777, MODE);
+        UnixStream::connect(&path).unwrap();
+        drop(bound);
+        assert!(!path.exists());
     }
 
     #[test]
     fn what_is_no_longer_there_is_made_again_and_what_another_has_made_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deeper").join("a.sock");
-        let mut bound = Bound::new(&path, Access::Everyone);
+        let mut bound = Bound::new(&path);
         bound.look();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(UnixStream::connect(&path).is_err());
@@ -226,7 +166,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file").join("a.sock");
         fs::write(dir.path().join("file"), "").unwrap();
-        let mut bound = Bound::new(&path, Access::Everyone);
+        let mut bound = Bound::new(&path);
         bound.look();
         assert!(bound.listener().is_none() && !bound.warned.is_empty());
         fs::remove_file(dir.path().join("file")).unwrap();

@@ -26,8 +26,6 @@ pub(crate) struct Limits {
     ///
     /// [`AT_ONCE`]: super::connection::AT_ONCE
     pub writes: (f64, f64),
-    /// How long a client may take for its request.
-    pub request_time: Duration,
     /// How long a client may take to read an answer, in addition to [`rate`](Self::rate).
     pub answer_time: Duration,
     /// Bytes that a client must read in a second.
@@ -122,7 +120,6 @@ pub(super) mod tests {
             transfers_each: 3,
             requests: (1_000.0, 1_000.0),
             writes: (10_000.0, 10_000.0),
-            request_time: Duration::from_millis(300),
             answer_time: Duration::from_millis(300),
             rate: 1e8,
         }

@@ -94,11 +94,8 @@ impl<A: Answers> Server<A> {
                 self.bound.look();
             }
             for (connection, ready) in self.connections.iter_mut().zip(ready) {
-                if connection.until().is_some_and(|until| until <= now) {
-                    connection.stage = Stage::Ended;
-                } else if ready.intersects(PollFlags::IN) {
-                    connection.read(A::LONGEST_REQUEST);
-                } else if ready.intersects(PollFlags::HUP | PollFlags::ERR) {
+                let is_late = connection.until().is_some_and(|until| until <= now);
+                if is_late || ready.intersects(PollFlags::HUP | PollFlags::ERR) {
                     connection.stage = Stage::Ended;
                 }
             }
@@ -160,28 +157,27 @@ impl<A: Answers> Server<A> {
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            let connection = Connection::new(stream, A::LONGEST_REQUEST, &self.limits, now);
+            let connection = Connection::new(stream, now);
             let users: Vec<u32> = self.connections.iter().map(|other| other.user).collect();
             match admit(connection.user, &users, &self.limits) {
                 Verdict::Admit => {}
-                Verdict::InPlaceOf(place) => self.connections.remove(place).refuse(&self.answers),
-                Verdict::Refuse => {
-                    connection.refuse(&self.answers);
-                    continue;
-                }
+                Verdict::InPlaceOf(place) => drop(self.connections.remove(place)),
+                Verdict::Refuse => continue,
             }
             self.connections.push(connection);
         }
     }
 
-    /// Begins to answer requests that wait, as far as limits permit.
+    /// Begins to answer clients that wait, as far as limits permit.
     fn answer(&mut self, now: Instant) {
         let reads = |connection: &&Connection| matches!(connection.stage, Stage::Reading { .. });
         let mut reading: Vec<u32> =
             self.connections.iter().filter(reads).map(|connection| connection.user).collect();
         let mut is_prepared = false;
         for connection in &mut self.connections {
-            let Stage::Waiting(request) = &connection.stage else { continue };
+            if !matches!(connection.stage, Stage::Waiting) {
+                continue;
+            }
             let own = reading.iter().filter(|user| **user == connection.user).count();
             let is_room = reading.len() < self.limits.transfers && own < self.limits.transfers_each;
             if !is_room || connection.delayed > now || self.answer > now {
@@ -196,7 +192,7 @@ impl<A: Answers> Server<A> {
                 connection.delayed = now + DELAY;
                 continue;
             }
-            match self.answers.answer(request) {
+            match self.answers.answer() {
                 Some(answer) => {
                     reading.push(connection.user);
                     // The sampler may have taken a while.
@@ -204,9 +200,6 @@ impl<A: Answers> Server<A> {
                 }
                 None => connection.stage = Stage::Ended,
             }
-        }
-        if is_prepared {
-            self.answers.finish();
         }
     }
 
@@ -235,20 +228,18 @@ impl<A: Answers> Server<A> {
 mod tests {
     use std::thread;
 
+    use super::super::Answer;
     use super::super::peers::tests::small;
-    use super::super::{Access, Answer};
     use super::*;
 
     struct Nothing;
 
     impl Answers for Nothing {
-        const LONGEST_REQUEST: usize = 0;
-
         fn prepare(&mut self, _: Instant) -> Result<(), Instant> {
             Ok(())
         }
 
-        fn answer(&mut self, _: &[u8]) -> Option<Answer> {
+        fn answer(&mut self) -> Option<Answer> {
             None
         }
     }
@@ -257,7 +248,7 @@ mod tests {
     fn what_became_due_since_the_last_turn_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let (_agent, stopped) = UnixStream::pair().unwrap();
-        let bound = Bound::new(&dir.path().join("sock"), Access::Everyone);
+        let bound = Bound::new(&dir.path().join("sock"));
         let mut server = Server::new(bound, stopped, small(), Nothing);
         let turn = Instant::now();
         server.answer = turn + Duration::from_millis(1);

@@ -179,7 +179,7 @@ impl OpenArchive {
 
 /// A millisecond after the last record, or half-way to the next one if that
 /// is sooner; `None` if there is no time between the two.
-pub(crate) fn mark_timestamp(last: Timestamp, next: Timestamp) -> Option<Timestamp> {
+fn mark_timestamp(last: Timestamp, next: Timestamp) -> Option<Timestamp> {
     let after = MARK_AFTER_NANOS.min(next.nanos_since(last) / 2);
     (after > 0).then(|| Timestamp::from_nanos(last.as_nanos() + after))
 }

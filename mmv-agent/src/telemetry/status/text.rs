@@ -74,14 +74,15 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         }
         writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
     }
-    if let Some(FlightRecorderStatus { interval, values, samples, span, bytes, .. }) =
+    if let Some(FlightRecorderStatus { directory, interval, values, span, bytes, .. }) =
         &status.flight_recorder
     {
         let megabytes = *bytes as f64 / 1e6;
         writeln!(
             out,
-            "flight recorder: {values} values each {interval} s, {samples} samples of {span:.0} s, \
-             {megabytes:.1} MB of memory"
+            "flight recorder: {values} values each {interval} s, the last {span:.0} s with \
+             {megabytes:.1} MB in {}",
+            line(directory)
         )?;
     }
     match status.files_age {
