@@ -8,7 +8,6 @@
 //! | a value | a value, divided into base units |
 //! | the end of a series, a mark | a [stale marker](stale_value) |
 //! | an event of the agent: the program began to count | 0 at that time, of counters and histograms |
-//! | a program created an instance | 0 after the record before, of counters and histograms |
 //! | buckets and their sum | cumulative buckets, sum and count |
 //! | two records in one millisecond | the second one a millisecond later |
 //!
@@ -49,7 +48,7 @@ pub struct Sample {
 pub enum SampleKind {
     /// A value of the archive.
     Value,
-    /// A counter began at 0, as the agent's events or the domain say.
+    /// A counter began at 0, as the agent's events say.
     Zero,
     /// The series ends.
     Stale,

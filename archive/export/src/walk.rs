@@ -131,8 +131,8 @@ pub enum Change {
     Began {
         /// The series.
         series: SeriesId,
-        /// It counted from 0 from this time on: its program began, after the last value of the
-        /// metric, or the program created its instance after this record.
+        /// Its program began to count from 0 at this time, after the last value of
+        /// the metric.
         from_zero: Option<i64>,
     },
 }

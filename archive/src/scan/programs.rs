@@ -134,9 +134,11 @@ impl<'a> ProgramEvent<'a> {
         };
         Some(Boundary { at, from_zero })
     }
+}
 
+impl ProgramEvent<'_> {
     /// Whether a program is logged again, or at last, that may have counted before.
-    pub fn resumes(&self) -> bool {
+    pub(crate) fn resumes(&self) -> bool {
         self.kind == "recovered" || self.kind == "appeared" && self.is_at_start
     }
 }

@@ -8,10 +8,9 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::programs::{Boundary, DOMAIN, ProgramEvent};
+use pcp_archive::programs::{Boundary, ProgramEvent};
 use pcp_archive::{
-    InDom, IndomCursor, IndomHistory, InstanceId, Metadata, MetricDesc, Pmid, Semantics, Timestamp,
-    ValueSetView,
+    InDom, IndomCursor, InstanceId, Metadata, MetricDesc, Pmid, Timestamp, ValueSetView,
 };
 
 use super::series::{Series, SeriesId, SeriesTable};
@@ -58,10 +57,6 @@ struct Metric {
     start: Option<i64>,
     /// The same until the first value after it.
     from_zero: Option<i64>,
-    /// The time of the last record with values of this run.
-    observed: Option<i64>,
-    /// A process that shares the metric is logged again since then, and may have counted before.
-    is_resumed: bool,
     /// The record that had its values last.
     record: u64,
 }
@@ -71,8 +66,6 @@ struct Slot {
     instance: Option<InstanceId>,
     series: SeriesId,
     is_live: bool,
-    /// When an instance that was created after it had counted nothing, until its first value.
-    from_zero: Option<i64>,
 }
 
 /// Where observations and changes go.
@@ -171,8 +164,6 @@ impl Catalog {
                 refreshed: Timestamp::EPOCH,
                 start,
                 from_zero: None,
-                observed: None,
-                is_resumed: false,
                 record: 0,
             });
         }
@@ -203,7 +194,6 @@ impl Catalog {
     pub(super) fn end_all(&mut self, at: i64, output: &mut Output) {
         for metric in &mut self.metrics {
             end(&mut metric.slots, at, output);
-            metric.observed = None;
         }
     }
 
@@ -218,15 +208,6 @@ impl Catalog {
             end(&mut metric.slots, at, output);
             metric.start = boundary.from_zero.then_some(at);
             metric.from_zero = metric.start;
-            metric.observed = None;
-        }
-    }
-
-    /// A program is logged again, or at last: of the metrics that it shares with others it is not
-    /// known what it had counted.
-    pub(super) fn resume(&mut self, event: &ProgramEvent<'_>) {
-        for metric in &mut self.metrics {
-            metric.is_resumed |= event.concerns(&metric.name, metric.desc.pmid);
         }
     }
 
@@ -312,7 +293,6 @@ impl Catalog {
         }
         let Some(metric) = self.metrics.get_mut(place) else { return };
         let from_zero = metric.from_zero.take();
-        (metric.observed, metric.is_resumed) = (Some(at.nanos), false);
         let mut place = 0;
         for value in set.values(metric.desc.value_type) {
             let Ok((instance, value)) = value else {
@@ -330,7 +310,6 @@ impl Catalog {
                 if let Some(series) = self.series.get_mut(slot.series) {
                     series.start = metric.start;
                 }
-                let from_zero = from_zero.or(slot.from_zero.take());
                 output.changes.push(Change::Began { series: slot.series, from_zero });
             }
             output.observations.push(Observation { series: slot.series, value: number });
@@ -346,16 +325,12 @@ impl Catalog {
             slots.iter().map(|slot| (slot.instance, *slot)).collect();
         let mut seen = HashSet::with_capacity(set.len());
         let source = Source::new(metric, &self.hostname, at);
-        let observed = metric.observed.filter(|_| metric.begins_at_zero() && !metric.is_resumed);
-        let before = observed.and_then(|observed| source.domain_at(observed));
         let mut now = Vec::with_capacity(set.len());
         for instance in set.instances().filter(|instance| seen.insert(*instance)) {
-            now.push(old.remove(&instance).unwrap_or_else(|| {
-                let series = source.series(instance);
-                let is_new =
-                    before.as_ref().is_some_and(|before| source.is_new_since(before, &series));
-                let from_zero = observed.filter(|_| is_new);
-                Slot { instance, series: self.series.add(series), is_live: false, from_zero }
+            now.push(old.remove(&instance).unwrap_or_else(|| Slot {
+                instance,
+                series: self.series.add(source.series(instance)),
+                is_live: false,
             }));
         }
         // In their order, so that the same archive always has the same changes.
@@ -372,17 +347,6 @@ fn end(slots: &mut [Slot], at: i64, output: &mut Output) {
     for slot in slots {
         output.end(slot, at);
         slot.is_live = false;
-        slot.from_zero = None;
-    }
-}
-
-impl Metric {
-    /// Whether an instance that is created has counted nothing before. A bucket that a histogram
-    /// gets is no beginning of the histogram; the instance of its sum is.
-    fn begins_at_zero(&self) -> bool {
-        let is_counter = self.desc.semantics == Semantics::Counter;
-        let is_of_program = self.desc.pmid.domain() == DOMAIN && self.name.starts_with("mmv.");
-        is_counter && is_of_program && !matches!(self.role, Role::Buckets(_))
     }
 }
 
@@ -423,24 +387,6 @@ impl<'m> Source<'m> {
         let repeated = repeated.unwrap_or_default();
         let labels = labels.without(HISTOGRAM_LABEL);
         Self { pmid, role: metric.role, start: metric.start, labels, domain, repeated, at, indom }
-    }
-
-    /// Returns the domain at another time; `None` if it had no instances then.
-    fn domain_at(&self, nanos: i64) -> Option<IndomCursor<'m>> {
-        let mut domain = self.at.metadata.indom_history(self.indom?)?.cursor();
-        domain.move_to(Timestamp::from_nanos(nanos.into()));
-        Some(domain).filter(|domain| !domain.instances().is_empty())
-    }
-
-    /// Returns whether an instance was not in the domain at another time.
-    fn is_new_since(&self, before: &IndomCursor<'_>, series: &Series) -> bool {
-        let Some((id, name)) = series.instance.zip(series.instance_name.as_deref()) else {
-            return false;
-        };
-        let history = self.indom.and_then(|indom| self.at.metadata.indom_history(indom));
-        before.name(id).is_none()
-            && (history.is_some_and(IndomHistory::has_constant_numbers)
-                || before.instances().iter().all(|instance| &*instance.name != name))
     }
 
     /// Returns whether an instance is in the domain with this name, or there is none.

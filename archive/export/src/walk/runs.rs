@@ -41,15 +41,11 @@ impl Runs {
         self.add(record, catalog);
     }
 
-    fn add(&mut self, record: &Record<'_>, catalog: &mut Catalog) {
+    fn add(&mut self, record: &Record<'_>, catalog: &Catalog) {
         for set in record.value_sets().filter(|set| set.pmid() == events_metric()) {
             let Some((_, desc)) = catalog.metric(set.pmid()) else { continue };
-            let value_type = desc.value_type;
-            for (_, value) in set.values(value_type).filter_map(std::result::Result::ok) {
+            for (_, value) in set.values(desc.value_type).filter_map(std::result::Result::ok) {
                 for event in ProgramEvent::all(value) {
-                    if event.resumes() {
-                        catalog.resume(&event);
-                    }
                     let Some(boundary) = event.boundary() else { continue };
                     let (metrics, logged) = (catalog.metrics_of(&event), record.timestamp());
                     self.0.push(Pending { boundary, metrics, logged });
