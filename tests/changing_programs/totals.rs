@@ -143,6 +143,15 @@ pub(super) fn check_deltas(
         metrics.entry(&key.0).or_default().push((key, segments));
     }
     for (metric, series) in metrics {
+        // The first sample of the metric in a life.
+        let begun = |life: usize| {
+            let first = |(key, segments): &(&Key, &Vec<Segment>)| {
+                let samples = raw.samples.get(*key)?;
+                let own = segments.iter().filter(|segment| segment.life == life);
+                own.filter_map(|segment| first_sample(segment, samples)).min()
+            };
+            series.iter().filter_map(first).min()
+        };
         let expression = format!("d = sum(delta({metric}))");
         for line in readers::lines(&["report", archives, "-t", "1s", "-e", &expression]) {
             let Some(found) = line["value"].as_f64() else { continue };
@@ -158,7 +167,10 @@ pub(super) fn check_deltas(
                         .is_some_and(|first| since <= first && first <= until);
                     let since = if is_first { i64::MIN } else { since };
                     greatest += added(segment, since, until);
-                    least += grown(record, segment, samples, ticks, (from, to));
+                    let is_alone =
+                        segments.iter().filter(|one| one.life == segment.life).count() == 1;
+                    let begun = begun(segment.life).filter(|_| is_alone);
+                    least += grown(record, segment, samples, ticks, (from, to), begun);
                 }
             }
             if !(least as f64..=greatest as f64).contains(&found) {
@@ -191,13 +203,16 @@ fn added(segment: &Segment, from: i64, to: i64) -> u64 {
     segment.stores.iter().filter(is_within).map(|store| store.number).sum()
 }
 
-/// By how much a counter certainly grew between the samples within a span of time.
+/// By how much a counter certainly grew between the samples within a span of time. If its metric had
+/// begun to have samples before its own first one, all of that is its growth, too: the program
+/// created it then.
 fn grown(
     record: &Record,
     segment: &Segment,
     samples: &[(i64, f64)],
     ticks: &Ticks,
     (from, to): (i64, i64),
+    begun: Option<i64>,
 ) -> u64 {
     let is_within = |at: i64| from <= at && at <= to;
     let life = &record.log.lives[segment.life];
@@ -208,6 +223,12 @@ fn grown(
     let is_observed = !record.is_away(from, to) && !has_gaps(record, segment);
     if first < segment.is_certain_from() || last >= ending || !is_observed {
         return 0;
+    }
+    let is_live = matches!(PROGRAMS[life.program].1, Kind::Live | Kind::Rebuilt | Kind::Facade);
+    let is_first = from < first && first_sample(segment, samples) == Some(first);
+    let is_created = begun.is_some_and(|begun| begun < first && !record.is_away(begun, to));
+    if is_live && is_first && is_created {
+        return segment.least(last);
     }
     segment.least(last).saturating_sub(segment.greatest(ticks.after(first)))
 }
