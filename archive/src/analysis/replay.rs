@@ -472,11 +472,13 @@ impl<'a> Replay<'a> {
         is_wanted: impl Fn(&Track) -> bool,
     ) -> Option<Vec<Values<'_>>> {
         let moment = self.has_moment(at).then(|| self.moment(at))?;
-        let values = |track| match is_wanted(track) {
-            true => Track::values_at(track, &moment, &self.timeline, self.decrease),
-            false => Values::new(),
-        };
-        Some(self.tracks.iter().map(values).collect())
+        let mut all = Vec::with_capacity(self.tracks.len());
+        for track in &self.tracks {
+            let values =
+                is_wanted(track).then(|| track.values_at(&moment, &self.timeline, self.decrease));
+            all.push(values.unwrap_or_default());
+        }
+        Some(all)
     }
 
     fn moment(&self, at: Timestamp) -> Moment {
