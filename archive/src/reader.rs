@@ -54,11 +54,10 @@ pub use temporal_index::{IndexDefect, TemporalIndex};
 pub use type_conflicts::TypeConflict;
 use type_conflicts::TypeConflicts;
 
-use crate::files::{
-    AddExtension as _, BlockCache, HeldFile, MemberFiles, Members, RecordFile, check_labels,
-};
-use crate::format::Role;
 #[cfg(feature = "compression")]
+use crate::files::BlockCache;
+use crate::files::{AddExtension as _, HeldFile, MemberFiles, Members, RecordFile, check_labels};
+use crate::format::Role;
 use crate::{
     ArchiveLabel, Compression, Error, Record, RecordError, Result, Timestamp, Version, io_error,
 };
