@@ -320,8 +320,8 @@ fn ticks_that_are_late_or_missed_are_found() {
     assert_eq!(late_ticks(&[second, second + 650_000], &none), 6, "five without a record");
     let waits = ProcessorWaits::of(&[(second, 0, 0), (second + 700_000, 545_000, 600_000)]);
     assert_eq!(late_ticks(&[second, second + 650_000], &waits), 0);
-    let restart = Restart { started: second, seen: None, ended: 3 * second };
-    assert_eq!(time_until_seen(restart, &none), Some(Duration::from_secs(2)));
+    let restart = Restart { started: second, seen: None, ended: 6 * second };
+    assert_eq!(time_until_seen(restart, &none), Some(Duration::from_secs(5)));
     let short = Restart { ended: second + 900_000, ..restart };
     assert_eq!(time_until_seen(short, &none), None);
     let seen = Restart { seen: Some(second + 700_000), ..restart };

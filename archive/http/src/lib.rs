@@ -3,7 +3,7 @@
 //!
 //! | limit | |
 //! |---|---|
-//! | open connections | 128; the one that is idle longest is closed for a new one |
+//! | open connections | 128; the one that is idle longest, and for 50 ms, is closed for a new one |
 //! | time until a header is whole, and of an idle connection | 10 s |
 //! | a header | 16 KiB, 64 fields |
 //! | time in which a peer takes 1 MiB of an answer, or all of it | 30 s |

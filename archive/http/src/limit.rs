@@ -3,13 +3,20 @@
 //! A connection has a [`Place`] until its socket is closed. When all places are taken, the
 //! connection that has been idle longest is closed, and a new one waits until it is: there are
 //! never more sockets than places. A connection is idle while no whole request of it is being
-//! answered, so peers that say nothing, or send a request slowly, give way to others.
+//! answered, so peers that say nothing, or send a request slowly, give way to others. None gives
+//! way before it had the time to ask: peers that connect in a loop would close all others.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+/// Time for which a connection is idle before it gives way. As many connections as there are places
+/// are accepted in it, so the longest queue of the kernel is accepted within two seconds.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// All open connections.
 #[derive(Debug)]
@@ -30,9 +37,11 @@ struct Inner {
     next: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Entry {
     idle_since: u64,
+    /// The same by the clock.
+    since: Instant,
     /// How many of its requests are being answered.
     busy: u32,
     task: Option<AbortHandle>,
@@ -61,8 +70,13 @@ impl Limit {
 
     /// A place for a new connection; `None` if all are busy. One task at a time may wait.
     pub(crate) async fn place(self: &Arc<Self>) -> Option<Arc<Place>> {
-        if self.is_full() {
-            self.close_idle().then_some(())?;
+        while self.is_full() {
+            let idle = self.inner().longest_idle()?;
+            if idle < GRACE {
+                let _ = timeout(GRACE.saturating_sub(idle), self.closed.notified()).await;
+                continue;
+            }
+            self.close_idle();
             while self.is_full() {
                 self.closed.notified().await;
             }
@@ -70,7 +84,8 @@ impl Limit {
         let mut inner = self.inner();
         let number = inner.moment();
         inner.idle.insert((number, number));
-        inner.open.insert(number, Entry { idle_since: number, ..Entry::default() });
+        let entry = Entry { idle_since: number, since: Instant::now(), busy: 0, task: None };
+        inner.open.insert(number, entry);
         Some(Arc::new(Place { limit: Arc::clone(self), number }))
     }
 
@@ -88,6 +103,12 @@ impl Inner {
     fn moment(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// Returns how long the connection has been idle that has been idle longest.
+    fn longest_idle(&self) -> Option<Duration> {
+        let (_, number) = self.idle.first()?;
+        self.open.get(number).map(|entry| entry.since.elapsed())
     }
 
     fn close_idle(&mut self) -> bool {
@@ -138,7 +159,7 @@ impl Drop for Busy {
         if let Some(entry) = inner.open.get_mut(&self.0.number) {
             entry.busy = entry.busy.saturating_sub(1);
             if entry.busy == 0 {
-                entry.idle_since = now;
+                (entry.idle_since, entry.since) = (now, Instant::now());
                 inner.idle.insert((now, self.0.number));
             }
         }
@@ -148,7 +169,6 @@ impl Drop for Busy {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::time::Duration;
 
     use tokio::runtime::Builder;
     use tokio::task::{JoinHandle, spawn};
@@ -184,7 +204,9 @@ mod tests {
             let _busy = places[1].busy();
             drop(places[0].busy());
             let third = places.pop().unwrap();
-            let waits = timeout(Duration::from_millis(50), limit.place()).await;
+            let waits = timeout(GRACE / 4, limit.place()).await;
+            assert!(waits.is_err() && !tasks[2].is_finished(), "it had no time to ask");
+            let waits = timeout(4 * GRACE, limit.place()).await;
             assert!(waits.is_err(), "its socket is open as long as its place is kept");
             assert_eq!(limit.inner().open.len(), 3);
             drop(third);
