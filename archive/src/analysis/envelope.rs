@@ -56,7 +56,7 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use crate::analysis::growth::{Gaps, numbers};
+use super::growth::{Gaps, numbers};
 use crate::scan::Selection;
 use crate::{InstanceId, Pmid, Result, Timestamp};
 

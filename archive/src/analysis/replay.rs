@@ -67,8 +67,8 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::growth::lifetime::{Lifetime, Lives};
-use crate::analysis::growth::walls::Walls;
+use super::growth::lifetime::{Lifetime, Lives};
+use super::growth::walls::Walls;
 use crate::reader::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column, programs};
 use crate::{InstanceId, Metadata, Pmid, Result, Semantics, Source, Timestamp, Value, scan};
@@ -79,9 +79,9 @@ use interpolate::{Observed, value_at};
 use lines::TrackWalls;
 use timeline::{Reach, Timeline};
 
-pub use crate::analysis::growth::Decrease;
+pub use super::growth::Decrease;
 
-pub use crate::analysis::growth::Gaps;
+pub use super::growth::Gaps;
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
 pub use histogram::{BucketCount, SuccessiveQuantiles};

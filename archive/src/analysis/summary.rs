@@ -52,10 +52,10 @@ mod tally;
 
 use std::ops::RangeInclusive;
 
-use crate::analysis::growth::lifetime::CounterDomains;
-use crate::analysis::growth::strand::Instances;
-use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
-use crate::analysis::growth::{Decrease, Gaps, numbers};
+use super::growth::lifetime::CounterDomains;
+use super::growth::strand::Instances;
+use super::growth::walls::{MetricWalls, RunState, Walls};
+use super::growth::{Decrease, Gaps, numbers};
 use crate::reader::salvage::Lost;
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};

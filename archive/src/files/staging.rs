@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::files::{MemberFiles, existing_file, move_archive, remove_archive, sync_directory};
+use super::{MemberFiles, existing_file, move_archive, remove_archive, sync_directory};
 use crate::{Error, Result, io_error};
 
 /// An archive under construction. The hidden directory is removed on drop, with what is left in

@@ -33,10 +33,10 @@
 //! # }
 //! ```
 
-pub use crate::format::event_array::{
+pub use super::event_array::{
     EventArray, EventFlags, EventParameters, EventRecord, EventRecords, FLAGS_PMID, MISSED_PMID,
 };
-pub use crate::format::event_builder::EventArrayBuilder;
+pub use super::event_builder::EventArrayBuilder;
 use crate::{OwnedValue, Value, ValueType};
 
 /// Whether values of a type are event arrays.

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::fast::{Excerpt, RecordRun, RecordShapes, RunFinder, SeekCache};
 use crate::files::{Next, RecordFile, Scanned, Scanner, Window};
 use crate::format::ShapeId;
 use crate::format::frame::LENGTH_WORD;
-use crate::reader::fast::{Excerpt, RecordRun, RecordShapes, RunFinder, SeekCache};
 use crate::{Archive, Error, Record, RecordError, Result, Timestamp, Version};
 
 /// The end of an archive that was not written to its end: a writer died, or

@@ -29,11 +29,11 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::load_whole_metadata;
 use crate::files::{
     AddExtension as _, Members, Next, RecordFile, Scanned, Scanner, Window, check_labels,
 };
 use crate::format::Role;
-use crate::reader::load_whole_metadata;
 use crate::{Archive, ArchiveLabel, Error, Metadata, Record, RecordError, Result, Timestamp};
 
 /// Follows an archive that grows, record by record.

@@ -1,8 +1,8 @@
 //! The records of one archive, or of several that follow each other.
 
 use super::archive_records::ArchiveRecords;
+use super::fast::{Excerpt, RecordRun};
 use crate::format::{ShapeId, encode_mark};
-use crate::reader::fast::{Excerpt, RecordRun};
 use crate::{Error, Record, Result, Source, Timestamp, Version};
 
 /// The records of an archive, or of several in the order of time, from some

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 pub use records::{Salvaged, SalvagedRecords};
 
+use super::MetadataLoader;
 use crate::files::{AddExtension as _, MemberFiles, RecordFile, Scanned, Scanner};
 use crate::format::{MetadataRecord, Role, metadata_record};
-use crate::reader::MetadataLoader;
 use crate::{ArchiveLabel, Error, Metadata, Result, Timestamp, Version};
 
 /// A stretch of a file without usable records.

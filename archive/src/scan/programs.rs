@@ -22,13 +22,13 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use self::items::{CLUSTER, FILE, KIND, PID, REASON};
+pub use super::agent::DOMAIN;
+pub use super::agent::OWNER_LABEL;
+pub use super::agent::events_metric;
+use super::agent::item;
+pub use super::agent::items;
+use super::{Column, Columns, SelectedMetric, Selection};
 use crate::format::event::EventArray;
-pub use crate::scan::agent::DOMAIN;
-pub use crate::scan::agent::OWNER_LABEL;
-pub use crate::scan::agent::events_metric;
-use crate::scan::agent::item;
-pub use crate::scan::agent::items;
-use crate::scan::{Column, Columns, SelectedMetric, Selection};
 use crate::{Pmid, Result, Source, Timestamp, Value};
 
 /// The resolution of times in event arrays.

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::agent::events_metric;
 use super::{SelectedMetric, Selection};
 use crate::format::ShapeId;
 use crate::reader::Identities;
 use crate::reader::fast::{CopyPlan, Effort, Excerpt, Form, Step};
-use crate::scan::agent::events_metric;
 use crate::{InstanceId, Pmid, Record, Timestamp, ValueSetView, ValueType};
 
 /// As many plans are kept as shapes are known at a time.

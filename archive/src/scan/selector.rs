@@ -21,7 +21,7 @@ use std::str::FromStr;
 use hashbrown::{HashMap, HashSet};
 use regex_lite::Regex;
 
-use crate::scan::histogram::HistogramLayout;
+use super::histogram::HistogramLayout;
 use crate::{
     InDom, IndomHistory, InstanceId, LabelHistory, LabelSet, LabelTarget, Metadata, Metric,
     MetricDesc, Timestamp,

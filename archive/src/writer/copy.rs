@@ -19,7 +19,7 @@ use std::vec;
 
 use hashbrown::HashMap;
 
-use crate::writer::NameRules;
+use super::NameRules;
 use crate::{
     Archive, ArchiveWriter, ByteText, InDom, IndomCursor, Instance, LabelSet, LabelTarget,
     Metadata, Metric, Result, TextKind, TextTarget, Timestamp,

@@ -33,10 +33,10 @@ mod record_order;
 
 use std::ops::RangeInclusive;
 
+use super::CopiedSet;
+use super::copy::Changes;
 use crate::format::ShapeId;
 use crate::scan::Selection;
-use crate::writer::CopiedSet;
-use crate::writer::copy::Changes;
 use crate::{ArchiveWriter, Pmid, Record, RecordError, Result, Source, Timestamp};
 use mapping::Mapping;
 use needs_mark::NeedsMark;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::prepared::TemplateBuilder;
 use super::*;
 use crate::test_support::{descs, indom};
-use crate::writer::prepared::TemplateBuilder;
 use crate::{
     Archive, EncodeError, InstanceId, OwnedValue, Semantics, Units, Value, ValueType, test_support,
 };

@@ -3,10 +3,10 @@
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::analysis::envelope::plan::{Plan, Scope};
-use crate::analysis::envelope::pyramid::Pyramid;
-use crate::analysis::envelope::segment::Segment;
-use crate::analysis::envelope::{Envelope, GoOn, Grid, Options};
+use super::plan::{Plan, Scope};
+use super::pyramid::Pyramid;
+use super::segment::Segment;
+use super::{Envelope, GoOn, Grid, Options};
 use crate::analysis::growth::numbers;
 use crate::scan::segments::each_in_time;
 use crate::scan::{Columns, Selection};

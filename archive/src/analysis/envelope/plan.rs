@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
+use super::Options;
+use super::grid::Grid;
+use super::track::{Kind, Track};
 use crate::InstanceId;
-use crate::analysis::envelope::Options;
-use crate::analysis::envelope::grid::Grid;
-use crate::analysis::envelope::track::{Kind, Track};
 use crate::analysis::growth::lifetime::{Lifetime, Lives};
 use crate::analysis::growth::walls::RunState;
 use crate::scan::{SelectedMetric, Selection};

@@ -23,11 +23,11 @@ use std::ops::RangeInclusive;
 
 use hashbrown::HashSet;
 
-use crate::analysis::envelope::grid::Grid;
-use crate::analysis::envelope::plan::{Plan, Scope};
-use crate::analysis::envelope::segment::Segment;
-use crate::analysis::envelope::track::{Kind, Track};
-use crate::analysis::envelope::{Envelope, Options, Run, Series, halved, places};
+use super::grid::Grid;
+use super::plan::{Plan, Scope};
+use super::segment::Segment;
+use super::track::{Kind, Track};
+use super::{Envelope, Options, Run, Series, halved, places};
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InstanceId, Pmid, Source, Timestamp};
 use cells::{Cells, Weight};

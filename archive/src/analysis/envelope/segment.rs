@@ -4,10 +4,10 @@ use std::ops::Bound;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::envelope::GoOn;
-use crate::analysis::envelope::grid::{Grid, Moment, seconds};
-use crate::analysis::envelope::plan::Plan;
-use crate::analysis::envelope::track::{Rows, Track};
+use super::GoOn;
+use super::grid::{Grid, Moment, seconds};
+use super::plan::Plan;
+use super::track::{Rows, Track};
 use crate::analysis::growth::strand::Instances;
 use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
 use crate::scan::segments::by_time;

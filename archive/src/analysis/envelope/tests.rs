@@ -8,7 +8,7 @@ use proptest::prelude::*;
 mod agreement;
 mod pyramid;
 
-use crate::analysis::envelope::*;
+use super::*;
 use crate::analysis::replay::rate_between;
 use crate::scan::SelectedMetric;
 use crate::test_support::label;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::analysis::envelope::grid::{Grid, Moment, seconds};
-use crate::analysis::envelope::{Cell, Run, halved};
+use super::grid::{Grid, Moment, seconds};
+use super::{Cell, Run, halved};
 use crate::analysis::growth::lifetime::Lifetime;
 use crate::analysis::growth::number::{Number, with_number};
 use crate::analysis::growth::strand::{Link, Strand};

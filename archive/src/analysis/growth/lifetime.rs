@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::growth::Gaps;
+use super::Gaps;
 use crate::reader::Change;
 use crate::scan::programs::{DOMAIN, has_program};
 use crate::scan::{SelectedMetric, Selection};

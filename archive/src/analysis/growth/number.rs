@@ -1,7 +1,7 @@
 //! The numeric types, and how much a counter grew from one number to the next.
 
+use super::Decrease;
 use crate::Value;
-use crate::analysis::growth::Decrease;
 
 /// A type of numbers in a column.
 pub(crate) trait Number: Copy {

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::analysis::growth::walls::{Origin, RunState};
+use super::walls::{Origin, RunState};
 use crate::{InstanceId, Timestamp};
 
 /// The first and the last of some values, and what is known before each.

@@ -17,8 +17,8 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
+use super::lifetime::{Presence, Presences};
 use crate::Timestamp;
-use crate::analysis::growth::lifetime::{Presence, Presences};
 use crate::scan::programs::{ByProgram, ProgramEvent, events_metric};
 use crate::scan::{Chunk, Column, SelectedMetric, Selection};
 

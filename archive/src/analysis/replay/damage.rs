@@ -7,7 +7,7 @@
 
 use std::ops::Bound;
 
-use crate::analysis::replay::{Replay, Selection};
+use super::{Replay, Selection};
 use crate::reader::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits};
 use crate::{Error, Records, Result};

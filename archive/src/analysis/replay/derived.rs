@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use hashbrown::HashSet;
 use pcp_types::names::selects;
 
-use crate::analysis::growth::lifetime;
-use crate::analysis::replay::expression::{
+use super::expression::{
     Before, Bound, Expression, ExpressionError, Filter, Limit, Limited, Moments, Operand, Problem,
     QuantileOf, Scope, Values,
 };
-use crate::analysis::replay::histogram::{BucketCount, Histogram, Quantile};
-use crate::analysis::replay::two_moments::{TwoMoments, value_of};
-use crate::analysis::replay::{Decrease, Replay, Sample, Selection, Track, rate_between};
+use super::histogram::{BucketCount, Histogram, Quantile};
+use super::two_moments::{TwoMoments, value_of};
+use super::{Decrease, Replay, Sample, Selection, Track, rate_between};
+use crate::analysis::growth::lifetime;
 use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 

@@ -31,8 +31,8 @@ use hashbrown::HashSet;
 
 use self::counted::HistogramLines;
 pub use self::successive::SuccessiveQuantiles;
-use crate::analysis::replay::expression::Values;
-use crate::analysis::replay::{Decrease, Replay, Track};
+use super::expression::Values;
+use super::{Decrease, Replay, Track};
 use crate::scan::SelectedMetric;
 use crate::scan::histogram::{Bucket, HistogramLayout};
 use crate::{InstanceId, Metadata, MetricDesc, Pmid, Semantics, Timestamp, Value, ValueType};

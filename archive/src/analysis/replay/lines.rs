@@ -36,13 +36,13 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
+use super::interpolate::{Observed, on_the_line};
+use super::resets::falls;
+use super::timeline::Timeline;
+use super::{Column, Decrease, Gaps, Moment, Replay, Track};
 use crate::analysis::growth::growth;
 use crate::analysis::growth::lifetime::Presences;
 use crate::analysis::growth::walls::{MetricWalls, RunState, Wall, Walls};
-use crate::analysis::replay::interpolate::{Observed, on_the_line};
-use crate::analysis::replay::resets::falls;
-use crate::analysis::replay::timeline::Timeline;
-use crate::analysis::replay::{Column, Decrease, Gaps, Moment, Replay, Track};
 use crate::scan::programs;
 use crate::{InstanceId, Timestamp, Value};
 

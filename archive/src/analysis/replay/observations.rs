@@ -1,8 +1,8 @@
 //! The logged values, record by record.
 
+use super::expression::Values;
+use super::{Replay, Sample};
 use crate::Timestamp;
-use crate::analysis::replay::expression::Values;
-use crate::analysis::replay::{Replay, Sample};
 
 /// The logged values of the selected metrics in the order of their records.
 ///

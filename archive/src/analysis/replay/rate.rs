@@ -21,11 +21,11 @@
 //! negative. A counter that may wrap ([`Decrease::Wrap`]) continues from 0 after the
 //! end of its type.
 
+use super::expression::Values;
+use super::lines::{Grown, TrackGrowth};
+use super::two_moments::TwoMoments;
+use super::{Decrease, Replay, Sample, Track};
 use crate::analysis::growth::growth;
-use crate::analysis::replay::expression::Values;
-use crate::analysis::replay::lines::{Grown, TrackGrowth};
-use crate::analysis::replay::two_moments::TwoMoments;
-use crate::analysis::replay::{Decrease, Replay, Sample, Track};
 use crate::scan::SelectedMetric;
 use crate::{InstanceId, Semantics, Timestamp, Units, Value};
 

@@ -17,10 +17,10 @@
 
 use std::ops::Range;
 
+use super::{Column, Decrease};
 use crate::ValueType;
 use crate::analysis::growth::growth;
 use crate::analysis::growth::walls::Wall;
-use crate::analysis::replay::{Column, Decrease};
 
 /// Where some of the columns that are reset together fell: from the last record before a
 /// fall to the first one after it with a value of any of the columns.

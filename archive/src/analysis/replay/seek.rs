@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::replay::{Replay, Selection};
+use super::{Replay, Selection};
 use crate::scan::programs::events_metric;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, SelectedMetric};
 use crate::{IndomHistory, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};

@@ -13,7 +13,7 @@
 //! This depends on earlier steps, so [`Replay::at`] does not do it;
 //! [`Replay::rates_at`] needs no earlier steps.
 
-use crate::analysis::replay::{Replay, Sample};
+use super::{Replay, Sample};
 use crate::{Semantics, Timestamp};
 
 /// Samples at steps, made by [`Replay::steps`].

@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use test_archives::Builder;
 
+use super::*;
 use crate::Archive;
-use crate::analysis::replay::*;
 
 /// Milliseconds after the archive's start.
 pub(super) fn at(millis: i64) -> Timestamp {

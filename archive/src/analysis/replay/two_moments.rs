@@ -1,7 +1,7 @@
 //! The values of a replay at two moments: what rates, differences and quantiles
 //! are computed from.
 
-use crate::analysis::replay::expression::Values;
+use super::expression::Values;
 use crate::{InstanceId, Timestamp, Value};
 
 /// All tracks of a replay at a moment, and at one before it.

@@ -26,8 +26,8 @@ mod parallel;
 use std::ops::{Bound, Range};
 use std::time::Duration;
 
-use crate::analysis::replay::seek::{Reading, Span, joined};
-use crate::analysis::replay::{Replay, Selection};
+use super::seek::{Reading, Span, joined};
+use super::{Replay, Selection};
 use crate::scan::{Chunk, ChunkLimits};
 use crate::{Records, Result, Timestamp};
 

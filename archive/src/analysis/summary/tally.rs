@@ -1,10 +1,10 @@
 //! The statistics of one instance, value by value.
 
+use super::{Extreme, Statistics};
 use crate::analysis::growth::Decrease;
 use crate::analysis::growth::number::{Number, with_number};
 use crate::analysis::growth::strand::{Link, Strand};
 use crate::analysis::growth::walls::{Part, RunState, Wall, each_part};
-use crate::analysis::summary::{Extreme, Statistics};
 use crate::scan::{Chunk, Column, SelectedMetric};
 use crate::{Semantics, Timestamp, ValueType};
 

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use test_archives::Builder;
 
-use crate::analysis::summary::*;
+use super::*;
 use crate::scan::ChunkLimits;
 use crate::{Archive, Pmid};
 

@@ -4,9 +4,9 @@
 //! records of that shape. Out: their values at the ends of the columns, as if each
 //! record had been taken apart.
 
+use super::RecordRun;
 use crate::format::{number, value_block};
 use crate::reader::column::Column;
-use crate::reader::fast::RecordRun;
 
 /// What to copy out of the records of a shape.
 #[derive(Debug, Default)]

@@ -8,10 +8,10 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use super::{Excerpt, RecordShapes};
 use crate::files::RecordFile;
 use crate::format::frame::LENGTH_WORD;
 use crate::format::{Bytes, ShapeId, timestamp};
-use crate::reader::fast::{Excerpt, RecordShapes};
 use crate::{Record, Result, Timestamp, Version};
 
 /// Finds runs, and keeps the memory that the last one used.

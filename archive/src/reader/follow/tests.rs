@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-use crate::reader::follow::*;
+use super::*;
 use crate::test_support::indom;
 
 /// An archive that gets another instance with every record.

@@ -1,8 +1,8 @@
 //! The good data records of a damaged archive.
 
+use super::{Lost, Salvage, belongs};
 use crate::files::{AddExtension as _, RecordFile, Scanned, Scanner};
 use crate::format::Role;
-use crate::reader::salvage::{Lost, Salvage, belongs};
 use crate::{Record, Result, Timestamp};
 
 /// A good record or what is lost in its place.

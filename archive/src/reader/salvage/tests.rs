@@ -1,7 +1,7 @@
 use std::fs;
 
+use super::*;
 use crate::format::{archive_label, encode_mark, frame};
-use crate::reader::salvage::*;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::new(seconds, 0).unwrap()

@@ -2,8 +2,8 @@
 
 use test_archives::Builder;
 
+use super::*;
 use crate::Archive;
-use crate::scan::histogram::*;
 
 #[test]
 fn a_layout_has_the_bounds_of_the_buckets_of_each_histogram() {

@@ -16,13 +16,13 @@ use std::thread;
 use hashbrown::HashMap;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-use crate::writer::compress::pieces::Order;
+use super::pieces::Order;
 
+use super::Effort;
+use super::compress_pieces;
+use super::pieces::Pieces;
 use crate::files::{AddExtension as _, MemberFiles, RecordFile};
 use crate::format::{Role, index};
-use crate::writer::compress::Effort;
-use crate::writer::compress::compress_pieces;
-use crate::writer::compress::pieces::Pieces;
 use crate::{Archive, Compression, Error, IndexEntry, Result, Summary, io_error};
 
 /// Archives are readable by all users.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
 
+use super::label_inheritance::LabelInheritance;
 use crate::format::desc::{check_len, check_name};
 use crate::reader::Identities;
 use crate::scan::Selection;
 use crate::writer::NameRules;
 use crate::writer::copy::Change;
-use crate::writer::extract::label_inheritance::LabelInheritance;
 use crate::{
     ArchiveWriter, ByteText, Error, InDom, InstanceId, LabelTarget, Metadata, Metric, MetricDesc,
     Pmid, Result, TextTarget, Timestamp,

@@ -7,8 +7,8 @@
 
 use hashbrown::HashSet;
 
+use super::mapping::Mapping;
 use crate::format::event::EventArray;
-use crate::writer::extract::mapping::Mapping;
 use crate::{
     ArchiveWriter, LabelTarget, Metadata, Pmid, Record, Result, TextKind, TextTarget, Timestamp,
     Value,

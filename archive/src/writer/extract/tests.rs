@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use super::*;
 use crate::check::Severity;
-use crate::writer::extract::*;
 use crate::{
     Archive, ArchiveSet, Error, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
     LabelTarget, MetricDesc, OwnedValue, Semantics, TextKind, TextTarget, Units, ValueSet,

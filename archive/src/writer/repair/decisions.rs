@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::Renamed;
+use super::metadata_filter::{MetadataFilter, Passed};
+use super::order::parts;
+use super::value_filter::ValueFilter;
 use crate::files::RecordFile;
 use crate::progress::Progress;
 use crate::reader::salvage::{Lost, MetadataPlace, Salvage, Salvaged};
-use crate::writer::repair::Renamed;
-use crate::writer::repair::metadata_filter::{MetadataFilter, Passed};
-use crate::writer::repair::order::parts;
-use crate::writer::repair::value_filter::ValueFilter;
 use crate::{ArchiveLabel, ByteText, Error, Metadata, Pmid, Result, Timestamp, Version};
 
 /// The most archives that a repair makes of one.

@@ -20,12 +20,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::decisions::MAX_PARTS;
+use super::live_writer::check_unwritten;
+use super::part_base;
 use crate::files::{
     MemberFiles, existing_file, list, move_archive, remove_archive, sync_directory,
 };
-use crate::writer::repair::decisions::MAX_PARTS;
-use crate::writer::repair::live_writer::check_unwritten;
-use crate::writer::repair::part_base;
 use crate::{Error, Result, io_error};
 
 const REPAIRING: &str = ".repairing";

@@ -9,12 +9,12 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use super::Renamed;
+use super::name_filter::NameFilter;
 use crate::check::label_defect;
 use crate::format::indom::IndomRecord;
 use crate::format::labelset::RawSet;
 use crate::format::{Kind, MetadataRecord, desc, indom, labelset, metadata_record};
-use crate::writer::repair::Renamed;
-use crate::writer::repair::name_filter::NameFilter;
 use crate::{EncodeError, InDom, InstanceId, LabelClass, Metadata, RecordError, Version};
 
 /// What becomes of a record.

@@ -12,8 +12,8 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use super::Renamed;
 use crate::format::{DescRecord, desc};
-use crate::writer::repair::Renamed;
 use crate::{ByteText, Metadata, Pmid};
 
 /// Decides about the names of one descriptor after the other.

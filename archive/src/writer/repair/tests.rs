@@ -1,9 +1,9 @@
 use tempfile::TempDir;
 use test_archives::{Builder, Cell};
 
+use super::*;
 use crate::check::{Defect, Severity};
 use crate::format::event::{EventArrayBuilder, EventFlags};
-use crate::writer::repair::*;
 use crate::{
     Archive, InDom, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Units, Value, ValueSet,
     ValueType, check,

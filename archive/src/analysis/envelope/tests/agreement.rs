@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use test_archives::Builder;
 use test_archives::changing::{self, BYTES, Change, Model, ORDERS};
 
+use super::*;
 use crate::Archive;
-use crate::analysis::envelope::tests::*;
 use crate::analysis::replay::{Decrease, Expression, Replay};
 use crate::analysis::summary::summarize;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::analysis::envelope::tests::*;
+use super::*;
 
 /// The answer of a pyramid is what reading its grid gives.
 fn assert_agrees(answer: &Answer, selection: &Selection<'_>, options: Options) {

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use crate::analysis::replay::expression::parse::Operator;
+use super::parse::Operator;
 use crate::{Value, ValueType};
 
 /// The value of an integer, `None` for other types.

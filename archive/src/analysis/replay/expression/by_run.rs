@@ -17,11 +17,11 @@
 
 use pcp_types::Conversion;
 
-use crate::analysis::replay::expression::arithmetic::{constant, growth};
-use crate::analysis::replay::expression::check::{Action, Converted, Term};
-use crate::analysis::replay::expression::evaluate::{Before, each, meet, of_instances, pairs};
-use crate::analysis::replay::expression::parse::{Function, Operator};
-use crate::analysis::replay::expression::{Bound, Moments, Values};
+use super::arithmetic::{constant, growth};
+use super::check::{Action, Converted, Term};
+use super::evaluate::{Before, each, meet, of_instances, pairs};
+use super::parse::{Function, Operator};
+use super::{Bound, Moments, Values};
 use crate::{Semantics, Value, ValueType};
 
 /// In which form growth is computed.

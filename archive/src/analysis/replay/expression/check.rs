@@ -31,11 +31,9 @@
 
 use pcp_types::{Combined, Conversion};
 
-use crate::analysis::replay::expression::arithmetic::{constant, is_true};
-use crate::analysis::replay::expression::parse::{Function, Kind, Metadata, Node, Operator};
-use crate::analysis::replay::expression::{
-    Expression, ExpressionError, Filter, Flaw, Limit, Problem,
-};
+use super::arithmetic::{constant, is_true};
+use super::parse::{Function, Kind, Metadata, Node, Operator};
+use super::{Expression, ExpressionError, Filter, Flaw, Limit, Problem};
 use crate::scan::Selector;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
 

@@ -1,6 +1,6 @@
 //! Configuration files of derived metrics (pmLoadDerivedConfig(3)).
 
-use crate::analysis::replay::expression::{Expression, ExpressionError, Flaw, Problem};
+use super::{Expression, ExpressionError, Flaw, Problem};
 
 /// The definitions in a text with the number of the line on which each starts: a
 /// line is `name = expression`, and continues after a backslash at its end.

@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
+use super::Bound;
+use super::arithmetic::{binary, compare, constant, growth, is_true, negative, rescaled};
+use super::check::{Action, Converted, Term};
+use super::parse::{Function, Operator};
 use crate::analysis::replay::Gaps;
-use crate::analysis::replay::expression::Bound;
-use crate::analysis::replay::expression::arithmetic::{
-    binary, compare, constant, growth, is_true, negative, rescaled,
-};
-use crate::analysis::replay::expression::check::{Action, Converted, Term};
-use crate::analysis::replay::expression::parse::{Function, Operator};
 use crate::{InstanceId, Semantics, Value, ValueType};
 
 /// The values of one metric by instance, ascending; `None` without instances.

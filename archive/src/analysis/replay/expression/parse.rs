@@ -14,8 +14,8 @@
 
 use regex_lite::Regex;
 
-use crate::analysis::replay::expression::token::{Token, tokens};
-use crate::analysis::replay::expression::{Flaw, Problem};
+use super::token::{Token, tokens};
+use super::{Flaw, Problem};
 use crate::scan::{Selector, SelectorError};
 use crate::{InDom, InstanceId, Semantics, Units, Value, ValueType};
 

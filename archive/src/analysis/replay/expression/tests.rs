@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use smallvec::smallvec;
 
+use super::{Before, *};
 use crate::analysis::replay::Gaps;
-use crate::analysis::replay::expression::{Before, *};
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
 
 /// The metrics of the tests: name, type, domain, semantics, units, and their

@@ -1,6 +1,6 @@
 //! The tokens of an expression.
 
-use crate::analysis::replay::expression::{Flaw, Problem};
+use super::{Flaw, Problem};
 
 /// One token.
 #[derive(Debug, Clone, PartialEq)]

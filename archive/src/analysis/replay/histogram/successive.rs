@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::counted::is_zero;
+use super::{Histogram, quantile};
 use crate::analysis::growth::{Decrease, growth};
-use crate::analysis::replay::histogram::counted::is_zero;
-use crate::analysis::replay::histogram::{Histogram, quantile};
 use crate::scan::SelectedMetric;
 use crate::scan::histogram::{Bucket, HistogramLayout};
 use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};

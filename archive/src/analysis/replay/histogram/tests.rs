@@ -1,6 +1,6 @@
 //! Quantiles of counts, and their names.
 
-use crate::analysis::replay::histogram::*;
+use super::*;
 
 fn bucket(first: f64, middle: f64) -> Bucket {
     Bucket { histogram: 0, first, last: Some(2.0 * middle - first) }

@@ -1,6 +1,6 @@
 //! The rules, on observations alone.
 
-use crate::analysis::replay::interpolate::*;
+use super::*;
 
 fn seen<V>(at: f64, value: V) -> Observed<V> {
     Observed { at, value }

@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use test_archives::{Builder, Cell};
 
+use super::*;
 use crate::Archive;
-use crate::analysis::replay::seek::*;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)

@@ -14,9 +14,9 @@
 
 use std::ops::Range;
 
+use super::{FIRST, Moments};
 use crate::Error;
 use crate::analysis::replay::seek::{Reading, Span};
-use crate::analysis::replay::window::{FIRST, Moments};
 use crate::analysis::replay::{Replay, Window};
 use crate::files::parallel;
 

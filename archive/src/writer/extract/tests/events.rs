@@ -1,8 +1,8 @@
 //! What comes along with an event metric.
 
+use super::*;
 use crate::Value;
 use crate::format::event::{EventArrayBuilder, EventFlags};
-use crate::writer::extract::tests::*;
 
 fn desc(item: u32, value_type: ValueType) -> MetricDesc {
     let pmid = Pmid::new(70, 1, item).unwrap();

@@ -1,6 +1,6 @@
 //! Records that are earlier than one before them, and times too close for version 2.
 
-use crate::writer::extract::tests::*;
+use super::*;
 
 /// An archive with a value each second and a mark at 3.5 s, if `edit` changes nothing.
 fn archive_with(directory: &TempDir, edit: impl Fn(usize) -> Option<i64>) -> Archive {
