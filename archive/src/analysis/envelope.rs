@@ -26,12 +26,12 @@
 //! A [cell](Cell) is joined to the one before unless there is in between:
 //!
 //! * a mark, or the boundary of an MMV file's program by the agent's
-//!   [events](crate::scan::programs), as in [`summary`](crate::analysis::summary);
+//!   [events](crate::programs), as in [`summary`](crate::summary);
 //! * of a counter, a decrease: it was reset, and the rate is not known.
 //!
 //! A counter that is known to have begun at 0, as in `summary`, has a rate up to its first value.
 //!
-//! As in [`replay`](crate::analysis::replay), an instance of a large domain, or of a domain of MMV files,
+//! As in [`replay`](crate::replay), an instance of a large domain, or of a domain of MMV files,
 //! has values in its lifetime only, values of instances without a name are left out, and
 //! others continue over any absence. NaN is skipped, and so are records whose time goes back.
 //!

@@ -22,7 +22,7 @@
 //! | maximum, at | 5, 10 s | 160, 30 s | 160, 30 s |
 //! | sum | 80: its growth | 444 | 444 |
 //!
-//! Where the program of an MMV file ended or was away, by the [events](crate::scan::programs) in
+//! Where the program of an MMV file ended or was away, by the [events](crate::programs) in
 //! the archive, there is no value, as if there were a mark for its metrics alone.
 //!
 //! A counter of an MMV file's program also counts before its first value where it is known that it

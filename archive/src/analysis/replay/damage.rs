@@ -2,7 +2,7 @@
 //!
 //! A part of a file that holds no record is a gap: what was logged there is not
 //! known, so no value is interpolated across it, as at a mark.
-//! Reading continues with the next complete record ([`salvage`](crate::reader::salvage)
+//! Reading continues with the next complete record ([`salvage`](crate::salvage)
 //! finds it), and the gap is reported.
 
 use std::ops::Bound;

@@ -59,7 +59,7 @@ pub(super) struct Needed {
 
 impl Selection<'_> {
     /// Adds a metric that is computed from others: see
-    /// [`expression`](crate::analysis::replay::expression). Derived metrics follow all selected ones, and
+    /// [`expression`](super::expression). Derived metrics follow all selected ones, and
     /// have PMIDs of domain 511 as in PCP.
     ///
     /// # Errors

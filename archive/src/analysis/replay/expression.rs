@@ -114,8 +114,8 @@
 //! and `instant`, and conditions that are evaluated in advance; and it has a rate of
 //! nearly 2^32 or 2^64 where an unsigned counter was reset.
 //!
-//! [`Replay::at_since`]: crate::analysis::replay::Replay::at_since
-//! [`Replay::rates_at`]: crate::analysis::replay::Replay::rates_at
+//! [`Replay::at_since`]: crate::replay::Replay::at_since
+//! [`Replay::rates_at`]: crate::replay::Replay::rates_at
 //! [`Selector`]: crate::scan::Selector
 
 mod arithmetic;

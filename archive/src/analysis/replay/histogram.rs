@@ -1,6 +1,6 @@
 //! Quantiles of the values that a histogram counted between two moments.
 //!
-//! [`histogram`](crate::scan::histogram) has the metrics that a histogram consists of.
+//! [`histogram`](crate::histogram) has the metrics that a histogram consists of.
 //!
 //! An example with precision 1:
 //!
@@ -16,10 +16,10 @@
 //! histogram existed.
 //!
 //! There is no quantile if nothing was counted. What `counted` has is the sum of what the buckets
-//! grew on their [lines](crate::analysis::replay::lines): before and after a mark, a [reset](crate::analysis::replay::resets), which
+//! grew on their [lines](super::lines): before and after a mark, a [reset](super::resets), which
 //! all parts of a histogram have at the same time, and the end of a program. Where the agent's
 //! events say when the next run began, all that it counted from 0 is added. By PCP's rules
-//! ([`Gaps::Join`](crate::analysis::replay::Gaps)) there is no quantile over a mark or a reset.
+//! ([`Gaps::Join`](crate::replay::Gaps)) there is no quantile over a mark or a reset.
 
 mod counted;
 mod successive;

@@ -1,9 +1,9 @@
 //! Lines: where the values of a counter continue each other, and how much it grew there.
 //!
-//! The [walls](crate::analysis::growth::walls) of a metric cut the values of each instance into lines. For
-//! metrics of MMV files (PMIDs of domain 70, names that begin with `mmv.`) walls are
+//! The [walls](crate::analysis::growth::walls) of a metric cut the values of each instance into
+//! lines. For metrics of MMV files (PMIDs of domain 70, names that begin with `mmv.`) walls are
 //!
-//! * the boundaries in the agent's own [events](crate::scan::programs): where a run ended and the next
+//! * the boundaries in the agent's own [events](crate::programs): where a run ended and the next
 //!   began is *known*;
 //! * marks, where the agent was away: whether a run continued is not known, so none does;
 //! * the creation of an instance by its program.

@@ -9,7 +9,7 @@
 //! are a utilisation of 0.25.
 //!
 //! Over the end of a program's run, over the time until the next, and over a mark, the rate
-//! is what the counter grew in the runs over the time of these ([`lines`](crate::analysis::replay::lines)). Of
+//! is what the counter grew in the runs over the time of these ([`lines`](super::lines)). Of
 //! metrics of other producers only marks are known.
 //!
 //! An instance that its program creates between the two moments counts from 0 there, and one that

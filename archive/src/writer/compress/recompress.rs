@@ -3,7 +3,7 @@
 //! In: an archive. Out: the same bytes in other files. No record is taken apart: volumes
 //! are decompressed and compressed piece by piece, metadata and index are copied. What
 //! cannot be copied in this way because it is damaged, or because its writer goes on while
-//! it is read, has to be read record by record ([`Extract`](crate::writer::extract::Extract)).
+//! it is read, has to be read record by record ([`Extract`](crate::extract::Extract)).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};

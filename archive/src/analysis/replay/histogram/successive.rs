@@ -14,7 +14,7 @@ use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 
 /// The quantiles of a histogram from each of its records to the next.
 ///
-/// The rules are those of [`Selection::quantiles`](crate::analysis::replay::Selection::quantiles): a bucket that
+/// The rules are those of [`Selection::quantiles`](crate::replay::Selection::quantiles): a bucket that
 /// appears counts from 0 if the histogram had values before, and nothing continues over a
 /// record in which a bucket or the sum is less than before. Marks and the events of the
 /// agent are the caller's to [report](Self::interrupt).
