@@ -78,6 +78,8 @@ pub struct Archive {
     index: TemporalIndex,
     end: Timestamp,
     has_records: bool,
+    /// Records that cannot be read follow the last whole one.
+    is_damaged: bool,
     end_position: Position,
     torn_tail: Option<TornTail>,
     conflicts: TypeConflicts,
@@ -211,6 +213,7 @@ impl Archive {
             index,
             end: label_start,
             has_records: false,
+            is_damaged: false,
             end_position: Position::UNKNOWN_END,
             torn_tail,
             conflicts: TypeConflicts::default(),
@@ -412,6 +415,7 @@ impl Archive {
             let end = records.find_end(at);
             self.torn_tail = end.torn.or(self.torn_tail.take());
             if end.damaged {
+                self.is_damaged = true;
                 damage.get_or_insert(end.position);
             }
             if let Some(timestamp) = end.timestamp {

@@ -267,8 +267,12 @@ pub(crate) fn warn_of_loss(lost: &Lost) {
         (None, None) => String::new(),
     };
     let (file, offset, reason) = (shown_path(&lost.file), lost.offset, &lost.reason);
-    let bytes = lost.bytes;
-    warn(&format_args!("{file}: offset {offset}: {reason}; {bytes} bytes are lost{between}"));
+    let lost = match lost.bytes {
+        // The file cannot be opened or decompressed.
+        0 => "all records".to_owned(),
+        bytes => format!("{bytes} bytes"),
+    };
+    warn(&format_args!("{file}: offset {offset}: {reason}; {lost} are lost{between}"));
 }
 
 /// Warns of metrics that cannot be selected because they have no name of their

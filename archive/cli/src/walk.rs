@@ -75,7 +75,11 @@ impl<'a> Walk<'a> {
         }
         self.damaged += 1;
         if self.damaged <= MAX_WARNINGS {
-            warn(&format_args!("{error}; {bytes} bytes skipped"));
+            match bytes {
+                // The file cannot be opened or decompressed.
+                0 => warn(&format_args!("{error}; all of its records are skipped")),
+                _ => warn(&format_args!("{error}; {bytes} bytes skipped")),
+            }
         }
         Ok(())
     }

@@ -249,3 +249,30 @@ fn help_shows_which_arguments_are_required() {
     let error = run(&directory, &["report", "a", "acme", "--intervall", "1s"]);
     assert!(String::from_utf8(error.stderr).unwrap().contains("'--interval'"));
 }
+
+#[test]
+fn an_archive_without_a_record_that_can_be_read_is_missing_and_named() {
+    for (volume, packing) in [("a.0", &[][..]), ("a.0.zst", &["--compress", "zstd"])] {
+        let directory = tempfile::tempdir().unwrap();
+        let set = directory.path().join("set");
+        std::fs::create_dir(&set).unwrap();
+        write(&directory.path().join("a"), 0);
+        printed(&directory, &[&["convert", "a", "-o", "set/a"], packing].concat());
+        write(&set.join("b"), 20);
+        let file = set.join(volume);
+        let mut bytes = std::fs::read(&file).unwrap();
+        // A plain volume begins with the length of its label.
+        let label = u32::from_be_bytes(bytes[..4].try_into().unwrap()) as usize;
+        let damage = if packing.is_empty() { label } else { bytes.len() / 2 };
+        let end = if packing.is_empty() { bytes.len() } else { damage + 16 };
+        bytes[damage..end].fill(0xff);
+        std::fs::write(&file, bytes).unwrap();
+        for command in ["report", "summary"] {
+            let output = run(&directory, &[command, "set", "acme.level"]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(65), "{command}, {volume}: {said}");
+            assert!(said.contains(volume) && said.contains("are lost"), "{volume}: {said}");
+            assert!(!output.stdout.is_empty(), "{command}, {volume}: the values of the other");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::members::{AddExtension as _, MemberFiles};
 use super::record_file::RecordFile;
 use crate::format::{Role, frame};
-use crate::{Error, Result, Version};
+use crate::{Compression, Error, Result, Version};
 
 /// What an archive lacks that its writer did not finish making: [`Error::Missing`] without
 /// metadata or without a data volume, [`Error::Corrupt`] if the metadata or all data volumes
@@ -78,7 +78,10 @@ fn cut_label(path: &Path) -> Result<Option<Error>> {
         Err(error @ Error::Io { .. }) => Err(error),
         Err(error) => {
             let longest = Version::V3.label_size();
-            Ok(Some(error).filter(|_| file.available(0, 0, longest).is_ok_and(|len| len < longest)))
+            // Only whole files are compressed.
+            let is_cut = Compression::of(path).is_none()
+                && file.available(0, 0, longest).is_ok_and(|len| len < longest);
+            Ok(Some(error).filter(|_| is_cut))
         }
     }
 }

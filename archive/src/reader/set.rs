@@ -100,7 +100,10 @@ impl ArchiveSet {
         let (mut empty, mut gone, mut passed_by) = (None, None, Vec::new());
         for base in &bases {
             match open(base) {
-                Ok(archive) if archive.has_records() => archives.push(archive),
+                // One of which no record is whole has lost some, which readers report.
+                Ok(archive) if archive.has_records() || archive.is_damaged => {
+                    archives.push(archive);
+                }
                 Ok(archive) => empty = Some(Error::NoData { path: archive.base }),
                 Err(error @ Error::NoData { .. }) => empty = Some(error),
                 Err(error) if error.is_missing_file() && !files::has_metadata(base)? => {
