@@ -115,9 +115,9 @@ fn a_state_that_cannot_be_written_is_an_error_of_status_until_it_can() {
     let mut files = files.map(|entry| entry.expect("an entry").path());
     let file = files.find(|path| path.extension().is_some_and(|suffix| suffix == "json"));
     let file = file.expect("a state file");
-    // Not even root can write to a directory.
+    // Not even root can write to a directory. The agent may be writing the file at this moment.
     let new = file.with_extension("new");
-    fs::create_dir(&new).expect("a directory in the way");
+    wait::until_true("a directory in the way", || fs::create_dir(&new).is_ok());
     scratch.install_bytes(&image(10, 1, &[("requests", 3)]), "another");
     wait::until_true("the exit status of an error", || {
         run_status(&scratch, &[]).status.code() == Some(1)

@@ -44,8 +44,8 @@ const VOLUMES: u64 = 32;
 /// At most this part of the bytes waits in the queue.
 const QUEUED: usize = 16;
 
-/// Pause between attempts to make room after a failed write.
-const RETRY: Duration = Duration::from_secs(1);
+/// Pause between attempts to make room after a failed write, each of which is two lines of the log.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The sampler's end of the flight recorder.
 #[derive(Debug)]

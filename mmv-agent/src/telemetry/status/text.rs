@@ -74,14 +74,22 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         }
         writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
     }
-    if let Some(FlightRecorderStatus { directory, interval, values, span, bytes, .. }) =
-        &status.flight_recorder
+    if let Some(FlightRecorderStatus {
+        directory,
+        interval,
+        values,
+        span,
+        bytes,
+        dropped,
+        lost,
+        ..
+    }) = &status.flight_recorder
     {
         let megabytes = *bytes as f64 / 1e6;
         writeln!(
             out,
             "flight recorder: {values} values each {interval} s, the last {span:.0} s with \
-             {megabytes:.1} MB in {}",
+             {megabytes:.1} MB in {}; {lost} lost, {dropped} dropped",
             line(directory)
         )?;
     }
