@@ -19,7 +19,7 @@ mod watcher;
 
 pub(crate) use file_name::FileName;
 pub(crate) use file_table::{Change, FileId, FileState};
-pub(crate) use listing::Room;
+pub(crate) use listing::DirectoryLimits;
 pub(crate) use liveness::Process;
 pub(crate) use producer::Producer;
 pub(crate) use removal::{DeadFile, NotRemoved, Removal, RemovalOutcome};

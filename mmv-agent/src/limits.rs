@@ -3,16 +3,16 @@
 //! In comes what the files or the connections of a user have used; out goes how much more
 //! that user may use. Root and the agent have a part of their own.
 
-mod fair_level;
 mod fair_rate;
 mod log_limiter;
+mod quota;
 mod shares;
 mod token_bucket;
 
-pub(crate) use fair_level::fair_level;
 pub(crate) use fair_rate::FairRate;
 pub(crate) use log_limiter::LogLimiter;
-pub(crate) use shares::{Amounts, Resource, Room, Shares, Usage};
+pub(crate) use quota::{Headroom, Quota};
+pub(crate) use shares::{Amounts, Resource, Shares, Usage};
 pub(crate) use token_bucket::TokenBucket;
 
 /// The administrator. The agent's own file and files of the user who runs it count as root's.

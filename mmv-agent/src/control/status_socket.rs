@@ -15,6 +15,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::socket::{self, Answer, Answers, Limits, Service};
 use super::unanswered::Unanswered;
+use crate::limits::Quota;
 use crate::sampling::Command;
 use crate::telemetry::{Files, Status};
 
@@ -33,10 +34,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What the users of the socket may use.
 const LIMITS: Limits = Limits {
-    connections: 32,
-    connections_each: 8,
-    transfers: 32,
-    transfers_each: 8,
+    connections: Quota { each: 8, all: 32 },
+    transfers: Quota { each: 8, all: 32 },
     requests: (40.0, 20.0),
     // 16 MB a second.
     writes: (1_000.0, 250.0),
@@ -200,7 +199,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
         let limits = Limits { answer_time: Duration::from_secs(60), ..socket::small() };
-        let others = limits.connections_each - 1;
+        let others = limits.connections.each - 1;
         let _service = serve_large(&socket, limits);
         let slow: Vec<_> = (0..others).map(|_| UnixStream::connect(&socket).unwrap()).collect();
         for _ in 0..3 {
@@ -214,7 +213,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
         let limits = socket::small();
-        let each = limits.connections_each;
+        let each = limits.connections.each;
         let _service = serve_large(&socket, limits);
         let slow: Vec<_> = (0..each).map(|_| UnixStream::connect(&socket).unwrap()).collect();
         // It is refused at first, and asks again.

@@ -26,7 +26,7 @@ use rustix::fs::{
 };
 
 use super::file_table::{FileId, Listed};
-use super::listing::{Collector, Listing, Room};
+use super::listing::{Collector, DirectoryLimits, Listing};
 use crate::limits::{NOBODY, ROOT};
 
 /// The longest time between two listings.
@@ -46,7 +46,7 @@ const SLICE: usize = 2_000;
 pub(crate) struct Directory {
     path: PathBuf,
     /// How many of its files are listed.
-    pub(super) room: Room,
+    pub(super) limits: DirectoryLimits,
     watch: Option<Inotify>,
     next_scan: Duration,
     scan: Option<Scan>,
@@ -108,10 +108,10 @@ const RETRY: Duration = Duration::from_secs(1);
 
 impl Directory {
     /// The directory at `path`, which need not exist.
-    pub(crate) fn new(path: PathBuf, room: Room) -> Self {
+    pub(crate) fn new(path: PathBuf, limits: DirectoryLimits) -> Self {
         Self {
             path,
-            room,
+            limits,
             watch: None,
             next_scan: Duration::ZERO,
             scan: None,
@@ -161,7 +161,7 @@ impl Directory {
                 return Ok(Look { listing: Some(Listing::default()), ..Look::default() });
             };
             let entries = Dir::read_from(&directory.file)?;
-            let (collector, touched) = (Collector::new(self.room), HashSet::new());
+            let (collector, touched) = (Collector::new(self.limits), HashSet::new());
             self.scan = Some(Scan { directory, entries, collector, touched });
         }
         let mut listing = None;
@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const ROOM: Room = Room::for_limit(100_000, 0);
+    const LIMITS: DirectoryLimits = DirectoryLimits::new(100_000, 0);
 
     fn names(listing: &Listing) -> Vec<&str> {
         listing.files.iter().map(|listed| listed.name.to_str().unwrap()).collect()
@@ -448,7 +448,7 @@ mod tests {
 
     /// Looks until a listing is complete.
     fn list(path: &Path) -> Listing {
-        let mut directory = Directory::new(path.to_owned(), ROOM);
+        let mut directory = Directory::new(path.to_owned(), LIMITS);
         loop {
             let look = directory.look(Duration::ZERO).unwrap();
             assert!(look.listing.is_some() || look.is_partial);
@@ -501,7 +501,7 @@ mod tests {
     fn a_file_of_root_that_was_moved_here_is_nobodys() {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let own = fs::metadata(dir.path()).unwrap().uid();
-        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
+        let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
         directory.look(SECOND).unwrap();
         for (name, from) in [("made", &dir), ("moved", &other)] {
             fs::write(from.path().join(".new"), name).unwrap();
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn a_look_shows_what_has_changed_and_lists_only_when_the_scan_is_due() {
         let dir = tempfile::tempdir().unwrap();
-        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
+        let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
         assert!(directory.look(Duration::ZERO).unwrap().listing.is_some());
         assert_eq!(touched(&directory.look(SECOND).unwrap()), []);
         for name in ["a", ".hidden"] {
@@ -563,7 +563,7 @@ mod tests {
         for number in 0..FILES {
             fs::write(dir.path().join(number.to_string()), "").unwrap();
         }
-        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
+        let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
         assert!(directory.look(Duration::ZERO).unwrap().is_partial);
         fs::remove_file(dir.path().join("0")).unwrap();
         fs::write(dir.path().join("new"), "").unwrap();
@@ -592,7 +592,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
+        let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
         assert!(directory.look(Duration::ZERO).unwrap().listing.is_some());
         let (one, other) = (dir.path().join("one"), dir.path().join("other"));
         fs::write(&one, "").unwrap();
@@ -614,7 +614,7 @@ mod tests {
     fn a_directory_may_come_go_and_come_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mmv");
-        let mut directory = Directory::new(path.clone(), ROOM);
+        let mut directory = Directory::new(path.clone(), LIMITS);
         let empty = Some(Listing::default());
         assert_eq!(directory.look(SECOND).unwrap().listing, empty);
         for _ in 0..2 {

@@ -129,7 +129,7 @@ impl Entry {
 pub(crate) struct FileTable {
     entries: BTreeMap<OsString, Entry>,
     /// Numbers of files, by user.
-    counts: HashMap<u32, usize>,
+    counts: HashMap<u32, u64>,
 }
 
 impl FileTable {
@@ -190,7 +190,7 @@ impl FileTable {
     }
 
     /// Returns the numbers of files, by user.
-    pub(crate) fn counts(&self) -> &HashMap<u32, usize> {
+    pub(crate) fn counts(&self) -> &HashMap<u32, u64> {
         &self.counts
     }
 
@@ -294,7 +294,7 @@ impl FileTable {
     }
 }
 
-fn subtract_one(counts: &mut HashMap<u32, usize>, owner: u32) {
+fn subtract_one(counts: &mut HashMap<u32, u64>, owner: u32) {
     if let Some(count) = counts.get_mut(&owner) {
         *count -= 1;
         if *count == 0 {

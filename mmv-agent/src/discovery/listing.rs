@@ -8,43 +8,47 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 
 use super::file_table::Listed;
-use crate::limits::fair_level;
+use crate::limits::Quota;
 
 /// How many entries that are no regular files are listed: each is mentioned once.
 pub(super) const MAX_OTHERS: usize = 1_000;
 
-/// How many files are looked at.
+/// Limits on the files of a directory that the agent keeps track of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
-    /// Of one user.
-    pub of_user: usize,
-    /// Of all.
-    pub all: usize,
-    /// The user whose files are not counted, besides root: the agent's.
+pub(crate) struct DirectoryLimits {
+    pub quota: Quota,
+    /// User whose files are not counted, as root's are not: the agent's.
     pub agent: u32,
 }
 
-impl Room {
-    /// Room for files that wait, given the most files that are harvested.
-    pub(crate) const fn for_limit(harvested: usize, agent: u32) -> Self {
-        Self { of_user: harvested.saturating_mul(2), all: harvested.saturating_mul(3), agent }
+impl DirectoryLimits {
+    /// Returns limits that leave room for waiting files beside `harvested` ones.
+    pub(crate) const fn new(harvested: u64, agent: u32) -> Self {
+        let each = harvested.saturating_mul(2);
+        let all = harvested.saturating_mul(3);
+        Self { quota: Quota { each, all }, agent }
     }
 
     const fn is_free(&self, user: u32) -> bool {
         user == 0 || user == self.agent
     }
 
-    /// Returns true if there is room for another file of a user, given the numbers of files by
-    /// user. Where there is none for all, a user may have as many as any other.
-    pub(super) fn has_place(&self, user: u32, counts: &HashMap<u32, usize>) -> bool {
-        let (mut users, mut all) = (0, 0);
+    /// Returns true if another file of a user is within the limits, given the number of files
+    /// of each user. When all is used up, a user may still have an equal part.
+    pub(super) fn allow(&self, user: u32, counts: &HashMap<u32, u64>) -> bool {
+        if self.is_free(user) {
+            return true;
+        }
+        let mut users = 0;
+        let mut total = 0;
         for (_, count) in counts.iter().filter(|(user, _)| !self.is_free(**user)) {
             users += 1;
-            all += count;
+            total += count;
         }
-        let count = counts.get(&user).copied().unwrap_or(0);
-        let is_within = count < self.of_user && (all < self.all || count < self.all / users.max(1));
-        self.is_free(user) || is_within
+        let own = counts.get(&user).copied().unwrap_or(0);
+        let equal_part = self.quota.all / users.max(1);
+        let has_headroom = self.quota.headroom(own, total).left > 0;
+        has_headroom || own < self.quota.each.min(equal_part)
     }
 }
 
@@ -62,16 +66,16 @@ pub(crate) struct Listing {
 /// A listing that is being made.
 #[derive(Debug)]
 pub(super) struct Collector {
-    room: Room,
+    limits: DirectoryLimits,
     users: HashMap<u32, BTreeMap<OsString, Listed>>,
-    count: usize,
+    count: u64,
     listing: Listing,
 }
 
 impl Collector {
-    /// Collects as many files as there is room for.
-    pub(super) fn new(room: Room) -> Self {
-        Self { room, users: HashMap::new(), count: 0, listing: Listing::default() }
+    /// Returns a collector of files within limits.
+    pub(super) fn new(limits: DirectoryLimits) -> Self {
+        Self { limits, users: HashMap::new(), count: 0, listing: Listing::default() }
     }
 
     /// Adds a regular file.
@@ -79,17 +83,17 @@ impl Collector {
         let user = file.owner;
         let files = self.users.entry(user).or_default();
         files.insert(file.name.clone(), file);
-        if self.room.is_free(user) {
+        if self.limits.is_free(user) {
             return;
         }
-        if files.len() > self.room.of_user {
+        if files.len() as u64 > self.limits.quota.each {
             files.pop_last();
             self.listing.left_out += 1;
         } else {
             self.count += 1;
         }
         // Now and then, or it would cost a look at all users for each file.
-        if self.count > self.room.all.saturating_mul(2) {
+        if self.count > self.limits.quota.all.saturating_mul(2) {
             self.cut();
         }
     }
@@ -111,13 +115,13 @@ impl Collector {
     }
 
     fn cut(&mut self) {
-        let Self { room, users, count, listing } = self;
-        let counted = users.iter().filter(|(user, _)| !room.is_free(**user));
-        let level = fair_level(&counted.map(|(_, files)| files.len()), room.all);
-        // More files make it lower still: nobody gets what was left out of the others.
-        room.of_user = room.of_user.min(level);
-        for (_, files) in users.iter_mut().filter(|(user, _)| !room.is_free(**user)) {
-            while files.len() > level {
+        let Self { limits, users, count, listing } = self;
+        let counted = users.iter().filter(|(user, _)| !limits.is_free(**user));
+        let level = limits.quota.fair_level(&counted.map(|(_, files)| files.len() as u64));
+        // Further files only lower the level, so nobody gets what others had to leave out.
+        limits.quota.each = level;
+        for (_, files) in users.iter_mut().filter(|(user, _)| !limits.is_free(**user)) {
+            while files.len() as u64 > level {
                 files.pop_last();
                 *count -= 1;
                 listing.left_out += 1;
@@ -131,10 +135,11 @@ mod tests {
     use super::*;
     use crate::discovery::FileId;
 
-    const ROOM: Room = Room { of_user: 20, all: 30, agent: 9 };
+    const LIMITS: DirectoryLimits =
+        DirectoryLimits { quota: Quota { each: 20, all: 30 }, agent: 9 };
 
     fn listed(files: impl IntoIterator<Item = (u32, usize)>) -> Listing {
-        let mut collector = Collector::new(ROOM);
+        let mut collector = Collector::new(LIMITS);
         for (owner, number) in files {
             let name = format!("u{owner}.{number:03}").into();
             let id = FileId { device: 1, inode: number as u64, born: None };
@@ -167,22 +172,22 @@ mod tests {
         // More users than there is room for files: theirs are in no order of merit.
         let listing = listed(crowd.chain(own));
         assert_eq!([0, 9].map(|owner| count(&listing, owner)), [40, 40]);
-        assert!(listing.files.len() <= 80 + ROOM.all, "{}", listing.files.len());
+        assert!(listing.files.len() as u64 <= 80 + LIMITS.quota.all, "{}", listing.files.len());
     }
 
     #[test]
     fn one_more_file_has_a_place_as_in_a_listing() {
         let counts = HashMap::from([(5, 20), (6, 10), (7, 9)]);
-        let has_place = |user| ROOM.has_place(user, &counts);
-        assert!(!has_place(5), "it has all that one may have");
-        assert!(!has_place(6), "all is used, and it has as many as others");
-        assert!([7, 8, 0, 9].into_iter().all(has_place));
-        assert!(ROOM.has_place(6, &HashMap::from([(5, 19), (6, 10)])));
+        let is_allowed = |user| LIMITS.allow(user, &counts);
+        assert!(!is_allowed(5), "it has all that one may have");
+        assert!(!is_allowed(6), "all is used, and it has as many as others");
+        assert!([7, 8, 0, 9].into_iter().all(is_allowed));
+        assert!(LIMITS.allow(6, &HashMap::from([(5, 19), (6, 10)])));
     }
 
     #[test]
     fn entries_that_are_no_files_are_listed_up_to_a_number() {
-        let mut collector = Collector::new(ROOM);
+        let mut collector = Collector::new(LIMITS);
         (0..5_000).for_each(|number| collector.add_other(number.to_string().into(), "a directory"));
         assert_eq!(collector.finish().others.len(), MAX_OTHERS);
     }

@@ -11,7 +11,7 @@ use tracing::{error, warn};
 use super::descriptor_budget::is_shortage;
 use super::directory::{Directory, Found, Look};
 use super::file_table::FileTable;
-use super::listing::{Listing, MAX_OTHERS, Room};
+use super::listing::{DirectoryLimits, Listing, MAX_OTHERS};
 use super::{Change, FileId};
 
 /// The directory and the table of its files.
@@ -47,9 +47,9 @@ pub(crate) struct Changes {
 
 impl Watcher {
     /// Watches the directory at `path`, which need not exist.
-    pub(crate) fn new(path: PathBuf, room: Room) -> Self {
+    pub(crate) fn new(path: PathBuf, limits: DirectoryLimits) -> Self {
         Self {
-            directory: Directory::new(path, room),
+            directory: Directory::new(path, limits),
             unreadable: false,
             shortage: None,
             table: FileTable::default(),
@@ -59,8 +59,8 @@ impl Watcher {
     }
 
     /// Changes how many files are looked at.
-    pub(crate) fn set_room(&mut self, room: Room) {
-        self.directory.room = room;
+    pub(crate) fn set_limits(&mut self, limits: DirectoryLimits) {
+        self.directory.limits = limits;
     }
 
     /// The directory.
@@ -139,7 +139,7 @@ impl Watcher {
             Some(Found::File(file)) => {
                 self.others.remove(&name);
                 let is_new = self.table.get(&name).is_none();
-                if is_new && !self.directory.room.has_place(file.owner, self.table.counts()) {
+                if is_new && !self.directory.limits.allow(file.owner, self.table.counts()) {
                     return;
                 }
                 changes.owners.push((name, file.owner));

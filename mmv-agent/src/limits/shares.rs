@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ROOT;
+use super::{Headroom, Quota, ROOT};
 use crate::config::{Limits, OwnerLimits};
 
 /// Which part of each limit is for root.
@@ -106,19 +106,6 @@ impl Usage {
     }
 }
 
-/// How much more the files of a user may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
-    /// Of what.
-    pub resource: Resource,
-    /// How much more.
-    pub left: u64,
-    /// How much at most; of all files, or of those of the user if the share is `own`.
-    pub limit: u64,
-    /// The user's share is used up before the whole is.
-    pub own: bool,
-}
-
 /// The limits and how they are shared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shares {
@@ -159,22 +146,16 @@ impl Shares {
         configured.unwrap_or(share)
     }
 
-    /// How much more of a resource the files of a user may use.
-    pub(crate) fn room(&self, usage: &Usage, user: u32, resource: Resource) -> Room {
-        let (whole, of_root) = (self.limits.get(resource), usage.of(ROOT, resource));
-        let mut limit = whole;
-        let mut left = whole.saturating_sub(usage.total(resource));
-        if user != ROOT {
-            // Root uses up its reserve first.
-            limit = whole - (whole / RESERVE).saturating_sub(of_root).min(whole);
-            left = limit.saturating_sub(usage.total(resource));
-        }
-        let own_limit = self.limit(user, resource);
-        let own_left = own_limit.saturating_sub(usage.of(user, resource));
-        if own_left < left || own_limit < limit && own_left == left {
-            return Room { resource, left: own_left, limit: own_limit, own: true };
-        }
-        Room { resource, left, limit, own: false }
+    /// Returns how much more of a resource the files of a user may use.
+    pub(crate) fn headroom(&self, usage: &Usage, user: u32, resource: Resource) -> Headroom {
+        let whole = self.limits.get(resource);
+        // Root uses up its reserve first.
+        let reserve = match user {
+            ROOT => 0,
+            _ => (whole / RESERVE).saturating_sub(usage.of(ROOT, resource)),
+        };
+        let quota = Quota { each: self.limit(user, resource), all: whole - reserve };
+        quota.headroom(usage.of(user, resource), usage.total(resource))
     }
 
     /// The user whose files make room for a file of another user when a resource is exhausted;
@@ -224,21 +205,21 @@ mod tests {
         used
     }
 
-    fn room(files: &[(u32, u64)], user: u32) -> (u64, bool) {
-        let room = shares().room(&used(files), user, Resource::Files);
-        (room.left, room.own)
+    fn headroom(files: &[(u32, u64)], user: u32) -> (u64, bool) {
+        let headroom = shares().headroom(&used(files), user, Resource::Files);
+        (headroom.left, headroom.is_own)
     }
 
     #[test]
     fn one_user_gets_a_half_beside_the_reserve_and_root_all_that_is_left() {
-        assert_eq!(room(&[], 1), (75, true));
-        assert_eq!(room(&[(1, 70)], 1), (5, true));
-        assert_eq!(room(&[(1, 75)], 1), (0, true));
-        assert_eq!(room(&[(1, 75)], 2), (75, true));
-        assert_eq!(room(&[(1, 75), (2, 75)], 3), (0, false));
-        assert_eq!(room(&[(1, 75), (2, 75)], ROOT), (10, false));
-        assert_eq!(room(&[(1, 75), (2, 70), (ROOT, 8)], 3), (5, false));
-        assert_eq!(room(&[(1, 75), (ROOT, 30)], 2), (55, false), "more than the reserve");
+        assert_eq!(headroom(&[], 1), (75, true));
+        assert_eq!(headroom(&[(1, 70)], 1), (5, true));
+        assert_eq!(headroom(&[(1, 75)], 1), (0, true));
+        assert_eq!(headroom(&[(1, 75)], 2), (75, true));
+        assert_eq!(headroom(&[(1, 75), (2, 75)], 3), (0, false));
+        assert_eq!(headroom(&[(1, 75), (2, 75)], ROOT), (10, false));
+        assert_eq!(headroom(&[(1, 75), (2, 70), (ROOT, 8)], 3), (5, false));
+        assert_eq!(headroom(&[(1, 75), (ROOT, 30)], 2), (55, false), "more than the reserve");
     }
 
     #[test]
@@ -247,7 +228,7 @@ mod tests {
         let own = |files| OwnerLimits { files: Some(files), ..OwnerLimits::default() };
         let owners = BTreeMap::from([(1, own(3)), (2, own(150))]);
         let shares = Shares::new(&limits, &owners, 1_000);
-        let left = |user| shares.room(&used(&[]), user, Resource::Files).left;
+        let left = |user| shares.headroom(&used(&[]), user, Resource::Files).left;
         assert_eq!([1, 2, 3].map(left), [3, 150, 75]);
     }
 
@@ -273,6 +254,6 @@ mod tests {
         let mut usage = used(&[(1, 2)]);
         usage.remove(1, &Amounts::of_file(1, 10, 0, 0));
         assert_eq!(usage.total(Resource::Values), 10);
-        assert_eq!(shares().room(&usage, 1, Resource::Values).left, 740);
+        assert_eq!(shares().headroom(&usage, 1, Resource::Values).left, 740);
     }
 }

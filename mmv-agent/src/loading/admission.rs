@@ -22,7 +22,7 @@ use super::reporter::{FLAWS_LOGGED, Reporter, warn_left_out};
 use crate::config::{Limits, OwnersLimits, ReloadableSettings};
 use crate::discovery::{FileId, Producer, descriptor_budget};
 use crate::housekeeping::{FileProducer, LoaderState};
-use crate::limits::{Amounts, ROOT, Resource, Room, Shares, TokenBucket, Usage};
+use crate::limits::{Amounts, Headroom, ROOT, Resource, Shares, TokenBucket, Usage};
 use crate::metadata::{
     Assignments, Claim, ClusterAllocator, Collision, indom_serials, items, translate,
 };
@@ -115,11 +115,11 @@ pub(crate) fn amounts(source: &Source) -> Amounts {
 }
 
 /// Why there is no room for a file that needs more of a resource.
-fn no_room(room: Room, user: u32, needed: u64) -> RejectReason {
+fn no_room(room: Headroom, resource: Resource, user: u32, needed: u64) -> RejectReason {
     let limit = room.limit;
     let narrow = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    match room.resource {
-        resource if room.own => RejectReason::Share { user, unit: resource.unit(), limit },
+    match resource {
+        resource if room.is_own => RejectReason::Share { user, unit: resource.unit(), limit },
         Resource::Files => RejectReason::Files { limit: narrow(limit) },
         Resource::Descriptors => {
             RejectReason::NoDescriptor { used: limit.saturating_sub(room.left), limit }
@@ -296,9 +296,9 @@ impl Admission {
         }
         let user = self.user(name, owner);
         for (resource, needed) in [(Resource::Descriptors, MAX_DESCRIPTORS), (Resource::Files, 1)] {
-            let room = self.shares.room(usage, user, resource);
+            let room = self.shares.headroom(usage, user, resource);
             if room.left < needed {
-                return Err(no_room(room, user, needed));
+                return Err(no_room(room, resource, user, needed));
             }
         }
         let path = self.directory.join(name);
@@ -356,16 +356,16 @@ impl Admission {
         }
         let metadata_bytes = self.limits.metadata_bytes;
         let shares = &self.shares;
-        let metadata = shares.room(usage, user, Resource::Metadata);
+        let metadata = shares.headroom(usage, user, Resource::Metadata);
         let left = metadata.left;
         let allow = |contents: &Contents, needed: u64, memory: u64| {
             let values = contents.values.len();
             for (resource, needed) in
                 [(Resource::Values, values as u64), (Resource::Mapped, needed)]
             {
-                let room = shares.room(usage, user, resource);
+                let room = shares.headroom(usage, user, resource);
                 if room.left < needed {
-                    return Err(no_room(room, user, needed));
+                    return Err(no_room(room, resource, user, needed));
                 }
             }
             // All files, since the catalog of all is made again.
@@ -390,7 +390,7 @@ impl Admission {
         of_user.take(cost);
         result.map_err(|reason| match reason {
             RejectReason::Refused(Refusal::TooLarge { .. }) if left < metadata_bytes => {
-                no_room(metadata, user, left)
+                no_room(metadata, Resource::Metadata, user, left)
             }
             reason => reason,
         })

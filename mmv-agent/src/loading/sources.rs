@@ -25,7 +25,7 @@ use super::shortage::{Shortage, ShortageReport};
 use super::update::PlannedSource;
 use crate::config::{Limits, ReloadableSettings};
 use crate::discovery::{
-    Change, DeadFile, FileId, FileState, Process, Removal, Restarts, Room, Watcher,
+    Change, DeadFile, DirectoryLimits, FileId, FileState, Process, Removal, Restarts, Watcher,
 };
 use crate::housekeeping::{Harvested, LoaderState};
 use crate::limits::{NOBODY, Resource, Usage};
@@ -55,9 +55,8 @@ const BEING_WRITTEN: &str = "being written";
 /// How many tries a file may look half-written before that is reported.
 const PATIENCE: u32 = 9;
 
-/// How many files of the directory are looked at.
-fn room(limits: &Limits) -> Room {
-    Room::for_limit(limits.files, geteuid().as_raw())
+fn directory_limits(limits: &Limits) -> DirectoryLimits {
+    DirectoryLimits::new(limits.files as u64, geteuid().as_raw())
 }
 
 /// Reason for which new metadata of a source is not used.
@@ -112,7 +111,7 @@ impl Sources {
         memory: LoaderState,
     ) -> Self {
         Self {
-            watcher: Watcher::new(path.clone(), room(&limits)),
+            watcher: Watcher::new(path.clone(), directory_limits(&limits)),
             admission: Admission::new(path, own, limits, memory),
             active: Vec::new(),
             restarts: Restarts::default(),
@@ -129,7 +128,7 @@ impl Sources {
 
     /// Applies other settings; the limits, to files that are opened from now on.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
-        self.watcher.set_room(room(&settings.limits));
+        self.watcher.set_limits(directory_limits(&settings.limits));
         self.admission.change(settings);
         self.restarts.enabled = settings.mark_on_restart;
         self.removal.set_after(settings.remove_dead_after);

@@ -42,7 +42,7 @@ use super::holdings::Owners;
 use super::items::{Item, ItemAllocators, Items, Renumbered};
 use super::numbers::{MAX_AUTOMATIC, OWN_CLUSTER};
 use crate::discovery::FileName;
-use crate::limits::{ROOT, fair_level};
+use crate::limits::{Quota, ROOT};
 
 /// What is added to the items of the agent's own file.
 const OWN_ITEMS: u32 = 100;
@@ -185,10 +185,9 @@ const FOR_ROOT: usize = 64;
 /// above.
 const SHARE: usize = (MAX_AUTOMATIC as usize - FOR_ROOT) / 2;
 
-/// How many names without a metric are remembered of one user, and of all: files with new
-/// names all the time would fill memory and state file.
-const MOST_GONE: usize = 20_000;
-const MOST_GONE_OF_ALL: usize = 60_000;
+/// Limit on names that are remembered although no file has a metric of that name. Without it,
+/// files with ever new names would fill memory and state file.
+const ABSENT_NAMES: Quota = Quota { each: 20_000, all: 60_000 };
 
 #[derive(Debug)]
 struct Holder {
@@ -425,11 +424,11 @@ impl ClusterAllocator {
     /// Forgets names without a metric that are too many, of users who have most of them:
     /// first those of clusters that have had no file for the longest.
     fn limit_gone(&mut self) {
-        let mut counts: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<Option<u32>, u64> = BTreeMap::new();
         for (cluster, items) in &self.items {
-            *counts.entry(self.owners.owner(*cluster)).or_default() += items.gone();
+            *counts.entry(self.owners.owner(*cluster)).or_default() += items.gone() as u64;
         }
-        let level = fair_level(&counts.values().copied(), MOST_GONE_OF_ALL).min(MOST_GONE);
+        let level = ABSENT_NAMES.fair_level(&counts.values().copied());
         counts.retain(|_, count| *count > level);
         if counts.is_empty() {
             return;
@@ -439,10 +438,10 @@ impl ClusterAllocator {
         for cluster in clusters {
             let Some(count) = counts.get_mut(&self.owners.owner(cluster)) else { continue };
             let Some(items) = self.items.get_mut(&cluster) else { continue };
-            let number = items.gone().min(count.saturating_sub(level));
+            let number = items.gone().min(count.saturating_sub(level) as usize);
             if number > 0 {
                 Arc::make_mut(items).forget_gone(number);
-                *count -= number;
+                *count -= number as u64;
             }
         }
         self.items.retain(|_, items| !items.is_empty());

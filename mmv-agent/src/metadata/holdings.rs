@@ -16,15 +16,11 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{ROOT, fair_level};
+use crate::limits::{Quota, ROOT};
 
-/// How many things one user may have while no file has them; those beyond it that have
-/// been absent for the longest are given up. Otherwise files with new names all the time
-/// would fill memory and state file.
-const MOST_ABSENT: usize = 1_000;
-
-/// The same of all users together.
-const MOST_ABSENT_OF_ALL: usize = 20_000;
+/// Limit on keys that users hold while no file has them; those absent for the longest are
+/// released first. Without it, files with ever new names would fill memory and state file.
+const ABSENT_QUOTA: Quota = Quota { each: 1_000, all: 20_000 };
 
 /// How long users keep what none of their files has, unless configured.
 pub(crate) const KEEP: Duration = Duration::from_secs(14 * 86_400);
@@ -236,17 +232,17 @@ impl<K: Ord + Hash + Clone> Holdings<K> {
     pub(crate) fn give_up(&mut self) {
         let (keep, now) = (self.keep, self.now);
         self.by_key.retain(|_, holding| !is_over(holding, keep, now));
-        let mut absent: HashMap<u32, usize> = HashMap::new();
+        let mut absent: HashMap<u32, u64> = HashMap::new();
         for holding in self.by_key.values().filter(|holding| holding.absent.is_some()) {
             *absent.entry(holding.owner).or_default() += 1;
         }
-        let level = fair_level(&absent.values().copied(), MOST_ABSENT_OF_ALL).min(MOST_ABSENT);
+        let level = ABSENT_QUOTA.fair_level(&absent.values().copied());
         for (owner, _) in absent.into_iter().filter(|(_, count)| *count > level) {
             let all = self.by_key.iter().filter(|(_, holding)| holding.owner == owner);
             let absent = all.filter_map(|(key, one)| Some((one.absent_for(now)?, key.clone())));
             let mut absent: Vec<(Duration, K)> = absent.collect();
             absent.sort_unstable();
-            for (_, key) in absent.drain(level..) {
+            for (_, key) in absent.drain(level as usize..) {
                 self.by_key.remove(&key);
             }
         }
@@ -366,6 +362,6 @@ mod tests {
         }
         assert_eq!(names.owner("victim"), Some(1));
         assert_eq!((names.owner("n0"), names.owner("n2998")), (None, Some(2)));
-        assert_eq!(names.count(2), MOST_ABSENT + 1);
+        assert_eq!(names.count(2) as u64, ABSENT_QUOTA.each + 1);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::limits::{FairRate, TokenBucket};
+use crate::limits::{FairRate, Quota, TokenBucket};
 
 /// How many connections of all users are accepted at once, and then in a second.
 const ACCEPTED: (f64, f64) = (100.0, 1_000.0);
@@ -12,12 +12,9 @@ const ACCEPTED: (f64, f64) = (100.0, 1_000.0);
 /// What the users of a socket may use.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// Connections of all users and of one.
-    pub connections: usize,
-    pub connections_each: usize,
-    /// Answers that are sent at a time, to all users and to one. Further requests wait.
-    pub transfers: usize,
-    pub transfers_each: usize,
+    pub connections: Quota,
+    /// Limit on answers that are being sent; further requests wait.
+    pub transfers: Quota,
     /// Requests of one user at once, and then in a second; twice as many of all. Further
     /// requests wait.
     pub requests: (f64, f64),
@@ -96,11 +93,12 @@ pub(super) enum Verdict {
 pub(super) fn admit(user: u32, users: &[u32], limits: &Limits) -> Verdict {
     let count = |user: u32| users.iter().filter(|other| **other == user).count();
     let own = count(user);
-    if own >= limits.connections_each {
-        return Verdict::Refuse;
-    }
-    if users.len() < limits.connections {
+    let headroom = limits.connections.headroom(own as u64, users.len() as u64);
+    if headroom.left > 0 {
         return Verdict::Admit;
+    }
+    if headroom.is_own {
+        return Verdict::Refuse;
     }
     let most = users.iter().map(|user| count(*user)).max().unwrap_or(0);
     let place = users.iter().position(|user| count(*user) == most);
@@ -114,10 +112,8 @@ pub(super) mod tests {
     /// Limits that are reached soon.
     pub(in crate::control) fn small() -> Limits {
         Limits {
-            connections: 6,
-            connections_each: 3,
-            transfers: 6,
-            transfers_each: 3,
+            connections: Quota { each: 3, all: 6 },
+            transfers: Quota { each: 3, all: 6 },
             requests: (1_000.0, 1_000.0),
             writes: (10_000.0, 10_000.0),
             answer_time: Duration::from_millis(300),

@@ -179,8 +179,8 @@ impl<A: Answers> Server<A> {
                 continue;
             }
             let own = reading.iter().filter(|user| **user == connection.user).count();
-            let is_room = reading.len() < self.limits.transfers && own < self.limits.transfers_each;
-            if !is_room || connection.delayed > now || self.answer > now {
+            let headroom = self.limits.transfers.headroom(own as u64, reading.len() as u64);
+            if headroom.left == 0 || connection.delayed > now || self.answer > now {
                 continue;
             }
             if !is_prepared && let Err(when) = self.answers.prepare(now) {
