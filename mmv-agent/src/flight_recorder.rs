@@ -28,11 +28,11 @@ use crate::config::{
 };
 use crate::error::Error;
 use crate::host::Host;
-use crate::housekeeping::{Housekeeper, Rules, Server, Store, Task};
+use crate::housekeeping::{Housekeeper, HousekeepingRules, PrologueIds, Store, Task};
 use crate::lock::Lock;
 use crate::logging::{
-    ArchiveNames, Archiver, Job, Order, Policy, QueueReceiver, QueueSender, Sample, archive_writer,
-    queue,
+    ArchiveNames, Archiver, Order, Policy, QueueReceiver, QueueSender, Sample, WriterMessage,
+    archive_writer, queue,
 };
 use crate::telemetry::SharedStatus;
 
@@ -79,7 +79,7 @@ pub(crate) struct RecorderPlace {
     /// The host that they are of.
     pub host: Host,
     /// The server of the agent's archives: a reader joins them without a mark.
-    pub server: Server,
+    pub server: PrologueIds,
     /// The version of archives.
     pub version: Version,
 }
@@ -90,7 +90,7 @@ pub(crate) struct RecorderWriter {
     place: RecorderPlace,
     jobs: QueueReceiver,
     settings: Receiver<FlightRecorderSettings>,
-    limits: Limits,
+    limits: RecorderLimits,
     shared: Arc<SharedStatus>,
     archives: Option<Archives>,
     /// Why samples are left out now.
@@ -113,7 +113,7 @@ struct Archives {
 
 /// Limits on the files.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct RecorderLimits {
     /// Bytes of all files.
     bytes: u64,
     /// Bytes of a data volume.
@@ -121,14 +121,14 @@ struct Limits {
     span: Duration,
 }
 
-impl From<&FlightRecorderSettings> for Limits {
+impl From<&FlightRecorderSettings> for RecorderLimits {
     fn from(settings: &FlightRecorderSettings) -> Self {
         let bytes = (settings.memory - settings.memory / QUEUED) as u64;
         Self { bytes, volume: bytes / VOLUMES, span: settings.span }
     }
 }
 
-impl Limits {
+impl RecorderLimits {
     fn policy(self, version: Version) -> Policy {
         Policy {
             rotation: Rotation { volume_size: self.volume, volume_time: None, daily: false },
@@ -150,9 +150,9 @@ impl Limits {
 
     /// The rules that leave room for samples of `needed` bytes until two volumes are full. Where
     /// the file system is smaller than the limit on bytes, the oldest archives go as well.
-    fn rules(self, needed: u64) -> Rules {
+    fn rules(self, needed: u64) -> HousekeepingRules {
         let size = self.bytes.saturating_sub(self.room(needed) + 2 * self.volume);
-        Rules {
+        HousekeepingRules {
             retention: Retention {
                 age: Some(self.span),
                 size: Some(size),
@@ -179,7 +179,7 @@ pub(crate) fn flight_recorder(place: RecorderPlace) -> (RecorderLink, RecorderWr
         shared: Arc::clone(&shared),
         directory: place.directory.clone(),
     };
-    let limits = Limits::from(&defaults);
+    let limits = RecorderLimits::from(&defaults);
     let writer = RecorderWriter {
         place,
         jobs,
@@ -198,7 +198,7 @@ impl RecorderWriter {
     pub(crate) fn run(mut self) {
         while let Some(job) = self.jobs.next() {
             if let Some(settings) = self.settings.try_iter().last() {
-                self.limits = Limits::from(&settings);
+                self.limits = RecorderLimits::from(&settings);
                 if let Some(archives) = &mut self.archives {
                     let policy = self.limits.policy(self.place.version);
                     archives.archiver.obey(&Order::Change(policy));
@@ -206,12 +206,12 @@ impl RecorderWriter {
                 }
             }
             match job {
-                Job::Write(mut sample) => {
+                WriterMessage::Write(mut sample) => {
                     sample.mark |= self.refused.is_some();
                     self.write(&sample);
                     self.jobs.done(sample);
                 }
-                Job::Do(order) => {
+                WriterMessage::Do(order) => {
                     if let Some(archives) = &mut self.archives {
                         archives.archiver.obey(&order);
                     }
@@ -294,7 +294,7 @@ impl RecorderWriter {
         let left = housekeeper.leftovers();
         housekeeper.clean_up(&left);
         let names = names.after_found(left.bases());
-        let links = archive_writer::Links {
+        let links = archive_writer::ArchiverLinks {
             store,
             shared: Arc::clone(&self.shared),
             housekeeper: tasks,
@@ -320,7 +320,7 @@ impl Archives {
     }
 
     /// Whether a sample fits, and a copy of the volume that it may complete.
-    fn has_room(needed: u64, limits: Limits, shared: &SharedStatus) -> bool {
+    fn has_room(needed: u64, limits: RecorderLimits, shared: &SharedStatus) -> bool {
         shared.kept().bytes + limits.room(needed) <= limits.bytes
     }
 
@@ -344,7 +344,7 @@ impl Archives {
 
     /// Compresses closed volumes, deletes archives, and ends the archive that is being written
     /// if it has its part of the bytes.
-    fn keep_house(&mut self, limits: Limits, needed: u64, shared: &SharedStatus) {
+    fn keep_house(&mut self, limits: RecorderLimits, needed: u64, shared: &SharedStatus) {
         self.housekeeper.perform(Task::Change(limits.rules(needed)));
         let current = self.housekeeper.work(&self.tasks);
         // Nobody charges users for them.

@@ -16,5 +16,7 @@ mod state_file;
 mod thread;
 
 pub(crate) use owner_recovery::recover_owners;
-pub(crate) use state_file::{FileProducer, Harvested, LoaderState, LoggedToday, Server, Store};
-pub(crate) use thread::{Housekeeper, LatestLoaderState, Rules, Task};
+pub(crate) use state_file::{
+    FileProducer, KnownFile, LoaderState, LoggedToday, PrologueIds, Store,
+};
+pub(crate) use thread::{Housekeeper, HousekeepingRules, LatestLoaderState, Task};

@@ -12,7 +12,7 @@ mod token_bucket;
 pub(crate) use fair_rate::FairRate;
 pub(crate) use log_limiter::LogLimiter;
 pub(crate) use quota::{Headroom, Quota};
-pub(crate) use shares::{Amounts, Resource, Shares, Usage};
+pub(crate) use shares::{Amounts, Resource, ResourceQuotas, Usage};
 pub(crate) use token_bucket::TokenBucket;
 
 /// The administrator. The agent's own file and files of the user who runs it count as root's.

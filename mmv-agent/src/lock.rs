@@ -42,9 +42,9 @@ pub(crate) struct Lock {
 /// The locks of a directory.
 #[derive(Debug)]
 struct HeldDirectory {
-    file: FileId,
+    file: DeviceAndInode,
     _file_lock: Flock<File>,
-    directory: FileId,
+    directory: DeviceAndInode,
     /// `None` where the file system has no locks of directories, or another user has it.
     directory_lock: Option<Flock<File>>,
     /// Grows whenever the locks are taken again.
@@ -52,7 +52,7 @@ struct HeldDirectory {
 }
 
 /// Device and inode.
-type FileId = (u64, u64);
+type DeviceAndInode = (u64, u64);
 
 impl Lock {
     /// Locks the directory, which must exist.
@@ -129,7 +129,7 @@ impl HeldDirectory {
     }
 }
 
-fn id(file: &fs::Metadata) -> FileId {
+fn id(file: &fs::Metadata) -> DeviceAndInode {
     (file.dev(), file.ino())
 }
 

@@ -16,6 +16,6 @@ mod sample;
 
 pub(crate) use archive_names::ArchiveNames;
 pub(crate) use archive_writer::{Archiver, ArchiverReport, Order, Policy};
-pub(crate) use queue::{Job, Offer, QueueReceiver, QueueSender, queue};
+pub(crate) use queue::{Offer, QueueReceiver, QueueSender, WriterMessage, queue};
 pub(crate) use record::{Recorder, RecorderBuilder};
-pub(crate) use sample::{Changes, LastKnown, Sample};
+pub(crate) use sample::{ChangedValues, LastKnown, Sample};

@@ -21,7 +21,7 @@ mod payers;
 mod record_shape;
 mod translation;
 
-pub(crate) use catalog::{Catalog, Conflict, Member, Merged, merge};
+pub(crate) use catalog::{Catalog, CatalogSource, Conflict, Merged, merge};
 pub(crate) use clusters::{Assignments, Claim, ClusterAllocator, Collision, FileCluster};
 pub(crate) use declared::{Declared, needs_new_archive};
 pub(crate) use descriptor_changes::DescriptorChanges;
@@ -31,5 +31,5 @@ pub(crate) use name_owners::{NameOwners, subtree};
 pub(crate) use names::complete_name;
 pub(crate) use numbers::{DOMAIN, MAX_AUTOMATIC, OWN_CLUSTER};
 pub(crate) use payers::Payers;
-pub(crate) use record_shape::{Place, RecordShape, ValueSetShape};
+pub(crate) use record_shape::{RecordShape, ValueLocation, ValueSetShape};
 pub(crate) use translation::{Translation, indom_serials, items, translate};

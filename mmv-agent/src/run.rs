@@ -25,13 +25,14 @@ use crate::discovery::descriptor_budget;
 use crate::error::Error;
 use crate::flight_recorder::{Access, RecorderPlace, flight_recorder};
 use crate::host::{Host, file_name};
-use crate::housekeeping::{Housekeeper, Rules, Store, Task, recover_owners};
+use crate::housekeeping::{Housekeeper, HousekeepingRules, Store, Task, recover_owners};
 use crate::loading::{self, Loader, loader};
 use crate::lock::Lock;
 use crate::logging::{
-    ArchiveNames, Archiver, ArchiverReport, Job, Policy, QueueReceiver, archive_writer, queue,
+    ArchiveNames, Archiver, ArchiverReport, Policy, QueueReceiver, WriterMessage, archive_writer,
+    queue,
 };
-use crate::sampling::{Command, Driver, Sampler, SamplerReport, driver, sampler};
+use crate::sampling::{Driver, Sampler, SamplerCommand, SamplerReport, driver, sampler};
 use crate::telemetry::{OwnMetrics, SharedStatus, notify};
 use crate::threads;
 
@@ -61,7 +62,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Dropped, it stops by itself, and its summary is lost.
 #[derive(Debug)]
 pub(crate) struct RunningAgent {
-    commands: Sender<Command>,
+    commands: Sender<SamplerCommand>,
     sampler: Worker<SamplerReport>,
     loader: Worker<()>,
     writer: Worker<ArchiverReport>,
@@ -82,7 +83,7 @@ impl RunningAgent {
     /// [`Error::Thread`].
     pub(crate) fn stop(self) -> Result<Summary, Error> {
         // It may have ended already.
-        let _ = self.commands.send(Command::Stop);
+        let _ = self.commands.send(SamplerCommand::Stop);
         self.wait()
     }
 
@@ -163,8 +164,8 @@ pub(crate) fn start(settings: &Settings) -> Result<RunningAgent, Error> {
 
 fn start_with(
     settings: &Settings,
-    commands: Sender<Command>,
-    inbox: Receiver<Command>,
+    commands: Sender<SamplerCommand>,
+    inbox: Receiver<SamplerCommand>,
     recorder: Option<PathBuf>,
 ) -> Result<RunningAgent, Error> {
     if settings.reloadable.interval.is_zero() {
@@ -208,12 +209,12 @@ fn start_with(
         Arc::clone(&shared),
         outcomes,
         kept,
-        Rules::of(&settings.reloadable),
+        HousekeepingRules::of(&settings.reloadable),
     )
     .with_lock(lock.clone());
     let left = housekeeper.leftovers();
     let (memory, server) = (store.memory(), store.server());
-    let links = archive_writer::Links {
+    let links = archive_writer::ArchiverLinks {
         store,
         shared: Arc::clone(&shared),
         housekeeper: tasks.clone(),
@@ -233,10 +234,10 @@ fn start_with(
     let names = names.after_found(left.bases());
     let archiver = Archiver::new(names, &host, Policy::of(settings), links);
     let (housekeeper_tasks, status) = (tasks.clone(), Arc::clone(&shared));
-    let links = loader::Links { housekeeper: housekeeper_tasks, removals, shared: status };
+    let links = loader::LoaderLinks { housekeeper: housekeeper_tasks, removals, shared: status };
     let loader = Loader::new(settings, host, memory, links);
     let (loading, loader) = loading::thread::on_thread(loader).map_err(setup("loader"))?;
-    let links = sampler::Links { housekeeper: tasks.clone(), shared, recorder };
+    let links = sampler::SamplerLinks { housekeeper: tasks.clone(), shared, recorder };
     let sampler = Sampler::new(settings, loading, sender, links);
     let settings = settings.clone();
     Ok(RunningAgent {
@@ -311,11 +312,11 @@ fn prepare(directory: &Path) -> io::Result<()> {
 fn write_all(mut archiver: Archiver, receiver: &QueueReceiver) -> ArchiverReport {
     while let Some(job) = receiver.next() {
         match job {
-            Job::Write(sample) => {
+            WriterMessage::Write(sample) => {
                 archiver.write(&sample);
                 receiver.done(sample);
             }
-            Job::Do(order) => archiver.obey(&order),
+            WriterMessage::Do(order) => archiver.obey(&order),
         }
     }
     archiver.finish()

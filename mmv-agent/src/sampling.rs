@@ -21,5 +21,5 @@ mod schedule;
 mod slow_lane;
 
 pub(crate) use delivery::SamplerReport;
-pub(crate) use driver::{Command, Driver};
+pub(crate) use driver::{Driver, SamplerCommand};
 pub(crate) use sampler::Sampler;

@@ -268,7 +268,7 @@ pub(crate) struct PassOptions {
 }
 
 /// On which terms a file is opened, and what reading it has cost.
-pub(crate) struct Terms<'a> {
+pub(crate) struct OpenLimits<'a> {
     /// The limits on its metadata.
     pub limits: Limits,
     /// Whether a file with these contents may have this many bytes mapped, when reading it
@@ -303,7 +303,7 @@ fn instances_beyond(contents: &Contents, mapped: u64) -> Option<(u64, u64)> {
 
 /// Data to validate the values of a growing file after it has grown.
 #[derive(Debug)]
-struct Growing {
+struct GrowthData {
     toc: GrowingToc,
     owners: CellOwners,
     /// Mapping of instance entries beyond the values, and its offset in the file.
@@ -332,8 +332,8 @@ pub(crate) struct Source {
     file_len: u64,
     mapping: ReadMapping,
     plan: ValuePlan,
-    growing: Option<Growing>,
-    witness: Option<Witness>,
+    growing: Option<GrowthData>,
+    witness: Option<TruncationCanary>,
     process: Option<Arc<Process>>,
 }
 
@@ -343,12 +343,12 @@ pub(crate) struct Source {
 /// Wherever a file is truncated, the rest of that page reads as zeros, and beyond it there
 /// is SIGBUS. So this word is lost with any value, also if the file has its length again.
 #[derive(Debug, Clone, Copy)]
-struct Witness {
+struct TruncationCanary {
     at: usize,
     word: u64,
 }
 
-impl Witness {
+impl TruncationCanary {
     fn of(contents: &Contents, mapping: &ReadMapping) -> Option<Self> {
         let last = contents.values.iter().map(|value| value.cell).max()?;
         let at = usize::try_from(last + layout::METRIC_OFFSET).ok()?;
@@ -369,7 +369,7 @@ impl Source {
     /// Any [`RejectReason`].
     pub(crate) fn open(
         path: &Path,
-        terms: &mut Terms<'_>,
+        terms: &mut OpenLimits<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let file = directory::open_file(path).map_err(|error| match error.kind() {
             io::ErrorKind::CrossesDevices => RejectReason::Mounted,
@@ -383,7 +383,10 @@ impl Source {
     /// # Errors
     ///
     /// Any [`RejectReason`].
-    pub(crate) fn again(&self, terms: &mut Terms<'_>) -> Result<(Self, Contents), RejectReason> {
+    pub(crate) fn again(
+        &self,
+        terms: &mut OpenLimits<'_>,
+    ) -> Result<(Self, Contents), RejectReason> {
         let file = self.file.try_clone().map_err(RejectReason::Open)?;
         let (source, contents) = Self::resolve(file, self.process.clone(), terms)?;
         Ok((Self { owner: self.owner, ..source }, contents))
@@ -392,7 +395,7 @@ impl Source {
     fn resolve(
         file: File,
         known: Option<Arc<Process>>,
-        terms: &mut Terms<'_>,
+        terms: &mut OpenLimits<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let metadata = file.metadata().map_err(RejectReason::Open)?;
         if !metadata.is_file() {
@@ -434,8 +437,8 @@ impl Source {
             }
         };
         let growing = contents.growing.clone().zip(plan.owners.take());
-        let growing = growing.map(|(toc, owners)| Growing { toc, owners, instances });
-        let witness = Witness::of(&contents, &mapping);
+        let growing = growing.map(|(toc, owners)| GrowthData { toc, owners, instances });
+        let witness = TruncationCanary::of(&contents, &mapping);
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
                 // One that grew and has ended since has last values.
@@ -547,12 +550,12 @@ impl Source {
     /// metrics and instances are absent.
     fn harvest_grown(
         &self,
-        growing: &Growing,
+        growing: &GrowthData,
         values: &mut Values,
         options: PassOptions,
         allowance: &Allowance,
     ) -> (bool, Result<PassReport, Fault>) {
-        let Growing { toc, owners, instances } = growing;
+        let GrowthData { toc, owners, instances } = growing;
         let loads = Cell::new(0_u32);
         let load = |at: u64| {
             loads.set(loads.get().wrapping_add(1));
@@ -596,7 +599,7 @@ impl Source {
 
     /// Checks that a pass over a grown file has read the file. Entries that a truncation has
     /// cleared have no owner already.
-    fn check_grown(&self, growing: &Growing, stat: bool) -> Result<PassReport, Fault> {
+    fn check_grown(&self, growing: &GrowthData, stat: bool) -> Result<PassReport, Fault> {
         let instances = growing.instances.as_ref();
         if self.mapping.is_dead() || instances.is_some_and(|(_, part)| part.is_dead()) {
             return Err(Fault::Dead);

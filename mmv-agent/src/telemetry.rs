@@ -17,12 +17,12 @@ mod shared_status;
 pub(crate) mod status;
 
 pub(crate) use event_log::EventLog;
-pub(crate) use events::{Event, Events, Kind};
+pub(crate) use events::{Event, EventKind, Events};
 pub(crate) use own_metrics::OwnMetrics;
-pub(crate) use quantiles::{Quantiles, micros};
+pub(crate) use quantiles::{DurationQuantiles, micros};
 pub(crate) use rate_meter::RateMeter;
 pub(crate) use shared_status::{CompressedVolume, SharedStatus};
 pub(crate) use status::{
-    Files, FlightRecorderStatus, Forecast, GroupStatus, Lateness, OwnerStatus, SourceStatus,
-    Status, Used,
+    FileReport, FlightRecorderStatus, Forecast, GroupStatus, Lateness, OwnerStatus, OwnerUsage,
+    SourceStatus, Status,
 };

@@ -11,7 +11,7 @@ use pcp_archive::replay::{Replay, Sample, SelectedMetric, rate_between};
 use pcp_archive::{Archive, InDom, InstanceId, Semantics, Timestamp, Value};
 use pcp_types::printable;
 
-use quantiles::Quantiles;
+use quantiles::QuantileTable;
 
 const CHART_WIDTH: usize = 76;
 const CHART_HEIGHT: usize = 10;
@@ -24,7 +24,7 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
     selection.select(prefix);
     let replay = selection.load()?;
     let observations: Vec<Sample<'_>> = replay.observations().collect();
-    let quantiles = Quantiles::of(&archive, prefix, &replay, &observations)?;
+    let quantiles = QuantileTable::of(&archive, prefix, &replay, &observations)?;
 
     let mut text = String::new();
     let start = archive.label().start;

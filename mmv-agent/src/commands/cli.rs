@@ -33,11 +33,11 @@ use crate::telemetry::status;
 #[command(after_help = help::EXAMPLES, after_long_help = help::PROGRAM.text())]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: AgentCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AgentCommand {
     /// Harvest MMV files and log their metrics until TERM or INT.
     #[command(after_long_help = help::RUN.text())]
     Run(Invocation),
@@ -181,20 +181,20 @@ struct InspectOptions {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut held = HeldSignals::hold();
     let parsed = Cli::try_parse_from(arguments);
-    if !matches!(parsed, Ok(Cli { command: Command::Run(_) })) {
+    if !matches!(parsed, Ok(Cli { command: AgentCommand::Run(_) })) {
         // Children of other commands inherit the signal mask.
         held.release();
     }
     match parsed {
         Ok(cli) => match cli.command {
-            Command::Run(invocation) => run_command(&invocation, held),
-            Command::CheckConfig(options) => check_command(options),
-            Command::Status(options) => status_command(&options),
-            Command::Capture(options) => capture_command(&options),
-            Command::Inspect(options) => inspect_command(&options),
-            Command::Record(options) => record_command(options),
-            Command::Demo => demo_command(),
-            Command::Completions { shell } => completions_command(shell),
+            AgentCommand::Run(invocation) => run_command(&invocation, held),
+            AgentCommand::CheckConfig(options) => check_command(options),
+            AgentCommand::Status(options) => status_command(&options),
+            AgentCommand::Capture(options) => capture_command(&options),
+            AgentCommand::Inspect(options) => inspect_command(&options),
+            AgentCommand::Record(options) => record_command(options),
+            AgentCommand::Demo => demo_command(),
+            AgentCommand::Completions { shell } => completions_command(shell),
         },
         Err(error) => {
             // Help and version go to stdout and are no error. A closed stdout or stderr
@@ -379,7 +379,7 @@ mod tests {
             "--events",
             "false",
         ]);
-        let Ok(Cli { command: Command::Run(invocation) }) = cli else { panic!("{cli:?}") };
+        let Ok(Cli { command: AgentCommand::Run(invocation) }) = cli else { panic!("{cli:?}") };
         let expected = Invocation {
             config: Some("/c".into()),
             pmlogger_config: Some("/p".into()),

@@ -1,6 +1,6 @@
 //! `mmv-agent inspect`: what is in an MMV file, and what is wrong with it.
 //!
-//! In comes a path; out goes a [`Report`], as text or as JSON. The file is read with
+//! In comes a path; out goes a [`MmvReport`], as text or as JSON. The file is read with
 //! `pread` only, so its producer cannot disturb the command.
 
 mod report;
@@ -15,7 +15,7 @@ use std::path::Path;
 use nix::libc;
 use pcp_types::printable;
 
-pub(crate) use report::Report;
+pub(crate) use report::MmvReport;
 
 use crate::error::{EXIT_DATA, EXIT_FINDINGS, EXIT_OK};
 
@@ -24,10 +24,10 @@ use crate::error::{EXIT_DATA, EXIT_FINDINGS, EXIT_OK};
 /// # Errors
 ///
 /// Those of open(2). There is a report on every file that can be opened.
-pub(crate) fn inspect(path: &Path) -> io::Result<Report> {
+pub(crate) fn inspect(path: &Path) -> io::Result<MmvReport> {
     // A FIFO must not block until another process writes to it.
     let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    Ok(Report::of(path, &file))
+    Ok(MmvReport::of(path, &file))
 }
 
 /// Prints a report to `out`.
@@ -35,7 +35,7 @@ pub(crate) fn inspect(path: &Path) -> io::Result<Report> {
 /// # Errors
 ///
 /// Those of `out`.
-pub(crate) fn print(report: &Report, json: bool, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn print(report: &MmvReport, json: bool, out: &mut impl Write) -> io::Result<()> {
     if json {
         writeln!(out, "{}", printable::json(&serde_json::to_string(report)?))
     } else {
@@ -44,7 +44,7 @@ pub(crate) fn print(report: &Report, json: bool, out: &mut impl Write) -> io::Re
 }
 
 /// The exit status of a report: 0 sound, 1 entries are left out, 65 refused.
-pub(crate) fn exit_code(report: &Report) -> u8 {
+pub(crate) fn exit_code(report: &MmvReport) -> u8 {
     if report.refusal.is_some() {
         EXIT_DATA
     } else if report.skipped.is_empty() && report.misnamed.is_empty() {

@@ -29,9 +29,9 @@ pub(super) fn read(file: &Path) -> Result<Settings, ConfigError> {
 }
 
 /// Where something is wrong, and what.
-type Wrong = (Option<Range<usize>>, String);
+type KeyError = (Option<Range<usize>>, String);
 
-fn parse(text: &str) -> Result<Settings, Wrong> {
+fn parse(text: &str) -> Result<Settings, KeyError> {
     parse_keys(text).map_err(|(span, message)| (span, with_suggestion(message)))
 }
 
@@ -50,7 +50,7 @@ fn with_suggestion(message: String) -> String {
     }
 }
 
-fn parse_keys(text: &str) -> Result<Settings, Wrong> {
+fn parse_keys(text: &str) -> Result<Settings, KeyError> {
     let wrong = |error: toml::de::Error| (error.span(), error.message().to_owned());
     let table = DeTable::parse(text).map_err(wrong)?;
     let part = |keys| Deserializer::from(Spanned::new(table.span(), keys));
@@ -78,7 +78,7 @@ fn parse_keys(text: &str) -> Result<Settings, Wrong> {
 }
 
 /// Names the groups that the file does not name; a name may be used once.
-fn name_groups(table: &DeTable<'_>, settings: &mut ReloadableSettings) -> Result<(), Wrong> {
+fn name_groups(table: &DeTable<'_>, settings: &mut ReloadableSettings) -> Result<(), KeyError> {
     for number in 0..settings.groups.len() {
         let (before, after) = settings.groups.split_at_mut(number);
         let [group, ..] = after else { break };
@@ -94,7 +94,10 @@ fn name_groups(table: &DeTable<'_>, settings: &mut ReloadableSettings) -> Result
     Ok(())
 }
 
-fn check_flight_recorder(table: &DeTable<'_>, settings: &ReloadableSettings) -> Result<(), Wrong> {
+fn check_flight_recorder(
+    table: &DeTable<'_>,
+    settings: &ReloadableSettings,
+) -> Result<(), KeyError> {
     match &settings.flight_recorder {
         Some(recorder) if recorder.span < recorder.interval => {
             let keys = table.get("hindsight").map(Spanned::get_ref);

@@ -40,7 +40,7 @@ const LONGEST: u64 = 0x0fff_ffff;
 pub(super) fn read(file: &Path) -> Result<Vec<Group>, ConfigError> {
     let text = fs::read_to_string(file)
         .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
-    parse(&text).map_err(|Wrong { line, message }| ConfigError::Wrong {
+    parse(&text).map_err(|StatementError { line, message }| ConfigError::Wrong {
         file: file.to_owned(),
         place: line.to_string(),
         message,
@@ -49,7 +49,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<Group>, ConfigError> {
 
 /// An error and its line.
 #[derive(Debug, PartialEq, Eq)]
-struct Wrong {
+struct StatementError {
     line: usize,
     message: String,
 }
@@ -64,7 +64,7 @@ struct Statement {
     metrics: Vec<(String, Vec<InstancePattern>)>,
 }
 
-fn parse(text: &str) -> Result<Vec<Group>, Wrong> {
+fn parse(text: &str) -> Result<Vec<Group>, StatementError> {
     let mut parser = Parser { tokens: Tokens::of(text)? };
     let mut statements = Vec::new();
     // After the statements there are rules about access to pmlogger.
@@ -112,13 +112,13 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
-    fn wrong<T>(&self, expected: &str) -> Result<T, Wrong> {
+    fn wrong<T>(&self, expected: &str) -> Result<T, StatementError> {
         let (found, line) = self.tokens.here();
-        Err(Wrong { line, message: format!("found {found}, expected {expected}") })
+        Err(StatementError { line, message: format!("found {found}, expected {expected}") })
     }
 
     /// `[log] [mandatory|advisory] on FREQUENCY|off|maybe METRICS`.
-    fn statement(&mut self) -> Result<Statement, Wrong> {
+    fn statement(&mut self) -> Result<Statement, StatementError> {
         let line = self.tokens.here().1;
         let has_log = self.tokens.take_word("log");
         let mandatory = self.tokens.take_word("mandatory");
@@ -131,7 +131,10 @@ impl Parser<'_> {
         Ok(Statement { line, mandatory, log, interval, metrics })
     }
 
-    fn action(&mut self, mandatory: bool) -> Result<Option<(LogMode, Option<Duration>)>, Wrong> {
+    fn action(
+        &mut self,
+        mandatory: bool,
+    ) -> Result<Option<(LogMode, Option<Duration>)>, StatementError> {
         if self.tokens.take_word("off") || (mandatory && self.tokens.take_word("maybe")) {
             return Ok(Some((LogMode::Never, None)));
         }
@@ -159,7 +162,7 @@ impl Parser<'_> {
         let millis = number.saturating_mul(unit);
         if millis > LONGEST {
             let message = format!("{millis} ms exceeds the maximum of {LONGEST} ms");
-            return Err(Wrong { line, message });
+            return Err(StatementError { line, message });
         }
         // As in pmlogger, zero means once.
         Ok(Some(match millis {
@@ -169,7 +172,7 @@ impl Parser<'_> {
     }
 
     /// One metric, or a list in braces, with or without commas.
-    fn metrics(&mut self) -> Result<Vec<(String, Vec<InstancePattern>)>, Wrong> {
+    fn metrics(&mut self) -> Result<Vec<(String, Vec<InstancePattern>)>, StatementError> {
         if !self.tokens.take(&Token::Sign('{')) {
             return Ok(vec![self.metric(false)?]);
         }
@@ -182,7 +185,10 @@ impl Parser<'_> {
     }
 
     /// A name, and instances in brackets. A keyword may be a name in braces only.
-    fn metric(&mut self, in_braces: bool) -> Result<(String, Vec<InstancePattern>), Wrong> {
+    fn metric(
+        &mut self,
+        in_braces: bool,
+    ) -> Result<(String, Vec<InstancePattern>), StatementError> {
         let Some(name) = self.tokens.take_name(in_braces) else {
             return self.wrong("the name of a metric");
         };

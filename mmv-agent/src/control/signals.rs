@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use tracing::error;
 
 use crate::config::Invocation;
-use crate::sampling::Command;
+use crate::sampling::SamplerCommand;
 use crate::telemetry::notify;
 use crate::threads;
 
@@ -58,7 +58,7 @@ impl HeldSignals {
 pub(crate) fn listen(
     mut held: HeldSignals,
     invocation: Invocation,
-    commands: Sender<Command>,
+    commands: Sender<SamplerCommand>,
 ) -> io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])?;
@@ -69,15 +69,15 @@ pub(crate) fn listen(
             let command = match signal {
                 // Read here, since the sampler never waits for the disk.
                 SIGHUP => reload(&invocation),
-                SIGUSR1 => Some(Command::Sync),
-                SIGUSR2 => Some(Command::NewArchive),
+                SIGUSR1 => Some(SamplerCommand::Sync),
+                SIGUSR2 => Some(SamplerCommand::NewArchive),
                 _ => {
                     if stopping {
                         signal_hook::low_level::exit(128 + signal);
                     }
                     stopping = true;
                     notify::stopping();
-                    Some(Command::Stop)
+                    Some(SamplerCommand::Stop)
                 }
             };
             // A sampler that has ended needs no commands.
@@ -88,10 +88,10 @@ pub(crate) fn listen(
 }
 
 /// Reads the configuration again; `None`, after an error in the log, if it is invalid.
-fn reload(invocation: &Invocation) -> Option<Command> {
+fn reload(invocation: &Invocation) -> Option<SamplerCommand> {
     notify::reloading();
     match invocation.settings() {
-        Ok(settings) => Some(Command::Change(Box::new(settings))),
+        Ok(settings) => Some(SamplerCommand::Change(Box::new(settings))),
         Err(error) => {
             error!("{error}; configuration unchanged");
             notify::ready();

@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Sender, bounded};
 
-pub(super) use peers::Limits;
+pub(super) use peers::ClientLimits;
 pub(crate) use server::reserve_descriptors;
 
-use crate::sampling::Command;
+use crate::sampling::SamplerCommand;
 use crate::threads;
 use bound::Bound;
-use server::Server;
+use server::SocketServer;
 
 #[cfg(test)]
 pub(super) use peers::tests::small;
@@ -66,13 +66,13 @@ impl Service {
     pub(super) fn start<A: Answers>(
         socket: &Path,
         name: &str,
-        limits: Limits,
+        limits: ClientLimits,
         answers: A,
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let mut bound = Bound::new(socket);
         bound.look();
-        let server = Server::new(bound, stopped, limits, answers);
+        let server = SocketServer::new(bound, stopped, limits, answers);
         let thread = threads::spawn(name, move || server.run())?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
@@ -88,8 +88,8 @@ impl Drop for Service {
 
 /// The sampler thread's reply to a command; `None` if it has ended or takes too long.
 pub(super) fn ask<T>(
-    sampler: &Sender<Command>,
-    command: impl FnOnce(Sender<T>) -> Command,
+    sampler: &Sender<SamplerCommand>,
+    command: impl FnOnce(Sender<T>) -> SamplerCommand,
     timeout: Duration,
 ) -> Option<T> {
     let (reply, answer) = bounded(1);

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::socket::{self, Answer, Answers, Limits, Service};
+use super::socket::{self, Answer, Answers, ClientLimits, Service};
 use super::unanswered::Unanswered;
 use crate::limits::Quota;
-use crate::sampling::Command;
-use crate::telemetry::{Files, Status};
+use crate::sampling::SamplerCommand;
+use crate::telemetry::{FileReport, Status};
 
 /// How old an answer may be that is sent again.
 const FRESH: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(6);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What the users of the socket may use.
-const LIMITS: Limits = Limits {
+const LIMITS: ClientLimits = ClientLimits {
     connections: Quota { each: 8, all: 32 },
     transfers: Quota { each: 8, all: 32 },
     requests: (40.0, 20.0),
@@ -48,24 +48,28 @@ const LIMITS: Limits = Limits {
 /// # Errors
 ///
 /// From the system.
-pub(crate) fn serve(socket: &Path, sampler: Sender<Command>) -> io::Result<Service> {
+pub(crate) fn serve(socket: &Path, sampler: Sender<SamplerCommand>) -> io::Result<Service> {
     serve_within(LIMITS, socket, sampler)
 }
 
-fn serve_within(limits: Limits, socket: &Path, sampler: Sender<Command>) -> io::Result<Service> {
+fn serve_within(
+    limits: ClientLimits,
+    socket: &Path,
+    sampler: Sender<SamplerCommand>,
+) -> io::Result<Service> {
     let reports = Reports { sampler, last: None, known: None, awaited: None };
     Service::start(socket, "status", limits, reports)
 }
 
 /// Makes the answers.
 struct Reports {
-    sampler: Sender<Command>,
+    sampler: Sender<SamplerCommand>,
     /// The last one, and until when it is sent.
     last: Option<(Instant, Arc<Vec<u8>>)>,
     /// What the loader said last, and when it was asked.
-    known: Option<(Instant, Files)>,
+    known: Option<(Instant, FileReport)>,
     /// Where it will answer, and when it was asked.
-    awaited: Option<(Instant, Receiver<Files>)>,
+    awaited: Option<(Instant, Receiver<FileReport>)>,
 }
 
 impl Answers for Reports {
@@ -92,7 +96,7 @@ impl Reports {
             self.awaited = Some((Instant::now(), answer));
             files = Some(reply);
         }
-        let status = |reply| Command::Status(reply, files);
+        let status = |reply| SamplerCommand::Status(reply, files);
         let mut status = socket::ask(&self.sampler, status, TIMEOUT)?;
         self.take_files(if self.known.is_some() { FILES_TIMEOUT } else { TIMEOUT });
         if let Some((asked, files)) = &self.known {
@@ -164,7 +168,7 @@ mod tests {
         let service = serve(&socket, commands).unwrap();
         let sampler = thread::spawn(move || {
             let mut asked = 0;
-            while let Ok(Command::Status(reply, _)) = inbox.recv() {
+            while let Ok(SamplerCommand::Status(reply, _)) = inbox.recv() {
                 asked += 1;
                 reply.send(Status { pid: asked, ..Status::default() }).unwrap();
             }
@@ -182,11 +186,11 @@ mod tests {
     }
 
     /// Serves a status that no socket accepts at once.
-    fn serve_large(socket: &Path, limits: Limits) -> Service {
+    fn serve_large(socket: &Path, limits: ClientLimits) -> Service {
         let (commands, inbox) = unbounded();
         thread::spawn(move || {
             for command in inbox {
-                let Command::Status(reply, _) = command else { panic!() };
+                let SamplerCommand::Status(reply, _) = command else { panic!() };
                 let status = Status { version: "v".repeat(4_000_000), ..Status::default() };
                 reply.send(status).unwrap();
             }
@@ -198,7 +202,7 @@ mod tests {
     fn clients_that_do_not_read_a_large_status_delay_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
-        let limits = Limits { answer_time: Duration::from_secs(60), ..socket::small() };
+        let limits = ClientLimits { answer_time: Duration::from_secs(60), ..socket::small() };
         let others = limits.connections.each - 1;
         let _service = serve_large(&socket, limits);
         let slow: Vec<_> = (0..others).map(|_| UnixStream::connect(&socket).unwrap()).collect();
@@ -254,14 +258,15 @@ mod tests {
     #[test]
     fn a_busy_loader_delays_no_status_and_its_last_answer_is_used() {
         let source = |file: &str| SourceStatus { file: file.to_owned(), ..SourceStatus::default() };
-        let files = |file: &str| Files { sources: vec![source(file)], ..Files::default() };
+        let files =
+            |file: &str| FileReport { sources: vec![source(file)], ..FileReport::default() };
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
         let (commands, inbox) = unbounded();
         let (loader, asked) = unbounded();
         thread::spawn(move || {
             for command in inbox {
-                let Command::Status(reply, files) = command else { panic!() };
+                let SamplerCommand::Status(reply, files) = command else { panic!() };
                 reply.send(Status { pid: 7, ..Status::default() }).unwrap();
                 if let Some(files) = files {
                     loader.send(files).unwrap();
@@ -276,7 +281,7 @@ mod tests {
             (status.sources.first().map(|source| source.file.clone()), status.files_age)
         };
         assert_eq!(status(), (None, None), "the loader has never answered");
-        let first: Sender<Files> = asked.recv().unwrap();
+        let first: Sender<FileReport> = asked.recv().unwrap();
         first.send(files("first")).unwrap();
         // The loader is asked again, and does not answer.
         let (file, age) = status();

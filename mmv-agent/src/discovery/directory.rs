@@ -25,7 +25,7 @@ use rustix::fs::{
     openat, openat2, statx,
 };
 
-use super::file_table::{FileId, Listed};
+use super::file_table::{FileId, ListedFile};
 use super::listing::{Collector, DirectoryLimits, Listing};
 use crate::limits::{NOBODY, ROOT};
 
@@ -70,8 +70,8 @@ struct Scan {
 
 /// An entry of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Found {
-    File(Listed),
+pub(crate) enum DirectoryEntry {
+    File(ListedFile),
     /// What it is instead of a regular file.
     Other(&'static str),
 }
@@ -87,16 +87,16 @@ struct OpenDirectory {
 
 /// The result of a look at the directory.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct DirectoryScan {
     /// All entries, if a listing is complete.
     pub(crate) listing: Option<Listing>,
     /// Entries that may have changed after that; `None` for a name without an entry.
-    pub(crate) touched: Vec<(OsString, Option<Found>)>,
+    pub(crate) touched: Vec<(OsString, Option<DirectoryEntry>)>,
     /// A listing is being made: the next look continues it.
     pub(crate) is_partial: bool,
 }
 
-impl Look {
+impl DirectoryScan {
     /// Whether the directory was read for it.
     pub(super) fn has_read(&self) -> bool {
         self.listing.is_some() || !self.touched.is_empty() || self.is_partial
@@ -138,7 +138,7 @@ impl Directory {
     /// # Errors
     ///
     /// From the system, when the directory exists and cannot be read.
-    pub(crate) fn look(&mut self, now: Duration) -> io::Result<Look> {
+    pub(crate) fn look(&mut self, now: Duration) -> io::Result<DirectoryScan> {
         let look = self.read(now);
         if look.is_err() {
             self.scan = None;
@@ -147,7 +147,7 @@ impl Directory {
         look
     }
 
-    fn read(&mut self, now: Duration) -> io::Result<Look> {
+    fn read(&mut self, now: Duration) -> io::Result<DirectoryScan> {
         let mut moved_here = HashSet::new();
         let mut touched = self.drain(&mut moved_here);
         if self.scan.is_none() && (now >= self.next_scan || self.watch.is_none()) {
@@ -158,7 +158,10 @@ impl Directory {
             self.next_scan = now + SAFETY_SCAN;
             self.is_stale = false;
             let Some(directory) = self.open()? else {
-                return Ok(Look { listing: Some(Listing::default()), ..Look::default() });
+                return Ok(DirectoryScan {
+                    listing: Some(Listing::default()),
+                    ..DirectoryScan::default()
+                });
             };
             let entries = Dir::read_from(&directory.file)?;
             let (collector, touched) = (Collector::new(self.limits), HashSet::new());
@@ -178,13 +181,14 @@ impl Directory {
         } else if self.is_stale {
             self.next_scan = self.next_scan.min(now + SCAN_PAUSE);
         }
-        let mut look = Look { listing, touched: Vec::new(), is_partial: self.scan.is_some() };
+        let mut look =
+            DirectoryScan { listing, touched: Vec::new(), is_partial: self.scan.is_some() };
         if !touched.is_empty()
             && let Some(directory) = self.open()?
         {
             for name in touched {
                 let mut found = directory.find(&name);
-                if let Some(Found::File(file)) = &mut found {
+                if let Some(DirectoryEntry::File(file)) = &mut found {
                     if moved_here.contains(&name) && self.strangers.len() < MAX_STRANGERS {
                         self.strangers.extend((file.owner == ROOT).then_some(file.id));
                     }
@@ -263,11 +267,11 @@ impl Scan {
             }
             let name = OsString::from_vec(name.to_owned());
             match self.directory.find(&name) {
-                Some(Found::File(mut file)) => {
+                Some(DirectoryEntry::File(mut file)) => {
                     file.disown(strangers);
                     self.collector.add(file);
                 }
-                Some(Found::Other(kind)) => self.collector.add_other(name, kind),
+                Some(DirectoryEntry::Other(kind)) => self.collector.add_other(name, kind),
                 // It has gone since.
                 None => {}
             }
@@ -329,27 +333,27 @@ impl OpenDirectory {
 
     /// Looks up a name. Symbolic links are not followed: any process that may write here could
     /// otherwise make the agent read any file that the agent may read.
-    fn find(&self, name: &OsStr) -> Option<Found> {
+    fn find(&self, name: &OsStr) -> Option<DirectoryEntry> {
         let found = attributes(&self.file, name).ok()?;
         let file_type = FileType::from_raw_mode(found.stx_mode.into());
         Some(match file_type {
             _ if mount_id(&found) != self.mount => {
-                Found::Other("on another file system, which is mounted there")
+                DirectoryEntry::Other("on another file system, which is mounted there")
             }
-            FileType::RegularFile => Found::File(Listed {
+            FileType::RegularFile => DirectoryEntry::File(ListedFile {
                 name: name.to_owned(),
                 id: id(&found),
                 owner: if found.stx_uid == ROOT { self.owner_for_root } else { found.stx_uid },
                 bytes: found.stx_blocks.saturating_mul(512),
             }),
-            FileType::Symlink => Found::Other("a symbolic link, which is not followed"),
-            FileType::Directory => Found::Other("a directory"),
-            _ => Found::Other("not a regular file"),
+            FileType::Symlink => DirectoryEntry::Other("a symbolic link, which is not followed"),
+            FileType::Directory => DirectoryEntry::Other("a directory"),
+            _ => DirectoryEntry::Other("not a regular file"),
         })
     }
 }
 
-impl Listed {
+impl ListedFile {
     /// Makes a file nobody's if it is one of root's that others may have moved here.
     fn disown(&mut self, strangers: &HashSet<FileId>) {
         if strangers.contains(&self.id) {
@@ -458,7 +462,7 @@ mod tests {
         }
     }
 
-    fn touched(look: &Look) -> Vec<(&str, bool)> {
+    fn touched(look: &DirectoryScan) -> Vec<(&str, bool)> {
         assert_eq!((&look.listing, look.is_partial), (&None, false));
         let names = look.touched.iter();
         let mut names: Vec<_> =
@@ -507,8 +511,8 @@ mod tests {
             fs::write(from.path().join(".new"), name).unwrap();
             fs::rename(from.path().join(".new"), dir.path().join(name)).unwrap();
         }
-        let owner = |found: &Option<Found>| match found {
-            Some(Found::File(file)) => file.owner,
+        let owner = |found: &Option<DirectoryEntry>| match found {
+            Some(DirectoryEntry::File(file)) => file.owner,
             found => panic!("{found:?}"),
         };
         let touched = directory.look(SECOND).unwrap().touched;

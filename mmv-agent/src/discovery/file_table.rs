@@ -39,7 +39,7 @@ impl FileId {
 
 /// One entry of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedFile {
     /// The name within the directory.
     pub name: OsString,
     /// The file it names.
@@ -86,7 +86,7 @@ impl FileState {
 
 /// When a file that is not harvested is tried again.
 #[derive(Debug)]
-struct Retry {
+struct RetryState {
     reason: String,
     /// Tries in a row that ended for this reason.
     tries: u32,
@@ -94,7 +94,7 @@ struct Retry {
     due: Duration,
 }
 
-impl Retry {
+impl RetryState {
     /// A new file is tried at once.
     fn first() -> Self {
         Self { reason: String::new(), tries: 0, pause: FIRST_PAUSE, due: Duration::ZERO }
@@ -103,7 +103,7 @@ impl Retry {
 
 /// One file of the directory.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct FileEntry {
     /// Which file it is.
     pub id: FileId,
     /// The user who owns it.
@@ -114,10 +114,10 @@ pub(crate) struct Entry {
     pub since: Duration,
     /// Bytes that it took when it was listed first.
     bytes: u64,
-    retry: Retry,
+    retry: RetryState,
 }
 
-impl Entry {
+impl FileEntry {
     /// Why the file is not harvested.
     pub(crate) fn reason(&self) -> Option<&str> {
         (self.state != FileState::Harvested).then_some(&self.retry.reason)
@@ -127,14 +127,14 @@ impl Entry {
 /// The files of the directory by name.
 #[derive(Debug, Default)]
 pub(crate) struct FileTable {
-    entries: BTreeMap<OsString, Entry>,
+    entries: BTreeMap<OsString, FileEntry>,
     /// Numbers of files, by user.
     counts: HashMap<u32, u64>,
 }
 
 impl FileTable {
     /// Compares with a listing, which is in byte order. New names are due at once.
-    pub(crate) fn compare(&mut self, listing: &[Listed], now: Duration) -> Vec<Change> {
+    pub(crate) fn compare(&mut self, listing: &[ListedFile], now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.entries.retain(|name, _| {
             let stays = listing.binary_search_by(|listed| listed.name.cmp(name)).is_ok();
@@ -154,8 +154,8 @@ impl FileTable {
     }
 
     /// Takes what is known of one file. A new name, or a new file of the name, is due at once.
-    pub(crate) fn update(&mut self, listed: &Listed, now: Duration) -> Option<Change> {
-        let Listed { name, id, owner, bytes } = listed;
+    pub(crate) fn update(&mut self, listed: &ListedFile, now: Duration) -> Option<Change> {
+        let ListedFile { name, id, owner, bytes } = listed;
         let known = self.entries.get_mut(name);
         if known.as_ref().is_none_or(|known| known.owner != *owner) {
             *self.counts.entry(*owner).or_default() += 1;
@@ -170,13 +170,13 @@ impl FileTable {
             known.owner = *owner;
             return None;
         }
-        let entry = Entry {
+        let entry = FileEntry {
             id: *id,
             owner: *owner,
             state: FileState::Waiting,
             since: now,
             bytes: *bytes,
-            retry: Retry::first(),
+            retry: RetryState::first(),
         };
         self.entries.insert(name.clone(), entry);
         is_known.then(|| Change::Replaced(name.clone()))
@@ -199,7 +199,8 @@ impl FileTable {
         if let Some(entry) = self.entries.get_mut(name)
             && entry.state != FileState::Harvested
         {
-            (entry.state, entry.since, entry.retry) = (FileState::Harvested, now, Retry::first());
+            (entry.state, entry.since, entry.retry) =
+                (FileState::Harvested, now, RetryState::first());
         }
     }
 
@@ -232,7 +233,7 @@ impl FileTable {
             retry.pause = (retry.pause * 2).min(LONGEST_PAUSE);
             retry.tries = retry.tries.saturating_add(1);
         } else {
-            *retry = Retry { reason: reason.to_owned(), tries: 1, ..Retry::first() };
+            *retry = RetryState { reason: reason.to_owned(), tries: 1, ..RetryState::first() };
         }
         retry.due = now + retry.pause;
         entry.state = state;
@@ -248,12 +249,12 @@ impl FileTable {
     }
 
     /// A file, if the directory had it when it was last listed.
-    pub(crate) fn get(&self, name: &OsStr) -> Option<&Entry> {
+    pub(crate) fn get(&self, name: &OsStr) -> Option<&FileEntry> {
         self.entries.get(name)
     }
 
     /// All files, in byte order of their names.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &Entry)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &FileEntry)> {
         self.entries.iter().map(|(name, entry)| (name.as_os_str(), entry))
     }
 
@@ -289,7 +290,7 @@ impl FileTable {
         self.waiting().map(|(_, entry)| entry.retry.due).min()
     }
 
-    fn waiting(&self) -> impl Iterator<Item = (&OsStr, &Entry)> {
+    fn waiting(&self) -> impl Iterator<Item = (&OsStr, &FileEntry)> {
         self.iter().filter(|(_, entry)| entry.state != FileState::Harvested)
     }
 }
@@ -313,10 +314,10 @@ mod tests {
         table.due(now, |_| false, usize::MAX).into_iter().map(|(name, _)| name).collect()
     }
 
-    fn listed(entries: &[(&str, u64)]) -> Vec<Listed> {
+    fn listed(entries: &[(&str, u64)]) -> Vec<ListedFile> {
         entries
             .iter()
-            .map(|&(name, inode)| Listed {
+            .map(|&(name, inode)| ListedFile {
                 name: name.into(),
                 id: FileId { device: 1, inode, born: None },
                 owner: 1000,

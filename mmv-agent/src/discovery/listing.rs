@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 
-use super::file_table::Listed;
+use super::file_table::ListedFile;
 use crate::limits::Quota;
 
 /// How many entries that are no regular files are listed: each is mentioned once.
@@ -56,7 +56,7 @@ impl DirectoryLimits {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     /// The regular files, in byte order of their names.
-    pub(crate) files: Vec<Listed>,
+    pub(crate) files: Vec<ListedFile>,
     /// Other entries, and what each is instead of a regular file.
     pub(crate) others: Vec<(OsString, &'static str)>,
     /// How many files there are beyond those.
@@ -67,7 +67,7 @@ pub(crate) struct Listing {
 #[derive(Debug)]
 pub(super) struct Collector {
     limits: DirectoryLimits,
-    users: HashMap<u32, BTreeMap<OsString, Listed>>,
+    users: HashMap<u32, BTreeMap<OsString, ListedFile>>,
     count: u64,
     listing: Listing,
 }
@@ -79,7 +79,7 @@ impl Collector {
     }
 
     /// Adds a regular file.
-    pub(super) fn add(&mut self, file: Listed) {
+    pub(super) fn add(&mut self, file: ListedFile) {
         let user = file.owner;
         let files = self.users.entry(user).or_default();
         files.insert(file.name.clone(), file);
@@ -143,7 +143,7 @@ mod tests {
         for (owner, number) in files {
             let name = format!("u{owner}.{number:03}").into();
             let id = FileId { device: 1, inode: number as u64, born: None };
-            collector.add(Listed { name, id, owner, bytes: 0 });
+            collector.add(ListedFile { name, id, owner, bytes: 0 });
         }
         collector.finish()
     }

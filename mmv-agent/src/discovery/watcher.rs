@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::{error, warn};
 
 use super::descriptor_budget::is_shortage;
-use super::directory::{Directory, Found, Look};
+use super::directory::{Directory, DirectoryEntry, DirectoryScan};
 use super::file_table::FileTable;
 use super::listing::{DirectoryLimits, Listing, MAX_OTHERS};
 use super::{Change, FileId};
@@ -32,7 +32,7 @@ pub(crate) struct Watcher {
 
 /// The result of a look.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct DirectoryChanges {
     /// Files that were replaced or are gone.
     pub files: Vec<Change>,
     /// New files and files with other owners, with these.
@@ -84,7 +84,7 @@ impl Watcher {
     }
 
     /// Updates the table if the directory may have changed.
-    pub(crate) fn look(&mut self, now: Duration) -> Changes {
+    pub(crate) fn look(&mut self, now: Duration) -> DirectoryChanges {
         let look = self.directory.look(now);
         if let Err(error) = &look
             && !self.unreadable
@@ -92,7 +92,7 @@ impl Watcher {
             error!(directory = %self.path().display(), %error, "cannot read the directory");
         }
         // A look that reads nothing does not say that the directory can be read.
-        if look.as_ref().map_or(true, Look::has_read) {
+        if look.as_ref().map_or(true, DirectoryScan::has_read) {
             self.unreadable = look.is_err();
             self.shortage = match &look {
                 Err(error) if is_shortage(error) => {
@@ -101,8 +101,8 @@ impl Watcher {
                 _ => None,
             };
         }
-        let Look { listing, touched, is_partial } = look.unwrap_or_default();
-        let mut changes = Changes { is_partial, ..Changes::default() };
+        let DirectoryScan { listing, touched, is_partial } = look.unwrap_or_default();
+        let mut changes = DirectoryChanges { is_partial, ..DirectoryChanges::default() };
         if let Some(listing) = listing {
             self.take_listing(listing, now, &mut changes);
         }
@@ -112,7 +112,7 @@ impl Watcher {
         changes
     }
 
-    fn take_listing(&mut self, listing: Listing, now: Duration, changes: &mut Changes) {
+    fn take_listing(&mut self, listing: Listing, now: Duration, changes: &mut DirectoryChanges) {
         let Listing { files, others, left_out } = listing;
         if left_out > 0 && !self.overfull {
             let directory = self.path().display();
@@ -131,12 +131,12 @@ impl Watcher {
     fn take_entry(
         &mut self,
         name: OsString,
-        found: Option<Found>,
+        found: Option<DirectoryEntry>,
         now: Duration,
-        changes: &mut Changes,
+        changes: &mut DirectoryChanges,
     ) {
         match found {
-            Some(Found::File(file)) => {
+            Some(DirectoryEntry::File(file)) => {
                 self.others.remove(&name);
                 let is_new = self.table.get(&name).is_none();
                 if is_new && !self.directory.limits.allow(file.owner, self.table.counts()) {
@@ -148,7 +148,7 @@ impl Watcher {
             other => {
                 changes.files.extend(self.table.remove(&name));
                 match other {
-                    Some(Found::Other(kind)) if self.others.len() < MAX_OTHERS => {
+                    Some(DirectoryEntry::Other(kind)) if self.others.len() < MAX_OTHERS => {
                         if self.others.insert(name.clone()) {
                             changes.others.push((name, kind));
                         }

@@ -18,7 +18,7 @@ const UNFINISHED: &str = ".unfinished";
 
 /// The kind of an archive's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ArchiveFileKind {
     Metadata,
     Index,
     Volume(u32),
@@ -26,9 +26,9 @@ pub(super) enum Kind {
 
 /// A file of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct ArchiveFile {
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: ArchiveFileKind,
     pub compressed: bool,
     pub bytes: u64,
     pub modified: SystemTime,
@@ -36,19 +36,19 @@ pub(super) struct Member {
 
 /// An archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ArchiveFiles {
     pub base: PathBuf,
-    pub members: Vec<Member>,
+    pub members: Vec<ArchiveFile>,
 }
 
-impl Found {
+impl ArchiveFiles {
     pub(super) fn bytes(&self) -> u64 {
         self.members.iter().map(|member| member.bytes).sum()
     }
 
     /// Without metadata no reader takes the files for an archive.
     pub(super) fn has_metadata(&self) -> bool {
-        self.members.iter().any(|member| member.kind == Kind::Metadata)
+        self.members.iter().any(|member| member.kind == ArchiveFileKind::Metadata)
     }
 
     /// Whether its last volume is compressed, as only in a closed archive.
@@ -77,8 +77,8 @@ pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// The archives of a host's directory, in the order of their names.
-pub(super) fn archives(directory: &Path) -> io::Result<Vec<Found>> {
-    let mut found: BTreeMap<PathBuf, Vec<Member>> = BTreeMap::new();
+pub(super) fn archives(directory: &Path) -> io::Result<Vec<ArchiveFiles>> {
+    let mut found: BTreeMap<PathBuf, Vec<ArchiveFile>> = BTreeMap::new();
     for directory in directories(directory) {
         let entries = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -95,27 +95,27 @@ pub(super) fn archives(directory: &Path) -> io::Result<Vec<Found>> {
             }
             let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let bytes = metadata.len();
-            let member = Member { path: entry.path(), kind, compressed, bytes, modified };
+            let member = ArchiveFile { path: entry.path(), kind, compressed, bytes, modified };
             found.entry(directory.join(stem)).or_default().push(member);
         }
     }
     let found = found.into_iter().map(|(base, mut members)| {
         members.sort_by_key(|member| (member.kind, member.compressed));
-        Found { base, members }
+        ArchiveFiles { base, members }
     });
     Ok(found.collect())
 }
 
 /// The archive, the kind and whether it is compressed, of a file that the agent may
 /// have named.
-fn member(name: &str) -> Option<(&str, Kind, bool)> {
+fn member(name: &str) -> Option<(&str, ArchiveFileKind, bool)> {
     let suffix = name.rsplit_once('.').filter(|(_, suffix)| COMPRESSED.contains(suffix));
     let plain = suffix.map_or(name, |(plain, _)| plain);
     let (stem, role) = plain.rsplit_once('.')?;
     let kind = match role {
-        "meta" => Kind::Metadata,
-        "index" => Kind::Index,
-        number if is_number(number) => Kind::Volume(number.parse().ok()?),
+        "meta" => ArchiveFileKind::Metadata,
+        "index" => ArchiveFileKind::Index,
+        number if is_number(number) => ArchiveFileKind::Volume(number.parse().ok()?),
         _ => return None,
     };
     is_ours(stem).then_some((stem, kind, suffix.is_some()))
@@ -169,14 +169,14 @@ pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let unfinished = name.to_str().and_then(|name| name.strip_suffix(UNFINISHED));
-            if let Some((_, Kind::Volume(_), true)) = unfinished.and_then(member) {
+            if let Some((_, ArchiveFileKind::Volume(_), true)) = unfinished.and_then(member) {
                 left.push(entry.path());
             }
         }
     }
     for found in archives(directory)? {
         let twice = found.members.iter().filter(|plain| {
-            let is_other = |other: &&Member| other.compressed && other.kind == plain.kind;
+            let is_other = |other: &&ArchiveFile| other.compressed && other.kind == plain.kind;
             !plain.compressed && found.members.iter().find(is_other).is_some()
         });
         left.extend(twice.map(|plain| plain.path.clone()));
@@ -236,10 +236,10 @@ mod tests {
         let kinds: Vec<_> =
             found[0].members.iter().map(|member| (member.kind, member.compressed)).collect();
         let expected = [
-            (Kind::Metadata, false),
-            (Kind::Index, false),
-            (Kind::Volume(0), true),
-            (Kind::Volume(1), false),
+            (ArchiveFileKind::Metadata, false),
+            (ArchiveFileKind::Index, false),
+            (ArchiveFileKind::Volume(0), true),
+            (ArchiveFileKind::Volume(1), false),
         ];
         assert_eq!(kinds, expected);
         assert_eq!(found[0].bytes(), 16);

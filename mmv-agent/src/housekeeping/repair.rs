@@ -10,7 +10,7 @@ use pcp_archive::check::{Finding, Severity, check};
 use pcp_archive::repair::{reindex, repair_in_place};
 use pcp_archive::{Archive, Error, TemporalIndex, has_data};
 
-use super::archive_directory::{Found, Kind};
+use super::archive_directory::{ArchiveFileKind, ArchiveFiles};
 
 /// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) enum Outcome {
 /// # Errors
 ///
 /// Those of [`repair_in_place`].
-pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
+pub(super) fn repair(found: &ArchiveFiles) -> Result<Outcome, Error> {
     let base = &found.base;
     if !has_data(base)? {
         return Ok(Outcome::Empty);
@@ -71,8 +71,8 @@ pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
 }
 
 /// Whether all entries of the index can be used. A missing one is none that was damaged.
-fn has_sound_index(found: &Found) -> bool {
-    let index = found.members.iter().find(|member| member.kind == Kind::Index);
+fn has_sound_index(found: &ArchiveFiles) -> bool {
+    let index = found.members.iter().find(|member| member.kind == ArchiveFileKind::Index);
     index.is_none_or(|member| {
         TemporalIndex::open(&member.path)
             .is_ok_and(|(_, index)| index.defects().is_empty() && !index.entries().is_empty())
@@ -81,8 +81,8 @@ fn has_sound_index(found: &Found) -> bool {
 
 /// Whether the last index entry is one that is written at the end: of the last
 /// record, and after all metadata.
-fn is_closed(archive: &Archive, found: &Found) -> bool {
-    let metadata = found.members.iter().find(|member| member.kind == Kind::Metadata);
+fn is_closed(archive: &Archive, found: &ArchiveFiles) -> bool {
+    let metadata = found.members.iter().find(|member| member.kind == ArchiveFileKind::Metadata);
     let last = archive.index().entries().last();
     last.zip(metadata).is_some_and(|(entry, metadata)| {
         entry.timestamp == archive.end() && entry.metadata_offset == metadata.bytes

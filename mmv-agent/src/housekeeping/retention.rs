@@ -8,7 +8,7 @@ use crate::config::Retention;
 
 /// An archive that is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Closed {
+pub(super) struct ClosedArchive {
     /// Bytes of all its files.
     pub bytes: u64,
     /// The time of its last record.
@@ -51,7 +51,7 @@ impl Reason {
 /// and the limit that is exceeded even without them. `current` are the bytes of the
 /// archive that is being written, `free` those of the file system.
 pub(super) fn doomed(
-    closed: &[Closed],
+    closed: &[ClosedArchive],
     current: u64,
     free: u64,
     now: Timestamp,
@@ -72,7 +72,7 @@ pub(super) fn doomed(
     (gone, too_much(total, free, retention))
 }
 
-fn too_old(archive: &Closed, now: Timestamp, retention: &Retention) -> Option<Reason> {
+fn too_old(archive: &ClosedArchive, now: Timestamp, retention: &Retention) -> Option<Reason> {
     let age = retention.age?;
     (archive.end.saturating_add(age) < now).then_some(Reason::Age(age))
 }
@@ -96,12 +96,12 @@ mod tests {
     }
 
     /// Archives of 100 bytes that ended these numbers of days ago.
-    fn ended(days: &[u64]) -> Vec<Closed> {
+    fn ended(days: &[u64]) -> Vec<ClosedArchive> {
         let end = |days: &u64| now().saturating_sub(Duration::from_secs(days * DAY));
-        days.iter().map(|days| Closed { bytes: 100, end: end(days) }).collect()
+        days.iter().map(|days| ClosedArchive { bytes: 100, end: end(days) }).collect()
     }
 
-    fn numbers(closed: &[Closed], free: u64, retention: &Retention) -> Vec<usize> {
+    fn numbers(closed: &[ClosedArchive], free: u64, retention: &Retention) -> Vec<usize> {
         let (gone, _) = doomed(closed, 50, free, now(), retention);
         gone.into_iter().map(|(number, _)| number).collect()
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use pcp_archive::TemporalIndex;
 use pcp_types::{Timestamp, printable};
 
-use super::archive_directory::{Found, Kind};
+use super::archive_directory::{ArchiveFileKind, ArchiveFiles};
 
 /// The time span of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,10 @@ pub(super) struct Span {
 
 /// The time span of a closed archive by its index, and by the times of its files where the
 /// index is missing or damaged.
-pub(super) fn of(found: &Found) -> Span {
+pub(super) fn of(found: &ArchiveFiles) -> Span {
     let written = timestamp(found.modified());
-    let Some(index) = found.members.iter().find(|member| member.kind == Kind::Index) else {
+    let Some(index) = found.members.iter().find(|member| member.kind == ArchiveFileKind::Index)
+    else {
         return Span { start: written, end: written, doubt: None };
     };
     let (label, entries) = match TemporalIndex::open(&index.path) {
@@ -38,7 +39,8 @@ pub(super) fn of(found: &Found) -> Span {
     if let (Some(end), []) = (last, entries.defects()) {
         return Span { start: label.start, end, doubt: None };
     }
-    let volumes = found.members.iter().filter(|member| matches!(member.kind, Kind::Volume(_)));
+    let volumes =
+        found.members.iter().filter(|member| matches!(member.kind, ArchiveFileKind::Volume(_)));
     let written = volumes.map(|member| timestamp(member.modified)).max().unwrap_or(written);
     let reason = entries.defects().first().map_or_else(
         || "it has no entries".to_owned(),

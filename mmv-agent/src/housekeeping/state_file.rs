@@ -36,7 +36,7 @@ const FORMAT: u32 = 1;
 /// The server of an archive's values, as written in its prologue. pmlogextract joins
 /// two archives without a mark if both numbers are equal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Server {
+pub(crate) struct PrologueIds {
     /// The process number of the agent that began to count.
     pub pid: u64,
     /// Counts losses that no mark in an archive shows.
@@ -45,7 +45,7 @@ pub(crate) struct Server {
 
 /// A harvested file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Harvested {
+pub(crate) struct KnownFile {
     /// Its name.
     pub file: FileName,
     device: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Harvested {
     born: Option<(u64, u32)>,
 }
 
-impl Harvested {
+impl KnownFile {
     /// The file with this name and identity.
     pub(crate) fn new(file: &OsStr, id: FileId) -> Self {
         let FileId { device, inode, .. } = id;
@@ -104,7 +104,7 @@ pub(crate) struct LoaderState {
     #[serde(default)]
     pub numbers: ItemAllocators,
     /// The harvested files.
-    pub harvested: Vec<Harvested>,
+    pub harvested: Vec<KnownFile>,
     /// The producers of existing files that are or were harvested.
     #[serde(default)]
     pub fed: Vec<FileProducer>,
@@ -132,7 +132,7 @@ pub(crate) struct State {
     /// The boot of the machine in which it was written.
     boot: String,
     /// The server in prologues.
-    pub server: Server,
+    pub server: PrologueIds,
     /// The last name that was given to an archive, below the host's directory.
     #[serde(default)]
     pub newest_archive: Option<String>,
@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// A state without a file, for archives that continue those of a server.
-    pub(crate) fn of_server(server: Server) -> Self {
+    pub(crate) fn of_server(server: PrologueIds) -> Self {
         let store = Self::in_memory();
         store.lock().state.server = server;
         store
@@ -183,7 +183,7 @@ impl Store {
         let store = Self { is_new, ..Self::with(Some(path), loaded.unwrap_or_default(), shared) };
         store.update(|_| {});
         if store.lock().failing {
-            let server = Server::default();
+            let server = PrologueIds::default();
             store.lock().state.server = server.or_this_process();
         }
         store
@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// The server for prologues.
-    pub(crate) fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> PrologueIds {
         self.lock().state.server
     }
 
@@ -300,7 +300,7 @@ impl Store {
     }
 }
 
-impl Server {
+impl PrologueIds {
     /// The same, or this process if there is none yet.
     fn or_this_process(self) -> Self {
         match self.pid {
@@ -365,7 +365,7 @@ mod tests {
             clusters: vec![cluster(name(b"app"), 0, 1), cluster(name(b"\xff\n"), 321, 2)],
             used: vec![1, 2, 321],
             numbers: ItemAllocators::from([(1, Arc::default())]),
-            harvested: vec![Harvested::new(OsStr::new("app"), id)],
+            harvested: vec![KnownFile::new(OsStr::new("app"), id)],
             fed: vec![FileProducer::new(
                 id,
                 Producer { pid: 5, generation: 6, started: 7, ended: true },
@@ -388,12 +388,12 @@ mod tests {
         let path = dir.path().join("deeper").join("state.json");
         let store = open(path.clone());
         let server = store.server();
-        assert_eq!(server, Server { pid: std::process::id().into(), seqnum: 1 });
+        assert_eq!(server, PrologueIds { pid: std::process::id().into(), seqnum: 1 });
         store.remember(memory());
         store.count_loss();
         let again = open(path.clone());
         assert_eq!(again.memory(), memory());
-        assert_eq!(again.server(), Server { seqnum: 2, ..server });
+        assert_eq!(again.server(), PrologueIds { seqnum: 2, ..server });
         assert!(!path.with_extension("new").exists());
     }
 
@@ -409,11 +409,11 @@ mod tests {
         state.boot = "another".into();
         fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
         let store = open(path.clone());
-        assert_eq!(store.server(), Server { seqnum: 2, ..server });
+        assert_eq!(store.server(), PrologueIds { seqnum: 2, ..server });
         let [before, after] = [memory(), store.memory()].map(|memory| memory.fed[0].parts());
         assert_eq!(before.0, after.0);
         assert!(before.1.is_other(after.1) && after.1.is_other(before.1));
-        assert_eq!(open(path).server(), Server { seqnum: 2, ..server });
+        assert_eq!(open(path).server(), PrologueIds { seqnum: 2, ..server });
     }
 
     #[test]
@@ -433,13 +433,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
         let mut state = Store::in_memory().lock().state.clone();
-        state.server = Server { pid: 1, seqnum: 5 };
+        state.server = PrologueIds { pid: 1, seqnum: 5 };
         fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
         // Not even root can make a file of that name.
         fs::create_dir(path.with_extension("new")).unwrap();
         let shared = Arc::<SharedStatus>::default();
         let store = Store::open(path.clone(), Arc::clone(&shared));
-        assert_eq!(store.server(), Server { pid: std::process::id().into(), seqnum: 1 });
+        assert_eq!(store.server(), PrologueIds { pid: std::process::id().into(), seqnum: 1 });
         store.remember(memory());
         assert_eq!(store.memory(), memory(), "it goes on");
         assert!(shared.state_error().is_some_and(|error| error.contains("state.json")));

@@ -25,10 +25,10 @@ use pcp_types::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
 
-use super::archive_directory::{self, Found, Kind, Member};
+use super::archive_directory::{self, ArchiveFile, ArchiveFileKind, ArchiveFiles};
 use super::compressor::{Compressor, Done};
 use super::repair::{self, Outcome};
-use super::retention::{self, Closed};
+use super::retention::{self, ClosedArchive};
 use super::retention_clock::RetentionClock;
 use super::span::{self, Span};
 use super::{LoaderState, Store};
@@ -70,7 +70,7 @@ pub(crate) enum Task {
     /// Remove these files.
     Remove(Vec<DeadFile>),
     /// Follow other rules.
-    Change(Rules),
+    Change(HousekeepingRules),
     /// End, although a thread that could send a task may still run.
     End,
 }
@@ -97,7 +97,7 @@ impl LatestLoaderState {
 
 /// What is deleted and what is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub(crate) struct HousekeepingRules {
     /// What is deleted.
     pub retention: Retention,
     /// What is compressed.
@@ -107,7 +107,7 @@ pub(crate) struct Rules {
     pub is_short_lived: bool,
 }
 
-impl Rules {
+impl HousekeepingRules {
     /// The rules of some settings.
     pub(crate) fn of(settings: &ReloadableSettings) -> Self {
         let (retention, compression) = (settings.retention, settings.compression);
@@ -144,7 +144,7 @@ pub(crate) struct Housekeeper {
     shared: Arc<SharedStatus>,
     /// The sampler's inbox for what became of files to be removed.
     removals: Sender<RemovalOutcome>,
-    rules: Rules,
+    rules: HousekeepingRules,
     /// The host's directory for archives; `None` if the user has named the archive and
     /// looks after it.
     directory: Option<PathBuf>,
@@ -178,7 +178,7 @@ impl Housekeeper {
         shared: Arc<SharedStatus>,
         removals: Sender<RemovalOutcome>,
         directory: Option<PathBuf>,
-        rules: Rules,
+        rules: HousekeepingRules,
     ) -> Self {
         let clock = store.retention_clock();
         let clock = clock.as_ref().map(RetentionClock::resume).unwrap_or_default();
@@ -362,14 +362,16 @@ impl Housekeeper {
         let Some(directory) = self.directory.clone() else { return 0 };
         let Some(found) = self.archives(&directory) else { return 0 };
         let writing = self.shared.writing().map(|(base, _)| base);
-        let is_current = |found: &Found| writing.as_ref() == Some(&found.base);
-        let current = found.iter().filter(|found| is_current(found)).map(Found::bytes).sum();
+        let is_current = |found: &ArchiveFiles| writing.as_ref() == Some(&found.base);
+        let current = found.iter().filter(|found| is_current(found)).map(ArchiveFiles::bytes).sum();
         let closed = found.into_iter().filter(|found| !is_current(found) && found.has_metadata());
-        let mut closed: Vec<(Timestamp, Found)> =
+        let mut closed: Vec<(Timestamp, ArchiveFiles)> =
             closed.map(|found| (self.span(&found).1, found)).collect();
         closed.sort_by_key(|(end, _)| *end);
-        let sizes: Vec<Closed> =
-            closed.iter().map(|(end, found)| Closed { bytes: found.bytes(), end: *end }).collect();
+        let sizes: Vec<ClosedArchive> = closed
+            .iter()
+            .map(|(end, found)| ClosedArchive { bytes: found.bytes(), end: *end })
+            .collect();
         let free = free_bytes(&directory).unwrap_or(u64::MAX);
         let now = self.retention_time(at, sizes.last().map(|newest| newest.end));
         let rules = &self.rules.retention;
@@ -440,7 +442,7 @@ impl Housekeeper {
     }
 
     /// All archives; `None`, after a warning, if they cannot be listed or are another agent's.
-    fn archives(&mut self, directory: &Path) -> Option<Vec<Found>> {
+    fn archives(&mut self, directory: &Path) -> Option<Vec<ArchiveFiles>> {
         if !self.has_directory() {
             return None;
         }
@@ -454,7 +456,7 @@ impl Housekeeper {
     }
 
     /// Reports the start of the oldest archive: no state before it is needed.
-    fn note_oldest(&mut self, closed: &[(Timestamp, Found)]) {
+    fn note_oldest(&mut self, closed: &[(Timestamp, ArchiveFiles)]) {
         let starts = closed.iter().filter_map(|(_, found)| self.spans.get(&found.base));
         if let Some((start, _)) = starts.min_by_key(|(start, _)| *start) {
             self.shared.set_oldest(start.seconds());
@@ -462,7 +464,7 @@ impl Housekeeper {
     }
 
     /// Start and end of a closed archive's data.
-    fn span(&mut self, found: &Found) -> (Timestamp, Timestamp) {
+    fn span(&mut self, found: &ArchiveFiles) -> (Timestamp, Timestamp) {
         if let Some(span) = self.spans.get(&found.base) {
             return *span;
         }
@@ -481,7 +483,7 @@ impl Housekeeper {
         let Some(directory) = self.directory.clone() else { return false };
         let Some(found) = self.archives(&directory) else { return false };
         let current = self.shared.writing();
-        let waiting: Vec<&Member> = found
+        let waiting: Vec<&ArchiveFile> = found
             .iter()
             .filter(|found| found.has_metadata())
             .flat_map(|found| waiting(found, current.as_ref()))
@@ -599,12 +601,14 @@ fn repair_all(directory: &Path, bases: &[&Path]) {
 
 /// The closed volumes of an archive that are not compressed.
 fn waiting<'f>(
-    found: &'f Found,
+    found: &'f ArchiveFiles,
     writing: Option<&(PathBuf, u32)>,
-) -> impl Iterator<Item = &'f Member> {
+) -> impl Iterator<Item = &'f ArchiveFile> {
     let current = writing.filter(|(base, _)| *base == found.base).map(|(_, volume)| *volume);
     found.members.iter().filter(move |member| match member.kind {
-        Kind::Volume(number) => !member.compressed && current.is_none_or(|now| number < now),
+        ArchiveFileKind::Volume(number) => {
+            !member.compressed && current.is_none_or(|now| number < now)
+        }
         _ => false,
     })
 }

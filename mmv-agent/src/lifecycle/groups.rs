@@ -5,7 +5,7 @@ use std::process::Command;
 use mmv_writer::{Discrete, Registry};
 use pcp_archive::OwnedValue;
 
-use super::rig::{Entry, Rig, counter_file, entries_of};
+use super::rig::{LoggedRecord, Rig, counter_file, entries_of};
 use super::{file_of, publish_for, u64s};
 use crate::config::{Group, InstancePattern, LogMode};
 use crate::loading::partition::GroupId;
@@ -22,7 +22,7 @@ fn group(metrics: &str, log: LogMode) -> Group {
 }
 
 /// When, in nanoseconds after the rig's start, and the value of a metric.
-fn values(entries: &[Entry], metric: &str) -> Vec<(i128, OwnedValue)> {
+fn values(entries: &[LoggedRecord], metric: &str) -> Vec<(i128, OwnedValue)> {
     let start = 1_700_000_000_000_000_000;
     let values = entries.iter().filter_map(|entry| {
         let value = entry.values.get(metric)?.clone();

@@ -13,14 +13,14 @@ use super::{PID_AT, builder, file_of, overwrite, u64s};
 use crate::config::Limits;
 
 /// A file that grows, with a counter and counters by instance.
-struct Growing {
+struct GrowingProgram {
     registry: LiveRegistry,
     things: LiveIndom,
     total: Counter<u64>,
     count: Family<Counter<u64>>,
 }
 
-impl Growing {
+impl GrowingProgram {
     fn new(rig: &Rig) -> Self {
         let registry = builder(rig, "app").live().announce_interval(Duration::ZERO);
         let registry = registry.build().unwrap();
@@ -46,7 +46,7 @@ fn agent_with_room_for(values: usize) -> Rig {
 fn what_is_known_is_logged_at_each_tick_though_the_new_metadata_cannot_be_read() {
     let mut rig = agent_with_room_for(3);
     let (other, _other) = counter_file(&rig, "other", "count");
-    let growing = Growing::new(&rig);
+    let growing = GrowingProgram::new(&rig);
     growing.add("a", 1);
     growing.total.add(10);
     rig.tick();
@@ -68,7 +68,7 @@ fn what_is_known_is_logged_at_each_tick_though_the_new_metadata_cannot_be_read()
 #[test]
 fn an_instance_that_was_removed_is_left_out_and_its_place_is_of_no_other_one() {
     let mut rig = agent_with_room_for(3);
-    let growing = Growing::new(&rig);
+    let growing = GrowingProgram::new(&rig);
     growing.add("a", 1);
     growing.add("b", 2);
     rig.tick();
@@ -107,7 +107,7 @@ fn values_that_become_absent_by_a_new_flag_are_absent_at_once() {
 #[test]
 fn texts_and_instances_beyond_the_values_are_read_while_a_file_grows() {
     let mut rig = agent_with_room_for(202);
-    let growing = Growing::new(&rig);
+    let growing = GrowingProgram::new(&rig);
     let words: Text = growing.registry.text("words").build().unwrap();
     words.set("first");
     let name = |number: u64| format!("i{number}");
@@ -134,7 +134,7 @@ fn texts_and_instances_beyond_the_values_are_read_while_a_file_grows() {
 fn the_last_values_of_a_killed_program_that_grew_are_all_logged() {
     for readable in [true, false] {
         let mut rig = agent_with_room_for(if readable { 10 } else { 2 });
-        let growing = Growing::new(&rig);
+        let growing = GrowingProgram::new(&rig);
         growing.add("a", 1);
         // Another process than this one counts as the program.
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
@@ -191,7 +191,7 @@ fn the_last_values_of_a_program_are_logged_though_another_file_changes_at_that_t
 fn the_last_values_of_a_file_that_grew_before_it_was_removed_are_all_logged() {
     for wait in [false, true] {
         let mut rig = Rig::new();
-        let growing = Growing::new(&rig);
+        let growing = GrowingProgram::new(&rig);
         growing.add("a", 1);
         rig.tick();
         growing.add("b", 2);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::rig::{Entry, Rig, entries_of};
+use super::rig::{LoggedRecord, Rig, entries_of};
 use crate::loading::partition::GroupId;
 
 /// Bytes of all files of an archive.
@@ -68,8 +68,8 @@ fn losses_are_logged_each_minute_and_nothing_is_left_out() {
 fn the_file_is_published_again_after_its_directory_was_removed_and_made_again() {
     let mut rig = Rig::with_own_metrics();
     let groups: Vec<_> = rig.own_groups().iter().map(|(group, _)| *group).collect();
-    let samples_of = |entries: &[Entry]| {
-        let ticks = |entry: &&Entry| entry.values.contains_key("mmv.agent.ticks.taken");
+    let samples_of = |entries: &[LoggedRecord]| {
+        let ticks = |entry: &&LoggedRecord| entry.values.contains_key("mmv.agent.ticks.taken");
         entries.iter().filter(ticks).count()
     };
     for _ in 0..3 {

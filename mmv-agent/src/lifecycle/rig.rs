@@ -16,14 +16,14 @@ use tempfile::TempDir;
 use crate::config::{Destination, Group, Settings};
 use crate::discovery::RemovalOutcome;
 use crate::host::Host;
-use crate::housekeeping::{Housekeeper, Rules, Server, Store, Task};
+use crate::housekeeping::{Housekeeper, HousekeepingRules, PrologueIds, Store, Task};
 use crate::loading::partition::GroupId;
 use crate::loading::{Loader, Loading, loader};
 use crate::logging::{
-    ArchiveNames, Archiver, Job, Order, Policy, QueueReceiver, archive_writer, queue,
+    ArchiveNames, Archiver, Order, Policy, QueueReceiver, WriterMessage, archive_writer, queue,
 };
 use crate::moment::Moment;
-use crate::sampling::groups::Due;
+use crate::sampling::groups::DueGroups;
 use crate::sampling::{Sampler, sampler};
 use crate::telemetry::{OwnMetrics, SharedStatus};
 
@@ -175,7 +175,7 @@ impl Rig {
     }
 
     /// The server of prologues.
-    pub(super) fn server(&self) -> Server {
+    pub(super) fn server(&self) -> PrologueIds {
         self.home.store.server()
     }
 
@@ -224,10 +224,10 @@ impl Rig {
     /// A tick of some groups.
     pub(super) fn tick_of(&mut self, groups: &[GroupId]) {
         let groups = groups.iter().copied().collect();
-        self.tick_due(Due { groups, flight_recorder: false });
+        self.tick_due(DueGroups { groups, flight_recorder: false });
     }
 
-    fn tick_due(&mut self, due: Due) {
+    fn tick_due(&mut self, due: DueGroups) {
         self.now += INTERVAL;
         let wall = self.start.saturating_add(self.now);
         assert!(self.sampler.tick(Moment { monotonic: self.now, wall }, due));
@@ -260,11 +260,11 @@ impl Rig {
     fn write(&mut self) {
         while let Some(job) = self.receiver.waiting() {
             match job {
-                Job::Write(sample) => {
+                WriterMessage::Write(sample) => {
                     self.archiver.write(&sample);
                     self.receiver.done(sample);
                 }
-                Job::Do(order) => self.archiver.obey(&order),
+                WriterMessage::Do(order) => self.archiver.obey(&order),
             }
         }
     }
@@ -338,18 +338,23 @@ impl Home {
         let (housekeeper, tasks) = unbounded();
         let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
         let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
-        let links =
-            archive_writer::Links { store, shared, housekeeper: housekeeper.clone(), lock: None };
+        let links = archive_writer::ArchiverLinks {
+            store,
+            shared,
+            housekeeper: housekeeper.clone(),
+            lock: None,
+        };
         let (outcomes, removals) = unbounded();
         let keeper = self.housekeeper(outcomes);
         let names = names.after_found(keeper.leftovers().bases());
         let archiver = Archiver::new(names, &host, Policy::of(settings), links);
         let [shared, of_loader] = [(); 2].map(|()| Arc::clone(&self.shared));
-        let links = loader::Links { housekeeper: housekeeper.clone(), removals, shared: of_loader };
+        let links =
+            loader::LoaderLinks { housekeeper: housekeeper.clone(), removals, shared: of_loader };
         let loader = Loader::new(settings, host, self.store.memory(), links);
         let (loading, links) = (
             Loading::Inline(Box::new(loader)),
-            sampler::Links { housekeeper, shared, recorder: None },
+            sampler::SamplerLinks { housekeeper, shared, recorder: None },
         );
         let sampler = Sampler::new(settings, loading, writer, links);
         (sampler, receiver, archiver, keeper, tasks)
@@ -365,7 +370,7 @@ impl Home {
             shared,
             outcomes,
             Some(directory.join("box")),
-            Rules::of(&self.settings.reloadable),
+            HousekeepingRules::of(&self.settings.reloadable),
         )
     }
 }
@@ -378,7 +383,7 @@ pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>
 }
 
 /// One record: values by metric name, or `name[instance]`.
-pub(super) struct Entry {
+pub(super) struct LoggedRecord {
     pub(super) timestamp: Timestamp,
     pub(super) mark: bool,
     pub(super) sets: usize,
@@ -386,7 +391,7 @@ pub(super) struct Entry {
 }
 
 /// All records of an archive but the prologue, which is the first one.
-pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
+pub(super) fn entries_of(base: &Path) -> Vec<LoggedRecord> {
     let archive = Archive::open(base).unwrap();
     let metadata = archive.metadata();
     let mut records = archive.records().unwrap();
@@ -412,7 +417,7 @@ pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
             assert!(entries.is_empty() && result.value_sets.len() == 5, "a prologue");
             continue;
         }
-        entries.push(Entry { timestamp, mark, sets: result.value_sets.len(), values });
+        entries.push(LoggedRecord { timestamp, mark, sets: result.value_sets.len(), values });
     }
     entries
 }
@@ -420,7 +425,7 @@ pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
 /// An archive, read back.
 pub(super) struct Log {
     pub(super) archives: usize,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<LoggedRecord>,
     archive: Archive,
     _dir: TempDir,
 }
@@ -435,7 +440,7 @@ impl Log {
     }
 
     /// The records that have samples.
-    pub(super) fn samples(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn samples(&self) -> impl Iterator<Item = &LoggedRecord> {
         self.entries.iter().filter(|entry| !entry.mark)
     }
 

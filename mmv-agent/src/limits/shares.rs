@@ -108,7 +108,7 @@ impl Usage {
 
 /// The limits and how they are shared.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shares {
+pub(crate) struct ResourceQuotas {
     /// In all.
     limits: Amounts,
     /// How much of the limits one user gets, in percent.
@@ -116,7 +116,7 @@ pub(crate) struct Shares {
     owners: BTreeMap<u32, OwnerLimits>,
 }
 
-impl Shares {
+impl ResourceQuotas {
     /// Shares of the limits of a configuration, and of the descriptors that the system gives.
     pub(crate) fn new(
         limits: &Limits,
@@ -192,9 +192,9 @@ fn configured(limits: &OwnerLimits, resource: Resource) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn shares() -> Shares {
+    fn shares() -> ResourceQuotas {
         let limits = Limits { files: 160, values: 1_600, share: 50, ..Limits::default() };
-        Shares::new(&limits, &BTreeMap::new(), 1_000_000)
+        ResourceQuotas::new(&limits, &BTreeMap::new(), 1_000_000)
     }
 
     fn used(files: &[(u32, u64)]) -> Usage {
@@ -227,7 +227,7 @@ mod tests {
         let limits = Limits { files: 160, share: 50, ..Limits::default() };
         let own = |files| OwnerLimits { files: Some(files), ..OwnerLimits::default() };
         let owners = BTreeMap::from([(1, own(3)), (2, own(150))]);
-        let shares = Shares::new(&limits, &owners, 1_000);
+        let shares = ResourceQuotas::new(&limits, &owners, 1_000);
         let left = |user| shares.headroom(&used(&[]), user, Resource::Files).left;
         assert_eq!([1, 2, 3].map(left), [3, 150, 75]);
     }

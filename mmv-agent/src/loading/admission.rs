@@ -22,11 +22,11 @@ use super::reporter::{FLAWS_LOGGED, Reporter, warn_left_out};
 use crate::config::{Limits, OwnersLimits, ReloadableSettings};
 use crate::discovery::{FileId, Producer, descriptor_budget};
 use crate::housekeeping::{FileProducer, LoaderState};
-use crate::limits::{Amounts, Headroom, ROOT, Resource, Shares, TokenBucket, Usage};
+use crate::limits::{Amounts, Headroom, ROOT, Resource, ResourceQuotas, TokenBucket, Usage};
 use crate::metadata::{
     Assignments, Claim, ClusterAllocator, Collision, indom_serials, items, translate,
 };
-use crate::source::{FileGaps, MAX_DESCRIPTORS, RejectReason, Source, Terms, Ticket};
+use crate::source::{FileGaps, MAX_DESCRIPTORS, OpenLimits, RejectReason, Source, Ticket};
 
 /// What the agent's own file is called in the names of its metrics.
 const OWN_FILE: &str = "agent";
@@ -159,7 +159,7 @@ pub(crate) struct Admission {
     /// How many descriptors the sources may have together.
     descriptors: u64,
     /// The limits, as they are shared.
-    shares: Shares,
+    shares: ResourceQuotas,
     /// What the files of some users may use.
     owners: OwnersLimits,
     /// Limits how often metadata is read, by the name of the file.
@@ -189,7 +189,7 @@ impl Admission {
             agent: geteuid().as_raw(),
             limits,
             address_space: None,
-            shares: Shares::default(),
+            shares: ResourceQuotas::default(),
             owners: OwnersLimits::default(),
             loading: HashMap::new(),
             descriptors: descriptor_budget::available(),
@@ -224,7 +224,7 @@ impl Admission {
 
     fn share(&mut self) {
         let limits = self.address_space.map_or(self.limits, |space| within(&self.limits, space));
-        self.shares = Shares::new(&limits, &self.owners.by_user, self.descriptors);
+        self.shares = ResourceQuotas::new(&limits, &self.owners.by_user, self.descriptors);
     }
 
     /// The user whose share a file uses. The agent's own file, and those of a user who runs
@@ -342,7 +342,7 @@ impl Admission {
         user: u32,
         usage: &Usage,
         now: Duration,
-        read: impl FnOnce(&mut Terms<'_>) -> Result<(Source, Contents), RejectReason>,
+        read: impl FnOnce(&mut OpenLimits<'_>) -> Result<(Source, Contents), RejectReason>,
     ) -> Result<(Source, Contents), RejectReason> {
         let new = || TokenBucket::new(READ_BURST, READ_PER_SECOND);
         let bucket = self.reading.entry(name.to_owned()).or_insert_with(new);
@@ -377,7 +377,7 @@ impl Admission {
             Ok(())
         };
         let limits = view::Limits { bytes: metadata_bytes.min(left) };
-        let mut terms = Terms { limits, allow: &allow, cost: view::Cost::default() };
+        let mut terms = OpenLimits { limits, allow: &allow, cost: view::Cost::default() };
         let began = Instant::now();
         let result = read(&mut terms);
         // A refused file has cost as much.

@@ -1,7 +1,7 @@
 //! What an earlier run left to this one, and this one leaves to the next.
 
 use super::sources::Sources;
-use crate::housekeeping::{Harvested, LatestLoaderState, LoaderState, Task};
+use crate::housekeeping::{KnownFile, LatestLoaderState, LoaderState, Task};
 use crate::moment::Moment;
 use crate::telemetry::SharedStatus;
 
@@ -10,7 +10,7 @@ use crate::telemetry::SharedStatus;
 pub(crate) struct Continuity {
     /// The files that an earlier run harvested, until they were compared with those of
     /// this one.
-    earlier: Option<Vec<Harvested>>,
+    earlier: Option<Vec<KnownFile>>,
     /// The day, counted from 1970, on which the state was last saved; `None` if it has
     /// changed since.
     saved: Option<i64>,
@@ -19,7 +19,7 @@ pub(crate) struct Continuity {
 
 impl Continuity {
     /// Continues a run that harvested these files.
-    pub(crate) fn new(earlier: Vec<Harvested>) -> Self {
+    pub(crate) fn new(earlier: Vec<KnownFile>) -> Self {
         Self { earlier: Some(earlier), saved: None, latest: LatestLoaderState::default() }
     }
 

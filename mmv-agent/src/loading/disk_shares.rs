@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use hashbrown::HashMap;
 use pcp_types::ValueType;
 
-use super::partition::{GroupId, Shares};
+use super::partition::{GroupId, GroupShapes};
 use crate::config::ReloadableSettings;
 use crate::housekeeping::LoggedToday;
 use crate::limits::{NOBODY, ROOT};
@@ -138,7 +138,7 @@ impl DiskShares {
     }
 
     /// Takes other records: the shares of all groups, and the user of each source.
-    pub(crate) fn lay_out(&mut self, shares: &Shares, users: &[u32]) {
+    pub(crate) fn lay_out(&mut self, shares: &GroupShapes, users: &[u32]) {
         let user = |source: usize| users.get(source).copied().unwrap_or(NOBODY);
         let records = shares.iter().map(|(id, share)| {
             let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
@@ -249,8 +249,8 @@ mod tests {
 
     use super::*;
     use crate::config::{Limits, OwnerLimits, Retention};
-    use crate::loading::partition::Share;
-    use crate::metadata::{Place, ValueSetShape};
+    use crate::loading::partition::GroupShape;
+    use crate::metadata::{ValueLocation, ValueSetShape};
 
     const GROUP: GroupId = GroupId::Default;
 
@@ -278,12 +278,12 @@ mod tests {
                 pmid: Pmid::new(70, 1, source as u32).unwrap(),
                 value_type: ValueType::U64,
                 owners: &[source],
-                places: &[1, 2].map(|value| Place { instance: None, source, value }),
+                places: &[1, 2].map(|value| ValueLocation { instance: None, source, value }),
             });
         }
-        let share = Share { every, ..Share::default() };
+        let share = GroupShape { every, ..GroupShape::default() };
         let mut disk = DiskShares::new(settings, earlier);
-        disk.lay_out(&Shares::from([(GROUP, share)]), &[1_000, 1_001]);
+        disk.lay_out(&GroupShapes::from([(GROUP, share)]), &[1_000, 1_001]);
         disk.begin(1);
         disk
     }

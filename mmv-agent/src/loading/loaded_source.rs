@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::metadata::{Member, Translation};
+use crate::metadata::{CatalogSource, Translation};
 use crate::source::{ActiveSource, FileGaps, Source, Ticket};
 
 /// First pause before metadata that could not be read is read again. Each further pause is twice
@@ -25,7 +25,7 @@ const LAST_LOOK: Duration = Duration::from_secs(10);
 
 /// A failed attempt to read new metadata of a file.
 #[derive(Debug)]
-pub(crate) struct Retry {
+pub(crate) struct MetadataRetry {
     /// Time of the next attempt.
     pub(crate) due: Duration,
     pause: Duration,
@@ -37,7 +37,7 @@ pub(crate) struct Retry {
 /// The next check of a new growing file for new metadata. A program registers most of its metrics
 /// soon after its file has appeared, and the first tick should have their values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct MetadataCheck {
     pub(crate) due: Duration,
     pause: Duration,
 }
@@ -74,9 +74,9 @@ pub(crate) struct LoadedSource {
     pub(crate) active: Option<Box<ActiveSource>>,
     pub(crate) gaps: Arc<FileGaps>,
     /// Set while it has metadata that could not be read. Its known values are still read.
-    pub(crate) retry: Option<Retry>,
+    pub(crate) retry: Option<MetadataRetry>,
     /// Set while it is new.
-    pub(crate) look: Option<Look>,
+    pub(crate) look: Option<MetadataCheck>,
     /// Set once its last values are read by metadata that is not the newest.
     settled: bool,
     /// Set once it has lost its name. It stays until its last values were read.
@@ -139,7 +139,7 @@ impl LoadedSource {
         let pause = before.as_ref().map_or(FIRST_PAUSE, |before| (before.pause * 2).min(longest));
         let tries =
             before.filter(|before| before.reason == reason).map_or(1, |before| before.tries + 1);
-        self.retry = Some(Retry { due: now + pause, pause, tries, reason });
+        self.retry = Some(MetadataRetry { due: now + pause, pause, tries, reason });
         tries
     }
 
@@ -149,7 +149,7 @@ impl LoadedSource {
             return;
         }
         let pause = self.look.map_or(FIRST_LOOK, |look| look.pause * 2);
-        self.look = (pause <= LAST_LOOK).then_some(Look { due: now + pause, pause });
+        self.look = (pause <= LAST_LOOK).then_some(MetadataCheck { due: now + pause, pause });
     }
 
     /// Returns whether metrics or instances of another file could have the names or numbers of
@@ -161,8 +161,8 @@ impl LoadedSource {
     }
 
     /// The source as the catalog sees it, paid for by a user.
-    pub(crate) fn member(&self, payer: u32) -> Member<'_> {
+    pub(crate) fn member(&self, payer: u32) -> CatalogSource<'_> {
         let Self { name, source, translation, .. } = self;
-        Member { file: name, owner: source.owner, payer, translation, plan: source.plan() }
+        CatalogSource { file: name, owner: source.owner, payer, translation, plan: source.plan() }
     }
 }

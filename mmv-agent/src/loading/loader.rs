@@ -19,14 +19,14 @@ use super::recorder_plan::RecorderPlan;
 use super::reporter::Reporter;
 use super::shortage::ShortageReport;
 use super::sources::Sources;
-use super::update::{News, Plan, Retired, Update};
+use super::update::{LoaderReport, Plan, Retired, Update};
 use crate::config::{Group, Settings};
 use crate::discovery::RemovalOutcome;
 use crate::host::Host;
 use crate::housekeeping::{LoaderState, Task};
 use crate::moment::Moment;
 use crate::source::{Finding, Gap, Ticket};
-use crate::telemetry::{Files, SharedStatus};
+use crate::telemetry::{FileReport, SharedStatus};
 
 /// What the sampler asks of the loader.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) enum Request {
     /// Apply other settings.
     Change(Box<Settings>),
     /// Send the part of the status about files.
-    Files(Sender<Files>),
+    Files(Sender<FileReport>),
     /// Charge users for records of these groups, weighted by the ratio of compression.
     Logged(BTreeMap<GroupId, u64>),
     /// Free this.
@@ -49,7 +49,7 @@ pub(crate) enum Request {
 
 /// The way to other threads, besides the sampler.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct LoaderLinks {
     /// The tasks of the housekeeping thread.
     pub housekeeper: Sender<Task>,
     /// What became of files that were to be removed.
@@ -77,10 +77,10 @@ pub(crate) struct Loader {
     now: Moment,
     /// All files that were there at first have been tried.
     complete: bool,
-    news: News,
+    news: LoaderReport,
     /// Time of the next check of the agent's own file; `None` if it has none.
     own_file_check: Option<Duration>,
-    links: Links,
+    links: LoaderLinks,
 }
 
 /// The groups that choose metrics, in their order.
@@ -100,7 +100,7 @@ impl Loader {
         settings: &Settings,
         host: Host,
         mut memory: LoaderState,
-        links: Links,
+        links: LoaderLinks,
     ) -> Self {
         let harvested = std::mem::take(&mut memory.harvested);
         let known_files = harvested.iter().map(|file| file.file.0.clone()).collect();
@@ -122,7 +122,7 @@ impl Loader {
             settings: None,
             now: Moment::START,
             complete: false,
-            news: News::default(),
+            news: LoaderReport::default(),
             own_file_check: settings.fixed.own_metrics.then_some(OWN_FILE_CHECK),
             links,
         }
@@ -165,7 +165,7 @@ impl Loader {
                 self.catalogs.complete(&mut sources);
                 let owners = self.sources.owners(&self.disk);
                 // The client may have stopped waiting.
-                let _ = reply.try_send(Files { sources, owners });
+                let _ = reply.try_send(FileReport { sources, owners });
             }
             Request::Logged(records) => self.charge(&records),
             Request::Free(retired) => drop(retired),

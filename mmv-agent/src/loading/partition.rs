@@ -14,7 +14,7 @@ use pcp_archive::ByteText;
 use pcp_types::{InDom, InstanceId, Semantics, names};
 
 use crate::config::{Group, LogMode, Settings};
-use crate::metadata::{Catalog, Place, RecordShape, ValueSetShape};
+use crate::metadata::{Catalog, RecordShape, ValueLocation, ValueSetShape};
 
 /// One of the groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub(crate) enum GroupId {
 
 /// What one group logs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct GroupShape {
     /// The values of each of its records.
     pub every: RecordShape,
     /// Discrete metrics that are logged once or on change.
@@ -37,7 +37,7 @@ pub(crate) struct Share {
 }
 
 /// What each group logs.
-pub(crate) type Shares = BTreeMap<GroupId, Share>;
+pub(crate) type GroupShapes = BTreeMap<GroupId, GroupShape>;
 
 /// Partitions a shape among groups. Groups that get nothing are left out, and metrics
 /// that are never logged are removed from the catalog.
@@ -45,11 +45,14 @@ pub(crate) fn partition(
     shape: RecordShape,
     catalog: &mut Catalog,
     groups: &[(GroupId, &Group)],
-) -> Shares {
+) -> GroupShapes {
     if groups.is_empty() {
-        return Shares::from([(GroupId::Default, Share { every: shape, ..Share::default() })]);
+        return GroupShapes::from([(
+            GroupId::Default,
+            GroupShape { every: shape, ..GroupShape::default() },
+        )]);
     }
-    let mut shares = Shares::new();
+    let mut shares = GroupShapes::new();
     let mut names = InstanceNames::default();
     let mut unlogged = HashSet::new();
     // Both are in the order of the PMIDs.
@@ -91,7 +94,7 @@ fn split<'s>(
     set: ValueSetShape<'s>,
     candidates: &[(GroupId, &Group)],
     mut name: impl FnMut(InstanceId) -> Option<ByteText>,
-) -> Vec<(GroupId, Cow<'s, [Place]>)> {
+) -> Vec<(GroupId, Cow<'s, [ValueLocation]>)> {
     let first = |takes: &mut dyn FnMut(&Group) -> bool| {
         let group = candidates.iter().find(|(_, group)| takes(group));
         group.map_or(GroupId::Default, |(id, _)| *id)
@@ -101,7 +104,7 @@ fn split<'s>(
         let whole = Cow::Borrowed(set.places);
         return vec![(first(&mut |group| all_instances(group)), whole)];
     }
-    let mut places: BTreeMap<GroupId, Vec<Place>> = BTreeMap::new();
+    let mut places: BTreeMap<GroupId, Vec<ValueLocation>> = BTreeMap::new();
     for place in set.places {
         let instance = place.instance.and_then(|id| Some((id, name(id)?)));
         let id = first(&mut |group| {
@@ -179,7 +182,7 @@ mod tests {
             let units = Units::NONE;
             let desc = MetricDesc { pmid, value_type, indom, semantics, units };
             catalog.metrics.push((desc, name.into()));
-            let place = |instance| Place { instance, source: 0, value: item };
+            let place = |instance| ValueLocation { instance, source: 0, value: item };
             let places = match indom {
                 Some(_) => (0..3).map(|number| place(Some(id(number)))).collect(),
                 None => vec![place(None)],
@@ -212,7 +215,11 @@ mod tests {
     }
 
     /// The shares of groups of the configuration, and of the default group.
-    fn partition_among(groups: &[Group], shape: RecordShape, catalog: &mut Catalog) -> Vec<Share> {
+    fn partition_among(
+        groups: &[Group],
+        shape: RecordShape,
+        catalog: &mut Catalog,
+    ) -> Vec<GroupShape> {
         let ids = (0..groups.len()).map(GroupId::Configured);
         let configured: Vec<_> = ids.clone().zip(groups).collect();
         let mut shares = partition(shape, catalog, &configured);
@@ -267,7 +274,7 @@ mod tests {
         let groups =
             [group(&["mmv.a"], &[], LogMode::Never), group(&["mmv"], &["tmp"], LogMode::Never)];
         let shares = partition_among(&groups, shape, &mut catalog);
-        assert_eq!(shares[..2], [Share::default(), Share::default()]);
+        assert_eq!(shares[..2], [GroupShape::default(), GroupShape::default()]);
         assert_eq!(sets(&shares[2].every), [(2, 2)]);
         let names: Vec<&str> = catalog.metrics.iter().map(|(_, name)| &**name).collect();
         assert_eq!(names, ["mmv.b.size"]);

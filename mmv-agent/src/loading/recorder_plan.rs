@@ -45,7 +45,7 @@ pub(crate) mod tests {
     use pcp_types::{Semantics, Units, ValueType};
 
     use super::*;
-    use crate::metadata::{Place, ValueSetShape};
+    use crate::metadata::{ValueLocation, ValueSetShape};
 
     fn pmid(item: u32) -> Pmid {
         Pmid::new(70, 1, item).unwrap()
@@ -68,8 +68,9 @@ pub(crate) mod tests {
 
     /// Values of one source for so many metrics.
     pub(crate) fn shape(metrics: u32) -> RecordShape {
-        let places: Vec<_> =
-            (0..metrics as usize).map(|value| Place { instance: None, source: 0, value }).collect();
+        let places: Vec<_> = (0..metrics as usize)
+            .map(|value| ValueLocation { instance: None, source: 0, value })
+            .collect();
         let set = |item: u32| ValueSetShape {
             pmid: pmid(item),
             value_type: ValueType::U64,

@@ -12,7 +12,7 @@ use crate::discovery::{FileState, NotRemoved, RemovalOutcome};
 use crate::limits::LogLimiter;
 use crate::moment::Moment;
 use crate::source::Fault;
-use crate::telemetry::{EventLog, Kind};
+use crate::telemetry::{EventKind, EventLog};
 
 /// How many of a file's flaws are logged one by one.
 pub(crate) const FLAWS_LOGGED: usize = 5;
@@ -24,7 +24,7 @@ pub(crate) struct Reporter {
     /// The events.
     pub events: EventLog,
     /// Events of the agent that the next tick reports.
-    pending: Vec<Kind>,
+    pending: Vec<EventKind>,
     last_tick: Option<Timestamp>,
 }
 
@@ -32,7 +32,12 @@ impl Reporter {
     /// A reporter whose first tick reports the start of the agent.
     pub(crate) fn new(log_events: bool) -> Self {
         let events = EventLog::new(log_events);
-        Self { limiter: LogLimiter::new(), events, pending: vec![Kind::Started], last_tick: None }
+        Self {
+            limiter: LogLimiter::new(),
+            events,
+            pending: vec![EventKind::Started],
+            last_tick: None,
+        }
     }
 
     /// A reporter of what happens to files only.
@@ -46,7 +51,7 @@ impl Reporter {
     }
 
     /// Reports an event of the agent at the next tick.
-    pub(crate) fn report_at_next_tick(&mut self, kind: Kind) {
+    pub(crate) fn report_at_next_tick(&mut self, kind: EventKind) {
         self.pending.push(kind);
     }
 
@@ -57,14 +62,14 @@ impl Reporter {
         let last = self.last_tick.replace(now.wall);
         for kind in std::mem::take(&mut self.pending) {
             match kind {
-                Kind::Gap => self.events.note(kind, |event| event.since = last),
+                EventKind::Gap => self.events.note(kind, |event| event.since = last),
                 _ => self.report(kind),
             }
         }
     }
 
     /// Reports an event of the agent as of now.
-    pub(crate) fn report(&mut self, kind: Kind) {
+    pub(crate) fn report(&mut self, kind: EventKind) {
         self.events.note(kind, |event| {
             event.pid = Some(std::process::id().cast_signed());
             event.reason = Some(concat!("mmv-agent ", env!("CARGO_PKG_VERSION")).into());
@@ -137,13 +142,13 @@ impl Reporter {
              nothing more is logged of them until midnight UTC"
         );
         warn!("{reason}");
-        self.events.note(Kind::LeftOut, |event| event.reason = Some(reason));
+        self.events.note(EventKind::LeftOut, |event| event.reason = Some(reason));
     }
 
     /// The system has descriptors and memory again.
     pub(crate) fn shortage_ended(&mut self, since: Timestamp, reason: String) {
         info!("descriptors and memory suffice again");
-        self.events.note(Kind::Lost, |event| {
+        self.events.note(EventKind::Lost, |event| {
             event.since = Some(since);
             event.reason = Some(reason);
         });
@@ -190,7 +195,7 @@ impl Reporter {
 
     /// What was read of a file may not be used.
     pub(crate) fn faulty(&mut self, name: &OsStr, fault: Fault) {
-        self.events.refused(name, Kind::Quarantined, &fault);
+        self.events.refused(name, EventKind::Quarantined, &fault);
         if self.may_log(name) {
             warn!(file = %name.display(), reason = %fault, "no longer harvested");
         }
@@ -237,9 +242,9 @@ pub(crate) fn warn_left_out<F: Display>(
 }
 
 /// The event of a file that gets into a state.
-const fn kind_of(state: FileState) -> Kind {
+const fn kind_of(state: FileState) -> EventKind {
     match state {
-        FileState::Quarantined => Kind::Quarantined,
-        FileState::Waiting | FileState::Harvested => Kind::Waiting,
+        FileState::Quarantined => EventKind::Quarantined,
+        FileState::Waiting | FileState::Harvested => EventKind::Waiting,
     }
 }

@@ -27,13 +27,13 @@ use crate::config::{Limits, ReloadableSettings};
 use crate::discovery::{
     Change, DeadFile, DirectoryLimits, FileId, FileState, Process, Removal, Restarts, Watcher,
 };
-use crate::housekeeping::{Harvested, LoaderState};
+use crate::housekeeping::{KnownFile, LoaderState};
 use crate::limits::{NOBODY, Resource, Usage};
-use crate::metadata::{Collision, Member};
+use crate::metadata::{CatalogSource, Collision};
 use crate::source::{
     Fault, FileGaps, Finding, Gap, GapCause, GapChange, RejectReason, Source, Ticket,
 };
-use crate::telemetry::{Kind, OwnerStatus, SourceStatus, Used};
+use crate::telemetry::{EventKind, OwnerStatus, OwnerUsage, SourceStatus};
 
 /// How many bytes of files are read in a turn, and what opening a file counts for. Then
 /// the sampler gets what was read, and the directory is looked at again.
@@ -328,7 +328,7 @@ impl Sources {
         );
         self.close(&name, &reason, reporter);
         self.watcher.table.wait(&name, FileState::Waiting, &reason, now);
-        reporter.events.refused(&name, Kind::Waiting, &reason);
+        reporter.events.refused(&name, EventKind::Waiting, &reason);
         true
     }
 
@@ -352,7 +352,7 @@ impl Sources {
             let (name, reason) = (newest.name.clone(), RejectReason::NoMemory { values });
             self.close(&name, &reason.to_string(), reporter);
             self.watcher.table.wait(&name, reason.state(), &reason.to_string(), now);
-            reporter.events.refused(&name, Kind::Waiting, &reason);
+            reporter.events.refused(&name, EventKind::Waiting, &reason);
         }
     }
 
@@ -468,7 +468,7 @@ impl Sources {
     }
 
     /// The sources for the catalog, by number.
-    pub(crate) fn members(&self) -> Vec<Member<'_>> {
+    pub(crate) fn members(&self) -> Vec<CatalogSource<'_>> {
         let payers = self.users().into_iter();
         self.active.iter().zip(payers).map(|(active, payer)| active.member(payer)).collect()
     }
@@ -482,12 +482,12 @@ impl Sources {
     }
 
     /// The files under harvest without `own`.
-    pub(crate) fn harvested(&self, own: Option<&OsStr>) -> Vec<Harvested> {
+    pub(crate) fn harvested(&self, own: Option<&OsStr>) -> Vec<KnownFile> {
         let others = self
             .active
             .iter()
             .filter(|active| Some(active.name.as_os_str()) != own && active.departure.is_none());
-        others.map(|active| Harvested::new(&active.name, active.source.id)).collect()
+        others.map(|active| KnownFile::new(&active.name, active.source.id)).collect()
     }
 
     /// All files, by name: those under harvest, and those that wait.
@@ -510,7 +510,7 @@ impl Sources {
         let usage = self.usage_without("".as_ref());
         let mut owners: BTreeMap<u32, OwnerStatus> = BTreeMap::new();
         for (user, amounts) in usage.iter() {
-            let used = |resource| Used {
+            let used = |resource| OwnerUsage {
                 used: amounts.get(resource),
                 limit: self.admission.limit(user, resource),
             };
@@ -520,7 +520,7 @@ impl Sources {
                 metadata: used(Resource::Metadata),
                 mapped: used(Resource::Mapped),
                 clusters: self.admission.clusters_of(user) as u64,
-                disk: Used { used: disk.bytes(user), limit: disk.limit(user) },
+                disk: OwnerUsage { used: disk.bytes(user), limit: disk.limit(user) },
                 cut: disk.is_cut(user),
                 ..OwnerStatus::default()
             };

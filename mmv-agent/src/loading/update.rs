@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::partition::Shares;
+use super::partition::GroupShapes;
 use super::recorder_plan::RecorderPlan;
 use crate::config::Settings;
 use crate::metadata::Catalog;
 use crate::source::{ActiveSource, Ticket};
-use crate::telemetry::{Events, Kind};
+use crate::telemetry::{EventKind, Events};
 
 /// A source of a plan.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     /// The metadata.
     pub catalog: Arc<Catalog>,
     /// The values of each group.
-    pub shares: Shares,
+    pub shares: GroupShapes,
     /// What the flight recorder samples, if it is configured.
     pub recorded: Option<RecorderPlan>,
     /// The settings that it was made for, if they are new.
@@ -53,18 +53,18 @@ impl Plan {
 
 /// What happened to files.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct LoaderReport {
     /// For the archive.
     pub events: Events,
     /// How many events of each kind there were.
-    pub counts: [u64; Kind::NAMES.len()],
+    pub counts: [u64; EventKind::NAMES.len()],
     /// A program was restarted.
     pub restarted: bool,
     /// Whether a file was replaced while no agent ran; `None` if that was reported.
     pub replaced: Option<bool>,
 }
 
-impl News {
+impl LoaderReport {
     /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.counts.iter().all(|count| *count == 0) && !self.restarted && self.replaced.is_none()
@@ -88,7 +88,7 @@ pub(crate) struct Update {
     /// The sources, if they or their metadata have changed.
     pub plan: Option<Plan>,
     /// What happened.
-    pub news: News,
+    pub news: LoaderReport,
 }
 
 impl Update {

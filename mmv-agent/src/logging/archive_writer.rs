@@ -28,7 +28,7 @@ use crate::host::Host;
 use crate::housekeeping::{Store, Task};
 use crate::lock::Lock;
 use crate::metadata::needs_new_archive;
-use crate::telemetry::{Event, Events, Kind, SharedStatus, micros};
+use crate::telemetry::{Event, EventKind, Events, SharedStatus, micros};
 use open_archive::OpenArchive;
 
 /// An archive is at most the retained bytes divided by this: only whole
@@ -102,7 +102,7 @@ impl Policy {
 
 /// What the writer shares with other threads.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct ArchiverLinks {
     /// The server of prologues.
     pub store: Arc<Store>,
     /// What it reports.
@@ -154,7 +154,7 @@ pub(crate) struct Archiver {
     names: ArchiveNames,
     label: WriterLabel,
     policy: Policy,
-    links: Links,
+    links: ArchiverLinks,
     current: Option<OpenArchive>,
     /// How often the directory was locked again.
     lock_generation: u64,
@@ -172,7 +172,12 @@ pub(crate) struct Archiver {
 
 impl Archiver {
     /// Archives named by `names`, labelled with this process and `host`.
-    pub(crate) fn new(names: ArchiveNames, host: &Host, policy: Policy, links: Links) -> Self {
+    pub(crate) fn new(
+        names: ArchiveNames,
+        host: &Host,
+        policy: Policy,
+        links: ArchiverLinks,
+    ) -> Self {
         let names = names.after(links.store.newest_archive().as_deref());
         let label = WriterLabel {
             pid: std::process::id().cast_signed(),
@@ -455,7 +460,7 @@ impl Archiver {
                 records: Some(records),
                 since: Some(since),
                 reason: Some(loss.reason.clone()),
-                ..Event::new(Kind::Lost, sample.timestamp)
+                ..Event::new(EventKind::Lost, sample.timestamp)
             });
         }
         let mut reported = false;

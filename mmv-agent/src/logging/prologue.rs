@@ -19,7 +19,7 @@ use pcp_archive::{
 };
 use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 
-use crate::housekeeping::Server;
+use crate::housekeeping::PrologueIds;
 
 /// The domain of pmcd.
 const DOMAIN: u32 = 2;
@@ -34,7 +34,7 @@ pub(crate) fn write(
     writer: &mut ArchiveWriter,
     base: &Path,
     label: &WriterLabel,
-    server: Server,
+    server: PrologueIds,
     timestamp: Timestamp,
 ) -> Result<(), Error> {
     let base = std::path::absolute(base);

@@ -24,7 +24,7 @@ const SPARE: usize = 2;
 
 /// A message to the archive writer.
 #[derive(Debug)]
-pub(crate) enum Job {
+pub(crate) enum WriterMessage {
     /// Write this sample.
     Write(Sample),
     /// Do something else.
@@ -51,7 +51,7 @@ struct Load {
 /// The sampler's end.
 #[derive(Debug)]
 pub(crate) struct QueueSender {
-    jobs: Sender<Job>,
+    jobs: Sender<WriterMessage>,
     spent: Receiver<RecordBuffer>,
     spare: VecDeque<RecordBuffer>,
     load: Arc<Load>,
@@ -61,7 +61,7 @@ pub(crate) struct QueueSender {
 /// The writer's end.
 #[derive(Debug)]
 pub(crate) struct QueueReceiver {
-    jobs: Receiver<Job>,
+    jobs: Receiver<WriterMessage>,
     spent: Sender<RecordBuffer>,
     load: Arc<Load>,
 }
@@ -93,7 +93,7 @@ impl QueueSender {
         }
         self.load.bytes.fetch_add(len, Ordering::AcqRel);
         self.load.records.fetch_add(1, Ordering::AcqRel);
-        match self.jobs.send(Job::Write(sample)) {
+        match self.jobs.send(WriterMessage::Write(sample)) {
             Ok(()) => Offer::Taken,
             Err(_) => Offer::Gone,
         }
@@ -102,7 +102,7 @@ impl QueueSender {
     /// Orders the writer to do something after it has written what waits.
     pub(crate) fn order(&self, order: Order) {
         // A writer that has ended needs no orders.
-        let _ = self.jobs.send(Job::Do(order));
+        let _ = self.jobs.send(WriterMessage::Do(order));
     }
 
     /// How many bytes wait.
@@ -140,13 +140,13 @@ impl QueueSender {
 impl QueueReceiver {
     /// Waits for the next job; `None` when the sampler has ended and the
     /// queue is empty.
-    pub(crate) fn next(&self) -> Option<Job> {
+    pub(crate) fn next(&self) -> Option<WriterMessage> {
         self.jobs.recv().ok()
     }
 
     /// The next job, if one is waiting.
     #[cfg(test)]
-    pub(crate) fn waiting(&self) -> Option<Job> {
+    pub(crate) fn waiting(&self) -> Option<WriterMessage> {
         self.jobs.try_recv().ok()
     }
 
@@ -167,7 +167,7 @@ mod tests {
     use pcp_types::{Pmid, Timestamp, ValueType};
 
     use super::*;
-    use crate::logging::{Changes, LastKnown};
+    use crate::logging::{ChangedValues, LastKnown};
     use crate::metadata::Catalog;
     use crate::telemetry::Events;
 
@@ -183,7 +183,7 @@ mod tests {
             timestamp: Timestamp::EPOCH,
             catalog: Arc::new(Catalog::default()),
             records: vec![template.new_buffer()],
-            changes: Changes::default(),
+            changes: ChangedValues::default(),
             last_known: LastKnown::default(),
             events: Events::default(),
             mark: false,
@@ -194,7 +194,7 @@ mod tests {
     /// The next job, which is to write.
     fn next(receiver: &QueueReceiver) -> Sample {
         match receiver.waiting() {
-            Some(Job::Write(sample)) => sample,
+            Some(WriterMessage::Write(sample)) => sample,
             job => panic!("{job:?}"),
         }
     }
@@ -254,8 +254,8 @@ mod tests {
         sender.offer(sample(&template));
         sender.order(Order::Sync);
         drop(sender);
-        assert!(matches!(receiver.next(), Some(Job::Write(_))));
-        assert!(matches!(receiver.next(), Some(Job::Do(Order::Sync))));
+        assert!(matches!(receiver.next(), Some(WriterMessage::Write(_))));
+        assert!(matches!(receiver.next(), Some(WriterMessage::Do(Order::Sync))));
         assert!(receiver.next().is_none());
         let (sender, receiver) = queue(1000);
         drop(receiver);

@@ -13,7 +13,7 @@ use pcp_archive::prepared::{PendingSlot, RecordBuffer, Slot, Template, TemplateB
 use pcp_archive::{EncodeError, Version};
 use pcp_types::{Timestamp, ValueType};
 
-use crate::metadata::{Place, RecordShape, ValueSetShape};
+use crate::metadata::{RecordShape, ValueLocation, ValueSetShape};
 use crate::source::{Values, low_half};
 
 /// The values of the largest record for which a builder keeps its memory, which is some
@@ -41,11 +41,11 @@ pub(crate) struct Recorder {
 pub(crate) struct RecorderBuilder {
     version: Version,
     template: TemplateBuilder,
-    laid: Vec<Laid>,
+    laid: Vec<PlannedSlot>,
 }
 
 /// A value's place, its type, and where it will be in the record.
-type Laid = (Place, ValueType, PendingSlot);
+type PlannedSlot = (ValueLocation, ValueType, PendingSlot);
 
 impl RecorderBuilder {
     /// A builder of records for archives of a version.
@@ -204,7 +204,7 @@ mod tests {
     /// Two metrics: 1 has an instance of each of two sources, 2 is of the
     /// second source alone.
     fn record_shape() -> RecordShape {
-        let place = |id, source, value| Place {
+        let place = |id, source, value| ValueLocation {
             instance: Some(InstanceId::new(id).unwrap()),
             source,
             value,
@@ -309,7 +309,7 @@ mod tests {
     fn a_builder_gives_back_the_memory_of_a_large_record() {
         let value_type = ValueType::U64;
         let places: Vec<_> = (0..=KEPT)
-            .map(|value| Place {
+            .map(|value| ValueLocation {
                 instance: Some(InstanceId::new(value as i32).unwrap()),
                 source: 0,
                 value,

@@ -23,14 +23,14 @@ pub(crate) type LastKnown = Arc<Vec<ValueSet>>;
 
 /// What this tick logs of them.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Changes {
+pub(crate) struct ChangedValues {
     /// Values as they were until now.
     pub before: Vec<ValueSet>,
     /// Values as they are.
     pub after: Vec<ValueSet>,
 }
 
-impl Changes {
+impl ChangedValues {
     /// About how many bytes each user's values take in a record.
     pub(super) fn bytes(&self, payers: &Payers) -> BTreeMap<u32, u64> {
         let mut bytes = BTreeMap::new();
@@ -57,7 +57,7 @@ pub(crate) struct Sample {
     /// The records, one for each group.
     pub records: Vec<RecordBuffer>,
     /// Changed values of metrics that are logged once or on change.
-    pub changes: Changes,
+    pub changes: ChangedValues,
     /// All values of these metrics.
     pub last_known: LastKnown,
     /// What happened since the previous sample.

@@ -25,7 +25,7 @@ use super::name_owners::{Claimant, NameOwners, OwnerError, subtree};
 use super::names::NameError;
 use super::payers::Payers;
 use super::translation::{LoggedIndom, LoggedLabel, LoggedMetric};
-use super::{DOMAIN, OWN_CLUSTER, Place, RecordShape, Translation, ValueSetShape};
+use super::{DOMAIN, OWN_CLUSTER, RecordShape, Translation, ValueLocation, ValueSetShape};
 use crate::host::Host;
 use crate::limits::ROOT;
 use crate::source::ValuePlan;
@@ -104,7 +104,7 @@ impl Catalog {
 
 /// One source, as the catalog sees it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Member<'a> {
+pub(crate) struct CatalogSource<'a> {
     /// The file's name.
     pub file: &'a OsStr,
     /// The user who owns it.
@@ -117,7 +117,7 @@ pub(crate) struct Member<'a> {
     pub plan: &'a ValuePlan,
 }
 
-impl<'a> Member<'a> {
+impl<'a> CatalogSource<'a> {
     /// The file as an owner of names.
     fn claimant(&self) -> Claimant<'a> {
         // No other file gets the agent's cluster.
@@ -225,7 +225,7 @@ impl Merged {
 /// to another user by `owners`.
 pub(crate) fn merge(
     id: u64,
-    members: &[Member<'_>],
+    members: &[CatalogSource<'_>],
     host: &Host,
     reserved: impl Iterator<Item = (&'static str, Pmid)>,
     owners: &mut NameOwners,
@@ -246,7 +246,7 @@ pub(crate) fn merge(
 /// The indoms whose numbers can be of one cluster only, with that cluster.
 /// Numbers made of larger parts belong to no cluster: as with pmdammv, files that get
 /// the same one share it.
-fn indom_owners(members: &[Member<'_>]) -> HashMap<InDom, u32> {
+fn indom_owners(members: &[CatalogSource<'_>]) -> HashMap<InDom, u32> {
     let translations = members.iter().map(|member| member.translation);
     translations
         .flat_map(|translation| {
@@ -264,7 +264,7 @@ struct MergedMetric {
     metric: LoggedMetric,
     owners: Vec<usize>,
     /// Of each source in turn.
-    places: Vec<Place>,
+    places: Vec<ValueLocation>,
 }
 
 #[derive(Debug, Default)]
@@ -287,7 +287,7 @@ struct Merger {
 }
 
 impl Merger {
-    fn add(&mut self, source: usize, member: &Member<'_>, owners: &NameOwners) {
+    fn add(&mut self, source: usize, member: &CatalogSource<'_>, owners: &NameOwners) {
         let cluster = member.translation.cluster;
         self.payers.add_cluster(cluster, member.payer);
         // Before those of the file: of labels with one name the first stays.
@@ -326,14 +326,14 @@ impl Merger {
                 continue;
             }
             if let Some(merged) = self.metrics.get_mut(&metric.desc.pmid) {
-                merged.places.push(Place { instance: key.instance, source, value });
+                merged.places.push(ValueLocation { instance: key.instance, source, value });
             }
         }
         self.add_labels(member, &taken, &misnamed);
     }
 
     /// Which names of a file are its user's, by the index of the metric.
-    fn names_of(&mut self, member: &Member<'_>, owners: &NameOwners) -> Vec<bool> {
+    fn names_of(&mut self, member: &CatalogSource<'_>, owners: &NameOwners) -> Vec<bool> {
         let claimant = member.claimant();
         // Names come in families: the last subtree that is the user's as a whole.
         let mut last = "";
@@ -355,7 +355,7 @@ impl Merger {
     }
 
     /// Adds the labels of a file; `taken` are the metrics that are the file's, by index.
-    fn add_labels(&mut self, member: &Member<'_>, taken: &[bool], misnamed: &Misnamed) {
+    fn add_labels(&mut self, member: &CatalogSource<'_>, taken: &[bool], misnamed: &Misnamed) {
         let Translation { cluster, metrics, labels, .. } = member.translation;
         if labels.is_empty() {
             return;
@@ -612,10 +612,10 @@ mod tests {
     fn merged(translations: &[Translation]) -> Merged {
         let plan = ValuePlan::default();
         let files = ["a", "b", "c"];
-        let members: Vec<Member<'_>> = translations
+        let members: Vec<CatalogSource<'_>> = translations
             .iter()
             .zip(files)
-            .map(|(translation, file)| Member {
+            .map(|(translation, file)| CatalogSource {
                 file: OsStr::new(file),
                 owner: 1000,
                 payer: 1000,

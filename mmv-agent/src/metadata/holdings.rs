@@ -2,7 +2,7 @@
 //!
 //! In come claims; out goes who has what. A thing belongs to the user whose file claimed
 //! it first, also while that user has no file with it, until the user has been absent for
-//! [`Holdings::keep`]. Root takes what it claims.
+//! [`Ownership::keep`]. Root takes what it claims.
 //!
 //! Absence counts while an agent runs, by the monotonic clock: neither a machine that is
 //! off nor a clock that is set makes anybody lose a name.
@@ -65,7 +65,7 @@ impl Holding {
 
 /// Things of one kind by key, with their owners.
 #[derive(Debug)]
-pub(crate) struct Holdings<K> {
+pub(crate) struct Ownership<K> {
     by_key: HashMap<K, Holding>,
     /// How many things each user has.
     counts: HashMap<u32, usize>,
@@ -74,14 +74,14 @@ pub(crate) struct Holdings<K> {
     pub keep: Option<Duration>,
 }
 
-impl<K> Default for Holdings<K> {
+impl<K> Default for Ownership<K> {
     fn default() -> Self {
         let (by_key, counts) = (HashMap::new(), HashMap::new());
         Self { by_key, counts, now: Duration::ZERO, keep: Some(KEEP) }
     }
 }
 
-impl<K: Ord + Hash + Clone> Holdings<K> {
+impl<K: Ord + Hash + Clone> Ownership<K> {
     /// Continues with those of an earlier run: all are absent until claimed.
     pub(crate) fn from_earlier(owned: BTreeMap<K, Owned>) -> Self {
         let holding = |(key, Owned { owner, absent }): (K, Owned)| {
@@ -269,8 +269,8 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86_400);
 
-    fn holdings() -> Holdings<String> {
-        Holdings::default()
+    fn holdings() -> Ownership<String> {
+        Ownership::default()
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
         names.set_now(DAY * 10);
         let owned = names.remember();
         assert_eq!(owned["a"], Owned { owner: 1, absent: 864_000 });
-        let mut names = Holdings::from_earlier(owned);
+        let mut names = Ownership::from_earlier(owned);
         names.set_now(DAY * 3);
         assert_eq!(names.claim("a", 2), Err(1));
         names.set_now(DAY * 4);
@@ -332,7 +332,7 @@ mod tests {
         names.claim("b", 1).unwrap();
         names.end_sweep();
         names.set_now(DAY);
-        let absent = |names: &Holdings<String>, key: &str| names.remember()[key].absent;
+        let absent = |names: &Ownership<String>, key: &str| names.remember()[key].absent;
         assert_eq!((absent(&names, "a"), absent(&names, "b")), (86_400, 0));
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::translation::LoggedLabel;
 
 #[derive(Debug)]
-struct Label {
+struct MergedLabel {
     json_value: String,
     optional: bool,
 }
@@ -22,7 +22,7 @@ struct Label {
 /// Labels by instance (`None`: of the target itself) and name.
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
-    by_name: BTreeMap<(Option<InstanceId>, String), Label>,
+    by_name: BTreeMap<(Option<InstanceId>, String), MergedLabel>,
 }
 
 impl Labels {
@@ -37,7 +37,7 @@ impl Labels {
         match self.by_name.entry((label.instance, label.name.clone())) {
             Entry::Vacant(entry) => {
                 let json_value = label.json_value.clone();
-                entry.insert(Label { json_value, optional: label.optional });
+                entry.insert(MergedLabel { json_value, optional: label.optional });
             }
             Entry::Occupied(mut entry) => {
                 if let Some(both) = merged(&entry.get().json_value, &label.json_value) {

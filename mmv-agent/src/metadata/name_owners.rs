@@ -9,7 +9,7 @@
 //! | 1 | the agent has `mmv.agent`; no file gets a name in it |
 //! | 2 | root |
 //! | 3 | in a pinned subtree, the users that the configuration names |
-//! | 4 | who had it first, as [`Holdings`] keeps it |
+//! | 4 | who had it first, as [`Ownership`] keeps it |
 //! | 5 | of files that are found together, the one that is called like the subtree; then the first in byte order |
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::holdings::{Holdings, Owned};
+use super::holdings::{Owned, Ownership};
 use crate::config::Pins;
 use crate::limits::ROOT;
 
@@ -86,7 +86,7 @@ pub(crate) struct Claimant<'a> {
 /// The owners of names.
 #[derive(Debug, Default)]
 pub(crate) struct NameOwners {
-    subtrees: Holdings<String>,
+    subtrees: Ownership<String>,
     pins: Pins,
     /// A file of each owner, by subtree, as of the last sweep.
     files: HashMap<String, String>,
@@ -99,7 +99,7 @@ pub(crate) struct NameOwners {
 impl NameOwners {
     /// Continues with the owners of an earlier run.
     pub(crate) fn of(owned: BTreeMap<String, Owned>) -> Self {
-        Self { subtrees: Holdings::from_earlier(owned), ..Self::default() }
+        Self { subtrees: Ownership::from_earlier(owned), ..Self::default() }
     }
 
     /// Takes other settings.
@@ -239,13 +239,13 @@ mod tests {
     use crate::config::PinnedTo;
 
     /// Files: name, user and names of metrics.
-    type Files<'a> = [(&'a str, u32, &'a [&'a str])];
+    type TestFiles<'a> = [(&'a str, u32, &'a [&'a str])];
 
     fn claimant(file: &str, owner: u32) -> Claimant<'_> {
         Claimant { file: OsStr::new(file), owner, own: false }
     }
 
-    fn sweep(owners: &mut NameOwners, files: &Files<'_>) {
+    fn sweep(owners: &mut NameOwners, files: &TestFiles<'_>) {
         let files = files
             .iter()
             .map(|(file, owner, names)| (claimant(file, *owner), names.iter().copied()));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     /// The files whose names are theirs.
-    fn winners(owners: &mut NameOwners, files: &Files<'_>) -> Vec<String> {
+    fn winners(owners: &mut NameOwners, files: &TestFiles<'_>) -> Vec<String> {
         sweep(owners, files);
         let is_whole = |(file, owner, names): &&(&str, u32, &[&str])| {
             names.iter().all(|name| owners.check(claimant(file, *owner), name).is_ok())

@@ -17,12 +17,12 @@ pub(crate) struct ValueSetShape<'s> {
     /// The sources that have the metric, with or without values.
     pub owners: &'s [usize],
     /// Its values: source by source, in the order of its cells; each instance once.
-    pub places: &'s [Place],
+    pub places: &'s [ValueLocation],
 }
 
 /// Where one value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ValueLocation {
     /// The instance; `None` for a singular metric.
     pub instance: Option<InstanceId>,
     /// The index of the source.
@@ -34,14 +34,14 @@ pub(crate) struct Place {
 /// All value sets of a record, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RecordShape {
-    sets: Vec<Set>,
+    sets: Vec<ShapeSet>,
     owners: Vec<usize>,
-    places: Vec<Place>,
+    places: Vec<ValueLocation>,
 }
 
 /// A value set: where the next one's owners and places begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Set {
+struct ShapeSet {
     pmid: Pmid,
     value_type: ValueType,
     owners_end: usize,
@@ -55,7 +55,7 @@ impl RecordShape {
         self.owners.extend_from_slice(owners);
         self.places.extend_from_slice(places);
         let (owners_end, places_end) = (self.owners.len(), self.places.len());
-        self.sets.push(Set { pmid, value_type, owners_end, places_end });
+        self.sets.push(ShapeSet { pmid, value_type, owners_end, places_end });
     }
 
     /// Removes some of the value sets.
@@ -89,7 +89,7 @@ impl RecordShape {
     /// The value sets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ValueSetShape<'_>> {
         let (mut owners, mut places) = (0, 0);
-        self.sets.iter().map(move |&Set { pmid, value_type, owners_end, places_end }| {
+        self.sets.iter().map(move |&ShapeSet { pmid, value_type, owners_end, places_end }| {
             let owners = std::mem::replace(&mut owners, owners_end)..owners_end;
             let places = std::mem::replace(&mut places, places_end)..places_end;
             ValueSetShape {
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn value_sets_come_back_as_they_were_added_but_for_those_removed() {
         let pmid = |item| Pmid::new(70, 1, item).unwrap();
-        let place = |source, value| Place { instance: None, source, value };
+        let place = |source, value| ValueLocation { instance: None, source, value };
         let value_type = ValueType::U64;
         let sets = [
             ValueSetShape { pmid: pmid(1), value_type, owners: &[0, 2], places: &[place(2, 1)] },

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use crate::loading::Reporter;
 use crate::logging::{Offer, QueueSender, Sample};
-use crate::telemetry::{Kind, OwnMetrics};
+use crate::telemetry::{EventKind, OwnMetrics};
 
 /// What the sampler has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Delivery {
                 }
                 if let Some(Outage { since, samples, records }) = self.outage.take() {
                     info!(dropped = samples, "samples are taken again");
-                    reporter.events.note(Kind::Dropped, |event| {
+                    reporter.events.note(EventKind::Dropped, |event| {
                         event.records = Some(records);
                         event.since = Some(since);
                     });

@@ -6,14 +6,16 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
 use pcp_types::Timestamp;
 use tracing::{info, warn};
 
-use super::groups::Due;
+use super::groups::DueGroups;
 use super::schedule::{Schedule, Timer, shortest, time_of_day};
 use super::{Sampler, SamplerReport};
 use crate::config::{Destination, FlightRecorderSettings, ReloadableSettings, Retention, Settings};
-use crate::housekeeping::{Rules, Task};
+use crate::housekeeping::{HousekeepingRules, Task};
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
-use crate::telemetry::{Files, Forecast, Lateness, Quantiles, RateMeter, Status, micros, notify};
+use crate::telemetry::{
+    DurationQuantiles, FileReport, Forecast, Lateness, RateMeter, Status, micros, notify,
+};
 
 /// After how many missed ticks they are logged again.
 const MISSED_LOGGED: u64 = 60;
@@ -32,7 +34,7 @@ pub(crate) fn queue_limit(settings: &ReloadableSettings) -> usize {
 
 /// What other threads ask of the sampler thread.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum SamplerCommand {
     /// Take the last sample and end.
     Stop,
     /// Apply other settings, and begin a new data volume.
@@ -42,7 +44,7 @@ pub(crate) enum Command {
     /// Begin a new archive.
     NewArchive,
     /// Send the status at once without the files, and those later if they are wanted.
-    Status(Sender<Status>, Option<Sender<Files>>),
+    Status(Sender<Status>, Option<Sender<FileReport>>),
 }
 
 /// The sampler thread: it reads the clocks, waits, and runs ticks and commands.
@@ -57,7 +59,7 @@ pub(crate) struct Driver {
     watchdog: Option<Watchdog>,
     /// How many files systemd was informed of; `None` before the first tick.
     reported_files: Option<usize>,
-    lateness: Quantiles,
+    lateness: DurationQuantiles,
     /// The number of ticks that began late.
     late: u64,
     /// Values and bytes a second.
@@ -72,13 +74,13 @@ struct Watchdog {
 }
 
 /// What ended a wait.
-enum Woken {
+enum WakeReason {
     /// A tick is due.
     Tick,
     /// Before the next tick: systemd expects a sign of life, or settings are awaited.
     Early,
     /// A command has come.
-    Command(Command),
+    Command(SamplerCommand),
 }
 
 /// Both clocks, read as close together as the scheduler allows, and how far apart.
@@ -127,7 +129,7 @@ impl Driver {
             start,
             watchdog: watchdog.map(|interval| Watchdog { interval, next: Duration::ZERO }),
             reported_files: None,
-            lateness: Quantiles::new(),
+            lateness: DurationQuantiles::new(),
             late: 0,
             rate: RateMeter::new(),
         }
@@ -135,12 +137,12 @@ impl Driver {
 
     /// Runs ticks until a command stops it or the schedule ends. The sleep between
     /// ticks is the wait for a command, so a stop is immediate.
-    pub(crate) fn run(mut self, inbox: &Receiver<Command>) -> SamplerReport {
+    pub(crate) fn run(mut self, inbox: &Receiver<SamplerCommand>) -> SamplerReport {
         loop {
             let goes_on = match self.wait(inbox) {
-                Woken::Tick => self.tick(),
-                Woken::Early => true,
-                Woken::Command(command) => self.obey(command),
+                WakeReason::Tick => self.tick(),
+                WakeReason::Early => true,
+                WakeReason::Command(command) => self.obey(command),
             };
             if !goes_on {
                 return self.sampler.delivery.report;
@@ -152,7 +154,7 @@ impl Driver {
         Moment { monotonic: self.start.elapsed(), wall: Timestamp::now() }
     }
 
-    fn wait(&mut self, inbox: &Receiver<Command>) -> Woken {
+    fn wait(&mut self, inbox: &Receiver<SamplerCommand>) -> WakeReason {
         if self.sampler.awaits_settings() {
             self.sampler.take_settings(self.now());
         }
@@ -175,11 +177,11 @@ impl Driver {
             *next = self.start.elapsed() + *interval;
         }
         match woken {
-            Ok(command) => Woken::Command(command),
-            Err(RecvTimeoutError::Timeout) if self.start.elapsed() < tick => Woken::Early,
-            Err(RecvTimeoutError::Timeout) => Woken::Tick,
+            Ok(command) => WakeReason::Command(command),
+            Err(RecvTimeoutError::Timeout) if self.start.elapsed() < tick => WakeReason::Early,
+            Err(RecvTimeoutError::Timeout) => WakeReason::Tick,
             // No thread is left that could send a command.
-            Err(RecvTimeoutError::Disconnected) => Woken::Command(Command::Stop),
+            Err(RecvTimeoutError::Disconnected) => WakeReason::Command(SamplerCommand::Stop),
         }
     }
 
@@ -196,11 +198,11 @@ impl Driver {
         let flight_recorder = self.tick_flight_recorder(now, apart);
         let groups = &mut self.sampler.groups;
         if self.schedule.next(groups.timers()) > now.monotonic {
-            return self.sampler.tick(now, Due { flight_recorder, ..Due::default() });
+            return self.sampler.tick(now, DueGroups { flight_recorder, ..DueGroups::default() });
         }
         let tick = self.schedule.tick(&mut groups.timers_mut(), now);
         self.schedule.follow(&mut groups.timers_mut(), now, apart);
-        let due = Due { groups: groups.due(), flight_recorder };
+        let due = DueGroups { groups: groups.due(), flight_recorder };
         if tick.missed > 0 {
             let before = self.sampler.delivery.report.missed;
             self.sampler.note_missed(tick.missed);
@@ -261,19 +263,19 @@ impl Driver {
         true
     }
 
-    fn obey(&mut self, command: Command) -> bool {
+    fn obey(&mut self, command: SamplerCommand) -> bool {
         match command {
-            Command::Stop => {
+            SamplerCommand::Stop => {
                 self.sampler.note_end();
                 let now = self.now();
                 let everything = self.sampler.everything();
                 self.sampler.tick(now, everything);
                 return false;
             }
-            Command::Change(settings) => self.change(*settings),
-            Command::Sync => self.sampler.delivery.queue.order(Order::Sync),
-            Command::NewArchive => self.sampler.delivery.queue.order(Order::NewArchive),
-            Command::Status(reply, files) => {
+            SamplerCommand::Change(settings) => self.change(*settings),
+            SamplerCommand::Sync => self.sampler.delivery.queue.order(Order::Sync),
+            SamplerCommand::NewArchive => self.sampler.delivery.queue.order(Order::NewArchive),
+            SamplerCommand::Status(reply, files) => {
                 // The client may have stopped waiting.
                 let _ = reply.try_send(self.status());
                 if let Some(files) = files {
@@ -338,7 +340,7 @@ impl Driver {
         self.sampler.shared().own().queue_limit.set(settings.limits.queue_bytes);
         self.sampler.delivery.queue.order(Order::Change(Policy::of(&self.settings)));
         self.sampler.delivery.queue.order(Order::NewVolume);
-        self.sampler.assign(Task::Change(Rules::of(settings)));
+        self.sampler.assign(Task::Change(HousekeepingRules::of(settings)));
         info!("configuration reloaded");
         notify::ready();
     }

@@ -13,10 +13,10 @@ use super::group_state::GroupState;
 use super::schedule::Timer;
 use crate::config::{FlightRecorderSettings, Group, LogMode, Settings};
 use crate::flight_recorder::RecorderLink;
-use crate::loading::partition::{GroupId, Share};
+use crate::loading::partition::{GroupId, GroupShape};
 use crate::loading::recorder_plan::RecorderPlan;
 use crate::loading::update::Retired;
-use crate::logging::{Changes, LastKnown, Offer, Sample};
+use crate::logging::{ChangedValues, LastKnown, Offer, Sample};
 use crate::metadata::{Catalog, RecordShape};
 use crate::source::Values;
 use crate::telemetry::{Events, FlightRecorderStatus};
@@ -85,7 +85,7 @@ impl FlightRecorder {
         retired: &mut Retired,
     ) {
         let (every, catalog) = plan.map(|plan| (plan.shape, plan.catalog)).unwrap_or_default();
-        let share = Share { every, on_change: RecordShape::default() };
+        let share = GroupShape { every, on_change: RecordShape::default() };
         self.group.set_share(share, sources, retired);
         retired.push(std::mem::replace(&mut self.catalog, catalog));
     }
@@ -122,7 +122,7 @@ impl FlightRecorder {
             timestamp,
             catalog: Arc::clone(&self.catalog),
             records: vec![record],
-            changes: Changes::default(),
+            changes: ChangedValues::default(),
             last_known: LastKnown::default(),
             events: Events::default(),
             mark: self.mark,
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::config::Destination;
     use crate::loading::recorder_plan::tests::{catalog, shape};
-    use crate::logging::{Job, QueueReceiver, queue};
+    use crate::logging::{QueueReceiver, WriterMessage, queue};
     use crate::telemetry::SharedStatus;
 
     /// A flight recorder whose queue has room for two samples.
@@ -197,7 +197,7 @@ mod tests {
         };
         assert_eq!([1, 2, 3, 4].map(&mut take), [0, 0, 1, 2]);
         let next = || match jobs.waiting() {
-            Some(Job::Write(sample)) => sample,
+            Some(WriterMessage::Write(sample)) => sample,
             job => panic!("{job:?}"),
         };
         for second in [1, 2] {

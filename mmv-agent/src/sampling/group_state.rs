@@ -12,7 +12,7 @@ use tracing::{error, info};
 use super::on_change::OnChange;
 use super::schedule::Timer;
 use crate::config::{Group, LogMode};
-use crate::loading::partition::{GroupId, Share};
+use crate::loading::partition::{GroupId, GroupShape};
 use crate::loading::update::Retired;
 use crate::logging::{QueueSender, Recorder, RecorderBuilder};
 use crate::metadata::RecordShape;
@@ -62,7 +62,7 @@ impl GroupState {
     /// gone.
     pub(super) fn set_share(
         &mut self,
-        share: Share,
+        share: GroupShape,
         sources: usize,
         retired: &mut Retired,
     ) -> bool {

@@ -14,16 +14,16 @@ use pcp_archive::prepared::RecordBuffer;
 use super::group_state::GroupState;
 use super::schedule::Timer;
 use crate::config::{Group, Settings};
-use crate::loading::partition::{GroupId, Shares, group_configs};
+use crate::loading::partition::{GroupId, GroupShapes, group_configs};
 use crate::loading::update::Retired;
-use crate::logging::{Changes, LastKnown, QueueSender};
+use crate::logging::{ChangedValues, LastKnown, QueueSender};
 use crate::moment::Moment;
 use crate::source::Values;
 use crate::telemetry::GroupStatus;
 
 /// What a tick samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueGroups {
     /// The groups.
     pub groups: BTreeSet<GroupId>,
     /// Whether the flight recorder is due.
@@ -46,7 +46,7 @@ pub(crate) struct Logged {
     /// Values in the records.
     pub values: u64,
     /// What is logged on change.
-    pub changes: Changes,
+    pub changes: ChangedValues,
 }
 
 impl Groups {
@@ -117,7 +117,12 @@ impl Groups {
     }
 
     /// Takes other shares of the values of `sources`.
-    pub(super) fn set_shares(&mut self, mut shares: Shares, sources: usize, retired: &mut Retired) {
+    pub(super) fn set_shares(
+        &mut self,
+        mut shares: GroupShapes,
+        sources: usize,
+        retired: &mut Retired,
+    ) {
         let mut gone = false;
         for group in &mut self.all {
             let share = shares.remove(&group.id).unwrap_or_default();

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::owner_pace::{OwnerPace, ThreadUsage};
 use super::pass_clock::PassClock;
-use super::slow_lane::{Job, LentSource, Report, SlowLanes};
+use super::slow_lane::{LaneJob, LaneReport, LentSource, SlowLanes};
 use crate::loading::update::{PlannedSource, Retired};
 use crate::moment::Moment;
 use crate::source::{
@@ -96,7 +96,7 @@ impl Batch {
 
 /// A source by number.
 #[derive(Debug)]
-enum Slot {
+enum HarvestSlot {
     Here(Box<ActiveSource>),
     /// A slow lane has it.
     Away(AwaySource),
@@ -114,7 +114,7 @@ struct AwaySource {
 /// The sources by number.
 #[derive(Debug, Default)]
 pub(super) struct Harvest {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<HarvestSlot>>,
     /// The users, and the place of each source's among them.
     owners: Vec<OwnerPace>,
     owner_of: Vec<usize>,
@@ -141,8 +141,8 @@ impl Harvest {
         let mut known = HashMap::new();
         for slot in self.slots.drain(..).flatten() {
             let ticket = match &slot {
-                Slot::Here(active) => active.ticket,
-                Slot::Away(away) => away.ticket,
+                HarvestSlot::Here(active) => active.ticket,
+                HarvestSlot::Away(away) => away.ticket,
             };
             known.insert(ticket, slot);
         }
@@ -157,7 +157,7 @@ impl Harvest {
                 self.owners.len() - 1
             });
             self.owner_of.push(place);
-            self.slots.push(new.map(Slot::Here).or_else(|| known.remove(&ticket)));
+            self.slots.push(new.map(HarvestSlot::Here).or_else(|| known.remove(&ticket)));
         }
         retired.push(known);
         retired.push(std::mem::take(&mut self.orphans));
@@ -183,8 +183,8 @@ impl Harvest {
                 continue;
             }
             let active = match &mut self.slots[number] {
-                Some(Slot::Here(active)) => active,
-                Some(Slot::Away(away)) => {
+                Some(HarvestSlot::Here(active)) => active,
+                Some(HarvestSlot::Away(away)) => {
                     away.wanted = Some(now.monotonic);
                     continue;
                 }
@@ -216,7 +216,7 @@ impl Harvest {
             }
             batch.numbers.push(number);
             batch.usual += usual;
-            let Some(Slot::Here(active)) = &mut self.slots[number] else { continue };
+            let Some(HarvestSlot::Here(active)) = &mut self.slots[number] else { continue };
             let PassResult { reshaped, finding } =
                 active.harvest(now, time.is_final, &batch.allowance);
             if reshaped {
@@ -265,7 +265,7 @@ impl Harvest {
             }
         }
         for number in batch.numbers.drain(..) {
-            if let Some(Slot::Here(active)) = &mut self.slots[number]
+            if let Some(HarvestSlot::Here(active)) = &mut self.slots[number]
                 && is_late
                 && !active.has_final_values()
             {
@@ -302,8 +302,8 @@ impl Harvest {
             if !pace.is_read_at(now.monotonic) || !self.lanes.is_free(pace.owner) {
                 continue;
             }
-            let Some(Slot::Here(active)) = self.slots[number].take() else { continue };
-            self.slots[number] = Some(Slot::Away(AwaySource {
+            let Some(HarvestSlot::Here(active)) = self.slots[number].take() else { continue };
+            self.slots[number] = Some(HarvestSlot::Away(AwaySource {
                 ticket: active.ticket,
                 gaps: Arc::clone(active.gaps()),
                 wanted: Some(now.monotonic),
@@ -316,7 +316,7 @@ impl Harvest {
             if pace.is_punctual() {
                 awaited.push(pace.owner);
             }
-            let job = Job { now, is_final: time.is_final, until, sources };
+            let job = LaneJob { now, is_final: time.is_final, until, sources };
             if let Err(sources) = self.lanes.assign(pace.owner, job) {
                 for lent in sources {
                     self.put_back(lent, now);
@@ -341,15 +341,15 @@ impl Harvest {
         }
     }
 
-    fn take_report(&mut self, report: Report, now: Moment, reshaped: &mut Vec<usize>) {
+    fn take_report(&mut self, report: LaneReport, now: Moment, reshaped: &mut Vec<usize>) {
         match report {
-            Report::Read(mut lent, result) => {
+            LaneReport::Read(mut lent, result) => {
                 lent.active.keep_final_values(now);
                 self.findings.extend(result.finding.map(|finding| (lent.active.ticket, finding)));
                 let number = self.put_back(lent, now);
                 reshaped.extend(number.filter(|_| result.reshaped));
             }
-            Report::Done { owner, is_complete } => {
+            LaneReport::Done { owner, is_complete } => {
                 if let Some(pace) = self.owners.iter_mut().find(|pace| pace.owner == owner) {
                     pace.note_slow_pass(is_complete, now.monotonic);
                 }
@@ -360,8 +360,8 @@ impl Harvest {
     /// Puts a source in its place, and returns its number; `None` if the plan has it no more.
     fn put_back(&mut self, mut lent: LentSource, now: Moment) -> Option<usize> {
         let ticket = lent.active.ticket;
-        let is_its = |slot: &Option<Slot>| match slot {
-            Some(Slot::Away(away)) => away.ticket == ticket,
+        let is_its = |slot: &Option<HarvestSlot>| match slot {
+            Some(HarvestSlot::Away(away)) => away.ticket == ticket,
             _ => false,
         };
         // Only a new plan moves a source; to search for each would take quadratic time.
@@ -370,12 +370,12 @@ impl Harvest {
             self.orphans.push(lent);
             return None;
         };
-        if let Some(Slot::Away(away)) = &self.slots[number]
+        if let Some(HarvestSlot::Away(away)) = &self.slots[number]
             && away.wanted == Some(now.monotonic)
         {
             lent.active.want(now);
         }
-        self.slots[number] = Some(Slot::Here(lent.active));
+        self.slots[number] = Some(HarvestSlot::Here(lent.active));
         Some(number)
     }
 
@@ -383,7 +383,7 @@ impl Harvest {
     /// repeated.
     pub(super) fn keep_final_values(&mut self, before: Moment, now: Moment) {
         for slot in self.slots.iter_mut().flatten() {
-            if let Slot::Here(active) = slot
+            if let HarvestSlot::Here(active) = slot
                 && active.is_last(before)
             {
                 active.keep_final_values(now);
@@ -404,7 +404,7 @@ impl Harvest {
 
     fn here(&self) -> impl Iterator<Item = (usize, &ActiveSource)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
-            Some(Slot::Here(active)) => Some((number, &**active)),
+            Some(HarvestSlot::Here(active)) => Some((number, &**active)),
             _ => None,
         })
     }
@@ -415,10 +415,10 @@ impl Harvest {
         let mut gaps = Vec::new();
         for (slot, place) in self.slots.iter().zip(&self.owner_of) {
             match slot {
-                Some(Slot::Here(active)) => {
+                Some(HarvestSlot::Here(active)) => {
                     gaps.extend(active.count_gap(now, self.owners[*place].is_slow()));
                 }
-                Some(Slot::Away(away)) if away.wanted == Some(now.monotonic) => {
+                Some(HarvestSlot::Away(away)) if away.wanted == Some(now.monotonic) => {
                     gaps.extend(away.gaps.add(now.wall, Some(GapCause::Slow)));
                 }
                 _ => {}
@@ -433,7 +433,7 @@ impl Harvest {
         let mut values = Vec::with_capacity(self.slots.len());
         for slot in &self.slots {
             values.push(match slot {
-                Some(Slot::Here(active)) => active.values(now),
+                Some(HarvestSlot::Here(active)) => active.values(now),
                 _ => None,
             });
         }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use pcp_archive::{OwnedValue, ValueSet};
 use pcp_types::{InstanceId, Pmid, ValueType};
 
-use crate::logging::Changes;
+use crate::logging::ChangedValues;
 use crate::metadata::{RecordShape, ValueSetShape};
 use crate::source::{Values, low_half};
 
@@ -45,7 +45,11 @@ impl OnChange {
 
     /// Compares the values of `sources`, and adds to `changes` what has to be logged;
     /// true if any last-known value differs.
-    pub(crate) fn observe(&mut self, sources: &[Option<&Values>], changes: &mut Changes) -> bool {
+    pub(crate) fn observe(
+        &mut self,
+        sources: &[Option<&Values>],
+        changes: &mut ChangedValues,
+    ) -> bool {
         let mut different = false;
         for set in self.shape.iter() {
             let Some(now) = values_of(&set, sources) else {
@@ -129,15 +133,15 @@ fn same_instances(one: &ValueSet, other: &ValueSet) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logging::Changes;
-    use crate::metadata::Place;
+    use crate::logging::ChangedValues;
+    use crate::metadata::ValueLocation;
 
     fn pmid() -> Pmid {
         Pmid::new(70, 1, 1).unwrap()
     }
 
     fn on_change(once: bool) -> OnChange {
-        let place = Place { instance: None, source: 0, value: 0 };
+        let place = ValueLocation { instance: None, source: 0, value: 0 };
         let value_type = ValueType::I32;
         let set = ValueSetShape { pmid: pmid(), value_type, owners: &[0], places: &[place] };
         let mut on_change = OnChange::default();
@@ -161,7 +165,7 @@ mod tests {
         let observe = |value: &Option<i32>| {
             let values = value
                 .map(|value| Values::of_words(&[u64::from(value.cast_unsigned()) | 0xdead << 32]));
-            let mut changes = Changes::default();
+            let mut changes = ChangedValues::default();
             on_change.observe(&[values.as_ref()], &mut changes);
             (changes.before, changes.after)
         };
@@ -211,7 +215,7 @@ mod tests {
         let mut on_change = on_change(true);
         let found = logged(&mut on_change, &[Some(5), None, Some(5)]);
         assert_eq!(found[2], (sets(&[]), sets(&[5])));
-        let mut changes = Changes::default();
+        let mut changes = ChangedValues::default();
         assert!(on_change.observe(&[None], &mut changes));
         assert_eq!(on_change.last_known().count(), 0);
     }

@@ -15,7 +15,7 @@ use crossbeam::channel::Sender;
 use super::SamplerReport;
 use super::delivery::Delivery;
 use super::flight_recorder::FlightRecorder;
-use super::groups::{Due, Groups};
+use super::groups::{DueGroups, Groups};
 use super::harvest::{Harvest, PassTime};
 use super::pass_clock::PassClock;
 use super::schedule::shortest;
@@ -30,7 +30,7 @@ use crate::logging::{QueueSender, Sample};
 use crate::metadata::Catalog;
 use crate::moment::Moment;
 use crate::source::{Finding, Ticket};
-use crate::telemetry::{Files, Kind, SharedStatus, Status};
+use crate::telemetry::{EventKind, FileReport, SharedStatus, Status};
 
 /// How often a pass over the sources is repeated at one tick. Each repetition leaves out the files
 /// that disturbed the pass before, unless the machine did.
@@ -69,14 +69,14 @@ pub(crate) struct Sampler {
     /// When events were last counted.
     counted: Option<Duration>,
     /// The numbers of events that were counted then, by kind.
-    events: [u64; Kind::NAMES.len()],
-    links: Links,
+    events: [u64; EventKind::NAMES.len()],
+    links: SamplerLinks,
     clock: PassClock,
 }
 
 /// The way to other threads, besides the queue to the writer and the loader.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct SamplerLinks {
     /// The tasks of the housekeeping thread.
     pub housekeeper: Sender<Task>,
     /// What the threads share.
@@ -91,7 +91,7 @@ impl Sampler {
         settings: &Settings,
         loading: Loading,
         queue: QueueSender,
-        mut links: Links,
+        mut links: SamplerLinks,
     ) -> Self {
         let recorder = links.recorder.take();
         Self {
@@ -109,7 +109,7 @@ impl Sampler {
             ending: false,
             last: Vec::new(),
             counted: None,
-            events: [0; Kind::NAMES.len()],
+            events: [0; EventKind::NAMES.len()],
             links,
             clock: PassClock::default(),
         }
@@ -167,7 +167,7 @@ impl Sampler {
     /// Samples of all sources are missing before the next one.
     pub(crate) fn note_gap(&mut self) {
         self.delivery.mark = true;
-        self.reporter.report_at_next_tick(Kind::Gap);
+        self.reporter.report_at_next_tick(EventKind::Gap);
     }
 
     /// Counts ticks that were skipped.
@@ -207,17 +207,17 @@ impl Sampler {
     }
 
     /// Lets the loader send the part of the status about files, when it has the time.
-    pub(crate) fn send_files(&mut self, reply: Sender<Files>) {
+    pub(crate) fn send_files(&mut self, reply: Sender<FileReport>) {
         self.loading.ask(Request::Files(reply));
     }
 
     /// All that can be due.
-    pub(crate) fn everything(&self) -> Due {
-        Due { groups: self.groups.ids(), flight_recorder: true }
+    pub(crate) fn everything(&self) -> DueGroups {
+        DueGroups { groups: self.groups.ids(), flight_recorder: true }
     }
 
     /// Samples what is due. False if the writer or the loader has ended.
-    pub(crate) fn tick(&mut self, now: Moment, due: Due) -> bool {
+    pub(crate) fn tick(&mut self, now: Moment, due: DueGroups) -> bool {
         self.reporter.begin(now);
         if let Some(update) = self.loading.begin(now) {
             self.apply(update, now);
@@ -288,7 +288,7 @@ impl Sampler {
     /// The last values of a process that has ended are logged by all groups that have
     /// some, together with their other values, since they are read only once. Sources that
     /// have new metadata are read again if the loader has them in time.
-    fn harvest(&mut self, mut now: Moment, mut due: Due) -> (Moment, Due) {
+    fn harvest(&mut self, mut now: Moment, mut due: DueGroups) -> (Moment, DueGroups) {
         let (mut asked, mut repeated) = (false, 0);
         loop {
             let is_disturbed = self.read(now, &due, repeated < MAX_REPEATS);
@@ -348,7 +348,7 @@ impl Sampler {
         if let Some(Update { news, .. }) = self.loading.finish() {
             self.reporter.events.add(news.events, news.counts);
         }
-        self.reporter.report(Kind::Stopped);
+        self.reporter.report(EventKind::Stopped);
     }
 
     fn recorder_needs(&self, source: usize) -> bool {
@@ -357,7 +357,7 @@ impl Sampler {
 
     /// Reads the sources that are needed and were not read at this tick. Returns true if the pass
     /// was disturbed, which it is only if it `may_repeat`.
-    fn read(&mut self, now: Moment, due: &Due, may_repeat: bool) -> bool {
+    fn read(&mut self, now: Moment, due: &DueGroups, may_repeat: bool) -> bool {
         let needed: Vec<bool> = (0..self.harvest.len())
             .map(|source| {
                 (due.flight_recorder && self.recorder_needs(source))
@@ -378,7 +378,7 @@ impl Sampler {
     }
 
     /// The sample of the values just read; `None` if there is nothing to log.
-    fn sample(&mut self, now: Moment, due: &Due) -> Option<Sample> {
+    fn sample(&mut self, now: Moment, due: &DueGroups) -> Option<Sample> {
         let values = self.harvest.values(now);
         if let (Some(flight_recorder), true) = (&mut self.flight_recorder, due.flight_recorder) {
             flight_recorder.take(now.wall, &values);

@@ -32,7 +32,7 @@ pub(super) struct LentSource {
 
 /// Sources of one user that are to be read at a tick.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct LaneJob {
     pub(super) now: Moment,
     pub(super) is_final: bool,
     /// End of the time in which values belong to the tick.
@@ -42,7 +42,7 @@ pub(super) struct Job {
 
 /// News from a thread.
 #[derive(Debug)]
-pub(super) enum Report {
+pub(super) enum LaneReport {
     /// A source comes back.
     Read(LentSource, PassResult),
     /// All sources of a job have come back.
@@ -57,13 +57,13 @@ pub(super) enum Report {
 #[derive(Debug)]
 pub(super) struct SlowLanes {
     lanes: HashMap<u32, Lane>,
-    sender: Sender<Report>,
-    reports: Receiver<Report>,
+    sender: Sender<LaneReport>,
+    reports: Receiver<LaneReport>,
 }
 
 #[derive(Debug)]
 struct Lane {
-    jobs: Sender<Job>,
+    jobs: Sender<LaneJob>,
     is_busy: bool,
 }
 
@@ -96,7 +96,7 @@ impl SlowLanes {
     }
 
     /// Gives a job to the thread of a user, which is free. Returns the sources if it has ended.
-    pub(super) fn assign(&mut self, owner: u32, job: Job) -> Result<(), Vec<LentSource>> {
+    pub(super) fn assign(&mut self, owner: u32, job: LaneJob) -> Result<(), Vec<LentSource>> {
         let Some(lane) = self.lanes.get_mut(&owner) else { return Err(job.sources) };
         lane.is_busy = true;
         lane.jobs.send(job).map_err(|error| {
@@ -106,19 +106,19 @@ impl SlowLanes {
     }
 
     /// Takes the next report, if there is one.
-    pub(super) fn report(&mut self) -> Option<Report> {
+    pub(super) fn report(&mut self) -> Option<LaneReport> {
         let report = self.reports.try_recv().ok();
         self.note(report)
     }
 
     /// Waits for the next report until a moment.
-    pub(super) fn report_until(&mut self, until: Instant) -> Option<Report> {
+    pub(super) fn report_until(&mut self, until: Instant) -> Option<LaneReport> {
         let report = self.reports.recv_deadline(until).ok();
         self.note(report)
     }
 
-    fn note(&mut self, report: Option<Report>) -> Option<Report> {
-        if let Some(Report::Done { owner, .. }) = &report
+    fn note(&mut self, report: Option<LaneReport>) -> Option<LaneReport> {
+        if let Some(LaneReport::Done { owner, .. }) = &report
             && let Some(lane) = self.lanes.get_mut(owner)
         {
             lane.is_busy = false;
@@ -138,10 +138,10 @@ impl SlowLanes {
 }
 
 /// Does jobs until the other end is dropped.
-fn run(owner: u32, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+fn run(owner: u32, jobs: &Receiver<LaneJob>, reports: &Sender<LaneReport>) {
     // The thread that started it may have real-time priority.
     threads::make_ordinary();
-    for Job { now, is_final, until, sources } in jobs {
+    for LaneJob { now, is_final, until, sources } in jobs {
         let mut is_complete = true;
         for LentSource { active: mut source, number } in sources {
             let allowance = Allowance::until(until);
@@ -154,11 +154,11 @@ fn run(owner: u32, jobs: &Receiver<Job>, reports: &Sender<Report>) {
                 is_complete = false;
             }
             let lent = LentSource { active: source, number };
-            if reports.send(Report::Read(lent, result)).is_err() {
+            if reports.send(LaneReport::Read(lent, result)).is_err() {
                 return;
             }
         }
-        if reports.send(Report::Done { owner, is_complete }).is_err() {
+        if reports.send(LaneReport::Done { owner, is_complete }).is_err() {
             return;
         }
     }

@@ -10,7 +10,7 @@ use super::*;
 
 fn open(path: &Path) -> Source {
     let limits = Limits::default();
-    let mut terms = Terms { limits, allow: &|_, _, _| Ok(()), cost: Cost::default() };
+    let mut terms = OpenLimits { limits, allow: &|_, _, _| Ok(()), cost: Cost::default() };
     Source::open(path, &mut terms).expect("a file").0
 }
 

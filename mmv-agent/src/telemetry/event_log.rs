@@ -12,7 +12,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use pcp_types::Timestamp;
 
-use super::{Event, Events, Kind};
+use super::{Event, EventKind, Events};
 use crate::limits::{FairRate, NOBODY, TokenBucket};
 
 /// How many events about files of one user in a row.
@@ -25,7 +25,7 @@ const RESOLUTION: Duration = Duration::from_micros(1);
 
 /// The last event of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum PreviousState {
     Harvested,
     /// It ended, or is refused.
     Left,
@@ -49,14 +49,14 @@ pub(crate) struct EventLog {
     timestamp: Timestamp,
     /// The time before.
     before: Timestamp,
-    last: BTreeMap<OsString, Last>,
+    last: BTreeMap<OsString, PreviousState>,
     /// The cluster of each file's metrics, and whether their names have the file's.
     clusters: HashMap<OsString, (u32, bool)>,
     events: Events,
     /// A token was taken for the event with the number of missed ones.
     paid: bool,
     /// How many events of each kind there were.
-    pub counts: [u64; Kind::NAMES.len()],
+    pub counts: [u64; EventKind::NAMES.len()],
 }
 
 impl EventLog {
@@ -74,7 +74,7 @@ impl EventLog {
             clusters: HashMap::new(),
             events: Events::default(),
             paid: false,
-            counts: [0; Kind::NAMES.len()],
+            counts: [0; EventKind::NAMES.len()],
         }
     }
 
@@ -126,14 +126,14 @@ impl EventLog {
 
     /// Takes the events since the last call, for another log, and how many of each kind
     /// there were.
-    pub(crate) fn take(&mut self) -> (Events, [u64; Kind::NAMES.len()]) {
+    pub(crate) fn take(&mut self) -> (Events, [u64; EventKind::NAMES.len()]) {
         (std::mem::take(&mut self.events), std::mem::take(&mut self.counts))
     }
 
     /// Adds what was taken from another log, in the order of time. What happened before the last
     /// sample is dated after it, since its values are those of before: of a program that has
     /// ended, the last ones.
-    pub(crate) fn add(&mut self, mut events: Events, counts: [u64; Kind::NAMES.len()]) {
+    pub(crate) fn add(&mut self, mut events: Events, counts: [u64; EventKind::NAMES.len()]) {
         let earliest = self.before.saturating_add(RESOLUTION).min(self.timestamp);
         for event in &mut events.list {
             event.timestamp = event.timestamp.clamp(earliest, self.timestamp);
@@ -146,7 +146,7 @@ impl EventLog {
     }
 
     /// Adds an event of the agent; `fill` sets its parameters.
-    pub(crate) fn note(&mut self, kind: Kind, fill: impl FnOnce(&mut Event)) {
+    pub(crate) fn note(&mut self, kind: EventKind, fill: impl FnOnce(&mut Event)) {
         self.count(kind);
         if self.logged {
             let mut event = Event::new(kind, self.timestamp);
@@ -166,7 +166,7 @@ impl EventLog {
     fn cluster(&self, name: &OsStr) -> Option<u32> {
         let (cluster, _) = self.clusters.get(name).filter(|(_, prefixed)| !prefixed)?;
         let is_shared = self.clusters.iter().any(|(other, (of_other, _))| {
-            let is_harvested = self.last.get(other) == Some(&Last::Harvested);
+            let is_harvested = self.last.get(other) == Some(&PreviousState::Harvested);
             other != name && of_other == cluster && is_harvested
         });
         (!is_shared).then_some(*cluster)
@@ -181,17 +181,17 @@ impl EventLog {
         values: usize,
         left_out: Option<String>,
     ) {
-        let before = self.last.insert(name.to_owned(), Last::Harvested);
+        let before = self.last.insert(name.to_owned(), PreviousState::Harvested);
         let kind = match before {
-            None => Kind::Appeared,
-            Some(Last::Harvested) => Kind::Grew,
-            Some(Last::Left) => Kind::Recovered,
-            Some(Last::Replaced | Last::Displaced(_)) => Kind::Restarted,
+            None => EventKind::Appeared,
+            Some(PreviousState::Harvested) => EventKind::Grew,
+            Some(PreviousState::Left) => EventKind::Recovered,
+            Some(PreviousState::Replaced | PreviousState::Displaced(_)) => EventKind::Restarted,
         };
         self.of_file(kind, name, |event| {
             event.pid = pid;
             event.reason = left_out;
-            if let Some(Last::Displaced(running)) = before {
+            if let Some(PreviousState::Displaced(running)) = before {
                 event.reason = Some(format!("replaces the file of process {running}, which runs"));
             }
             event.values = Some(values as u64);
@@ -200,29 +200,29 @@ impl EventLog {
 
     /// The producer of a file has ended.
     pub(crate) fn ended(&mut self, name: &OsStr, pid: i32) {
-        self.last.insert(name.to_owned(), Last::Left);
-        self.of_file(Kind::Ended, name, |event| event.pid = Some(pid));
+        self.last.insert(name.to_owned(), PreviousState::Left);
+        self.of_file(EventKind::Ended, name, |event| event.pid = Some(pid));
     }
 
     /// A file whose process had ended was removed.
     pub(crate) fn removed(&mut self, name: &OsStr, pid: i32) {
-        if self.last.get(name) == Some(&Last::Left) {
+        if self.last.get(name) == Some(&PreviousState::Left) {
             self.last.remove(name);
         }
-        self.of_file(Kind::Removed, name, |event| event.pid = Some(pid));
+        self.of_file(EventKind::Removed, name, |event| event.pid = Some(pid));
         self.clusters.remove(name);
     }
 
     /// A file is not harvested, for a reason that was not logged yet.
-    pub(crate) fn refused(&mut self, name: &OsStr, kind: Kind, reason: &impl ToString) {
-        self.last.insert(name.to_owned(), Last::Left);
+    pub(crate) fn refused(&mut self, name: &OsStr, kind: EventKind, reason: &impl ToString) {
+        self.last.insert(name.to_owned(), PreviousState::Left);
         self.of_file(kind, name, |event| event.reason = Some(reason.to_string()));
     }
 
     /// Adds an event for samples of a file that are missing from `at` on. The file is still
     /// harvested. The event is logged by a later record, which is why its time may be later.
     pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp, reason: &str) {
-        self.of_file(Kind::Waiting, name, |event| {
+        self.of_file(EventKind::Waiting, name, |event| {
             event.timestamp = at;
             event.since = Some(at);
             event.reason = Some(reason.to_owned());
@@ -237,7 +237,7 @@ impl EventLog {
         since: Option<Timestamp>,
         missing: u64,
     ) {
-        self.of_file(Kind::Recovered, name, |event| {
+        self.of_file(EventKind::Recovered, name, |event| {
             event.timestamp = at;
             event.records = Some(missing);
             event.since = since;
@@ -246,32 +246,32 @@ impl EventLog {
 
     /// Something of a file is left out, since another user has it.
     pub(crate) fn left_out(&mut self, name: &OsStr, reason: &impl ToString) {
-        self.of_file(Kind::LeftOut, name, |event| event.reason = Some(reason.to_string()));
+        self.of_file(EventKind::LeftOut, name, |event| event.reason = Some(reason.to_string()));
     }
 
     /// Another file has taken the name of a file.
     pub(crate) fn replaced(&mut self, name: &OsStr) {
         if let Some(last) = self.last.get_mut(name) {
-            *last = Last::Replaced;
+            *last = PreviousState::Replaced;
         }
     }
 
     /// The same, although the process that had the name runs.
     pub(crate) fn displaced(&mut self, name: &OsStr, running: i32) {
         if let Some(last) = self.last.get_mut(name) {
-            *last = Last::Displaced(running);
+            *last = PreviousState::Displaced(running);
         }
     }
 
     /// A file is gone.
     pub(crate) fn vanished(&mut self, name: &OsStr) {
         if self.last.remove(name).is_some() {
-            self.of_file(Kind::Vanished, name, |_| ());
+            self.of_file(EventKind::Vanished, name, |_| ());
         }
         self.clusters.remove(name);
     }
 
-    fn of_file(&mut self, kind: Kind, name: &OsStr, fill: impl FnOnce(&mut Event)) {
+    fn of_file(&mut self, kind: EventKind, name: &OsStr, fill: impl FnOnce(&mut Event)) {
         self.count(kind);
         if !self.logged {
             return;
@@ -287,7 +287,7 @@ impl EventLog {
         self.events.push(event);
     }
 
-    fn count(&mut self, kind: Kind) {
+    fn count(&mut self, kind: EventKind) {
         if let Some(count) = self.counts.get_mut(kind as usize) {
             *count += 1;
         }
@@ -309,13 +309,13 @@ mod tests {
         let at = |second| Timestamp::new(second, 999).unwrap();
         let (mut files, mut all) = (event_log(), event_log());
         all.begin(SECOND, at(100));
-        all.note(Kind::Started, |_| ());
+        all.note(EventKind::Started, |_| ());
         files.begin(SECOND, at(99));
         files.admitted(OsStr::new("early"), None, 1, None);
         let (events, counts) = files.take();
         all.add(events, counts);
         all.begin(SECOND * 2, at(101));
-        all.note(Kind::Gap, |_| ());
+        all.note(EventKind::Gap, |_| ());
         for (second, name) in [(50, "earlier"), (101, "now"), (200, "later")] {
             files.begin(SECOND, at(second));
             files.admitted(OsStr::new(name), None, 1, None);
@@ -327,8 +327,8 @@ mod tests {
         let after = Timestamp::new(100, 1_999).unwrap();
         assert_eq!(times.collect::<Vec<_>>(), [at(100), at(100), after, at(101), at(101), at(101)]);
         let kinds: Vec<_> = due.list.iter().map(|event| event.kind).collect();
-        assert_eq!(kinds[0], Kind::Started);
-        assert_eq!(kinds[3], Kind::Gap);
+        assert_eq!(kinds[0], EventKind::Started);
+        assert_eq!(kinds[3], EventKind::Gap);
         assert_eq!(all.counts.iter().sum::<u64>(), 6);
         assert!(files.take().0.list.is_empty());
     }
@@ -343,7 +343,7 @@ mod tests {
         let (events, counts) = files.take();
         all.end();
         all.add(events, counts);
-        all.note(Kind::Stopped, |_| ());
+        all.note(EventKind::Stopped, |_| ());
         let times: Vec<_> = all.due().list.iter().map(|event| event.timestamp).collect();
         assert_eq!(times, [at(1_000), at(1_000)]);
     }
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(take(&mut event_log), [""; 0], "the file was unknown");
         event_log.admitted(name, Some(7), 3, None);
         event_log.admitted(name, Some(7), 4, None);
-        event_log.refused(name, Kind::Quarantined, &"it is bad");
+        event_log.refused(name, EventKind::Quarantined, &"it is bad");
         event_log.admitted(name, Some(7), 3, None);
         event_log.replaced(name);
         event_log.admitted(name, Some(8), 3, None);
@@ -434,15 +434,18 @@ mod tests {
         let reasons: Vec<_> =
             event_log.due().list.into_iter().map(|event| (event.kind, event.reason)).collect();
         let expected = "replaces the file of process 7, which runs".to_owned();
-        let expected =
-            [(Kind::Appeared, None), (Kind::Restarted, Some(expected)), (Kind::Grew, None)];
+        let expected = [
+            (EventKind::Appeared, None),
+            (EventKind::Restarted, Some(expected)),
+            (EventKind::Grew, None),
+        ];
         assert_eq!(reasons, expected);
     }
 
     #[test]
     fn events_stay_until_a_sample_has_taken_them() {
         let mut event_log = event_log();
-        event_log.note(Kind::Started, |_| ());
+        event_log.note(EventKind::Started, |_| ());
         assert_eq!(event_log.due(), event_log.due());
         assert_eq!(take(&mut event_log), ["started"]);
         assert!(event_log.due().is_empty());
@@ -497,7 +500,7 @@ mod tests {
     fn what_is_not_logged_is_counted_all_the_same() {
         let mut event_log = EventLog::new(false);
         event_log.admitted(OsStr::new("app"), None, 1, None);
-        event_log.note(Kind::Gap, |_| ());
+        event_log.note(EventKind::Gap, |_| ());
         assert!(event_log.due().is_empty());
         assert_eq!(event_log.counts.iter().sum::<u64>(), 2);
     }

@@ -29,7 +29,7 @@ const TEXT: usize = 255;
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// A file is harvested for the first time.
     Appeared,
     /// Another file has taken the name of one that was known: its application was
@@ -64,7 +64,7 @@ pub(crate) enum Kind {
     LeftOut,
 }
 
-impl Kind {
+impl EventKind {
     /// The names in archives, in the order of the kinds.
     pub(crate) const NAMES: [&str; 15] = [
         "appeared",
@@ -96,7 +96,7 @@ pub(crate) struct Event {
     /// The tick that noticed it.
     pub timestamp: Timestamp,
     /// What happened.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// To which file.
     pub file: Option<String>,
     /// Why.
@@ -115,7 +115,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// Something of which no more is known.
-    pub(crate) const fn new(kind: Kind, timestamp: Timestamp) -> Self {
+    pub(crate) const fn new(kind: EventKind, timestamp: Timestamp) -> Self {
         let (file, reason, pid, values) = (None, None, None, None);
         let (records, since, cluster) = (None, None, None);
         Self { timestamp, kind, file, reason, pid, values, records, since, cluster }
@@ -324,9 +324,9 @@ mod tests {
             values: Some(8),
             records: Some(9),
             since: Some(timestamp()),
-            ..Event::new(Kind::Quarantined, timestamp())
+            ..Event::new(EventKind::Quarantined, timestamp())
         });
-        events.push(Event::new(Kind::Stopped, timestamp()));
+        events.push(Event::new(EventKind::Stopped, timestamp()));
         events.missed = 3;
         let whole = ["quarantined", "app", "it is bad", "7", "8", "9", "2023-11-14T22:13:20.5Z"];
         let whole = (KIND..).zip(whole).map(|(item, text)| (item, text.to_owned())).collect();
@@ -339,7 +339,7 @@ mod tests {
         let late = Timestamp::new(2_147_483_648, 5).unwrap();
         assert!(have_long_times(late) && !have_long_times(timestamp()));
         let mut events = Events::default();
-        events.push(Event::new(Kind::Stopped, late));
+        events.push(Event::new(EventKind::Stopped, late));
         events.missed = 2;
         let value = |is_long: bool| {
             let mut catalog = Catalog::default();
@@ -365,9 +365,9 @@ mod tests {
     #[test]
     fn more_than_can_wait_are_counted() {
         let mut events = Events::default();
-        (0..Events::MOST + 5).for_each(|_| events.push(Event::new(Kind::Grew, timestamp())));
+        (0..Events::MOST + 5).for_each(|_| events.push(Event::new(EventKind::Grew, timestamp())));
         let mut more = Events { missed: 2, ..Events::default() };
-        more.push(Event::new(Kind::Grew, timestamp()));
+        more.push(Event::new(EventKind::Grew, timestamp()));
         events.add(&more);
         assert_eq!((events.list.len(), events.missed), (Events::MOST, 8));
     }
@@ -380,23 +380,23 @@ mod tests {
     #[test]
     fn names_are_in_the_order_of_the_kinds() {
         let kinds = [
-            (Kind::Appeared, "appeared"),
-            (Kind::Restarted, "restarted"),
-            (Kind::Grew, "grew"),
-            (Kind::Ended, "ended"),
-            (Kind::Vanished, "vanished"),
-            (Kind::Quarantined, "quarantined"),
-            (Kind::Waiting, "waiting"),
-            (Kind::Recovered, "recovered"),
-            (Kind::Dropped, "dropped"),
-            (Kind::Lost, "lost"),
-            (Kind::Gap, "gap"),
-            (Kind::Started, "started"),
-            (Kind::Stopped, "stopped"),
-            (Kind::Removed, "removed"),
-            (Kind::LeftOut, "left-out"),
+            (EventKind::Appeared, "appeared"),
+            (EventKind::Restarted, "restarted"),
+            (EventKind::Grew, "grew"),
+            (EventKind::Ended, "ended"),
+            (EventKind::Vanished, "vanished"),
+            (EventKind::Quarantined, "quarantined"),
+            (EventKind::Waiting, "waiting"),
+            (EventKind::Recovered, "recovered"),
+            (EventKind::Dropped, "dropped"),
+            (EventKind::Lost, "lost"),
+            (EventKind::Gap, "gap"),
+            (EventKind::Started, "started"),
+            (EventKind::Stopped, "stopped"),
+            (EventKind::Removed, "removed"),
+            (EventKind::LeftOut, "left-out"),
         ];
-        assert_eq!(kinds.len(), Kind::NAMES.len());
+        assert_eq!(kinds.len(), EventKind::NAMES.len());
         for (kind, name) in kinds {
             assert_eq!(kind.name(), name);
         }

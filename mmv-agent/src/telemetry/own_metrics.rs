@@ -21,7 +21,7 @@ use mmv_format::view::{self, Contents};
 use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Published, Registry, Units};
 use tracing::warn;
 
-use super::Kind;
+use super::EventKind;
 use crate::discovery::{FileState, Process, directory};
 use crate::metadata::MAX_AUTOMATIC;
 
@@ -69,7 +69,7 @@ pub(crate) struct OwnMetrics {
     pub sync: Histogram,
     /// Files by state, in the order of [`FileState::ALL`]; none without a file.
     pub files: Vec<Gauge<u64>>,
-    /// Events by kind, in the order of [`Kind`]; none without a file.
+    /// Events by kind, in the order of [`EventKind`]; none without a file.
     pub events: Vec<Counter<u64>>,
     /// Volumes compressed, bytes before and after, and processor time in
     /// microseconds.
@@ -131,7 +131,7 @@ impl OwnMetrics {
             .indom("states")
             .names(FileState::ALL.map(FileState::name))
             .help("states of MMV files");
-        let kinds = registry.indom("kinds").names(Kind::NAMES);
+        let kinds = registry.indom("kinds").names(EventKind::NAMES);
         let (states, kinds) = (states.build()?, kinds.help("kinds of events").build()?);
         let count = |name: &str, help: &str| {
             registry.counter::<u64>(name).units(Units::count()).help(help).build()

@@ -9,13 +9,13 @@ const TIMES: Buckets = Buckets::new(3, 60_000_000);
 
 /// Counts of durations by bucket.
 #[derive(Debug, Clone)]
-pub(crate) struct Quantiles {
+pub(crate) struct DurationQuantiles {
     counts: Vec<u64>,
     total: u64,
     most: Duration,
 }
 
-impl Quantiles {
+impl DurationQuantiles {
     /// No durations.
     pub(crate) fn new() -> Self {
         Self { counts: vec![0; TIMES.count()], total: 0, most: Duration::ZERO }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_quantile_is_right_to_its_bucket_and_never_above_the_longest() {
-        let mut quantiles = Quantiles::new();
+        let mut quantiles = DurationQuantiles::new();
         assert_eq!(quantiles.quantile(0.5), Duration::ZERO);
         for millis in 1..=1000 {
             quantiles.record(Duration::from_millis(millis));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use pcp_types::Timestamp;
 
 use super::OwnMetrics;
-use super::status::{ArchiveStatus, Kept, LastError};
+use super::status::{ArchiveStatus, LastError, RetainedSpan};
 
 /// A data volume that was compressed, with its bytes before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct SharedStatus {
     charges: Mutex<BTreeMap<u32, u64>>,
     /// The volumes that were compressed since they were taken.
     compressed: Mutex<Vec<CompressedVolume>>,
-    kept: Mutex<Kept>,
+    kept: Mutex<RetainedSpan>,
     last_error: Mutex<Option<LastError>>,
     state_error: Mutex<Option<String>>,
     warnings: Mutex<Vec<String>>,
@@ -128,8 +128,8 @@ impl SharedStatus {
     }
 
     /// All archives.
-    pub(crate) fn kept(&self) -> Kept {
-        Kept { oldest: *lock(&self.oldest), ..lock(&self.kept).clone() }
+    pub(crate) fn kept(&self) -> RetainedSpan {
+        RetainedSpan { oldest: *lock(&self.oldest), ..lock(&self.kept).clone() }
     }
 
     /// Remembers the last error.

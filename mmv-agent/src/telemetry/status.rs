@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::LogMode;
 
-pub(crate) use forecast::{Forecast, Kept, PerValue};
-pub(crate) use owners::{OwnerStatus, Used};
+pub(crate) use forecast::{Forecast, PerValue, RetainedSpan};
+pub(crate) use owners::{OwnerStatus, OwnerUsage};
 pub(crate) use text::print;
 
 /// The status of a running agent.
@@ -54,7 +54,7 @@ pub(crate) struct Status {
     /// The archive writer.
     pub archive: ArchiveStatus,
     /// All archives.
-    pub kept: Kept,
+    pub kept: RetainedSpan,
     /// What compression does to a value; `None`: this run has compressed no volume.
     pub compression: Option<PerValue>,
     /// How long archives will be kept.
@@ -79,7 +79,7 @@ impl Status {
 
 /// The part of the status that the loader has.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Files {
+pub(crate) struct FileReport {
     /// The files.
     pub sources: Vec<SourceStatus>,
     /// Their users.

@@ -7,14 +7,14 @@ use pcp_types::printable;
 use super::{instance_name, number};
 
 /// The lines of a table of quantiles.
-pub(super) struct Quantiles {
+pub(super) struct QuantileTable {
     /// The names that the metrics of each histogram share.
     names: Vec<String>,
     /// The head, and a line for each histogram.
     lines: Vec<[String; 5]>,
 }
 
-impl Quantiles {
+impl QuantileTable {
     /// Those of the histograms below `prefix`, of what they counted from their first value
     /// to their last one; `replay` and `samples` are what was logged of them. Histograms
     /// without quantiles, that counted nothing in that time, are left out.

@@ -19,7 +19,7 @@ const TOC_SHOWN: usize = 64;
 
 /// The result of `inspect`.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct MmvReport {
     /// The path as given.
     pub file: String,
     /// Bytes of the file.
@@ -36,7 +36,7 @@ pub(crate) struct Report {
     /// The metrics with their values.
     pub metrics: Vec<Metric>,
     /// The labels.
-    pub labels: Vec<Label>,
+    pub labels: Vec<LabelReport>,
     /// The first entries that are left out.
     pub skipped: Vec<Flaw>,
     /// How many more there are.
@@ -142,7 +142,7 @@ pub(crate) struct Value {
 
 /// A label.
 #[derive(Debug, Serialize)]
-pub(crate) struct Label {
+pub(crate) struct LabelReport {
     /// "cluster", "indom", "item" or "instance".
     pub class: &'static str,
     /// What it is attached to, within the class.
@@ -170,7 +170,7 @@ pub(crate) struct Flaw {
     pub problem: String,
 }
 
-impl Report {
+impl MmvReport {
     /// The report on an open file, whose path is `path`.
     pub(crate) fn of(path: &Path, file: &File) -> Self {
         let size = file.metadata().map_or(0, |metadata| metadata.len());
@@ -308,8 +308,8 @@ fn describe(metric: &view::Metric, complete_name: Option<String>) -> Metric {
     }
 }
 
-fn label(found: &view::Label) -> Label {
-    Label {
+fn label(found: &view::Label) -> LabelReport {
+    LabelReport {
         class: match found.class {
             LabelClass::Cluster => "cluster",
             LabelClass::Indom => "indom",

@@ -25,13 +25,13 @@ fn sample() -> (TempDir, Published) {
     (dir, published)
 }
 
-fn text_of(report: &Report) -> String {
+fn text_of(report: &MmvReport) -> String {
     let mut out = Vec::new();
     print(report, false, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-fn json_of(report: &Report) -> Value {
+fn json_of(report: &MmvReport) -> Value {
     let mut out = Vec::new();
     print(report, true, &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()

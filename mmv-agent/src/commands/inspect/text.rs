@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use pcp_types::printable::{self, line};
 
-use super::report::{Header, Indom, Label, Metric, Report, Section};
+use super::report::{Header, Indom, LabelReport, Metric, MmvReport, Section};
 
 /// Prints the report.
-pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print(report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}: {} bytes", line(&report.file), report.size)?;
     if let Some(header) = &report.header {
         print_header(header, out)?;
@@ -62,7 +62,7 @@ fn print_indom(indom: &Indom, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn print_metric(metric: &Metric, report: &Report, out: &mut impl Write) -> io::Result<()> {
+fn print_metric(metric: &Metric, report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
     let name = metric.complete_name.as_deref().unwrap_or(&metric.name);
     let name = line(name);
     write!(out, "\nmetric {} {name}: {} {}", metric.item, metric.kind, metric.semantics)?;
@@ -97,7 +97,7 @@ fn print_help(short: Option<&str>, long: Option<&str>, out: &mut impl Write) -> 
     Ok(())
 }
 
-fn print_label(label: &Label, out: &mut impl Write) -> io::Result<()> {
+fn print_label(label: &LabelReport, out: &mut impl Write) -> io::Result<()> {
     write!(out, "  {} {}", label.class, label.identity)?;
     if let Some(instance) = label.instance {
         write!(out, " [{instance}]")?;
@@ -106,7 +106,7 @@ fn print_label(label: &Label, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, " {}: {}{optional}", line(&label.name), line(&label.value))
 }
 
-fn print_verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
+fn print_verdict(report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)?;
     for flaw in &report.skipped {
         let at = format!("{} entry {} at {:#x}", flaw.section, flaw.index, flaw.offset);

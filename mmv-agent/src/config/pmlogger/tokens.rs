@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Wrong;
+use super::StatementError;
 
 /// Keywords, which are not names outside of braces.
 const RESERVED: [&str; 15] = [
@@ -65,7 +65,7 @@ pub(super) struct Tokens<'t> {
 }
 
 impl<'t> Tokens<'t> {
-    pub(super) fn of(text: &'t str) -> Result<Self, Wrong> {
+    pub(super) fn of(text: &'t str) -> Result<Self, StatementError> {
         let (mut tokens, mut line, mut rest) = (Vec::new(), 1, text);
         let mut access = false;
         while let Some(first) = rest.chars().next() {
@@ -78,8 +78,8 @@ impl<'t> Tokens<'t> {
                 '#' => (None, rest.find('\n').unwrap_or(rest.len())),
                 _ => {
                     access |= tokens.last_chunk().is_some_and(is_access);
-                    let (token, len) =
-                        token(rest, first, access).map_err(|message| Wrong { line, message })?;
+                    let (token, len) = token(rest, first, access)
+                        .map_err(|message| StatementError { line, message })?;
                     (Some(token), len)
                 }
             };

@@ -8,7 +8,7 @@ use std::time::Instant;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::PollFlags;
 
-use super::{Answer, Limits};
+use super::{Answer, ClientLimits};
 use crate::limits::NOBODY;
 
 /// How much is written at once.
@@ -59,7 +59,7 @@ impl Connection {
     }
 
     /// Begins to send the answer.
-    pub(super) fn send(&mut self, answer: Answer, limits: &Limits, now: Instant) {
+    pub(super) fn send(&mut self, answer: Answer, limits: &ClientLimits, now: Instant) {
         let until = now + limits.time_for(answer.len() as u64);
         self.stage = Stage::Reading { answer, sent: 0, until };
     }

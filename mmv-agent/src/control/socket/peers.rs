@@ -11,7 +11,7 @@ const ACCEPTED: (f64, f64) = (100.0, 1_000.0);
 
 /// What the users of a socket may use.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct ClientLimits {
     pub connections: Quota,
     /// Limit on answers that are being sent; further requests wait.
     pub transfers: Quota,
@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     pub rate: f64,
 }
 
-impl Limits {
+impl ClientLimits {
     /// How long a client may take to read an answer of `size` bytes.
     pub(super) fn time_for(&self, size: u64) -> Duration {
         self.answer_time.saturating_add(Duration::from_secs_f64(size as f64 / self.rate))
@@ -47,7 +47,7 @@ pub(super) struct Peers {
 
 impl Peers {
     /// Nobody has used anything.
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &ClientLimits) -> Self {
         let fair = |(at_once, per_second)| FairRate::new(at_once, per_second);
         Self {
             start: Instant::now(),
@@ -90,7 +90,7 @@ pub(super) enum Verdict {
 
 /// What becomes of another connection of a user, beside those of these users, the oldest
 /// first. When all are used, the user with the most gives one up for one who has fewer.
-pub(super) fn admit(user: u32, users: &[u32], limits: &Limits) -> Verdict {
+pub(super) fn admit(user: u32, users: &[u32], limits: &ClientLimits) -> Verdict {
     let count = |user: u32| users.iter().filter(|other| **other == user).count();
     let own = count(user);
     let headroom = limits.connections.headroom(own as u64, users.len() as u64);
@@ -110,8 +110,8 @@ pub(super) mod tests {
     use super::*;
 
     /// Limits that are reached soon.
-    pub(in crate::control) fn small() -> Limits {
-        Limits {
+    pub(in crate::control) fn small() -> ClientLimits {
+        ClientLimits {
             connections: Quota { each: 3, all: 6 },
             transfers: Quota { each: 3, all: 6 },
             requests: (1_000.0, 1_000.0),
@@ -135,7 +135,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_large_answer_has_more_time() {
-        let limits = Limits { rate: 1e6, ..small() };
+        let limits = ClientLimits { rate: 1e6, ..small() };
         assert_eq!(limits.time_for(0), Duration::from_millis(300));
         assert_eq!(limits.time_for(10_000_000), Duration::from_millis(10_300));
     }

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Answers;
 use super::bound::Bound;
 use super::connection::{Connection, Stage};
-use super::peers::{Limits, Peers, Verdict, admit};
+use super::peers::{ClientLimits, Peers, Verdict, admit};
 use crate::discovery::descriptor_budget::is_shortage;
 
 /// How often it is looked whether the socket is still there.
@@ -26,11 +26,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 const WRITES: usize = 8;
 
 /// A socket and its clients.
-pub(super) struct Server<A> {
+pub(super) struct SocketServer<A> {
     bound: Bound,
     /// Ends with the agent.
     stop: UnixStream,
-    limits: Limits,
+    limits: ClientLimits,
     peers: Peers,
     answers: A,
     /// The oldest first.
@@ -62,9 +62,9 @@ fn open_spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-impl<A: Answers> Server<A> {
+impl<A: Answers> SocketServer<A> {
     /// Serves a socket until the other end of `stop` is closed.
-    pub(super) fn new(bound: Bound, stop: UnixStream, limits: Limits, answers: A) -> Self {
+    pub(super) fn new(bound: Bound, stop: UnixStream, limits: ClientLimits, answers: A) -> Self {
         let (peers, now) = (Peers::new(&limits), Instant::now());
         let connections = Vec::new();
         let [accept, answer, looked] = [now; 3];
@@ -249,7 +249,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (_agent, stopped) = UnixStream::pair().unwrap();
         let bound = Bound::new(&dir.path().join("sock"));
-        let mut server = Server::new(bound, stopped, small(), Nothing);
+        let mut server = SocketServer::new(bound, stopped, small(), Nothing);
         let turn = Instant::now();
         server.answer = turn + Duration::from_millis(1);
         // As if other programs had the processor.

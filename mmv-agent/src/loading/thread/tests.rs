@@ -7,7 +7,7 @@ use super::*;
 use crate::config::{Destination, Settings};
 use crate::host::Host;
 use crate::housekeeping::LoaderState;
-use crate::loading::loader::Links;
+use crate::loading::loader::LoaderLinks;
 use crate::loading::update::Plan;
 use crate::source::Ticket;
 use crate::telemetry::SharedStatus;
@@ -24,7 +24,7 @@ fn loader(dir: &Path) -> Loader {
     let settings = Settings::new(dir.to_owned(), destination, Duration::from_secs(1));
     let (housekeeper, removals) = (unbounded().0, unbounded().1);
     let shared = Arc::<SharedStatus>::default();
-    let links = Links { housekeeper, removals, shared };
+    let links = LoaderLinks { housekeeper, removals, shared };
     Loader::new(&settings, Host::here(), LoaderState::default(), links)
 }
 

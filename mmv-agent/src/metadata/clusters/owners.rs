@@ -8,7 +8,7 @@ use pcp_types::InDom;
 
 use super::{Claim, Collision};
 use crate::limits::ROOT;
-use crate::metadata::holdings::{Holdings, Owners};
+use crate::metadata::holdings::{Owners, Ownership};
 use crate::metadata::numbers::{MAX_AUTOMATIC, OWN_CLUSTER, indom, is_clusters_own};
 
 /// How many instance domains one user may have at once.
@@ -34,8 +34,8 @@ pub(crate) enum ForeignIndom {
 /// The users who have clusters and instance domains.
 #[derive(Debug, Default)]
 pub(super) struct ClusterOwners {
-    clusters: Holdings<u32>,
-    indoms: Holdings<u32>,
+    clusters: Ownership<u32>,
+    indoms: Ownership<u32>,
     /// How many files have an indom.
     files: HashMap<InDom, usize>,
 }
@@ -44,8 +44,8 @@ impl ClusterOwners {
     /// Continues with the owners of an earlier run.
     pub(super) fn of(owners: Owners) -> Self {
         Self {
-            clusters: Holdings::from_earlier(owners.clusters),
-            indoms: Holdings::from_earlier(owners.indoms),
+            clusters: Ownership::from_earlier(owners.clusters),
+            indoms: Ownership::from_earlier(owners.indoms),
             files: HashMap::new(),
         }
     }

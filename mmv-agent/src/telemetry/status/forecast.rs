@@ -10,7 +10,7 @@ const DAY: f64 = 86_400.0;
 /// listed them, and always if the user named the archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(crate) struct Kept {
+pub(crate) struct RetainedSpan {
     /// The number of archives, including the one that is being written.
     pub archives: u64,
     /// Bytes of all their files.
@@ -37,7 +37,7 @@ pub(crate) struct PerValue {
     pub nanoseconds: f64,
 }
 
-impl Kept {
+impl RetainedSpan {
     /// The result and the cost of compression for a value, if there are any, given that
     /// `values` values took `bytes` bytes before compression.
     pub(crate) fn per_value(&self, values: u64, bytes: u64) -> Option<PerValue> {
@@ -66,7 +66,7 @@ pub(crate) struct Forecast {
 
 impl Forecast {
     /// The forecast for a number of bytes a day.
-    pub(crate) fn new(bytes_a_day: u64, kept: &Kept, retention: &Retention) -> Self {
+    pub(crate) fn new(bytes_a_day: u64, kept: &RetainedSpan, retention: &Retention) -> Self {
         let compressed_to = (kept.compressed_from > 0)
             .then(|| kept.compressed_to as f64 / kept.compressed_from as f64);
         let rate = bytes_a_day as f64 * compressed_to.unwrap_or(1.0);
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn compression_has_a_result_and_a_cost_for_a_value() {
-        let none = Kept::default();
+        let none = RetainedSpan::default();
         assert_eq!((none.per_value(10, 320), none.per_value(0, 0)), (None, None));
-        let kept = Kept {
+        let kept = RetainedSpan {
             compressed_from: 3_200,
             compressed_to: 400,
             compression_time: 3_500,
-            ..Kept::default()
+            ..RetainedSpan::default()
         };
         // 100 of 1000 values were compressed.
         let expected = PerValue { bytes: 4.0, nanoseconds: 35.0 };
@@ -116,21 +116,22 @@ mod tests {
         Retention { age, size: Some(1_000), free: Some(500) }
     }
 
-    fn limit(bytes_a_day: u64, kept: &Kept) -> (f64, String) {
+    fn limit(bytes_a_day: u64, kept: &RetainedSpan) -> (f64, String) {
         let forecast = Forecast::new(bytes_a_day, kept, &retention());
         (forecast.days.unwrap(), forecast.limit.unwrap())
     }
 
     #[test]
     fn the_first_limit_to_be_reached_sets_the_days() {
-        let kept = Kept { archives: 1, bytes: 300, free: Some(10_000), ..Kept::default() };
+        let kept =
+            RetainedSpan { archives: 1, bytes: 300, free: Some(10_000), ..RetainedSpan::default() };
         assert_eq!(limit(10, &kept), (14.0, "age".to_owned()));
         assert_eq!(limit(100, &kept), (10.0, "size".to_owned()));
-        let full = Kept { free: Some(600), ..kept.clone() };
+        let full = RetainedSpan { free: Some(600), ..kept.clone() };
         assert_eq!(limit(100, &full), (4.0, "free".to_owned()));
-        let nothing_free = Kept { bytes: 700, free: Some(0), ..kept.clone() };
+        let nothing_free = RetainedSpan { bytes: 700, free: Some(0), ..kept.clone() };
         assert_eq!(limit(100, &nothing_free), (2.0, "free".to_owned()));
-        let unknown = Kept { free: None, ..kept.clone() };
+        let unknown = RetainedSpan { free: None, ..kept.clone() };
         assert_eq!(limit(100, &unknown), (10.0, "size".to_owned()));
         assert_eq!(limit(0, &full), (14.0, "age".to_owned()));
         let nothing = Retention { age: None, size: None, free: None };
@@ -139,9 +140,9 @@ mod tests {
 
     #[test]
     fn compression_counts_as_soon_as_it_is_measured() {
-        let kept = Kept { free: Some(10_000), ..Kept::default() };
+        let kept = RetainedSpan { free: Some(10_000), ..RetainedSpan::default() };
         assert_eq!(limit(200, &kept), (5.0, "size".to_owned()));
-        let measured = Kept { compressed_from: 100, compressed_to: 50, ..kept };
+        let measured = RetainedSpan { compressed_from: 100, compressed_to: 50, ..kept };
         assert_eq!(limit(200, &measured), (10.0, "size".to_owned()));
         let forecast = Forecast::new(200, &measured, &retention());
         assert_eq!((forecast.bytes_a_day, forecast.compressed_to), (200, Some(0.5)));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// How much is used of what is limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Used {
+pub(crate) struct OwnerUsage {
     /// How much is used.
     pub used: u64,
     /// How much may be.
@@ -22,15 +22,15 @@ pub(crate) struct OwnerStatus {
     /// user who runs the agent.
     pub user: u32,
     /// Files under harvest.
-    pub files: Used,
+    pub files: OwnerUsage,
     /// Their values.
-    pub values: Used,
+    pub values: OwnerUsage,
     /// Bytes of their metadata.
-    pub metadata: Used,
+    pub metadata: OwnerUsage,
     /// Bytes of address space.
-    pub mapped: Used,
+    pub mapped: OwnerUsage,
     /// Bytes of records logged today, as the limit counts them.
-    pub disk: Used,
+    pub disk: OwnerUsage,
     /// Whether these were too many: nothing more is logged today.
     pub cut: bool,
     /// Clusters, with those of files that are gone.
@@ -101,10 +101,10 @@ mod tests {
     fn each_user_has_a_line_with_what_is_used_and_why_files_wait() {
         let mut owner = OwnerStatus {
             user: 4_294_000_000,
-            files: Used { used: 15, limit: 15 },
-            metadata: Used { used: 1_500_000, limit: 120_000_000 },
+            files: OwnerUsage { used: 15, limit: 15 },
+            metadata: OwnerUsage { used: 1_500_000, limit: 120_000_000 },
             clusters: 3,
-            disk: Used { used: 2_000_000, limit: 1_000_000 },
+            disk: OwnerUsage { used: 2_000_000, limit: 1_000_000 },
             cut: true,
             ..OwnerStatus::default()
         };
