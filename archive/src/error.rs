@@ -100,6 +100,12 @@ pub enum RecordError {
     /// A value is no event array (`PM_ERR_TYPE`).
     #[error("the value is not an event array")]
     NotEvents,
+    /// The label of a file contradicts that of the metadata (`PM_ERR_LABEL`).
+    #[error("label: {field} {}, expected {} as in the metadata", line(found), line(expected))]
+    LabelMismatch { field: &'static str, found: String, expected: String },
+    /// A compressed file cannot be decompressed.
+    #[error("cannot be decompressed: {reason}")]
+    Decompress { reason: String },
     /// Data of a metric that has no descriptor (`PM_ERR_PMID_LOG`).
     #[error("metric {pmid} has no descriptor")]
     UnknownMetric { pmid: Pmid },
@@ -244,11 +250,23 @@ pub enum Error {
     Damaged { file: PathBuf, offset: u64, reason: String },
     /// The labels of two files of the archive contradict each other (`PM_ERR_LABEL`).
     /// `field` is "version", "pid" or "host name".
-    #[error("{}: label: {field} differs from that of {}", shown_path(file), shown_path(other))]
-    LabelMismatch { file: PathBuf, other: PathBuf, field: &'static str },
+    #[error(
+        "{}: offset 0: label: {field} {}, expected {} as in {}",
+        shown_path(file),
+        line(found),
+        line(expected),
+        shown_path(other)
+    )]
+    LabelMismatch {
+        file: PathBuf,
+        other: PathBuf,
+        field: &'static str,
+        found: String,
+        expected: String,
+    },
     /// A file's label is that of another volume (`PM_ERR_LABEL`). -1 is the metadata,
     /// -2 the index; `expected` is the volume in the name of the file.
-    #[error("{}: label of volume {found}, expected {expected}", shown_path(file))]
+    #[error("{}: offset 0: label of volume {found}, expected {expected}", shown_path(file))]
     VolumeMismatch { file: PathBuf, found: i32, expected: i32 },
     /// A metric's second descriptor contradicts the first (`PM_ERR_LOGCHANGETYPE`,
     /// `SEM`, `INDOM`, `UNITS`). `offset` is where the second descriptor starts;
@@ -356,10 +374,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether bytes of a file are no record, or cannot be decompressed to any, after which
-    /// there may be others: [`Records::skip_damage`](crate::Records::skip_damage) moves on.
+    /// Whether bytes of a file are no record, cannot be decompressed to any, or are a label of
+    /// another archive. Intact records may follow:
+    /// [`Records::skip_damage`](crate::Records::skip_damage) moves on to them.
     pub const fn is_damage(&self) -> bool {
-        matches!(self, Self::Corrupt { .. } | Self::Decompress { .. })
+        matches!(
+            self,
+            Self::Corrupt { .. }
+                | Self::Decompress { .. }
+                | Self::LabelMismatch { .. }
+                | Self::VolumeMismatch { .. }
+        )
     }
 
     /// Whether a file is missing, as one that another program has removed since its directory was

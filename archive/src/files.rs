@@ -28,7 +28,9 @@ pub(crate) use held::HeldFile;
 pub(crate) use members::{AddExtension, MemberFiles, Members, bases, list, sync_directory};
 pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
-pub(crate) use record_file::{Next, RecordFile, Window, check_labels, label_difference};
+pub(crate) use record_file::{
+    LabelDifference, Next, RecordFile, Window, check_labels, label_difference,
+};
 pub(crate) use scanner::{Damage, Scanned, Scanner};
 pub use visibility::{existing_file, remove_archive, unfinished_archives};
 pub(crate) use visibility::{move_archive, show, unfinished_metadata};

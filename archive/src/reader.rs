@@ -162,8 +162,10 @@ impl Archive {
     /// As [`open`](Self::open), but metadata records that cannot be used are passed by
     /// as long as their length words are good: [`bad_metadata`](Self::bad_metadata) has
     /// them. What they describe is missing: values of a metric without its descriptor
-    /// have no type, instances no names. An archive without a record is opened for its
-    /// metadata ([`has_records`](Self::has_records)).
+    /// have no type, instances no names. An index whose label cannot be used is a
+    /// [defect](TemporalIndex::defects). A volume whose label cannot be used is damage that
+    /// readers report, if another volume has records. An archive without a record is opened for
+    /// its metadata ([`has_records`](Self::has_records)).
     ///
     /// # Errors
     ///
@@ -196,7 +198,7 @@ impl Archive {
         let mut meta = RecordFile::open(&members.metadata)?;
         let label = meta.read_label(Role::Metadata)?;
         let index = match &members.index {
-            Some(path) => temporal_index::load(path, &label, &meta.path)?,
+            Some(path) => temporal_index::load(path, &label, &meta.path, is_tolerant)?,
             None => TemporalIndex::default(),
         };
         let indexed = index.entries().iter().map(|entry| entry.metadata_offset).max().unwrap_or(0);
@@ -222,7 +224,7 @@ impl Archive {
             _blocks: BlockCache::shared(),
         };
         archive.drop_unlabelled_volume()?;
-        archive.find_end()?;
+        archive.find_end(is_tolerant)?;
         Ok(archive)
     }
 
@@ -407,11 +409,19 @@ impl Archive {
 
     /// The last whole record, searched from the back of the last volume, and
     /// where reading ends: there, or at the end of the damage after it.
-    fn find_end(&mut self) -> Result<()> {
+    fn find_end(&mut self, is_tolerant: bool) -> Result<()> {
         let mut damage = None;
+        let mut bad_label = None;
         for at in (0..self.volumes.len()).rev() {
             let mut records = self.at_start();
-            records.move_to_end_of(at)?;
+            if let Err(error) = records.move_to_end_of(at) {
+                if !is_tolerant || !error.is_damage() {
+                    return Err(error);
+                }
+                bad_label = Some(error);
+                damage.get_or_insert(Position { volume: at, ..Position::start(self.version()) });
+                continue;
+            }
             let end = records.find_end(at);
             self.torn_tail = end.torn.or(self.torn_tail.take());
             if end.damaged {
@@ -424,6 +434,9 @@ impl Archive {
                 self.end_position = damage.unwrap_or(end.position);
                 return Ok(());
             }
+        }
+        if let Some(error) = bad_label {
+            return Err(error);
         }
         self.end_position = damage.unwrap_or(Position::start(self.version()));
         Ok(())

@@ -1,6 +1,6 @@
 //! What readers of the archives left out.
 
-use pcp_archive::{Archive, TypeConflict};
+use pcp_archive::{Archive, ArchiveSet, TypeConflict};
 
 use crate::Failure;
 use crate::text::{shown_path, warn};
@@ -18,4 +18,15 @@ pub(crate) fn check_whole(archives: &[Archive]) -> Result<(), Failure> {
         warn(&format_args!("{file}: offset {offset}: {error}; such values are left out"));
     }
     if is_whole { Ok(()) } else { Err(Failure::Lost) }
+}
+
+/// As [`check_whole`], of the archives of a timeline.
+///
+/// # Errors
+///
+/// Those of [`check_whole`]; [`Failure::Lost`] if an archive of a directory was left out because
+/// it is damaged.
+pub(crate) fn check_whole_set(archives: &ArchiveSet) -> Result<(), Failure> {
+    check_whole(archives.archives())?;
+    if archives.unreadable().is_empty() { Ok(()) } else { Err(Failure::Lost) }
 }

@@ -8,7 +8,7 @@ pub(crate) mod new_archive;
 pub(crate) mod progress;
 pub(crate) mod sides;
 
-pub(crate) use archives::ArchiveArgument;
+pub(crate) use archives::{ArchiveArgument, warn_of_unreadable};
 pub(crate) use display::{DisplayOptions, FormatOptions};
 pub(crate) use histograms::{GapOptions, QuantileOptions};
 pub(crate) use new_archive::{OutputOptions, base_names, sizes, warn_of_unnameable};

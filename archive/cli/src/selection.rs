@@ -13,7 +13,7 @@ use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
 
 use crate::Failure;
-use crate::left_out::check_whole;
+use crate::left_out::check_whole_set;
 use crate::text::{shown_path, warn};
 
 /// The most names that are proposed for one that does not exist.
@@ -245,7 +245,7 @@ fn define(
 
 /// Fails if parts of the archives are damaged. Called when all else is printed.
 pub(crate) fn check_complete(replay: &Replay<'_>, archives: &ArchiveSet) -> Result<(), Failure> {
-    check_whole(archives.archives())?;
+    check_whole_set(archives)?;
     if replay.lost().is_empty() { Ok(()) } else { Err(Failure::Lost) }
 }
 

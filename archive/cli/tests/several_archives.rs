@@ -276,3 +276,86 @@ fn an_archive_without_a_record_that_can_be_read_is_missing_and_named() {
         }
     }
 }
+
+/// Where a label has its magic number, process and volume (`docs/archive-format.md`).
+const LABEL_FIELDS: [(&str, usize); 3] = [("magic number", 4), ("pid", 8), ("volume", 24)];
+
+#[test]
+fn damaged_label_costs_only_its_archive() {
+    for extension in ["meta", "0"] {
+        for (field, offset) in LABEL_FIELDS {
+            let directory = tempfile::tempdir().unwrap();
+            let set = directory.path().join("set");
+            std::fs::create_dir(&set).unwrap();
+            write(&set.join("a"), 0);
+            write(&set.join("b"), 20);
+            overwrite(&set.join("a").with_extension(extension), offset);
+            for arguments in [
+                &["report", "set", "acme"][..],
+                &["summary", "set"],
+                &["plot", "set", "acme"],
+                &["snapshot", "set", "-o", "page.html"],
+                &["extract", "set", "-o", "copy"],
+                &["convert", "set", "--compress", "xz", "-o", "compressed"],
+            ] {
+                let output = run(&directory, arguments);
+                let said = String::from_utf8_lossy(&output.stderr);
+                let context = format!("{arguments:?}, {extension}, {field}: {said}");
+                assert_eq!(output.status.code(), Some(65), "{context}");
+                assert!(said.contains("set/a.") && said.contains(": offset 0: "), "{context}");
+                assert!(said.contains("\"repair\""), "{context}");
+            }
+            let report = run(&directory, &["report", "set", "acme", "--raw", "--format", "csv"]);
+            let report = String::from_utf8(report.stdout).unwrap();
+            assert_eq!(report.lines().count(), 4, "a heading and the values of b: {report}");
+            let alone = run(&directory, &["report", "set/a", "acme"]);
+            assert_eq!(alone.status.code(), Some(65), "{extension}, {field}: nothing is left");
+        }
+    }
+}
+
+#[test]
+fn damaged_label_of_an_index_costs_only_speed() {
+    for (field, offset) in LABEL_FIELDS {
+        let directory = tempfile::tempdir().unwrap();
+        write(&directory.path().join("a"), 0);
+        write(&directory.path().join("b"), 20);
+        overwrite(&directory.path().join("a.index"), offset);
+        let report = run(&directory, &["report", ".", "acme", "--raw", "--format", "csv"]);
+        let said = String::from_utf8_lossy(&report.stderr);
+        assert_eq!(report.status.code(), Some(0), "{field}: {said}");
+        assert!(said.contains("a.index: offset 0: ") && said.contains(field), "{field}: {said}");
+        assert!(said.contains("the index is ignored"), "{field}: {said}");
+        assert_eq!(String::from_utf8(report.stdout).unwrap().lines().count(), 7, "{field}");
+    }
+}
+
+#[test]
+fn damaged_label_of_one_volume_leaves_the_others() {
+    for damaged in 0..3 {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().join("a");
+        let mut archive = Builder::of_host("host", &base).metric("acme.level", "u64 instant count");
+        for seconds in 0..3 {
+            archive = archive.row(seconds, [("acme.level", seconds)]).volume();
+        }
+        archive.finish();
+        write(&directory.path().join("b"), 20);
+        overwrite(&base.with_extension(damaged.to_string()), 4);
+        for (path, rows) in [(".", 6), ("a", 3)] {
+            let report = run(&directory, &["report", path, "acme", "--raw", "--format", "csv"]);
+            let said = String::from_utf8_lossy(&report.stderr);
+            assert_eq!(report.status.code(), Some(65), "{damaged}, {path}: {said}");
+            assert!(said.contains(&format!("a.{damaged}: offset 0: ")), "{damaged}: {said}");
+            let values = String::from_utf8(report.stdout).unwrap();
+            assert!(values.lines().count() >= rows, "{damaged}, {path}: {values}");
+        }
+    }
+}
+
+/// Replaces four bytes of a file.
+fn overwrite(file: &Path, offset: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[offset..offset + 4].copy_from_slice(&[0, 1, 2, 3]);
+    std::fs::write(file, bytes).unwrap();
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Defect, Report};
-use crate::files::{MemberFiles, RecordFile, label_difference};
+use crate::files::{LabelDifference, MemberFiles, RecordFile, label_difference};
 use crate::format::Role;
 use crate::{ArchiveLabel, Error, RecordError, Result};
 
@@ -19,7 +19,7 @@ pub(super) fn check(files: &MemberFiles, report: &mut Report) -> Result<Option<A
         match &first {
             None => first = Some(label),
             Some(first) => {
-                if let Some(field) = label_difference(first, &label) {
+                if let Some(LabelDifference { field, .. }) = label_difference(&label, first) {
                     report.add(path, 0, Defect::LabelDiffers { field });
                 }
             }

@@ -510,22 +510,37 @@ pub(crate) fn check_labels(
 ) -> Result<()> {
     match label_difference(label, first) {
         None => Ok(()),
-        Some(field) => {
-            Err(Error::LabelMismatch { file: file.to_owned(), other: other.to_owned(), field })
-        }
+        Some(LabelDifference { field, found, expected }) => Err(Error::LabelMismatch {
+            file: file.to_owned(),
+            other: other.to_owned(),
+            field,
+            found,
+            expected,
+        }),
     }
 }
 
-/// The field in which the labels of two files of one archive must not differ
-/// and do. Their start times may.
-pub(crate) fn label_difference(one: &ArchiveLabel, other: &ArchiveLabel) -> Option<&'static str> {
-    if one.version != other.version {
-        Some("version")
-    } else if one.pid != other.pid {
-        Some("pid")
-    } else if one.hostname != other.hostname {
-        Some("host name")
+/// A field in which the labels of two files of one archive must not differ and do.
+pub(crate) struct LabelDifference {
+    pub(crate) field: &'static str,
+    pub(crate) found: String,
+    pub(crate) expected: String,
+}
+
+/// Compares the label of a file with that of another one of its archive. Their start times may
+/// differ.
+pub(crate) fn label_difference(
+    label: &ArchiveLabel,
+    first: &ArchiveLabel,
+) -> Option<LabelDifference> {
+    let (field, found, expected) = if label.version != first.version {
+        ("version", label.version.number().to_string(), first.version.number().to_string())
+    } else if label.pid != first.pid {
+        ("pid", label.pid.to_string(), first.pid.to_string())
+    } else if label.hostname != first.hostname {
+        ("host name", label.hostname.to_string(), first.hostname.to_string())
     } else {
-        None
-    }
+        return None;
+    };
+    Some(LabelDifference { field, found, expected })
 }

@@ -31,6 +31,8 @@ pub struct ArchiveSet {
     merged: Option<Metadata>,
     /// Why archives of directories were passed by.
     passed_by: Vec<Error>,
+    /// Why archives of directories cannot be opened.
+    unreadable: Vec<Error>,
     /// What the archives contradict each other about.
     left_out: Vec<Error>,
     /// Of each archive; none of a single one.
@@ -49,17 +51,18 @@ impl ArchiveSet {
     /// Those of [`Archive::open`]; [`Error::HostDiffers`] and
     /// [`Error::Overlap`] for archives that are no timeline.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        Self::open_with(paths, |base| Archive::open(base))
+        Self::open_with(paths, false, |base| Archive::open(base))
     }
 
-    /// As [`open`](Self::open), but of each archive metadata records that cannot be used are
-    /// passed by, as by [`Archive::open_tolerant`].
+    /// As [`open`](Self::open), but each archive as by [`Archive::open_tolerant`]. An archive of
+    /// a directory that cannot be opened because it is damaged is left out if others can:
+    /// [`unreadable`](Self::unreadable) has the reason.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     pub fn open_tolerant<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        Self::open_with(paths, |base| Archive::open_tolerant(base))
+        Self::open_with(paths, true, |base| Archive::open_tolerant(base))
     }
 
     /// As [`open_tolerant`](Self::open_tolerant), and keeps the files of data volumes open by
@@ -69,7 +72,7 @@ impl ArchiveSet {
     ///
     /// As [`open`](Self::open).
     pub fn open_held<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        Self::open_with(paths, |base| {
+        Self::open_with(paths, true, |base| {
             let mut archive = Archive::open_tolerant(base)?;
             archive.hold_volumes()?;
             Ok(archive)
@@ -80,24 +83,29 @@ impl ArchiveSet {
     /// are listed again.
     fn open_with<P: AsRef<Path>>(
         paths: &[P],
+        is_tolerant: bool,
         open: impl Fn(&Path) -> Result<Archive>,
     ) -> Result<Self> {
         for _ in 1..LISTINGS {
-            match Self::open_listed(paths, &open) {
+            match Self::open_listed(paths, is_tolerant, &open) {
                 Err(error) if error.is_missing_file() => {}
                 opened => return opened,
             }
         }
-        Self::open_listed(paths, &open)
+        Self::open_listed(paths, is_tolerant, &open)
     }
 
     fn open_listed<P: AsRef<Path>>(
         paths: &[P],
+        is_tolerant: bool,
         open: impl Fn(&Path) -> Result<Archive>,
     ) -> Result<Self> {
         let bases = Self::bases(paths)?;
         let mut archives = Vec::with_capacity(bases.len());
-        let (mut empty, mut gone, mut passed_by) = (None, None, Vec::new());
+        let mut passed_by = Vec::new();
+        let mut unreadable = Vec::new();
+        let mut empty = None;
+        let mut gone = None;
         for base in &bases {
             match open(base) {
                 // One of which no record is whole has lost some, which readers report.
@@ -111,17 +119,18 @@ impl ArchiveSet {
                 }
                 Err(error) if is_listed(base, paths) => match files::half_made(base)? {
                     Some(reason) => passed_by.push(reason),
+                    None if is_tolerant && error.is_damage() => unreadable.push(error),
                     None => return Err(error),
                 },
                 Err(error) => return Err(error),
             }
         }
         if archives.is_empty()
-            && let Some(error) = empty.or_else(|| passed_by.pop()).or(gone)
+            && let Some(error) = unreadable.pop().or(empty).or_else(|| passed_by.pop()).or(gone)
         {
             return Err(error);
         }
-        Ok(Self { passed_by, ..Self::of(archives)? })
+        Ok(Self { passed_by, unreadable, ..Self::of(archives)? })
     }
 
     /// The base names of the archives that names stand for, as
@@ -162,7 +171,14 @@ impl ArchiveSet {
                 (Some(metadata), left_out, adaptations)
             }
         };
-        Ok(Self { archives, merged, passed_by: Vec::new(), left_out, adaptations })
+        Ok(Self {
+            archives,
+            merged,
+            passed_by: Vec::new(),
+            unreadable: Vec::new(),
+            left_out,
+            adaptations,
+        })
     }
 
     /// The archives in the order of time, at least one.
@@ -174,6 +190,12 @@ impl ArchiveSet {
     /// reports them.
     pub fn passed_by(&self) -> &[Error] {
         &self.passed_by
+    }
+
+    /// The reasons why archives of directories cannot be opened, such as a damaged label; none
+    /// unless the set was opened [tolerantly](Self::open_tolerant).
+    pub fn unreadable(&self) -> &[Error] {
+        &self.unreadable
     }
 
     /// Which values of each archive are not those of the timeline as they are.

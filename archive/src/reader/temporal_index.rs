@@ -1,10 +1,11 @@
 //! The temporal index in memory.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::files::{RecordFile, check_labels};
 use crate::format::{Bytes, Role, index};
-use crate::{ArchiveLabel, IndexEntry, RecordError, Result, Timestamp};
+use crate::{ArchiveLabel, Error, IndexEntry, RecordError, Result, Timestamp};
 
 /// The entries of an archive's `.index` file, rising in time.
 ///
@@ -87,6 +88,12 @@ impl TemporalIndex {
     pub(super) fn last_before(&self, target: Timestamp) -> Option<&IndexEntry> {
         let after = self.entries.partition_point(|entry| entry.timestamp < target);
         self.entries.get(after.checked_sub(1)?)
+    }
+
+    /// The index of a file whose label has this error.
+    fn unusable(error: RecordError) -> Self {
+        let defect = IndexDefect { offset: 0, number: 0, error, entry: None };
+        Self { entries: Vec::new(), defects: vec![defect] }
     }
 
     fn parse(label: &ArchiveLabel, bytes: &[u8], has_more: bool) -> Self {
@@ -175,16 +182,43 @@ fn longest_rising(times: impl DoubleEndedIterator<Item = Timestamp>) -> Vec<bool
     used
 }
 
-/// Reads an index file of the archive whose metadata has `label`.
-pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result<TemporalIndex> {
+/// Reads the index file of an archive whose metadata has `label`. If `is_tolerant`, an index
+/// whose label cannot be used has one defect and no entries.
+pub(super) fn load(
+    path: &Path,
+    label: &ArchiveLabel,
+    metadata: &Path,
+    is_tolerant: bool,
+) -> Result<TemporalIndex> {
+    let error = match load_labelled(path, label, metadata) {
+        Err(error) if is_tolerant => error,
+        loaded => return loaded,
+    };
+    let error = match error {
+        Error::Corrupt { source, .. } => source,
+        // Another program can decompress an unsupported format.
+        Error::Decompress { source, .. } if source.kind() != ErrorKind::Unsupported => {
+            RecordError::Decompress { reason: source.to_string() }
+        }
+        Error::LabelMismatch { field, found, expected, .. } => {
+            RecordError::LabelMismatch { field, found, expected }
+        }
+        Error::VolumeMismatch { found, .. } => {
+            RecordError::Field { field: "volume", found: found.into() }
+        }
+        other => return Err(other),
+    };
+    Ok(TemporalIndex::unusable(error))
+}
+
+fn load_labelled(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result<TemporalIndex> {
     let mut file = RecordFile::open(path)?;
     let needed = label.version.label_size();
     let left = file.available(0, 0, needed)?;
     if left < needed {
         // The archive was being created when its writer died.
         let error = RecordError::Truncated { field: "label", needed, left };
-        let defects = vec![IndexDefect { offset: 0, number: 0, error, entry: None }];
-        return Ok(TemporalIndex { entries: Vec::new(), defects });
+        return Ok(TemporalIndex::unusable(error));
     }
     let own = file.read_label(Role::Index)?;
     check_labels(&own, path, label, metadata)?;

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::{Chunk, ChunkLimits};
 use crate::reader::salvage::Lost;
-use crate::{Error, Records, Result, Source, Timestamp};
+use crate::{Error, RecordError, Records, Result, Source, Timestamp};
 
 /// The most gaps that are listed one by one; later losses are added to the last.
 const MAX_LOST: usize = 1000;
@@ -70,6 +70,12 @@ fn lost(error: Error, bytes: u64) -> Option<Lost> {
     let (file, offset, reason) = match error {
         Error::Corrupt { file, offset, source } => (file, offset, source.to_string()),
         Error::Decompress { file, source } => (file, 0, source.to_string()),
+        Error::LabelMismatch { file, field, found, expected, .. } => {
+            (file, 0, RecordError::LabelMismatch { field, found, expected }.to_string())
+        }
+        Error::VolumeMismatch { file, found, expected } => {
+            (file, 0, format!("label of volume {found}, expected {expected}"))
+        }
         _ => return None,
     };
     Some(Lost { file, offset, bytes, reason, after: None, before: None })

@@ -106,6 +106,8 @@ pub(crate) struct Captured {
     pub span: (Timestamp, Timestamp),
     /// Archives of the flight recorder that are not in it: metrics meant something else then.
     pub left_out: usize,
+    /// Why archives of the flight recorder cannot be read.
+    pub unreadable: Vec<String>,
 }
 
 impl Captured {
@@ -121,7 +123,7 @@ impl Captured {
 
 impl fmt::Display for Captured {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { base, samples, bytes, span, left_out } = self;
+        let Self { base, samples, bytes, span, left_out, unreadable } = self;
         let (base, megabytes) = (printable::path(base), *bytes as f64 / 1e6);
         let [first, last] = [span.0, span.1].map(time_of);
         write!(
@@ -132,6 +134,9 @@ impl fmt::Display for Captured {
         )?;
         if *left_out > 0 {
             write!(out, "; samples before are left out: a metric meant something else")?;
+        }
+        for error in unreadable {
+            write!(out, "; an archive of the flight recorder is left out: {error}")?;
         }
         Ok(())
     }
@@ -156,7 +161,7 @@ pub(crate) fn capture(
 ) -> Result<Captured, Error> {
     check_access(directory)?;
     let staging = Staging::new(output)?;
-    let (archives, left_out) = open(directory)?;
+    let Recordings { archives, left_out, unreadable } = open(directory)?;
     let source = Source::from(&archives);
     let end = source.end();
     let mut selection = Selection::new(source);
@@ -179,12 +184,19 @@ pub(crate) fn capture(
     let no_samples = || Error::NoSamples { directory: directory.to_owned() };
     let span = summary.span.ok_or_else(no_samples)?;
     staging.commit()?;
-    Ok(Captured { base: output.to_owned(), samples, bytes: summary.bytes, span, left_out })
+    let base = output.to_owned();
+    Ok(Captured { base, samples, bytes: summary.bytes, span, left_out, unreadable })
 }
 
-/// Opens the archives of the flight recorder that agree with the newest one, and counts the
-/// others.
-fn open(directory: &Path) -> Result<(ArchiveSet, usize), Error> {
+/// The archives of the flight recorder that agree with the newest one.
+struct Recordings {
+    archives: ArchiveSet,
+    /// Number of the archives that do not agree.
+    left_out: usize,
+    unreadable: Vec<String>,
+}
+
+fn open(directory: &Path) -> Result<Recordings, Error> {
     let mut left_out = 0;
     let mut archives = ArchiveSet::open_held(&[directory]).map_err(|error| match error {
         pcp_archive::Error::NotFound { .. } | pcp_archive::Error::NoData { .. } => {
@@ -192,13 +204,14 @@ fn open(directory: &Path) -> Result<(ArchiveSet, usize), Error> {
         }
         error => error.into(),
     })?;
+    let unreadable = archives.unreadable().iter().map(ToString::to_string).collect();
     while !archives.left_out().is_empty() {
         left_out += 1;
         let kept = Source::from(&archives).archives().iter().skip(1);
         let bases: Vec<PathBuf> = kept.map(|archive| archive.base().to_owned()).collect();
         archives = ArchiveSet::open_held(&bases)?;
     }
-    Ok((archives, left_out))
+    Ok(Recordings { archives, left_out, unreadable })
 }
 
 /// Makes sure that the directory is there and can be read.

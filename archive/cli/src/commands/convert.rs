@@ -8,7 +8,7 @@ use pcp_archive::scan::Selection;
 use pcp_archive::{ArchiveSet, Compression, Pmid, Source, member_files};
 
 use crate::Failure;
-use crate::left_out::check_whole;
+use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, OutputOptions, sizes, warn_of_unnameable};
 use crate::selection::warn_of_unnamed;
 use crate::time::ZoneOptions;
@@ -100,7 +100,8 @@ impl Arguments {
             && let Some((staging, summary)) =
                 self.output.copy(&archives, self.compress.compression())?
         {
-            return self.output.commit(staging, &summary, &zone);
+            self.output.commit(staging, &summary, &zone)?;
+            return check_whole_set(&archives);
         }
         let staging = self.output.staging(&archives)?;
         let mut summary = self.output.write(&extract, &archives, &staging)?;
@@ -109,7 +110,7 @@ impl Arguments {
             summary.bytes = sizes(member_files(staging.hidden())?);
         }
         self.output.commit(staging, &summary, &zone)?;
-        check_whole(archives.archives())?;
+        check_whole_set(&archives)?;
         if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 

@@ -15,7 +15,7 @@ use pcp_archive::{Metadata, Pmid, Source, Value, ValueType};
 use serde::Serialize;
 
 use crate::Failure;
-use crate::left_out::check_whole;
+use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
 use crate::selection::select_metrics;
 use crate::text::{EventJson, Output, push_plain, shown, warn};
@@ -116,7 +116,7 @@ impl Arguments {
             return Err(Failure::NoData("nothing happened at these times".to_owned()));
         }
         printer.out.finish()?;
-        check_whole(archives.archives())?;
+        check_whole_set(&archives)?;
         passed
     }
 }

@@ -5,7 +5,7 @@ use pcp_archive::Source;
 use pcp_archive::extract::Extract;
 
 use crate::Failure;
-use crate::left_out::check_whole;
+use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, OutputOptions, warn_of_unnameable};
 use crate::selection::{select_metrics, warn_of_unnamed};
 use crate::time::{WindowOptions, ZoneOptions};
@@ -75,12 +75,13 @@ impl Arguments {
             && has_all_times
             && let Some((staging, summary)) = self.output.copy(&archives, None)?
         {
-            return self.output.commit(staging, &summary, &zone);
+            self.output.commit(staging, &summary, &zone)?;
+            return check_whole_set(&archives);
         }
         let staging = self.output.staging(&archives)?;
         let summary = self.output.write(&extract, &archives, &staging)?;
         self.output.commit(staging, &summary, &zone)?;
-        check_whole(archives.archives())?;
+        check_whole_set(&archives)?;
         if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 }

@@ -13,7 +13,9 @@ use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp, half_made};
 use pcp_types::parse_interval;
 
-use crate::options::{DisplayOptions, GapOptions, QuantileOptions, agent_archives};
+use crate::options::{
+    DisplayOptions, GapOptions, QuantileOptions, agent_archives, warn_of_unreadable,
+};
 use crate::selection::selector_of;
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
@@ -169,7 +171,13 @@ impl<'a> Queue<'a> {
             if several && half_made(&base)?.is_some() {
                 continue;
             }
-            let start = start_of(&base)?;
+            let start = match start_of(&base) {
+                Err(error) if several && error.is_damage() => {
+                    warn_of_unreadable(&error);
+                    continue;
+                }
+                start => start?,
+            };
             if newest.as_ref().is_none_or(|(latest, _)| *latest <= start) {
                 newest = Some((start, base.clone()));
             }

@@ -18,7 +18,7 @@ use pcp_types::parse_interval;
 
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
-use crate::left_out::check_whole;
+use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
 use crate::text::{shown, shown_path};
@@ -169,7 +169,7 @@ impl Arguments {
         warn_of_losses(replay);
         let columns = self.columns(source, replay)?;
         if columns.is_empty() {
-            check_whole(archives.archives())?;
+            check_whole_set(&archives)?;
             return Err(no_values(&frame));
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();

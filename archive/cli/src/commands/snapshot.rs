@@ -10,7 +10,7 @@ use pcp_archive::envelope::{Envelope, Grid, Options};
 use pcp_archive::scan::{SelectedMetric, Selection};
 
 use crate::groups::groups;
-use crate::left_out::check_whole;
+use crate::left_out::check_whole_set;
 use crate::options::{GapOptions, SidesArgument};
 use crate::page::header::{Header, events};
 use crate::page::heat::{Histogram, Reading, maps, take_histograms};
@@ -91,7 +91,7 @@ impl Arguments {
         output_file::write(&self.output, html.as_bytes())
             .map_err(|error| Failure::Image(format!("{}: {error}", shown_path(&self.output))))?;
         self.say(window, &html, columns);
-        sides.iter().try_for_each(|side| check_whole(side.archives.archives()))
+        sides.iter().try_for_each(|side| check_whole_set(&side.archives))
     }
 
     /// The page in the most columns that the limit of the size allows, and how many these

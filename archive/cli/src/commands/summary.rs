@@ -16,7 +16,7 @@ use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
-use crate::left_out::check_whole;
+use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::selection::{select_metrics, warn_of_loss};
 use crate::text::{Grid, Json, Output, json_time, push_plain, shown, terminal_width};
@@ -188,7 +188,7 @@ impl Arguments {
             sort.sort(&mut lines);
         }
         lines.truncate(self.top.unwrap_or(usize::MAX));
-        let check = || match check_whole(archives.archives()) {
+        let check = || match check_whole_set(&archives) {
             Ok(()) if !lost.is_empty() => Err(Failure::Lost),
             checked => checked,
         };

@@ -56,6 +56,7 @@ impl ArchiveArgument {
     pub(crate) fn open(&self, asked: &[String]) -> Result<ArchiveSet, Failure> {
         let set = ArchiveSet::open_held(&self.paths()?)?;
         set.passed_by().iter().for_each(warn_of_half_made);
+        set.unreadable().iter().for_each(warn_of_unreadable);
         set.archives().iter().for_each(warn_of_defects);
         warn_of_contradictions(&set, asked);
         Ok(set)
@@ -69,6 +70,7 @@ impl ArchiveArgument {
     pub(crate) fn open_without_contradictions(&self) -> Result<ArchiveSet, Failure> {
         let set = ArchiveSet::open_held(&self.paths()?)?.without_contradictions()?;
         set.passed_by().iter().for_each(warn_of_half_made);
+        set.unreadable().iter().for_each(warn_of_unreadable);
         set.archives().iter().for_each(warn_of_defects);
         Ok(set)
     }
@@ -331,6 +333,14 @@ pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
 /// Warns of an archive of a directory that is skipped.
 fn warn_of_half_made(reason: &Error) {
     warn(&format_args!("{reason}; its writer ended while it created the archive; skipped"));
+}
+
+/// Warns of an archive of a directory that is skipped because it is damaged.
+pub(crate) fn warn_of_unreadable(error: &Error) {
+    warn(&format_args!(
+        "{error}; this archive is skipped; \"check\" lists its damage, \"repair\" writes what is \
+         left of it to a new one"
+    ));
 }
 
 /// Warns of the metrics about which archives contradict each other, if `asked` selects them.

@@ -382,7 +382,7 @@ fn an_archive_that_is_removed_after_the_listing_is_left_out() {
             }
             Archive::open(base)
         };
-        let set = ArchiveSet::open_with(&[directory.path()], open).unwrap();
+        let set = ArchiveSet::open_with(&[directory.path()], false, open).unwrap();
         let bases = set.archives().iter().map(Archive::base);
         let names: Vec<_> = bases.map(|base| base.file_name().unwrap()).collect();
         assert_eq!(names, left);
