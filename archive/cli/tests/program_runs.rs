@@ -5,8 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::follow::Follower;
 use pcp_archive::programs::{events_metric, items};
-use pcp_archive::{Pmid, Value};
+use pcp_archive::replay::{Decrease, Gaps, SelectedMetric, SuccessiveRates};
+use pcp_archive::scan::Selection;
+use pcp_archive::summary::summarize;
+use pcp_archive::{Archive, Pmid, Timestamp, Value};
 use test_archives::{Builder, TestArchive, at};
 
 use crate::programs::{shop, shop_that_ends};
@@ -215,10 +219,74 @@ fn the_last_values_of_a_run_have_rates_where_the_agent_notices_the_end_with_them
         let last = |line: &str| line.split_whitespace().next_back().unwrap_or("").to_owned();
         text.lines().skip_while(|line| !line.starts_with("2023")).map(last).collect::<Vec<_>>()
     };
+    // The second run has counted 20 since the last record before it, 30 s ago, when it was 0.
     let rates = follow(&["mmv.shop.orders", "-i", "a"]);
-    assert_eq!(rates[..6], ["-", "10.000", "10.000", "10.000", "-", "2.000"]);
+    assert_eq!(rates[..6], ["-", "10.000", "10.000", "10.000", "0.667", "2.000"]);
     let quantiles = follow(&["mmv.shop.latency", "--quantile", "1"]);
     assert_eq!(quantiles[..5], ["-", "4.500", "4.500", "4.500", "6.500"]);
+}
+
+/// The rates of an instance from record to record.
+fn successive_rates(base: &Path, metric: &str, instance: &str) -> Vec<f64> {
+    let mut follower = Follower::open(base).unwrap();
+    let mut rates = SuccessiveRates::new(Gaps::Keep);
+    let mut found = Vec::new();
+    while let Some(followed) = follower.next().unwrap() {
+        rates.begin_record(&followed);
+        let described = followed.metadata.metric_by_name(metric).unwrap();
+        let metric = SelectedMetric { name: metric.to_owned(), desc: described.desc };
+        let indom = metric.desc.indom.unwrap();
+        let identities = followed.metadata.identities(indom).unwrap();
+        for set in followed.record.value_sets().filter(|set| set.pmid() == metric.desc.pmid) {
+            let values: Vec<_> = set.values(metric.desc.value_type).map(Result::unwrap).collect();
+            let all = rates.rates(&metric, &values, &followed);
+            let wanted = values.iter().zip(all).filter(|((id, _), _)| {
+                identities.name_at(id.unwrap(), Timestamp::MAX).unwrap().to_string() == instance
+            });
+            found.extend(wanted.filter_map(|(_, rate)| rate));
+        }
+    }
+    found
+}
+
+#[test]
+fn successive_rates_have_the_count_and_mean_of_the_summary() {
+    let jobs = Builder::named("jobs")
+        .metric("mmv.jobs.done", "u64 counter count")
+        .instances("mmv.jobs.done", ["a"])
+        .row(0, [("mmv.jobs.done[a]", 3)])
+        .row(10, [("mmv.jobs.done[a]", 5)])
+        .instances("mmv.jobs.done", ["a", "b"])
+        .row(20, [("mmv.jobs.done[a]", 6), ("mmv.jobs.done[b]", 30)])
+        .row(30, [("mmv.jobs.done[a]", 2), ("mmv.jobs.done[b]", 31)])
+        .mark(31)
+        .row(40, [("mmv.jobs.done[a]", 9), ("mmv.jobs.done[b]", 50)])
+        .row(50, [("mmv.jobs.done[a]", 19), ("mmv.jobs.done[b]", 52)])
+        .finish();
+    assert_eq!(successive_rates(&jobs, "mmv.jobs.done", "b"), [3.0, 0.1, 0.2], "a new instance");
+    let (_with_events, restarted) = shop(true);
+    let (_with_ends, ended) = shop_that_ends();
+    let (_without_events, unknown) = shop(false);
+    for (base, metric) in [
+        (jobs.base(), "mmv.jobs.done"),
+        (&restarted, "mmv.shop.orders"),
+        (&ended, "mmv.shop.orders"),
+        (&unknown, "mmv.shop.orders"),
+    ] {
+        let archive = Archive::open(base).unwrap();
+        let mut selection = Selection::new(&archive);
+        selection.select(metric);
+        let span = archive.label().start..=archive.end();
+        let summary = summarize(&selection, span, Decrease::Reset).unwrap();
+        assert_eq!(summary[0].instances.len(), 2);
+        for (instance, summary) in ["a", "b"].into_iter().zip(&summary[0].instances) {
+            let rates = successive_rates(base, metric, instance);
+            let statistics = summary.statistics.as_ref().unwrap();
+            assert_eq!(statistics.count, rates.len() as u64, "{base:?} {instance}");
+            let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+            assert!((mean - statistics.stochastic_average).abs() < 1e-9, "{base:?} {instance}");
+        }
+    }
 }
 
 /// The program removes b within its run: its domain is small, so PCP would hold the value.

@@ -57,6 +57,7 @@ mod rate;
 mod resets;
 mod seek;
 mod steps;
+mod successive_rates;
 mod timeline;
 mod two_moments;
 mod window;
@@ -87,6 +88,7 @@ pub use expression::{Expression, ExpressionError, Values};
 pub use histogram::{BucketCount, SuccessiveQuantiles};
 pub use observations::Observations;
 pub use rate::rate_between;
+pub use successive_rates::SuccessiveRates;
 pub use window::{Logged, Window};
 
 /// How far before the archive's start PCP still returns a result, without values: 1 ms.

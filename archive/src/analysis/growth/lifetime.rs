@@ -22,7 +22,7 @@ use super::Gaps;
 use crate::reader::Change;
 use crate::scan::programs::{DOMAIN, has_program};
 use crate::scan::{SelectedMetric, Selection};
-use crate::{InDom, IndomHistory, InstanceId, Timestamp};
+use crate::{InDom, IndomHistory, InstanceId, Metadata, Timestamp};
 
 /// A domain that ever had this many instances gives them lifetimes
 /// (`src/libpcp/src/interp.c`, 7.2.1).
@@ -217,6 +217,14 @@ impl CounterDomains {
         let metadata = selection.source().metadata();
         let presences = |indom| Some((indom, presences(metadata.identities(indom)?)));
         Self(indoms.into_iter().filter_map(presences).collect())
+    }
+
+    /// Finds it for one metric.
+    pub(crate) fn of_metric(metric: &SelectedMetric, metadata: &Metadata, gaps: Gaps) -> Self {
+        let indom = indom_of_counter(metric).filter(|_| gaps == Gaps::Keep);
+        let presences =
+            indom.and_then(|indom| Some((indom, presences(metadata.identities(indom)?))));
+        Self(presences.into_iter().collect())
     }
 
     /// Returns that of a counter of a program.

@@ -125,23 +125,44 @@ impl Walls {
         }));
         for (_, value) in events.into_iter().flat_map(Column::iter) {
             for event in ProgramEvent::all(value) {
-                let Some(boundary) = event.boundary() else { continue };
-                let at = boundary.at;
-                let row = timestamps.partition_point(|timestamp| *timestamp < at);
-                let previous = row.checked_sub(1).and_then(|row| timestamps.get(row)).copied();
-                let origin = match previous.or(before) {
-                    _ if !boundary.from_zero => Origin::Unknown,
-                    Some(previous) => Origin::Zero(previous),
-                    None => Origin::ZeroInRecord,
-                };
-                let row = row as u32;
-                walls.boundaries.add(&event, Wall { row, origin, at, is_birth: false });
-                if event.resumes() {
-                    walls.resumed.add_process(&event, row);
-                }
+                walls.add_event(&event, timestamps, before);
             }
         }
         walls
+    }
+
+    /// Adds the mark that is the first row.
+    pub(crate) fn add_mark(&mut self, at: Timestamp) {
+        self.marks.push(Wall { row: 0, origin: Origin::Unknown, at, is_birth: false });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.marks.is_empty() && self.boundaries.is_empty() && self.resumed.is_empty()
+    }
+
+    /// Adds the boundary of an event, if it is one, in the row that it precedes.
+    pub(crate) fn add_event(
+        &mut self,
+        event: &ProgramEvent<'_>,
+        timestamps: &[Timestamp],
+        before: Option<Timestamp>,
+    ) {
+        let Some(boundary) = event.boundary() else { return };
+        let at = boundary.at;
+        let row = timestamps.partition_point(|timestamp| *timestamp < at);
+        let previous = row.checked_sub(1).and_then(|row| timestamps.get(row)).copied();
+        let origin = match previous.or(before) {
+            _ if !boundary.from_zero => Origin::Unknown,
+            // Before the rows, but known only now: values after it were joined to those before.
+            Some(previous) if at <= previous => Origin::Unknown,
+            Some(previous) => Origin::Zero(previous),
+            None => Origin::ZeroInRecord,
+        };
+        let row = row as u32;
+        self.boundaries.add(event, Wall { row, origin, at, is_birth: false });
+        if event.resumes() {
+            self.resumed.add_process(event, row);
+        }
     }
 
     /// Finds those of a chunk of a selection.

@@ -4,11 +4,10 @@ mod histogram;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
-use pcp_archive::programs::{ProgramEvent, events_metric};
-use pcp_archive::replay::{Gaps, SelectedMetric, rate_between};
+use pcp_archive::replay::{Gaps, SelectedMetric, SuccessiveRates};
 use pcp_archive::scan::{Selector, select_instances};
 use pcp_archive::{
-    ByteText, InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value, ValueType,
+    ByteText, InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value,
 };
 use pcp_types::names;
 
@@ -107,7 +106,7 @@ impl Shown {
         let is_chosen = is_labelled && self.is_chosen(choice.instances, instance, metadata);
         let place = is_chosen.then(|| {
             let column = self.column(instance, metadata);
-            columns.push(Live { column, pmid: self.metric.desc.pmid, before: None });
+            columns.push(Live { column, pmid: self.metric.desc.pmid });
             columns.len() - 1
         });
         self.columns.insert(instance, place);
@@ -144,24 +143,10 @@ impl Shown {
     }
 }
 
-/// A column, and the last value of a counter that is converted to a rate.
+/// A column, and the metric that it is of.
 struct Live {
     column: Column,
     pmid: Pmid,
-    before: Option<(Timestamp, OwnedValue)>,
-}
-
-impl Live {
-    /// The rate since the last value.
-    fn rate(
-        &mut self,
-        metric: &SelectedMetric,
-        timestamp: Timestamp,
-        value: Value<'_>,
-    ) -> Option<f64> {
-        let (since, before) = self.before.replace((timestamp, value.to_owned()))?;
-        rate_between(metric, (since, before.as_value()), (timestamp, value))
-    }
 }
 
 /// A column index and its value; the first value of a rate is unknown.
@@ -178,8 +163,7 @@ pub(super) struct View<'o> {
     conflicts: HashSet<Pmid>,
     /// The histograms whose quantiles are shown.
     histograms: Vec<Histogram>,
-    /// Events that are boundaries after the records so far, and the time of the last one.
-    late: Vec<(Timestamp, OwnedValue)>,
+    rates: SuccessiveRates,
     /// `None` before the first row.
     table: Option<Table>,
 }
@@ -193,7 +177,7 @@ impl<'o> View<'o> {
             columns: Vec::new(),
             conflicts: HashSet::new(),
             histograms: Vec::new(),
-            late: Vec::new(),
+            rates: SuccessiveRates::new(choice.gaps),
             table: None,
         }
     }
@@ -204,7 +188,7 @@ impl<'o> View<'o> {
         self.columns.clear();
         self.conflicts.clear();
         self.histograms.clear();
-        self.late.clear();
+        self.rates = SuccessiveRates::new(self.choice.gaps);
     }
 
     /// Prints the values of the selected metrics; false if the record has none.
@@ -214,12 +198,13 @@ impl<'o> View<'o> {
         out: &mut Output,
     ) -> Result<bool, Failure> {
         let timestamp = followed.record.timestamp();
+        self.rates.begin_record(followed);
+        for histogram in &mut self.histograms {
+            histogram.interrupt(&self.rates);
+        }
         if followed.record.is_mark() {
             self.show_mark(timestamp, out)?;
             return Ok(false);
-        }
-        if self.choice.gaps == Gaps::Keep {
-            self.meet_events(followed);
         }
         let known = self.columns.len();
         let cells = self.cells(followed)?;
@@ -235,46 +220,6 @@ impl<'o> View<'o> {
             self.write_row(timestamp, &cells, out)?;
         }
         Ok(true)
-    }
-
-    /// Forgets the values of programs that have ended or begun. The values that a record has
-    /// of a program that ended with it still belong to the run.
-    fn meet_events(&mut self, followed: &Followed<'_>) {
-        let now = followed.record.timestamp();
-        for (since, array) in std::mem::take(&mut self.late) {
-            self.take_events(array.as_value(), Some(since), now);
-        }
-        let arrays = followed.record.value_sets().filter(|set| set.pmid() == events_metric());
-        let desc = followed.metadata.metric(events_metric()).map(|metric| metric.desc);
-        let values = arrays
-            .flat_map(|set| set.values(desc.map_or(ValueType::Event, |desc| desc.value_type)));
-        for (_, value) in values.flatten() {
-            self.take_events(value, None, now);
-        }
-    }
-
-    /// Those events of an array that are boundaries up to a time, and were none `since`
-    /// another; keeps the array if there are others.
-    fn take_events(&mut self, array: Value<'_>, since: Option<Timestamp>, now: Timestamp) {
-        let mut is_late = false;
-        for event in ProgramEvent::all(array) {
-            let Some(boundary) = event.boundary() else { continue };
-            if boundary.at > now {
-                is_late = true;
-                continue;
-            }
-            if since.is_some_and(|since| boundary.at <= since) {
-                continue;
-            }
-            let columns = self.columns.iter_mut();
-            let own = columns.filter(|live| event.is_of(&live.column.name, live.pmid));
-            own.for_each(|live| live.before = None);
-            let own = self.histograms.iter_mut().filter(|histogram| histogram.is_of(&event));
-            own.for_each(|histogram| histogram.interrupt(boundary.from_zero));
-        }
-        if is_late {
-            self.late.push((now, array.to_owned()));
-        }
     }
 
     /// The values of the selected metrics. Adds columns of new instances.
@@ -294,6 +239,7 @@ impl<'o> View<'o> {
             };
             let indom = followed.metadata.metric(set.pmid()).and_then(|metric| metric.desc.indom);
             let domain = indom.and_then(|indom| followed.metadata.indom_history(indom));
+            let mut values = Vec::new();
             for value in set.values(value_type) {
                 let (number, value) = match value {
                     Ok(pair) => pair,
@@ -313,19 +259,28 @@ impl<'o> View<'o> {
                     },
                     None => number,
                 };
-                if let Some(histogram) = histogram.and_then(|place| self.histograms.get_mut(place))
-                {
+                values.push((instance, value));
+            }
+            if let Some(histogram) = histogram.and_then(|place| self.histograms.get_mut(place)) {
+                for (instance, value) in values {
                     histogram.quantiles.add(set.pmid(), instance, value);
-                    continue;
                 }
-                let (Some(shown), columns) = (shown.as_mut(), &mut self.columns) else { continue };
-                let place = shown.column_index(instance, choice, followed.metadata, columns);
+                continue;
+            }
+            let Some(shown) = shown.as_mut() else { continue };
+            let rates = if choice.rates && shown.metric.has_rates() {
+                Some(self.rates.rates(&shown.metric, &values, followed))
+            } else {
+                None
+            };
+            for (position, (instance, value)) in values.into_iter().enumerate() {
+                let place =
+                    shown.column_index(instance, choice, followed.metadata, &mut self.columns);
                 let Some(place) = place else { continue };
-                let Some(live) = columns.get_mut(place) else { continue };
-                let value = if choice.rates && shown.metric.has_rates() {
-                    live.rate(&shown.metric, timestamp, value).map(Value::Double)
-                } else {
-                    Some(value)
+                let Some(live) = self.columns.get(place) else { continue };
+                let value = match &rates {
+                    Some(rates) => rates.get(position).copied().flatten().map(Value::Double),
+                    None => Some(value),
                 };
                 cells.push((place, value.map(|value| live.column.scale.apply(value).to_owned())));
             }
@@ -358,8 +313,6 @@ impl<'o> View<'o> {
         if self.columns.is_empty() {
             return Ok(());
         }
-        self.columns.iter_mut().for_each(|live| live.before = None);
-        self.histograms.iter_mut().for_each(|histogram| histogram.interrupt(false));
         if self.choice.json {
             return out.json_line(&Mark { time: json_time(timestamp), mark: true });
         }

@@ -1,8 +1,7 @@
 //! The columns of a histogram's quantiles.
 
 use hashbrown::HashMap;
-use pcp_archive::programs::ProgramEvent;
-use pcp_archive::replay::SuccessiveQuantiles;
+use pcp_archive::replay::{SuccessiveQuantiles, SuccessiveRates};
 use pcp_archive::{Metadata, Pmid, Value};
 
 use super::{Cell, Choice, Live, Shown};
@@ -38,15 +37,13 @@ impl Histogram {
         histograms.find(|histogram| histogram.quantiles.parts().any(|part| part == pmid))
     }
 
-    /// Whether an event is about its program.
-    pub(super) fn is_of(&self, event: &ProgramEvent<'_>) -> bool {
-        let Some(part) = self.quantiles.parts().next() else { return false };
-        self.quantiles.metrics().any(|metric| event.is_of(&metric.name, part))
-    }
-
-    /// No value continues after a mark or an event.
-    pub(super) fn interrupt(&mut self, from_zero: bool) {
-        self.quantiles.interrupt(from_zero);
+    /// Ends what the histogram counted, where a mark or an event says so.
+    pub(super) fn interrupt(&mut self, rates: &SuccessiveRates) {
+        let interruption =
+            self.quantiles.metrics().next().and_then(|metric| rates.interruption(metric));
+        if let Some(from_zero) = interruption {
+            self.quantiles.interrupt(from_zero);
+        }
     }
 
     /// The quantiles of the record; adds columns of new instances.

@@ -1,0 +1,234 @@
+//! Rates of counters from each record to the next, for readers that have one record at a time.
+
+use hashbrown::HashMap;
+
+use super::Gaps;
+use crate::analysis::growth::lifetime::CounterDomains;
+use crate::analysis::growth::number::{Number, with_number};
+use crate::analysis::growth::strand::{Link, Strand};
+use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
+use crate::reader::follow::Followed;
+use crate::scan::programs::{ProgramEvent, events_metric};
+use crate::scan::{Column, SelectedMetric};
+use crate::{InstanceId, OwnedValue, Pmid, Timestamp, Value, ValueType};
+
+/// Rates of counters from each record that has them to the next.
+///
+/// The rules are those of [`summary`](crate::summary): no value continues over a mark, or over the
+/// end of a program's run, and a counter that is known to have begun at 0 counts from there.
+#[derive(Debug)]
+pub struct SuccessiveRates {
+    gaps: Gaps,
+    /// The times of the first record and of the newest one.
+    span: Option<[Timestamp; 2]>,
+    /// Where the values of the newest record do not continue earlier ones.
+    walls: Walls,
+    /// Those of all records, for metrics that come later.
+    all_walls: Walls,
+    /// Event arrays with boundaries after the newest record, and up to when they were taken.
+    later: Vec<(Timestamp, OwnedValue)>,
+    metrics: HashMap<Pmid, MetricState>,
+}
+
+#[derive(Debug)]
+struct MetricState {
+    metric: SelectedMetric,
+    run: RunState,
+    instances: HashMap<Option<InstanceId>, Strand<Last>>,
+    domains: CounterDomains,
+    /// The version of the metadata that the domains are of.
+    metadata_version: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    /// As in [`Column::words`].
+    word: u64,
+    at: Timestamp,
+}
+
+impl SuccessiveRates {
+    /// Begins without records. With [`Gaps::Join`] only marks and resets end a counter's growth.
+    pub fn new(gaps: Gaps) -> Self {
+        Self {
+            gaps,
+            span: None,
+            walls: Walls::default(),
+            all_walls: Walls::default(),
+            later: Vec::new(),
+            metrics: HashMap::new(),
+        }
+    }
+
+    /// Takes the next record: its mark, or its events.
+    pub fn begin_record(&mut self, followed: &Followed<'_>) {
+        let now = followed.record.timestamp();
+        let before = self.span.map(|[_, newest]| newest);
+        let oldest = self.span.map_or(now, |[oldest, _]| oldest);
+        self.span = Some([oldest, now]);
+        self.walls = Walls::default();
+        if followed.record.is_mark() {
+            self.walls.add_mark(now);
+            self.all_walls.add_mark(now);
+        }
+        if self.gaps == Gaps::Keep {
+            for (since, array) in std::mem::take(&mut self.later) {
+                self.take_events(array.as_value(), Some(since), before);
+            }
+            for value in event_arrays(followed) {
+                self.take_events(value, None, before);
+            }
+        }
+        if !self.walls.is_empty() {
+            for state in self.metrics.values_mut() {
+                state.meet(&self.walls, now);
+            }
+        }
+    }
+
+    /// Adds those boundaries of an event array that are not after the newest record, and are after
+    /// `since`; keeps the array if there are later ones.
+    fn take_events(
+        &mut self,
+        array: Value<'_>,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        let Some([_, now]) = self.span else { return };
+        let mut has_later = false;
+        for event in ProgramEvent::all(array) {
+            let Some(boundary) = event.boundary() else { continue };
+            if boundary.at > now {
+                has_later = true;
+            } else if since.is_none_or(|since| boundary.at > since) {
+                self.walls.add_event(&event, &[now], before);
+                self.all_walls.add_event(&event, &[now], before);
+            }
+        }
+        if has_later {
+            self.later.push((now, array.to_owned()));
+        }
+    }
+
+    /// Whether the values that the newest record has of a metric do not continue earlier ones, and
+    /// then whether its counters were 0 in the record before.
+    pub fn interruption(&self, metric: &SelectedMetric) -> Option<bool> {
+        let walls = MetricWalls::new(&self.walls, metric, (&[], &[]), None, RunState::default());
+        walls.all.last().map(|wall| wall.zero().is_some())
+    }
+
+    /// Takes the values that the newest record has of a counter
+    /// ([`SelectedMetric::has_rates`]), and returns the rate of each.
+    pub fn rates(
+        &mut self,
+        metric: &SelectedMetric,
+        values: &[(Option<InstanceId>, Value<'_>)],
+        followed: &Followed<'_>,
+    ) -> Vec<Option<f64>> {
+        let Some([oldest, now]) = self.span else { return vec![None; values.len()] };
+        let state = self.metrics.entry(metric.desc.pmid).or_insert_with(|| {
+            let mut state = MetricState::new(metric);
+            state.meet(&self.all_walls, oldest);
+            state
+        });
+        if state.metadata_version != Some(followed.metadata_version) {
+            state.domains = CounterDomains::of_metric(metric, followed.metadata, self.gaps);
+            state.metadata_version = Some(followed.metadata_version);
+        }
+        let column = |(instance, value): &(Option<InstanceId>, Value<'_>)| {
+            let mut column = Column::new(*instance, metric.desc.value_type);
+            column.push(0, *value);
+            column
+        };
+        let columns: Vec<Column> = values.iter().map(column).collect();
+        state.add(&columns, now)
+    }
+}
+
+impl MetricState {
+    fn new(metric: &SelectedMetric) -> Self {
+        Self {
+            metric: metric.clone(),
+            run: RunState::default(),
+            instances: HashMap::new(),
+            domains: CounterDomains::default(),
+            metadata_version: None,
+        }
+    }
+
+    /// Ends the growth of all instances at the walls of a record.
+    fn meet(&mut self, walls: &Walls, at: Timestamp) {
+        let timestamps = [at];
+        let walls = MetricWalls::new(walls, &self.metric, (&timestamps, &[]), None, self.run);
+        for wall in &walls.all {
+            for strand in self.instances.values_mut() {
+                strand.meet(wall.at, self.run.resolve(wall.origin));
+            }
+        }
+        self.run.pass(&walls);
+    }
+
+    /// Adds the values of a record, a column each, and returns their rates.
+    fn add(&mut self, columns: &[Column], at: Timestamp) -> Vec<Option<f64>> {
+        let timestamps = [at];
+        let presences = self.domains.of(&self.metric);
+        let none = Walls::default();
+        let walls =
+            MetricWalls::new(&none, &self.metric, (&timestamps, columns), presences, self.run);
+        let mut rates = Vec::new();
+        for column in columns {
+            let strand = self.instances.entry(column.instance());
+            let strand = strand.or_insert_with(|| Strand::new(self.run.origin(), self.run.wall));
+            for birth in walls.births_of(column, || strand.last().map(|last| last.at)) {
+                strand.meet(birth.at, birth.origin);
+            }
+            let word = column.words().first().copied();
+            rates.push(word.and_then(|word| add_word(strand, Last { word, at }, &self.metric)));
+        }
+        self.run.pass(&walls);
+        rates
+    }
+}
+
+/// Adds a value of a counter and returns its rate since what it follows.
+fn add_word(strand: &mut Strand<Last>, next: Last, metric: &SelectedMetric) -> Option<f64> {
+    with_number!(
+        metric.desc.value_type,
+        N => add_number::<N>(strand, next, metric.rate_time_scale()),
+        else None
+    )
+}
+
+fn add_number<N: Number>(
+    strand: &mut Strand<Last>,
+    next: Last,
+    time_scale: Option<f64>,
+) -> Option<f64> {
+    let number = N::of(next.word);
+    if number.is_nan() {
+        return None;
+    }
+    let before = match strand.link() {
+        // Of two values at one time the first counts.
+        Link::Value(last) if next.at <= last.at => return None,
+        Link::Value(last) => Some(last),
+        Link::Zero(at) => Some(Last { word: 0, at }),
+        Link::Nothing => None,
+    };
+    strand.add(next);
+    let before = before?;
+    let growth = N::of(before.word).growth_to(number, false)?;
+    let seconds = next.at.seconds_since(before.at);
+    (seconds > 0.0).then_some(growth * time_scale? / seconds)
+}
+
+/// Returns the agent's events in a record.
+fn event_arrays<'f>(followed: &Followed<'f>) -> Vec<Value<'f>> {
+    let desc = followed.metadata.metric(events_metric()).map(|metric| metric.desc);
+    let value_type = desc.map_or(ValueType::Event, |desc| desc.value_type);
+    let mut arrays = Vec::new();
+    for set in followed.record.value_sets().filter(|set| set.pmid() == events_metric()) {
+        arrays.extend(set.values(value_type).flatten().map(|(_, value)| value));
+    }
+    arrays
+}
