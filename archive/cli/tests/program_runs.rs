@@ -241,7 +241,7 @@ fn successive_rates(base: &Path, metric: &str, instance: &str) -> Vec<f64> {
             let values: Vec<_> = set.values(metric.desc.value_type).map(Result::unwrap).collect();
             let all = rates.rates(&metric, &values, &followed);
             let wanted = values.iter().zip(all).filter(|((id, _), _)| {
-                identities.name_at(id.unwrap(), Timestamp::MAX).unwrap().to_string() == instance
+                *identities.name_at(id.unwrap(), Timestamp::MAX).unwrap() == *instance
             });
             found.extend(wanted.filter_map(|(_, rate)| rate));
         }

@@ -87,7 +87,7 @@ pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
 pub use histogram::{BucketCount, SuccessiveQuantiles};
 pub use observations::Observations;
-pub use rate::rate_between;
+pub(crate) use rate::rate_between;
 pub use successive_rates::SuccessiveRates;
 pub use window::{Logged, Window};
 

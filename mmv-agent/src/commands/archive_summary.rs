@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use mmv_chart::{Chart, Point};
-use pcp_archive::replay::{Replay, Sample, SelectedMetric, rate_between};
-use pcp_archive::{Archive, InDom, InstanceId, Semantics, Timestamp, Value};
+use pcp_archive::replay::{Decrease, Replay, Sample, SelectedMetric};
+use pcp_archive::summary::{self, MetricSummary};
+use pcp_archive::{Archive, InDom, InstanceId, Semantics, Timestamp, Value, scan};
 use pcp_types::printable;
 
 use quantiles::QuantileTable;
@@ -26,9 +27,14 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
     let observations: Vec<Sample<'_>> = replay.observations().collect();
     let quantiles = QuantileTable::of(&archive, prefix, &replay, &observations)?;
 
-    let mut text = String::new();
     let start = archive.label().start;
-    let seconds = archive.end().seconds_since(start);
+    let end = archive.end();
+    let mut logged = scan::Selection::new(&archive);
+    logged.select(prefix);
+    let summaries = summary::summarize(&logged, start..=end, Decrease::Reset)?;
+
+    let mut text = String::new();
+    let seconds = end.seconds_since(start);
     // Writing to a String does not fail.
     let _ = writeln!(text, "Logged {} records in {seconds:.1} s:\n", observations.len());
     let head = ["metric", "instance", "last", "unit", "rate", ""].map(str::to_owned);
@@ -39,10 +45,10 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
         }
         for instance in replay.instances(place) {
             let row = Row { archive: &archive, place, indom: metric.desc.indom, instance };
-            let (last, rate) = row.last_and_rate(metric, &observations);
+            let last = row.last(&observations);
+            let rate = rate_of(metric, instance, &summaries);
             // A rate without unit is a utilisation.
-            let rate_units =
-                if rate.is_empty() { String::new() } else { metric.rate_units().to_string() };
+            let rate_units = rate.map_or_else(String::new, |_| metric.rate_units().to_string());
             let units = metric.desc.units.to_string();
             let instance = row.instance_name();
             lines.push([
@@ -50,7 +56,7 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
                 instance,
                 last,
                 units,
-                rate,
+                rate.map_or_else(String::new, number),
                 rate_units,
             ]);
         }
@@ -66,7 +72,11 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
         let Some((place, metric)) = found else { continue };
         let row = Row { archive: &archive, place, indom: None, instance: None };
         let rate = metric.desc.semantics == Semantics::Counter;
-        let points = row.points(rate, start, &observations);
+        let points = if rate {
+            row.rates(&replay, start, &observations)
+        } else {
+            row.values(start, &observations)
+        };
         let units = if rate { metric.rate_units() } else { metric.desc.units };
         let title = format!("{name}: {units}");
         let chart = Chart::new(CHART_WIDTH, CHART_HEIGHT).title(&title).from_zero(true);
@@ -115,32 +125,43 @@ impl Row<'_> {
         instance_name(self.archive, self.indom, self.instance)
     }
 
-    /// The last value, and the rate of a counter from the first value to the last one.
-    fn last_and_rate(&self, metric: &SelectedMetric, samples: &[Sample<'_>]) -> (String, String) {
-        let mut seen = samples.iter().filter_map(|s| Some((s.timestamp, *self.value(s)?)));
-        let Some(first) = seen.next() else { return (String::new(), String::new()) };
-        let last = seen.next_back().unwrap_or(first);
-        let rate = metric.has_rates().then(|| rate_between(metric, first, last)).flatten();
-        (shown(&last.1), rate.map_or_else(String::new, number))
+    /// Returns the last value as text; empty without values.
+    fn last(&self, samples: &[Sample<'_>]) -> String {
+        let last = samples.iter().rev().find_map(|sample| self.value(sample));
+        last.map_or_else(String::new, shown)
     }
 
-    /// Points of a chart: the values, or the rate since the sample before.
-    fn points(&self, rate: bool, start: Timestamp, samples: &[Sample<'_>]) -> Vec<Point> {
-        let values = samples.iter().map(|sample| {
+    /// Returns the points of a chart: the values.
+    fn values(&self, start: Timestamp, samples: &[Sample<'_>]) -> Vec<Point> {
+        let point = |sample: &Sample<'_>| {
             let value = self.value(sample).and_then(Value::as_f64);
             (sample.timestamp.seconds_since(start), value)
-        });
-        let values: Vec<Point> = values.collect();
-        if !rate {
-            return values;
-        }
-        let pairs = values.windows(2).filter_map(|pair| {
-            let [(before, from), (now, to)] = pair else { return None };
-            let rise = from.zip(*to).map(|(from, to)| (to - from) / (now - before));
-            Some((*now, rise))
-        });
-        pairs.collect()
+        };
+        samples.iter().map(point).collect()
     }
+
+    /// Returns the points of a chart: the rate of a counter from each sample to the next.
+    fn rates(&self, replay: &Replay<'_>, start: Timestamp, samples: &[Sample<'_>]) -> Vec<Point> {
+        let mut points = Vec::new();
+        for pair in samples.windows(2) {
+            let [before, now] = pair else { continue };
+            let rates = replay.rates_at(now.timestamp, before.timestamp);
+            let rate = rates.and_then(|rates| self.value(&rates)?.as_f64());
+            points.push((now.timestamp.seconds_since(start), rate));
+        }
+        points
+    }
+}
+
+/// Returns the rate of a counter in the time in which it was logged.
+fn rate_of(
+    metric: &SelectedMetric,
+    instance: Option<InstanceId>,
+    summaries: &[MetricSummary],
+) -> Option<f64> {
+    let summary = summaries.iter().find(|summary| summary.metric.name == metric.name)?;
+    let summary = summary.instances.iter().find(|summary| summary.instance == instance)?;
+    metric.has_rates().then_some(summary.statistics.as_ref()?.time_average)
 }
 
 /// The name of an instance at the end of an archive; none for a metric without instances.

@@ -117,7 +117,7 @@ fn rates_of<'v>(track: &Track, growth: &TrackGrowth) -> Values<'v> {
 /// The rate of a counter in [`SelectedMetric::rate_units`] from one of its
 /// observations to the next, for callers that have only these two; `None` if it was
 /// reset, or no time has passed.
-pub fn rate_between(
+pub(crate) fn rate_between(
     metric: &SelectedMetric,
     (since, before): (Timestamp, Value<'_>),
     (at, after): (Timestamp, Value<'_>),
