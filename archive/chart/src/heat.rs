@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{Chart, axis};
 
 /// The least value that has a logarithm of its own: zero is drawn below one.
-const LEAST: f64 = 0.5;
+const MIN_VALUE: f64 = 0.5;
 /// Characters from nothing to the most.
 const SHADES: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
 /// Colors of a terminal with 256 of them, from little to much.
@@ -33,13 +33,13 @@ pub struct HeatAxes {
 
 impl HeatAxes {
     /// Those that have room for all cells; `None` without any.
-    pub fn of(cells: &[HeatCell]) -> Option<Self> {
+    pub fn from_cells(cells: &[HeatCell]) -> Option<Self> {
         let counted = cells.iter().filter(|cell| cell.count > 0.0);
         let times = counted.clone().flat_map(|cell| [cell.time.0, cell.time.1]);
         let values = counted.flat_map(|cell| [cell.value.0, cell.value.1]);
         let span = axis::range(times.filter(|time| time.is_finite()))?;
         let (low, high) = axis::range(values.filter(|value| value.is_finite()))?;
-        let (low, high) = (low.max(LEAST), high.max(2.0 * LEAST));
+        let (low, high) = (low.max(MIN_VALUE), high.max(2.0 * MIN_VALUE));
         Some(Self {
             span,
             low: low.ln(),
@@ -55,7 +55,7 @@ impl HeatAxes {
 
     /// Where a value is, from 0 for the least one to 1.
     pub fn height(&self, value: f64) -> f64 {
-        (value.max(LEAST).ln() - self.low) / (self.high - self.low)
+        (value.max(MIN_VALUE).ln() - self.low) / (self.high - self.low)
     }
 
     /// Round values and their labels, lowest first: about `wanted` of them.
@@ -120,7 +120,7 @@ impl Chart<'_> {
     /// Lines are no wider than the chart, not counting the codes of colors.
     pub fn render_heat(&self, cells: &[HeatCell], colored: bool) -> String {
         let mut out = self.heading();
-        let Some(axes) = HeatAxes::of(cells) else {
+        let Some(axes) = HeatAxes::from_cells(cells) else {
             out.push_str("(no values)\n");
             return out;
         };
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn cells_are_where_their_times_and_values_are() {
         let cells = cells();
-        let axes = HeatAxes::of(&cells).unwrap();
+        let axes = HeatAxes::from_cells(&cells).unwrap();
         assert_eq!(axes.span, (0.0, 10.0));
         // From 10 to 2000 are 7.64 doublings, a line for each.
         let grid = axes.shares(&cells, 10, 8);
@@ -211,10 +211,10 @@ mod tests {
     #[test]
     fn parts_of_a_map_add_up_and_wide_cells_fill_it() {
         let narrow: Vec<_> = (0..100).map(|t| cell(f64::from(t), (1.0, 2.0), 1.0)).collect();
-        let axes = HeatAxes::of(&narrow).unwrap();
+        let axes = HeatAxes::from_cells(&narrow).unwrap();
         assert_eq!(axes.shares(&narrow, 10, 1), [[1.0; 10]]);
         let wide = [cell(0.0, (1.0, 1024.0), 3.0)];
-        let axes = HeatAxes::of(&wide).unwrap();
+        let axes = HeatAxes::from_cells(&wide).unwrap();
         assert_eq!(axes.shares(&wide, 4, 5), [[1.0; 4]; 5]);
     }
 

@@ -142,7 +142,7 @@ fn most_like(word: &str) -> Option<&'static str> {
         |unit: &str| strsim::normalized_damerau_levenshtein(word, &unit.to_ascii_lowercase());
     let alike = UNITS.iter().map(|unit| (likeness(unit), *unit));
     let best = alike.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    (best.0 >= LEAST_LIKENESS).then_some(best.1)
+    (best.0 >= MIN_LIKENESS).then_some(best.1)
 }
 
 /// The names of units that are proposed.
@@ -154,7 +154,7 @@ const UNITS: [&str; 16] = [
 const ABBREVIATIONS: [(&str, &str); 4] =
     [("nsec", "nanosec"), ("usec", "microsec"), ("msec", "millisec"), ("hr", "hour")];
 /// How like a proposed unit is at least.
-const LEAST_LIKENESS: f64 = 0.6;
+const MIN_LIKENESS: f64 = 0.6;
 
 /// Which columns a report has.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use crate::text::{shown_path, warn};
 /// The most names that are proposed for one that does not exist.
 const MAX_SIMILAR: usize = 3;
 /// How like the wanted name they are at least: one letter in four may differ.
-const LEAST_LIKENESS: f64 = 0.75;
+const MIN_LIKENESS: f64 = 0.75;
 /// The most PMIDs that a warning lists.
 const MAX_LISTED: usize = 10;
 
@@ -142,7 +142,7 @@ fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n st
         (strsim::normalized_damerau_levenshtein(wanted, name).max(last), name)
     };
     let mut all: Vec<(f64, &str)> =
-        names.map(alike).filter(|(likeness, _)| *likeness >= LEAST_LIKENESS).collect();
+        names.map(alike).filter(|(likeness, _)| *likeness >= MIN_LIKENESS).collect();
     all.sort_by(|(one, a), (other, b)| other.total_cmp(one).then(a.cmp(b)));
     all.dedup();
     all.into_iter().take(MAX_SIMILAR).map(|(_, name)| name).collect()

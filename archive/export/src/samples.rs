@@ -22,7 +22,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use pcp_archive::{InstanceId, Semantics};
 
-pub use table::{Part, SampleSeries, SampleSeriesId};
+pub use table::{FamilyPart, SampleSeries, SampleSeriesId};
 
 use crate::mapping::{FamilyId, Kind, Label, Role, Scale};
 use crate::shared_values::{SharedValues, fit};
@@ -310,7 +310,7 @@ impl Samples {
                     name: self.names.share(family.sample_name().into()),
                     labels: Arc::clone(&series.labels),
                     family: id,
-                    part: Part::Value,
+                    part: FamilyPart::Value,
                     is_discrete: desc.is_some_and(|desc| desc.semantics == Semantics::Discrete),
                     start: series.start,
                 });

@@ -54,7 +54,7 @@ pub use series::{Series, SeriesId};
 use crate::mapping::Family;
 use crate::position::Position;
 use crate::tree::Archives;
-use catalog::{At, Output, nanos};
+use catalog::{Output, RecordContext, nanos};
 use newest::{RecordPlace, newest_records};
 use queue::Queue;
 use runs::Runs;
@@ -178,12 +178,12 @@ pub struct Walk {
     /// The archive that cannot be opened.
     unreadable: Option<PathBuf>,
     records: u64,
-    now: Now,
+    now: RecordState,
 }
 
 /// What is known of the record that was read last.
 #[derive(Clone, Copy)]
-struct Now {
+struct RecordState {
     timestamp: i64,
     kind: StepKind,
     is_repeated: bool,
@@ -241,7 +241,7 @@ impl Walk {
             due: None,
             unreadable: None,
             records: 0,
-            now: Now { timestamp: 0, kind: StepKind::Record, is_repeated: false },
+            now: RecordState { timestamp: 0, kind: StepKind::Record, is_repeated: false },
         })
     }
 
@@ -370,7 +370,7 @@ impl Walk {
         }
         self.records += 1;
         let (timestamp, nanos) = (record.timestamp(), nanos(record.timestamp()));
-        let at = At { metadata, timestamp, nanos, record: self.records };
+        let at = RecordContext { metadata, timestamp, nanos, record: self.records };
         self.catalog.move_to(timestamp);
         self.runs.pass(&record, &mut self.catalog, &mut self.output);
         if record.is_mark() {
@@ -382,7 +382,7 @@ impl Walk {
         let kind = if record.is_mark() { StepKind::Mark } else { StepKind::Record };
         let (volume, offset) = (record.volume(), record.offset());
         let is_repeated = self.resume.as_ref().is_some_and(|from| from.is_after(volume, offset));
-        self.now = Now { timestamp: nanos, kind, is_repeated };
+        self.now = RecordState { timestamp: nanos, kind, is_repeated };
         self.position.volume = volume;
         self.position.offset = offset + record.size() as u64;
         self.position.time = nanos;
@@ -404,7 +404,7 @@ impl Walk {
         if kind == StepKind::EndOfArchive {
             self.resume = None;
         }
-        self.now = Now { timestamp, kind, is_repeated };
+        self.now = RecordState { timestamp, kind, is_repeated };
     }
 
     fn step(&self) -> Step<'_> {

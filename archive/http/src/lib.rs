@@ -10,7 +10,7 @@
 //! | time of a connection | 10 min, and new requests for the first 5 |
 //!
 //! A connection is idle while no whole request of it is answered: the caller says with
-//! [`Place::busy`] when one is, and [`Sent`] keeps that up until the peer has taken the answer.
+//! [`ConnectionPlace::busy`] when one is, and [`Sent`] keeps that up until the peer has taken the answer.
 //! The body of a request, and who may ask, are the caller's business.
 
 #![forbid(unsafe_code)]
@@ -39,7 +39,7 @@ use tokio::time::{sleep, timeout};
 
 pub use body::Sent;
 use limit::Limit;
-pub use limit::{Busy, Place};
+pub use limit::{Busy, ConnectionPlace};
 pub use listener::Listener;
 use socket::Socket;
 
@@ -65,7 +65,7 @@ const REPEAT: Duration = Duration::from_secs(60);
 /// leave them no time while peers connect one after the other.
 pub async fn serve<A, F, B>(listener: Listener, answer: A, warn: fn(&str))
 where
-    A: Fn(Request<Incoming>, Arc<Place>) -> F + Clone + Send + 'static,
+    A: Fn(Request<Incoming>, Arc<ConnectionPlace>) -> F + Clone + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
@@ -99,7 +99,7 @@ where
 async fn begin<S, A, F, B>(accepted: io::Result<S>, limit: &Arc<Limit>, answer: A) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Fn(Request<Incoming>, Arc<Place>) -> F + Send + 'static,
+    A: Fn(Request<Incoming>, Arc<ConnectionPlace>) -> F + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {

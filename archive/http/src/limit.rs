@@ -1,6 +1,6 @@
 //! The limit on open connections.
 //!
-//! A connection has a [`Place`] until its socket is closed. When all places are taken, the
+//! A connection has a [`ConnectionPlace`] until its socket is closed. When all places are taken, the
 //! connection that has been idle longest is closed, and a new one waits until it is: there are
 //! never more sockets than places. A connection is idle while no whole request of it is being
 //! answered, so peers that say nothing, or send a request slowly, give way to others. None gives
@@ -30,7 +30,7 @@ pub(crate) struct Limit {
 #[derive(Debug, Default)]
 struct Inner {
     /// By number.
-    open: HashMap<u64, Entry>,
+    open: HashMap<u64, Connection>,
     /// When each idle connection became idle, with its number.
     idle: BTreeSet<(u64, u64)>,
     /// The next number, and the next moment.
@@ -38,7 +38,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Connection {
     idle_since: u64,
     /// The same by the clock.
     since: Instant,
@@ -49,14 +49,14 @@ struct Entry {
 
 /// The place of a connection, free again when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     limit: Arc<Limit>,
     number: u64,
 }
 
 /// A request is being answered, until this is dropped.
 #[derive(Debug)]
-pub struct Busy(Arc<Place>);
+pub struct Busy(Arc<ConnectionPlace>);
 
 impl Limit {
     /// At most this many connections.
@@ -69,7 +69,7 @@ impl Limit {
     }
 
     /// A place for a new connection; `None` if all are busy. One task at a time may wait.
-    pub(crate) async fn place(self: &Arc<Self>) -> Option<Arc<Place>> {
+    pub(crate) async fn place(self: &Arc<Self>) -> Option<Arc<ConnectionPlace>> {
         while self.is_full() {
             let idle = self.inner().longest_idle()?;
             if idle < GRACE {
@@ -84,9 +84,9 @@ impl Limit {
         let mut inner = self.inner();
         let number = inner.moment();
         inner.idle.insert((number, number));
-        let entry = Entry { idle_since: number, since: Instant::now(), busy: 0, task: None };
+        let entry = Connection { idle_since: number, since: Instant::now(), busy: 0, task: None };
         inner.open.insert(number, entry);
-        Some(Arc::new(Place { limit: Arc::clone(self), number }))
+        Some(Arc::new(ConnectionPlace { limit: Arc::clone(self), number }))
     }
 
     fn is_full(&self) -> bool {
@@ -120,7 +120,7 @@ impl Inner {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Notes the task that ends with the connection.
     pub(crate) fn is_served_by(&self, task: AbortHandle) {
         if let Some(entry) = self.limit.inner().open.get_mut(&self.number) {
@@ -141,7 +141,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut inner = self.limit.inner();
         if let Some(entry) = inner.open.remove(&self.number) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     /// A connection that lasts until it is closed.
-    fn open(place: &Arc<Place>) -> JoinHandle<()> {
+    fn open(place: &Arc<ConnectionPlace>) -> JoinHandle<()> {
         let kept = Arc::clone(place);
         let task = spawn(async move {
             let _place = kept;

@@ -1,7 +1,7 @@
 //! The socket of a connection, whose peer has to take what is sent.
 //!
-//! Writing fails if the peer has not taken [`PROGRESS`] bytes, or all there are, after it was
-//! waited for [`PATIENCE`] altogether: a peer that stops, or takes a byte now and then, holds no
+//! Writing fails if the peer has not taken [`MIN_PROGRESS`] bytes, or all there are, after it was
+//! waited for [`WRITE_TIMEOUT`] altogether: a peer that stops, or takes a byte now and then, holds no
 //! answer in memory for long. Time in which there is nothing to send does not count.
 
 use std::io;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::limit::Place;
+use crate::limit::ConnectionPlace;
 
-/// Time a peer may take to read [`PROGRESS`] bytes.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes that a peer has to take within [`PATIENCE`]: 35 kB a second.
-const PROGRESS: usize = 1 << 20;
+/// Time a peer may take to read [`MIN_PROGRESS`] bytes.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that a peer has to take within [`WRITE_TIMEOUT`]: 35 kB a second.
+const MIN_PROGRESS: usize = 1 << 20;
 
 /// A socket and its place.
 #[derive(Debug)]
@@ -32,14 +32,14 @@ pub(crate) struct Socket<S> {
     /// Since when it is waited for, and when that ends.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     /// Dropped after the socket.
-    _place: Arc<Place>,
+    _place: Arc<ConnectionPlace>,
 }
 
 impl<S> Socket<S> {
-    pub(crate) const fn new(inner: S, place: Arc<Place>) -> Self {
+    pub(crate) const fn new(inner: S, place: Arc<ConnectionPlace>) -> Self {
         Self {
             inner,
-            patience: PATIENCE,
+            patience: WRITE_TIMEOUT,
             taken: 0,
             waited: Duration::ZERO,
             waiting: None,
@@ -59,7 +59,7 @@ impl<S> Socket<S> {
                     self.waited += since.elapsed();
                 }
                 self.taken += count;
-                if self.taken >= PROGRESS {
+                if self.taken >= MIN_PROGRESS {
                     (self.taken, self.waited) = (0, Duration::ZERO);
                 }
                 written
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
     use crate::limit::Limit;
 
-    const PATIENCE: Duration = Duration::from_millis(500);
-    const SIZE: usize = 5 * PROGRESS;
+    const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
+    const SIZE: usize = 5 * MIN_PROGRESS;
 
     /// Writes much to a peer; how long that took, and the error if there was one.
     fn write_to(read: impl FnOnce(Blocking) + Send + 'static) -> (Duration, io::Result<()>) {
@@ -143,8 +143,8 @@ mod tests {
         let written = runtime.block_on(async {
             let inner = UnixStream::from_std(writer).unwrap();
             let place = Limit::new(1).place().await.unwrap();
-            let mut socket = Socket { patience: PATIENCE, ..Socket::new(inner, place) };
-            let (bytes, mut written) = (vec![0; PROGRESS], 0);
+            let mut socket = Socket { patience: WRITE_TIMEOUT, ..Socket::new(inner, place) };
+            let (bytes, mut written) = (vec![0; MIN_PROGRESS], 0);
             while written < SIZE {
                 let write =
                     |context: &mut Context<'_>| Pin::new(&mut socket).poll_write(context, &bytes);
@@ -159,21 +159,21 @@ mod tests {
 
     fn is_given_up(written: &(Duration, io::Result<()>)) -> bool {
         let kind = written.1.as_ref().map_err(io::Error::kind);
-        kind == Err(io::ErrorKind::TimedOut) && written.0 < PATIENCE * 10
+        kind == Err(io::ErrorKind::TimedOut) && written.0 < WRITE_TIMEOUT * 10
     }
 
     #[test]
     fn a_peer_that_takes_nothing_or_little_is_given_up() {
         let stops = write_to(|reader| {
-            thread::sleep(PATIENCE * 4);
+            thread::sleep(WRITE_TIMEOUT * 4);
             drop(reader);
         });
         assert!(is_given_up(&stops), "{stops:?}");
         let trickles = write_to(|mut reader| {
             // A tenth of what it should.
-            let mut bytes = vec![0; PROGRESS / 100];
+            let mut bytes = vec![0; MIN_PROGRESS / 100];
             while reader.read(&mut bytes).is_ok_and(|count| count > 0) {
-                thread::sleep(PATIENCE / 10);
+                thread::sleep(WRITE_TIMEOUT / 10);
             }
         });
         assert!(is_given_up(&trickles), "{trickles:?}");
@@ -183,11 +183,11 @@ mod tests {
     fn a_slow_peer_that_goes_on_gets_all() {
         let slow = write_to(|mut reader| {
             // Three times as much as it has to.
-            let mut bytes = vec![0; PROGRESS / 10];
+            let mut bytes = vec![0; MIN_PROGRESS / 10];
             while reader.read_exact(&mut bytes).is_ok() {
-                thread::sleep(PATIENCE / 30);
+                thread::sleep(WRITE_TIMEOUT / 30);
             }
         });
-        assert!(slow.1.is_ok() && slow.0 > PATIENCE, "{slow:?}");
+        assert!(slow.1.is_ok() && slow.0 > WRITE_TIMEOUT, "{slow:?}");
     }
 }

@@ -66,7 +66,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(archive: &Archive) -> Result<Self, Failure> {
+    fn read(archive: &Archive) -> Result<Self, Failure> {
         let mut counts = Self::default();
         let mut records = archive.records()?;
         while let Some(record) = records.next()? {
@@ -100,7 +100,7 @@ impl Arguments {
             index_defect: index_defect(archive),
             metrics: archive.metadata().metrics().len(),
             instance_domains: archive.metadata().indoms().len(),
-            counts: Counts::of(archive)?,
+            counts: Counts::read(archive)?,
         };
         if self.json {
             out.json_line(&info)?;

@@ -225,7 +225,7 @@ impl Arguments {
         warn_of_losses(moments.replay());
         let was_whole = moments.is_whole();
         let clock = Clock::new(zone, window);
-        let read = Read { selection: &selection, moments: &mut moments, window };
+        let read = PlotSource { selection: &selection, moments: &mut moments, window };
         let mut panels = self.panels(source, read, (step, has_several), &clock)?;
         let replay = moments.replay();
         if moments.is_whole() && !was_whole {
@@ -265,7 +265,7 @@ impl Arguments {
     fn panels(
         &self,
         source: Source<'_>,
-        Read { selection, moments: window, window: whole }: Read<'_, '_>,
+        PlotSource { selection, moments: window, window: whole }: PlotSource<'_, '_>,
         (step, has_several): (Duration, bool),
         clock: &Clock,
     ) -> Result<Vec<Panel>, Failure> {
@@ -353,7 +353,7 @@ impl Arguments {
 }
 
 /// What the lines of a plot are read from.
-struct Read<'r, 'a> {
+struct PlotSource<'r, 'a> {
     selection: &'r Selection<'a>,
     moments: &'r mut replay::Window<'a>,
     window: Window,

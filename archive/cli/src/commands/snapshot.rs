@@ -15,7 +15,7 @@ use crate::options::{GapOptions, SidesArgument};
 use crate::page::header::{Header, events};
 use crate::page::heat::{Histogram, Reading, maps, take_histograms};
 use crate::page::payload::{Frame, Payload};
-use crate::page::series::Of;
+use crate::page::series::EnvelopeNames;
 use crate::page::sides::{Side, Sides};
 use crate::text::{shown_path, warn};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
@@ -170,7 +170,7 @@ impl Arguments {
             let options = Options { rates, gaps: self.gaps.gaps() };
             for (number, group) in groups(selection, columns, CELLS_AT_ONCE).iter().enumerate() {
                 let envelope = Envelope::read(group, grid.clone(), options)?;
-                let of = Of::new((place, side), group, &envelope);
+                let of = EnvelopeNames::new((place, side), group, &envelope);
                 payload.add(&envelope, &of)?;
                 if rates && number == 0 {
                     payload.add_marks(&envelope, &of);

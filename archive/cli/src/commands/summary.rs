@@ -231,7 +231,7 @@ impl Arguments {
         }
         let kept: HashSet<_> = replay.metrics().iter().map(|metric| metric.desc.pmid).collect();
         selection.retain(|metric| kept.contains(&metric.desc.pmid));
-        Ok(Quantiles::of(&replay.load_spans(std::slice::from_ref(span))?, span))
+        Ok(Quantiles::new(&replay.load_spans(std::slice::from_ref(span))?, span))
     }
 
     /// Writes a row per instance.

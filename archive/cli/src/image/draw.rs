@@ -6,7 +6,7 @@ use plotters::prelude::{DrawingArea, DrawingBackend, WHITE};
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::panel::{self, Frame};
-use super::sheet::{Drawn, GREY, INK, Sheet};
+use super::sheet::{DrawResult, GREY, INK, Sheet};
 use super::{Image, Panel, heat};
 
 /// The size of the title, in heights of plain text.
@@ -14,7 +14,7 @@ const TITLE: f64 = 1.35;
 /// The height of the title and the line below it.
 const HEAD: f64 = 4.2;
 /// The least height of text in pixels that can be read.
-const LEAST: f64 = 11.5;
+const MIN_TEXT_SIZE: f64 = 11.5;
 /// The height of the times below the last panel.
 const FOOT: f64 = 2.0;
 
@@ -23,14 +23,14 @@ pub(super) fn draw<DB: DrawingBackend>(
     image: &Image<'_>,
     area: &DrawingArea<DB, Shift>,
     sink: f64,
-) -> Drawn<DB> {
+) -> DrawResult<DB> {
     area.fill(&WHITE)?;
     let (width, height) = area.dim_in_pixel();
     let by_size = (f64::from(width) / 80.0).min(f64::from(height) / 42.0);
     // Smaller letters cannot be read, if there is room for larger ones.
     let scale = f64::from(width) / f64::from(image.size.0.max(1));
     let room = f64::from(height) / (7 + 5 * image.panels.len()) as f64;
-    let em = by_size.max((LEAST * scale).min(room).min(f64::from(width) / 26.0));
+    let em = by_size.max((MIN_TEXT_SIZE * scale).min(room).min(f64::from(width) / 26.0));
     let sheet = Sheet { area, em, sink };
     let (width, height) = (width as i32, height as i32);
     let margin = sheet.ems(1.2);
@@ -87,7 +87,7 @@ fn times<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     image: &Image<'_>,
     frame: &Frame,
-) -> Drawn<DB, Vec<(i32, String)>> {
+) -> DrawResult<DB, Vec<(i32, String)>> {
     let (begin, end) = frame.span;
     let fitting = |step: f64| {
         let width = |time| sheet.width(&(image.time_label)(time, step), 0.95);

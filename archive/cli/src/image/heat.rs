@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Panel;
 use super::panel::{Frame, PER_TICK, SMALL, draw_unit_and_times};
-use super::sheet::{Drawn, FAINT, GREY, Sheet};
+use super::sheet::{DrawResult, FAINT, GREY, Sheet};
 
 /// The color of little, of the middle and of the most.
 const COLORS: [[f64; 3]; 3] = [[222.0, 235.0, 247.0], [66.0, 146.0, 198.0], [8.0, 36.0, 94.0]];
@@ -19,8 +19,8 @@ pub(super) fn draw<DB: DrawingBackend>(
     panel: &Panel,
     frame: &Frame,
     times: &[(i32, String)],
-) -> Drawn<DB> {
-    let Some(axes) = HeatAxes::of(&panel.heat).map(|axes| axes.over(frame.span)) else {
+) -> DrawResult<DB> {
+    let Some(axes) = HeatAxes::from_cells(&panel.heat).map(|axes| axes.over(frame.span)) else {
         return Ok(());
     };
     draw_unit_and_times(sheet, panel, frame, times)?;

@@ -6,7 +6,7 @@ use plotters::prelude::{DrawingBackend, RGBColor};
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Panel;
-use super::sheet::{Drawn, FAINT, GREY, INK, Sheet};
+use super::sheet::{DrawResult, FAINT, GREY, INK, Sheet};
 
 /// Colors that are distinct on white, most of them also for the color-blind.
 const COLORS: [RGBColor; 12] = [
@@ -73,7 +73,7 @@ pub(super) fn legend_width<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panels: &[Panel],
     most: i32,
-) -> Drawn<DB, i32> {
+) -> DrawResult<DB, i32> {
     let labels = panels.iter().flat_map(|panel| &panel.lines).map(|line| line.label.as_str());
     let labels = labels.filter(|label| !label.is_empty());
     if panels.iter().all(|panel| panel.lines.len() < 2) && labels.clone().count() < 2 {
@@ -90,10 +90,10 @@ pub(super) fn legend_width<DB: DrawingBackend>(
 pub(super) fn axis_width<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panels: &[Panel],
-) -> Drawn<DB, i32> {
+) -> DrawResult<DB, i32> {
     let mut widest = 0;
     for panel in panels {
-        if let Some(axes) = HeatAxes::of(&panel.heat) {
+        if let Some(axes) = HeatAxes::from_cells(&panel.heat) {
             for (_, text) in axes.ticks(40) {
                 widest = widest.max(sheet.width(&text, SMALL)?);
             }
@@ -115,7 +115,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     panel: &Panel,
     frame: &Frame,
     times: &[(i32, String)],
-) -> Drawn<DB> {
+) -> DrawResult<DB> {
     let scale = frame.scale(sheet, panel);
     draw_unit_and_times(sheet, panel, frame, times)?;
     for (value, text) in scale.ticks() {
@@ -152,7 +152,7 @@ pub(super) fn draw_unit_and_times<DB: DrawingBackend>(
     panel: &Panel,
     frame: &Frame,
     times: &[(i32, String)],
-) -> Drawn<DB> {
+) -> DrawResult<DB> {
     let unit = sheet.cut(&panel.unit, SMALL, frame.right - frame.left)?;
     let above = (frame.left, frame.top - sheet.ems(0.5));
     sheet.text(&unit, above, SMALL, GREY, (HPos::Left, VPos::Bottom))?;
@@ -167,7 +167,7 @@ pub(super) fn draw_marks<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     frame: &Frame,
     marks: &[f64],
-) -> Drawn<DB> {
+) -> DrawResult<DB> {
     let (begin, end) = frame.span;
     for mark in marks.iter().filter(|mark| (begin..=end).contains(*mark)) {
         let x = frame.x(*mark);
@@ -209,7 +209,11 @@ fn color(panel: &Panel, number: usize) -> RGBColor {
 }
 
 /// Draws the names of the lines, as many as there is room for.
-fn legend<DB: DrawingBackend>(sheet: &Sheet<'_, DB>, panel: &Panel, frame: &Frame) -> Drawn<DB> {
+fn legend<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    panel: &Panel,
+    frame: &Frame,
+) -> DrawResult<DB> {
     let (width, _) = sheet.area.dim_in_pixel();
     let left = frame.right + sheet.ems(1.2);
     let room = width as i32 - sheet.ems(1.2) - left - sheet.ems(SWATCH - 0.6);

@@ -9,7 +9,7 @@ use plotters::style::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The result of drawing on a backend.
-pub(super) type Drawn<DB, T = ()> =
+pub(super) type DrawResult<DB, T = ()> =
     Result<T, DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
 /// Text of titles and labels.
@@ -46,7 +46,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
     }
 
     /// The width of a text in pixels.
-    pub(super) fn width(&self, text: &str, size: f64) -> Drawn<DB, i32> {
+    pub(super) fn width(&self, text: &str, size: f64) -> DrawResult<DB, i32> {
         if text.is_empty() {
             return Ok(0);
         }
@@ -55,7 +55,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
     }
 
     /// The text, truncated with an ellipsis to at most `room` pixels.
-    pub(super) fn cut(&self, text: &str, size: f64, room: i32) -> Drawn<DB, String> {
+    pub(super) fn cut(&self, text: &str, size: f64, room: i32) -> DrawResult<DB, String> {
         if self.width(text, size)? <= room {
             return Ok(text.to_owned());
         }
@@ -70,7 +70,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
     }
 
     /// As [`cut`](Self::cut), in the middle: names often differ at their ends.
-    pub(super) fn cut_middle(&self, text: &str, size: f64, room: i32) -> Drawn<DB, String> {
+    pub(super) fn cut_middle(&self, text: &str, size: f64, room: i32) -> DrawResult<DB, String> {
         if self.width(text, size)? <= room {
             return Ok(text.to_owned());
         }
@@ -94,7 +94,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         size: f64,
         color: RGBColor,
         anchor: (HPos, VPos),
-    ) -> Drawn<DB> {
+    ) -> DrawResult<DB> {
         if text.is_empty() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
     }
 
     /// Fills a rectangle between two corners.
-    pub(super) fn fill(&self, corners: [(i32, i32); 2], color: RGBColor) -> Drawn<DB> {
+    pub(super) fn fill(&self, corners: [(i32, i32); 2], color: RGBColor) -> DrawResult<DB> {
         self.area.draw(&Rectangle::new(corners, color.filled()))
     }
 
@@ -113,13 +113,18 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         above: &[(i32, i32)],
         below: &[(i32, i32)],
         color: RGBColor,
-    ) -> Drawn<DB> {
+    ) -> DrawResult<DB> {
         let outline: Vec<(i32, i32)> = above.iter().chain(below.iter().rev()).copied().collect();
         self.area.draw(&Polygon::new(outline, color.mix(LIGHT).filled()))
     }
 
     /// Draws a line through points; a single point is a dot.
-    pub(super) fn line(&self, points: &[(i32, i32)], color: RGBColor, width: f64) -> Drawn<DB> {
+    pub(super) fn line(
+        &self,
+        points: &[(i32, i32)],
+        color: RGBColor,
+        width: f64,
+    ) -> DrawResult<DB> {
         let stroke = self.ems(width).max(1) as u32;
         match points {
             [] => Ok(()),

@@ -15,25 +15,25 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
 /// A part of a stream.
-pub(super) struct Part {
+pub(super) struct GzipPart {
     encoder: DeflateEncoder<Vec<u8>>,
     sum: Crc,
 }
 
-impl Default for Part {
+impl Default for GzipPart {
     fn default() -> Self {
         let encoder = DeflateEncoder::new(Vec::new(), Compression::default());
         Self { encoder, sum: Crc::new() }
     }
 }
 
-impl std::fmt::Debug for Part {
+impl std::fmt::Debug for GzipPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Part").field("len", &self.sum.amount()).finish_non_exhaustive()
+        f.debug_struct("GzipPart").field("len", &self.sum.amount()).finish_non_exhaustive()
     }
 }
 
-impl Part {
+impl GzipPart {
     /// Adds bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sum.update(bytes);
@@ -43,7 +43,7 @@ impl Part {
 
 /// The stream of some parts.
 #[expect(clippy::little_endian_bytes, reason = "gzip's order")]
-pub(super) fn stream(parts: impl IntoIterator<Item = Part>) -> io::Result<Vec<u8>> {
+pub(super) fn stream(parts: impl IntoIterator<Item = GzipPart>) -> io::Result<Vec<u8>> {
     let (mut out, mut sum) = (HEADER.to_vec(), Crc::new());
     for mut part in parts {
         // To the boundary of a byte.
@@ -72,7 +72,7 @@ mod tests {
         fn parts_come_one_after_the_other(
             pieces in prop::collection::vec((0usize..3, prop::collection::vec(0u8..4, 0..900)), 0..40)
         ) {
-            let mut parts: [Part; 3] = Default::default();
+            let mut parts: [GzipPart; 3] = Default::default();
             let mut plain: [Vec<u8>; 3] = Default::default();
             for (place, piece) in &pieces {
                 parts[*place].add(piece).unwrap();

@@ -136,7 +136,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// The name of an instance of a metric of one source.
-    pub(crate) fn of(
+    pub(crate) fn instance_name(
         &mut self,
         selection: &Selection<'_>,
         metric: &SelectedMetric,

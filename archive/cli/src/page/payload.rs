@@ -18,11 +18,11 @@ use std::io;
 use pcp_archive::envelope::{Cell, Envelope, Series};
 use serde::Serialize;
 
-use super::gzip::{self, Part};
+use super::gzip::{self, GzipPart};
 use super::header::{Event, Header};
 use super::heat::Heat;
 use super::numbers;
-use super::series::{self, Of, Place, is_drawn};
+use super::series::{self, EnvelopeNames, SeriesHeader, is_drawn};
 use crate::Failure;
 
 /// The columns whose bounds are relative to the same two values.
@@ -30,7 +30,7 @@ const BLOCK: usize = 64;
 
 /// The header, and where a series has its columns.
 #[derive(Serialize)]
-struct Whole<'p> {
+struct PayloadHeader<'p> {
     #[serde(flatten)]
     header: &'p Header,
     events: &'p [Event],
@@ -38,7 +38,7 @@ struct Whole<'p> {
     columns: u32,
     /// The side and the time.
     marks: &'p [(usize, f64)],
-    series: &'p [Place],
+    series: &'p [SeriesHeader],
 }
 
 /// The contents of a page. Envelopes are added one at a time, and kept compressed.
@@ -48,7 +48,7 @@ pub(crate) struct Payload<'f> {
     columns: u32,
     /// The side and the time.
     marks: Vec<(usize, f64)>,
-    series: Vec<Place>,
+    series: Vec<SeriesHeader>,
     numbers: Numbers,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct Frame {
 /// The numbers of all series, in 6 bytes per column before they are compressed.
 #[derive(Debug, Default)]
 struct Numbers {
-    scales: Part,
-    bounds: Part,
-    bytes: Part,
+    scales: GzipPart,
+    bounds: GzipPart,
+    bytes: GzipPart,
 }
 
 impl<'f> Payload<'f> {
@@ -76,7 +76,7 @@ impl<'f> Payload<'f> {
     }
 
     /// Adds the series of an envelope.
-    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, envelope: &Envelope, of: &EnvelopeNames) -> Result<(), Failure> {
         for series in &envelope.series {
             let Some(place) = of.place(series) else { continue };
             let added = self.numbers.add(series, place.first, place.count as usize);
@@ -87,7 +87,7 @@ impl<'f> Payload<'f> {
     }
 
     /// Adds the marks of an envelope. All envelopes of an archive have the same.
-    pub(crate) fn add_marks(&mut self, envelope: &Envelope, of: &Of) {
+    pub(crate) fn add_marks(&mut self, envelope: &Envelope, of: &EnvelopeNames) {
         self.marks.extend(of.marks(envelope));
     }
 
@@ -100,12 +100,13 @@ impl<'f> Payload<'f> {
     pub(crate) fn compressed(self) -> Result<Vec<u8>, Failure> {
         let Self { frame, columns, marks, series, numbers } = self;
         let Frame { header, events, heats } = frame;
-        let whole = Whole { header, events, heats, columns, marks: &marks, series: &series };
+        let whole =
+            PayloadHeader { header, events, heats, columns, marks: &marks, series: &series };
         let json =
             serde_json::to_vec(&whole).map_err(|error| Failure::Output(io::Error::other(error)))?;
         let head = numbers::head(*b"MMVSNAP1", &json)
             .ok_or_else(|| Failure::Usage("too many metrics for one file".to_owned()))?;
-        let mut first = Part::default();
+        let mut first = GzipPart::default();
         let Numbers { scales, bounds, bytes } = numbers;
         let stream = first.add(&head).and_then(|()| gzip::stream([first, scales, bounds, bytes]));
         stream.map_err(Failure::Output)

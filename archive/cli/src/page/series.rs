@@ -12,7 +12,7 @@ use super::sides::Side;
 
 /// What a series is of, and which columns it has: from its first with a value to its last.
 #[derive(Debug, Serialize)]
-pub(crate) struct Place {
+pub(crate) struct SeriesHeader {
     side: usize,
     pmid: u32,
     instance: Option<Arc<str>>,
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 
 /// What is known of the metrics of an envelope, by their places in its selection.
 #[derive(Debug)]
-pub(crate) struct Of {
+pub(crate) struct EnvelopeNames {
     side: usize,
     /// The nanoseconds from the side's times to those of the page.
     shift: i128,
@@ -33,7 +33,7 @@ pub(crate) struct Of {
     names: Vec<(usize, Option<InstanceId>, Option<Arc<str>>)>,
 }
 
-impl Of {
+impl EnvelopeNames {
     /// The metrics of a selection, and the instances that the envelope has of them.
     pub(crate) fn new(
         (place, side): (usize, &Side),
@@ -44,7 +44,7 @@ impl Of {
         let mut names = Names::default();
         let mut name = |series: &Series| {
             let metric = metrics.get(series.metric)?;
-            names.of(selection, metric, series.instance)
+            names.instance_name(selection, metric, series.instance)
         };
         let all = envelope.series.iter();
         let names = all.map(|one| (one.metric, one.instance, name(one))).collect();
@@ -53,13 +53,13 @@ impl Of {
     }
 
     /// `None` for a series without a value.
-    pub(crate) fn place(&self, series: &Series) -> Option<Place> {
+    pub(crate) fn place(&self, series: &Series) -> Option<SeriesHeader> {
         let (first, last) = (series.runs.first()?, series.runs.last()?);
         let (first, count) = (first.columns.start, last.columns.end - first.columns.start);
         let key = (series.metric, series.instance);
         let known = self.names.binary_search_by_key(&key, |(metric, id, _)| (*metric, *id)).ok()?;
         let (_, _, instance) = self.names.get(known)?;
-        Some(Place {
+        Some(SeriesHeader {
             side: self.side,
             pmid: *self.pmids.get(series.metric)?,
             instance: instance.clone(),

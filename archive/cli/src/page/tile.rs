@@ -16,13 +16,13 @@ use pcp_archive::envelope::{Cell, Envelope, Series};
 use serde::Serialize;
 
 use super::numbers;
-use super::series::{self, Of, Place, is_drawn};
+use super::series::{self, EnvelopeNames, SeriesHeader, is_drawn};
 
 /// The envelopes of a request, of one side each.
 #[derive(Default)]
 pub(crate) struct Tile {
     series: Vec<OnGrid>,
-    beyond: Vec<Beyond>,
+    beyond: Vec<NearestValue>,
     /// The side and the time.
     marks: Vec<(usize, f64)>,
     numbers: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Tile {
 #[derive(Serialize)]
 struct OnGrid {
     #[serde(flatten)]
-    place: Place,
+    place: SeriesHeader,
     /// The time of the start of column 0, in seconds from the start of the page.
     origin: f64,
     /// The seconds of a column.
@@ -42,9 +42,9 @@ struct OnGrid {
 
 /// The value of a series that is nearest to the window.
 #[derive(Serialize)]
-struct Beyond {
+struct NearestValue {
     #[serde(flatten)]
-    place: Place,
+    place: SeriesHeader,
     /// After the window, not before it.
     after: bool,
     /// The time in its column, in seconds from the start of the page: the middle; before the
@@ -58,14 +58,14 @@ struct Beyond {
 #[derive(Serialize)]
 struct Head<'t> {
     series: &'t [OnGrid],
-    beyond: &'t [Beyond],
+    beyond: &'t [NearestValue],
     marks: &'t [(usize, f64)],
 }
 
 impl Tile {
     /// Adds what a side has. `origin` is the time of the start of its grid, in seconds from the
     /// start of the page.
-    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of, origin: f64) {
+    pub(crate) fn add(&mut self, envelope: &Envelope, of: &EnvelopeNames, origin: f64) {
         let (start, end) = envelope.grid.window().into_inner();
         let step = end.seconds_since(start).max(1e-9) / f64::from(envelope.grid.columns());
         self.marks.extend(of.marks(envelope));
@@ -78,7 +78,13 @@ impl Tile {
 
     /// Adds what a side has `after` the window, or before it: of each series the nearest value.
     /// `origin` is as in [`add`](Self::add).
-    pub(crate) fn add_beyond(&mut self, envelope: &Envelope, of: &Of, origin: f64, after: bool) {
+    pub(crate) fn add_beyond(
+        &mut self,
+        envelope: &Envelope,
+        of: &EnvelopeNames,
+        origin: f64,
+        after: bool,
+    ) {
         let (start, end) = envelope.grid.window().into_inner();
         let step = end.seconds_since(start).max(1e-9) / f64::from(envelope.grid.columns());
         self.marks.extend(of.marks(envelope));
@@ -94,12 +100,12 @@ impl Tile {
             };
             let at = origin + (f64::from(column) + part) * step;
             if value.is_finite() {
-                self.beyond.push(Beyond { place, after, at, value, joined: run.cell.joined });
+                self.beyond.push(NearestValue { place, after, at, value, joined: run.cell.joined });
             }
         }
     }
 
-    fn add_columns(&mut self, series: &Series, place: &Place) {
+    fn add_columns(&mut self, series: &Series, place: &SeriesHeader) {
         let mut cells: Vec<Option<&Cell>> = vec![None; place.count as usize];
         for (column, cell) in series.cells() {
             if let Some(own) = cells.get_mut((column - place.first) as usize) {

@@ -44,7 +44,8 @@ pub(crate) fn general(out: &mut Vec<u8>, value: f64, places: usize) {
     } else if size.is_infinite() {
         out.extend_from_slice(b"inf");
     } else {
-        let decimal = Decimal::scaled(size, places).unwrap_or_else(|| Decimal::of(size, places));
+        let decimal =
+            Decimal::scaled(size, places).unwrap_or_else(|| Decimal::formatted(size, places));
         decimal.push(out, places);
     }
 }
@@ -119,7 +120,7 @@ impl Decimal {
 
     /// Conversion of all numbers by Rust's exponent form, which is exact and rounds
     /// ties to even, as C does.
-    fn of(size: f64, places: usize) -> Self {
+    fn formatted(size: f64, places: usize) -> Self {
         let mut digits = [0; 20];
         let text = format!("{size:.*e}", places.clamp(1, digits.len()) - 1);
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -259,7 +260,7 @@ mod tests {
                     decimal.push(&mut out, places);
                     out
                 };
-                proptest::prop_assert_eq!(text(fast), text(Decimal::of(size, places)));
+                proptest::prop_assert_eq!(text(fast), text(Decimal::formatted(size, places)));
             } else {
                 proptest::prop_assert!(!(2e-4..1e7).contains(&size), "{} has no fast conversion", size);
             }

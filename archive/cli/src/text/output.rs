@@ -120,7 +120,7 @@ pub(crate) fn warn(message: &dyn std::fmt::Display) {
 /// The width of the output, where nothing has one.
 const WIDTH: usize = 100;
 /// No table fits into less.
-const LEAST_WIDTH: usize = 20;
+const MIN_WIDTH: usize = 20;
 
 /// The width of the output in columns: what COLUMNS has, else that of the terminal that
 /// standard output is, or standard error (so that a pager gets the width of its
@@ -131,7 +131,7 @@ pub(crate) fn output_width() -> usize {
         let size = tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stderr()));
         size.ok().map(|size| usize::from(size.ws_col))
     };
-    let is_usable = |width: &usize| *width >= LEAST_WIDTH;
+    let is_usable = |width: &usize| *width >= MIN_WIDTH;
     columns.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(WIDTH)
 }
 

@@ -158,7 +158,7 @@ fn round_down(timestamp: Timestamp, step: Duration) -> Timestamp {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
+    fn timestamp(seconds: i64) -> Timestamp {
         Timestamp::new(1_700_000_000 + seconds, 0).unwrap()
     }
 
@@ -173,19 +173,22 @@ mod tests {
 
     /// In an archive of 100 s that starts 20 s after a full minute.
     fn window(options: &WindowOptions) -> Window {
-        options.window(at(0), at(100), &TimeZone::UTC).unwrap()
+        options.window(timestamp(0), timestamp(100), &TimeZone::UTC).unwrap()
     }
 
     #[test]
     fn without_options_it_is_the_whole_archive() {
-        let whole = Window { start: at(0), end: at(100), origin: at(0) };
+        let whole = Window { start: timestamp(0), end: timestamp(100), origin: timestamp(0) };
         assert_eq!(window(&options("", "", "", "")), whole);
     }
 
     #[test]
     fn the_end_counts_from_the_start_of_the_window() {
         let window = window(&options("10", "20", "", "5"));
-        assert_eq!((window.start, window.end, window.origin), (at(10), at(30), at(15)));
+        assert_eq!(
+            (window.start, window.end, window.origin),
+            (timestamp(10), timestamp(30), timestamp(15))
+        );
     }
 
     #[test]
@@ -195,28 +198,35 @@ mod tests {
             options.span.last = Some(interval.to_owned());
             window(&options)
         };
-        assert_eq!((last("1m").start, last("1m").end), (at(40), at(100)));
-        assert_eq!(last("1w").start, at(0));
+        assert_eq!((last("1m").start, last("1m").end), (timestamp(40), timestamp(100)));
+        assert_eq!(last("1w").start, timestamp(0));
     }
 
     #[test]
     fn times_outside_the_archive_are_clamped() {
         let window = window(&options("@1600000000", "2h", "", "-3h"));
-        assert_eq!((window.start, window.end, window.origin), (at(0), at(100), at(0)));
+        assert_eq!(
+            (window.start, window.end, window.origin),
+            (timestamp(0), timestamp(100), timestamp(0))
+        );
     }
 
     #[test]
     fn alignment_moves_the_start_up_to_a_round_time() {
-        assert_eq!(window(&options("", "", "1min", "")).start, at(40));
-        assert_eq!(window(&options("", "", "", "7")).origin, at(7));
-        assert_eq!(window(&options("", "", "10s", "7")).origin, at(10));
-        assert_eq!(window(&options("", "", "1h", "")).start, at(0), "1h leads out of the archive");
+        assert_eq!(window(&options("", "", "1min", "")).start, timestamp(40));
+        assert_eq!(window(&options("", "", "", "7")).origin, timestamp(7));
+        assert_eq!(window(&options("", "", "10s", "7")).origin, timestamp(10));
+        assert_eq!(
+            window(&options("", "", "1h", "")).start,
+            timestamp(0),
+            "1h leads out of the archive"
+        );
     }
 
     /// The failure of a window, in a zone an hour ahead of UTC.
     fn failure(start: &str, finish: &str) -> Failure {
         let zone = TimeZone::posix("CET-1").unwrap();
-        options(start, finish, "", "").window(at(0), at(100), &zone).unwrap_err()
+        options(start, finish, "", "").window(timestamp(0), timestamp(100), &zone).unwrap_err()
     }
 
     #[test]

@@ -120,8 +120,8 @@ fn line<'a>(
         _ => family.sample_name(),
     });
     let at = pcp_archive::Timestamp::MAX;
-    let labels =
-        MetricLabels::new(metadata, &metric.desc, metric.desc.indom, hostname, at).of(None);
+    let labels = MetricLabels::new(metadata, &metric.desc, metric.desc.indom, hostname, at)
+        .of_instance(None);
     let labels = labels.iter().map(|one| (one.name.to_string(), one.value.to_string()));
     Line {
         host: &host.name,

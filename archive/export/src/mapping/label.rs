@@ -94,7 +94,7 @@ impl<'m> MetricLabels<'m> {
     }
 
     /// The labels of an instance, or of a metric without instances.
-    pub fn of(&self, instance: Option<LabelledInstance<'_>>) -> Arc<[Label]> {
+    pub fn of_instance(&self, instance: Option<LabelledInstance<'_>>) -> Arc<[Label]> {
         let mut all = self.common.clone();
         let set = instance.and_then(|instance| self.of_instances.get(&instance.id));
         all.extend(
@@ -154,7 +154,7 @@ mod tests {
             name: Some(name),
             is_repeated: false,
         });
-        let labels = labels.of(instance);
+        let labels = labels.of_instance(instance);
         labels.iter().map(|label| (label.name.to_string(), label.value.to_string())).collect()
     }
 

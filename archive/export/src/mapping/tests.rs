@@ -183,6 +183,7 @@ fn the_label_with_the_owner_of_a_cluster_is_not_exported() {
     let archive = pcp_archive::Archive::open(&archive).unwrap();
     let desc = archive.metadata().metric_by_name("m").unwrap().desc;
     let labels = MetricLabels::new(archive.metadata(), &desc, None, "box", archive.end());
-    let names: Vec<_> = labels.of(None).iter().map(|label| label.name.to_string()).collect();
+    let names: Vec<_> =
+        labels.of_instance(None).iter().map(|label| label.name.to_string()).collect();
     assert_eq!(names, ["hostname", "site"]);
 }

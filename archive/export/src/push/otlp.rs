@@ -16,7 +16,7 @@ use prost::Message as _;
 
 use super::series::{Point, Series, SeriesTable};
 use crate::mapping::{Kind, Label};
-use crate::samples::{Part, stale_value};
+use crate::samples::{FamilyPart, stale_value};
 
 /// How many points an answer says that the receiver refused, and why; `None` if it stored all.
 pub(super) fn refused(answer: &[u8]) -> Option<(u64, String)> {
@@ -114,10 +114,10 @@ fn histogram(parts: &[Point], series: &Series, table: &SeriesTable) -> Option<Hi
     let (mut buckets, mut sum, mut count) = (Vec::new(), None, None);
     for point in parts {
         match table.get(point.series)?.of.part {
-            Part::Bucket(bound) => buckets.push((bound, point.value)),
-            Part::Sum => sum = Some(point),
-            Part::Count => count = Some(point),
-            Part::Value => {}
+            FamilyPart::Bucket(bound) => buckets.push((bound, point.value)),
+            FamilyPart::Sum => sum = Some(point),
+            FamilyPart::Count => count = Some(point),
+            FamilyPart::Value => {}
         }
     }
     let count = count?;

@@ -9,9 +9,9 @@ use mmv_writer::{Counter, Error, Family, Gauge, LiveRegistry, Registry, Units};
 use super::Counts;
 
 /// Name and help of a counter, and the count that it shows.
-type Shown = (&'static str, &'static str, fn(&Counts) -> u64);
+type OwnMetric = (&'static str, &'static str, fn(&Counts) -> u64);
 
-const COUNTERS: [Shown; 7] = [
+const COUNTERS: [OwnMetric; 7] = [
     ("sent", "samples that the receiver stored", |counts| counts.sent),
     ("requests", "requests that the receiver stored", |counts| counts.requests),
     ("repeated", "samples that the receiver had already", |counts| counts.repeated),
@@ -54,7 +54,7 @@ impl OwnMetrics {
     pub(crate) fn publish(name: &str) -> Result<Self, Error> {
         let registry = Registry::builder(name).lenient().live().build()?;
         let hosts = registry.indom("hosts").help("hosts whose archives are sent").build()?;
-        let counter = |(name, help, _): &Shown| {
+        let counter = |(name, help, _): &OwnMetric| {
             let counter = registry.counter(*name).units(Units::count()).help(*help);
             counter.build_family(&hosts)
         };

@@ -19,7 +19,7 @@ use crate::walk::{Start, Step, StepKind, Walk};
 
 /// A record may be as much later than the clock of this host, in nanoseconds. Prometheus
 /// refuses everything that is older than the newest sample, which must not be of tomorrow.
-pub(super) const AHEAD: i64 = 300_000_000_000;
+pub(super) const MAX_FUTURE: i64 = 300_000_000_000;
 /// Between the archives of a host, in nanoseconds: a longer time is a gap.
 const BETWEEN_ARCHIVES: i64 = 60_000_000_000;
 /// How often archives are listed, to notice when retention deletes them.
@@ -254,7 +254,7 @@ impl HostQueue {
     /// Adds the record that was read to the batch, unless it is of the future: then its time.
     fn add_waiting(&mut self) -> Option<i64> {
         let waiting = self.waiting.take()?;
-        if waiting.timestamp > now().saturating_add(AHEAD) {
+        if waiting.timestamp > now().saturating_add(MAX_FUTURE) {
             let timestamp = waiting.timestamp;
             self.waiting = Some(waiting);
             if !std::mem::replace(&mut self.reported_future, true) {

@@ -9,7 +9,7 @@ use prost::encoding::{WireType, double, encode_key, encode_varint, encoded_len_v
 
 use super::series::{Point, Series, SeriesTable};
 use crate::mapping::Kind;
-use crate::samples::Part;
+use crate::samples::FamilyPart;
 
 /// `io.prometheus.write.v2.Request`.
 #[derive(Clone, PartialEq, Message)]
@@ -103,7 +103,7 @@ pub(super) fn encode_2(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>)
 const fn kind_2(series: &Series) -> i32 {
     match (series.kind, series.of.part) {
         (Kind::Gauge, _) => 2,
-        (Kind::Counter, _) | (_, Part::Value) => 1,
+        (Kind::Counter, _) | (_, FamilyPart::Value) => 1,
         (Kind::Histogram, _) => 3,
     }
 }

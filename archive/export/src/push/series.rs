@@ -14,7 +14,7 @@ use crate::mapping::Kind;
 #[cfg(feature = "otlp")]
 use crate::mapping::Label;
 #[cfg(feature = "otlp")]
-use crate::samples::Part;
+use crate::samples::FamilyPart;
 use crate::samples::{Sample, SampleKind, SampleSeries, SampleSeriesId, Samples};
 use crate::shared_values::{SharedValues, fit};
 use crate::walk::Catalog;
@@ -197,7 +197,7 @@ impl SeriesTable {
 
     #[cfg(feature = "otlp")]
     fn group(&mut self, series: &Series, number: u32) -> u32 {
-        if series.of.part == Part::Value {
+        if series.of.part == FamilyPart::Value {
             return number;
         }
         let is_common = |label: &&Label| &*label.name != "le";

@@ -109,64 +109,65 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn of(status: u16, text: &str) -> Verdict {
+    fn verdict_of(status: u16, text: &str) -> Verdict {
         let answer = Answer { status, text: text.into(), ..Answer::default() };
         verdict(Ok(answer), Protocol::RemoteWrite1, 3)
     }
 
     #[test]
     fn each_status_has_a_verdict() {
-        assert_eq!(of(204, ""), Verdict::Stored);
-        assert_eq!(of(200, ""), Verdict::Stored);
-        assert!(matches!(of(400, "label name \"a-b\" is invalid"), Verdict::Refused(_)));
-        assert!(matches!(of(400, "duplicate sample for timestamp"), Verdict::Refused(_)));
-        assert!(matches!(of(413, ""), Verdict::Refused(_)));
-        assert!(matches!(of(400, "out of order sample"), Verdict::TooOld(_)));
-        assert!(matches!(of(400, "out of bounds"), Verdict::TooOldForAll(_)));
-        assert!(matches!(of(500, "too old sample"), Verdict::TooOldForAll(_)));
+        assert_eq!(verdict_of(204, ""), Verdict::Stored);
+        assert_eq!(verdict_of(200, ""), Verdict::Stored);
+        assert!(matches!(verdict_of(400, "label name \"a-b\" is invalid"), Verdict::Refused(_)));
+        assert!(matches!(verdict_of(400, "duplicate sample for timestamp"), Verdict::Refused(_)));
+        assert!(matches!(verdict_of(413, ""), Verdict::Refused(_)));
+        assert!(matches!(verdict_of(400, "out of order sample"), Verdict::TooOld(_)));
+        assert!(matches!(verdict_of(400, "out of bounds"), Verdict::TooOldForAll(_)));
+        assert!(matches!(verdict_of(500, "too old sample"), Verdict::TooOldForAll(_)));
         for status in [500, 502, 503, 504] {
-            assert!(matches!(of(status, ""), Verdict::NotNow { may_be_stored: true, .. }));
+            assert!(matches!(verdict_of(status, ""), Verdict::NotNow { may_be_stored: true, .. }));
         }
         for status in [408, 429] {
-            assert!(matches!(of(status, ""), Verdict::NotNow { may_be_stored: false, .. }));
+            assert!(matches!(verdict_of(status, ""), Verdict::NotNow { may_be_stored: false, .. }));
         }
         for status in [301, 302, 307, 401, 403, 404, 405, 415] {
-            assert!(matches!(of(status, ""), Verdict::NoReceiver(_)), "{status}");
+            assert!(matches!(verdict_of(status, ""), Verdict::NoReceiver(_)), "{status}");
         }
     }
 
     #[test]
     fn without_a_count_of_what_was_written_2_0_is_not_stored() {
-        let of = |written| {
+        let verdict_of = |written| {
             let answer = Answer { status: 204, written, ..Answer::default() };
             verdict(Ok(answer), Protocol::RemoteWrite2, 3)
         };
-        assert_eq!(of(Some(3)), Verdict::Stored);
-        assert!(matches!(of(None), Verdict::NoReceiver(_)));
-        assert!(matches!(of(Some(2)), Verdict::NoReceiver(_)));
+        assert_eq!(verdict_of(Some(3)), Verdict::Stored);
+        assert!(matches!(verdict_of(None), Verdict::NoReceiver(_)));
+        assert!(matches!(verdict_of(Some(2)), Verdict::NoReceiver(_)));
     }
 
     #[test]
     #[cfg(feature = "otlp")]
     fn what_a_receiver_of_otlp_refuses_is_what_its_answer_says() {
-        let of = |text: &[u8]| {
+        let verdict_of = |text: &[u8]| {
             let answer = Answer { status: 200, text: text.to_vec(), ..Answer::default() };
             verdict(Ok(answer), Protocol::Otlp, 3)
         };
         let refused = |refused, why: &str| Verdict::StoredInPart { refused, why: why.to_owned() };
         for whole in [&b""[..], b"\x0a\x00", b"\x0a\x03\x12\x01x", b"{}", b"OK"] {
-            assert_eq!(of(whole), Verdict::Stored, "{whole:?}");
+            assert_eq!(verdict_of(whole), Verdict::Stored, "{whole:?}");
         }
-        assert_eq!(of(b"\x0a\x05\x08\x02\x12\x01x"), refused(2, "x"));
-        assert_eq!(of(b"\x0a\x02\x08\x09"), refused(3, ""), "no more than were sent");
+        assert_eq!(verdict_of(b"\x0a\x05\x08\x02\x12\x01x"), refused(2, "x"));
+        assert_eq!(verdict_of(b"\x0a\x02\x08\x09"), refused(3, ""), "no more than were sent");
         // A negative number makes no sense.
         let negative = [&b"\x0a\x0b\x08"[..], &[0xff; 9], &[1]].concat();
-        assert_eq!(of(&negative), Verdict::Stored);
+        assert_eq!(verdict_of(&negative), Verdict::Stored);
     }
 
     #[test]
     fn what_a_receiver_says_is_one_short_printable_line() {
-        let Verdict::Refused(said) = of(400, &format!("\u{1b}[31m{}\nmore", "x".repeat(999)))
+        let Verdict::Refused(said) =
+            verdict_of(400, &format!("\u{1b}[31m{}\nmore", "x".repeat(999)))
         else {
             panic!()
         };

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::table::{Part, SampleSeries, SampleSeriesId, Table};
+use super::table::{FamilyPart, SampleSeries, SampleSeriesId, Table};
 use super::{bound_text, named};
 use crate::mapping::{Family, FamilyId, Label};
 
@@ -58,8 +58,8 @@ impl Histogram {
             table.add(new_series(id, name, labels, part, None))
         };
         let bound = with_bound(&labels, f64::INFINITY);
-        let infinite = part("_bucket", Part::Bucket(f64::INFINITY), &bound);
-        let count = part("_count", Part::Count, &labels);
+        let infinite = part("_bucket", FamilyPart::Bucket(f64::INFINITY), &bound);
+        let count = part("_count", FamilyPart::Count, &labels);
         Self {
             family: id,
             base,
@@ -95,7 +95,7 @@ impl Histogram {
                 let cumulative = below.map_or(0.0, |below| below.cumulative);
                 let name = format!("{}_bucket", self.base).into();
                 let labels = with_bound(&self.labels, bound);
-                let (family, part) = (self.family, Part::Bucket(bound));
+                let (family, part) = (self.family, FamilyPart::Bucket(bound));
                 let series = table.add(new_series(family, name, labels, part, self.start));
                 self.buckets.insert(at, Bucket { bound, count, cumulative, series });
                 if let Some(last) = self.last.filter(|_| self.from_zero.is_none()) {
@@ -112,7 +112,7 @@ impl Histogram {
         } else {
             let name = format!("{}_sum", self.base).into();
             let labels = Arc::clone(&self.labels);
-            let (family, part) = (self.family, Part::Sum);
+            let (family, part) = (self.family, FamilyPart::Sum);
             table.add(new_series(family, name, labels, part, self.start))
         };
         self.sum = Some((series, sum));
@@ -174,7 +174,7 @@ fn new_series(
     family: FamilyId,
     name: Arc<str>,
     labels: Arc<[Label]>,
-    part: Part,
+    part: FamilyPart,
     start: Option<i64>,
 ) -> SampleSeries {
     SampleSeries { name, labels, family, part, is_discrete: false, start }

@@ -20,7 +20,7 @@ impl SampleSeriesId {
 
 /// Which part of its family a series is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Part {
+pub enum FamilyPart {
     /// All of a counter or gauge.
     Value,
     /// How many values of a histogram are not greater than a bound, which may be infinite.
@@ -41,7 +41,7 @@ pub struct SampleSeries {
     /// The family.
     pub family: FamilyId,
     /// Which part of it.
-    pub part: Part,
+    pub part: FamilyPart,
     /// The value holds until the next one.
     pub is_discrete: bool,
     /// When the program began to count from 0, nanoseconds since 1970 UTC, if the archive
@@ -50,7 +50,7 @@ pub struct SampleSeries {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SeriesState {
     series: SampleSeries,
     /// The time of the last sample, of any kind.
     last: i64,
@@ -65,7 +65,7 @@ struct Entry {
 /// All series, and the samples of a step.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<SeriesState>>,
     free: Vec<SampleSeriesId>,
     pub(super) samples: Vec<Sample>,
     /// Series that are new in the step.
@@ -92,7 +92,8 @@ impl Table {
     }
 
     pub(super) fn add(&mut self, series: SampleSeries) -> SampleSeriesId {
-        let entry = Entry { series, last: self.floor, is_live: false, step: 0, is_late: false };
+        let entry =
+            SeriesState { series, last: self.floor, is_live: false, step: 0, is_late: false };
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             SampleSeriesId(u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX))
@@ -116,7 +117,7 @@ impl Table {
         Some(&self.entries.get(id.index())?.as_ref()?.series)
     }
 
-    fn entry(&mut self, id: SampleSeriesId) -> Option<&mut Entry> {
+    fn entry(&mut self, id: SampleSeriesId) -> Option<&mut SeriesState> {
         self.entries.get_mut(id.index())?.as_mut()
     }
 

@@ -17,7 +17,7 @@ use super::stream::{Closed, Sink};
 use crate::Failure;
 use crate::mapping::{Family, FamilyId, Label, Mapping};
 use crate::options::HostOptions;
-use crate::samples::{Part, SampleKind, SampleSeries, SampleSeriesId, Samples};
+use crate::samples::{FamilyPart, SampleKind, SampleSeries, SampleSeriesId, Samples};
 use crate::text::warn;
 use crate::tree::{Host, Overlap};
 use crate::walk::{Start, StepKind, Walk};
@@ -46,7 +46,7 @@ struct HostTable {
     /// By name.
     families: BTreeMap<String, Members>,
     /// By number.
-    series: Vec<Option<Entry>>,
+    series: Vec<Option<SeriesEntry>>,
     /// The time of the newest record, milliseconds since 1970.
     newest: i64,
 }
@@ -60,7 +60,7 @@ struct Members {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SeriesEntry {
     family: FamilyId,
     /// Name and labels, as they are printed.
     text: String,
@@ -266,7 +266,7 @@ impl Table {
 }
 
 impl HostTable {
-    fn entry(&mut self, id: SampleSeriesId) -> Option<&mut Entry> {
+    fn entry(&mut self, id: SampleSeriesId) -> Option<&mut SeriesEntry> {
         self.series.get_mut(id.index())?.as_mut()
     }
 
@@ -283,11 +283,11 @@ impl HostTable {
             one.labels.iter().filter(|label| &*label.name != "le").cloned().collect();
         // Doubles that are not negative are ordered as their bits are.
         let (rank, bound) = match one.part {
-            Part::Bucket(bound) => (0, bound.max(0.0).to_bits()),
-            Part::Value | Part::Sum => (1, 0),
-            Part::Count => (2, 0),
+            FamilyPart::Bucket(bound) => (0, bound.max(0.0).to_bits()),
+            FamilyPart::Value | FamilyPart::Sum => (1, 0),
+            FamilyPart::Count => (2, 0),
         };
-        let entry = Entry {
+        let entry = SeriesEntry {
             family: one.family,
             text: series(&one.name, &one.labels),
             order: (series("", &others), rank, bound),

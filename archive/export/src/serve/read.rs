@@ -47,13 +47,13 @@ pub(super) enum ReadError {
 
 /// A request that was understood.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct ReadQuery {
     queries: Vec<(Arc<Matchers>, Span)>,
     /// The answer is in chunks.
     pub(super) is_chunked: bool,
 }
 
-impl Read {
+impl ReadQuery {
     /// Understands the body of a request.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ mod tests {
         let tree = tree_of_two();
         let hosts = tree::hosts(&[tree.path().join("a")], None).unwrap();
         let selected =
-            Read::parse(&body(request))?.select(&hosts, most, &AtomicBool::new(false))?;
+            ReadQuery::parse(&body(request))?.select(&hosts, most, &AtomicBool::new(false))?;
         let message = snap::raw::Decoder::new().decompress_vec(&samples(selected)?).unwrap();
         Ok(ReadResponse::decode(&*message).unwrap())
     }
@@ -248,7 +248,7 @@ mod tests {
     fn reading_ends_when_nobody_waits_for_the_answer() {
         let tree = tree_of_two();
         let hosts = tree::hosts(&[tree.path().to_owned()], None).unwrap();
-        let read = Read::parse(&body(&request("mmv_shop_orders_total", 0..=9))).unwrap();
+        let read = ReadQuery::parse(&body(&request("mmv_shop_orders_total", 0..=9))).unwrap();
         let error = read.select(&hosts, 100, &AtomicBool::new(true)).unwrap_err();
         assert!(matches!(error, ReadError::Over), "{error}");
     }
@@ -264,7 +264,7 @@ mod tests {
         wrong.queries[0].matchers[0].r#type = 9;
         for body in [&bomb[..], &[], b"xyz", &garbage, &body(&many), &body(&wrong)] {
             // An empty body is an empty block of snappy, and that a request without queries.
-            match Read::parse(body) {
+            match ReadQuery::parse(body) {
                 Ok(read) => assert!(body.is_empty() && read.queries.is_empty(), "{body:?}"),
                 Err(error) => assert!(matches!(error, ReadError::Request(_)), "{error}"),
             }
@@ -293,7 +293,7 @@ mod tests {
             if is_inside {
                 bytes = snap::raw::Encoder::new().compress_vec(&bytes).unwrap();
             }
-            if let Ok(read) = Read::parse(&bytes) {
+            if let Ok(read) = ReadQuery::parse(&bytes) {
                 // Of no hosts: what is selected is looked at by the tests above.
                 let selected = read.select(&[], 10, &AtomicBool::new(false)).unwrap();
                 prop_assert!(selected.iter().all(Vec::is_empty));

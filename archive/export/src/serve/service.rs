@@ -13,14 +13,14 @@ use hyper::header::{
     ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use mmv_http::{Busy, Place, Sent};
+use mmv_http::{Busy, ConnectionPlace, Sent};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::exposition::Format;
 use super::newest::Newest;
-use super::read::{self, Read, ReadError};
+use super::read::{self, ReadError, ReadQuery};
 use super::select::Selected;
 use super::stream::{Cut, stream};
 use crate::options::HostOptions;
@@ -75,7 +75,7 @@ impl Service {
     pub(super) async fn answer(
         &self,
         mut request: Request<Incoming>,
-        place: &Arc<Place>,
+        place: &Arc<ConnectionPlace>,
     ) -> Response<Body> {
         let is_own = !self.is_tcp || request.headers().get_all(HOST).iter().all(is_loopback);
         // The connection is idle, and may be closed, until a request is whole.
@@ -115,7 +115,7 @@ impl Service {
     }
 
     async fn read(&self, body: &[u8]) -> Answer {
-        let read = match Read::parse(body) {
+        let read = match ReadQuery::parse(body) {
             Ok(read) => read,
             Err(error) => return refusal(&error),
         };
@@ -147,7 +147,7 @@ impl Service {
 
 /// A remote read, for a thread that may wait.
 struct Job {
-    read: Read,
+    read: ReadQuery,
     hosts: HostOptions,
     most: usize,
     /// The client has disconnected.

@@ -13,7 +13,7 @@ use pcp_archive::ValueType;
 
 use super::batch::{CellType, RowKey, Shape};
 use super::naming::{TableKey, TableNames, folder};
-use super::table::{Place, SlotKey, Table};
+use super::table::{FileTarget, SlotKey, Table};
 use super::{Exporter, Totals, WriteError};
 use crate::mapping::{Label, Role};
 use crate::walk::{Catalog, Change, Series, SeriesId, Step, StepKind};
@@ -35,7 +35,7 @@ const NARROW: (&str, &str) = ("metrics", "value");
 pub(super) struct Day(pub(super) i64);
 
 impl Day {
-    fn of(nanos: i64) -> Self {
+    fn from_nanos(nanos: i64) -> Self {
         Self(nanos.div_euclid(DAY))
     }
 }
@@ -116,7 +116,7 @@ impl<'e> HostTables<'e> {
         if step.timestamp < first || step.observations.is_empty() {
             return Ok(());
         }
-        let day = Day::of(step.timestamp);
+        let day = Day::from_nanos(step.timestamp);
         if day != self.day {
             self.end_day()?;
             self.day = day;
@@ -203,7 +203,7 @@ impl<'e> HostTables<'e> {
                 _ => CellType::F64,
             };
             let name = column_name(catalog, series)?;
-            let name = found.column_names.of(&name, metric, series.pmid);
+            let name = found.column_names.take(&name, metric, series.pmid);
             let name = self.exporter.typed_name(&found.name, name, cell_type);
             let found = self.tables.get_mut(table as usize)?;
             found.column(name, cell_type, || about(metric, series, catalog))
@@ -218,7 +218,7 @@ impl<'e> HostTables<'e> {
         let key = if is_narrow {
             TableKey { application: String::new(), indom: None }
         } else {
-            TableKey::of(metric, indom)
+            TableKey::new(metric, indom)
         };
         if let Some(known) = self.by_key.get(&key) {
             return Some(*known);
@@ -230,9 +230,9 @@ impl<'e> HostTables<'e> {
             table
         } else {
             let same = catalog.metrics().filter(|(name, desc)| {
-                desc.indom == indom && TableKey::of(name, indom).application == key.application
+                desc.indom == indom && TableKey::new(name, indom).application == key.application
             });
-            let name = self.names.of(&key, same.map(|(name, _)| name));
+            let name = self.names.take(&key, same.map(|(name, _)| name));
             Table::new(name, Shape { has_name: false, has_instances: indom.is_some() })
         };
         let at = u32::try_from(self.tables.len()).ok()?;
@@ -296,7 +296,7 @@ impl<'e> HostTables<'e> {
         let Some(table) = self.tables.get_mut(at) else { return Ok(()) };
         let options = &self.exporter.options;
         let directory = directory_of(&options.directory, &table.name, &self.host, self.day);
-        let mut place = Place {
+        let mut place = FileTarget {
             format: options.format,
             directory,
             stem: &format!("part-{}", folder(&self.archive)),
@@ -441,7 +441,7 @@ mod tests {
             (i64::MAX, "2262-04-11"),
             (i64::MIN, "1677-09-21"),
         ] {
-            assert_eq!(Day::of(nanos).to_string(), date);
+            assert_eq!(Day::from_nanos(nanos).to_string(), date);
         }
     }
 }

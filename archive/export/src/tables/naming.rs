@@ -45,7 +45,7 @@ pub(super) struct TableKey {
 
 impl TableKey {
     /// The table of a metric.
-    pub(super) fn of(metric: &str, indom: Option<InDom>) -> Self {
+    pub(super) fn new(metric: &str, indom: Option<InDom>) -> Self {
         let ends = metric.match_indices('.').map(|(end, _)| end);
         let components = usize::from(metric.starts_with("mmv."));
         // A name of a program without a prefix, `mmv.orders`, has no application in it.
@@ -64,7 +64,7 @@ pub(super) struct TableNames {
 
 impl TableNames {
     /// The name of a table; `metrics` are all names of metrics of which it has columns.
-    pub(super) fn of<'m>(
+    pub(super) fn take<'m>(
         &mut self,
         key: &TableKey,
         metrics: impl Iterator<Item = &'m str>,
@@ -121,7 +121,7 @@ impl ColumnNames {
 
     /// The name of a metric's column: `wanted`, unless the table has a column of another metric
     /// with it.
-    pub(super) fn of(&mut self, wanted: &str, metric: &str, pmid: Pmid) -> String {
+    pub(super) fn take(&mut self, wanted: &str, metric: &str, pmid: Pmid) -> String {
         let lower = wanted.to_ascii_lowercase();
         let is_reserved = RESERVED.contains(&lower.as_str());
         if !is_reserved && *self.taken.entry(lower).or_insert(pmid) == pmid {
@@ -175,7 +175,7 @@ mod tests {
         let mut names = TableNames::default();
         let mut name = |metric: &str, indom: Option<(u32, u32)>, metrics: &[&str]| {
             let indom = indom.map(|(domain, serial)| InDom::new(domain, serial).unwrap());
-            names.of(&TableKey::of(metric, indom), metrics.iter().copied())
+            names.take(&TableKey::new(metric, indom), metrics.iter().copied())
         };
         let shop = ["mmv.shop.latency.bucket", "mmv.shop.latency.sum"];
         assert_eq!(name("mmv.shop.orders", None, &[]), "mmv_shop");
@@ -198,10 +198,10 @@ mod tests {
     fn columns_have_no_name_that_a_table_has_already() {
         let mut names = ColumnNames::new();
         let [one, other] = [1, 2].map(|item| Pmid::new(70, 1, item).unwrap());
-        assert_eq!(names.of("a_b", "a.b", one), "a_b");
-        assert_eq!(names.of("a_b", "a.b", one), "a_b");
-        assert_eq!(names.of("A_b", "A.b", other), format!("A_b_x{:08x}", fnv("A.b")));
-        assert_eq!(names.of("timestamp", "timestamp", other).len(), 19);
+        assert_eq!(names.take("a_b", "a.b", one), "a_b");
+        assert_eq!(names.take("a_b", "a.b", one), "a_b");
+        assert_eq!(names.take("A_b", "A.b", other), format!("A_b_x{:08x}", fnv("A.b")));
+        assert_eq!(names.take("timestamp", "timestamp", other).len(), 19);
     }
 
     #[test]

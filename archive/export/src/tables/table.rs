@@ -23,7 +23,7 @@ pub(super) enum SlotKey {
 
 /// The rows of one instance.
 #[derive(Debug, Clone)]
-pub(super) struct Slot {
+pub(super) struct RowSlot {
     pub(super) made_for: SlotKey,
     pub(super) members: Vec<SeriesId>,
     pub(super) is_dirty: bool,
@@ -36,7 +36,7 @@ pub(super) struct Slot {
     pub(super) began: u64,
 }
 
-impl Slot {
+impl RowSlot {
     /// Makes this the key of the rows to come.
     pub(super) fn set_key(&mut self, key: RowKey) {
         if self.key.as_ref() != Some(&key) {
@@ -54,7 +54,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// Places in `columns`, by name.
     by_name: HashMap<String, u32>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<RowSlot>,
     pub(super) by_key: HashMap<SlotKey, u32>,
     free: Vec<u32>,
     times: Vec<i64>,
@@ -84,7 +84,7 @@ enum Writer {
 
 /// Where the files of a table go.
 #[derive(Debug)]
-pub(super) struct Place<'p> {
+pub(super) struct FileTarget<'p> {
     pub(super) format: Format,
     pub(super) directory: PathBuf,
     /// `part-ARCHIVE`.
@@ -141,7 +141,7 @@ impl Table {
         if let Some(slot) = self.by_key.get(&key) {
             return *slot;
         }
-        let new = Slot {
+        let new = RowSlot {
             made_for: key,
             members: Vec::new(),
             is_dirty: false,
@@ -207,7 +207,7 @@ impl Table {
 
     /// Writes the rows in memory to the file, a new one if they have columns that the open one
     /// has not.
-    pub(super) fn write(&mut self, place: &mut Place<'_>) -> Result<Totals, WriteError> {
+    pub(super) fn write(&mut self, place: &mut FileTarget<'_>) -> Result<Totals, WriteError> {
         let mut closed = Totals::default();
         let rows = self.rows();
         if rows == 0 {
@@ -249,7 +249,11 @@ impl Table {
     }
 
     /// Begins a file with these columns, by their names.
-    fn begin(&mut self, mut columns: Vec<usize>, place: &mut Place<'_>) -> Result<(), WriteError> {
+    fn begin(
+        &mut self,
+        mut columns: Vec<usize>,
+        place: &mut FileTarget<'_>,
+    ) -> Result<(), WriteError> {
         let name = |at: &usize| self.columns.get(*at).map(|column| column.name.as_str());
         columns.sort_by(|one, other| name(one).cmp(&name(other)));
         columns.dedup();

@@ -12,11 +12,11 @@ use crate::test_support::begin;
 use crate::tree::Archives;
 
 /// A directory of tables, and one of archives.
-struct Place {
+struct FileTarget {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl FileTarget {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
@@ -91,7 +91,7 @@ const DATE: &str = "host=web1/date=2023-11-14";
 
 #[test]
 fn a_row_has_the_values_of_a_record_as_they_are() {
-    let place = Place::new();
+    let place = FileTarget::new();
     let values: [(&str, Cell, Field); 6] = [
         ("i32", (-1).into(), Field::Long(-1)),
         ("u32", u32::MAX.into(), Field::ULong(u32::MAX.into())),
@@ -136,7 +136,7 @@ fn with_instances(base: &Path) -> Builder {
 
 #[test]
 fn instances_are_rows_and_what_a_record_lacks_is_null() {
-    let place = Place::new();
+    let place = FileTarget::new();
     let requests = |path| format!("mmv.shop.http.requests[{path}]");
     let errors = |path| format!("mmv.shop.http.errors[{path}]");
     // In another order than the other metric, and with an instance less.
@@ -163,7 +163,7 @@ fn instances_are_rows_and_what_a_record_lacks_is_null() {
 
 #[test]
 fn rows_after_a_mark_begin() {
-    let place = Place::new();
+    let place = FileTarget::new();
     let row = |second| (second, [("mmv.shop.orders", 7)]);
     let builder = begin(&place.base("a")).metric("mmv.shop.orders", "u64 counter count");
     builder.rows([0, 1].map(row)).mark(2).rows([3, 4].map(row)).finish();
@@ -175,7 +175,7 @@ fn rows_after_a_mark_begin() {
 
 #[test]
 fn rows_have_the_labels_that_all_their_metrics_have() {
-    let place = Place::new();
+    let place = FileTarget::new();
     let labels = |writer: &mut ArchiveWriter| {
         for item in ["1", "2"] {
             let pairs = [("item", item, false), ("zone", "\"b\"", false)];
@@ -206,7 +206,7 @@ fn rows_have_the_labels_that_all_their_metrics_have() {
 
 #[test]
 fn files_are_of_one_day_and_archive_and_a_second_run_makes_the_same() {
-    let place = Place::new();
+    let place = FileTarget::new();
     for (name, from) in [("a", 6_000), ("b", 7_000)] {
         // 6 400 s after the start of the tests is midnight.
         begin(&place.base(name))
@@ -237,7 +237,7 @@ fn files_are_of_one_day_and_archive_and_a_second_run_makes_the_same() {
 
 #[test]
 fn a_window_has_its_first_and_last_time() {
-    let place = Place::new();
+    let place = FileTarget::new();
     begin(&place.base("a"))
         .metric("mmv.shop.orders", "u64 counter count")
         .rows((0..10).map(|second| (second, [("mmv.shop.orders", second)])))
@@ -251,7 +251,7 @@ fn a_window_has_its_first_and_last_time() {
 
 #[test]
 fn a_metric_of_another_type_gets_a_column_of_its_own() {
-    let place = Place::new();
+    let place = FileTarget::new();
     let builder = begin(&place.base("a")).metric("mmv.shop.load", "u32 instant");
     builder.row(0, [("mmv.shop.load", 1)]).finish();
     let builder = begin(&place.base("b")).metric("mmv.shop.load", "double instant");
@@ -264,7 +264,7 @@ fn a_metric_of_another_type_gets_a_column_of_its_own() {
 
 #[test]
 fn text_has_the_same_rows() {
-    let place = Place::new();
+    let place = FileTarget::new();
     let requests =
         [("mmv.shop.http.requests[/cart]", u64::MAX), ("mmv.shop.http.requests[/pay]", 20)];
     with_instances(&place.base("a")).row(0, requests).finish();
@@ -289,7 +289,7 @@ fn text_has_the_same_rows() {
 
 #[test]
 fn columns_say_what_they_are() {
-    let place = Place::new();
+    let place = FileTarget::new();
     crate::test_support::small(&place.base("a"), 0);
     place.export(place.options());
     let path = place.lake().join(format!("mmv_shop/{DATE}/part-a-0.parquet"));
@@ -312,7 +312,7 @@ fn columns_say_what_they_are() {
 /// More rows than the budget has, in a table whose columns become more.
 #[test]
 fn rows_beyond_the_budget_go_to_row_groups_and_new_columns_to_a_new_file() {
-    let place = Place::new();
+    let place = FileTarget::new();
     let names: Vec<String> = (1..=1_001).map(|item| format!("mmv.shop.m{item}")).collect();
     let declare = |builder: Builder, name: &String| builder.metric(name, "u64 counter count");
     // A cell without a value takes as much of the budget.

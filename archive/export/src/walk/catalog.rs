@@ -48,7 +48,7 @@ struct Metric {
     role: Role,
     is_wanted: bool,
     /// In the order of the last record that had values.
-    slots: Vec<Slot>,
+    slots: Vec<InstanceSeries>,
     /// As of when the labels and names of `slots` are.
     version: u64,
     states: usize,
@@ -62,7 +62,7 @@ struct Metric {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct InstanceSeries {
     instance: Option<InstanceId>,
     series: SeriesId,
     is_live: bool,
@@ -78,7 +78,7 @@ pub(super) struct Output {
 
 /// The record that is read.
 #[derive(Clone, Copy)]
-pub(super) struct At<'r> {
+pub(super) struct RecordContext<'r> {
     pub(super) metadata: &'r Metadata,
     pub(super) timestamp: Timestamp,
     pub(super) nanos: i64,
@@ -227,7 +227,12 @@ impl Catalog {
     }
 
     /// Takes the values of a metric.
-    pub(super) fn observe(&mut self, set: &ValueSetView<'_>, at: At<'_>, output: &mut Output) {
+    pub(super) fn observe(
+        &mut self,
+        set: &ValueSetView<'_>,
+        at: RecordContext<'_>,
+        output: &mut Output,
+    ) {
         let Some(place) = self.place(set.pmid()) else {
             output.counts.unknown += set.len() as u64;
             return;
@@ -251,9 +256,9 @@ impl Catalog {
     }
 
     /// Ends the series of a metric whose labels, names or roles are others now.
-    fn refresh(&mut self, place: usize, at: At<'_>, output: &mut Output) {
+    fn refresh(&mut self, place: usize, at: RecordContext<'_>, output: &mut Output) {
         let Some(metric) = self.metrics.get_mut(place) else { return };
-        let before = At { timestamp: metric.refreshed, ..at };
+        let before = RecordContext { timestamp: metric.refreshed, ..at };
         let before = Source::new(metric, &self.hostname, before).labels;
         let source = Source::new(metric, &self.hostname, at);
         metric.refreshed = at.timestamp;
@@ -284,7 +289,13 @@ impl Catalog {
 
     /// Takes values: those of the same instances in the same order as the last time one by
     /// one, others by their instances.
-    fn take(&mut self, place: usize, set: &ValueSetView<'_>, at: At<'_>, output: &mut Output) {
+    fn take(
+        &mut self,
+        place: usize,
+        set: &ValueSetView<'_>,
+        at: RecordContext<'_>,
+        output: &mut Output,
+    ) {
         let Some(metric) = self.metrics.get_mut(place) else { return };
         let same = set.len() == metric.slots.len()
             && set.instances().zip(&metric.slots).all(|(id, slot)| id == slot.instance);
@@ -304,7 +315,7 @@ impl Catalog {
             let slot = metric.slots.get_mut(place).filter(|slot| slot.instance == instance);
             let Some(slot) = slot else { continue };
             place += 1;
-            let Some(number) = Number::of(value) else { continue };
+            let Some(number) = Number::from_value(value) else { continue };
             if !slot.is_live {
                 slot.is_live = true;
                 if let Some(series) = self.series.get_mut(slot.series) {
@@ -318,16 +329,22 @@ impl Catalog {
 
     /// Makes the slots those of a record: each instance keeps its series, new ones get
     /// one, and those of others end.
-    fn rearrange(&mut self, place: usize, set: &ValueSetView<'_>, at: At<'_>, output: &mut Output) {
+    fn rearrange(
+        &mut self,
+        place: usize,
+        set: &ValueSetView<'_>,
+        at: RecordContext<'_>,
+        output: &mut Output,
+    ) {
         let Some(metric) = self.metrics.get_mut(place) else { return };
         let slots = std::mem::take(&mut metric.slots);
-        let mut old: HashMap<Option<InstanceId>, Slot> =
+        let mut old: HashMap<Option<InstanceId>, InstanceSeries> =
             slots.iter().map(|slot| (slot.instance, *slot)).collect();
         let mut seen = HashSet::with_capacity(set.len());
         let source = Source::new(metric, &self.hostname, at);
         let mut now = Vec::with_capacity(set.len());
         for instance in set.instances().filter(|instance| seen.insert(*instance)) {
-            now.push(old.remove(&instance).unwrap_or_else(|| Slot {
+            now.push(old.remove(&instance).unwrap_or_else(|| InstanceSeries {
                 instance,
                 series: self.series.add(source.series(instance)),
                 is_live: false,
@@ -343,7 +360,7 @@ impl Catalog {
 }
 
 /// Ends series that are kept, since they mostly go on.
-fn end(slots: &mut [Slot], at: i64, output: &mut Output) {
+fn end(slots: &mut [InstanceSeries], at: i64, output: &mut Output) {
     for slot in slots {
         output.end(slot, at);
         slot.is_live = false;
@@ -351,7 +368,7 @@ fn end(slots: &mut [Slot], at: i64, output: &mut Output) {
 }
 
 impl Output {
-    fn end(&mut self, slot: &Slot, at: i64) {
+    fn end(&mut self, slot: &InstanceSeries, at: i64) {
         if slot.is_live {
             self.changes.push(Change::Ended { series: slot.series, at });
         }
@@ -368,12 +385,12 @@ struct Source<'m> {
     domain: Option<IndomCursor<'m>>,
     /// Instances whose name another one with a lower number has at this time.
     repeated: HashSet<InstanceId>,
-    at: At<'m>,
+    at: RecordContext<'m>,
     indom: Option<InDom>,
 }
 
 impl<'m> Source<'m> {
-    fn new(metric: &Metric, hostname: &'m str, at: At<'m>) -> Self {
+    fn new(metric: &Metric, hostname: &'m str, at: RecordContext<'m>) -> Self {
         let MetricDesc { pmid, indom, .. } = metric.desc;
         let labels = MetricLabels::new(at.metadata, &metric.desc, indom, hostname, at.timestamp);
         let history = indom.and_then(|indom| at.metadata.indom_history(indom));
@@ -412,7 +429,7 @@ impl<'m> Source<'m> {
             instance,
             identity: instance.and_then(|id| self.identity(id)),
             instance_name: name.map(Arc::from),
-            labels: self.labels.of(of_labels),
+            labels: self.labels.of_instance(of_labels),
             start: self.start,
             generation: 0,
         }

@@ -19,7 +19,7 @@ const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
 impl Number {
     /// The number of a value; `None` for strings, events and bytes.
     #[inline]
-    pub fn of(value: Value<'_>) -> Option<Self> {
+    pub fn from_value(value: Value<'_>) -> Option<Self> {
         Some(match value {
             Value::I32(value) => Self::I64(value.into()),
             Value::I64(value) => Self::I64(value),
@@ -64,10 +64,10 @@ mod tests {
             (Value::Float(1.5), Number::F64(1.5), 1.5),
             (Value::Double(-0.1), Number::F64(-0.1), -0.1),
         ] {
-            assert_eq!(Number::of(value), Some(number));
+            assert_eq!(Number::from_value(value), Some(number));
             assert_eq!(number.as_f64().to_bits(), f64::to_bits(double));
         }
-        assert_eq!(Number::of(Value::String(b"1")), None);
+        assert_eq!(Number::from_value(Value::String(b"1")), None);
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn expected(directory: &Path) -> Vec<(i64, bool, Observations)> {
         let mut observations = Vec::new();
         for set in owned.value_sets {
             for (instance, value) in set.values.into_iter().flatten() {
-                let number = Number::of(value.as_value()).unwrap();
+                let number = Number::from_value(value.as_value()).unwrap();
                 observations.push((set.pmid, instance, number));
             }
         }

@@ -15,13 +15,13 @@ struct Line<'a> {
     time: (i64, u32),
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     mark: bool,
-    sets: Vec<Set<'a>>,
+    sets: Vec<JsonValueSet<'a>>,
 }
 
 /// A metric of a record: its values by instance, or an error. The values of a
 /// metric without a descriptor have no type and cannot be read.
 #[derive(Serialize)]
-struct Set<'a> {
+struct JsonValueSet<'a> {
     pmid: String,
     metric: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ fn sets<'r>(
     dump: &Dump<'r>,
     record: &Record<'r>,
     chosen: Option<&[Pmid]>,
-) -> Result<Vec<Set<'r>>, Failure> {
+) -> Result<Vec<JsonValueSet<'r>>, Failure> {
     let mut sets = Vec::new();
     for view in record.value_sets() {
         if chosen.is_some_and(|chosen| !chosen.contains(&view.pmid())) {
@@ -63,7 +63,7 @@ fn sets<'r>(
         let metric = dump.archive.metadata().metric(view.pmid());
         let error = view.error().map(|error| error.to_string());
         let unreadable = metric.is_none().then(|| "no descriptor".to_owned());
-        let mut set = Set {
+        let mut set = JsonValueSet {
             pmid: view.pmid().to_string(),
             metric: metric.and_then(|metric| metric.names.first()).map(AsRef::as_ref),
             error: error.or(unreadable),

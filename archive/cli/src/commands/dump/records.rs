@@ -80,7 +80,7 @@ pub(super) struct Cache<'a> {
 
 impl<'a> Cache<'a> {
     /// The metric of a value set and its domain at the record's time.
-    fn of(
+    fn metric(
         &mut self,
         archive: &'a Archive,
         set: &ValueSetView<'_>,
@@ -110,7 +110,7 @@ pub(super) fn print_record<'a>(
 ) -> Result<(), Failure> {
     let (archive, is_raw) = (dump.archive, dump.is_raw);
     let mut print_set = |dump: &mut Dump<'a>, set: ValueSetView<'_>| {
-        print_set(dump, cache.of(archive, &set, record, is_raw), record, &set)
+        print_set(dump, cache.metric(archive, &set, record, is_raw), record, &set)
     };
     if record.is_mark() {
         if options.marks {

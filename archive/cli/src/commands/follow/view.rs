@@ -67,7 +67,7 @@ impl Choice<'_> {
     }
 
     /// The metric with a PMID, by the first of its names that is selected.
-    fn shown(&self, pmid: Pmid, metadata: &Metadata) -> Option<Shown> {
+    fn shown(&self, pmid: Pmid, metadata: &Metadata) -> Option<ShownMetric> {
         let metric = metadata.metric(pmid)?;
         let all = self.metrics.is_empty();
         let is_chosen =
@@ -75,12 +75,12 @@ impl Choice<'_> {
         let name = metric.names.iter().find(is_chosen)?.to_string();
         let metric = SelectedMetric { name, desc: metric.desc };
         let scale = Scale::new(&metric, self.rates, &self.units);
-        Some(Shown { metric, scale, chosen: None, columns: HashMap::new() })
+        Some(ShownMetric { metric, scale, chosen: None, columns: HashMap::new() })
     }
 }
 
 /// A selected metric.
-struct Shown {
+struct ShownMetric {
     metric: SelectedMetric,
     scale: Scale,
     /// The number of states of the domain, and the selected instances of them.
@@ -89,7 +89,7 @@ struct Shown {
     columns: HashMap<Option<InstanceId>, Option<usize>>,
 }
 
-impl Shown {
+impl ShownMetric {
     /// The column index of an instance; `None` if it is not selected. The column is
     /// added at the first value.
     fn column_index(
@@ -157,7 +157,7 @@ pub(super) struct View<'o> {
     choice: &'o Choice<'o>,
     zone: Zone,
     /// Of the current archive; `None` for metrics that are not selected.
-    metrics: HashMap<Pmid, Option<Shown>>,
+    metrics: HashMap<Pmid, Option<ShownMetric>>,
     columns: Vec<Live>,
     /// Metrics of which values were left out because of their type.
     conflicts: HashSet<Pmid>,

@@ -20,7 +20,7 @@ type Values = Vec<(Option<InstanceId>, f64)>;
 
 impl Quantiles {
     /// The quantiles of what was counted in a span.
-    pub(super) fn of(replay: &Replay<'_>, span: &RangeInclusive<Timestamp>) -> Self {
+    pub(super) fn new(replay: &Replay<'_>, span: &RangeInclusive<Timestamp>) -> Self {
         let sample = replay.at_since(*span.end(), *span.start());
         let quantiles = replay.metrics().enumerate().filter_map(|(place, metric)| {
             replay.histogram_of(place)?;

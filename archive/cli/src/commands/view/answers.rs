@@ -12,12 +12,12 @@ use pcp_archive::{Error, Timestamp};
 use serde::Serialize;
 
 use super::archives::{Archives, Opened};
-use super::beyond::{self, Way};
-use super::question::{Of, Question, Span};
+use super::beyond::{self, Direction};
+use super::question::{Question, SideMetric, Span};
 use crate::Failure;
 use crate::page::header::events;
 use crate::page::heat::{Histogram, Reading, maps};
-use crate::page::series::{self, Of as SeriesOf};
+use crate::page::series::{self, EnvelopeNames};
 use crate::page::sides::Side;
 use crate::page::tile::Tile;
 use crate::time::Window;
@@ -31,7 +31,7 @@ const PART: usize = 1 << 16;
 /// In how many parts the window of a heat map is read.
 const PARTS: u32 = 8;
 /// The first part of the past that is searched for a sample, and how much longer each next is.
-const LEAST_PAST: Duration = Duration::from_secs(60);
+const MIN_SAMPLE_SEARCH: Duration = Duration::from_secs(60);
 const GROWTH: u32 = 4;
 
 /// The body of an answer.
@@ -60,10 +60,12 @@ pub(super) fn answer(archives: &Archives, question: &Question, go_on: GoOn<'_>) 
             Ok(Some(Body::Json(format!("{{\"now\":{now},\"header\":{header}}}"))))
         }
         Question::Now => json(&archives.look()),
-        Question::Columns { of, span, columns, raw } => request.columns(of, *span, *columns, *raw),
-        Question::Heat { of, span } => request.heat(of, *span),
+        Question::Columns { metrics, span, columns, raw } => {
+            request.columns(metrics, *span, *columns, *raw)
+        }
+        Question::Heat { metrics, span } => request.heat(metrics, *span),
         Question::Events { span } => request.events(*span),
-        Question::Sample { of, at, forward } => request.sample(of, *at, *forward),
+        Question::Sample { metrics, at, forward } => request.sample(metrics, *at, *forward),
     }
 }
 
@@ -84,19 +86,19 @@ struct Request<'r> {
 
 impl<'r> Request<'r> {
     fn window(&self, span: Span) -> Window {
-        let (start, end) = (self.archives.at(span.from), self.archives.at(span.to));
+        let (start, end) = (self.archives.timestamp(span.from), self.archives.timestamp(span.to));
         Window { start, end, origin: start }
     }
 
     /// Each side that is asked for, with a selection of its metrics.
-    fn selections(&self, of: &[Of]) -> Vec<(usize, &'r Side, Selection<'r>)> {
+    fn selections(&self, metrics: &[SideMetric]) -> Vec<(usize, &'r Side, Selection<'r>)> {
         let mut all = Vec::new();
         for (place, side) in self.opened.sides.iter().enumerate() {
             let is_wanted = |metric: &SelectedMetric| {
                 let pmid = metric.desc.pmid.raw();
-                metric.has_numbers() && of.contains(&Of { side: place, pmid })
+                metric.has_numbers() && metrics.contains(&SideMetric { side: place, pmid })
             };
-            if of.iter().any(|one| one.side == place) {
+            if metrics.iter().any(|one| one.side == place) {
                 let mut selection = self.opened.sides.selection(side);
                 selection.retain(is_wanted);
                 all.push((place, side, selection));
@@ -105,9 +107,9 @@ impl<'r> Request<'r> {
         all
     }
 
-    fn columns(&self, of: &[Of], span: Span, wanted: u32, raw: bool) -> Answer {
+    fn columns(&self, metrics: &[SideMetric], span: Span, wanted: u32, raw: bool) -> Answer {
         let window = self.window(span);
-        let selections = self.selections(of);
+        let selections = self.selections(metrics);
         let count: usize = selections.iter().map(|(.., one)| series::count(one)).sum();
         let columns = fitting(wanted, count);
         let mut tile = Tile::default();
@@ -123,11 +125,11 @@ impl<'r> Request<'r> {
             let origin = |envelope: &Envelope| {
                 self.archives.offset(side.on_page(*envelope.grid.window().start()))
             };
-            let of = SeriesOf::new((place, side), &selection, &envelope);
-            tile.add(&envelope, &of, origin(&envelope));
+            let names = EnvelopeNames::new((place, side), &selection, &envelope);
+            tile.add(&envelope, &names, origin(&envelope));
             let mut add = |way, selection: &Selection<'_>, part: &Envelope| {
-                let of = SeriesOf::new((place, side), selection, part);
-                tile.add_beyond(part, &of, origin(part), way == Way::After);
+                let names = EnvelopeNames::new((place, side), selection, part);
+                tile.add_beyond(part, &names, origin(part), way == Direction::After);
             };
             let options = Options { rates: !raw, gaps: self.archives.gaps };
             if !beyond::search(&selection, (&envelope, options), self.go_on, &mut add)? {
@@ -153,14 +155,14 @@ impl<'r> Request<'r> {
         Envelope::read_while(selection, grid, options, self.go_on)
     }
 
-    fn heat(&self, of: &[Of], span: Span) -> Answer {
+    fn heat(&self, metrics: &[SideMetric], span: Span) -> Answer {
         let window = self.window(span);
         let reading = Reading { gaps: self.archives.gaps, parts: PARTS, go_on: self.go_on };
         let mut all = Vec::new();
         let sides = self.opened.sides.iter().zip(&self.opened.histograms);
         for (place, (side, histograms)) in sides.enumerate() {
             let is_asked_for = |histogram: &&Histogram| {
-                of.contains(&Of { side: place, pmid: histogram.pmid.raw() })
+                metrics.contains(&SideMetric { side: place, pmid: histogram.pmid.raw() })
             };
             let own: Vec<Histogram> = histograms.iter().filter(is_asked_for).cloned().collect();
             if own.is_empty() {
@@ -183,10 +185,10 @@ impl<'r> Request<'r> {
     }
 
     /// The time of the sample next to one, of any of the metrics.
-    fn sample(&self, of: &[Of], at: f64, forward: bool) -> Answer {
-        let at = self.archives.at(at);
+    fn sample(&self, metrics: &[SideMetric], at: f64, forward: bool) -> Answer {
+        let at = self.archives.timestamp(at);
         let mut found: Option<Timestamp> = None;
-        for (_, side, selection) in self.selections(of) {
+        for (_, side, selection) in self.selections(metrics) {
             let own = side.own(at);
             let next = if forward {
                 next(&selection, own, self.go_on)?
@@ -243,7 +245,7 @@ fn former(
     go_on: GoOn<'_>,
 ) -> Result<Option<Timestamp>, Error> {
     let start = selection.source().start();
-    let (mut end, mut length) = (at, LEAST_PAST);
+    let (mut end, mut length) = (at, MIN_SAMPLE_SEARCH);
     while end > start && go_on() {
         let from = end.saturating_sub(length).max(start);
         let span = (Bound::Included(from), Bound::Excluded(end));
@@ -310,12 +312,13 @@ mod tests {
     #[test]
     fn reading_ends_when_nobody_waits() {
         let (_directory, archives) = archives();
-        let (of, span) = (vec![Of { side: 0, pmid: PMID }], Span { from: 0.0, to: 9.0 });
+        let metrics = vec![SideMetric { side: 0, pmid: PMID }];
+        let span = Span { from: 0.0, to: 9.0 };
         let questions = [
-            Question::Columns { of: of.clone(), span, columns: 10, raw: false },
-            Question::Columns { of: of.clone(), span, columns: 10, raw: true },
-            Question::Sample { of: of.clone(), at: 0.5, forward: true },
-            Question::Sample { of, at: 0.5, forward: false },
+            Question::Columns { metrics: metrics.clone(), span, columns: 10, raw: false },
+            Question::Columns { metrics: metrics.clone(), span, columns: 10, raw: true },
+            Question::Sample { metrics: metrics.clone(), at: 0.5, forward: true },
+            Question::Sample { metrics, at: 0.5, forward: false },
         ];
         for question in questions {
             let answered = answer(&archives, &question, &|| true).unwrap();
@@ -329,8 +332,9 @@ mod tests {
     fn a_large_archive_is_answered_from_a_pyramid_with_the_same_extremes() {
         let (_directory, archives) = archives();
         let archives = archives.small(0);
-        let (of, span) = (vec![Of { side: 0, pmid: PMID }], Span { from: 0.0, to: 9.0 });
-        let question = Question::Columns { of, span, columns: 8, raw: false };
+        let metrics = vec![SideMetric { side: 0, pmid: PMID }];
+        let span = Span { from: 0.0, to: 9.0 };
+        let question = Question::Columns { metrics, span, columns: 8, raw: false };
         let length = |archives: &Archives| match answer(archives, &question, &|| true) {
             Ok(Some(Body::Columns(bytes))) => bytes.len(),
             other => panic!("{other:?}"),
@@ -382,8 +386,9 @@ mod tests {
     #[test]
     fn a_window_between_two_samples_has_both() {
         let (_directory, archives) = archives();
-        let (of, span) = (vec![Of { side: 0, pmid: PMID }], Span { from: 3.2, to: 3.4 });
-        let question = Question::Columns { of, span, columns: 8, raw: false };
+        let metrics = vec![SideMetric { side: 0, pmid: PMID }];
+        let span = Span { from: 3.2, to: 3.4 };
+        let question = Question::Columns { metrics, span, columns: 8, raw: false };
         let Ok(Some(Body::Columns(bytes))) = answer(&archives, &question, &|| true) else {
             panic!("no columns");
         };

@@ -24,7 +24,7 @@ use crate::time::{Window, Zone};
 use crate::{Failure, columns};
 
 /// The least time between two looks at the files.
-const LEAST_PAUSE: Duration = Duration::from_millis(500);
+const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How much longer the pause is than opening took.
 const PAUSE_FACTOR: u32 = 10;
 
@@ -76,7 +76,7 @@ pub(super) struct Opened {
     /// Of each side.
     pub(super) histograms: Vec<Vec<Histogram>>,
     pub(super) end: Timestamp,
-    /// What the page knows apart from values, as JSON; its end is that of [`Now`].
+    /// What the page knows apart from values, as JSON; its end is that of [`ViewState`].
     pub(super) header: String,
     /// Rises when the header changes: when there are more metrics or instances.
     generation: u64,
@@ -106,7 +106,7 @@ struct HistogramHeader {
 
 /// The reply to the page's poll for new data.
 #[derive(Debug, Serialize)]
-pub(super) struct Now {
+pub(super) struct ViewState {
     end: f64,
     generation: u64,
     problem: Option<String>,
@@ -160,7 +160,7 @@ impl Archives {
     }
 
     /// The time of an offset in seconds from the start.
-    pub(super) fn at(&self, offset: f64) -> Timestamp {
+    pub(super) fn timestamp(&self, offset: f64) -> Timestamp {
         let nanos = (offset * 1e9).round() as i128;
         Timestamp::from_nanos(self.origin.as_nanos().saturating_add(nanos))
     }
@@ -171,7 +171,7 @@ impl Archives {
     }
 
     /// Opens the archives again if their files have changed, and not too often.
-    pub(super) fn look(&self) -> Now {
+    pub(super) fn look(&self) -> ViewState {
         // Whoever asks meanwhile gets what there was before.
         if let Ok(mut look) = self.looking.try_lock()
             && Instant::now() >= look.next
@@ -192,11 +192,11 @@ impl Archives {
                 look.files = files;
             }
             let end = Instant::now();
-            look.next = end + LEAST_PAUSE.max((end - begin) * PAUSE_FACTOR);
+            look.next = end + MIN_LOOK_INTERVAL.max((end - begin) * PAUSE_FACTOR);
         }
         let State { opened, problem } = &*lock(&self.state);
         let (end, generation) = (seconds(opened.end), opened.generation);
-        Now { end, generation, problem: problem.clone() }
+        ViewState { end, generation, problem: problem.clone() }
     }
 }
 

@@ -9,9 +9,9 @@ use pcp_archive::scan::{SelectedMetric, Selection};
 use pcp_archive::{Error, Pmid, Timestamp};
 
 /// The most bytes of records that are searched on one side of a window.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_SEARCHED_BYTES: u64 = 16 << 20;
 /// The least time that is searched, and how much longer each next part is.
-const LEAST: Duration = Duration::from_secs(1);
+const MIN_SEARCHED_TIME: Duration = Duration::from_secs(1);
 const GROWTH: u32 = 4;
 /// The columns of a part: narrow, so that one value alone is in a column.
 const COLUMNS: u32 = 1 << 12;
@@ -21,7 +21,7 @@ const EDGE: u32 = 4;
 
 /// On which side of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Before,
     After,
 }
@@ -37,22 +37,23 @@ pub(super) fn search(
     selection: &Selection<'_>,
     (envelope, options): (&Envelope, Options),
     go_on: GoOn<'_>,
-    found: &mut dyn FnMut(Way, &Selection<'_>, &Envelope),
+    found: &mut dyn FnMut(Direction, &Selection<'_>, &Envelope),
 ) -> Result<bool, Error> {
     let source = selection.source();
     let (start, end) = envelope.grid.window().into_inner();
-    for way in [Way::Before, Way::After] {
+    for way in [Direction::Before, Direction::After] {
         let mut wanted = lacking(selection, envelope, options, way);
         let nanos = end.nanos_since(start).unsigned_abs();
-        let mut length = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(LEAST);
+        let mut length =
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(MIN_SEARCHED_TIME);
         while !wanted.metrics().is_empty() {
             let next = Duration::from_nanos(1);
             let (from, to) = match way {
-                Way::Before => (start.saturating_sub(length), start.saturating_sub(next)),
-                Way::After => (end.saturating_add(next), end.saturating_add(length)),
+                Direction::Before => (start.saturating_sub(length), start.saturating_sub(next)),
+                Direction::After => (end.saturating_add(next), end.saturating_add(length)),
             };
             let (from, to) = (from.max(source.start()), to.min(source.end()));
-            if from > to || source.bytes_of(&(from..=to)) > MOST_BYTES {
+            if from > to || source.bytes_of(&(from..=to)) > MAX_SEARCHED_BYTES {
                 break;
             }
             let grid = Grid::new(from..=to, COLUMNS);
@@ -71,10 +72,10 @@ pub(super) fn search(
     Ok(true)
 }
 
-fn is_all(way: Way, part: (Timestamp, Timestamp), all: (Timestamp, Timestamp)) -> bool {
+fn is_all(way: Direction, part: (Timestamp, Timestamp), all: (Timestamp, Timestamp)) -> bool {
     match way {
-        Way::Before => part.0 <= all.0,
-        Way::After => part.1 >= all.1,
+        Direction::Before => part.0 <= all.0,
+        Direction::After => part.1 >= all.1,
     }
 }
 
@@ -83,15 +84,17 @@ fn lacking<'s>(
     selection: &Selection<'s>,
     envelope: &Envelope,
     options: Options,
-    way: Way,
+    way: Direction,
 ) -> Selection<'s> {
     let columns = envelope.grid.columns();
     let edge = columns / EDGE;
     let mut short = HashSet::new();
     for series in &envelope.series {
         let is_near = match way {
-            Way::Before => series.runs.first().is_some_and(|run| run.columns.start < edge),
-            Way::After => series.runs.last().is_some_and(|run| run.columns.end > columns - edge),
+            Direction::Before => series.runs.first().is_some_and(|run| run.columns.start < edge),
+            Direction::After => {
+                series.runs.last().is_some_and(|run| run.columns.end > columns - edge)
+            }
         };
         let metric = selection.metrics().get(series.metric);
         short.extend(metric.filter(|_| !is_near).map(|metric| metric.desc.pmid));

@@ -12,7 +12,7 @@ const MAX_OFFSET: f64 = 3.2e11;
 
 /// A metric of one of the archives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Of {
+pub(super) struct SideMetric {
     pub(super) side: usize,
     pub(super) pmid: u32,
 }
@@ -34,13 +34,13 @@ pub(super) enum Question {
     /// Whether there is more by now.
     Now,
     /// The values of metrics in columns.
-    Columns { of: Vec<Of>, span: Span, columns: u32, raw: bool },
+    Columns { metrics: Vec<SideMetric>, span: Span, columns: u32, raw: bool },
     /// What histograms counted.
-    Heat { of: Vec<Of>, span: Span },
+    Heat { metrics: Vec<SideMetric>, span: Span },
     /// What happened.
     Events { span: Span },
     /// The next or former sample.
-    Sample { of: Vec<Of>, at: f64, forward: bool },
+    Sample { metrics: Vec<SideMetric>, at: f64, forward: bool },
 }
 
 impl Question {
@@ -52,15 +52,15 @@ impl Question {
             "header" => Self::Header,
             "now" => Self::Now,
             "columns" => Self::Columns {
-                of: pairs.of()?,
+                metrics: pairs.metrics()?,
                 span: pairs.span()?,
                 columns: pairs.number("columns", MAX_COLUMNS)?.max(1),
                 raw: pairs.number("raw", 1)? == 1,
             },
-            "heat" => Self::Heat { of: pairs.of()?, span: pairs.span()? },
+            "heat" => Self::Heat { metrics: pairs.metrics()?, span: pairs.span()? },
             "events" => Self::Events { span: pairs.span()? },
             "sample" => Self::Sample {
-                of: pairs.of()?,
+                metrics: pairs.metrics()?,
                 at: pairs.offset("at")?,
                 forward: pairs.number("forward", 1)? == 1,
             },
@@ -96,10 +96,10 @@ impl<'q> Pairs<'q> {
     }
 
     /// `SIDE:PMID,SIDE:PMID`.
-    fn of(&self) -> Option<Vec<Of>> {
+    fn metrics(&self) -> Option<Vec<SideMetric>> {
         let one = |text: &str| {
             let (side, pmid) = text.split_once(':')?;
-            Some(Of { side: side.parse().ok()?, pmid: pmid.parse().ok()? })
+            Some(SideMetric { side: side.parse().ok()?, pmid: pmid.parse().ok()? })
         };
         let all = self.get("of")?.split(',').take(MAX_METRICS + 1).map(one);
         all.collect::<Option<Vec<_>>>().filter(|all| all.len() <= MAX_METRICS)
@@ -115,10 +115,10 @@ mod tests {
     #[test]
     fn questions_have_all_their_numbers() {
         let span = Span { from: -1.5, to: 60.0 };
-        let of = vec![Of { side: 0, pmid: 7 }, Of { side: 1, pmid: 8 }];
+        let metrics = vec![SideMetric { side: 0, pmid: 7 }, SideMetric { side: 1, pmid: 8 }];
         let columns =
             Question::parse("columns", Some("of=0:7,1:8&from=-1.5&to=60&columns=9&raw=0"));
-        assert_eq!(columns, Some(Question::Columns { of, span, columns: 9, raw: false }));
+        assert_eq!(columns, Some(Question::Columns { metrics, span, columns: 9, raw: false }));
         assert_eq!(Question::parse("", None), Some(Question::Page));
         assert_eq!(
             Question::parse("events", Some("from=-1.5&to=60")),

@@ -22,7 +22,7 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use mmv_http::{Busy, Listener, Place, Sent};
+use mmv_http::{Busy, ConnectionPlace, Listener, Sent};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
@@ -96,7 +96,7 @@ impl Server {
     /// If the system refuses what a server needs.
     pub(super) fn run(self) -> io::Result<()> {
         let shared = Arc::new(self.shared);
-        let answer = move |request: Request<Incoming>, place: Arc<Place>| {
+        let answer = move |request: Request<Incoming>, place: Arc<ConnectionPlace>| {
             let shared = Arc::clone(&shared);
             async move { shared.respond(&request, &place).await }
         };
@@ -140,7 +140,11 @@ impl Drop for StopOnDrop {
 
 impl Shared {
     /// Responds to a request. The connection keeps its place for those that have the token.
-    async fn respond(self: &Arc<Self>, request: &Request<Incoming>, place: &Arc<Place>) -> Answer {
+    async fn respond(
+        self: &Arc<Self>,
+        request: &Request<Incoming>,
+        place: &Arc<ConnectionPlace>,
+    ) -> Answer {
         let (response, busy) = match self.question(request) {
             Ok(question) => {
                 let busy = place.busy();

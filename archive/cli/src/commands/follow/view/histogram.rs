@@ -4,14 +4,14 @@ use hashbrown::HashMap;
 use pcp_archive::replay::{SuccessiveQuantiles, SuccessiveRates};
 use pcp_archive::{Metadata, Pmid, Value};
 
-use super::{Cell, Choice, Live, Shown};
+use super::{Cell, Choice, Live, ShownMetric};
 use crate::columns::Scale;
 
 /// A histogram of which quantiles are shown.
 pub(super) struct Histogram {
     pub(super) quantiles: SuccessiveQuantiles,
     /// The quantiles as metrics, in their order.
-    shown: Vec<Shown>,
+    shown: Vec<ShownMetric>,
 }
 
 impl Histogram {
@@ -29,7 +29,7 @@ impl Histogram {
             let shown = quantiles.metrics().map(|metric| {
                 let mut scale = Scale::new(metric, false, &choice.units);
                 scale.is_computed = true;
-                Shown { metric: metric.clone(), scale, chosen: None, columns: HashMap::new() }
+                ShownMetric { metric: metric.clone(), scale, chosen: None, columns: HashMap::new() }
             });
             Some(Self { shown: shown.collect(), quantiles })
         };
