@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::Point;
 
-/// The smallest and the largest value; `None` without any.
+/// Returns the smallest and the largest value; `None` without values.
 pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |range, value| match range {
         None => Some((value, value)),
@@ -13,12 +13,12 @@ pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The first and the last time.
+/// Returns the first and the last time.
 pub(crate) fn time_span(points: &[Point]) -> (f64, f64) {
     range(points.iter().map(|&(time, _)| time)).unwrap_or((0.0, 0.0))
 }
 
-/// The cell of a coordinate among `cells` equal ones in `span`.
+/// Returns which of the `cells` equal parts of `span` has a coordinate.
 pub fn position(coordinate: f64, span: (f64, f64), cells: usize) -> usize {
     let last = cells.saturating_sub(1);
     // Halves, since the difference of two doubles can be infinite.
@@ -35,7 +35,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The axis of `range` on `rows` lines, with a tick every two to five lines.
+    /// Creates the axis of `range` on `rows` lines, with a tick every two to five lines.
     pub fn new(range: (f64, f64), rows: usize) -> Self {
         let (low, high) = widened(range);
         let wanted = (rows / 2).max(1) as f64;
@@ -48,13 +48,13 @@ impl Scale {
         }
     }
 
-    /// The dot of a value, counted from the top, among `dots`.
+    /// Returns which of `dots` dots stands for a value, counted from the top.
     pub fn dot(&self, value: f64, dots: usize) -> usize {
         let from_below = position(value, (self.low, self.high), dots);
         dots.saturating_sub(1) - from_below
     }
 
-    /// The label of each of `rows` lines; `None` without a tick.
+    /// Returns the label of each of `rows` lines; `None` without a tick.
     pub(crate) fn labels(&self, rows: usize) -> Vec<Option<String>> {
         let mut labels = vec![None; rows];
         for (value, text) in self.ticks() {
@@ -66,15 +66,17 @@ impl Scale {
         labels
     }
 
-    /// The ticks and their labels, lowest first.
+    /// Returns the ticks and their labels, lowest first.
     pub fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
         let ticks = (self.high / self.step) - (self.low / self.step);
         let ticks = ticks.round().clamp(0.0, 1e3) as usize;
-        let value = |tick: usize| self.low + tick as f64 * self.step;
-        (0..=ticks).map(move |tick| (value(tick), self.label(value(tick))))
+        (0..=ticks).map(move |tick| {
+            let value = self.low + tick as f64 * self.step;
+            (value, self.label(value))
+        })
     }
 
-    /// A number with the decimal places of the step, in thousands, millions and so on
+    /// Formats a value with the decimal places of the step, in thousands, millions and so on
     /// if the axis reaches ten thousand.
     fn label(&self, value: f64) -> String {
         if value.abs() < self.step / 2.0 {
@@ -92,7 +94,7 @@ impl Scale {
     }
 }
 
-/// A range that is not empty: a single value is extended by its half on both sides.
+/// Returns a range that is not empty: a single value is extended by half of it on both sides.
 fn widened((low, high): (f64, f64)) -> (f64, f64) {
     if low < high {
         return (low, high);
@@ -101,7 +103,7 @@ fn widened((low, high): (f64, f64)) -> (f64, f64) {
     ((low - half).max(f64::MIN), (low + half).min(f64::MAX))
 }
 
-/// The smallest of 1, 2 or 5 times a power of ten that is at least `step`.
+/// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     if !power.is_normal() {
@@ -168,8 +170,8 @@ impl TimeTick {
 }
 
 impl TimeTicks {
-    /// Ticks at round times since `zero`, as close as their labels allow with two
-    /// blanks in between. `label` has the step as well.
+    /// Places ticks at round times since `zero`, as close as their labels allow with two
+    /// blanks in between. `label` also gets the step.
     pub(crate) fn new(
         span: (f64, f64),
         zero: f64,
@@ -194,13 +196,17 @@ impl TimeTicks {
         Self { columns, ticks }
     }
 
-    /// The axis, with a notch at each tick.
+    /// Draws the axis with a notch at each tick.
     pub(crate) fn line(&self) -> String {
-        let is_notch = |column| self.ticks.iter().any(|tick| tick.notch == column);
-        (0..self.columns).map(|c| if is_notch(c) { '\u{252c}' } else { '\u{2500}' }).collect()
+        let mut line = String::new();
+        for column in 0..self.columns {
+            let is_notch = self.ticks.iter().any(|tick| tick.notch == column);
+            line.push(if is_notch { '\u{252c}' } else { '\u{2500}' });
+        }
+        line
     }
 
-    /// The labels, each below its notch.
+    /// Returns the line of labels, each below its notch.
     pub(crate) fn labels(&self) -> String {
         let mut line = String::new();
         let mut width = 0;

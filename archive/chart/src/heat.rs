@@ -4,21 +4,21 @@ use std::fmt::Write as _;
 
 use crate::{Chart, axis};
 
-/// The least value that has a logarithm of its own: zero is drawn below one.
+/// Lower bound of the logarithmic axis: zero is drawn below one.
 const MIN_VALUE: f64 = 0.5;
 /// Characters from nothing to the most.
 const SHADES: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
 /// Colors of a terminal with 256 of them, from little to much.
 const COLORS: [u8; 11] = [17, 53, 89, 125, 161, 197, 203, 209, 215, 221, 227];
 
-/// What was counted in a span of time and a range of values.
+/// A count in a span of time and a range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeatCell {
-    /// From the first time to the last.
+    /// First and last time.
     pub time: (f64, f64),
-    /// From the least value to the one after the greatest.
+    /// The range of values, without its end.
     pub value: (f64, f64),
-    /// How many; more than 0.
+    /// A number greater than 0.
     pub count: f64,
 }
 
@@ -32,14 +32,15 @@ pub struct HeatAxes {
 }
 
 impl HeatAxes {
-    /// Those that have room for all cells; `None` without any.
+    /// Returns axes with room for all cells; `None` without cells.
     pub fn from_cells(cells: &[HeatCell]) -> Option<Self> {
         let counted = cells.iter().filter(|cell| cell.count > 0.0);
         let times = counted.clone().flat_map(|cell| [cell.time.0, cell.time.1]);
         let values = counted.flat_map(|cell| [cell.value.0, cell.value.1]);
         let span = axis::range(times.filter(|time| time.is_finite()))?;
         let (low, high) = axis::range(values.filter(|value| value.is_finite()))?;
-        let (low, high) = (low.max(MIN_VALUE), high.max(2.0 * MIN_VALUE));
+        let low = low.max(MIN_VALUE);
+        let high = high.max(2.0 * MIN_VALUE);
         Some(Self {
             span,
             low: low.ln(),
@@ -47,18 +48,18 @@ impl HeatAxes {
         })
     }
 
-    /// The same with another span of time.
+    /// Returns the axes with another span of time.
     #[must_use]
     pub fn over(self, span: (f64, f64)) -> Self {
         Self { span, ..self }
     }
 
-    /// Where a value is, from 0 for the least one to 1.
+    /// Returns the position of a value, from 0 for the smallest to 1 for the largest.
     pub fn height(&self, value: f64) -> f64 {
         (value.max(MIN_VALUE).ln() - self.low) / (self.high - self.low)
     }
 
-    /// Round values and their labels, lowest first: about `wanted` of them.
+    /// Returns about `wanted` round values and their labels, lowest first.
     pub fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
         let decades = (self.high - self.low) / std::f64::consts::LN_10;
         let steps: &[f64] = if wanted as f64 >= 3.0 * decades { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -69,14 +70,19 @@ impl HeatAxes {
         inside.map(|value| (value, label(value))).collect()
     }
 
-    /// The share of the largest count, from 0 to 1, in each of `rows` lines, the highest
-    /// values first, and `columns` parts of the time.
+    /// Returns the counts on a grid as shares of the largest one, from 0 to 1: `rows` lines, the
+    /// highest values first, of `columns` parts of the time.
     pub fn shares(&self, cells: &[HeatCell], columns: usize, rows: usize) -> Vec<Vec<f64>> {
         let mut grid = vec![vec![0.0; columns]; rows];
         let length = self.span.1 - self.span.0;
-        let part = |time: f64| if length > 0.0 { (time - self.span.0) / length } else { 0.0 };
         for cell in cells.iter().filter(|cell| cell.count > 0.0) {
-            let across = covered(part(cell.time.0), part(cell.time.1), columns);
+            let across = if length > 0.0 {
+                let begin = (cell.time.0 - self.span.0) / length;
+                let end = (cell.time.1 - self.span.0) / length;
+                covered(begin, end, columns)
+            } else {
+                covered(0.0, 0.0, columns)
+            };
             let up = covered(self.height(cell.value.0), self.height(cell.value.1), rows);
             for row in up {
                 let line = grid.get_mut(rows - 1 - row).map(Vec::as_mut_slice);
@@ -90,12 +96,13 @@ impl HeatAxes {
     }
 }
 
-/// Those of `cells` equal parts whose centers are between two places from 0 to 1; the one
-/// around their middle if there is none.
+/// Returns those of `cells` equal parts of 0 to 1 whose centers are between two positions, or the
+/// part with the middle of the two if there is none.
 fn covered(low: f64, high: f64, cells: usize) -> std::ops::Range<usize> {
-    let (low, high) = (low * cells as f64, high * cells as f64);
-    let (first, end) = ((low - 0.5).ceil().max(0.0) as usize, (high - 0.5).ceil() as usize);
-    let end = end.min(cells);
+    let low = low * cells as f64;
+    let high = high * cells as f64;
+    let first = (low - 0.5).ceil().max(0.0) as usize;
+    let end = ((high - 0.5).ceil() as usize).min(cells);
     if first < end {
         return first..end;
     }
@@ -103,7 +110,7 @@ fn covered(low: f64, high: f64, cells: usize) -> std::ops::Range<usize> {
     middle..(middle + 1).min(cells)
 }
 
-/// `500`, `20k`, `1M`.
+/// Formats a round value in at most a few characters: `500`, `20k`, `1M`.
 fn label(value: f64) -> String {
     let thousands = ((value.log10() + 1e-9) / 3.0).max(0.0) as usize;
     let suffix = ["", "k", "M", "G", "T", "P"].get(thousands).copied();
@@ -145,26 +152,26 @@ impl Chart<'_> {
     }
 }
 
-/// The place among `steps` of a share above 0: the root, so that little is seen as well.
+/// Returns which of `steps` shades stands for a share above 0. By its square root, so that small
+/// shares are visible.
 fn step(share: f64, steps: usize) -> usize {
     ((share.sqrt() * steps as f64) as usize).min(steps - 1)
 }
 
 fn characters(shares: &[f64]) -> String {
-    let shade = |share: &f64| match *share {
-        share if share > 0.0 => SHADES.get(1 + step(share, SHADES.len() - 1)).copied(),
-        _ => SHADES.first().copied(),
-    };
-    shares.iter().filter_map(shade).collect()
+    let mut out = String::new();
+    for &share in shares {
+        let shade = if share > 0.0 { 1 + step(share, SHADES.len() - 1) } else { 0 };
+        out.extend(SHADES.get(shade));
+    }
+    out
 }
 
 fn colors(shares: &[f64]) -> String {
     let mut out = String::new();
-    let color = |share: &f64| {
-        (*share > 0.0).then(|| COLORS.get(step(*share, COLORS.len())).copied()).flatten()
-    };
     let mut last = None;
-    for color in shares.iter().map(color) {
+    for &share in shares {
+        let color = if share > 0.0 { COLORS.get(step(share, COLORS.len())) } else { None };
         if color != last {
             let code = color.map_or("0".to_owned(), |color| format!("48;5;{color}"));
             let _ = write!(out, "\u{1b}[{code}m");

@@ -32,7 +32,7 @@ pub use line::{Line, ranked, sum_of_others, top_by_mean};
 /// A point of a line: seconds of any clock, and the value; `None` is a gap.
 pub type Point = (f64, Option<f64>);
 
-/// A chart.
+/// The size and options of a chart.
 pub struct Chart<'a> {
     width: usize,
     height: usize,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Chart<'_> {
 }
 
 impl<'a> Chart<'a> {
-    /// A chart of `width` columns and `height` lines including title, axis and times,
+    /// Creates a chart of `width` columns and `height` lines including title, axis and times,
     /// at least 24 columns and 6 lines.
     pub fn new(width: usize, height: usize) -> Self {
         Self {
@@ -67,29 +67,29 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// The text above the drawing.
+    /// Sets the text above the drawing.
     #[must_use]
     pub fn title(mut self, title: &'a str) -> Self {
         self.title = title;
         self
     }
 
-    /// Whether the value axis always includes zero.
+    /// Makes the value axis always include zero.
     #[must_use]
     pub fn from_zero(mut self, from_zero: bool) -> Self {
         self.from_zero = from_zero;
         self
     }
 
-    /// The label of a time in seconds, where labels are a step of seconds apart. The default
-    /// labels count from the first point: `0s`, `90s`, `5m`.
+    /// Sets the function that formats a time in seconds, given the seconds between labels. The
+    /// default labels count from the first point: `0s`, `90s`, `5m`.
     #[must_use]
     pub fn time_labels(mut self, label: impl Fn(f64, f64) -> String + 'a) -> Self {
         self.time_label = Some(Box::new(label));
         self
     }
 
-    /// Times that are marked on the time axis by a triangle.
+    /// Sets the times that are marked on the time axis by a triangle.
     #[must_use]
     pub fn marks(mut self, marks: &'a [f64]) -> Self {
         self.marks = marks;
@@ -135,12 +135,12 @@ impl<'a> Chart<'a> {
         out
     }
 
-    /// The lines of the drawing itself.
+    /// Returns the lines of the drawing itself.
     fn rows(&self) -> usize {
         self.height - 2 - usize::from(!self.title.is_empty())
     }
 
-    /// The columns of the drawing itself, next to labels of this width.
+    /// Returns the columns of the drawing itself, next to labels of this width.
     fn columns(&self, margin: usize) -> usize {
         self.width.saturating_sub(margin + 2).max(8)
     }
@@ -161,16 +161,19 @@ impl<'a> Chart<'a> {
         };
         let inside = self.marks.iter().filter(|mark| (span.0..=span.1).contains(*mark));
         let marks: Vec<usize> = inside.map(|&mark| axis::position(mark, span, columns)).collect();
-        let marked = |(column, c)| if marks.contains(&column) { '\u{25b2}' } else { c };
-        let line: String = ticks.line().chars().enumerate().map(marked).collect();
+        let mut line = String::new();
+        for (column, c) in ticks.line().chars().enumerate() {
+            line.push(if marks.contains(&column) { '\u{25b2}' } else { c });
+        }
         let _ = writeln!(out, "{:margin$} \u{2514}{line}", "");
         let _ = writeln!(out, "{:margin$}  {}", "", ticks.labels());
     }
 }
 
-/// The range extended to zero; 0 to 1 if it would be empty.
+/// Extends a range to zero; 0 to 1 if it would be empty.
 fn with_zero((low, high): (f64, f64)) -> (f64, f64) {
-    let (low, high) = (low.min(0.0), high.max(0.0));
+    let low = low.min(0.0);
+    let high = high.max(0.0);
     (low, if low < high { high } else { 1.0 })
 }
 
@@ -192,7 +195,7 @@ fn draw(canvas: &mut Canvas, points: &[Point], scale: &Scale, span: (f64, f64)) 
     }
 }
 
-/// A line of `width` block characters, whose range is from the smallest value, or
+/// Draws a line of `width` block characters, whose range is from the smallest value, or
 /// zero if that is lower, to the largest.
 ///
 /// Each column shows the mean of the points in its part of the time; a column
@@ -221,17 +224,19 @@ pub fn sparkline(points: &[Point], width: usize) -> String {
             *count += 1;
         }
     }
-    let block = |&(sum, count): &(f64, u32)| {
+    let mut line = String::new();
+    for (sum, count) in columns {
         if count == 0 {
-            return ' ';
+            line.push(' ');
+            continue;
         }
         // Halves, since the difference of two doubles can be infinite.
         let part = (sum / f64::from(count) / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
         let part = if part.is_nan() { 0.0 } else { part };
         let eighths = (part * 8.0).round().clamp(1.0, 8.0);
-        char::from_u32(0x2580 + eighths as u32).unwrap_or(' ')
-    };
-    columns.iter().map(block).collect()
+        line.push(char::from_u32(0x2580 + eighths as u32).unwrap_or(' '));
+    }
+    line
 }
 
 #[cfg(test)]

@@ -7,16 +7,16 @@ use crate::Point;
 pub struct Line {
     /// The name in the legend.
     pub label: String,
-    /// Ordered by time.
+    /// The points of the line, ordered by time.
     pub points: Vec<Point>,
     /// Minimum and maximum at each point that stands for several values; empty if none does.
     pub spreads: Vec<Option<(f64, f64)>>,
-    /// The line is the sum of several lines.
+    /// Whether the line is the sum of several lines.
     pub is_sum: bool,
 }
 
 impl Line {
-    /// The mean of the values; `None` without any.
+    /// Returns the mean of the values; `None` without values.
     ///
     /// ```
     /// use mmv_chart::Line;
@@ -31,7 +31,7 @@ impl Line {
         (count > 0).then(|| sum / f64::from(count))
     }
 
-    /// The points to draw the line through: at each spread it also visits minimum and maximum.
+    /// Returns the points to draw the line through, including the minimum and maximum of spreads.
     ///
     /// ```
     /// use mmv_chart::Line;
@@ -54,14 +54,14 @@ impl Line {
     }
 }
 
-/// The `count` lines with the largest means, largest first, and one more line with
+/// Returns the `count` lines with the largest means, largest first, and one more line with
 /// the sum of all others, `"38 others, summed"`. Lines without a value are dropped.
 /// A single other line is returned unchanged.
 ///
 /// The lines must have the same times. A sum has a gap where one of its lines has one, which
-/// is a time without a value between its first and its last one: without what is not known
-/// the sum would fall, and rise again after the gap. Before its first value and after its
-/// last one a line is no part of the sum; where none is, the sum has no value.
+/// is a time without a value between its first and its last one: otherwise the sum would drop
+/// during the gap. Before its first value and after its last one a line is not part of the sum;
+/// where no line is, the sum has no value.
 pub fn top_by_mean(lines: Vec<Line>, count: usize) -> Vec<Line> {
     let mut lines = ranked(lines);
     if lines.len() > count + 1 {
@@ -71,7 +71,7 @@ pub fn top_by_mean(lines: Vec<Line>, count: usize) -> Vec<Line> {
     lines
 }
 
-/// The lines with values, those with the largest means first.
+/// Returns the lines with values, those with the largest means first.
 pub fn ranked(lines: Vec<Line>) -> Vec<Line> {
     let mut ranked: Vec<(f64, Line)> =
         lines.into_iter().filter_map(|line| Some((line.mean()?, line))).collect();
@@ -79,7 +79,7 @@ pub fn ranked(lines: Vec<Line>) -> Vec<Line> {
     ranked.into_iter().map(|(_, line)| line).collect()
 }
 
-/// The sum of lines that stand for `count` others, with the gaps of [`top_by_mean`].
+/// Returns the sum of lines that stand for `count` others, with the gaps of [`top_by_mean`].
 pub fn sum_of_others(lines: &[Line], count: usize) -> Option<Line> {
     let mut points: Vec<Point> =
         lines.first()?.points.iter().map(|&(time, _)| (time, None)).collect();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A piece that the connection has not sent yet.
+/// A piece that the connection has not sent yet, and the value that it keeps alive.
 struct Unsent<H> {
     piece: Bytes,
     _held: Arc<H>,
@@ -19,8 +19,8 @@ impl<H> AsRef<[u8]> for Unsent<H> {
     }
 }
 
-/// The body of an answer with what is held, as [`Busy`](crate::Busy), until the last piece is
-/// sent: a connection takes a body long before the peer does.
+/// A body that keeps a value, such as [`Busy`](crate::Busy), alive until its last piece is sent:
+/// hyper buffers a body long before the peer reads it.
 #[derive(Debug)]
 pub struct Sent<B, H> {
     body: B,
@@ -28,7 +28,7 @@ pub struct Sent<B, H> {
 }
 
 impl<B, H> Sent<B, H> {
-    /// Holds something until a body is sent, or given up.
+    /// Keeps `held` alive until the body is sent or dropped.
     pub fn new(body: B, held: H) -> Self {
         Self { body, held: Arc::new(held) }
     }
@@ -47,9 +47,10 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let held = Arc::clone(&self.held);
-        let unsent = |piece| Bytes::from_owner(Unsent { piece, _held: held });
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        frame.map_ok(|frame| frame.map_data(unsent))
+        frame.map_ok(|frame| {
+            frame.map_data(|piece| Bytes::from_owner(Unsent { piece, _held: held }))
+        })
     }
 
     fn is_end_stream(&self) -> bool {
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_held_until_the_answer_is_sent() {
+    fn held_value_lives_until_the_answer_is_sent() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let held = Arc::new(());

@@ -1,17 +1,17 @@
-//! HTTP on a loopback address or a unix socket, where any program of the machine can connect:
-//! no peer holds up others.
+//! HTTP on a loopback address or a unix socket, to which any program of the machine can connect,
+//! so that no client can block the others.
 //!
 //! | limit | |
 //! |---|---|
-//! | open connections | 128; the one that is idle longest, and for 50 ms, is closed for a new one |
-//! | time until a header is whole, and of an idle connection | 10 s |
-//! | a header | 16 KiB, 64 fields |
-//! | time in which a peer takes 1 MiB of an answer, or all of it | 30 s |
-//! | time of a connection | 10 min, and new requests for the first 5 |
+//! | open connections | 128; the one idle longest (at least 50 ms) is closed for a new one |
+//! | time to receive a header, and of an idle connection | 10 s |
+//! | size of a header | 16 KiB, 64 fields |
+//! | time for a peer to read 1 MiB of an answer, or all of it | 30 s |
+//! | lifetime of a connection | 10 min, of which the first 5 accept new requests |
 //!
-//! A connection is idle while no whole request of it is answered: the caller says with
-//! [`ConnectionPlace::busy`] when one is, and [`Sent`] keeps that up until the peer has taken the answer.
-//! The body of a request, and who may ask, are the caller's business.
+//! A connection is idle unless a complete request is being answered: the caller says so with
+//! [`ConnectionPlace::busy`], and [`Sent`] keeps the guard until the peer has read the answer.
+//! Request bodies and authorization are the caller's responsibility.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -45,24 +45,24 @@ use socket::Socket;
 
 /// Limit on open connections.
 pub const MAX_CONNECTIONS: usize = 128;
-/// Time until a header is whole, and of an idle connection.
-const HEADER_TIME: Duration = Duration::from_secs(10);
-/// Bytes of a header.
+/// Time to receive a header, which also limits how long a connection may be idle.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit on the bytes of a header.
 const MAX_HEADER: usize = 16 << 10;
-/// Fields of a header.
+/// Limit on the fields of a header.
 const MAX_FIELDS: usize = 64;
-/// Time after which a connection takes no more requests, and the time for the last answer.
+/// Time for which a connection accepts requests, and again the time for its last answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
-/// The pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Time between two messages about connections that cannot be accepted.
-const REPEAT: Duration = Duration::from_secs(60);
+/// Delay before the next attempt after a connection could not be accepted.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum time between two messages about connections that cannot be accepted.
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Answers requests for as long as the process lives. `warn` is called with a line of text if
 /// connections cannot be accepted.
 ///
-/// Has to be a task of the runtime: what `block_on` waits for goes before all tasks, and would
-/// leave them no time while peers connect one after the other.
+/// Must be spawned as a task: the future of `block_on` is polled before all tasks, and would starve
+/// them while peers keep connecting.
 pub async fn serve<A, F, B>(listener: Listener, answer: A, warn: fn(&str))
 where
     A: Fn(Request<Incoming>, Arc<ConnectionPlace>) -> F + Clone + Send + 'static,
@@ -82,7 +82,7 @@ where
                 begin(accepted, &limit, answer.clone()).await
             }
         };
-        // A peer that is gone already costs nothing; else there are no descriptors left.
+        // An aborted connection costs nothing; other errors mean that no descriptors are left.
         if let Err(error) = begun
             && error.kind() != io::ErrorKind::ConnectionAborted
         {
@@ -90,12 +90,12 @@ where
                 warn(&line);
             }
             limit.close_idle();
-            sleep(PAUSE).await;
+            sleep(RETRY_INTERVAL).await;
         }
     }
 }
 
-/// Serves a connection as soon as there is a place for it, or closes it if all are busy.
+/// Serves a connection as soon as it has a place, or closes it if all connections are busy.
 async fn begin<S, A, F, B>(accepted: io::Result<S>, limit: &Arc<Limit>, answer: A) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -112,19 +112,19 @@ where
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
+        .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEADER)
         .max_headers(MAX_FIELDS)
         .serve_connection(TokioIo::new(Socket::new(stream, Arc::clone(&place))), service);
     let task = tokio::spawn(async move {
         let mut connection = pin!(connection);
-        // Errors are the peer's: it went away, was too slow, or sent no HTTP.
+        // Errors are the peer's fault: it disconnected, was too slow, or did not send HTTP.
         if timeout(CONNECTION_TIME, connection.as_mut()).await.is_err() {
             connection.as_mut().graceful_shutdown();
             let _ = timeout(CONNECTION_TIME, connection).await;
         }
     });
-    place.is_served_by(task.abort_handle());
+    place.set_task(task.abort_handle());
     Ok(())
 }
 
@@ -137,11 +137,11 @@ struct Failures {
 }
 
 impl Failures {
-    /// What is to be printed about one more of them: the first one at once, then their number
-    /// once a minute.
+    /// Adds a failure and returns the line to print, if any: at once for the first failure, then
+    /// once a minute with their number.
     fn line(&mut self, now: Instant, error: &io::Error) -> Option<String> {
         self.since += 1;
-        if self.printed.is_some_and(|at| now.duration_since(at) < REPEAT) {
+        if self.printed.is_some_and(|at| now.duration_since(at) < MESSAGE_INTERVAL) {
             return None;
         }
         self.printed = Some(now);
@@ -157,12 +157,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_that_cannot_be_accepted_are_a_line_a_minute() {
-        let (mut failures, start) = (Failures::default(), Instant::now());
+    fn failures_to_accept_are_printed_once_a_minute() {
+        let mut failures = Failures::default();
+        let start = Instant::now();
         let error = io::Error::other("no descriptors");
         let mut lines = Vec::new();
         for tenth in 0..1_300 {
-            lines.extend(failures.line(start + PAUSE * tenth, &error));
+            lines.extend(failures.line(start + RETRY_INTERVAL * tenth, &error));
         }
         assert_eq!(
             lines,

@@ -1,10 +1,10 @@
 //! The limit on open connections.
 //!
-//! A connection has a [`ConnectionPlace`] until its socket is closed. When all places are taken, the
-//! connection that has been idle longest is closed, and a new one waits until it is: there are
-//! never more sockets than places. A connection is idle while no whole request of it is being
-//! answered, so peers that say nothing, or send a request slowly, give way to others. None gives
-//! way before it had the time to ask: peers that connect in a loop would close all others.
+//! A connection has a [`ConnectionPlace`] until its socket is closed. When all places are taken,
+//! the connection that has been idle longest is closed, and a new one waits for its place: there
+//! are never more sockets than places. A connection is idle while no complete request of it is
+//! being answered, so silent or slow peers give way to others. Each has [`GRACE`] to send its
+//! request first: otherwise peers that connect in a loop would close all other connections.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,35 +14,35 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// Time for which a connection is idle before it gives way. As many connections as there are places
-/// are accepted in it, so the longest queue of the kernel is accepted within two seconds.
+/// Minimum idle time before a connection may be closed for a new one. A full set of places can be
+/// replaced in this time, so the kernel's longest queue is accepted within two seconds.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// All open connections.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    most: usize,
+    max: usize,
     inner: Mutex<Inner>,
-    /// A connection was closed.
+    /// Notified when a connection is closed.
     closed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By number.
+    /// Connections by number.
     open: HashMap<u64, Connection>,
-    /// When each idle connection became idle, with its number.
+    /// The logical time since which a connection is idle, and its number.
     idle: BTreeSet<(u64, u64)>,
-    /// The next number, and the next moment.
+    /// The last number, which is also the logical time.
     next: u64,
 }
 
 #[derive(Debug)]
 struct Connection {
+    /// The logical time of its key in `idle`.
     idle_since: u64,
-    /// The same by the clock.
+    /// The wall-clock equivalent of `idle_since`.
     since: Instant,
-    /// How many of its requests are being answered.
+    /// The number of its requests that are being answered.
     busy: u32,
     task: Option<AbortHandle>,
 }
@@ -54,21 +54,21 @@ pub struct ConnectionPlace {
     number: u64,
 }
 
-/// A request is being answered, until this is dropped.
+/// A guard that keeps a connection open while one of its requests is answered.
 #[derive(Debug)]
 pub struct Busy(Arc<ConnectionPlace>);
 
 impl Limit {
-    /// At most this many connections.
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, inner: Mutex::default(), closed: Notify::new() })
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, inner: Mutex::default(), closed: Notify::new() })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection; `None` if all are busy. One task at a time may wait.
+    /// Waits for a place for a new connection, and returns `None` if all connections are busy. Only
+    /// one task at a time may wait.
     pub(crate) async fn place(self: &Arc<Self>) -> Option<Arc<ConnectionPlace>> {
         while self.is_full() {
             let idle = self.inner().longest_idle()?;
@@ -82,7 +82,7 @@ impl Limit {
             }
         }
         let mut inner = self.inner();
-        let number = inner.moment();
+        let number = inner.advance();
         inner.idle.insert((number, number));
         let entry = Connection { idle_since: number, since: Instant::now(), busy: 0, task: None };
         inner.open.insert(number, entry);
@@ -90,22 +90,22 @@ impl Limit {
     }
 
     fn is_full(&self) -> bool {
-        self.inner().open.len() >= self.most
+        self.inner().open.len() >= self.max
     }
 
-    /// Closes the connection that has been idle longest; false if none is idle.
+    /// Closes the connection that has been idle longest, and returns whether there was one.
     pub(crate) fn close_idle(&self) -> bool {
         self.inner().close_idle()
     }
 }
 
 impl Inner {
-    fn moment(&mut self) -> u64 {
+    fn advance(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Returns how long the connection has been idle that has been idle longest.
+    /// Returns the longest idle time of all connections.
     fn longest_idle(&self) -> Option<Duration> {
         let (_, number) = self.idle.first()?;
         self.open.get(number).map(|entry| entry.since.elapsed())
@@ -121,14 +121,14 @@ impl Inner {
 }
 
 impl ConnectionPlace {
-    /// Notes the task that ends with the connection.
-    pub(crate) fn is_served_by(&self, task: AbortHandle) {
+    /// Sets the task that is aborted to close the connection.
+    pub(crate) fn set_task(&self, task: AbortHandle) {
         if let Some(entry) = self.limit.inner().open.get_mut(&self.number) {
             entry.task = Some(task);
         }
     }
 
-    /// Keeps the connection while a request is answered.
+    /// Marks the connection as busy until the guard is dropped.
     pub fn busy(self: &Arc<Self>) -> Busy {
         let mut inner = self.limit.inner();
         if let Some(entry) = inner.open.get_mut(&self.number) {
@@ -155,11 +155,12 @@ impl Drop for ConnectionPlace {
 impl Drop for Busy {
     fn drop(&mut self) {
         let mut inner = self.0.limit.inner();
-        let now = inner.moment();
+        let now = inner.advance();
         if let Some(entry) = inner.open.get_mut(&self.0.number) {
             entry.busy = entry.busy.saturating_sub(1);
             if entry.busy == 0 {
-                (entry.idle_since, entry.since) = (now, Instant::now());
+                entry.idle_since = now;
+                entry.since = Instant::now();
                 inner.idle.insert((now, self.0.number));
             }
         }
@@ -187,7 +188,7 @@ mod tests {
             let _place = kept;
             pending::<()>().await;
         });
-        place.is_served_by(task.abort_handle());
+        place.set_task(task.abort_handle());
         task
     }
 
@@ -219,7 +220,8 @@ mod tests {
     fn no_connection_is_closed_while_it_is_answered() {
         run(async {
             let limit = Limit::new(2);
-            let (one, other) = (limit.place().await.unwrap(), limit.place().await.unwrap());
+            let one = limit.place().await.unwrap();
+            let other = limit.place().await.unwrap();
             let tasks = [open(&one), open(&other)];
             let busy = [one.busy(), one.busy(), other.busy()];
             assert!(limit.place().await.is_none());

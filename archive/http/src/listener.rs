@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! Listening sockets.
 
 use std::fs;
 use std::io;
@@ -8,41 +8,44 @@ use std::path::Path;
 
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket};
 
-/// How many connections the kernel keeps until they are accepted, where the system permits it.
+/// Connections that the kernel queues until they are accepted, as far as `somaxconn` permits.
 const BACKLOG: u32 = 4_096;
 
-/// Where connections come from.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Listener {
-    /// TCP.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// A socket of the file system.
+    /// A socket in the file system.
     Unix(UnixListener),
 }
 
 impl Listener {
-    /// Listens on an address. Needs a runtime.
+    /// Listens on an address. Must be called within a runtime.
     ///
     /// # Errors
     ///
-    /// From the system.
+    /// Those of the system calls.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // As all servers do: else the address is taken for a minute after the last one ended.
+        // Without it the address stays in use for a minute after the last server ended.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG).map(Self::Tcp)
     }
 
-    /// Listens on a socket; one that nobody listens on any more is replaced. Needs a runtime.
+    /// Listens on a socket, replacing a stale one that refuses connections. Must be called within a
+    /// runtime.
     ///
     /// # Errors
     ///
-    /// From the system.
+    /// Those of the system calls.
     pub fn unix(path: &Path) -> io::Result<Self> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-        let refuses = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-        if is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refuses) {
+        if is_socket
+            && let Err(error) = std::os::unix::net::UnixStream::connect(path)
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
             fs::remove_file(path)?;
         }
         let socket = UnixSocket::new_stream()?;
@@ -54,7 +57,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// From the system; for a unix socket always.
+    /// Those of the system call; always for a unix socket.
     pub fn address(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),

@@ -1,7 +1,7 @@
-//! The socket of a connection, whose peer has to take what is sent.
+//! The socket of a connection, which fails if the peer reads too slowly.
 //!
-//! Writing fails if the peer has not taken [`MIN_PROGRESS`] bytes, or all there are, after it was
-//! waited for [`WRITE_TIMEOUT`] altogether: a peer that stops, or takes a byte now and then, holds no
+//! Writing fails if the peer has not read [`MIN_PROGRESS`] bytes, or all there are, after
+//! [`WRITE_TIMEOUT`] of waiting: a peer that stops, or reads a byte now and then, does not keep an
 //! answer in memory for long. Time in which there is nothing to send does not count.
 
 use std::io;
@@ -17,19 +17,19 @@ use crate::limit::ConnectionPlace;
 
 /// Time a peer may take to read [`MIN_PROGRESS`] bytes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes that a peer has to take within [`WRITE_TIMEOUT`]: 35 kB a second.
+/// Bytes that a peer must read within [`WRITE_TIMEOUT`]: 35 kB a second.
 const MIN_PROGRESS: usize = 1 << 20;
 
-/// A socket and its place.
+/// A socket with the connection's place and write timeout.
 #[derive(Debug)]
 pub(crate) struct Socket<S> {
     inner: S,
-    patience: Duration,
-    /// The bytes that the peer took since the last progress.
+    timeout: Duration,
+    /// Bytes that the peer has read of the current [`MIN_PROGRESS`].
     taken: usize,
-    /// How long it was waited for since then.
+    /// Time spent waiting for them.
     waited: Duration,
-    /// Since when it is waited for, and when that ends.
+    /// The start of the current wait, and its timer.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     /// Dropped after the socket.
     _place: Arc<ConnectionPlace>,
@@ -39,7 +39,7 @@ impl<S> Socket<S> {
     pub(crate) const fn new(inner: S, place: Arc<ConnectionPlace>) -> Self {
         Self {
             inner,
-            patience: WRITE_TIMEOUT,
+            timeout: WRITE_TIMEOUT,
             taken: 0,
             waited: Duration::ZERO,
             waiting: None,
@@ -47,8 +47,8 @@ impl<S> Socket<S> {
         }
     }
 
-    /// What the system said to writing, unless the peer takes too little.
-    fn watched(
+    /// Returns the result of a write, or an error if the peer has read too little.
+    fn check_progress(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
@@ -60,16 +60,17 @@ impl<S> Socket<S> {
                 }
                 self.taken += count;
                 if self.taken >= MIN_PROGRESS {
-                    (self.taken, self.waited) = (0, Duration::ZERO);
+                    self.taken = 0;
+                    self.waited = Duration::ZERO;
                 }
                 written
             }
             Poll::Ready(Err(_)) => written,
             Poll::Pending => {
-                let left = self.patience.saturating_sub(self.waited);
-                let begin = || (Instant::now(), Box::pin(sleep(left)));
-                let (_, end) = self.waiting.get_or_insert_with(begin);
-                ready!(end.as_mut().poll(context));
+                let left = self.timeout.saturating_sub(self.waited);
+                let (_, timer) =
+                    self.waiting.get_or_insert_with(|| (Instant::now(), Box::pin(sleep(left))));
+                ready!(timer.as_mut().poll(context));
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
         }
@@ -93,7 +94,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.watched(context, written)
+        self.check_progress(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -114,7 +115,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(context, parts);
-        self.watched(context, written)
+        self.check_progress(context, written)
     }
 }
 
@@ -133,7 +134,7 @@ mod tests {
     const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
     const SIZE: usize = 5 * MIN_PROGRESS;
 
-    /// Writes much to a peer; how long that took, and the error if there was one.
+    /// Writes [`SIZE`] bytes to a peer, and returns the time that took and the result.
     fn write_to(read: impl FnOnce(Blocking) + Send + 'static) -> (Duration, io::Result<()>) {
         let (writer, reader) = Blocking::pair().unwrap();
         writer.set_nonblocking(true).unwrap();
@@ -143,8 +144,9 @@ mod tests {
         let written = runtime.block_on(async {
             let inner = UnixStream::from_std(writer).unwrap();
             let place = Limit::new(1).place().await.unwrap();
-            let mut socket = Socket { patience: WRITE_TIMEOUT, ..Socket::new(inner, place) };
-            let (bytes, mut written) = (vec![0; MIN_PROGRESS], 0);
+            let mut socket = Socket { timeout: WRITE_TIMEOUT, ..Socket::new(inner, place) };
+            let bytes = vec![0; MIN_PROGRESS];
+            let mut written = 0;
             while written < SIZE {
                 let write =
                     |context: &mut Context<'_>| Pin::new(&mut socket).poll_write(context, &bytes);
@@ -157,18 +159,18 @@ mod tests {
         (took, written)
     }
 
-    fn is_given_up(written: &(Duration, io::Result<()>)) -> bool {
+    fn has_timed_out(written: &(Duration, io::Result<()>)) -> bool {
         let kind = written.1.as_ref().map_err(io::Error::kind);
         kind == Err(io::ErrorKind::TimedOut) && written.0 < WRITE_TIMEOUT * 10
     }
 
     #[test]
-    fn a_peer_that_takes_nothing_or_little_is_given_up() {
+    fn a_peer_that_reads_nothing_or_little_times_out() {
         let stops = write_to(|reader| {
             thread::sleep(WRITE_TIMEOUT * 4);
             drop(reader);
         });
-        assert!(is_given_up(&stops), "{stops:?}");
+        assert!(has_timed_out(&stops), "{stops:?}");
         let trickles = write_to(|mut reader| {
             // A tenth of what it should.
             let mut bytes = vec![0; MIN_PROGRESS / 100];
@@ -176,7 +178,7 @@ mod tests {
                 thread::sleep(WRITE_TIMEOUT / 10);
             }
         });
-        assert!(is_given_up(&trickles), "{trickles:?}");
+        assert!(has_timed_out(&trickles), "{trickles:?}");
     }
 
     #[test]
