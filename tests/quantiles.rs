@@ -45,7 +45,7 @@ fn quantiles_of_a_harvested_histogram_are_those_of_the_values_recorded() {
         agent.wait_for("the sum", |base| {
             let newest = Archive::open(base)
                 .ok()
-                .and_then(|archive| answers(&archive, |replay| replay.at(replay.end())));
+                .and_then(|archive| answers(&archive, |replay| replay.sample_at(replay.end())));
             newest.is_some_and(|values| values.first() == Some(&(sum as f64)))
         });
     };
@@ -204,7 +204,7 @@ fn newest(base: &Path, metric: &str) -> Option<f64> {
     let mut selection = Replay::open(&archive);
     selection.select(&format!("mmv.web.{metric}"));
     let replay = selection.load().ok()?;
-    let sample = replay.at(replay.end())?;
+    let sample = replay.sample_at(replay.end())?;
     let values = sample.values.first().filter(|values| !values.is_empty())?;
     values.iter().map(|(_, value)| value.as_f64()).sum()
 }

@@ -1,7 +1,7 @@
 //! The files of an archive: which there are, and the bytes of one.
 //!
 //! In: a name that a user gives. Out: [`MemberFiles`], the paths of an archive, and
-//! [`RecordFile`], one of them, read record by record through a [`Window`].
+//! [`RecordFile`], one of them, read record by record through a [`FileWindow`].
 //! [`Scanner`] walks over damage in a file, and [`RawFile`] shows its bytes
 //! whatever they mean. `visibility` has the steps by which an archive appears and
 //! disappears. Compressed files are decompressed on the way, within bounded
@@ -29,7 +29,7 @@ pub(crate) use members::{AddExtension, MemberFiles, Members, bases, list, sync_d
 pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{
-    LabelDifference, Next, RecordFile, Window, check_labels, label_difference,
+    FileWindow, LabelDifference, NextRecord, RecordFile, check_labels, label_difference,
 };
 pub(crate) use scanner::{Damage, Scanned, Scanner};
 pub use visibility::{existing_file, remove_archive, unfinished_archives};

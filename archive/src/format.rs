@@ -57,7 +57,7 @@ pub(crate) use archive_label::Role;
 pub(crate) use bytes::Bytes;
 pub(crate) use desc::DescRecord;
 pub(crate) use event_array::{EventArray, EventFlags};
-pub(crate) use indom::Kind;
+pub(crate) use indom::IndomRecordKind;
 pub(crate) use labelset::LabelRecord;
 pub(crate) use metadata_record::MetadataRecord;
 pub(crate) use record_type::RecordType;

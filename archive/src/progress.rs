@@ -44,7 +44,7 @@ impl<'w> Progress<'w> {
     }
 
     /// The walk has reached this record.
-    pub(crate) fn at(&mut self, record: &Record<'_>) {
+    pub(crate) fn advance_to(&mut self, record: &Record<'_>) {
         let Some((start, size)) = self.volumes.get(&record.volume()) else { return };
         self.report(self.before + start + record.offset().min(*size), STEP);
     }

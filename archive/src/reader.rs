@@ -42,7 +42,7 @@ pub use indom_cursor::IndomCursor;
 pub(crate) use indom_history::test_support as indom_test_support;
 pub use indom_history::{IndomHistory, IndomState};
 pub use indom_records::IndomRecord;
-pub(crate) use indom_step::Change;
+pub(crate) use indom_step::InstanceChange;
 pub use label_history::{LabelHistory, LabelState};
 pub use metadata::{LabelDefect, Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
@@ -129,7 +129,7 @@ impl VolumeFile {
     }
 
     fn replacement(&self, base: &Path) -> Result<Option<PathBuf>> {
-        Ok(MemberFiles::of(base)?.volumes.remove(&self.number))
+        Ok(MemberFiles::list(base)?.volumes.remove(&self.number))
     }
 }
 
@@ -236,7 +236,7 @@ impl Archive {
     /// Whether all data volumes can be read from any place on, by several readers.
     pub(crate) fn is_seekable(&self) -> bool {
         self.volumes.iter().all(|volume| {
-            Compression::of(&volume.path).is_none()
+            Compression::from_path(&volume.path).is_none()
                 || volume.open(&self.base).is_ok_and(|file| file.is_seekable())
         })
     }

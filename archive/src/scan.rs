@@ -98,7 +98,7 @@ mod selector;
 
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
-use crate::reader::salvage::Lost;
+use crate::reader::salvage::Loss;
 use crate::{Error, Records, Result, Source, Timestamp};
 use chunk::Extent;
 pub(crate) use chunk::{ChunkLimits, ChunkRows};
@@ -124,13 +124,13 @@ pub struct Columns<'a> {
     growth: usize,
     chunk: Chunk,
     /// What comes after the chunk that was returned.
-    rest: Rest,
+    rest: ColumnsState,
     /// The damage that was skipped; `None` if damage is an error.
-    lost: Option<Vec<Lost>>,
+    lost: Option<Vec<Loss>>,
 }
 
 #[derive(Debug)]
-enum Rest {
+enum ColumnsState {
     Records,
     Error(Error),
     Nothing,
@@ -187,7 +187,7 @@ impl<'a> Columns<'a> {
             }
         };
         let last = span.end_bound().cloned();
-        let (limits, rest) = (ChunkLimits::CHUNK, Rest::Records);
+        let (limits, rest) = (ChunkLimits::CHUNK, ColumnsState::Records);
         Ok(Self { source, records, last, limits, growth: 1, chunk, rest, lost: None })
     }
 
@@ -210,7 +210,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The damage that was skipped.
-    pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
+    pub(crate) fn take_lost(&mut self) -> Vec<Loss> {
         self.lost.take().unwrap_or_default()
     }
 
@@ -223,19 +223,19 @@ impl<'a> Columns<'a> {
     /// returned earlier, and the scan has ended.
     pub fn next_chunk(&mut self) -> Result<Option<&Chunk>> {
         self.chunk.clear();
-        match std::mem::replace(&mut self.rest, Rest::Nothing) {
-            Rest::Nothing => return Ok(None),
-            Rest::Error(error) => return Err(error),
-            Rest::Records => {}
+        match std::mem::replace(&mut self.rest, ColumnsState::Nothing) {
+            ColumnsState::Nothing => return Ok(None),
+            ColumnsState::Error(error) => return Err(error),
+            ColumnsState::Records => {}
         }
         let filled = self.fill();
         self.limits.rows =
             self.limits.rows.saturating_mul(self.growth).min(ChunkLimits::CHUNK.rows);
         self.rest = match filled {
-            Ok(true) => Rest::Records,
-            Ok(false) => Rest::Nothing,
+            Ok(true) => ColumnsState::Records,
+            Ok(false) => ColumnsState::Nothing,
             Err(error) if self.chunk.timestamps().is_empty() => return Err(error),
-            Err(error) => Rest::Error(error),
+            Err(error) => ColumnsState::Error(error),
         };
         Ok(Some(&self.chunk).filter(|chunk| !chunk.timestamps().is_empty()))
     }

@@ -113,7 +113,11 @@ impl ArchiveWriter {
         }
         let mut bytes = Vec::new();
         let version = options.version;
-        archive_label::encode(&label.at(version, Timestamp::EPOCH), Role::Metadata, &mut bytes)?;
+        archive_label::encode(
+            &label.archive_label(version, Timestamp::EPOCH),
+            Role::Metadata,
+            &mut bytes,
+        )?;
         Ok(Self {
             base: base.to_owned(),
             label,
@@ -450,7 +454,7 @@ impl ArchiveWriter {
             files.write(timestamp, &self.metadata, changed, record, switch)?;
         } else {
             let start = self.dated.start.unwrap_or(timestamp);
-            let label = self.label.at(self.options.version, start);
+            let label = self.label.archive_label(self.options.version, start);
             let WriterOptions { index_bytes, index_interval, buffer_bytes, .. } = self.options;
             let policy = IndexPolicy::new(index_bytes, index_interval);
             let mut files = FileSet::create(&self.base, label, policy, buffer_bytes)?;
@@ -472,7 +476,7 @@ impl ArchiveWriter {
 
 /// The same writer again, or one that copies its archive.
 impl WriterLabel {
-    fn at(&self, version: Version, start: Timestamp) -> ArchiveLabel {
+    fn archive_label(&self, version: Version, start: Timestamp) -> ArchiveLabel {
         ArchiveLabel {
             version,
             pid: self.pid,

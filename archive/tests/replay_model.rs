@@ -61,7 +61,7 @@ fn all(
     replay: &Replay<'_>,
     at: &[Timestamp],
 ) -> Result<(), TestCaseError> {
-    at.iter().try_for_each(|&at| check(made, at, replay.at(at).as_ref()))
+    at.iter().try_for_each(|&at| check(made, at, replay.sample_at(at).as_ref()))
 }
 
 /// Archives of each test.
@@ -92,7 +92,7 @@ proptest! {
         all(made, &whole, &moments)?;
         let alone = moments[shuffle.index(moments.len())];
         let replay = archive.selection().load_moments(&[alone], Duration::ZERO).unwrap();
-        check(made, alone, replay.at(alone).as_ref())?;
+        check(made, alone, replay.sample_at(alone).as_ref())?;
         let turn = shuffle.index(moments.len());
         moments.rotate_left(turn);
         let some = &moments[..moments.len().div_ceil(2)];
@@ -115,7 +115,7 @@ proptest! {
         let mut window = archive.selection().window(span, step, Duration::ZERO).unwrap();
         while let Some(piece) = window.next_batch().unwrap() {
             for at in times(piece, step) {
-                let sample = window.replay().at(at);
+                let sample = window.replay().sample_at(at);
                 check(made, at, sample.as_ref())?;
                 if sample.is_some() {
                     prop_assert_eq!(expected.next(), Some(at));
@@ -137,7 +137,7 @@ proptest! {
         let replay = archive.selection().load().unwrap();
         let mut compared = 0;
         for (at, metric, instance, value) in model.stored() {
-            let sample = replay.at(at).unwrap();
+            let sample = replay.sample_at(at).unwrap();
             let values = archive.by_instance(metric, &sample.values[metric]);
             let found = values.iter().find(|(id, _)| *id == instance);
             prop_assert_eq!(found.map(|(_, found)| found.to_owned()), Some(value), "{}", at);

@@ -23,7 +23,7 @@ fn load(archive: &Archive) -> Replay<'_> {
 
 /// The value of the metric without instances.
 fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
-    match replay.at(at(millis))?.values[0].first() {
+    match replay.sample_at(at(millis))?.values[0].first() {
         Some((None, Value::U64(value))) => Some(*value),
         _ => None,
     }
@@ -100,13 +100,13 @@ fn a_hundred_thousand_instances_come_and_go() {
     let replay = load(&archive);
     assert_eq!(replay.instances(0).count(), 100_000);
     for second in [0, 1, 50, 97] {
-        let sample = replay.at(at(1000 * i64::from(second) + 500)).unwrap();
+        let sample = replay.sample_at(at(1000 * i64::from(second) + 500)).unwrap();
         // Those that are there before and after.
         let expected: Vec<_> = (STEP * (second + 1)..STEP * (second + 2))
             .map(|n| (Some(InstanceId::new(n).unwrap()), Value::U64(104)))
             .collect();
         assert_eq!(sample.values[0].as_slice(), expected, "{second} s");
-        let exact = replay.at(at(1000 * i64::from(second))).unwrap();
+        let exact = replay.sample_at(at(1000 * i64::from(second))).unwrap();
         assert!(exact.values[0].len() >= 2 * STEP as usize, "{second} s");
     }
     let took = start.elapsed();

@@ -125,10 +125,10 @@ fn replay(archive: &Archive) {
     let (start, end) = (archive.label().start, replay.end());
     let middle = Timestamp::from_nanos(i128::midpoint(start.as_nanos(), end.as_nanos()));
     for moment in [end, start, middle, Timestamp::MAX, Timestamp::EPOCH] {
-        let sample = replay.at(moment);
+        let sample = replay.sample_at(moment);
         let _ = replay.rates_at(moment, moment.saturating_sub(Duration::from_secs(1)));
         // As text: a number that is none differs from itself.
-        assert_eq!(format!("{sample:?}"), format!("{:?}", replay.at(moment)));
+        assert_eq!(format!("{sample:?}"), format!("{:?}", replay.sample_at(moment)));
     }
     replay.observations().for_each(drop);
 }

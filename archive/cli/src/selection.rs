@@ -7,7 +7,7 @@ use std::path::Path;
 use hashbrown::HashSet;
 use pcp_archive::replay::expression::definitions;
 use pcp_archive::replay::{self, Expression, Replay};
-use pcp_archive::salvage::Lost;
+use pcp_archive::salvage::Loss;
 use pcp_archive::scan::{MetricLabels, Selection, Selector, SelectorError, select_instances};
 use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
@@ -80,7 +80,7 @@ fn warn_of_unknown_labels(text: &str, metadata: &Metadata) -> bool {
     if !selector.has_matchers() {
         return false;
     }
-    let labels = MetricLabels::of(metadata, &metric.desc);
+    let labels = MetricLabels::new(metadata, &metric.desc);
     let known = selector.labels().map(|label| match labels.values(label).as_slice() {
         [] => format!("there is no label {label}, but {}", listed(&labels.names())),
         values => format!("{label} is {}", listed(values)),
@@ -170,10 +170,10 @@ pub(crate) fn warn_of_unknown_instances(
 /// Selects metrics by name and derives others; warns of names that the archive
 /// does not have.
 pub(crate) fn select_with_derived<'a>(
-    mut selection: replay::Selection<'a>,
+    mut selection: replay::ReplaySelection<'a>,
     names: &[String],
     expressions: &[String],
-) -> Result<replay::Selection<'a>, Failure> {
+) -> Result<replay::ReplaySelection<'a>, Failure> {
     let (files, expressions): (Vec<_>, Vec<_>) =
         expressions.iter().partition(|text| is_definition_file(text));
     for path in files {
@@ -214,7 +214,7 @@ pub(crate) fn is_definition_file(text: &str) -> bool {
 /// definition is only warned about, and one that lacks a metric only if a name
 /// selects it.
 fn define(
-    selection: &mut replay::Selection<'_>,
+    selection: &mut replay::ReplaySelection<'_>,
     path: &Path,
     names: &[String],
 ) -> Result<(), Failure> {
@@ -259,7 +259,7 @@ pub(crate) fn warn_of_losses(replay: &Replay<'_>) {
 }
 
 /// Warns of a part of a file that has no usable records.
-pub(crate) fn warn_of_loss(lost: &Lost) {
+pub(crate) fn warn_of_loss(lost: &Loss) {
     let between = match (lost.after, lost.before) {
         (Some(after), Some(before)) => format!(" between {after} and {before}"),
         (Some(after), None) => format!(" after {after}"),

@@ -160,7 +160,7 @@ impl Mapping {
         let mut sums: HashMap<Pmid, Pmid> = HashMap::new();
         for metric in &sorted {
             let Some(name) = metric.names.first() else { continue };
-            if let Some(layout) = HistogramLayout::of(metadata, name, &metric.desc) {
+            if let Some(layout) = HistogramLayout::find(metadata, name, &metric.desc) {
                 sums.extend(layout.sum().map(|sum| (sum, metric.desc.pmid)));
                 histograms.insert(metric.desc.pmid, layout);
             }

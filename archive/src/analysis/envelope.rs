@@ -60,10 +60,10 @@ use super::growth::{Gaps, numbers};
 use crate::scan::Selection;
 use crate::{InstanceId, Pmid, Result, Timestamp};
 
-use plan::{Plan, Scope};
-use segment::Segment;
+use plan::{EnvelopeScope, WindowPlan};
+use segment::EnvelopeSegment;
 
-pub use envelopes::{Answer, Envelopes, Origin};
+pub use envelopes::{Answer, EnvelopeOrigin, Envelopes};
 pub use grid::Grid;
 
 /// Returns whether to continue; called by several threads. After false it must stay false.
@@ -257,8 +257,8 @@ impl Envelope {
     ) -> Result<(Self, bool)> {
         let places = places(selection);
         let selection = numbers(selection, options.gaps);
-        let scope = Scope::new(&selection, options);
-        let whole = Segment::read(&Plan::new(&scope, &grid), &selection, go_on)?;
+        let scope = EnvelopeScope::new(&selection, options);
+        let whole = EnvelopeSegment::read(&WindowPlan::new(&scope, &grid), &selection, go_on)?;
         let is_whole = go_on();
         let mut series = Vec::new();
         for (metric, tracks) in scope.metrics.iter().zip(whole.metrics) {

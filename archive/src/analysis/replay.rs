@@ -41,9 +41,9 @@
 //! One forward scan of the archive collects the observations of the selected
 //! metrics, 12 bytes each for a number. A value then takes two binary searches
 //! for each instance, whatever the step. For few moments or a narrow window,
-//! [`Selection::load_moments`] and [`Selection::load_spans`] read only what
+//! [`ReplaySelection::load_moments`] and [`ReplaySelection::load_spans`] read only what
 //! decides the values there; many moments, and logged values, are read [batch by
-//! batch](Selection::window) in bounded memory, the batches of a window on [all
+//! batch](ReplaySelection::window) in bounded memory, the batches of a window on [all
 //! processors](Window::for_each).
 
 mod damage;
@@ -68,15 +68,15 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::growth::lifetime::{Lifetime, Lives};
+use super::growth::lifetime::{Lifetime, Lifetimes};
 use super::growth::walls::Walls;
-use crate::reader::salvage::Lost;
+use crate::reader::salvage::Loss;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column, programs};
 use crate::{InstanceId, Metadata, Pmid, Result, Semantics, Source, Timestamp, Value, scan};
 
 use derived::{Derivations, Derived, Needed};
 use histogram::Quantile;
-use interpolate::{Observed, value_at};
+use interpolate::{ObservedValue, value_at};
 use lines::TrackWalls;
 use timeline::{Reach, Timeline};
 
@@ -84,7 +84,7 @@ pub use super::growth::Decrease;
 
 pub use super::growth::Gaps;
 pub use crate::scan::SelectedMetric;
-pub use expression::{Expression, ExpressionError, Values};
+pub use expression::{Expression, ExpressionError, ExpressionValues};
 pub use histogram::{BucketCount, SuccessiveQuantiles};
 pub use observations::Observations;
 pub(crate) use rate::rate_between;
@@ -96,7 +96,7 @@ const SLOP: f64 = 0.001;
 
 /// Metrics chosen for replay; [`load`](Self::load) reads their observations.
 #[derive(Debug, Clone)]
-pub struct Selection<'a> {
+pub struct ReplaySelection<'a> {
     chosen: scan::Selection<'a>,
     derivations: Derivations,
     /// How many of the metrics are shown, once it is known: the others are only
@@ -105,13 +105,13 @@ pub struct Selection<'a> {
     /// The instances that are shown of metrics of which derived ones need more.
     limits: HashMap<Pmid, HashSet<InstanceId>>,
     /// When the selected instances exist, once that is known.
-    lives: Option<Arc<Lives>>,
+    lives: Option<Arc<Lifetimes>>,
     reads_on: bool,
     decrease: Decrease,
     gaps: Gaps,
 }
 
-impl<'a> Selection<'a> {
+impl<'a> ReplaySelection<'a> {
     /// Adds metrics by name, subtree or pattern, as
     /// [`scan::Selection::select`] does, and returns how many the name selects.
     pub fn select(&mut self, name: &str) -> usize {
@@ -193,7 +193,7 @@ impl<'a> Selection<'a> {
             programs::select_events(&mut self.chosen);
         }
         if self.lives.is_none() {
-            self.lives = Some(Arc::new(Lives::new(&self.chosen, self.gaps, true)));
+            self.lives = Some(Arc::new(Lifetimes::new(&self.chosen, self.gaps, true)));
         }
         self
     }
@@ -221,9 +221,9 @@ impl<'a> Selection<'a> {
         let mut limits = self.limits;
         let track = |(metric, columns): (SelectedMetric, Vec<Column>)| {
             let shown = limits.remove(&metric.desc.pmid);
-            Track::new(lives, metric, columns, shown)
+            MetricTrack::new(lives, metric, columns, shown)
         };
-        let mut tracks: Vec<Track> = metrics.zip(columns).map(track).collect();
+        let mut tracks: Vec<MetricTrack> = metrics.zip(columns).map(track).collect();
         find_walls(&mut tracks, &timeline, lives, (self.gaps, self.decrease));
         let (mut derived, mut quantiles) = (self.derivations.all, self.derivations.quantiles);
         let decrease = self.decrease;
@@ -248,7 +248,7 @@ impl<'a> Selection<'a> {
 
 /// One metric and the observations of its instances.
 #[derive(Debug)]
-struct Track {
+struct MetricTrack {
     metric: SelectedMetric,
     /// Ordered by instance.
     columns: Vec<Column>,
@@ -261,9 +261,9 @@ struct Track {
 
 /// Finds the walls in what was read. By PCP's rules there are no events, and marks alone.
 fn find_walls(
-    tracks: &mut [Track],
+    tracks: &mut [MetricTrack],
     timeline: &Timeline,
-    lives: Option<&Lives>,
+    lives: Option<&Lifetimes>,
     rules: (Gaps, Decrease),
 ) {
     let events = tracks.iter().find(|track| track.is_of_events() && rules.0 == Gaps::Keep);
@@ -275,7 +275,7 @@ fn find_walls(
     }
 }
 
-impl Track {
+impl MetricTrack {
     /// Whether it has the agent's events.
     fn is_of_events(&self) -> bool {
         self.metric.desc.pmid == programs::events_metric()
@@ -283,13 +283,13 @@ impl Track {
 
     /// Sorts the instances and determines when each exists.
     fn new(
-        lives: Option<&Lives>,
+        lives: Option<&Lifetimes>,
         metric: SelectedMetric,
         mut columns: Vec<Column>,
         shown: Option<HashSet<InstanceId>>,
     ) -> Self {
         columns.sort_by_key(Column::instance);
-        let life = |column: &Column| lives?.of(&metric, column.instance());
+        let life = |column: &Column| lives?.lifetime(&metric, column.instance());
         let lives = columns.iter().map(life).collect();
         Self { metric, columns, lives, shown, walls: TrackWalls::default() }
     }
@@ -317,7 +317,7 @@ impl Track {
         moment: &Moment,
         timeline: &Timeline,
         decrease: Decrease,
-    ) -> Values<'s> {
+    ) -> ExpressionValues<'s> {
         let reach = moment.reach.limited(self.walls.all());
         let value = |(place, (life, column)): (usize, (&Option<Lifetime>, &'s Column))| {
             (*life)?.contains(moment.at).then_some(())?;
@@ -341,7 +341,7 @@ fn column_value<'s>(
 ) -> Option<Value<'s>> {
     let (prior, next) = reach.neighbours(column.rows());
     let observed = |(place, record)| {
-        Some(Observed { at: timeline.seconds(record), value: column.value(place)? })
+        Some(ObservedValue { at: timeline.seconds(record), value: column.value(place)? })
     };
     value_at(semantics, observed(prior?), next.and_then(observed), reach.at, decrease)
 }
@@ -363,7 +363,7 @@ pub struct Sample<'r> {
     /// For each selected metric, in the order of [`Replay::metrics`], the
     /// values by instance, ascending; the instance is `None` for a metric without
     /// instances. Empty if the metric has no value.
-    pub values: Vec<Values<'r>>,
+    pub values: Vec<ExpressionValues<'r>>,
 }
 
 /// The values of selected metrics at any time, of one archive or of several as one.
@@ -378,11 +378,11 @@ pub struct Replay<'a> {
     quantiles: Vec<Quantile>,
     /// The tracks of the operands of derived metrics.
     operands: Vec<usize>,
-    tracks: Vec<Track>,
+    tracks: Vec<MetricTrack>,
     decrease: Decrease,
     gaps: Gaps,
     backward_records: u64,
-    lost: Vec<Lost>,
+    lost: Vec<Loss>,
     end: Timestamp,
     /// The spans that were loaded, in order and disjoint; `None` for all of the archive.
     covered: Option<Vec<RangeInclusive<Timestamp>>>,
@@ -391,8 +391,8 @@ pub struct Replay<'a> {
 impl<'a> Replay<'a> {
     /// Begins the selection of metrics of an archive, or of an
     /// [`ArchiveSet`](crate::ArchiveSet).
-    pub fn open(source: impl Into<Source<'a>>) -> Selection<'a> {
-        Selection {
+    pub fn open(source: impl Into<Source<'a>>) -> ReplaySelection<'a> {
+        ReplaySelection {
             chosen: scan::Selection::new(source),
             derivations: Derivations::default(),
             shown: None,
@@ -454,8 +454,8 @@ impl<'a> Replay<'a> {
 
     /// The values of the selected metrics at a moment, or `None` if it is
     /// outside the archive (`PM_ERR_EOL`) or of what was
-    /// [read](Selection::load_spans).
-    pub fn at(&self, at: Timestamp) -> Option<Sample<'_>> {
+    /// [read](ReplaySelection::load_spans).
+    pub fn sample_at(&self, at: Timestamp) -> Option<Sample<'_>> {
         let values = self.tracks_at(at)?;
         let derived = self.derived_at(&values);
         Some(self.sample(at, values, derived))
@@ -463,7 +463,7 @@ impl<'a> Replay<'a> {
 
     /// The values of all tracks, including those that are only operands of derived
     /// metrics.
-    fn tracks_at(&self, at: Timestamp) -> Option<Vec<Values<'_>>> {
+    fn tracks_at(&self, at: Timestamp) -> Option<Vec<ExpressionValues<'_>>> {
         self.some_at(at, |_| true)
     }
 
@@ -471,8 +471,8 @@ impl<'a> Replay<'a> {
     fn some_at(
         &self,
         at: Timestamp,
-        is_wanted: impl Fn(&Track) -> bool,
-    ) -> Option<Vec<Values<'_>>> {
+        is_wanted: impl Fn(&MetricTrack) -> bool,
+    ) -> Option<Vec<ExpressionValues<'_>>> {
         let moment = self.has_moment(at).then(|| self.moment(at))?;
         let mut all = Vec::with_capacity(self.tracks.len());
         for track in &self.tracks {
@@ -513,7 +513,7 @@ impl<'a> Replay<'a> {
         let skipped = (before / step_nanos).saturating_sub(1).max(0);
         let skipped = if step.is_zero() { 0 } else { skipped * step_nanos };
         let start = Timestamp::from_nanos(start.as_nanos() + skipped);
-        times(start..=end.min(self.end()), step).filter_map(|at| self.at(at))
+        times(start..=end.min(self.end()), step).filter_map(|at| self.sample_at(at))
     }
 
     /// What was logged, record by record: the observations themselves, and the

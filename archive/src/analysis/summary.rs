@@ -53,10 +53,10 @@ mod tally;
 use std::ops::RangeInclusive;
 
 use super::growth::lifetime::CounterDomains;
-use super::growth::strand::Instances;
+use super::growth::strand::InstanceStrands;
 use super::growth::walls::{MetricWalls, RunState, Walls};
 use super::growth::{Decrease, Gaps, numbers};
-use crate::reader::salvage::Lost;
+use crate::reader::salvage::Loss;
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Source, Timestamp, Units};
@@ -182,10 +182,10 @@ pub fn summarize_with(
     gaps: Gaps,
 ) -> Result<Vec<MetricSummary>> {
     let selection = numbers(selection, gaps);
-    let scope = Scope::new(&selection, decrease, gaps);
-    let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
+    let scope = SummaryScope::new(&selection, decrease, gaps);
+    let summarize = |columns: &mut Columns<'_>| SummarySegment::read(&scope, columns);
     let segments = by_time(&selection, &span, summarize)?;
-    Ok(Segment::joined(segments, selection.source(), &span))
+    Ok(SummarySegment::joined(segments, selection.source(), &span))
 }
 
 /// As [`summarize_with`], past damage, in whose place is a mark: with what was lost.
@@ -198,39 +198,39 @@ pub fn summarize_past_damage(
     span: RangeInclusive<Timestamp>,
     decrease: Decrease,
     gaps: Gaps,
-) -> Result<(Vec<MetricSummary>, Vec<Lost>)> {
+) -> Result<(Vec<MetricSummary>, Vec<Loss>)> {
     let selection = numbers(selection, gaps);
-    let scope = Scope::new(&selection, decrease, gaps);
-    let summarize = |columns: &mut Columns<'_>| Segment::of(&scope, columns);
+    let scope = SummaryScope::new(&selection, decrease, gaps);
+    let summarize = |columns: &mut Columns<'_>| SummarySegment::read(&scope, columns);
     let (segments, lost) = by_time_past_damage(&selection, &span, summarize)?;
-    Ok((Segment::joined(segments, selection.source(), &span), lost))
+    Ok((SummarySegment::joined(segments, selection.source(), &span), lost))
 }
 
 /// How the metrics of a selection are summarized.
-struct Scope<'s, 'a> {
+struct SummaryScope<'s, 'a> {
     selection: &'s Selection<'a>,
     decrease: Decrease,
     domains: CounterDomains,
 }
 
-impl<'s, 'a> Scope<'s, 'a> {
+impl<'s, 'a> SummaryScope<'s, 'a> {
     fn new(selection: &'s Selection<'a>, decrease: Decrease, gaps: Gaps) -> Self {
         Self { selection, decrease, domains: CounterDomains::new(selection, gaps) }
     }
 }
 
 /// The metrics in a span of time.
-struct Segment<'s> {
+struct SummarySegment<'s> {
     metrics: Vec<Tallies<'s>>,
 }
 
-impl<'s> Segment<'s> {
+impl<'s> SummarySegment<'s> {
     /// The columns that are left.
-    fn of(scope: &'s Scope<'_, '_>, columns: &mut Columns<'_>) -> Result<Self> {
+    fn read(scope: &'s SummaryScope<'_, '_>, columns: &mut Columns<'_>) -> Result<Self> {
         let metrics = scope.selection.metrics().iter();
         let metrics = metrics.map(|metric| Tallies::new(metric, scope.decrease)).collect();
         let mut segment = Self { metrics };
-        let mut clock = Clock::default();
+        let mut clock = RowIntervals::default();
         let mut before = None;
         while let Some(chunk) = columns.next_chunk()? {
             clock.set(chunk);
@@ -238,7 +238,8 @@ impl<'s> Segment<'s> {
             for (place, tallies) in segment.metrics.iter_mut().enumerate() {
                 let rows = (chunk.timestamps(), chunk.columns(place));
                 let (metric, run) = (tallies.metric, tallies.instances.run);
-                let walls = MetricWalls::new(&walls, metric, rows, scope.domains.of(metric), run);
+                let walls =
+                    MetricWalls::new(&walls, metric, rows, scope.domains.presences(metric), run);
                 tallies.add(chunk, chunk.columns(place), &clock.seconds, &walls);
             }
             before = chunk.timestamps().last().copied();
@@ -276,11 +277,11 @@ impl<'s> Segment<'s> {
 /// columns, and most values follow one in the row before. NaN for a row at the
 /// same time, and for the first.
 #[derive(Debug, Default)]
-struct Clock {
+struct RowIntervals {
     seconds: Vec<f64>,
 }
 
-impl Clock {
+impl RowIntervals {
     fn set(&mut self, chunk: &Chunk) {
         self.seconds.clear();
         self.seconds.push(f64::NAN);
@@ -296,17 +297,17 @@ impl Clock {
 struct Tallies<'s> {
     metric: &'s SelectedMetric,
     decrease: Decrease,
-    instances: Instances<Tally>,
+    instances: InstanceStrands<Tally>,
 }
 
 impl<'s> Tallies<'s> {
     fn new(metric: &'s SelectedMetric, decrease: Decrease) -> Self {
-        Self { metric, decrease, instances: Instances::default() }
+        Self { metric, decrease, instances: InstanceStrands::default() }
     }
 
     /// Adds the values of a chunk with its walls.
     fn add(&mut self, chunk: &Chunk, columns: &[Column], clock: &[f64], walls: &MetricWalls<'_>) {
-        let Instances { all, run } = &mut self.instances;
+        let InstanceStrands { all, run } = &mut self.instances;
         let new = columns.iter().skip(all.len());
         // The instances of most metrics never change.
         all.reserve_exact(new.len());
@@ -314,7 +315,7 @@ impl<'s> Tallies<'s> {
             all.push((column.instance(), Tally::new(self.metric, self.decrease, run)));
         }
         for (column, (_, tally)) in columns.iter().zip(all) {
-            tally.add(chunk, column, clock, &walls.of(column, || tally.last_at()));
+            tally.add(chunk, column, clock, &walls.walls_of_column(column, || tally.last_at()));
         }
         run.pass(walls);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hashbrown::HashMap;
 
-use super::index::Entry;
+use super::index::LocatedEntry;
 use super::pattern::Pattern;
 use super::{Checker, Defect, Report};
 use crate::files::{Scanned, Scanner};
@@ -22,7 +22,7 @@ impl Checker {
     pub(super) fn check_data(
         &mut self,
         metadata: &Metadata,
-        index: &[Entry],
+        index: &[LocatedEntry],
         mut progress: Progress<'_>,
     ) -> Result<Option<Timestamp>> {
         let volumes = self.files.volumes.clone();
@@ -30,9 +30,9 @@ impl Checker {
         let last = volumes.keys().next_back().copied();
         let version = self.label.version;
         let (metrics, cursors) = (SequenceMap::default(), HashMap::new());
-        let mut values = Values { version, metadata, metrics, cursors };
+        let mut values = ValueChecker { version, metadata, metrics, cursors };
         let (mut shapes, mut pattern) = (RecordShapes::default(), Pattern::default());
-        let mut clock = Clock { start: self.label.start, last: None };
+        let mut clock = TimeOrder { start: self.label.start, last: None };
         for (number, path) in volumes {
             let Some(file) = self.open(&path, Role::Data(number))? else { continue };
             let mut scanner = Scanner::of_data(file, self.label.version);
@@ -56,7 +56,7 @@ impl Checker {
                 let bytes = scanner.bytes(offset, len);
                 match shapes.parse(version, bytes, number, offset) {
                     Ok(record) => {
-                        progress.at(&record);
+                        progress.advance_to(&record);
                         entries.check(&record, report, &index_path);
                         clock.check(&record, report, &path);
                         if pattern.is_repeated_by(&record) {
@@ -82,12 +82,12 @@ impl Checker {
 }
 
 /// The order of times.
-struct Clock {
+struct TimeOrder {
     start: Timestamp,
     last: Option<Timestamp>,
 }
 
-impl Clock {
+impl TimeOrder {
     fn check(&mut self, record: &Record<'_>, report: &mut Report, path: &Path) {
         let (found, start) = (record.timestamp(), self.start);
         if found < start {
@@ -101,7 +101,7 @@ impl Clock {
 
 /// The index entries of one volume, by offset.
 struct EntryCheck<'i> {
-    entries: Vec<&'i Entry>,
+    entries: Vec<&'i LocatedEntry>,
     next: usize,
     /// Where the first record starts.
     first: u64,
@@ -110,7 +110,7 @@ struct EntryCheck<'i> {
 }
 
 impl<'i> EntryCheck<'i> {
-    fn new(index: &'i [Entry], volume: u32, first: u64) -> Self {
+    fn new(index: &'i [LocatedEntry], volume: u32, first: u64) -> Self {
         let mut entries: Vec<_> =
             index.iter().filter(|entry| entry.entry.volume == volume).collect();
         entries.sort_by_key(|entry| entry.entry.data_offset);
@@ -127,7 +127,7 @@ impl<'i> EntryCheck<'i> {
     /// All entries up to this record: they point to the start of a record,
     /// and no later one is before it.
     fn check(&mut self, record: &Record<'_>, report: &mut Report, index: &Path) {
-        while let Some(Entry { offset, entry }) = self.entries.get(self.next) {
+        while let Some(LocatedEntry { offset, entry }) = self.entries.get(self.next) {
             let (found, volume) = (entry.data_offset, entry.volume);
             if found > record.offset() {
                 break;
@@ -147,7 +147,7 @@ impl<'i> EntryCheck<'i> {
 }
 
 /// What is known of each metric's values.
-struct Values<'m> {
+struct ValueChecker<'m> {
     version: Version,
     metadata: &'m Metadata,
     metrics: SequenceMap<Pmid, MetricState>,
@@ -163,7 +163,7 @@ struct MetricState {
     counters: SequenceMap<Option<InstanceId>, f64>,
 }
 
-impl<'m> Values<'m> {
+impl<'m> ValueChecker<'m> {
     /// A record that repeats no pattern: it is the next one if nothing is
     /// found in it.
     fn check_again(

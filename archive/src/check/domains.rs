@@ -3,7 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::Defect;
-use crate::format::Kind;
+use crate::format::IndomRecordKind;
 use crate::format::indom::IndomRecord;
 use crate::{InDom, InstanceId};
 
@@ -23,7 +23,7 @@ impl Domains {
                 add(Defect::InstanceRepeated { indom, id });
             }
         }
-        if record.kind == Kind::Full {
+        if record.kind == IndomRecordKind::Full {
             if seen.is_empty() {
                 add(Defect::IndomEmpty { indom });
             } else {

@@ -10,7 +10,7 @@ use crate::format::{Bytes, Role, index};
 use crate::{IndexEntry, RecordError, Result};
 
 /// An entry and where it is in the index.
-pub(super) struct Entry {
+pub(super) struct LocatedEntry {
     pub(super) offset: u64,
     pub(super) entry: IndexEntry,
 }
@@ -23,14 +23,14 @@ struct Sizes {
 
 impl Checker {
     /// Checks the index; returns the entries that can be read.
-    pub(super) fn check_index(&mut self) -> Result<Vec<Entry>> {
+    pub(super) fn check_index(&mut self) -> Result<Vec<LocatedEntry>> {
         let Some(path) = self.files.index.clone() else { return Ok(Vec::new()) };
         let Some(mut file) = self.open(&path, Role::Index)? else { return Ok(Vec::new()) };
         let sizes = self.sizes()?;
         let version = self.label.version;
         let (bytes, has_more) = file.read_index(version)?;
         let mut rest = Bytes::new(&bytes);
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<LocatedEntry> = Vec::new();
         let mut offset = version.label_size();
         while rest.len() >= index::size(version) {
             let Ok(cut) = rest.slice("index entry", index::size(version) as u64) else { break };
@@ -38,7 +38,7 @@ impl Checker {
                 Ok(entry) => {
                     let before = entries.last().map(|before| &before.entry);
                     self.check_entry(&path, offset, &entry, before, &sizes);
-                    entries.push(Entry { offset, entry });
+                    entries.push(LocatedEntry { offset, entry });
                 }
                 Err(source) => self.report.add(&path, offset, Defect::IndexEntry { source }),
             }

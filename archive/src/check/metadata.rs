@@ -36,7 +36,7 @@ impl Checker {
         let Some(path) = self.files.metadata.clone() else { return Ok(Checked::default()) };
         let Some(file) = self.open(&path, Role::Metadata)? else { return Ok(Checked::default()) };
         let version = self.label.version;
-        let mut pass = Pass {
+        let mut pass = MetadataPass {
             path,
             version,
             report: &mut self.report,
@@ -59,7 +59,7 @@ impl Checker {
         if is_empty {
             pass.report.add(&pass.path, version.label_size(), Defect::NoRecords);
         }
-        let Pass { loader, timestamps, .. } = pass;
+        let MetadataPass { loader, timestamps, .. } = pass;
         self.check_timestamps(&timestamps);
         Ok(Checked { metadata: loader.finish(), timestamps })
     }
@@ -93,7 +93,7 @@ impl Checker {
     }
 }
 
-struct Pass<'r> {
+struct MetadataPass<'r> {
     path: PathBuf,
     version: Version,
     report: &'r mut Report,
@@ -102,7 +102,7 @@ struct Pass<'r> {
     timestamps: Vec<(u64, Timestamp)>,
 }
 
-impl Pass<'_> {
+impl MetadataPass<'_> {
     fn check(&mut self, offset: u64, bytes: &[u8]) {
         let record = match metadata_record::parse(self.version, bytes) {
             Ok(record) => record,

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use test_archives::Builder;
 
 use super::*;
-use crate::format::{Kind, ResultBuilder, desc, index, indom, labelset};
+use crate::format::{IndomRecordKind, ResultBuilder, desc, index, indom, labelset};
 use crate::{
     ByteText, FetchResult, InDom, IndexEntry, InstanceId, LabelClass, LabelEntry, LabelSet,
     LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet, ValueType,
@@ -358,15 +358,24 @@ fn differences_must_fit_what_they_change() {
     ];
     for (rules, entries) in cases {
         Example::new().assert_metadata(rules, |bytes| {
-            indom::encode(Version::V3, Kind::Delta, at(LAST), domain(), entries, bytes).unwrap();
+            indom::encode(Version::V3, IndomRecordKind::Delta, at(LAST), domain(), entries, bytes)
+                .unwrap();
         });
     }
     let other = InDom::new(70, 2).unwrap();
     Example::new().assert_metadata(&["delta-first"], |bytes| {
-        indom::encode(Version::V3, Kind::Delta, at(LAST), other, &[(id(1), None)], bytes).unwrap();
+        indom::encode(
+            Version::V3,
+            IndomRecordKind::Delta,
+            at(LAST),
+            other,
+            &[(id(1), None)],
+            bytes,
+        )
+        .unwrap();
     });
     Example::new().assert_metadata(&["indom-empty"], |bytes| {
-        indom::encode(Version::V3, Kind::Full, at(LAST), other, &[], bytes).unwrap();
+        indom::encode(Version::V3, IndomRecordKind::Full, at(LAST), other, &[], bytes).unwrap();
     });
 }
 
@@ -375,10 +384,11 @@ fn metadata_outside_the_archive_and_backwards_is_found() {
     let (one, two) = ("one".into(), "two".into());
     let full = [(id(1), Some(&one)), (id(2), Some(&two))];
     Example::new().assert_metadata(&["metadata-after-end"], |bytes| {
-        indom::encode(Version::V3, Kind::Full, at(LAST + 1), domain(), &full, bytes).unwrap();
+        indom::encode(Version::V3, IndomRecordKind::Full, at(LAST + 1), domain(), &full, bytes)
+            .unwrap();
     });
     Example::new().assert_metadata(&["metadata-before-start", "metadata-backwards"], |bytes| {
-        indom::encode(Version::V3, Kind::Full, at(-1), domain(), &full, bytes).unwrap();
+        indom::encode(Version::V3, IndomRecordKind::Full, at(-1), domain(), &full, bytes).unwrap();
     });
 }
 

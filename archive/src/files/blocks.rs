@@ -47,7 +47,7 @@ const MAX_BLOCKS: usize = 1 << 18;
 
 /// Where a block is in the file, and which bytes it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct CompressedBlock {
     /// Offset in the compressed file.
     at: u64,
     /// Compressed bytes; of xz without padding.
@@ -64,7 +64,7 @@ pub(crate) struct Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockTable {
     compression: Compression,
-    blocks: Vec<Block>,
+    blocks: Vec<CompressedBlock>,
     /// Decompressed bytes of all.
     len: u64,
     /// Those of the largest block.
@@ -92,16 +92,22 @@ impl BlockTable {
     }
 
     /// `None` if the sizes cannot be.
-    fn new(found: Vec<Found>, file_len: u64, compression: Compression) -> Option<Self> {
+    fn new(found: Vec<ListedBlock>, file_len: u64, compression: Compression) -> Option<Self> {
         let mut blocks = Vec::with_capacity(found.len());
         let (mut start, mut largest) = (0u64, 0);
-        for Found { at, size, len, check } in found {
+        for ListedBlock { at, size, len, check } in found {
             // Incompressible bytes take a little more room than they have.
             if len > MAX_BLOCK || size > len + len / 2 + (64 << 10) {
                 return None;
             }
             if len > 0 {
-                blocks.push(Block { at, size: size as u32, check, len: len as u32, start });
+                blocks.push(CompressedBlock {
+                    at,
+                    size: size as u32,
+                    check,
+                    len: len as u32,
+                    start,
+                });
             }
             start = start.checked_add(len)?;
             largest = largest.max(len);
@@ -122,14 +128,14 @@ impl BlockTable {
 
 /// A block as a list has it.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct ListedBlock {
     at: u64,
     size: u64,
     len: u64,
     check: u8,
 }
 
-impl Block {
+impl CompressedBlock {
     const fn end(&self) -> u64 {
         self.start + self.len as u64
     }

@@ -77,7 +77,7 @@ pub(crate) struct Decompressed {
     known: u64,
     /// Whether what is decoded for the first time is records; none for an index.
     frames: Option<Frames>,
-    end: End,
+    end: StreamEnd,
 }
 
 #[derive(Clone, Copy)]
@@ -87,7 +87,7 @@ struct StreamStart {
 }
 
 /// What follows the known bytes.
-enum End {
+enum StreamEnd {
     NotReached,
     Reached,
     /// The compressed data is damaged there.
@@ -117,7 +117,7 @@ impl Decompressed {
             kept: Vec::new(),
             kept_start: 0,
             known: 0,
-            end: End::NotReached,
+            end: StreamEnd::NotReached,
         }
     }
 
@@ -129,17 +129,19 @@ impl Decompressed {
     /// that is not supported.
     pub(crate) fn available(&mut self, offset: u64, least: u64, most: u64) -> io::Result<u64> {
         let end = offset.saturating_add(most);
-        while self.known < end && matches!(self.end, End::NotReached) {
+        while self.known < end && matches!(self.end, StreamEnd::NotReached) {
             self.seek(self.known)?;
             self.decompress()?;
         }
         let found = self.known.saturating_sub(offset).min(most);
         match &self.end {
             // What is not supported is not damaged, so it is never skipped.
-            End::Damaged(kind @ (io::ErrorKind::Unsupported | TOO_LARGE), text) => {
+            StreamEnd::Damaged(kind @ (io::ErrorKind::Unsupported | TOO_LARGE), text) => {
                 Err(io::Error::new(*kind, text.clone()))
             }
-            End::Damaged(kind, text) if found < least => Err(io::Error::new(*kind, text.clone())),
+            StreamEnd::Damaged(kind, text) if found < least => {
+                Err(io::Error::new(*kind, text.clone()))
+            }
             _ => Ok(found),
         }
     }
@@ -188,7 +190,7 @@ impl Decompressed {
 
     /// Decodes a little more; false at the end.
     fn decompress(&mut self) -> io::Result<bool> {
-        let ended = !matches!(self.end, End::NotReached);
+        let ended = !matches!(self.end, StreamEnd::NotReached);
         if ended && self.kept_end() >= self.known {
             return Ok(false);
         }
@@ -201,9 +203,9 @@ impl Decompressed {
                 // Records before that count; an index with that many entries is not used.
                 let is_index = self.frames.is_none();
                 let kind = if is_index { TOO_LARGE } else { io::ErrorKind::InvalidData };
-                self.end = End::Damaged(kind, text);
+                self.end = StreamEnd::Damaged(kind, text);
             }
-            Ok(false) => self.end = End::Reached,
+            Ok(false) => self.end = StreamEnd::Reached,
             Err(error) if error.raw_os_error().is_some() => {
                 // Decoders do not continue after an error: start again.
                 self.decoder = None;
@@ -211,13 +213,13 @@ impl Decompressed {
                 self.kept.clear();
                 return Err(error);
             }
-            Err(error) => self.end = End::Damaged(error.kind(), error.to_string()),
+            Err(error) => self.end = StreamEnd::Damaged(error.kind(), error.to_string()),
         }
         if self.kept_end() > self.known {
             self.known = self.kept_end();
             self.check_records();
         }
-        let is_over = !matches!(self.end, End::NotReached) && self.kept_end() >= self.known;
+        let is_over = !matches!(self.end, StreamEnd::NotReached) && self.kept_end() >= self.known;
         Ok(!is_over || self.kept_end() > before)
     }
 
@@ -225,9 +227,9 @@ impl Decompressed {
     fn check_records(&mut self) {
         let Some(frames) = &mut self.frames else { return };
         let Some(damage) = frames.walk(&self.kept, self.kept_start) else { return };
-        if self.known - damage > MAX_DAMAGE && matches!(self.end, End::NotReached) {
+        if self.known - damage > MAX_DAMAGE && matches!(self.end, StreamEnd::NotReached) {
             let text = format!("no record in the {MAX_DAMAGE} bytes from offset {damage} on");
-            self.end = End::Damaged(io::ErrorKind::InvalidData, text);
+            self.end = StreamEnd::Damaged(io::ErrorKind::InvalidData, text);
         }
     }
 

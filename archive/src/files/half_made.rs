@@ -15,7 +15,7 @@ use crate::{Compression, Error, Result, Version};
 ///
 /// [`Error::Io`] if the directory or a file cannot be read.
 pub fn half_made(base: &Path) -> Result<Option<Error>> {
-    let files = MemberFiles::of(base)?;
+    let files = MemberFiles::list(base)?;
     let missing = |extension| Some(Error::Missing { file: base.with_extension_added(extension) });
     let Some(metadata) = &files.metadata else { return Ok(missing("meta")) };
     if files.volumes.is_empty() {
@@ -40,7 +40,7 @@ pub fn half_made(base: &Path) -> Result<Option<Error>> {
 ///
 /// [`Error::Io`] if the directory cannot be listed.
 pub fn has_metadata(base: &Path) -> Result<bool> {
-    Ok(MemberFiles::of(base)?.metadata.is_some())
+    Ok(MemberFiles::list(base)?.metadata.is_some())
 }
 
 /// Whether a data volume of the archive has anything after its label, with metadata or
@@ -50,7 +50,7 @@ pub fn has_metadata(base: &Path) -> Result<bool> {
 ///
 /// As [`half_made`].
 pub fn has_data(base: &Path) -> Result<bool> {
-    for (path, role) in MemberFiles::of(base)?.all() {
+    for (path, role) in MemberFiles::list(base)?.all() {
         if matches!(role, Role::Data(_)) && has_more_than_label(path)? {
             return Ok(true);
         }
@@ -79,7 +79,7 @@ fn cut_label(path: &Path) -> Result<Option<Error>> {
         Err(error) => {
             let longest = Version::V3.label_size();
             // Only whole files are compressed.
-            let is_cut = Compression::of(path).is_none()
+            let is_cut = Compression::from_path(path).is_none()
                 && file.available(0, 0, longest).is_ok_and(|len| len < longest);
             Ok(Some(error).filter(|_| is_cut))
         }

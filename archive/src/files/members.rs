@@ -24,7 +24,7 @@ pub enum Compression {
 
 impl Compression {
     /// The compression that a file's suffix means (`src/libpcp/src/io.c`).
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "xz" | "lzma" => Some(Self::Xz),
             "bz2" | "bz" => Some(Self::Bzip2),
@@ -67,7 +67,7 @@ pub(crate) struct MemberFiles {
 
 /// The part of a file's name after the base name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum MemberKind {
     Metadata,
     Index,
     Volume(u32),
@@ -96,7 +96,7 @@ impl MemberFiles {
     }
 
     /// The files of the archive with this base name.
-    pub(crate) fn of(base: &Path) -> Result<Self> {
+    pub(crate) fn list(base: &Path) -> Result<Self> {
         scan(base)
     }
 
@@ -116,7 +116,7 @@ impl MemberFiles {
 ///
 /// [`Error::Io`] if the directory cannot be listed.
 pub fn member_files(base: &Path) -> Result<Vec<PathBuf>> {
-    Ok(MemberFiles::of(base)?.all().map(|(file, _)| file.to_owned()).collect())
+    Ok(MemberFiles::list(base)?.all().map(|(file, _)| file.to_owned()).collect())
 }
 
 fn missing(base: &Path, extension: &str) -> Error {
@@ -190,7 +190,7 @@ pub fn host_directories(directory: &Path) -> Result<Vec<PathBuf>> {
 fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let files = list(directory, |_| true)?;
     let bases = files.iter().filter_map(|file| match split(file)? {
-        (base, Part::Metadata) => Some(base).filter(|base| !is_hidden(base)),
+        (base, MemberKind::Metadata) => Some(base).filter(|base| !is_hidden(base)),
         _ => None,
     });
     let mut bases: Vec<_> = bases.collect();
@@ -214,11 +214,13 @@ fn scan(base: &Path) -> Result<MemberFiles> {
         if of.file_name() != base.file_name() {
             continue;
         }
-        let plain = Compression::of(&file).is_none();
+        let plain = Compression::from_path(&file).is_none();
         match part {
-            Part::Metadata if plain || found.metadata.is_none() => found.metadata = Some(file),
-            Part::Index if plain || found.index.is_none() => found.index = Some(file),
-            Part::Volume(number) if plain || !found.volumes.contains_key(&number) => {
+            MemberKind::Metadata if plain || found.metadata.is_none() => {
+                found.metadata = Some(file)
+            }
+            MemberKind::Index if plain || found.index.is_none() => found.index = Some(file),
+            MemberKind::Volume(number) if plain || !found.volumes.contains_key(&number) => {
                 found.volumes.insert(number, file);
             }
             _ => {}
@@ -249,13 +251,13 @@ pub(crate) fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Resu
 }
 
 /// A member's name as base and part; `None` for other names.
-pub(super) fn split(path: &Path) -> Option<(PathBuf, Part)> {
+pub(super) fn split(path: &Path) -> Option<(PathBuf, MemberKind)> {
     let path = without_compression(path);
     let part = match path.extension()?.to_str()? {
-        "meta" => Part::Metadata,
-        "index" => Part::Index,
+        "meta" => MemberKind::Metadata,
+        "index" => MemberKind::Index,
         digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Part::Volume(digits.parse().ok().filter(|number| i32::try_from(*number).is_ok())?)
+            MemberKind::Volume(digits.parse().ok().filter(|number| i32::try_from(*number).is_ok())?)
         }
         _ => return None,
     };
@@ -265,12 +267,12 @@ pub(super) fn split(path: &Path) -> Option<(PathBuf, Part)> {
 /// Whether a file is an index by its name.
 #[cfg(feature = "compression")]
 pub(super) fn is_index(path: &Path) -> bool {
-    matches!(split(path), Some((_, Part::Index)))
+    matches!(split(path), Some((_, MemberKind::Index)))
 }
 
 /// A name without its compression suffix, if it has one.
 fn without_compression(path: &Path) -> PathBuf {
-    match Compression::of(path) {
+    match Compression::from_path(path) {
         Some(_) => path.with_extension(""),
         None => path.to_owned(),
     }

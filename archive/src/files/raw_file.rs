@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::{Next, RecordFile, Window};
+use super::{FileWindow, NextRecord, RecordFile};
 use crate::format::{Role, frame, index};
 use crate::{Error, RecordError, Result};
 
@@ -14,7 +14,7 @@ use crate::{Error, RecordError, Result};
 #[derive(Debug)]
 pub struct RawFile {
     file: RecordFile,
-    window: Window,
+    window: FileWindow,
     offset: u64,
     /// Of an index: memory for one of the entries that follow its label.
     entry: Option<Vec<u8>>,
@@ -43,7 +43,7 @@ impl RawFile {
             }
             _ => None,
         };
-        Ok(Self { file, window: Window::default(), offset: 0, entry })
+        Ok(Self { file, window: FileWindow::default(), offset: 0, entry })
     }
 
     /// The next piece and where it starts; `None` at the end of the file.
@@ -62,9 +62,9 @@ impl RawFile {
     fn next_record(&mut self) -> Result<Option<(u64, RawPiece<'_>)>> {
         let offset = self.offset;
         let len = match self.window.forward(&mut self.file, offset)? {
-            Next::Record(len) => len,
-            Next::End => return Ok(None),
-            Next::Torn { needed, left } => return Err(self.torn("record", needed, left)),
+            NextRecord::Record(len) => len,
+            NextRecord::End => return Ok(None),
+            NextRecord::Torn { needed, left } => return Err(self.torn("record", needed, left)),
         };
         let record = self.window.get(offset, len).unwrap_or_default();
         frame::parse(record).map_err(|source| self.file.corrupt(offset, source))?;

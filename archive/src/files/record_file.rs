@@ -42,7 +42,7 @@ const MOST_COMPRESSED: u64 = 256 << 20;
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     pub(crate) path: PathBuf,
-    source: Source,
+    source: ByteSource,
     /// Bytes from here on are ignored.
     end: u64,
     /// The kernel was asked to bring what is before this into memory; `None` while reads of
@@ -52,7 +52,7 @@ pub(crate) struct RecordFile {
 
 /// Where the bytes come from.
 #[derive(Debug)]
-enum Source {
+enum ByteSource {
     Plain {
         file: File,
         len: u64,
@@ -65,7 +65,7 @@ enum Source {
 
 /// What is at a place where a record should start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextRecord {
     /// A record of this many bytes, now in the buffer.
     Record(usize),
     /// The end of the file.
@@ -91,8 +91,8 @@ impl RecordFile {
             return Err(Error::NotRegular { file: path.to_owned() });
         }
         let len = metadata.len();
-        let source = match Compression::of(path) {
-            None => Source::Plain { file, len },
+        let source = match Compression::from_path(path) {
+            None => ByteSource::Plain { file, len },
             #[cfg(feature = "compression")]
             Some(compression) => {
                 let is_index = super::members::is_index(path);
@@ -104,10 +104,10 @@ impl RecordFile {
                 };
                 if let Some(table) = table {
                     let blocks = BlockFile::new(file, table).map_err(io_error("stat", path))?;
-                    Source::Blocks(Box::new(blocks))
+                    ByteSource::Blocks(Box::new(blocks))
                 } else {
                     let all = Decompressed::new(file, len, compression, is_index);
-                    Source::Compressed(Box::new(all))
+                    ByteSource::Compressed(Box::new(all))
                 }
             }
             #[cfg(not(feature = "compression"))]
@@ -120,7 +120,7 @@ impl RecordFile {
     /// time.
     #[cfg(feature = "compression")]
     pub(crate) fn read_once(mut self) -> Self {
-        if let Source::Blocks(blocks) = &mut self.source {
+        if let ByteSource::Blocks(blocks) = &mut self.source {
             blocks.read_once();
         }
         self
@@ -140,14 +140,14 @@ impl RecordFile {
         let end = self.end.saturating_sub(offset);
         let most = most.max(least).min(end);
         match &mut self.source {
-            Source::Plain { len, .. } => Ok(len.saturating_sub(offset).min(most)),
+            ByteSource::Plain { len, .. } => Ok(len.saturating_sub(offset).min(most)),
             #[cfg(feature = "compression")]
-            Source::Compressed(decompressed) => {
+            ByteSource::Compressed(decompressed) => {
                 let found = decompressed.available(offset, least.min(end), most);
                 found.map_err(|source| self.decompress_error(source))
             }
             #[cfg(feature = "compression")]
-            Source::Blocks(blocks) => {
+            ByteSource::Blocks(blocks) => {
                 let found = blocks.available(offset, least.min(end), most);
                 found.map_err(|source| self.decompress_error(source))
             }
@@ -163,16 +163,18 @@ impl RecordFile {
     /// compressed file does not grow.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         let found = match &mut self.source {
-            Source::Plain { file, len } => file.metadata().map(|metadata| *len = metadata.len()),
+            ByteSource::Plain { file, len } => {
+                file.metadata().map(|metadata| *len = metadata.len())
+            }
             #[cfg(feature = "compression")]
-            Source::Compressed(_) | Source::Blocks(_) => Ok(()),
+            ByteSource::Compressed(_) | ByteSource::Blocks(_) => Ok(()),
         };
         found.map_err(io_error("stat", &self.path))
     }
 
     /// Whether the bytes have to be decompressed.
     pub(crate) const fn is_compressed(&self) -> bool {
-        !matches!(self.source, Source::Plain { .. })
+        !matches!(self.source, ByteSource::Plain { .. })
     }
 
     /// Up to where damage that begins at `offset` is looked at: a small compressed file can
@@ -205,11 +207,11 @@ impl RecordFile {
     /// Whether several readers may start anywhere in the file, each at its own place.
     pub(crate) fn is_seekable(&self) -> bool {
         match &self.source {
-            Source::Plain { .. } => true,
+            ByteSource::Plain { .. } => true,
             #[cfg(feature = "compression")]
-            Source::Compressed(_) => false,
+            ByteSource::Compressed(_) => false,
             #[cfg(feature = "compression")]
-            Source::Blocks(blocks) => blocks.has_small_blocks(),
+            ByteSource::Blocks(blocks) => blocks.has_small_blocks(),
         }
     }
 
@@ -222,7 +224,9 @@ impl RecordFile {
     pub(crate) fn damaged_until(&self, offset: u64) -> Option<u64> {
         match &self.source {
             #[cfg(feature = "compression")]
-            Source::Blocks(blocks) => blocks.damaged_until(offset).map(|until| until.min(self.end)),
+            ByteSource::Blocks(blocks) => {
+                blocks.damaged_until(offset).map(|until| until.min(self.end))
+            }
             _ => None,
         }
     }
@@ -257,17 +261,17 @@ impl RecordFile {
 
     pub(crate) fn read_at(&mut self, bytes: &mut [u8], offset: u64) -> Result<()> {
         match &mut self.source {
-            Source::Plain { file, .. } => {
+            ByteSource::Plain { file, .. } => {
                 let read = file.read_exact_at(bytes, offset);
                 read.map_err(io_error("read", &self.path))
             }
             #[cfg(feature = "compression")]
-            Source::Compressed(decompressed) => {
+            ByteSource::Compressed(decompressed) => {
                 let read = decompressed.read_at(bytes, offset);
                 read.map_err(|source| self.decompress_error(source))
             }
             #[cfg(feature = "compression")]
-            Source::Blocks(blocks) => {
+            ByteSource::Blocks(blocks) => {
                 let read = blocks.read_at(bytes, offset);
                 read.map_err(|source| self.decompress_error(source))
             }
@@ -281,7 +285,7 @@ impl RecordFile {
         if took > WAIT * pieces {
             self.announced.get_or_insert(offset);
         }
-        if let (Source::Plain { file, .. }, Some(announced)) = (&self.source, self.announced)
+        if let (ByteSource::Plain { file, .. }, Some(announced)) = (&self.source, self.announced)
             && offset + ANNOUNCED / 2 > announced
         {
             let start = announced.max(offset);
@@ -344,7 +348,7 @@ impl RecordFile {
     /// never written, which are read as zeros and take no room on the disk.
     pub(crate) fn skip_hole(&self, offset: u64) -> u64 {
         match &self.source {
-            Source::Plain { file, len } => match lseek(file, offset as i64, Whence::SeekData) {
+            ByteSource::Plain { file, len } => match lseek(file, offset as i64, Whence::SeekData) {
                 Ok(data) => data as u64,
                 Err(Errno::ENXIO) => offset.max(self.end.min(*len)),
                 // A file system that knows no holes.
@@ -371,7 +375,7 @@ impl RecordFile {
 
 /// A stretch of a file in memory. Grows to the largest record met.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct FileWindow {
     buffer: Vec<u8>,
     start: u64,
     len: usize,
@@ -379,13 +383,13 @@ pub(crate) struct Window {
     ahead: usize,
 }
 
-impl Default for Window {
+impl Default for FileWindow {
     fn default() -> Self {
         Self { buffer: Vec::new(), start: 0, len: 0, ahead: CHUNK }
     }
 }
 
-impl Window {
+impl FileWindow {
     /// The next read is a small one: little of it may be needed.
     pub(crate) const fn read_little(&mut self) {
         self.ahead = LITTLE;
@@ -397,21 +401,21 @@ impl Window {
     }
 
     /// What starts at `offset`; a record is in the buffer afterwards.
-    pub(crate) fn forward(&mut self, file: &mut RecordFile, offset: u64) -> Result<Next> {
+    pub(crate) fn forward(&mut self, file: &mut RecordFile, offset: u64) -> Result<NextRecord> {
         let word = frame::LENGTH_WORD as u64;
         let left = self.fill(file, offset, word)?;
         if left == 0 {
-            return Ok(Next::End);
+            return Ok(NextRecord::End);
         }
         if left < word {
-            return Ok(Next::Torn { needed: word, left });
+            return Ok(NextRecord::Torn { needed: word, left });
         }
         let head = self.get(offset, frame::LENGTH_WORD).unwrap_or_default();
         let len = frame::parse_length(head).map_err(|e| file.corrupt(offset, e))?;
         let needed = u64::from(len);
         match self.fill(file, offset, needed)? {
-            left if left < needed => Ok(Next::Torn { needed, left }),
-            _ => Ok(Next::Record(len as usize)),
+            left if left < needed => Ok(NextRecord::Torn { needed, left }),
+            _ => Ok(NextRecord::Record(len as usize)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! All records of one file, with the damage between them.
 
-use super::{Next, RecordFile, Window, count_leading_zeros};
+use super::{FileWindow, NextRecord, RecordFile, count_leading_zeros};
 use crate::format::{frame, metadata_record};
 use crate::{Error, Record, RecordError, Result, Version};
 
@@ -41,7 +41,7 @@ pub(crate) struct Damage {
 #[derive(Debug)]
 pub(crate) struct Scanner {
     file: RecordFile,
-    window: Window,
+    window: FileWindow,
     version: Version,
     is_good: fn(Version, &[u8]) -> bool,
     offset: u64,
@@ -66,7 +66,7 @@ impl Scanner {
     }
 
     fn new(file: RecordFile, version: Version, is_good: fn(Version, &[u8]) -> bool) -> Self {
-        let (window, offset) = (Window::default(), version.label_size());
+        let (window, offset) = (FileWindow::default(), version.label_size());
         Self { file, window, version, is_good, offset, is_over: false }
     }
 
@@ -86,15 +86,15 @@ impl Scanner {
         }
         let offset = self.offset;
         let error = match self.window.forward(&mut self.file, offset) {
-            Ok(Next::End) => return Ok(None),
-            Ok(Next::Record(len)) => match frame::parse(self.bytes(offset, len)) {
+            Ok(NextRecord::End) => return Ok(None),
+            Ok(NextRecord::Record(len)) => match frame::parse(self.bytes(offset, len)) {
                 Ok(_) => {
                     self.offset += len as u64;
                     return Ok(Some(Scanned::Record { offset, len }));
                 }
                 Err(source) => self.file.corrupt(offset, source),
             },
-            Ok(Next::Torn { needed, left }) => {
+            Ok(NextRecord::Torn { needed, left }) => {
                 let field = "record";
                 self.file.corrupt(offset, RecordError::Truncated { field, needed, left })
             }

@@ -32,7 +32,7 @@ impl Staging {
     pub fn new(base: &Path) -> Result<Self> {
         match existing_file(base)? {
             Some(file) => Err(Error::Exists { file }),
-            None => Self::at(base, false),
+            None => Self::create(base, false),
         }
     }
 
@@ -47,11 +47,11 @@ impl Staging {
             Some(file) if sources.iter().any(|source| is_same(base, source)) => {
                 Err(Error::Exists { file })
             }
-            _ => Self::at(base, true),
+            _ => Self::create(base, true),
         }
     }
 
-    fn at(base: &Path, replaces: bool) -> Result<Self> {
+    fn create(base: &Path, replaces: bool) -> Result<Self> {
         let name = base.file_name().unwrap_or_default();
         let hidden_name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
         let directory = base.with_file_name(hidden_name);
@@ -76,7 +76,7 @@ impl Staging {
     ///
     /// [`Error::Io`].
     pub fn clear(&self) -> Result<()> {
-        for (file, _) in MemberFiles::of(&self.hidden)?.all() {
+        for (file, _) in MemberFiles::list(&self.hidden)?.all() {
             fs::remove_file(file).map_err(io_error("remove", file))?;
         }
         Ok(())

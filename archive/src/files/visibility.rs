@@ -21,7 +21,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::members::{AddExtension as _, Compression, MemberFiles, Part, list, split};
+use super::members::{AddExtension as _, Compression, MemberFiles, MemberKind, list, split};
 use crate::format::Role;
 use crate::{Result, io_error};
 
@@ -42,7 +42,7 @@ pub(crate) fn show(metadata: &Path, base: &Path) -> Result<PathBuf> {
 /// Gives a complete archive that readers cannot find another base name, by which they can.
 /// The index is moved first and the metadata last.
 pub(crate) fn move_archive(from: &Path, to: &Path) -> Result<()> {
-    let files = MemberFiles::of(from)?;
+    let files = MemberFiles::list(from)?;
     if let Some(index) = &files.index {
         rename_member(index, to, Role::Index)?;
     }
@@ -63,12 +63,12 @@ pub(crate) fn move_archive(from: &Path, to: &Path) -> Result<()> {
 /// [`Error::Io`](crate::Error::Io). Files that are gone already are none.
 pub fn remove_archive(base: &Path) -> Result<()> {
     // There may be a compressed one as well.
-    while let Some(metadata) = MemberFiles::of(base)?.metadata {
+    while let Some(metadata) = MemberFiles::list(base)?.metadata {
         let hidden = metadata.with_extension_added(DELETING);
         unless_gone(fs::rename(&metadata, hidden)).map_err(io_error("rename", &metadata))?;
     }
     let mut files = all_files(base)?;
-    files.sort_by_key(|(_, part)| *part == Part::Metadata);
+    files.sort_by_key(|(_, part)| *part == MemberKind::Metadata);
     for (file, _) in files {
         unless_gone(fs::remove_file(&file)).map_err(io_error("remove", &file))?;
     }
@@ -87,8 +87,8 @@ pub fn unfinished_archives(directory: &Path) -> Result<Vec<PathBuf>> {
     for file in list(directory, |_| true)? {
         let (member, is_marked) = without_mark(&file);
         match split(&member) {
-            Some((base, Part::Metadata)) if is_marked => unfinished.insert(base),
-            Some((base, Part::Metadata)) => complete.insert(base),
+            Some((base, MemberKind::Metadata)) if is_marked => unfinished.insert(base),
+            Some((base, MemberKind::Metadata)) => complete.insert(base),
             _ => continue,
         };
     }
@@ -103,13 +103,13 @@ pub fn unfinished_archives(directory: &Path) -> Result<Vec<PathBuf>> {
 /// [`Error::Io`](crate::Error::Io) if the directory cannot be listed.
 pub fn existing_file(base: &Path) -> Result<Option<PathBuf>> {
     let files = all_files(base)?.into_iter();
-    let first = files.min_by_key(|(_, part)| *part != Part::Metadata);
+    let first = files.min_by_key(|(_, part)| *part != MemberKind::Metadata);
     Ok(first.map(|(file, _)| file))
 }
 
 /// Lists all files with the base name of an archive: also both forms of a member that is there
 /// plain and compressed, and incomplete files.
-fn all_files(base: &Path) -> Result<Vec<(PathBuf, Part)>> {
+fn all_files(base: &Path) -> Result<Vec<(PathBuf, MemberKind)>> {
     let directory = base.parent().unwrap_or(Path::new(""));
     let name = base.file_name().unwrap_or_default().as_encoded_bytes();
     let mut files = Vec::new();
@@ -134,7 +134,7 @@ fn without_mark(file: &Path) -> (PathBuf, bool) {
 /// Makes a file a member of the archive called `base`, with the same compression suffix.
 fn rename_member(file: &Path, base: &Path, role: Role) -> Result<PathBuf> {
     let mut name = base.with_extension_added(&role.extension());
-    if Compression::of(file).is_some()
+    if Compression::from_path(file).is_some()
         && let Some(suffix) = file.extension().and_then(OsStr::to_str)
     {
         name = name.with_extension_added(suffix);

@@ -69,7 +69,7 @@ pub(crate) struct DescRecord<'a> {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Layout {
+struct DescLayout {
     pmid: U32,
     value_type: I32,
     indom: U32,
@@ -78,7 +78,7 @@ struct Layout {
     name_count: I32,
 }
 
-const _: () = assert!(size_of::<Layout>() == 24 && align_of::<Layout>() == 1);
+const _: () = assert!(size_of::<DescLayout>() == 24 && align_of::<DescLayout>() == 1);
 
 /// What follows the type word.
 ///
@@ -87,7 +87,7 @@ const _: () = assert!(size_of::<Layout>() == 24 && align_of::<Layout>() == 1);
 /// [`RecordError::Field`] for an unknown type or semantics and for no names,
 /// and what lengths can be wrong with.
 pub(crate) fn parse<'a>(body: &mut Bytes<'a>) -> Result<DescRecord<'a>, RecordError> {
-    let layout: &Layout = body.take("descriptor")?;
+    let layout: &DescLayout = body.take("descriptor")?;
     let value_type = parse_type(layout.value_type.get())?;
     let desc = MetricDesc {
         pmid: Pmid::from_raw(layout.pmid.get()),
@@ -137,7 +137,7 @@ pub(crate) fn encode(
     if names.is_empty() {
         return Err(EncodeError::NoName { pmid: desc.pmid });
     }
-    let layout = Layout {
+    let layout = DescLayout {
         pmid: desc.pmid.raw().into(),
         value_type: desc.value_type.code().into(),
         indom: desc.indom.map_or(NULL, InDom::raw).into(),

@@ -39,7 +39,7 @@ pub struct Instance {
 
 /// Whether a record lists all instances or what changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum IndomRecordKind {
     Full,
     Delta,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
 /// An instance-domain record; ids and names are borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndomRecord<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: IndomRecordKind,
     pub(crate) timestamp: Timestamp,
     pub(crate) indom: InDom,
     ids: &'a [I32],
@@ -98,7 +98,7 @@ impl<'a> IndomRecord<'a> {
         for (id, index) in self.ids.iter().zip(self.indexes) {
             count("instance number", id.get())?;
             let index = index.get();
-            if index == DELETED && self.kind == Kind::Delta {
+            if index == DELETED && self.kind == IndomRecordKind::Delta {
                 continue;
             }
             let at = count("name index", index)?;
@@ -128,7 +128,7 @@ impl<'a> IndomRecord<'a> {
 /// [`IndomRecord::entries`] gives every entry.
 pub(crate) fn parse<'a>(
     version: Version,
-    kind: Kind,
+    kind: IndomRecordKind,
     body: &mut Bytes<'a>,
 ) -> Result<IndomRecord<'a>, RecordError> {
     let timestamp = timestamp::parse(version, body)?;
@@ -157,7 +157,7 @@ pub(crate) fn parse_id(raw: u32) -> Result<InDom, RecordError> {
 /// [`EncodeError::TimeRange`].
 pub(crate) fn encode(
     version: Version,
-    kind: Kind,
+    kind: IndomRecordKind,
     timestamp: Timestamp,
     indom: InDom,
     entries: &[(InstanceId, Option<&ByteText>)],
@@ -191,7 +191,7 @@ pub(crate) fn encode(
 /// As [`encode`].
 pub(crate) fn encode_part(
     version: Version,
-    kind: Kind,
+    kind: IndomRecordKind,
     record: &IndomRecord<'_>,
     keep: &[bool],
     out: &mut Vec<u8>,
@@ -212,12 +212,16 @@ pub(crate) fn encode_part(
     })
 }
 
-fn record_type(version: Version, kind: Kind, indom: InDom) -> Result<RecordType, EncodeError> {
+fn record_type(
+    version: Version,
+    kind: IndomRecordKind,
+    indom: InDom,
+) -> Result<RecordType, EncodeError> {
     match (version, kind) {
-        (Version::V3, Kind::Full) => Ok(RecordType::Indom),
-        (Version::V3, Kind::Delta) => Ok(RecordType::IndomDelta),
-        (Version::V2, Kind::Full) => Ok(RecordType::IndomV2),
-        (Version::V2, Kind::Delta) => Err(EncodeError::DeltaInV2 { indom }),
+        (Version::V3, IndomRecordKind::Full) => Ok(RecordType::Indom),
+        (Version::V3, IndomRecordKind::Delta) => Ok(RecordType::IndomDelta),
+        (Version::V2, IndomRecordKind::Full) => Ok(RecordType::IndomV2),
+        (Version::V2, IndomRecordKind::Delta) => Err(EncodeError::DeltaInV2 { indom }),
     }
 }
 
@@ -247,7 +251,7 @@ mod tests {
     }
 
     fn encoded(
-        kind: Kind,
+        kind: IndomRecordKind,
         timestamp: (i64, u32),
         indom: u32,
         names: &[(i32, Option<&str>)],
@@ -262,7 +266,7 @@ mod tests {
         out
     }
 
-    fn entries(kind: Kind, bytes: &[u8]) -> Vec<(i32, Option<String>)> {
+    fn entries(kind: IndomRecordKind, bytes: &[u8]) -> Vec<(i32, Option<String>)> {
         let record = parse(Version::V3, kind, &mut body(bytes)).unwrap();
         let names = record.names();
         let text = |start: u32| {
@@ -281,10 +285,10 @@ mod tests {
             (4, Some("dddd")),
             (5, Some("eeeee")),
         ];
-        let bytes = encoded(Kind::Full, (0x6553_f100, 0x075b_cd15), 0x6400_0007, &names);
+        let bytes = encoded(IndomRecordKind::Full, (0x6553_f100, 0x075b_cd15), 0x6400_0007, &names);
         assert_eq!(bytes, hex(FULL));
         assert_eq!(
-            entries(Kind::Full, &bytes),
+            entries(IndomRecordKind::Full, &bytes),
             names.map(|(id, name)| (id, name.map(str::to_owned)))
         );
     }
@@ -293,10 +297,11 @@ mod tests {
     fn a_difference_with_a_deletion_both_ways() {
         let names =
             [(7, None), (11, Some("0011 /usr/bin/lala")), (12, Some("0012 /usr/bin/lala x"))];
-        let bytes = encoded(Kind::Delta, (0x6249_43d2, 0x38bd_65bf), 0x0740_000c, &names);
+        let bytes =
+            encoded(IndomRecordKind::Delta, (0x6249_43d2, 0x38bd_65bf), 0x0740_000c, &names);
         assert_eq!(bytes, hex(DELTA));
         assert_eq!(
-            entries(Kind::Delta, &bytes),
+            entries(IndomRecordKind::Delta, &bytes),
             names.map(|(id, name)| (id, name.map(str::to_owned)))
         );
     }
@@ -305,28 +310,41 @@ mod tests {
     fn version_2_has_a_shorter_time() {
         let bytes = hex("0000002a 00000002 6553f100 0001e240 64000007 00000001 00000009 \
                          00000000 7a7a7a7a7a00 0000002a");
-        let record = parse(Version::V2, Kind::Full, &mut body(&bytes)).unwrap();
+        let record = parse(Version::V2, IndomRecordKind::Full, &mut body(&bytes)).unwrap();
         assert_eq!(record.timestamp, Timestamp::new(0x6553_f100, 123_456_000).unwrap());
         assert_eq!(record.entries().next(), Some((id(9), Some(0))));
         assert_eq!(record.names(), [(0, b"zzzzz".as_slice())]);
         let name = "zzzzz".into();
         let (mut out, entries) = (Vec::new(), [(id(9), Some(&name))]);
-        encode(Version::V2, Kind::Full, record.timestamp, record.indom, &entries, &mut out)
-            .unwrap();
+        encode(
+            Version::V2,
+            IndomRecordKind::Full,
+            record.timestamp,
+            record.indom,
+            &entries,
+            &mut out,
+        )
+        .unwrap();
         assert_eq!(out, bytes);
     }
 
     #[test]
     fn version_2_has_no_differences() {
         let indom = InDom::from_raw(0x6400_0007).unwrap();
-        let encoded =
-            encode(Version::V2, Kind::Delta, Timestamp::EPOCH, indom, &[], &mut Vec::new());
+        let encoded = encode(
+            Version::V2,
+            IndomRecordKind::Delta,
+            Timestamp::EPOCH,
+            indom,
+            &[],
+            &mut Vec::new(),
+        );
         assert_eq!(encoded, Err(EncodeError::DeltaInV2 { indom }));
     }
 
     #[test]
     fn every_truncation_is_refused() {
-        for (kind, text) in [(Kind::Full, FULL), (Kind::Delta, DELTA)] {
+        for (kind, text) in [(IndomRecordKind::Full, FULL), (IndomRecordKind::Delta, DELTA)] {
             let bytes = hex(text);
             let whole = body(&bytes).rest();
             for len in 0..whole.len() {
@@ -337,7 +355,7 @@ mod tests {
 
     #[test]
     fn flipped_bits_never_panic_nor_pass_unseen() {
-        for (kind, text) in [(Kind::Full, FULL), (Kind::Delta, DELTA)] {
+        for (kind, text) in [(IndomRecordKind::Full, FULL), (IndomRecordKind::Delta, DELTA)] {
             let good = hex(text);
             let expected = parse(Version::V3, kind, &mut body(&good)).unwrap();
             for bytes in every_bit_flipped(&good, 8..good.len() - 4) {
@@ -349,7 +367,8 @@ mod tests {
     fn damaged(at: usize, word: u32) -> Result<usize, RecordError> {
         let mut bytes = hex(FULL);
         bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
-        parse(Version::V3, Kind::Full, &mut body(&bytes)).map(|record| record.entries().count())
+        parse(Version::V3, IndomRecordKind::Full, &mut body(&bytes))
+            .map(|record| record.entries().count())
     }
 
     #[test]
@@ -386,7 +405,7 @@ mod tests {
         let last = bytes.len() - 5;
         bytes[last] = b'x';
         assert_eq!(
-            parse(Version::V3, Kind::Full, &mut body(&bytes)),
+            parse(Version::V3, IndomRecordKind::Full, &mut body(&bytes)),
             Err(RecordError::Unterminated { field: "instance name", len: 6 })
         );
     }

@@ -50,10 +50,10 @@ pub(crate) fn parse(version: Version, record: &[u8]) -> Result<MetadataRecord<'_
     let parsed = match record_type {
         RecordType::Desc => MetadataRecord::Desc(desc::parse(&mut body)?),
         RecordType::Indom | RecordType::IndomV2 => {
-            MetadataRecord::Indom(indom::parse(version, indom::Kind::Full, &mut body)?)
+            MetadataRecord::Indom(indom::parse(version, indom::IndomRecordKind::Full, &mut body)?)
         }
         RecordType::IndomDelta => {
-            MetadataRecord::Indom(indom::parse(version, indom::Kind::Delta, &mut body)?)
+            MetadataRecord::Indom(indom::parse(version, indom::IndomRecordKind::Delta, &mut body)?)
         }
         RecordType::Label | RecordType::LabelV2 => {
             MetadataRecord::Label(labelset::parse(version, &mut body)?)

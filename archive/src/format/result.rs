@@ -35,7 +35,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::adaptation::{Adaptation, Adaptations, NumberConversion};
 use super::bytes::count;
-use super::value_block::Block;
+use super::value_block::ValueBlock;
 use super::{Bytes, NULL, WORD, frame, timestamp, value_block};
 use crate::{ErrorCode, InstanceId, Pmid, RecordError, Timestamp, Value, ValueType, Version};
 
@@ -329,7 +329,7 @@ impl BlockRun {
     const EMPTY: Self = Self { first: None, next: usize::MAX, broken: false };
 
     #[inline]
-    fn add(&mut self, block: Block) {
+    fn add(&mut self, block: ValueBlock) {
         if block.start != self.next {
             self.jump(block.start);
         }
@@ -434,7 +434,7 @@ impl<'a> ValueSetView<'a> {
 
     /// Every instance and every block; `found` gets the blocks.
     #[inline]
-    fn check(&self, mut found: impl FnMut(Block)) -> Result<(), RecordError> {
+    fn check(&self, mut found: impl FnMut(ValueBlock)) -> Result<(), RecordError> {
         if self.format > IN_STATIC_BLOCKS {
             let found = i64::from(self.format);
             return Err(RecordError::Field { field: "value format", found });

@@ -42,7 +42,7 @@ struct OpenSet {
 
 /// Where a value went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ValueLocation {
     /// Bytes from the start of the value sets.
     Sets(usize),
     /// Bytes from the start of the blocks, to the block's payload.
@@ -85,10 +85,10 @@ impl ResultBuilder {
 
     /// The next value of the open set, in place.
     #[inline]
-    pub(crate) fn put_word(&mut self, instance: Option<InstanceId>, word: u32) -> Place {
+    pub(crate) fn put_word(&mut self, instance: Option<InstanceId>, word: u32) -> ValueLocation {
         self.put_instance(instance);
         self.sets.extend_from_slice(&word.to_be_bytes());
-        Place::Sets(self.sets.len() - WORD)
+        ValueLocation::Sets(self.sets.len() - WORD)
     }
 
     /// The next value of the open set, in a block.
@@ -99,14 +99,14 @@ impl ResultBuilder {
         value_type: ValueType,
         payload: &[u8],
         more: &[u8],
-    ) -> Result<Place, EncodeError> {
+    ) -> Result<ValueLocation, EncodeError> {
         let start = self.blocks.len();
         value_block::encode(value_type, payload, more, &mut self.blocks)?;
         let place = self.put_word(instance, start as u32);
-        if let Place::Sets(reference) = place {
+        if let ValueLocation::Sets(reference) = place {
             self.references.push(reference);
         }
-        Ok(Place::Blocks(start + value_block::HEADER))
+        Ok(ValueLocation::Blocks(start + value_block::HEADER))
     }
 
     /// A set of another record, as stored there.
@@ -134,7 +134,7 @@ impl ResultBuilder {
         let start = self.blocks.len();
         self.blocks.extend(block);
         self.blocks.resize(start + padded(block.len()), value_block::PADDING);
-        if let Place::Sets(reference) = self.put_word(instance, start as u32) {
+        if let ValueLocation::Sets(reference) = self.put_word(instance, start as u32) {
             self.references.push(reference);
         }
     }
@@ -158,7 +158,7 @@ impl ResultBuilder {
         instance: Option<InstanceId>,
         value_type: ValueType,
         value: Value<'_>,
-    ) -> Result<Place, EncodeError> {
+    ) -> Result<ValueLocation, EncodeError> {
         match value {
             Value::I32(v) => Ok(self.put_word(instance, v.cast_unsigned())),
             Value::U32(v) => Ok(self.put_word(instance, v)),
@@ -213,10 +213,10 @@ impl ResultBuilder {
     }
 
     /// Where in the finished record a place is.
-    pub(crate) fn offset(&self, version: Version, place: Place) -> usize {
+    pub(crate) fn offset(&self, version: Version, place: ValueLocation) -> usize {
         match place {
-            Place::Sets(at) => head_size(version) + at,
-            Place::Blocks(at) => head_size(version) + self.sets.len() + at,
+            ValueLocation::Sets(at) => head_size(version) + at,
+            ValueLocation::Blocks(at) => head_size(version) + self.sets.len() + at,
         }
     }
 

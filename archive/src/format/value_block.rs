@@ -35,12 +35,12 @@ const INDEX_BIAS: usize = 2;
 
 /// A block: where it starts in its record, and its length with header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct ValueBlock {
     pub(crate) start: usize,
     pub(crate) len: usize,
 }
 
-impl Block {
+impl ValueBlock {
     /// Where its payload ends.
     pub(crate) const fn end(self) -> usize {
         self.start + self.len
@@ -61,17 +61,17 @@ impl Block {
 /// after the record, [`RecordError::Field`] for a length below the header's,
 /// [`RecordError::Truncated`] for one past the record's end.
 #[inline]
-pub(crate) fn locate(record: &[u8], index: u32) -> Result<Block, RecordError> {
+pub(crate) fn locate(record: &[u8], index: u32) -> Result<ValueBlock, RecordError> {
     find(record, index).ok_or_else(|| misplaced(record, index))
 }
 
 /// As [`locate`], without a reason if there is no such block.
 #[inline]
-fn find(record: &[u8], index: u32) -> Option<Block> {
+fn find(record: &[u8], index: u32) -> Option<ValueBlock> {
     let start = (index as usize).checked_sub(INDEX_BIAS)?.checked_mul(WORD)?;
     let rest = record.get(start..)?;
     let len = length(*rest.first_chunk()?);
-    (HEADER <= len && len <= rest.len()).then_some(Block { start, len })
+    (HEADER <= len && len <= rest.len()).then_some(ValueBlock { start, len })
 }
 
 const fn length(header: [u8; HEADER]) -> usize {
@@ -246,7 +246,7 @@ mod tests {
         let mut record = vec![0; 172];
         record.extend(encoded(ValueType::U64, &[0; 8], b""));
         assert_eq!(index_of(172), 0x2d);
-        assert_eq!(locate(&record, 0x2d), Ok(Block { start: 172, len: 12 }));
+        assert_eq!(locate(&record, 0x2d), Ok(ValueBlock { start: 172, len: 12 }));
     }
 
     #[test]

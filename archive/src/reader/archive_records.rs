@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::fast::{Excerpt, RecordRun, RecordShapes, RunFinder, SeekCache};
-use crate::files::{Next, RecordFile, Scanned, Scanner, Window};
+use crate::files::{FileWindow, NextRecord, RecordFile, Scanned, Scanner};
 use crate::format::ShapeId;
 use crate::format::frame::LENGTH_WORD;
 use crate::{Archive, Error, Record, RecordError, Result, Timestamp, Version};
@@ -45,14 +45,14 @@ pub(super) struct ArchiveRecords<'a> {
     pub(super) position: Position,
     /// The open volume and its index.
     file: Option<(usize, RecordFile)>,
-    pub(super) window: Window,
+    pub(super) window: FileWindow,
     pub(super) shapes: RecordShapes,
     run: RunFinder,
     seek_cache: SeekCache<Position>,
 }
 
 /// How a volume ends.
-pub(super) struct End {
+pub(super) struct VolumeEnd {
     /// The timestamp of the last complete record, if there is one.
     pub(super) timestamp: Option<Timestamp>,
     /// Where records end: after the last complete one or, if damage follows it,
@@ -75,7 +75,7 @@ pub(super) struct Loaded {
 
 impl<'a> ArchiveRecords<'a> {
     pub(super) fn new(archive: &'a Archive, position: Position) -> Self {
-        let (window, shapes) = (Window::default(), RecordShapes::default());
+        let (window, shapes) = (FileWindow::default(), RecordShapes::default());
         let (run, seek_cache) = (RunFinder::default(), SeekCache::default());
         Self { archive, position, file: None, window, shapes, run, seek_cache }
     }
@@ -200,13 +200,13 @@ impl<'a> ArchiveRecords<'a> {
             self.open(volume)?;
             let Some((_, file)) = &mut self.file else { return Ok(None) };
             match self.window.forward(file, offset)? {
-                Next::Record(len) => return Ok(Some(Loaded { volume, offset, len })),
-                Next::End if volume >= self.archive.end_position.volume => return Ok(None),
-                Next::End => {
+                NextRecord::Record(len) => return Ok(Some(Loaded { volume, offset, len })),
+                NextRecord::End if volume >= self.archive.end_position.volume => return Ok(None),
+                NextRecord::End => {
                     let offset = self.archive.version().label_size();
                     self.position = Position { volume: volume + 1, offset };
                 }
-                Next::Torn { needed, left } => {
+                NextRecord::Torn { needed, left } => {
                     let field = "record";
                     return Err(
                         file.corrupt(offset, RecordError::Truncated { field, needed, left })
@@ -353,16 +353,23 @@ impl<'a> ArchiveRecords<'a> {
 
     /// How a volume ends at whose end the position is: its last record, read
     /// backwards, or else what a forward search finds.
-    pub(super) fn find_end(&mut self, volume: usize) -> End {
+    pub(super) fn find_end(&mut self, volume: usize) -> VolumeEnd {
         self.window.read_little();
         let position = self.position;
         let first = Position { volume, ..Position::start(self.archive.version()) };
         match self.load_previous().and_then(|loaded| self.timestamp_of_whole(loaded)) {
             Ok(Some((timestamp, loaded))) if loaded.volume == volume => {
-                return End { timestamp: Some(timestamp), position, torn: None, damaged: false };
+                return VolumeEnd {
+                    timestamp: Some(timestamp),
+                    position,
+                    torn: None,
+                    damaged: false,
+                };
             }
             // Nothing but a label: the record is of an earlier volume.
-            Ok(_) => return End { timestamp: None, position: first, torn: None, damaged: false },
+            Ok(_) => {
+                return VolumeEnd { timestamp: None, position: first, torn: None, damaged: false };
+            }
             Err(_) => {}
         }
         let found = self.scan_starts(volume).find_map(|start| {
@@ -373,7 +380,7 @@ impl<'a> ArchiveRecords<'a> {
         let after = found.map_or(first, |(_, after)| after);
         let torn = self.torn_at(after);
         let damaged = torn.is_none() && after.offset < position.offset;
-        End { timestamp, position: if damaged { position } else { after }, torn, damaged }
+        VolumeEnd { timestamp, position: if damaged { position } else { after }, torn, damaged }
     }
 
     /// The unfinished record at a position, if there is one.
@@ -382,7 +389,7 @@ impl<'a> ArchiveRecords<'a> {
         let (_, file) = self.file.as_mut()?;
         let offset = position.offset;
         let bytes = file.available(offset, 0, u64::MAX).ok().filter(|left| *left > 0)?;
-        let cut_off = matches!(self.window.forward(file, offset), Ok(Next::Torn { .. }));
+        let cut_off = matches!(self.window.forward(file, offset), Ok(NextRecord::Torn { .. }));
         let torn = cut_off || file.is_zero_from(offset).ok()?;
         torn.then(|| TornTail { file: file.path.clone(), offset, bytes })
     }

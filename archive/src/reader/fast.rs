@@ -17,8 +17,8 @@ pub(crate) mod record_shape;
 pub(crate) mod seek_cache;
 pub(crate) mod sequence_map;
 
-pub(crate) use copy_plan::{CopyPlan, Form, Step};
-pub(crate) use excerpt::{Effort, Excerpt};
+pub(crate) use copy_plan::{CopyPlan, CopyStep, ValueForm};
+pub(crate) use excerpt::{Excerpt, ReadCost};
 pub(crate) use record_run::{RecordRun, RunFinder};
 pub(crate) use record_shape::RecordShapes;
 pub(crate) use seek_cache::SeekCache;

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use super::load_whole_metadata;
 use crate::files::{
-    AddExtension as _, Members, Next, RecordFile, Scanned, Scanner, Window, check_labels,
+    AddExtension as _, FileWindow, Members, NextRecord, RecordFile, Scanned, Scanner, check_labels,
 };
 use crate::format::Role;
 use crate::{Archive, ArchiveLabel, Error, Metadata, Record, RecordError, Result, Timestamp};
@@ -56,7 +56,7 @@ pub struct Follower {
     /// Where the next record starts in it, and the one before.
     offset: u64,
     last_offset: u64,
-    window: Window,
+    window: FileWindow,
 }
 
 /// A record that has come, and what is known about its metrics by now.
@@ -111,7 +111,7 @@ impl Follower {
             volume,
             offset,
             last_offset: offset,
-            window: Window::default(),
+            window: FileWindow::default(),
         })
     }
 
@@ -231,7 +231,7 @@ impl Follower {
     /// Brings the next record into the window; its length, if it is there.
     fn load_next(&mut self) -> Result<Option<usize>> {
         loop {
-            if let Ok(Next::Record(len)) = self.window.forward(&mut self.file, self.offset) {
+            if let Ok(NextRecord::Record(len)) = self.window.forward(&mut self.file, self.offset) {
                 return Ok(Some(len));
             }
             // In this order: once the next volume exists, the present one grows
@@ -239,15 +239,15 @@ impl Follower {
             let next = Members::find(&self.base)?.volumes.into_keys().find(|n| *n > self.volume);
             self.update_file()?;
             match (self.window.forward(&mut self.file, self.offset), next) {
-                (Ok(Next::Record(len)), _) => return Ok(Some(len)),
+                (Ok(NextRecord::Record(len)), _) => return Ok(Some(len)),
                 (Ok(_), None) => return Ok(None),
                 (Err(error), None) if self.is_unwritten(&error)? => return Ok(None),
                 (Err(error), _) => return Err(error),
-                (Ok(Next::Torn { needed, left }), Some(_)) => {
+                (Ok(NextRecord::Torn { needed, left }), Some(_)) => {
                     let error = RecordError::Truncated { field: "record", needed, left };
                     return Err(self.file.corrupt(self.offset, error));
                 }
-                (Ok(Next::End), Some(next)) => {
+                (Ok(NextRecord::End), Some(next)) => {
                     if !self.open_volume(next)? {
                         return Ok(None);
                     }

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::Change;
-use super::indom_step::Step;
+use super::InstanceChange;
+use super::indom_step::IndomStep;
 use crate::{ByteText, Instance, InstanceId, Timestamp};
 
 /// The instances that something is over time, each with the time from which on it is.
@@ -41,7 +41,7 @@ pub(crate) struct Identities {
 impl Identities {
     /// Finds the identities in the states of a domain, and the same states with identities for
     /// numbers; `None` if they are the numbers.
-    pub(super) fn find(steps: &[Step]) -> Option<(Self, Vec<Step>)> {
+    pub(super) fn find(steps: &[IndomStep]) -> Option<(Self, Vec<IndomStep>)> {
         if is_constant(steps) {
             return None;
         }
@@ -56,7 +56,7 @@ impl Identities {
     /// Returns the identity that a number has at a time: that of its name then or, while it is not in
     /// the domain, before. `None` for a number that never was in the domain and is the
     /// identity of another.
-    pub(crate) fn at(&self, number: InstanceId, time: Timestamp) -> Option<InstanceId> {
+    pub(crate) fn identity(&self, number: InstanceId, time: Timestamp) -> Option<InstanceId> {
         match self.of_numbers.get(&number) {
             Some(over_time) => newest(over_time, time),
             None => Some(number).filter(|number| number.get() <= self.largest_free),
@@ -67,7 +67,7 @@ impl Identities {
     pub(crate) fn number_at(&self, identity: InstanceId, time: Timestamp) -> Option<InstanceId> {
         match self.numbers.get(&identity) {
             Some(over_time) => newest(over_time, time),
-            None => self.at(identity, time).filter(|same| *same == identity),
+            None => self.identity(identity, time).filter(|same| *same == identity),
         }
     }
 
@@ -80,7 +80,7 @@ impl Identities {
         let number = |identity: &InstanceId| {
             let number = self.number_at(*identity, time)?;
             // Another name may have it now.
-            (self.at(number, time) == Some(*identity)).then_some(number)
+            (self.identity(number, time) == Some(*identity)).then_some(number)
         };
         identities.iter().filter_map(number).collect()
     }
@@ -88,7 +88,7 @@ impl Identities {
     /// Lists all identities that a number ever was.
     pub(crate) fn ever(&self, number: InstanceId) -> impl Iterator<Item = InstanceId> {
         let over_time = self.of_numbers.get(&number);
-        let itself = over_time.is_none().then(|| self.at(number, Timestamp::MAX)).flatten();
+        let itself = over_time.is_none().then(|| self.identity(number, Timestamp::MAX)).flatten();
         over_time.into_iter().flatten().map(|(_, identity)| *identity).chain(itself)
     }
 
@@ -108,7 +108,7 @@ fn newest(over_time: &[(Timestamp, InstanceId)], time: Timestamp) -> Option<Inst
 }
 
 /// Returns true if each number always has the same name, and each name the same number.
-fn is_constant(steps: &[Step]) -> bool {
+fn is_constant(steps: &[IndomStep]) -> bool {
     let mut names: HashMap<InstanceId, &ByteText> = HashMap::new();
     let mut numbers: HashMap<&ByteText, InstanceId> = HashMap::new();
     steps.iter().flat_map(|step| step.change.named()).all(|Instance { id, name }| {
@@ -138,24 +138,24 @@ struct Assignment {
 
 impl Assignment {
     /// Returns the same step with identities for numbers.
-    fn step(&mut self, step: &Step) -> Step {
+    fn step(&mut self, step: &IndomStep) -> IndomStep {
         let timestamp = step.timestamp;
         let change = match &step.change {
-            Change::Whole(instances) => {
+            InstanceChange::Whole(instances) => {
                 self.keep_only(instances);
-                Change::Whole(self.add(instances, timestamp))
+                InstanceChange::Whole(self.add(instances, timestamp))
             }
-            Change::Difference { added, removed } => {
+            InstanceChange::Difference { added, removed } => {
                 let mut gone: Vec<InstanceId> =
                     removed.iter().filter_map(|number| self.remove(*number)).collect();
                 let added = self.add(added, timestamp);
                 // A name that only moved to another number stays.
                 gone.retain(|id| !self.taken.contains(id));
                 gone.sort_unstable();
-                Change::Difference { added, removed: gone.into() }
+                InstanceChange::Difference { added, removed: gone.into() }
             }
         };
-        Step { timestamp, change }
+        IndomStep { timestamp, change }
     }
 
     /// Removes all instances but those that are the same in the next state.
@@ -231,7 +231,7 @@ impl Assignment {
 mod tests {
     use super::*;
     use crate::IndomHistory;
-    use crate::format::indom::Kind;
+    use crate::format::indom::IndomRecordKind;
     use crate::reader::indom_test_support::{Record, history};
 
     fn at(seconds: i64) -> Timestamp {
@@ -243,7 +243,11 @@ mod tests {
     }
 
     fn full<'a>(seconds: i64, names: &[(i32, &'a str)]) -> Record<'a> {
-        (seconds, Kind::Full, names.iter().map(|(id, name)| (*id, Some(*name))).collect())
+        (
+            seconds,
+            IndomRecordKind::Full,
+            names.iter().map(|(id, name)| (*id, Some(*name))).collect(),
+        )
     }
 
     /// The name that a number has at a time, by its identity.
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!(identities.unchanged_around(at(15)), Timestamp::MIN..at(20));
         assert_eq!(identities.unchanged_around(at(20)), at(20)..at(30));
         assert_eq!(identities.unchanged_around(at(99)), at(30)..Timestamp::MAX);
-        let b = HashSet::from_iter([identities.at(id(1), at(10)).unwrap()]);
+        let b = HashSet::from_iter([identities.identity(id(1), at(10)).unwrap()]);
         let numbers = |seconds| identities.numbers_of(&b, at(seconds));
         assert_eq!(numbers(10), HashSet::from_iter([id(1)]));
         assert_eq!(numbers(20), HashSet::from_iter([id(0)]));
@@ -297,11 +301,11 @@ mod tests {
 
     #[test]
     fn a_name_that_moves_within_a_difference_stays_in_the_domain() {
-        let difference = (20, Kind::Delta, vec![(0, None), (5, Some("a"))]);
+        let difference = (20, IndomRecordKind::Delta, vec![(0, None), (5, Some("a"))]);
         let history = history(&[full(10, &[(0, "a"), (1, "b")]), difference]);
         let by_identity = history.by_identity();
         let names = |seconds| {
-            let state = by_identity.at(at(seconds)).unwrap();
+            let state = by_identity.instances_at(at(seconds)).unwrap();
             state.iter().map(|one| one.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(names(20), names(10));
@@ -314,7 +318,7 @@ mod tests {
         let history =
             history(&[full(10, &[(0, "x"), (1, "x"), (2, "y")]), full(20, &[(2, "x"), (1, "x")])]);
         for seconds in [10, 20] {
-            let state = history.at(at(seconds)).unwrap();
+            let state = history.instances_at(at(seconds)).unwrap();
             let identities: HashSet<_> =
                 state.iter().map(|one| history.identity_at(one.id, at(seconds)).unwrap()).collect();
             assert_eq!(identities.len(), state.len());

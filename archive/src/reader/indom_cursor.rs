@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::Change;
-use super::indom_step::{Step, find};
+use super::InstanceChange;
+use super::indom_step::{IndomStep, find};
 use crate::{Instance, InstanceId, Timestamp};
 
 /// The instances of a domain at a time that is moved, best forwards: each
 /// move costs what changed in between.
 #[derive(Debug)]
 pub struct IndomCursor<'m> {
-    steps: &'m [Step],
+    steps: &'m [IndomStep],
     /// How many steps are applied.
     applied: usize,
     /// The last whole state among them.
@@ -22,7 +22,7 @@ pub struct IndomCursor<'m> {
 
 impl<'m> IndomCursor<'m> {
     /// At a time before the first state.
-    pub(super) const fn new(steps: &'m [Step]) -> Self {
+    pub(super) const fn new(steps: &'m [IndomStep]) -> Self {
         let changed = BTreeMap::new();
         Self { steps, applied: 0, whole: &[], changed }
     }
@@ -45,15 +45,15 @@ impl<'m> IndomCursor<'m> {
             self.changed.clear();
         }
         let news = self.steps.get(self.applied..count).unwrap_or_default();
-        let is_whole = |step: &Step| matches!(step.change, Change::Whole(_));
+        let is_whole = |step: &IndomStep| matches!(step.change, InstanceChange::Whole(_));
         let from = news.iter().rposition(is_whole).unwrap_or(0);
         for step in news.get(from..).unwrap_or_default() {
             match &step.change {
-                Change::Whole(instances) => {
+                InstanceChange::Whole(instances) => {
                     self.whole = instances;
                     self.changed.clear();
                 }
-                Change::Difference { added, removed } => {
+                InstanceChange::Difference { added, removed } => {
                     self.changed.extend(added.iter().map(|one| (one.id, Some(one))));
                     self.changed.extend(removed.iter().map(|id| (*id, None)));
                 }

@@ -13,10 +13,10 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::{HashMap, HashSet};
 
-use super::Change;
+use super::InstanceChange;
 use super::identities::Identities;
-use super::indom_step::Step;
-use crate::format::Kind;
+use super::indom_step::IndomStep;
+use crate::format::IndomRecordKind;
 use crate::format::indom::IndomRecord;
 use crate::{ByteText, IndomCursor, Instance, InstanceId, Timestamp};
 
@@ -40,25 +40,25 @@ pub struct IndomState {
 /// the file holds.
 #[derive(Debug, Clone, Default)]
 pub struct IndomHistory {
-    steps: Vec<Step>,
+    steps: Vec<IndomStep>,
     /// Records in file order, until they are resolved.
-    pending: Vec<Pending>,
+    pending: Vec<PendingRecord>,
     /// Each name once, however many records repeat it.
     names: HashSet<ByteText>,
     /// Once identities are asked for; `None` if they are the numbers.
-    renumbered: OnceLock<Option<Arc<Renumbered>>>,
+    renumbered: OnceLock<Option<Arc<RenumberedDomain>>>,
 }
 
 /// A domain in which numbers change their names, with a number for each name.
 #[derive(Debug)]
-struct Renumbered {
+struct RenumberedDomain {
     identities: Arc<Identities>,
     history: IndomHistory,
 }
 
 #[derive(Debug, Clone)]
-struct Pending {
-    kind: Kind,
+struct PendingRecord {
+    kind: IndomRecordKind,
     timestamp: Timestamp,
     entries: Vec<(InstanceId, Option<ByteText>)>,
 }
@@ -80,7 +80,7 @@ impl IndomHistory {
     }
 
     /// The instances at a time; `None` before the first state.
-    pub fn at(&self, time: Timestamp) -> Option<Cow<'_, [Instance]>> {
+    pub fn instances_at(&self, time: Timestamp) -> Option<Cow<'_, [Instance]>> {
         let mut cursor = self.cursor();
         cursor.move_to(time).then(|| cursor.instances())
     }
@@ -127,7 +127,7 @@ impl IndomHistory {
     /// record: that of its name then or, if it is not in the domain then, of the name that it
     /// had before. `None` for some numbers that are never in the domain.
     pub fn identity_at(&self, number: InstanceId, time: Timestamp) -> Option<InstanceId> {
-        self.identities().map_or(Some(number), |identities| identities.at(number, time))
+        self.identities().map_or(Some(number), |identities| identities.identity(number, time))
     }
 
     /// The number that an [identity](Self::by_identity) has in records at a time, or had
@@ -148,11 +148,11 @@ impl IndomHistory {
         self.renumbered().map(|renumbered| &renumbered.identities)
     }
 
-    fn renumbered(&self) -> Option<&Renumbered> {
+    fn renumbered(&self) -> Option<&RenumberedDomain> {
         let find = || {
             let (identities, steps) = Identities::find(&self.steps)?;
             let history = Self { steps, ..Self::default() };
-            Some(Arc::new(Renumbered { identities: Arc::new(identities), history }))
+            Some(Arc::new(RenumberedDomain { identities: Arc::new(identities), history }))
         };
         self.renumbered.get_or_init(find).as_deref()
     }
@@ -169,7 +169,7 @@ impl IndomHistory {
     }
 
     /// What changed from state to state, rising in time.
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[IndomStep] {
         &self.steps
     }
 
@@ -184,10 +184,14 @@ impl IndomHistory {
         };
         let entries: Vec<_> =
             record.entries().map(|(id, start)| (id, start.and_then(name))).collect();
-        if entries.is_empty() && record.kind == Kind::Full {
+        if entries.is_empty() && record.kind == IndomRecordKind::Full {
             return;
         }
-        self.pending.push(Pending { kind: record.kind, timestamp: record.timestamp, entries });
+        self.pending.push(PendingRecord {
+            kind: record.kind,
+            timestamp: record.timestamp,
+            entries,
+        });
     }
 
     /// Appends the states of a later archive, except those that repeat the last
@@ -201,8 +205,10 @@ impl IndomHistory {
         let mut last = self.cursor();
         last.apply(self.steps.len());
         let repeats = match &first.change {
-            Change::Whole(instances) => !self.steps.is_empty() && *last.instances() == **instances,
-            Change::Difference { .. } => false,
+            InstanceChange::Whole(instances) => {
+                !self.steps.is_empty() && *last.instances() == **instances
+            }
+            InstanceChange::Difference { .. } => false,
         };
         self.steps.extend(later.steps.iter().skip(usize::from(repeats)).cloned());
     }
@@ -220,10 +226,10 @@ impl IndomHistory {
         let mut domain = Domain::default();
         for record in pending {
             let change = match record.kind {
-                Kind::Full => domain.replace(record.entries),
-                Kind::Delta => domain.change(record.entries),
+                IndomRecordKind::Full => domain.replace(record.entries),
+                IndomRecordKind::Delta => domain.change(record.entries),
             };
-            steps.push(Step { timestamp: record.timestamp, change });
+            steps.push(IndomStep { timestamp: record.timestamp, change });
         }
         self.steps = steps;
         self.renumbered = OnceLock::new();
@@ -238,16 +244,16 @@ struct Domain {
     changes: usize,
 }
 
-type Entries = Vec<(InstanceId, Option<ByteText>)>;
+type InstanceEntries = Vec<(InstanceId, Option<ByteText>)>;
 
 impl Domain {
-    fn replace(&mut self, entries: Entries) -> Change {
+    fn replace(&mut self, entries: InstanceEntries) -> InstanceChange {
         let named = sorted(entries).filter_map(|(id, name)| Some((id, name?)));
         self.instances = named.collect();
         self.whole()
     }
 
-    fn change(&mut self, entries: Entries) -> Change {
+    fn change(&mut self, entries: InstanceEntries) -> InstanceChange {
         let (mut added, mut removed) = (Vec::new(), Vec::new());
         for (id, name) in sorted(entries) {
             match name {
@@ -264,18 +270,20 @@ impl Domain {
         if self.changes > self.instances.len() {
             return self.whole();
         }
-        Change::Difference { added: added.into(), removed: removed.into() }
+        InstanceChange::Difference { added: added.into(), removed: removed.into() }
     }
 
-    fn whole(&mut self) -> Change {
+    fn whole(&mut self) -> InstanceChange {
         self.changes = 0;
         let all = self.instances.iter();
-        Change::Whole(all.map(|(id, name)| Instance { id: *id, name: name.clone() }).collect())
+        InstanceChange::Whole(
+            all.map(|(id, name)| Instance { id: *id, name: name.clone() }).collect(),
+        )
     }
 }
 
 /// By number; of a number that occurs twice the first.
-fn sorted(mut entries: Entries) -> impl Iterator<Item = (InstanceId, Option<ByteText>)> {
+fn sorted(mut entries: InstanceEntries) -> impl Iterator<Item = (InstanceId, Option<ByteText>)> {
     entries.sort_by_key(|(id, _)| *id);
     entries.dedup_by_key(|(id, _)| *id);
     entries.into_iter()

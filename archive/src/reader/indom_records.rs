@@ -3,7 +3,7 @@
 
 use super::metadata_loader::each_record;
 use crate::files::{Members, RecordFile};
-use crate::format::{Kind, MetadataRecord, indom};
+use crate::format::{IndomRecordKind, MetadataRecord, indom};
 use crate::{Archive, ByteText, Error, InDom, InstanceId, Timestamp};
 
 /// One record of an instance domain.
@@ -29,7 +29,7 @@ impl From<&indom::IndomRecord<'_>> for IndomRecord {
         Self {
             indom: record.indom,
             timestamp: record.timestamp,
-            is_difference: record.kind == Kind::Delta,
+            is_difference: record.kind == IndomRecordKind::Delta,
             instances: record.entries().map(|(id, start)| (id, start.and_then(name))).collect(),
         }
     }

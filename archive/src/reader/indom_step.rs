@@ -5,21 +5,21 @@ use crate::{Instance, InstanceId, Timestamp};
 
 /// From one state to the next.
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
+pub(crate) struct IndomStep {
     pub(crate) timestamp: Timestamp,
-    pub(crate) change: Change,
+    pub(crate) change: InstanceChange,
 }
 
 /// Instances and numbers are sorted, each number once.
 #[derive(Debug, Clone)]
-pub(crate) enum Change {
+pub(crate) enum InstanceChange {
     /// All instances, whatever was before.
     Whole(Box<[Instance]>),
     /// What is new, and what was there and is gone.
     Difference { added: Box<[Instance]>, removed: Box<[InstanceId]> },
 }
 
-impl Change {
+impl InstanceChange {
     /// The instances that it names.
     pub(super) fn named(&self) -> &[Instance] {
         match self {

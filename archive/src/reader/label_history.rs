@@ -27,7 +27,7 @@ impl LabelHistory {
     }
 
     /// The label sets at a time; `None` before the first state.
-    pub fn at(&self, time: Timestamp) -> Option<&[LabelSet]> {
+    pub fn sets_at(&self, time: Timestamp) -> Option<&[LabelSet]> {
         let after = self.states.partition_point(|state| state.timestamp <= time);
         let newest = self.states.get(after.checked_sub(1)?)?;
         let first = self.states.partition_point(|state| state.timestamp < newest.timestamp);
@@ -68,8 +68,8 @@ mod tests {
         history.push(at(10), set("a"));
         history.push(at(20), set("c"));
         history.sort();
-        assert_eq!(history.at(at(9)), None);
-        assert_eq!(history.at(at(19)), Some(&*set("a")));
-        assert_eq!(history.at(at(20)), Some(&*set("b")));
+        assert_eq!(history.sets_at(at(9)), None);
+        assert_eq!(history.sets_at(at(19)), Some(&*set("a")));
+        assert_eq!(history.sets_at(at(20)), Some(&*set("b")));
     }
 }

@@ -148,7 +148,7 @@ impl Metadata {
     /// The instances of a domain at a time, sorted by number; `None` before
     /// the first record of the domain (`PM_ERR_INDOM_LOG`).
     pub fn indom_at(&self, indom: InDom, at: Timestamp) -> Option<Cow<'_, [Instance]>> {
-        self.indoms.get(&indom)?.at(at)
+        self.indoms.get(&indom)?.instances_at(at)
     }
 
     /// Label targets and their histories.
@@ -165,7 +165,7 @@ impl Metadata {
     /// [`LabelTarget::Instances`] one for each instance. `None` before the
     /// first record of the target.
     pub fn labels_at(&self, target: LabelTarget, at: Timestamp) -> Option<&[LabelSet]> {
-        self.labels.get(&target)?.at(at)
+        self.labels.get(&target)?.sets_at(at)
     }
 
     /// The label sets that are not used, or not fully, in file order; none in

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hashbrown::hash_map::Entry;
 
-use crate::files::{Damage, Next, RecordFile, Scanned, Scanner, Window};
+use crate::files::{Damage, FileWindow, NextRecord, RecordFile, Scanned, Scanner};
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, metadata_record};
 use crate::{
     ByteText, Error, LabelDefect, Metadata, Metric, Pmid, RecordError, Result, TornTail, Version,
@@ -22,7 +22,7 @@ pub(super) fn load(
     bad: impl FnMut(Error) -> Result<()>,
 ) -> Result<(Metadata, Option<TornTail>)> {
     let (metadata, offset, end) = load_good(file, version, bad)?;
-    let Next::Torn { needed, left } = end else { return Ok((metadata, None)) };
+    let NextRecord::Torn { needed, left } = end else { return Ok((metadata, None)) };
     if indexed > offset || is_followed(&file.path, version, offset)? {
         let field = "record";
         return Err(file.corrupt(offset, RecordError::Truncated { field, needed, left }));
@@ -40,7 +40,10 @@ fn is_followed(path: &Path, version: Version, offset: u64) -> Result<bool> {
 
 /// Loads the metadata as far as its records are complete: where they end, and
 /// what is there.
-pub(crate) fn load_whole(file: &mut RecordFile, version: Version) -> Result<(Metadata, u64, Next)> {
+pub(crate) fn load_whole(
+    file: &mut RecordFile,
+    version: Version,
+) -> Result<(Metadata, u64, NextRecord)> {
     load_good(file, version, Err)
 }
 
@@ -48,7 +51,7 @@ fn load_good(
     file: &mut RecordFile,
     version: Version,
     mut bad: impl FnMut(Error) -> Result<()>,
-) -> Result<(Metadata, u64, Next)> {
+) -> Result<(Metadata, u64, NextRecord)> {
     let mut loader = MetadataLoader::default();
     let path = file.path.clone();
     let (offset, end) = each_record(file, version, |offset, record| {
@@ -69,12 +72,12 @@ pub(crate) fn each_record<E: From<Error>>(
     file: &mut RecordFile,
     version: Version,
     mut show: impl FnMut(u64, Result<MetadataRecord<'_>>) -> Result<(), E>,
-) -> Result<(u64, Next), E> {
-    let mut window = Window::default();
+) -> Result<(u64, NextRecord), E> {
+    let mut window = FileWindow::default();
     let mut offset = version.label_size();
     loop {
         let len = match window.forward(file, offset)? {
-            Next::Record(len) => len,
+            NextRecord::Record(len) => len,
             end => return Ok((offset, end)),
         };
         let record = metadata_record::parse(version, window.get(offset, len).unwrap_or_default());

@@ -3,7 +3,7 @@
 //! A [`Salvage`] opens where [`Archive`](crate::Archive) refuses, and returns
 //! every valid record: metadata records one by one, and data records in file
 //! order. After a damaged place the next good record is searched byte by byte;
-//! the bytes before it are reported as [`Lost`].
+//! the bytes before it are reported as [`Loss`].
 //!
 //! A record counts as good if its length words agree and all its fields make
 //! sense. In compressed files, records above 8 MiB are not found after damage.
@@ -21,7 +21,7 @@ use crate::{ArchiveLabel, Error, Metadata, Result, Timestamp, Version};
 
 /// A stretch of a file without usable records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct Loss {
     /// The file.
     pub file: PathBuf,
     /// Where it starts, bytes from the start of the (expanded) file.
@@ -52,7 +52,7 @@ pub struct Salvage {
     label: ArchiveLabel,
     metadata: Metadata,
     places: Vec<MetadataPlace>,
-    lost: Vec<Lost>,
+    lost: Vec<Loss>,
 }
 
 impl Salvage {
@@ -88,7 +88,7 @@ impl Salvage {
     }
 
     /// What is lost of the metadata.
-    pub fn lost_metadata(&self) -> &[Lost] {
+    pub fn lost_metadata(&self) -> &[Loss] {
         &self.lost
     }
 
@@ -114,7 +114,7 @@ impl Salvage {
         let Some(path) = self.files.metadata.clone() else {
             let file = self.files.base.with_extension_added("meta");
             let reason = "there is no such file".to_owned();
-            self.lost.push(Lost { file, offset: 0, bytes: 0, reason, after: None, before: None });
+            self.lost.push(Loss { file, offset: 0, bytes: 0, reason, after: None, before: None });
             return Ok(());
         };
         let version = self.version();
@@ -134,7 +134,7 @@ impl Salvage {
                 }
             };
             let file = path.clone();
-            self.lost.push(Lost { file, offset, bytes, reason, after: None, before: None });
+            self.lost.push(Loss { file, offset, bytes, reason, after: None, before: None });
         }
         self.metadata = loader.finish();
         Ok(())

@@ -130,7 +130,7 @@ impl ArchiveSet {
         {
             return Err(error);
         }
-        Ok(Self { passed_by, unreadable, ..Self::of(archives)? })
+        Ok(Self { passed_by, unreadable, ..Self::from_archives(archives)? })
     }
 
     /// The base names of the archives that names stand for, as
@@ -156,7 +156,7 @@ impl ArchiveSet {
     /// # Errors
     ///
     /// As [`open`](Self::open); [`Error::NotFound`] without an archive.
-    pub fn of(mut archives: Vec<Archive>) -> Result<Self> {
+    pub fn from_archives(mut archives: Vec<Archive>) -> Result<Self> {
         archives.sort_by_key(|archive| archive.label().start);
         for pair in archives.windows(2) {
             if let [before, after] = pair {

@@ -44,8 +44,8 @@ pub struct Chunk {
     bytes: usize,
     newest: Option<Timestamp>,
     backward_records: u64,
-    first: Option<Place>,
-    after: Option<Place>,
+    first: Option<RecordLocation>,
+    after: Option<RecordLocation>,
 }
 
 /// What a chunk read.
@@ -60,14 +60,14 @@ pub(crate) struct ChunkRows {
 }
 
 /// Where a record is: archive, volume, offset.
-type Place = (u32, u32, u64);
+type RecordLocation = (u32, u32, u64);
 
 /// The first and last records that were read.
 #[derive(Debug)]
 pub(super) struct Extent {
-    first: Option<Place>,
+    first: Option<RecordLocation>,
     /// The one at which reading ended because it was after the last one wanted.
-    after: Option<Place>,
+    after: Option<RecordLocation>,
     /// No time went back.
     is_forward: bool,
 }
@@ -80,7 +80,7 @@ impl Extent {
     }
 }
 
-fn place_of(record: &Record<'_>) -> Place {
+fn place_of(record: &Record<'_>) -> RecordLocation {
     (record.archive(), record.volume(), record.offset())
 }
 
@@ -104,7 +104,7 @@ impl Chunk {
     /// The same where excerpts of short records are read as well.
     #[cfg(test)]
     pub(super) fn by_excerpts(self) -> Self {
-        let router = self.router.with_effort(crate::reader::fast::Effort::NONE);
+        let router = self.router.with_effort(crate::reader::fast::ReadCost::NONE);
         Self { router, ..self }
     }
 

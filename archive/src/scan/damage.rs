@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::{Chunk, ChunkLimits};
-use crate::reader::salvage::Lost;
+use crate::reader::salvage::Loss;
 use crate::{Error, RecordError, Records, Result, Source, Timestamp};
 
 /// The most gaps that are listed one by one; later losses are added to the last.
@@ -21,7 +21,7 @@ impl Chunk {
         records: &mut Records<'_>,
         last: Bound<Timestamp>,
         limits: ChunkLimits,
-        all: &mut Vec<Lost>,
+        all: &mut Vec<Loss>,
     ) -> Result<bool> {
         loop {
             let error = match self.fill(source, records, last, limits) {
@@ -32,7 +32,7 @@ impl Chunk {
             // The position is after the record at least, or in the next volume.
             let (bytes, before) = records.skip_damage()?;
             let Some(part) = lost(error, bytes) else { continue };
-            push(all, Lost { after: self.newest(), before, ..part });
+            push(all, Loss { after: self.newest(), before, ..part });
             if let Some(next) = before {
                 self.add_gap(next);
             }
@@ -45,7 +45,7 @@ impl Chunk {
 pub(super) fn skip_until(
     records: &mut Records<'_>,
     start: Timestamp,
-    all: &mut Vec<Lost>,
+    all: &mut Vec<Loss>,
 ) -> Result<()> {
     loop {
         match records.next() {
@@ -57,7 +57,7 @@ pub(super) fn skip_until(
                 if before.is_none_or(|before| before >= start)
                     && let Some(part) = lost(error, bytes)
                 {
-                    push(all, Lost { before, ..part });
+                    push(all, Loss { before, ..part });
                 }
             }
             Err(error) => return Err(error),
@@ -66,7 +66,7 @@ pub(super) fn skip_until(
 }
 
 /// The loss that an error describes.
-fn lost(error: Error, bytes: u64) -> Option<Lost> {
+fn lost(error: Error, bytes: u64) -> Option<Loss> {
     let (file, offset, reason) = match error {
         Error::Corrupt { file, offset, source } => (file, offset, source.to_string()),
         Error::Decompress { file, source } => (file, 0, source.to_string()),
@@ -78,11 +78,11 @@ fn lost(error: Error, bytes: u64) -> Option<Lost> {
         }
         _ => return None,
     };
-    Some(Lost { file, offset, bytes, reason, after: None, before: None })
+    Some(Loss { file, offset, bytes, reason, after: None, before: None })
 }
 
 /// Adds a gap, or the loss to the newest one if there are too many.
-fn push(all: &mut Vec<Lost>, more: Lost) {
+fn push(all: &mut Vec<Loss>, more: Loss) {
     let is_full = all.len() >= MAX_LOST;
     match all.last_mut().filter(|_| is_full) {
         Some(newest) => {

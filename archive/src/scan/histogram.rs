@@ -52,7 +52,7 @@ pub struct HistogramBucket {
 impl HistogramLayout {
     /// The layout of the histogram whose buckets a metric of this name counts; `None` of
     /// other metrics. All instances that the metadata has are known.
-    pub fn of(metadata: &Metadata, metric: &str, desc: &MetricDesc) -> Option<Self> {
+    pub fn find(metadata: &Metadata, metric: &str, desc: &MetricDesc) -> Option<Self> {
         let MetricDesc { pmid, indom, semantics, value_type, .. } = *desc;
         let units = text_label(metadata, LabelTarget::Item(pmid), UNITS)?;
         let units = Units::parse(&units).ok()?.units;

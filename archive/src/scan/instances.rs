@@ -66,7 +66,7 @@ fn is_alike(text: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::indom::Kind;
+    use crate::format::indom::IndomRecordKind;
     use crate::reader::indom_test_support::history;
 
     /// The numbers of the selected instances.
@@ -82,7 +82,7 @@ mod tests {
         assert!(is_alike("sd?", "sda disk") && is_alike("*disk", "sda disk"));
         assert!(!is_alike("sd?", "nvme0"));
         let names = [(1, Some("eth0")), (2, Some("eth0 vlan")), (3, Some("*")), (4, Some("lo up"))];
-        let history = history(&[(10, Kind::Full, names.to_vec())]);
+        let history = history(&[(10, IndomRecordKind::Full, names.to_vec())]);
         assert_eq!(numbers("eth0", Some(&history)), [1]);
         assert_eq!(numbers("eth0 vlan", Some(&history)), [2]);
         assert_eq!(numbers("*", Some(&history)), [3]);
@@ -94,7 +94,8 @@ mod tests {
     fn a_name_and_a_number_select_all_that_ever_had_them() {
         let first = vec![(0, Some("a")), (1, Some("b"))];
         let second = vec![(0, Some("b")), (1, Some("a"))];
-        let history = history(&[(10, Kind::Full, first), (20, Kind::Full, second)]);
+        let history =
+            history(&[(10, IndomRecordKind::Full, first), (20, IndomRecordKind::Full, second)]);
         assert_eq!(numbers("a", Some(&history)).len(), 1);
         assert_ne!(numbers("a", Some(&history)), numbers("b", Some(&history)));
         assert_eq!(numbers("0", Some(&history)).len(), 2, "a and b");
@@ -104,7 +105,8 @@ mod tests {
     fn a_number_selects_an_instance_unless_it_is_a_name() {
         let first = vec![(1, Some("sda disk")), (2, Some("7 up"))];
         let second = vec![(3, Some("sda")), (4, Some("sdab"))];
-        let history = history(&[(10, Kind::Full, first), (20, Kind::Full, second)]);
+        let history =
+            history(&[(10, IndomRecordKind::Full, first), (20, IndomRecordKind::Full, second)]);
         assert_eq!(numbers("sda", Some(&history)), [3], "names of all times");
         assert_eq!(numbers("sda disk", Some(&history)), [1]);
         assert_eq!(numbers("7", Some(&history)), [2]);

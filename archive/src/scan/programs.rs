@@ -187,7 +187,11 @@ impl<T: Copy> ByProgram<T> {
     }
 
     /// What is known of the program of a metric, as [`ProgramEvent::is_of`].
-    pub(crate) fn of<'s>(&'s self, metric: &'s str, pmid: Pmid) -> impl Iterator<Item = T> + 's {
+    pub(crate) fn values_of_metric<'s>(
+        &'s self,
+        metric: &'s str,
+        pmid: Pmid,
+    ) -> impl Iterator<Item = T> + 's {
         let name = metric.strip_prefix("mmv.").filter(|_| pmid.domain() == DOMAIN);
         let cluster = name.and_then(|_| self.clusters.get(&pmid.cluster()));
         let name = name.filter(|_| !self.files.is_empty()).unwrap_or_default();
@@ -309,7 +313,10 @@ mod tests {
         let found = |domain, cluster, metric| {
             let pmid = Pmid::new(domain, cluster, 1).unwrap();
             let is_of = event.is_of(metric, pmid);
-            assert_eq!(known.of(metric, pmid).collect::<Vec<_>>(), ['e'][..usize::from(is_of)]);
+            assert_eq!(
+                known.values_of_metric(metric, pmid).collect::<Vec<_>>(),
+                ['e'][..usize::from(is_of)]
+            );
             is_of
         };
         assert!(found(DOMAIN, 3, "mmv.orders") && found(DOMAIN, 3, "mmv.store.orders"));

@@ -14,7 +14,7 @@ use super::agent::events_metric;
 use super::{SelectedMetric, Selection};
 use crate::format::ShapeId;
 use crate::reader::Identities;
-use crate::reader::fast::{CopyPlan, Effort, Excerpt, Form, Step};
+use crate::reader::fast::{CopyPlan, CopyStep, Excerpt, ReadCost, ValueForm};
 use crate::{InstanceId, Pmid, Record, Timestamp, ValueSetView, ValueType};
 
 /// As many plans are kept as shapes are known at a time.
@@ -30,16 +30,16 @@ pub(super) struct Router {
     /// mostly have the same metrics in the same order.
     last: Vec<(Pmid, Option<usize>)>,
     /// The newest in front.
-    plans: Vec<Plan>,
+    plans: Vec<ShapePlan>,
     /// When all numbers of instances have the identities that maps and plans know.
     unchanged: Range<Timestamp>,
     ahead: Ahead,
-    effort: Effort,
+    effort: ReadCost,
 }
 
 /// How records of a shape are read.
 #[derive(Debug)]
-struct Plan {
+struct ShapePlan {
     shape: ShapeId,
     copy: CopyPlan,
     /// If it is worth it.
@@ -100,7 +100,7 @@ impl Router {
         let unchanged = start..Timestamp::MAX;
         let pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
         let by_pmid = pmids.zip(0..).collect();
-        let (ahead, effort) = (Ahead::default(), Effort::USUAL);
+        let (ahead, effort) = (Ahead::default(), ReadCost::USUAL);
         let (last, plans) = (Vec::new(), Vec::new());
         Self { by_pmid, maps, last, plans, unchanged, ahead, effort }
     }
@@ -164,7 +164,7 @@ impl Router {
         self.known(shape).map(|plan| &plan.copy)
     }
 
-    fn known(&self, shape: ShapeId) -> Option<&Plan> {
+    fn known(&self, shape: ShapeId) -> Option<&ShapePlan> {
         self.plans.iter().find(|plan| plan.shape == shape)
     }
 
@@ -195,7 +195,7 @@ impl Router {
 
     /// The same where reading costs another effort.
     #[cfg(test)]
-    pub(super) fn with_effort(self, effort: Effort) -> Self {
+    pub(super) fn with_effort(self, effort: ReadCost) -> Self {
         Self { effort, ..self }
     }
 
@@ -233,14 +233,14 @@ impl Router {
                     let [at, len, metric, place] =
                         [payload.start, payload.len(), metric, place].map(|number| number as u32);
                     let form = match map.value_type {
-                        ValueType::I32 | ValueType::U32 | ValueType::Float => Form::Word,
-                        ValueType::I64 | ValueType::U64 | ValueType::Double => Form::Long,
-                        _ => Form::Bytes(len),
+                        ValueType::I32 | ValueType::U32 | ValueType::Float => ValueForm::Word,
+                        ValueType::I64 | ValueType::U64 | ValueType::Double => ValueForm::Long,
+                        _ => ValueForm::Bytes(len),
                     };
-                    if let Form::Bytes(len) = form {
+                    if let ValueForm::Bytes(len) = form {
                         plan.bytes += len as usize;
                     }
-                    plan.steps.push(Step { at, form, metric, place });
+                    plan.steps.push(CopyStep { at, form, metric, place });
                 }
             }
         }
@@ -250,13 +250,13 @@ impl Router {
         let (in_excerpt, excerpt) = excerpt.unzip();
         plan.in_excerpt = in_excerpt.unwrap_or_default();
         self.plans.truncate(MAX_PLANS - 1);
-        self.plans.insert(0, Plan { shape, copy: plan, excerpt });
+        self.plans.insert(0, ShapePlan { shape, copy: plan, excerpt });
     }
 }
 
 /// Where values are in an excerpt; `None` if one is not in it.
-fn steps_in(excerpt: &Excerpt, steps: &[Step]) -> Option<Vec<Step>> {
-    steps.iter().map(|step| Some(Step { at: excerpt.place(step.at)?, ..*step })).collect()
+fn steps_in(excerpt: &Excerpt, steps: &[CopyStep]) -> Option<Vec<CopyStep>> {
+    steps.iter().map(|step| Some(CopyStep { at: excerpt.place(step.at)?, ..*step })).collect()
 }
 
 impl Router {
@@ -319,7 +319,7 @@ impl ColumnMap {
         // records carry.
         let mut instance = instance.filter(|_| self.has_instances);
         if let Some((identities, number)) = self.identities.as_ref().zip(instance) {
-            instance = Some(identities.at(number, self.time)?);
+            instance = Some(identities.identity(number, self.time)?);
         }
         if let Some(wanted) = &self.wanted
             && !instance.is_some_and(|instance| wanted.contains(&instance))

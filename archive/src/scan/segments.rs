@@ -11,7 +11,7 @@ use std::ops::{Bound, RangeInclusive};
 use super::chunk::Extent;
 use super::{Columns, Selection};
 use crate::files::parallel;
-use crate::reader::salvage::Lost;
+use crate::reader::salvage::Loss;
 use crate::{Result, Timestamp};
 
 /// How many segments there are of a span that is read as a whole. More would read faster
@@ -46,7 +46,7 @@ pub(crate) fn by_time_past_damage<'a, T: Send>(
     selection: &Selection<'a>,
     span: &RangeInclusive<Timestamp>,
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
-) -> Result<(Vec<T>, Vec<Lost>)> {
+) -> Result<(Vec<T>, Vec<Loss>)> {
     if let Some(done) = side_by_side(parallel::threads(), selection, span, &work) {
         return Ok((done, Vec::new()));
     }
@@ -82,14 +82,14 @@ fn side_by_side<'a, T: Send>(
     each(threads, selection, &segments, work, |made| all.push(made)).then_some(all)
 }
 
-type Segment = (Bound<Timestamp>, Bound<Timestamp>);
+type SegmentBounds = (Bound<Timestamp>, Bound<Timestamp>);
 
 /// Segments with about as many index entries each, at most `count`.
 fn segments(
     selection: &Selection<'_>,
     span: &RangeInclusive<Timestamp>,
     count: usize,
-) -> Vec<Segment> {
+) -> Vec<SegmentBounds> {
     let source = selection.source();
     let is_seekable = source.is_seekable();
     let is_cut = |time: &Timestamp| is_seekable && span.contains(time);
@@ -124,7 +124,7 @@ pub(crate) fn each_in_time<'a, T: Send>(
 fn each<'a, T: Send>(
     threads: usize,
     selection: &Selection<'a>,
-    segments: &[Segment],
+    segments: &[SegmentBounds],
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
     mut take: impl FnMut(T),
 ) -> bool {

@@ -109,7 +109,7 @@ impl Selector {
             if !self.has_matchers() {
                 return Some((name, metric, None));
             }
-            let labels = MetricLabels::of(metadata, &metric.desc);
+            let labels = MetricLabels::new(metadata, &metric.desc);
             let ids = self.instances(&labels, metric.desc.indom);
             let is_any = ids.as_ref().is_none_or(|ids| !ids.is_empty());
             is_any.then_some((name, metric, ids))
@@ -149,7 +149,7 @@ impl Selector {
         if !self.has_matchers() {
             return true;
         }
-        let labels = MetricLabels::of(metadata, desc);
+        let labels = MetricLabels::new(metadata, desc);
         self.accepts(&labels.inherited, instance.and_then(|id| labels.own.get(&id)))
     }
 
@@ -171,7 +171,7 @@ pub struct MetricLabels {
 
 impl MetricLabels {
     /// The labels at the end of the archive; of instances the newest that they had.
-    pub fn of(metadata: &Metadata, desc: &MetricDesc) -> Self {
+    pub fn new(metadata: &Metadata, desc: &MetricDesc) -> Self {
         let mut inherited = Labels::new();
         for target in LabelTarget::of_metric(desc) {
             for set in metadata.labels_at(target, Timestamp::MAX).unwrap_or_default() {
@@ -241,7 +241,7 @@ fn of_instances(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Labels
 /// The layout of the histogram whose buckets a metric counts.
 fn layout_of(metadata: &Metadata, desc: &MetricDesc) -> Option<HistogramLayout> {
     let names = &metadata.metric(desc.pmid)?.names;
-    names.iter().find_map(|name| HistogramLayout::of(metadata, name, desc))
+    names.iter().find_map(|name| HistogramLayout::find(metadata, name, desc))
 }
 
 /// The labels of a set as text.

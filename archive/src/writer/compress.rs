@@ -63,8 +63,8 @@ impl Effort {
 ///
 /// [`Error::Io`]; the volume then stays as it was.
 pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
-    for volume in MemberFiles::of(base)?.volumes.values() {
-        if Compression::of(volume).is_none() {
+    for volume in MemberFiles::list(base)?.volumes.values() {
+        if Compression::from_path(volume).is_none() {
             compress_volume(volume, compression, Effort::Usual, &mut || true)?;
         }
     }
@@ -164,7 +164,7 @@ fn pour(
         whole = go_on();
         whole
     };
-    compress_pieces(&mut Pieces::of(input), output, compression, effort, go_on)?;
+    compress_pieces(&mut Pieces::new(input), output, compression, effort, go_on)?;
     Ok(whole)
 }
 

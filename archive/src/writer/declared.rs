@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{NameConflict, NameSpace};
 
-use super::indom_change::Change;
+use super::indom_change::IndomUpdate;
 use super::{indom_change, undeclared};
-use crate::format::{Kind, desc, index, indom, labelset, text};
+use crate::format::{IndomRecordKind, desc, index, indom, labelset, text};
 use crate::{
     ByteText, EncodeError, Error, InDom, Instance, InstanceId, LabelSet, LabelTarget, Metric,
     MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Version,
@@ -31,9 +31,9 @@ pub(super) struct DeclaredMetadata {
     labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
     texts: HashMap<(TextTarget, TextKind), ByteText>,
     /// What waits, in the order of its declaration, with the account that pays for it.
-    pending: Vec<(Pending, u32)>,
+    pending: Vec<(PendingMetadata, u32)>,
     /// What of it must not wait twice: all but descriptors.
-    queued: HashSet<Pending>,
+    queued: HashSet<PendingMetadata>,
     /// The account that pays for what is declared.
     account: u32,
 }
@@ -56,7 +56,7 @@ impl Encoded {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Pending {
+enum PendingMetadata {
     Desc(Pmid, Vec<ByteText>),
     Indom(InDom),
     Labels(LabelTarget),
@@ -120,7 +120,7 @@ impl DeclaredMetadata {
         let new = self.take_names(pmid, names, rules)?;
         if !new.is_empty() {
             self.metrics.insert(pmid, *desc);
-            self.pending.push((Pending::Desc(pmid, new), self.account));
+            self.pending.push((PendingMetadata::Desc(pmid, new), self.account));
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl DeclaredMetadata {
             Some(known) => known.now = now,
             None => drop(self.indoms.insert(indom, Versioned { written: None, now })),
         }
-        self.wait(Pending::Indom(indom));
+        self.wait(PendingMetadata::Indom(indom));
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl DeclaredMetadata {
             Some(known) => known.now = now,
             None => drop(self.labels.insert(target, Versioned { written: None, now })),
         }
-        self.wait(Pending::Labels(target));
+        self.wait(PendingMetadata::Labels(target));
         Ok(())
     }
 
@@ -203,12 +203,12 @@ impl DeclaredMetadata {
         }
         EncodeError::check_nul("help text", &text.to_bytes())?;
         self.texts.insert((target, kind), text);
-        self.wait(Pending::Text(target, kind));
+        self.wait(PendingMetadata::Text(target, kind));
         Ok(())
     }
 
     /// Puts something in the queue, once.
-    fn wait(&mut self, item: Pending) {
+    fn wait(&mut self, item: PendingMetadata) {
         if self.queued.insert(item.clone()) {
             self.pending.push((item, self.account));
         }
@@ -225,14 +225,14 @@ impl DeclaredMetadata {
         for (item, account) in &self.pending {
             let before = out.len();
             match item {
-                Pending::Desc(pmid, names) => {
+                PendingMetadata::Desc(pmid, names) => {
                     encoded.changed |= self.encode_desc(*pmid, names, out)?;
                 }
-                Pending::Indom(indom) => {
+                PendingMetadata::Indom(indom) => {
                     encoded.changed |= self.encode_indom(*indom, timestamp, out)?;
                 }
-                Pending::Labels(target) => self.encode_labels(*target, timestamp, out)?,
-                Pending::Text(target, kind) => {
+                PendingMetadata::Labels(target) => self.encode_labels(*target, timestamp, out)?,
+                PendingMetadata::Text(target, kind) => {
                     if let Some(text) = self.texts.get(&(*target, *kind)) {
                         text::encode(*target, *kind, text, out)?;
                     }
@@ -262,29 +262,29 @@ impl DeclaredMetadata {
     ) -> Result<bool, EncodeError> {
         let Some(domain) = self.indoms.get(&indom) else { return Ok(false) };
         let change = match &domain.written {
-            None if domain.now.is_empty() => Change::Nothing,
-            None => Change::Full,
+            None if domain.now.is_empty() => IndomUpdate::Nothing,
+            None => IndomUpdate::Full,
             // It keeps waiting: PCP's readers mix up two records of one domain
             // with one time if a difference is among them.
-            Some((last, _)) if *last == timestamp => Change::Nothing,
+            Some((last, _)) if *last == timestamp => IndomUpdate::Nothing,
             // Version 2 has no empty domains: readers discard such a
             // record.
             Some((_, old)) if self.version == Version::V2 => {
                 let same = domain.now.is_empty() || *old == domain.now;
-                if same { Change::Nothing } else { Change::Full }
+                if same { IndomUpdate::Nothing } else { IndomUpdate::Full }
             }
             Some((_, old)) => indom_change::between(old, &domain.now),
         };
         let version = self.version;
         match change {
-            Change::Nothing => return Ok(false),
-            Change::Full => {
+            IndomUpdate::Nothing => return Ok(false),
+            IndomUpdate::Full => {
                 let all: Vec<(InstanceId, Option<&ByteText>)> =
                     domain.now.iter().map(|one| (one.id, Some(&one.name))).collect();
-                indom::encode(version, Kind::Full, timestamp, indom, &all, out)?;
+                indom::encode(version, IndomRecordKind::Full, timestamp, indom, &all, out)?;
             }
-            Change::Delta(entries) => {
-                indom::encode(version, Kind::Delta, timestamp, indom, &entries, out)?;
+            IndomUpdate::Delta(entries) => {
+                indom::encode(version, IndomRecordKind::Delta, timestamp, indom, &entries, out)?;
             }
         }
         Ok(true)
@@ -315,13 +315,13 @@ impl DeclaredMetadata {
     pub(super) fn written(&mut self, timestamp: Timestamp) {
         let Self { pending, queued, indoms, labels, .. } = self;
         pending.retain(|(item, _)| match item {
-            Pending::Indom(indom) => {
+            PendingMetadata::Indom(indom) => {
                 indoms.get_mut(indom).is_some_and(|domain| domain.must_wait(timestamp))
             }
-            Pending::Labels(target) => {
+            PendingMetadata::Labels(target) => {
                 labels.get_mut(target).is_some_and(|labels| labels.must_wait(timestamp))
             }
-            Pending::Desc(..) | Pending::Text(..) => false,
+            PendingMetadata::Desc(..) | PendingMetadata::Text(..) => false,
         });
         queued.clear();
         queued.extend(pending.iter().map(|(item, _)| item.clone()));

@@ -137,8 +137,17 @@ impl<'a> Extract<'a> {
         let has_events = mapping.has_events();
         let wanted = Vec::new();
         let order = RecordOrder::default();
-        let mut pass =
-            Pass { source, mapping, wanted, has_events, start, changes, needs_mark, order, writer };
+        let mut pass = ExtractPass {
+            source,
+            mapping,
+            wanted,
+            has_events,
+            start,
+            changes,
+            needs_mark,
+            order,
+            writer,
+        };
         let mut volume = None;
         let mut records = source.records_from(start)?;
         while let Some(record) = records.next()?
@@ -156,7 +165,7 @@ impl<'a> Extract<'a> {
 }
 
 /// A pass over the records of a window, from the source to the writer.
-struct Pass<'p, 'a> {
+struct ExtractPass<'p, 'a> {
     source: Source<'a>,
     mapping: Mapping,
     /// Numbers of wanted sets by shape of records; the newest shape in front.
@@ -171,7 +180,7 @@ struct Pass<'p, 'a> {
     writer: &'p mut ArchiveWriter,
 }
 
-impl Pass<'_, '_> {
+impl ExtractPass<'_, '_> {
     fn mark(&mut self, record: &Record<'_>) -> Result<()> {
         if self.source.is_between(record) {
             self.needs_mark.gap(record.timestamp());

@@ -82,7 +82,7 @@ impl FileSet {
         self.metadata.check()?;
         self.data.check()?;
         self.index.check()?;
-        let volumes = MemberFiles::of(&self.base)?.volumes;
+        let volumes = MemberFiles::list(&self.base)?.volumes;
         match (0..self.volume).find(|number| !volumes.contains_key(number)) {
             Some(number) => {
                 let file = self.base.with_extension_added(&Role::Data(number).extension());

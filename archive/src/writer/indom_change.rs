@@ -4,7 +4,7 @@ use crate::{ByteText, Instance, InstanceId};
 
 /// What to write.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change<'a> {
+pub(super) enum IndomUpdate<'a> {
     /// Nothing is different.
     Nothing,
     /// The whole domain.
@@ -20,7 +20,7 @@ pub(super) enum Change<'a> {
 /// many went: readers throw a whole domain without instances away. What follows
 /// an empty domain is therefore whole again. Both sides are sorted by number,
 /// each number once.
-pub(super) fn between<'a>(old: &'a [Instance], new: &'a [Instance]) -> Change<'a> {
+pub(super) fn between<'a>(old: &'a [Instance], new: &'a [Instance]) -> IndomUpdate<'a> {
     let mut entries = Vec::new();
     let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
     loop {
@@ -35,7 +35,7 @@ pub(super) fn between<'a>(old: &'a [Instance], new: &'a [Instance]) -> Change<'a
             }
             (Some(before), Some(after)) => {
                 if before.name != after.name {
-                    return Change::Full;
+                    return IndomUpdate::Full;
                 }
                 olds.next();
                 news.next();
@@ -44,11 +44,11 @@ pub(super) fn between<'a>(old: &'a [Instance], new: &'a [Instance]) -> Change<'a
         }
     }
     if entries.is_empty() {
-        Change::Nothing
+        IndomUpdate::Nothing
     } else if !new.is_empty() && (old.is_empty() || entries.len() > new.len()) {
-        Change::Full
+        IndomUpdate::Full
     } else {
-        Change::Delta(entries)
+        IndomUpdate::Delta(entries)
     }
 }
 
@@ -66,9 +66,9 @@ mod tests {
 
     fn change(old: &[(i32, &str)], new: &[(i32, &str)]) -> Option<Vec<(i32, Option<String>)>> {
         match between(&domain(old), &domain(new)) {
-            Change::Nothing => Some(Vec::new()),
-            Change::Full => None,
-            Change::Delta(entries) => {
+            IndomUpdate::Nothing => Some(Vec::new()),
+            IndomUpdate::Full => None,
+            IndomUpdate::Delta(entries) => {
                 let owned = |(id, name): (InstanceId, Option<&ByteText>)| {
                     (id.get(), name.map(ToString::to_string))
                 };

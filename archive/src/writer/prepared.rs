@@ -28,7 +28,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::format::frame::LENGTH_WORD;
 use crate::format::result::head_size;
-use crate::format::result_builder::{Place, format_of};
+use crate::format::result_builder::{ValueLocation, format_of};
 use crate::format::timestamp::{TimestampV2, TimestampV3};
 use crate::format::value_block::HEADER;
 use crate::format::{EventArray, ResultBuilder, WORD, padded, value_block};
@@ -63,7 +63,7 @@ pub struct TemplateBuilder {
 
 /// Where a value will be; [`Template::slot`] makes it final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PendingSlot(Place);
+pub struct PendingSlot(ValueLocation);
 
 /// Where a value is in all records of a template: bytes from the record's
 /// start. Good for buffers of the template that gave it, and for no other.
@@ -153,21 +153,21 @@ impl TemplateBuilder {
         layout.map(|layout| Template(Arc::new(layout)))
     }
 
-    fn lay_out(&mut self) -> Result<Layout, EncodeError> {
+    fn lay_out(&mut self) -> Result<TemplateLayout, EncodeError> {
         if self.shapes.is_empty() {
             return Err(EncodeError::NoSet);
         }
         let (version, shapes) = (self.version, self.shapes.clone());
         let mut bytes = Vec::with_capacity(self.record.len(version));
         self.record.encode(version, Timestamp::EPOCH, &mut bytes)?;
-        let blocks = self.record.offset(version, Place::Blocks(0));
+        let blocks = self.record.offset(version, ValueLocation::Blocks(0));
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Layout { id, version, blocks, bytes, shapes })
+        Ok(TemplateLayout { id, version, blocks, bytes, shapes })
     }
 }
 
 #[derive(Debug)]
-struct Layout {
+struct TemplateLayout {
     id: u64,
     version: Version,
     blocks: usize,
@@ -177,7 +177,7 @@ struct Layout {
 
 /// A record's layout; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Template(Arc<Layout>);
+pub struct Template(Arc<TemplateLayout>);
 
 impl Template {
     /// A number that no other template of this process has.
@@ -194,8 +194,8 @@ impl Template {
     pub fn slot(&self, pending: PendingSlot) -> Slot {
         // No overflow: a record is shorter than 2 GiB.
         Slot(match pending.0 {
-            Place::Sets(at) => head_size(self.0.version) + at,
-            Place::Blocks(at) => self.0.blocks + at,
+            ValueLocation::Sets(at) => head_size(self.0.version) + at,
+            ValueLocation::Blocks(at) => self.0.blocks + at,
         } as u32)
     }
 
@@ -213,7 +213,7 @@ impl Template {
 /// outside the record, release builds store nothing.
 #[derive(Debug, Clone)]
 pub struct RecordBuffer {
-    layout: Arc<Layout>,
+    layout: Arc<TemplateLayout>,
     timestamp: Timestamp,
     bytes: Vec<u8>,
 }

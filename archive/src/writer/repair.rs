@@ -45,9 +45,9 @@ use crate::files::staging::Staging;
 use crate::files::{AddExtension as _, MemberFiles, RecordFile, existing_file, remove_archive};
 use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
-use crate::reader::salvage::{Lost, Salvage, Salvaged};
+use crate::reader::salvage::{Loss, Salvage, Salvaged};
 use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version, io_error};
-use decisions::{Decisions, KeptMetadata, Part};
+use decisions::{Decisions, KeptMetadata, RepairedPart};
 use in_place::Swap;
 pub use in_place::{interrupted_repairs, resume_repair};
 use live_writer::check_unwritten;
@@ -78,7 +78,7 @@ pub struct Repaired {
     /// The time of the first and the last data record.
     pub span: (Timestamp, Timestamp),
     /// What is lost in the old files.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<Loss>,
     /// Names of metrics that readers do not find, and those in their place.
     pub renamed: Vec<Renamed>,
     /// The archives of the records whose time steps back, `BASE-2` and so on. Their
@@ -158,7 +158,7 @@ fn repair_to(
 ) -> Result<Repaired> {
     let salvage = Salvage::open(path)?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
-    let decisions = Decisions::of(&salvage, &mut progress)?;
+    let decisions = Decisions::new(&salvage, &mut progress)?;
     let bases = (0..decisions.parts.len()).map(|part| place(&part_base(output, part)));
     let bases: Vec<PathBuf> = bases.collect::<Result<_>>()?;
     Copier::new(&salvage, &decisions, &bases)?.copy(&mut progress)
@@ -201,7 +201,7 @@ pub fn repair_in_place_watched(
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
     let swap = Swap::find(path.as_ref())?;
-    check_unwritten(&MemberFiles::of(swap.base())?)?;
+    check_unwritten(&MemberFiles::list(swap.base())?)?;
     swap.resume()?;
     let new = swap.begin()?;
     let repaired = repair_to(swap.base(), &new, &mut |base| Ok(base.to_owned()), watch);
@@ -243,9 +243,9 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
     let salvage = Salvage::open(path)?;
     check_unwritten(salvage.files())?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
-    let decisions = Decisions::of(&salvage, &mut progress)?;
+    let decisions = Decisions::new(&salvage, &mut progress)?;
     // An index has nothing to do with volumes that do not exist.
-    let is_there = |lost: &&Lost| salvage.files().all().any(|(file, _)| file == lost.file);
+    let is_there = |lost: &&Loss| salvage.files().all().any(|(file, _)| file == lost.file);
     let lost = decisions.lost.iter().find(is_there);
     if let Some(lost) = lost.or(salvage.lost_metadata().first()) {
         let (file, offset, reason) = (lost.file.clone(), lost.offset, lost.reason.clone());
@@ -254,7 +254,7 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
     let files = salvage.files();
     let sibling = files.base.with_extension_added("reindexed");
     // Of a run that was cut off.
-    for (left, _) in MemberFiles::of(&sibling)?.all() {
+    for (left, _) in MemberFiles::list(&sibling)?.all() {
         fs::remove_file(left).map_err(io_error("remove", left))?;
     }
     let index = IndexFile::create(&sibling, salvage.label())?;
@@ -281,7 +281,7 @@ fn fill_index(
     let mut last = None;
     while let Some(salvaged) = records.next()? {
         let Salvaged::Record(record) = salvaged else { continue };
-        progress.at(&record);
+        progress.advance_to(&record);
         let timestamp = record.timestamp();
         if let Some(last) = last.replace(timestamp).filter(|last| timestamp < *last) {
             return Err(Error::TimeBackwards { timestamp, last });
@@ -299,12 +299,12 @@ struct Copier<'s> {
     decisions: &'s Decisions,
     filter: ValueFilter<'s>,
     /// The new archives, by the number of their part.
-    outputs: Vec<Output<'s>>,
+    outputs: Vec<RepairOutput<'s>>,
 }
 
 /// A new archive.
-struct Output<'s> {
-    part: &'s Part,
+struct RepairOutput<'s> {
+    part: &'s RepairedPart,
     data: DataFiles,
     mark: PendingMark,
     repaired: Repaired,
@@ -313,7 +313,8 @@ struct Output<'s> {
 impl<'s> Copier<'s> {
     fn new(salvage: &'s Salvage, decisions: &'s Decisions, bases: &[PathBuf]) -> Result<Self> {
         let filter = ValueFilter::new(salvage.metadata(), salvage.version());
-        let outputs = decisions.parts.iter().zip(bases).map(|(part, base)| Output::new(part, base));
+        let outputs =
+            decisions.parts.iter().zip(bases).map(|(part, base)| RepairOutput::new(part, base));
         let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
         if let Some(first) = outputs.first_mut() {
             let lost = salvage.lost_metadata().iter().chain(&decisions.lost);
@@ -334,7 +335,7 @@ impl<'s> Copier<'s> {
         while let Some(salvaged) = records.next()? {
             let own = match &salvaged {
                 Salvaged::Record(record) => {
-                    progress.at(record);
+                    progress.advance_to(record);
                     number += 1;
                     self.decisions.part_of(number - 1)
                 }
@@ -365,8 +366,8 @@ impl<'s> Copier<'s> {
     }
 }
 
-impl<'s> Output<'s> {
-    fn new(part: &'s Part, base: &Path) -> Result<Self> {
+impl<'s> RepairOutput<'s> {
+    fn new(part: &'s RepairedPart, base: &Path) -> Result<Self> {
         let repaired = Repaired {
             base: base.to_owned(),
             records: 0,

@@ -67,7 +67,7 @@ fn the_label_has_the_time_of_the_first_record() {
     let summary = writer.finish().unwrap();
     assert_eq!((summary.records, summary.volumes), (1, 1));
     let archive = Archive::open(&base).unwrap();
-    let expected = label().at(Version::V3, at(5));
+    let expected = label().archive_label(Version::V3, at(5));
     assert_eq!(*archive.label(), expected);
     assert_eq!(archive.end(), at(5));
 }
@@ -465,6 +465,7 @@ fn metadata_is_charged_to_the_account_it_was_declared_for_and_once() {
 /// The bytes of a label in a file.
 fn archive_label_bytes(label: &WriterLabel) -> u64 {
     let mut bytes = Vec::new();
-    archive_label::encode(&label.at(Version::V3, at(0)), Role::Metadata, &mut bytes).unwrap();
+    archive_label::encode(&label.archive_label(Version::V3, at(0)), Role::Metadata, &mut bytes)
+        .unwrap();
     bytes.len() as u64
 }

@@ -108,7 +108,7 @@ impl<'a> Comparison<'a> {
 
     fn line(&mut self, line: &Value) {
         let at = golden::timestamp(&line["t"]);
-        match (self.replay.at(at), line["err"].as_str()) {
+        match (self.replay.sample_at(at), line["err"].as_str()) {
             (Some(sample), None) => self.sample(&sample, line),
             (None, Some("PM_ERR_EOL")) => self.cells += 1,
             (sample, error) => {
@@ -203,7 +203,7 @@ fn seeking_gives_the_answers_of_a_full_scan() {
         let moments: Vec<Timestamp> = times(start..=archive.end(), step).collect();
         let seeking = load(&moments).unwrap();
         for &at in &moments {
-            let text = |replay: &Replay<'_>| format!("{:?}", replay.at(at));
+            let text = |replay: &Replay<'_>| format!("{:?}", replay.sample_at(at));
             assert_eq!(text(&seeking), text(&full), "{} at {at}", case.name);
         }
     }
@@ -233,7 +233,7 @@ fn steps_are_answered_as_pcp_answers_them() {
             steps += 1;
             let timestamp = |line: &Value| golden::timestamp(&line["t"]) == sample.timestamp;
             let Some(line) = expected.iter().position(timestamp) else {
-                assert_eq!(Some(&sample), replay.at(sample.timestamp).as_ref(), "{name}");
+                assert_eq!(Some(&sample), replay.sample_at(sample.timestamp).as_ref(), "{name}");
                 continue;
             };
             comparison.sample(&sample, &expected.swap_remove(line));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pcp_archive::replay::{Decrease, Gaps, Replay, Selection};
+use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection};
 use pcp_archive::{
     ArchiveSet, ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, MetricDesc,
     OwnedValue, Pmid, Semantics, Timestamp, Units, Value, ValueSet, ValueType, Version,
@@ -163,7 +163,7 @@ impl Archives {
     }
 
     /// All metrics, in the order of the table.
-    pub(crate) fn selection(&self) -> Selection<'_> {
+    pub(crate) fn selection(&self) -> ReplaySelection<'_> {
         // The model has PCP's rules.
         let mut selection = Replay::open(&self.set).decrease(self.decrease).gaps(Gaps::Join);
         (0..METRICS.len()).for_each(|metric| assert_eq!(selection.select(&name(metric)), 1));

@@ -464,7 +464,8 @@ impl Log {
     pub(super) fn labels(&self, level: &str) -> Vec<(String, String)> {
         let is_level = |target: LabelTarget| format!("{:?}", target.class()) == level;
         let histories = self.archive.metadata().labels().filter(|(target, _)| is_level(*target));
-        let sets = histories.flat_map(|(_, history)| history.at(Timestamp::MAX).unwrap_or(&[]));
+        let sets =
+            histories.flat_map(|(_, history)| history.sets_at(Timestamp::MAX).unwrap_or(&[]));
         sets.flat_map(|set| set.pairs().map(|(name, value, _)| (name.into(), value.into())))
             .collect()
     }

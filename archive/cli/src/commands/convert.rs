@@ -123,7 +123,7 @@ impl Arguments {
         let compression = self.compress.compression();
         self.rename.is_empty()
             && self.pmid.is_empty()
-            && volumes.any(|volume| Compression::of(volume) != compression)
+            && volumes.any(|volume| Compression::from_path(volume) != compression)
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use pcp_archive::envelope::Options;
 use pcp_archive::programs::for_each_event;
-use pcp_archive::replay::{self, Replay, Sample, Selection};
+use pcp_archive::replay::{self, Replay, ReplaySelection, Sample};
 use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
@@ -248,7 +248,7 @@ impl Arguments {
         check_complete(replay, &archives)
     }
 
-    fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
+    fn selection<'a>(&self, source: Source<'a>) -> Result<ReplaySelection<'a>, Failure> {
         let selection = Replay::open(source).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
         self.quantiles.apply(&mut selection)?;
@@ -318,7 +318,11 @@ impl Arguments {
     /// The time between samples, and whether it was made longer than that between logged
     /// values. Rates over less than the time between two logged values would show how values in
     /// between are rounded.
-    fn step(&self, selection: &Selection<'_>, window: Window) -> Result<(Duration, bool), Failure> {
+    fn step(
+        &self,
+        selection: &ReplaySelection<'_>,
+        window: Window,
+    ) -> Result<(Duration, bool), Failure> {
         let span = window.end.nanos_since(window.start).unsigned_abs();
         let most = if self.heatmap { MAX_INTERVALS } else { MAX_SAMPLES };
         let least = Duration::from_nanos((span / most).max(1) as u64);
@@ -354,7 +358,7 @@ impl Arguments {
 
 /// What the lines of a plot are read from.
 struct PlotSource<'r, 'a> {
-    selection: &'r Selection<'a>,
+    selection: &'r ReplaySelection<'a>,
     moments: &'r mut replay::Window<'a>,
     window: Window,
 }
@@ -414,7 +418,7 @@ fn rows(
 
 /// The usual time between logged values, where the window begins to have some.
 fn logged_interval(
-    selection: &Selection<'_>,
+    selection: &ReplaySelection<'_>,
     window: Window,
     step: Duration,
 ) -> Result<Option<Duration>, Failure> {

@@ -6,7 +6,7 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use pcp_archive::Timestamp;
 use pcp_archive::repair::{self, Renamed, Repaired};
-use pcp_archive::salvage::Lost;
+use pcp_archive::salvage::Loss;
 use serde::Serialize;
 
 use crate::Failure;
@@ -155,8 +155,8 @@ fn text(repaired: &Repaired) -> String {
 }
 
 /// `lost FILE: offset N: N bytes, after TIME, before TIME: REASON`
-fn line_of(lost: &Lost, zone: &Zone) -> String {
-    let Lost { file, offset, bytes, reason, after, before } = lost;
+fn line_of(lost: &Loss, zone: &Zone) -> String {
+    let Loss { file, offset, bytes, reason, after, before } = lost;
     let time = |word: &str, timestamp: &Option<Timestamp>| {
         timestamp
             .map(|timestamp| format!(", {word} {}", zone.rfc3339(timestamp)))

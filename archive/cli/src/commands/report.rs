@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use hashbrown::HashSet;
 use pcp_archive::programs::{ProgramEvent, for_each_event};
-use pcp_archive::replay::{Decrease, Replay, SelectedMetric, Selection};
+use pcp_archive::replay::{Decrease, Replay, ReplaySelection, SelectedMetric};
 use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
 
@@ -189,7 +189,7 @@ impl Arguments {
     }
 
     /// The metrics that are selected.
-    fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
+    fn selection<'a>(&self, source: Source<'a>) -> Result<ReplaySelection<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let selection = Replay::open(source).decrease(decrease).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
@@ -247,7 +247,7 @@ impl Arguments {
     /// time ago, and of rates within a window of two instants, is an interval after its start,
     /// so that no rate and no quantile has anything of the time before. pmval also answers for
     /// the one interval between two instants.
-    fn window(&self, frame: &Frame, selection: &Selection<'_>) -> Result<Window, Failure> {
+    fn window(&self, frame: &Frame, selection: &ReplaySelection<'_>) -> Result<Window, Failure> {
         let window = self.window.window(frame.start, frame.end, &frame.zone)?;
         let WindowOptions { span, align, origin } = &self.window;
         if self.raw || align.is_some() || origin.is_some() {
@@ -275,7 +275,7 @@ impl Arguments {
         &self,
         window: Window,
         frame: &Frame,
-        selection: &Selection<'_>,
+        selection: &ReplaySelection<'_>,
     ) -> Result<Request, Failure> {
         let step = self.step()?;
         Ok(Request {
@@ -294,7 +294,7 @@ impl Arguments {
         window: Window,
         step: Duration,
         frame: &Frame,
-        selection: &Selection<'_>,
+        selection: &ReplaySelection<'_>,
     ) -> Result<SampleTimes, Failure> {
         if self.raw {
             return Ok(SampleTimes::Logged);
@@ -350,7 +350,7 @@ impl Arguments {
 
 /// The time of the newest record that has one of the metrics, of the last [`RECENT`] of the
 /// archive; else the end of the archive.
-fn newest(selection: &Selection<'_>, frame: &Frame) -> Result<Timestamp, Failure> {
+fn newest(selection: &ReplaySelection<'_>, frame: &Frame) -> Result<Timestamp, Failure> {
     let pmids: HashSet<Pmid> = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
     let mut records = selection.source().records_back_from(frame.end)?;
     let earliest = frame.end.saturating_sub(RECENT);

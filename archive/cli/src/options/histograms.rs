@@ -1,7 +1,7 @@
 //! Options about histograms, and about programs that come and go.
 
 use clap::Args;
-use pcp_archive::replay::{Gaps, Selection};
+use pcp_archive::replay::{Gaps, ReplaySelection};
 
 use crate::Failure;
 
@@ -20,7 +20,7 @@ impl QuantileOptions {
     /// # Errors
     ///
     /// [`Failure::NoData`] if none of the metrics is a histogram.
-    pub(crate) fn apply(&self, selection: &mut Selection<'_>) -> Result<(), Failure> {
+    pub(crate) fn apply(&self, selection: &mut ReplaySelection<'_>) -> Result<(), Failure> {
         if !self.quantile.is_empty() && selection.quantiles(&self.quantile) == 0 {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }

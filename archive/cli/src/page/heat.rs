@@ -63,7 +63,7 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
     let source = selection.source();
     let (mut found, mut parts) = (Vec::new(), HashSet::new());
     for metric in selection.metrics() {
-        let Some(quantiles) = SuccessiveQuantiles::of(source.metadata(), metric, &[0.5]) else {
+        let Some(quantiles) = SuccessiveQuantiles::new(source.metadata(), metric, &[0.5]) else {
             continue;
         };
         let Some(quantile) = quantiles.metrics().next() else { continue };

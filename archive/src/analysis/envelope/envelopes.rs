@@ -3,9 +3,9 @@
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::plan::{Plan, Scope};
+use super::plan::{EnvelopeScope, WindowPlan};
 use super::pyramid::Pyramid;
-use super::segment::Segment;
+use super::segment::EnvelopeSegment;
 use super::{Envelope, GoOn, Grid, Options};
 use crate::analysis::growth::numbers;
 use crate::scan::segments::each_in_time;
@@ -95,12 +95,12 @@ pub struct Answer {
     /// In the columns that were asked for, or in those that the pyramid has.
     pub envelope: Envelope,
     /// What it was made of.
-    pub origin: Origin,
+    pub origin: EnvelopeOrigin,
 }
 
 /// What an answer was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum EnvelopeOrigin {
     /// The records of the window.
     Records,
     /// The pyramid. The columns of its grid are as wide as those that were asked for, or less,
@@ -161,7 +161,7 @@ impl Envelopes {
     pub fn extend(&self, selection: &Selection<'_>, go_on: GoOn<'_>) -> Result<bool> {
         let _alone = self.extending.lock().unwrap_or_else(PoisonError::into_inner);
         let (source, selection) = (selection.source(), numbers(selection, self.options.gaps));
-        let scope = Scope::new(&selection, self.options);
+        let scope = EnvelopeScope::new(&selection, self.options);
         let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
         let bytes = source.bytes_of(&(rest.0..=source.end()));
         if bytes >= LEAST_SEGMENTS * self.segment {
@@ -178,7 +178,11 @@ impl Envelopes {
     }
 
     /// Makes the pyramid one of a source. Returns [`Pyramid::rest`]; `None` if there can be none.
-    fn prepare(&self, selection: &Selection<'_>, scope: &Scope) -> Option<(Timestamp, u32)> {
+    fn prepare(
+        &self,
+        selection: &Selection<'_>,
+        scope: &EnvelopeScope,
+    ) -> Option<(Timestamp, u32)> {
         let source = selection.source();
         let mut pyramid = self.write();
         let follows = |pyramid: &mut Pyramid| pyramid.follow(source, scope.clone());
@@ -192,23 +196,23 @@ impl Envelopes {
     /// Reads segments on all processors; false if not to the end.
     fn side_by_side(
         &self,
-        scope: &Scope,
+        scope: &EnvelopeScope,
         selection: &Selection<'_>,
         count: usize,
         go_on: GoOn<'_>,
     ) -> bool {
         let now = self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.rest()));
         let Some((grid, (newest, rows))) = now else { return false };
-        let plan = Plan::of_all(scope, &grid);
+        let plan = WindowPlan::of_all(scope, &grid);
         let from = newest.as_nanos().saturating_add(i128::from(rows > 0));
         let span = Timestamp::from_nanos(from)..=selection.source().end();
         let work = |columns: &mut Columns<'_>| {
-            let mut segment = Segment::new(scope.metrics.len());
+            let mut segment = EnvelopeSegment::new(scope.metrics.len());
             segment.fill(&plan, selection, columns, &mut |_| go_on())?;
             Ok(go_on().then_some(segment))
         };
         let mut is_whole = true;
-        let take = |segment: Option<Segment>| match segment.filter(|_| is_whole) {
+        let take = |segment: Option<EnvelopeSegment>| match segment.filter(|_| is_whole) {
             Some(segment) => {
                 is_whole = self.change(|pyramid| pyramid.add(grid.clone(), segment));
             }
@@ -220,7 +224,7 @@ impl Envelopes {
     /// Reads one segment after the other; false if not to the end.
     fn in_sequence(
         &self,
-        scope: &Scope,
+        scope: &EnvelopeScope,
         selection: &Selection<'_>,
         last: Bound<Timestamp>,
         go_on: GoOn<'_>,
@@ -230,7 +234,7 @@ impl Envelopes {
         loop {
             let now = self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.next()));
             let Some((grid, mut segment)) = now else { return Ok(false) };
-            let (plan, mut chunks) = (Plan::of_all(scope, &grid), 0);
+            let (plan, mut chunks) = (WindowPlan::of_all(scope, &grid), 0);
             let filled = segment.fill(&plan, selection, &mut columns, &mut |_| {
                 chunks += 1;
                 chunks < CHUNKS && go_on()
@@ -270,15 +274,15 @@ impl Envelopes {
         let source = selection.source();
         if source.bytes_of(&grid.window()) > self.small {
             let is_new = |answer: &Answer| match answer.origin {
-                Origin::Records => true,
-                Origin::Pyramid { until } => until >= source.end(),
+                EnvelopeOrigin::Records => true,
+                EnvelopeOrigin::Pyramid { until } => until >= source.end(),
             };
             if let Some(answer) = self.coarse(selection, grid).filter(is_new) {
                 return Ok(Some(answer));
             }
         }
         let read = Envelope::read_while(selection, grid.clone(), self.options, go_on)?;
-        Ok(read.map(|envelope| Answer { envelope, origin: Origin::Records }))
+        Ok(read.map(|envelope| Answer { envelope, origin: EnvelopeOrigin::Records }))
     }
 
     /// The envelope of a window of any size from what the pyramid has by now, without reading
@@ -288,7 +292,7 @@ impl Envelopes {
         let pyramid = pyramid.as_ref()?;
         let until = pyramid.until()?;
         let envelope = pyramid.envelope(selection, grid, self.options)?;
-        Some(Answer { envelope, origin: Origin::Pyramid { until } })
+        Some(Answer { envelope, origin: EnvelopeOrigin::Pyramid { until } })
     }
 
     /// The bytes that the pyramid takes, nearly.

@@ -17,7 +17,7 @@ pub struct Grid {
 
 /// A time by its distance from the start of a grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Moment {
+pub(super) struct GridMoment {
     /// Nanoseconds, negative before the window.
     pub(super) offset: i128,
     /// `None` outside of the window.
@@ -62,19 +62,19 @@ impl Grid {
         self.moment(at).column
     }
 
-    pub(super) fn moment(&self, at: Timestamp) -> Moment {
+    pub(super) fn moment(&self, at: Timestamp) -> GridMoment {
         let offset = at.nanos_since(self.start);
         let is_inside = (0..=self.span).contains(&offset) && at <= self.end;
-        Moment { offset, column: is_inside.then(|| self.column_at(offset)) }
+        GridMoment { offset, column: is_inside.then(|| self.column_at(offset)) }
     }
 
     /// The time of a moment.
-    pub(super) fn time_of(&self, moment: Moment) -> Timestamp {
+    pub(super) fn time_of(&self, moment: GridMoment) -> Timestamp {
         Timestamp::from_nanos(self.start.as_nanos().saturating_add(moment.offset))
     }
 
     /// Whether a time is not after the window, the end of which is part of its last column.
-    pub(super) const fn has_until(&self, at: Moment) -> bool {
+    pub(super) const fn has_until(&self, at: GridMoment) -> bool {
         at.offset <= self.span
     }
 
@@ -115,7 +115,12 @@ impl Grid {
     /// Calls a function with each part of the time between two moments that is in the
     /// window: the columns, and the seconds in each of them. Columns in between are one part.
     #[inline]
-    pub(super) fn parts(&self, from: Moment, to: Moment, mut part: impl FnMut(Range<u32>, f64)) {
+    pub(super) fn parts(
+        &self,
+        from: GridMoment,
+        to: GridMoment,
+        mut part: impl FnMut(Range<u32>, f64),
+    ) {
         if let (Some(first), Some(last)) = (from.column, to.column)
             && first == last
         {

@@ -6,28 +6,28 @@ use hashbrown::HashSet;
 
 use super::Options;
 use super::grid::Grid;
-use super::track::{Kind, Track};
+use super::track::{CellKind, InstanceTrack};
 use crate::InstanceId;
-use crate::analysis::growth::lifetime::{Lifetime, Lives};
+use crate::analysis::growth::lifetime::{Lifetime, Lifetimes};
 use crate::analysis::growth::walls::RunState;
 use crate::scan::{SelectedMetric, Selection};
 
 /// The metrics that are read, and which of their instances exist when.
 #[derive(Debug, Clone)]
-pub(super) struct Scope {
+pub(super) struct EnvelopeScope {
     pub(super) metrics: Vec<SelectedMetric>,
     pub(super) rates: bool,
     /// For each metric the instances that are read; all without.
     pub(super) wanted: Vec<Option<Arc<HashSet<InstanceId>>>>,
-    pub(super) lives: Lives,
+    pub(super) lives: Lifetimes,
 }
 
-impl Scope {
+impl EnvelopeScope {
     /// That of a selection of [numbers](crate::analysis::growth::numbers).
     pub(super) fn new(selection: &Selection<'_>, options: Options) -> Self {
         let Options { rates, gaps } = options;
         let metrics = selection.metrics().to_vec();
-        let lives = Lives::new(selection, gaps, rates);
+        let lives = Lifetimes::new(selection, gaps, rates);
         Self { metrics, rates, wanted: selection.instances_by_metric(), lives }
     }
 
@@ -45,8 +45,8 @@ impl Scope {
         single.into_iter().chain(named)
     }
 
-    pub(super) fn kind(&self, metric: &SelectedMetric) -> Kind {
-        Kind::of(metric, self.rates)
+    pub(super) fn kind(&self, metric: &SelectedMetric) -> CellKind {
+        CellKind::new(metric, self.rates)
     }
 
     /// A new track of an instance; `None` if it has no name.
@@ -55,31 +55,31 @@ impl Scope {
         metric: &SelectedMetric,
         instance: Option<InstanceId>,
         run: &RunState,
-    ) -> Option<Track> {
-        let life = self.lives.of(metric, instance)?;
-        Some(Track::new(self.kind(metric), metric.desc.value_type, life, run))
+    ) -> Option<InstanceTrack> {
+        let life = self.lives.lifetime(metric, instance)?;
+        Some(InstanceTrack::new(self.kind(metric), metric.desc.value_type, life, run))
     }
 }
 
 /// What a reader of a window knows.
-pub(super) struct Plan<'s> {
+pub(super) struct WindowPlan<'s> {
     pub(super) grid: &'s Grid,
-    pub(super) scope: &'s Scope,
+    pub(super) scope: &'s EnvelopeScope,
     /// For each metric the instances whose rates may reach over the window without an
     /// observation in it.
     pub(super) reaching: Vec<Vec<Option<InstanceId>>>,
 }
 
-impl<'s> Plan<'s> {
+impl<'s> WindowPlan<'s> {
     /// Of a window that begins with the first record.
-    pub(super) const fn of_all(scope: &'s Scope, grid: &'s Grid) -> Self {
+    pub(super) const fn of_all(scope: &'s EnvelopeScope, grid: &'s Grid) -> Self {
         Self { grid, scope, reaching: Vec::new() }
     }
 
-    pub(super) fn new(scope: &'s Scope, grid: &'s Grid) -> Self {
+    pub(super) fn new(scope: &'s EnvelopeScope, grid: &'s Grid) -> Self {
         let window = grid.window();
         let reaching = |(place, metric): (usize, &SelectedMetric)| {
-            if !matches!(scope.kind(metric), Kind::Rate(_)) {
+            if !matches!(scope.kind(metric), CellKind::Rate(_)) {
                 return Vec::new();
             }
             let alive = scope.instances(place).filter(|(_, life)| life.overlaps(&window));

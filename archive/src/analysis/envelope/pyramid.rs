@@ -24,9 +24,9 @@ use std::ops::RangeInclusive;
 use hashbrown::HashSet;
 
 use super::grid::Grid;
-use super::plan::{Plan, Scope};
-use super::segment::Segment;
-use super::track::{Kind, Track};
+use super::plan::{EnvelopeScope, WindowPlan};
+use super::segment::EnvelopeSegment;
+use super::track::{CellKind, InstanceTrack};
 use super::{Envelope, Options, Run, Series, halved, places};
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InstanceId, Pmid, Source, Timestamp};
@@ -41,19 +41,19 @@ const LEAST_COLUMNS: u32 = 64;
 /// About the bytes of a cell.
 const CELL: usize = 24;
 /// Bytes of an instance without cells.
-const TRACK: usize = size_of::<(Option<InstanceId>, Option<Track>)>() + size_of::<Cells>();
+const TRACK: usize = size_of::<(Option<InstanceId>, Option<InstanceTrack>)>() + size_of::<Cells>();
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Pyramid {
     grid: Grid,
-    scope: Scope,
+    scope: EnvelopeScope,
     /// The start of the source.
     start: Timestamp,
     /// The metrics that the source has.
     known: HashSet<Pmid>,
     /// Each track with its last run.
-    whole: Segment,
+    whole: EnvelopeSegment,
     /// The runs before, by metric and in the order of the tracks.
     cells: Vec<Vec<Cells>>,
     budget: usize,
@@ -63,7 +63,7 @@ pub(super) struct Pyramid {
 impl Pyramid {
     /// One that has nothing yet; `None` if the times of the source cannot be in columns, or if its
     /// instances alone would exceed the budget.
-    pub(super) fn new(source: Source<'_>, scope: Scope, budget: usize) -> Option<Self> {
+    pub(super) fn new(source: Source<'_>, scope: EnvelopeScope, budget: usize) -> Option<Self> {
         let count = (0..scope.metrics.len()).flat_map(|place| scope.instances(place)).count();
         if count.saturating_mul(TRACK) > budget {
             return None;
@@ -81,7 +81,7 @@ impl Pyramid {
             width *= 2;
         };
         let known = source.metadata().metrics().iter().map(|metric| metric.desc.pmid).collect();
-        let (whole, cells) = (Segment::new(scope.metrics.len()), Vec::new());
+        let (whole, cells) = (EnvelopeSegment::new(scope.metrics.len()), Vec::new());
         let start = source.start();
         let mut made =
             Self { grid, scope, start, known, whole, cells, budget, has_given_up: false };
@@ -92,13 +92,13 @@ impl Pyramid {
     /// Makes room for what the source has after what was read; false if it is not the same
     /// source with more records, or if metrics and instances are read now that were there
     /// before and were not.
-    pub(super) fn follow(&mut self, source: Source<'_>, scope: Scope) -> bool {
+    pub(super) fn follow(&mut self, source: Source<'_>, scope: EnvelopeScope) -> bool {
         let is_longer = self.whole.newest.is_none_or(|(newest, _)| newest <= source.end());
         if self.start != source.start() || !is_longer || !self.is_continued_by(&scope) {
             return false;
         }
         let Some(places) = self.places_in(&scope) else { return false };
-        let mut whole = Segment::new(scope.metrics.len());
+        let mut whole = EnvelopeSegment::new(scope.metrics.len());
         (whole.marks, whole.newest) = (std::mem::take(&mut self.whole.marks), self.whole.newest);
         let mut cells = Vec::new();
         cells.resize_with(scope.metrics.len(), Vec::new);
@@ -107,7 +107,9 @@ impl Pyramid {
             if let (Some(to), Some(into)) = (whole.metrics.get_mut(place), cells.get_mut(place)) {
                 (*to, *into) = (tracks, own);
                 for (instance, track) in &mut to.instances.all {
-                    if let (Some(track), Some(life)) = (track, scope.lives.of(&metric, *instance)) {
+                    if let (Some(track), Some(life)) =
+                        (track, scope.lives.lifetime(&metric, *instance))
+                    {
                         track.set_life(life);
                     }
                 }
@@ -119,7 +121,7 @@ impl Pyramid {
     }
 
     /// Where each metric is in another scope, and the metric; `None` if one is missing there.
-    fn places_in(&self, scope: &Scope) -> Option<Vec<(usize, SelectedMetric)>> {
+    fn places_in(&self, scope: &EnvelopeScope) -> Option<Vec<(usize, SelectedMetric)>> {
         let place = |own: &SelectedMetric| {
             let mut others = scope.metrics.iter();
             Some((others.position(|other| other.desc == own.desc)?, own.clone()))
@@ -128,7 +130,7 @@ impl Pyramid {
     }
 
     /// Whether another scope has the same of what was read, and more of what came later only.
-    fn is_continued_by(&self, next: &Scope) -> bool {
+    fn is_continued_by(&self, next: &EnvelopeScope) -> bool {
         let own: HashSet<Pmid> = self.scope.metrics.iter().map(|own| own.desc.pmid).collect();
         let mut added = next.metrics.iter().filter(|metric| !own.contains(&metric.desc.pmid));
         if added.any(|metric| self.known.contains(&metric.desc.pmid)) {
@@ -138,20 +140,21 @@ impl Pyramid {
         let newest = self.whole.newest.map_or(self.start, |(newest, _)| newest);
         let mut metrics = self.whole.metrics.iter().zip(places).enumerate();
         metrics.all(|(own, (tracks, (place, metric)))| {
-            let wanted = |scope: &Scope, place| scope.wanted.get(place).and_then(Clone::clone);
+            let wanted =
+                |scope: &EnvelopeScope, place| scope.wanted.get(place).and_then(Clone::clone);
             let (before, after) = (wanted(&self.scope, own), wanted(next, place));
             let is_wanted = match (&before, &after) {
                 (None, None) => true,
                 (Some(before), Some(after)) => {
                     let is_new =
-                        |id: &InstanceId| self.scope.lives.of(&metric, Some(*id)).is_none();
+                        |id: &InstanceId| self.scope.lives.lifetime(&metric, Some(*id)).is_none();
                     before.is_subset(after) && after.difference(before).all(is_new)
                 }
                 _ => false,
             };
-            let lives_on = |(instance, track): &(Option<InstanceId>, Option<Track>)| match (
+            let lives_on = |(instance, track): &(Option<InstanceId>, Option<InstanceTrack>)| match (
                 track,
-                next.lives.of(&metric, *instance),
+                next.lives.lifetime(&metric, *instance),
             ) {
                 (Some(track), Some(life)) => track.life().agrees_with(life, newest),
                 (None, None) => true,
@@ -197,7 +200,7 @@ impl Pyramid {
     }
 
     /// Adds the segment that follows, in columns of `grid`.
-    pub(super) fn add(&mut self, mut grid: Grid, mut segment: Segment) {
+    pub(super) fn add(&mut self, mut grid: Grid, mut segment: EnvelopeSegment) {
         while grid.width() < self.grid.width() {
             let Some((coarser, ahead)) = grid.coarser() else { return self.give_up() };
             segment.halve(&coarser, ahead);
@@ -206,17 +209,17 @@ impl Pyramid {
         if self.has_given_up {
             return;
         }
-        self.whole.append(&Plan::of_all(&self.scope, &self.grid), segment);
+        self.whole.append(&WindowPlan::of_all(&self.scope, &self.grid), segment);
         self.store();
     }
 
     /// The beginning of a segment that follows, in the columns that there are now.
-    pub(super) fn next(&self) -> Segment {
+    pub(super) fn next(&self) -> EnvelopeSegment {
         self.whole.go_on()
     }
 
     /// Adds that segment.
-    pub(super) fn add_next(&mut self, segment: Segment) {
+    pub(super) fn add_next(&mut self, segment: EnvelopeSegment) {
         self.whole.replace(&self.grid, segment);
         self.store();
     }
@@ -246,7 +249,7 @@ impl Pyramid {
             let usual = usual(self.scope.kind(metric), &self.grid);
             cells.resize_with(tracks.instances.all.len(), Cells::default);
             for ((_, track), cells) in tracks.instances.all.iter_mut().zip(cells) {
-                let finished = track.iter_mut().flat_map(Track::take_finished);
+                let finished = track.iter_mut().flat_map(InstanceTrack::take_finished);
                 finished.for_each(|run| cells.push(&run, usual));
             }
         }
@@ -272,7 +275,7 @@ impl Pyramid {
 
     fn give_up(&mut self) {
         self.has_given_up = true;
-        self.whole = Segment::new(0);
+        self.whole = EnvelopeSegment::new(0);
         self.cells = Vec::new();
     }
 
@@ -342,9 +345,9 @@ impl Pyramid {
     /// after the first one here.
     fn runs(
         &self,
-        track: &Track,
+        track: &InstanceTrack,
         cells: &Cells,
-        kind: Kind,
+        kind: CellKind,
         (answer, level, ahead): (&Grid, u32, i128),
     ) -> Vec<Run> {
         let end = ahead + (i128::from(answer.columns()) << level);
@@ -367,15 +370,17 @@ impl Pyramid {
 }
 
 /// The usual weight of a cell in a column of a grid.
-fn usual(kind: Kind, grid: &Grid) -> Weight {
+fn usual(kind: CellKind, grid: &Grid) -> Weight {
     match kind {
-        Kind::Rate(_) => Weight::Seconds(crate::analysis::envelope::grid::seconds(grid.width())),
-        Kind::Value | Kind::Nothing => Weight::Count,
+        CellKind::Rate(_) => {
+            Weight::Seconds(crate::analysis::envelope::grid::seconds(grid.width()))
+        }
+        CellKind::Value | CellKind::Nothing => Weight::Count,
     }
 }
 
 /// About how many columns the budget permits, of series that exist as long as these do.
-fn most_columns(scope: &Scope, span: &RangeInclusive<Timestamp>, budget: usize) -> u32 {
+fn most_columns(scope: &EnvelopeScope, span: &RangeInclusive<Timestamp>, budget: usize) -> u32 {
     let lives = (0..scope.metrics.len()).flat_map(|place| scope.instances(place));
     let series: f64 = lives.map(|(_, life)| life.part_of(span)).sum();
     let columns = budget as f64 / (CELL as f64 * series.max(1.0));

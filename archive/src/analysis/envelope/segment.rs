@@ -5,10 +5,10 @@ use std::ops::Bound;
 use hashbrown::{HashMap, HashSet};
 
 use super::GoOn;
-use super::grid::{Grid, Moment, seconds};
-use super::plan::Plan;
-use super::track::{Rows, Track};
-use crate::analysis::growth::strand::Instances;
+use super::grid::{Grid, GridMoment, seconds};
+use super::plan::WindowPlan;
+use super::track::{GridRows, InstanceTrack};
+use crate::analysis::growth::strand::InstanceStrands;
 use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
 use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
@@ -23,7 +23,7 @@ const FEW_ROWS: usize = 16;
 
 /// The metrics in a span of time.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct EnvelopeSegment {
     pub(super) metrics: Vec<Tracks>,
     /// The first mark of each column.
     pub(super) marks: Vec<Timestamp>,
@@ -35,15 +35,15 @@ pub(super) struct Segment {
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     /// `None` is an instance without a name.
-    pub(super) instances: Instances<Option<Track>>,
+    pub(super) instances: InstanceStrands<Option<InstanceTrack>>,
     /// Tracks from before this span that go on in it, until they do.
-    earlier: HashMap<Option<InstanceId>, Track>,
+    earlier: HashMap<Option<InstanceId>, InstanceTrack>,
 }
 
-impl Segment {
+impl EnvelopeSegment {
     /// Reads the window, and around it what reaches into it.
     pub(super) fn read(
-        plan: &Plan<'_>,
+        plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
         go_on: GoOn<'_>,
     ) -> Result<Self> {
@@ -73,7 +73,8 @@ impl Segment {
     pub(super) fn go_on(&self) -> Self {
         let go_on = |tracks: &Tracks| {
             let earlier = tracks.seen().map(|(instance, track)| (instance, track.clone()));
-            let instances = Instances { run: tracks.instances.run, ..Instances::default() };
+            let instances =
+                InstanceStrands { run: tracks.instances.run, ..InstanceStrands::default() };
             Tracks { earlier: earlier.collect(), instances }
         };
         Self { metrics: self.metrics.iter().map(go_on).collect(), ..Self::new(0) }
@@ -82,7 +83,7 @@ impl Segment {
     /// Adds chunks until there are no more, or one is not to be followed by another.
     pub(super) fn fill(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
         columns: &mut Columns<'_>,
         go_on: &mut dyn FnMut(&Self) -> bool,
@@ -96,17 +97,17 @@ impl Segment {
         Ok(())
     }
 
-    fn add(&mut self, plan: &Plan<'_>, selection: &Selection<'_>, chunk: &Chunk) {
+    fn add(&mut self, plan: &WindowPlan<'_>, selection: &Selection<'_>, chunk: &Chunk) {
         let before = self.metrics.first().and_then(|tracks| tracks.instances.run.newest());
         let walls = Walls::of_chunk(chunk, selection, before);
         let timestamps = chunk.timestamps();
-        let moments: Vec<Moment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
+        let moments: Vec<GridMoment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
         let between = moments.windows(2).map(|pair| match pair {
             [before, after] => seconds(after.offset - before.offset),
             _ => 0.0,
         });
         let seconds: Vec<f64> = std::iter::once(0.0).chain(between).collect();
-        let rows = Rows { grid: plan.grid, timestamps, moments: &moments, seconds: &seconds };
+        let rows = GridRows { grid: plan.grid, timestamps, moments: &moments, seconds: &seconds };
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
         for (place, (tracks, metric)) in metrics.enumerate() {
             let columns = chunk.columns(place);
@@ -135,13 +136,13 @@ impl Segment {
     }
 
     /// This span of time and the next one.
-    fn join(mut self, plan: &Plan<'_>, next: Self) -> Self {
+    fn join(mut self, plan: &WindowPlan<'_>, next: Self) -> Self {
         self.append(plan, next);
         self
     }
 
     /// Adds the next span of time.
-    pub(super) fn append(&mut self, plan: &Plan<'_>, next: Self) {
+    pub(super) fn append(&mut self, plan: &WindowPlan<'_>, next: Self) {
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics).zip(next.metrics);
         for ((tracks, metric), more) in metrics {
             tracks.join(plan, metric, more);
@@ -178,7 +179,7 @@ impl Segment {
 
     /// What is before the window, as far as the observations in it may continue it.
     fn before(
-        plan: &Plan<'_>,
+        plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
         window: &Self,
         go_on: GoOn<'_>,
@@ -209,7 +210,7 @@ impl Segment {
     /// This, and what comes after the window until no rate can reach back into it.
     fn continued(
         mut self,
-        plan: &Plan<'_>,
+        plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
         go_on: GoOn<'_>,
     ) -> Result<Self> {
@@ -219,7 +220,7 @@ impl Segment {
                 .metrics
                 .iter()
                 .flat_map(|tracks| &tracks.instances.all)
-                .any(|(_, track)| track.as_ref().is_some_and(Track::wants_later))
+                .any(|(_, track)| track.as_ref().is_some_and(InstanceTrack::wants_later))
         };
         if selection.source().end() <= end || !wants_more(&self) {
             return Ok(self);
@@ -239,13 +240,13 @@ impl Segment {
 impl Tracks {
     fn add(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &WindowPlan<'_>,
         metric: &SelectedMetric,
         columns: &[Column],
-        rows: Rows<'_>,
+        rows: GridRows<'_>,
         walls: &MetricWalls<'_>,
     ) {
-        let Instances { all, run } = &mut self.instances;
+        let InstanceStrands { all, run } = &mut self.instances;
         for column in columns.iter().skip(all.len()) {
             let instance = column.instance();
             let earlier = self.earlier.remove(&instance);
@@ -253,7 +254,11 @@ impl Tracks {
         }
         for (column, (_, track)) in columns.iter().zip(all) {
             if let Some(track) = track {
-                track.add(rows, column, &walls.of(column, || track.last_at(plan.grid)));
+                track.add(
+                    rows,
+                    column,
+                    &walls.walls_of_column(column, || track.last_at(plan.grid)),
+                );
             }
         }
         for track in self.earlier.values_mut() {
@@ -263,9 +268,9 @@ impl Tracks {
     }
 
     /// Adds the instances of the span of time that follows.
-    fn join(&mut self, plan: &Plan<'_>, metric: &SelectedMetric, next: Self) {
+    fn join(&mut self, plan: &WindowPlan<'_>, metric: &SelectedMetric, next: Self) {
         let new = |instance, run: &RunState| plan.scope.track(metric, instance, run);
-        self.instances.join(next.instances, new, |own: &mut Option<Track>, next, run| {
+        self.instances.join(next.instances, new, |own: &mut Option<InstanceTrack>, next, run| {
             if let (Some(own), Some(next)) = (own, next) {
                 own.join(plan.grid, next, run);
             }
@@ -307,12 +312,12 @@ impl Tracks {
     }
 
     /// Those of them with an observation: not only NaN, or values outside of a lifetime.
-    fn observed(&self) -> impl Iterator<Item = (Option<InstanceId>, &Track)> {
+    fn observed(&self) -> impl Iterator<Item = (Option<InstanceId>, &InstanceTrack)> {
         self.seen().filter(|(_, track)| track.is_observed())
     }
 
     /// The instances that have a name.
-    fn seen(&self) -> impl Iterator<Item = (Option<InstanceId>, &Track)> {
+    fn seen(&self) -> impl Iterator<Item = (Option<InstanceId>, &InstanceTrack)> {
         self.instances.all.iter().filter_map(|(instance, track)| Some((*instance, track.as_ref()?)))
     }
 }

@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-use super::grid::{Grid, Moment, seconds};
+use super::grid::{Grid, GridMoment, seconds};
 use super::{Cell, Run, halved};
 use crate::analysis::growth::lifetime::Lifetime;
 use crate::analysis::growth::number::{Number, with_number};
 use crate::analysis::growth::strand::{Link, Strand};
-use crate::analysis::growth::walls::{Origin, Part, RunState, Wall, each_part};
+use crate::analysis::growth::walls::{ColumnPart, CounterOrigin, RunState, Wall, each_part};
 use crate::scan::{Column, SelectedMetric};
 use crate::{Timestamp, ValueType};
 
 /// What a cell has of an observation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum CellKind {
     Value,
     /// The rate since the observation before: how many seconds its unit of time has.
     Rate(f64),
@@ -21,8 +21,8 @@ pub(super) enum Kind {
     Nothing,
 }
 
-impl Kind {
-    pub(super) fn of(metric: &SelectedMetric, rates: bool) -> Self {
+impl CellKind {
+    pub(super) fn new(metric: &SelectedMetric, rates: bool) -> Self {
         if !rates || !metric.has_rates() {
             return Self::Value;
         }
@@ -32,19 +32,19 @@ impl Kind {
 
 /// An observation, as the next one needs it.
 #[derive(Debug, Clone, Copy)]
-struct Observed {
+struct CellObservation {
     /// As in [`Column::words`].
     word: u64,
-    at: Moment,
+    at: GridMoment,
 }
 
 /// One instance in a span of time.
 #[derive(Debug, Clone)]
-pub(super) struct Track {
-    kind: Kind,
+pub(super) struct InstanceTrack {
+    kind: CellKind,
     value_type: ValueType,
     life: Lifetime,
-    strand: Strand<Observed>,
+    strand: Strand<CellObservation>,
     /// A rate ended at the last observation.
     has_rate: bool,
     /// The first run begins with the first observation.
@@ -54,17 +54,17 @@ pub(super) struct Track {
 
 /// The rows of a chunk as moments of a grid.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rows<'c> {
+pub(super) struct GridRows<'c> {
     pub(super) grid: &'c Grid,
     pub(super) timestamps: &'c [Timestamp],
-    pub(super) moments: &'c [Moment],
+    pub(super) moments: &'c [GridMoment],
     /// The seconds from the row before to each.
     pub(super) seconds: &'c [f64],
 }
 
-impl Track {
+impl InstanceTrack {
     pub(super) const fn new(
-        kind: Kind,
+        kind: CellKind,
         value_type: ValueType,
         life: Lifetime,
         run: &RunState,
@@ -93,7 +93,7 @@ impl Track {
 
     /// Whether a rate could reach from the last observation to one after this span.
     pub(super) fn wants_later(&self) -> bool {
-        self.strand.open_end().is_some() && matches!(self.kind, Kind::Rate(_))
+        self.strand.open_end().is_some() && matches!(self.kind, CellKind::Rate(_))
     }
 
     pub(super) fn into_runs(self) -> Vec<Run> {
@@ -138,19 +138,19 @@ impl Track {
     }
 
     /// Adds a chunk's observations of the instance, between its walls.
-    pub(super) fn add(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
+    pub(super) fn add(&mut self, rows: GridRows<'_>, column: &Column, walls: &[Wall]) {
         with_number!(column.value_type(), N => self.add_numbers::<N>(rows, column, walls), else ());
     }
 
-    fn add_numbers<N: Number>(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
+    fn add_numbers<N: Number>(&mut self, rows: GridRows<'_>, column: &Column, walls: &[Wall]) {
         each_part(column, walls, |part| match part {
-            Part::Wall(wall) => self.meet(wall.at, wall.origin),
-            Part::Values(words, range) => self.add_values::<N>(rows, words, range),
+            ColumnPart::Wall(wall) => self.meet(wall.at, wall.origin),
+            ColumnPart::Values(words, range) => self.add_values::<N>(rows, words, range),
         });
     }
 
     /// Adds the observations in consecutive rows.
-    fn add_values<N: Number>(&mut self, rows: Rows<'_>, words: &[u64], range: Range<usize>) {
+    fn add_values<N: Number>(&mut self, rows: GridRows<'_>, words: &[u64], range: Range<usize>) {
         let is_always = self.life == Lifetime::ALWAYS;
         let timestamps = rows.timestamps.get(range.clone()).unwrap_or_default();
         let moments = rows.moments.get(range.clone()).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Track {
             }
             let is_alive = || timestamps.get(place).is_some_and(|time| self.life.contains(*time));
             is_next = (is_always || is_alive())
-                && self.observe::<N>(rows.grid, Observed { word: *word, at: *at });
+                && self.observe::<N>(rows.grid, CellObservation { word: *word, at: *at });
             place += 1;
         }
     }
@@ -180,7 +180,7 @@ impl Track {
     fn add_alike<N: Number>(
         &mut self,
         words: &[u64],
-        moments: &[Moment],
+        moments: &[GridMoment],
         seconds: &[f64],
     ) -> usize {
         let Some(mut last) = self.strand.open_end() else { return 0 };
@@ -193,16 +193,16 @@ impl Track {
         for ((&word, at), &since) in words.iter().zip(moments).zip(seconds) {
             let next = match self.kind {
                 _ if at.column != Some(column) => break,
-                Kind::Rate(unit) if since > 0.0 => {
-                    match N::of(last.word).growth_to(N::of(word), false) {
+                CellKind::Rate(unit) if since > 0.0 => {
+                    match N::from_word(last.word).growth_to(N::from_word(word), false) {
                         Some(growth) => {
                             Cell { count: 1, ..Cell::of_rate(growth * unit / since, since, true) }
                         }
                         None => break,
                     }
                 }
-                Kind::Value => Cell::of_value(N::of(word).value(), true),
-                Kind::Rate(_) | Kind::Nothing => break,
+                CellKind::Value => Cell::of_value(N::from_word(word).value(), true),
+                CellKind::Rate(_) | CellKind::Nothing => break,
             };
             if next.last.is_nan() {
                 break;
@@ -213,26 +213,26 @@ impl Track {
         }
         if let Some(at) = count.checked_sub(1).and_then(|place| moments.get(place)) {
             run.cell = cell;
-            self.strand.move_end(Observed { at: *at, ..last });
-            self.has_rate = self.kind != Kind::Value;
+            self.strand.move_end(CellObservation { at: *at, ..last });
+            self.has_rate = self.kind != CellKind::Value;
         }
         count
     }
 
     /// Adds an observation, and the rate from the last one to it. False if it does not count.
-    fn observe<N: Number>(&mut self, grid: &Grid, now: Observed) -> bool {
-        let number = N::of(now.word);
+    fn observe<N: Number>(&mut self, grid: &Grid, now: CellObservation) -> bool {
+        let number = N::from_word(now.word);
         if number.is_nan() {
             return false;
         }
         // Of two values of a counter at one time the first counts.
-        let is_late = |last: Observed| last.at.offset < now.at.offset;
-        if matches!(self.kind, Kind::Rate(_)) && !self.strand.open_end().is_none_or(is_late) {
+        let is_late = |last: CellObservation| last.at.offset < now.at.offset;
+        if matches!(self.kind, CellKind::Rate(_)) && !self.strand.open_end().is_none_or(is_late) {
             return false;
         }
         let is_joined = self.add_link::<N>(grid, self.strand.link(), now);
         let is_first = self.strand.first().is_none();
-        if self.kind == Kind::Value
+        if self.kind == CellKind::Value
             && let Some(column) = now.at.column
         {
             self.opens |= is_first;
@@ -245,16 +245,24 @@ impl Track {
 
     /// Adds the rate from what an observation follows to it. Whether it continues the line.
     #[inline]
-    fn add_link<N: Number>(&mut self, grid: &Grid, link: Link<Observed>, now: Observed) -> bool {
-        let Kind::Rate(unit) = self.kind else {
+    fn add_link<N: Number>(
+        &mut self,
+        grid: &Grid,
+        link: Link<CellObservation>,
+        now: CellObservation,
+    ) -> bool {
+        let CellKind::Rate(unit) = self.kind else {
             self.has_rate = false;
             return matches!(link, Link::Value(_));
         };
         self.has_rate = match link {
             Link::Value(last) => self.add_rate::<N>(grid, unit, last, now),
-            Link::Zero(since) => {
-                self.add_rate::<N>(grid, unit, Observed { word: 0, at: grid.moment(since) }, now)
-            }
+            Link::Zero(since) => self.add_rate::<N>(
+                grid,
+                unit,
+                CellObservation { word: 0, at: grid.moment(since) },
+                now,
+            ),
             Link::Nothing => false,
         };
         self.has_rate
@@ -265,10 +273,10 @@ impl Track {
         &mut self,
         grid: &Grid,
         unit: f64,
-        last: Observed,
-        now: Observed,
+        last: CellObservation,
+        now: CellObservation,
     ) -> bool {
-        let growth = N::of(last.word).growth_to(N::of(now.word), false);
+        let growth = N::from_word(last.word).growth_to(N::from_word(now.word), false);
         let Some(growth) = growth.filter(|_| last.at.offset < now.at.offset) else {
             return false;
         };
@@ -282,7 +290,7 @@ impl Track {
     }
 
     /// Adds a rate to the columns of its time.
-    fn put_rate(&mut self, grid: &Grid, rate: f64, last: Observed, now: Observed) {
+    fn put_rate(&mut self, grid: &Grid, rate: f64, last: CellObservation, now: CellObservation) {
         if self.runs.is_empty() {
             self.opens = self.strand.first().is_some_and(|first| first.at == last.at);
         }
@@ -310,7 +318,7 @@ impl Track {
     }
 
     /// Nothing before is joined to what comes after.
-    pub(super) fn meet(&mut self, at: Timestamp, origin: Origin) {
+    pub(super) fn meet(&mut self, at: Timestamp, origin: CounterOrigin) {
         self.strand.meet(at, origin);
         self.has_rate = false;
     }

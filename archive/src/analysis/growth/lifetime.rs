@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use hashbrown::{HashMap, HashSet};
 
 use super::Gaps;
-use crate::reader::Change;
+use crate::reader::InstanceChange;
 use crate::scan::programs::{DOMAIN, has_program};
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InDom, IndomHistory, InstanceId, Metadata, Timestamp};
@@ -90,12 +90,12 @@ fn lifetimes(history: &IndomHistory, small_as_well: bool) -> HashMap<InstanceId,
 
 /// When the instances of the metrics of a selection exist.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lives {
+pub(crate) struct Lifetimes {
     all: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
     domains: CounterDomains,
 }
 
-impl Lives {
+impl Lifetimes {
     /// Finds it; the presence of instances only of `counters`.
     pub(crate) fn new(selection: &Selection<'_>, gaps: Gaps, counters: bool) -> Self {
         let metrics = selection.metrics().iter();
@@ -115,7 +115,7 @@ impl Lives {
     }
 
     /// Returns the life of an instance of a metric; `None` if it has no name.
-    pub(crate) fn of(
+    pub(crate) fn lifetime(
         &self,
         metric: &SelectedMetric,
         instance: Option<InstanceId>,
@@ -133,7 +133,7 @@ impl Lives {
 
     /// Returns the presence of the instances of a counter of a program.
     pub(crate) fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
-        self.domains.of(metric)
+        self.domains.presences(metric)
     }
 }
 
@@ -151,13 +151,13 @@ fn turnovers(history: &IndomHistory) -> impl Iterator<Item = Turnover> {
     let mut listed: HashSet<InstanceId> = HashSet::new();
     history.steps().iter().map(move |step| {
         let (came, gone) = match &step.change {
-            Change::Whole(instances) => {
+            InstanceChange::Whole(instances) => {
                 let now = instances.iter().map(|instance| instance.id).collect();
                 let before = std::mem::replace(&mut listed, now);
                 let came = listed.difference(&before).copied().collect();
                 (came, before.difference(&listed).copied().collect())
             }
-            Change::Difference { added, removed } => {
+            InstanceChange::Difference { added, removed } => {
                 let added = added.iter().map(|instance| instance.id);
                 let came = added.filter(|id| listed.insert(*id)).collect();
                 for id in removed {
@@ -228,7 +228,7 @@ impl CounterDomains {
     }
 
     /// Returns that of a counter of a program.
-    pub(crate) fn of(&self, metric: &SelectedMetric) -> Option<&Presences> {
+    pub(crate) fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
         self.0.get(&indom_of_counter(metric)?)
     }
 }
@@ -257,7 +257,7 @@ mod tests {
     use std::ops::Range;
 
     use super::*;
-    use crate::format::indom::Kind;
+    use crate::format::indom::IndomRecordKind;
     use crate::reader::indom_test_support::history;
 
     fn at(seconds: i64) -> Timestamp {
@@ -273,7 +273,7 @@ mod tests {
 
     fn life_in(records: Records<'_>, id: i32, small_as_well: bool) -> Option<Lifetime> {
         let record = |(seconds, ids): &(i64, Range<i32>)| {
-            (*seconds, Kind::Full, ids.clone().map(|id| (id, Some("x"))).collect())
+            (*seconds, IndomRecordKind::Full, ids.clone().map(|id| (id, Some("x"))).collect())
         };
         let history = history(&records.iter().map(record).collect::<Vec<_>>());
         lifetimes(&history, small_as_well).get(&InstanceId::new(id).unwrap()).copied()
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn an_instance_comes_and_goes_with_the_states_of_a_domain_that_exists() {
         let list = |seconds, ids: Range<i32>| {
-            (seconds, Kind::Full, ids.map(|id| (id, Some("x"))).collect())
+            (seconds, IndomRecordKind::Full, ids.map(|id| (id, Some("x"))).collect())
         };
         let history = history(&[list(0, 0..2), list(10, 0..3), list(20, 0..2), list(30, 1..3)]);
         let all = presences(&history);

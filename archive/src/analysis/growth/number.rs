@@ -6,7 +6,7 @@ use crate::Value;
 /// A type of numbers in a column.
 pub(crate) trait Number: Copy {
     /// The number that a column stores as this word.
-    fn of(word: u64) -> Self;
+    fn from_word(word: u64) -> Self;
 
     fn value(self) -> f64;
 
@@ -25,7 +25,7 @@ pub(crate) trait Number: Copy {
 macro_rules! integer {
     ($number:ty, $unsigned:ty, $double:ident) => {
         impl Number for $number {
-            fn of(word: u64) -> Self {
+            fn from_word(word: u64) -> Self {
                 word as Self
             }
 
@@ -136,7 +136,7 @@ integer!(i64, u64, nearest);
 integer!(u64, u64, nearest);
 
 impl Number for f32 {
-    fn of(word: u64) -> Self {
+    fn from_word(word: u64) -> Self {
         Self::from_bits(word as u32)
     }
 
@@ -159,7 +159,7 @@ impl Number for f32 {
 }
 
 impl Number for f64 {
-    fn of(word: u64) -> Self {
+    fn from_word(word: u64) -> Self {
         Self::from_bits(word)
     }
 

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::walls::{Origin, RunState};
+use super::walls::{CounterOrigin, RunState};
 use crate::{InstanceId, Timestamp};
 
 /// The first and the last of some values, and what is known before each.
@@ -13,9 +13,9 @@ pub(crate) struct Strand<T> {
     /// The last value does not continue.
     is_parted: bool,
     /// That of the first value, if the span of time before may say more.
-    first_origin: Origin,
+    first_origin: CounterOrigin,
     /// That of the next value, if it continues no other.
-    origin: Origin,
+    origin: CounterOrigin,
     /// The first wall, if it precedes all values.
     wall: Option<Timestamp>,
 }
@@ -32,9 +32,9 @@ pub(crate) enum Link<T> {
 
 impl<T: Copy> Strand<T> {
     /// Begins without values. `wall` is the first one since the span of time began.
-    pub(crate) const fn new(origin: Origin, wall: Option<Timestamp>) -> Self {
+    pub(crate) const fn new(origin: CounterOrigin, wall: Option<Timestamp>) -> Self {
         let (first, last) = (None, None);
-        Self { first, last, is_parted: true, first_origin: Origin::Unknown, origin, wall }
+        Self { first, last, is_parted: true, first_origin: CounterOrigin::Unknown, origin, wall }
     }
 
     pub(crate) const fn first(&self) -> Option<T> {
@@ -63,7 +63,7 @@ impl<T: Copy> Strand<T> {
     }
 
     /// That of the first value, if the span of time before may say more.
-    pub(crate) const fn first_origin(&self) -> Origin {
+    pub(crate) const fn first_origin(&self) -> CounterOrigin {
         self.first_origin
     }
 
@@ -72,7 +72,7 @@ impl<T: Copy> Strand<T> {
     pub(crate) const fn link(&self) -> Link<T> {
         match (self.last, self.is_parted, self.origin) {
             (Some(last), false, _) => Link::Value(last),
-            (_, _, Origin::Zero(since)) => Link::Zero(since),
+            (_, _, CounterOrigin::Zero(since)) => Link::Zero(since),
             _ => Link::Nothing,
         }
     }
@@ -83,17 +83,17 @@ impl<T: Copy> Strand<T> {
         if self.first.is_none() {
             self.first = Some(value);
             self.first_origin = match self.origin {
-                Origin::Zero(_) => Origin::Unknown,
+                CounterOrigin::Zero(_) => CounterOrigin::Unknown,
                 open => open,
             };
         }
         self.last = Some(value);
         self.is_parted = false;
-        self.origin = Origin::Unknown;
+        self.origin = CounterOrigin::Unknown;
     }
 
     /// No value continues over a wall.
-    pub(crate) fn meet(&mut self, at: Timestamp, origin: Origin) {
+    pub(crate) fn meet(&mut self, at: Timestamp, origin: CounterOrigin) {
         if self.first.is_none() {
             self.wall = self.wall.or(Some(at));
         }
@@ -129,19 +129,19 @@ impl<T: Copy> Strand<T> {
 
 /// The instances of a metric in a span of time.
 #[derive(Debug)]
-pub(crate) struct Instances<S> {
+pub(crate) struct InstanceStrands<S> {
     /// In the order of [`Chunk::columns`](crate::scan::Chunk::columns) while one span is read.
     pub(crate) all: Vec<(Option<InstanceId>, S)>,
     pub(crate) run: RunState,
 }
 
-impl<S> Default for Instances<S> {
+impl<S> Default for InstanceStrands<S> {
     fn default() -> Self {
         Self { all: Vec::new(), run: RunState::default() }
     }
 }
 
-impl<S> Instances<S> {
+impl<S> InstanceStrands<S> {
     /// Adds the span of time that follows. `new` makes an instance without values.
     pub(crate) fn join(
         &mut self,
@@ -172,8 +172,8 @@ mod tests {
     }
 
     /// A span of time in which a wall precedes a value at a time.
-    fn after_wall(origin: Origin, seconds: i64) -> Strand<i64> {
-        let mut strand = Strand::new(Origin::Earlier, None);
+    fn after_wall(origin: CounterOrigin, seconds: i64) -> Strand<i64> {
+        let mut strand = Strand::new(CounterOrigin::Earlier, None);
         strand.meet(at(seconds), origin);
         strand.add(seconds);
         strand
@@ -181,14 +181,14 @@ mod tests {
 
     #[test]
     fn a_value_follows_the_last_one_unless_there_is_a_wall() {
-        let mut strand = Strand::new(Origin::Earlier, None);
+        let mut strand = Strand::new(CounterOrigin::Earlier, None);
         assert!(matches!(strand.link(), Link::Nothing));
         strand.add(1);
         assert!(matches!(strand.link(), Link::Value(1)));
-        assert_eq!((strand.wall(), strand.first_origin()), (None, Origin::Earlier));
-        strand.meet(at(2), Origin::Unknown);
+        assert_eq!((strand.wall(), strand.first_origin()), (None, CounterOrigin::Earlier));
+        strand.meet(at(2), CounterOrigin::Unknown);
         assert!(matches!(strand.link(), Link::Nothing));
-        strand.meet(at(2), Origin::Zero(at(1)));
+        strand.meet(at(2), CounterOrigin::Zero(at(1)));
         assert!(matches!(strand.link(), Link::Zero(since) if since == at(1)));
         strand.add(3);
         assert!(matches!(strand.link(), Link::Value(3)));
@@ -197,17 +197,23 @@ mod tests {
     #[test]
     fn what_a_span_leaves_open_is_known_from_the_one_before() {
         let run = RunState::default();
-        let mut strand = Strand::new(Origin::Earlier, None);
+        let mut strand = Strand::new(CounterOrigin::Earlier, None);
         strand.add(1);
-        let mut next = Strand::new(Origin::Earlier, None);
+        let mut next = Strand::new(CounterOrigin::Earlier, None);
         next.add(5);
         assert!(matches!(strand.join(next, &run), Link::Value(1)));
         // Known in the span itself, and counted there.
-        assert!(matches!(strand.join(after_wall(Origin::Zero(at(6)), 7), &run), Link::Nothing));
-        assert!(matches!(strand.join(after_wall(Origin::ZeroInRecord, 8), &run), Link::Nothing));
+        assert!(matches!(
+            strand.join(after_wall(CounterOrigin::Zero(at(6)), 7), &run),
+            Link::Nothing
+        ));
+        assert!(matches!(
+            strand.join(after_wall(CounterOrigin::ZeroInRecord, 8), &run),
+            Link::Nothing
+        ));
         assert!(matches!(strand.link(), Link::Value(8)));
-        let mut first = Strand::new(Origin::Zero(at(3)), None);
+        let mut first = Strand::new(CounterOrigin::Zero(at(3)), None);
         assert!(matches!(first.join(next, &run), Link::Zero(since) if since == at(3)));
-        assert_eq!((first.first(), first.first_origin()), (Some(5), Origin::Unknown));
+        assert_eq!((first.first(), first.first_origin()), (Some(5), CounterOrigin::Unknown));
     }
 }

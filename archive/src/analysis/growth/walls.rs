@@ -28,7 +28,7 @@ use crate::scan::{Chunk, Column, SelectedMetric, Selection};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wall {
     pub(crate) row: u32,
-    pub(crate) origin: Origin,
+    pub(crate) origin: CounterOrigin,
     pub(crate) at: Timestamp,
     /// It is of one instance, which was created.
     pub(crate) is_birth: bool,
@@ -39,15 +39,15 @@ impl Wall {
     /// which there are no others.
     pub(crate) fn zero(&self) -> Option<Timestamp> {
         match self.origin {
-            Origin::Zero(at) => Some(at),
-            Origin::ZeroInRecord => Some(self.at),
+            CounterOrigin::Zero(at) => Some(at),
+            CounterOrigin::ZeroInRecord => Some(self.at),
             _ => None,
         }
     }
 }
 
 /// A part of a column: a wall, or values that follow each other in consecutive rows.
-pub(crate) enum Part<'c> {
+pub(crate) enum ColumnPart<'c> {
     Wall(&'c Wall),
     /// Values as in [`Column::words`], and their rows.
     Values(&'c [u64], Range<usize>),
@@ -58,13 +58,13 @@ pub(crate) enum Part<'c> {
 pub(crate) fn each_part<'c>(
     column: &'c Column,
     walls: &'c [Wall],
-    mut visit: impl FnMut(Part<'c>),
+    mut visit: impl FnMut(ColumnPart<'c>),
 ) {
     let mut walls = walls.iter().peekable();
     for (mut places, mut row) in column.rows().stretches() {
         while !places.is_empty() {
             while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
-                visit(Part::Wall(wall));
+                visit(ColumnPart::Wall(wall));
             }
             // A mark takes a row, a boundary none.
             let free = walls.peek().map_or(usize::MAX, |wall| (wall.row - row) as usize);
@@ -72,15 +72,15 @@ pub(crate) fn each_part<'c>(
             let rows = row as usize..row as usize + part.len();
             places.start = part.end;
             row = rows.end as u32;
-            visit(Part::Values(column.words().get(part).unwrap_or_default(), rows));
+            visit(ColumnPart::Values(column.words().get(part).unwrap_or_default(), rows));
         }
     }
-    walls.for_each(|wall| visit(Part::Wall(wall)));
+    walls.for_each(|wall| visit(ColumnPart::Wall(wall)));
 }
 
 /// What is known of a counter before its first value after a wall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Origin {
+pub(crate) enum CounterOrigin {
     /// There was no wall since the span of time began: it is what the span before says.
     #[default]
     Earlier,
@@ -93,7 +93,7 @@ pub(crate) enum Origin {
     ZeroInMetric,
 }
 
-impl Origin {
+impl CounterOrigin {
     /// Whether the span of time before says more.
     pub(crate) const fn is_open(self) -> bool {
         matches!(self, Self::ZeroInRecord | Self::ZeroInMetric)
@@ -121,7 +121,7 @@ impl Walls {
         let mut walls = Self::default();
         walls.marks.extend(marks.iter().filter_map(|row| {
             let at = *timestamps.get(*row as usize)?;
-            Some(Wall { row: *row, origin: Origin::Unknown, at, is_birth: false })
+            Some(Wall { row: *row, origin: CounterOrigin::Unknown, at, is_birth: false })
         }));
         for (_, value) in events.into_iter().flat_map(Column::iter) {
             for event in ProgramEvent::all(value) {
@@ -133,7 +133,7 @@ impl Walls {
 
     /// Adds the mark that is the first row.
     pub(crate) fn add_mark(&mut self, at: Timestamp) {
-        self.marks.push(Wall { row: 0, origin: Origin::Unknown, at, is_birth: false });
+        self.marks.push(Wall { row: 0, origin: CounterOrigin::Unknown, at, is_birth: false });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -152,11 +152,11 @@ impl Walls {
         let row = timestamps.partition_point(|timestamp| *timestamp < at);
         let previous = row.checked_sub(1).and_then(|row| timestamps.get(row)).copied();
         let origin = match previous.or(before) {
-            _ if !boundary.from_zero => Origin::Unknown,
+            _ if !boundary.from_zero => CounterOrigin::Unknown,
             // Before the rows, but known only now: values after it were joined to those before.
-            Some(previous) if at <= previous => Origin::Unknown,
-            Some(previous) => Origin::Zero(previous),
-            None => Origin::ZeroInRecord,
+            Some(previous) if at <= previous => CounterOrigin::Unknown,
+            Some(previous) => CounterOrigin::Zero(previous),
+            None => CounterOrigin::ZeroInRecord,
         };
         let row = row as u32;
         self.boundaries.add(event, Wall { row, origin, at, is_birth: false });
@@ -178,10 +178,10 @@ impl Walls {
     }
 
     /// Returns those of a metric, in the order of rows.
-    fn of(&self, metric: &SelectedMetric) -> Vec<Wall> {
+    fn walls_of_metric(&self, metric: &SelectedMetric) -> Vec<Wall> {
         let mut walls = self.marks.clone();
         if !self.boundaries.is_empty() {
-            walls.extend(self.boundaries.of(&metric.name, metric.desc.pmid));
+            walls.extend(self.boundaries.values_of_metric(&metric.name, metric.desc.pmid));
             walls.sort_unstable();
         }
         walls
@@ -195,7 +195,7 @@ pub(crate) struct RunState {
     pub(crate) wall: Option<Timestamp>,
     last_wall: Option<Timestamp>,
     /// That of an instance which has its first value now.
-    origin: Origin,
+    origin: CounterOrigin,
     /// The last row with values of the metric after the last wall.
     last_values: Option<Timestamp>,
     /// A process that shares the metric was logged again after it.
@@ -206,8 +206,8 @@ pub(crate) struct RunState {
 
 impl RunState {
     /// The origin of an instance which has its first value now.
-    pub(crate) const fn origin(&self) -> Origin {
-        if self.is_resumed { Origin::Unknown } else { self.origin }
+    pub(crate) const fn origin(&self) -> CounterOrigin {
+        if self.is_resumed { CounterOrigin::Unknown } else { self.origin }
     }
 
     /// The time of the last row.
@@ -216,20 +216,20 @@ impl RunState {
     }
 
     /// Whether the time before could not say more of an origin after this.
-    pub(crate) fn settles(&self, origin: Origin) -> bool {
+    pub(crate) fn settles(&self, origin: CounterOrigin) -> bool {
         let resolved = self.resolve(origin);
-        resolved != Origin::Earlier && !resolved.is_open()
+        resolved != CounterOrigin::Earlier && !resolved.is_open()
     }
 
     /// Returns what an origin in the span of time that follows is with this one before it.
-    pub(crate) fn resolve(&self, origin: Origin) -> Origin {
+    pub(crate) fn resolve(&self, origin: CounterOrigin) -> CounterOrigin {
         match (origin, self.newest) {
-            (Origin::Earlier, _) => self.origin,
-            (Origin::ZeroInRecord, Some(newest)) => Origin::Zero(newest),
-            (Origin::ZeroInMetric, _) if self.is_resumed => Origin::Unknown,
-            (Origin::ZeroInMetric, _) => match (self.last_values, self.origin) {
-                (Some(last), _) => Origin::Zero(last),
-                (None, Origin::Earlier) => origin,
+            (CounterOrigin::Earlier, _) => self.origin,
+            (CounterOrigin::ZeroInRecord, Some(newest)) => CounterOrigin::Zero(newest),
+            (CounterOrigin::ZeroInMetric, _) if self.is_resumed => CounterOrigin::Unknown,
+            (CounterOrigin::ZeroInMetric, _) => match (self.last_values, self.origin) {
+                (Some(last), _) => CounterOrigin::Zero(last),
+                (None, CounterOrigin::Earlier) => origin,
                 (None, of_run) => of_run,
             },
             _ => origin,
@@ -238,7 +238,7 @@ impl RunState {
 
     /// Adds the span of time that follows.
     pub(crate) fn join(&mut self, next: Self) {
-        let is_parted = next.origin != Origin::Earlier;
+        let is_parted = next.origin != CounterOrigin::Earlier;
         self.origin = self.resolve(next.origin);
         if is_parted || next.last_values.is_some() {
             self.is_resumed = next.is_resumed;
@@ -314,15 +314,23 @@ impl<'c> MetricWalls<'c> {
     ) -> Self {
         let mut resumed = Vec::new();
         if !walls.resumed.is_empty() {
-            resumed.extend(walls.resumed.of(&metric.name, metric.desc.pmid));
+            resumed.extend(walls.resumed.values_of_metric(&metric.name, metric.desc.pmid));
         }
         let rows = OnceCell::new();
-        Self { all: walls.of(metric), resumed, timestamps, columns, presences, run, rows }
+        Self {
+            all: walls.walls_of_metric(metric),
+            resumed,
+            timestamps,
+            columns,
+            presences,
+            run,
+            rows,
+        }
     }
 
     /// Returns those of a column, in the order of rows: with the creations of its instance.
     /// `last` is the time of its last value before the rows.
-    pub(crate) fn of(
+    pub(crate) fn walls_of_column(
         &self,
         column: &Column,
         last: impl FnOnce() -> Option<Timestamp>,
@@ -371,7 +379,7 @@ impl<'c> MetricWalls<'c> {
     }
 
     /// The origin of an instance that was created and has its first value in a row.
-    fn origin_of_new(&self, row: u32) -> Origin {
+    fn origin_of_new(&self, row: u32) -> CounterOrigin {
         let passed = self.all.partition_point(|wall| wall.row <= row);
         let wall = passed.checked_sub(1).and_then(|place| self.all.get(place));
         let rows = self.rows();
@@ -381,13 +389,13 @@ impl<'c> MetricWalls<'c> {
         let since = before.map(|before| before + 1).or(wall.map(|wall| wall.row));
         let is_resumed = |resumed: &u32| (since.unwrap_or(0)..=row).contains(resumed);
         if self.resumed.iter().any(is_resumed) {
-            return Origin::Unknown;
+            return CounterOrigin::Unknown;
         }
         let before = before.and_then(|row| self.timestamps.get(row as usize));
         match (before, wall) {
-            (Some(before), _) => Origin::Zero(*before),
+            (Some(before), _) => CounterOrigin::Zero(*before),
             (None, Some(wall)) => wall.origin,
-            (None, None) => self.run.resolve(Origin::ZeroInMetric),
+            (None, None) => self.run.resolve(CounterOrigin::ZeroInMetric),
         }
     }
 

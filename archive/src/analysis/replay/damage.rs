@@ -7,12 +7,12 @@
 
 use std::ops::Bound;
 
-use super::{Replay, Selection};
-use crate::reader::salvage::Lost;
+use super::{Replay, ReplaySelection};
+use crate::reader::salvage::Loss;
 use crate::scan::{Chunk, ChunkLimits};
 use crate::{Error, Records, Result};
 
-impl Selection<'_> {
+impl ReplaySelection<'_> {
     /// Continues reading after damaged records: they become gaps, like marks, and
     /// [`Replay::lost`] lists them.
     #[must_use]
@@ -33,7 +33,7 @@ impl Selection<'_> {
         chunk: &mut Chunk,
         records: &mut Records<'_>,
         limits: ChunkLimits,
-        all: &mut Vec<Lost>,
+        all: &mut Vec<Loss>,
     ) -> Result<bool> {
         let source = self.chosen.source();
         if self.reads_on {
@@ -46,8 +46,8 @@ impl Selection<'_> {
 
 impl Replay<'_> {
     /// The damage that was skipped, in the order of the files; nothing unless the
-    /// selection [reads on](Selection::read_on).
-    pub fn lost(&self) -> &[Lost] {
+    /// selection [reads on](ReplaySelection::read_on).
+    pub fn lost(&self) -> &[Loss] {
         &self.lost
     }
 }

@@ -7,12 +7,12 @@ use hashbrown::HashSet;
 use pcp_types::names::selects;
 
 use super::expression::{
-    Before, Bound, Expression, ExpressionError, Filter, Limit, Limited, Moments, Operand, Problem,
-    QuantileOf, Scope, Values,
+    Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, Limit, Limited,
+    NameResolver, Operand, OperandValues, Problem, QuantileOf,
 };
 use super::histogram::{BucketCount, Histogram, Quantile};
 use super::two_moments::{TwoMoments, value_of};
-use super::{Decrease, Replay, Sample, Selection, Track, rate_between};
+use super::{Decrease, MetricTrack, Replay, ReplaySelection, Sample, rate_between};
 use crate::analysis::growth::lifetime;
 use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
@@ -57,7 +57,7 @@ pub(super) struct Needed {
     pub(super) instances: Option<HashSet<InstanceId>>,
 }
 
-impl Selection<'_> {
+impl ReplaySelection<'_> {
     /// Adds a metric that is computed from others: see
     /// [`expression`](super::expression). Derived metrics follow all selected ones, and
     /// have PMIDs of domain 511 as in PCP.
@@ -143,7 +143,7 @@ impl Selection<'_> {
         let source = self.chosen.source();
         let all = self.chosen.metrics().iter();
         let histogram = |one: &SelectedMetric| {
-            let mut histogram = Histogram::of(source.metadata(), one)?;
+            let mut histogram = Histogram::find(source.metadata(), one)?;
             let buckets = self.chosen.labelled_instances(one.desc.pmid);
             if let Some(buckets) = buckets {
                 histogram.limit_to(buckets);
@@ -209,7 +209,7 @@ impl Selection<'_> {
     }
 
     /// Whether a derived metric compares two moments: with
-    /// [`Replay::at_since`] it has values, with [`Replay::at`] none.
+    /// [`Replay::at_since`] it has values, with [`Replay::sample_at`] none.
     pub fn needs_moment_before(&self) -> bool {
         self.derivations.all.iter().any(|derived| match &derived.rule {
             Rule::Expression(bound) => bound.needs_moment_before,
@@ -265,7 +265,7 @@ struct Names<'n, 'a> {
     quantiles: &'n mut Vec<Quantile>,
 }
 
-impl Scope for Names<'_, '_> {
+impl NameResolver for Names<'_, '_> {
     fn metric(&mut self, name: &str) -> Option<Operand> {
         let desc = self.source.metadata().metric_by_name(name)?.desc;
         Some(Operand { place: place_of(self.operands, name, None), desc })
@@ -302,7 +302,7 @@ impl Scope for Names<'_, '_> {
         let names = [of.name().to_owned(), format!("{}.bucket", of.name())];
         let histogram = names.into_iter().find_map(|name| {
             let desc = metadata.metric_by_name(&name)?.desc;
-            Histogram::of(metadata, &SelectedMetric { name, desc })
+            Histogram::find(metadata, &SelectedMetric { name, desc })
         });
         let Some(mut histogram) = histogram else { return Ok(None) };
         let mut buckets = None;
@@ -350,7 +350,7 @@ impl Names<'_, '_> {
         selector: &Selector,
         desc: &MetricDesc,
     ) -> Result<Option<HashSet<InstanceId>>, Problem> {
-        let labels = MetricLabels::of(self.source.metadata(), desc);
+        let labels = MetricLabels::new(self.source.metadata(), desc);
         if let Some(label) = selector.unknown_label(&labels) {
             let known = match labels.names().as_slice() {
                 [] => "none".to_owned(),
@@ -368,7 +368,7 @@ impl Names<'_, '_> {
 pub(super) fn find_histograms(
     all: &mut [Derived],
     in_expressions: &mut [Quantile],
-    tracks: &[Track],
+    tracks: &[MetricTrack],
     operands: &[usize],
     decrease: Decrease,
 ) {
@@ -388,11 +388,11 @@ pub(super) fn find_histograms(
 }
 
 impl Replay<'_> {
-    /// As [`at`](Self::at), and `rate` and `delta` of derived metrics reach
+    /// As [`sample_at`](Self::sample_at), and `rate` and `delta` of derived metrics reach
     /// back to `since`. Without it they have no values.
     pub fn at_since(&self, at: Timestamp, since: Timestamp) -> Option<Sample<'_>> {
         if self.derived.is_empty() {
-            return self.at(at);
+            return self.sample_at(at);
         }
         let mut pair = self.pair(at, since)?;
         let derived = self.derived.iter().map(|derived| self.derived_of(derived, &pair)).collect();
@@ -435,8 +435,8 @@ impl Replay<'_> {
     pub(super) fn sample<'r>(
         &self,
         timestamp: Timestamp,
-        mut values: Vec<Values<'r>>,
-        derived: Vec<Values<'r>>,
+        mut values: Vec<ExpressionValues<'r>>,
+        derived: Vec<ExpressionValues<'r>>,
     ) -> Sample<'r> {
         values.truncate(self.shown());
         for (track, values) in self.tracks.iter().zip(&mut values) {
@@ -449,18 +449,22 @@ impl Replay<'_> {
     }
 
     /// The derived metrics at one moment.
-    pub(super) fn derived_at<'r>(&self, now: &[Values<'r>]) -> Vec<Values<'r>> {
+    pub(super) fn derived_at<'r>(&self, now: &[ExpressionValues<'r>]) -> Vec<ExpressionValues<'r>> {
         let (places, gaps) = (&self.operands, self.gaps);
-        let moments = Moments { places, now, before: None, quantiles: &[], gaps };
+        let moments = OperandValues { places, now, before: None, quantiles: &[], gaps };
         let values = |derived: &Derived| match &derived.rule {
             Rule::Expression(bound) => bound.values(&moments),
-            Rule::Quantile(_) => Values::new(),
+            Rule::Quantile(_) => ExpressionValues::new(),
         };
         self.derived.iter().map(values).collect()
     }
 
     /// A derived metric at the later of two moments.
-    pub(super) fn derived_of<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
+    pub(super) fn derived_of<'r>(
+        &self,
+        derived: &Derived,
+        pair: &TwoMoments<'r>,
+    ) -> ExpressionValues<'r> {
         match &derived.rule {
             Rule::Expression(bound) => self.with_moments(pair, |moments| bound.values(moments)),
             Rule::Quantile(quantile) => quantile.values(self, pair.since, pair.at),
@@ -471,7 +475,7 @@ impl Replay<'_> {
     fn with_moments<'r, T>(
         &self,
         pair: &TwoMoments<'r>,
-        evaluate: impl FnOnce(&Moments<'_, 'r>) -> T,
+        evaluate: impl FnOnce(&OperandValues<'_, 'r>) -> T,
     ) -> T {
         let before = pair.before.as_deref().map(|values| Before {
             values,
@@ -480,20 +484,24 @@ impl Replay<'_> {
             seconds: pair.at.seconds_since(pair.since),
         });
         let quantiles = self.quantiles.iter();
-        let quantiles: Vec<Values<'r>> =
+        let quantiles: Vec<ExpressionValues<'r>> =
             quantiles.map(|quantile| quantile.values(self, pair.since, pair.at)).collect();
         let (places, now, quantiles) = (&self.operands, &pair.now, quantiles.as_slice());
-        evaluate(&Moments { places, now, before, quantiles, gaps: self.gaps })
+        evaluate(&OperandValues { places, now, before, quantiles, gaps: self.gaps })
     }
 
     /// The rate of a derived counter, from its values at the two moments, or from the growth
     /// of its operands if a run of one ended or began in between; none if it decreased.
-    pub(super) fn derived_rate<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
+    pub(super) fn derived_rate<'r>(
+        &self,
+        derived: &Derived,
+        pair: &TwoMoments<'r>,
+    ) -> ExpressionValues<'r> {
         let bound = match &derived.rule {
             Rule::Expression(bound) if derived.metric.has_rates() => bound,
             _ => return self.derived_of(derived, pair),
         };
-        let Some(values) = pair.before.as_deref() else { return Values::new() };
+        let Some(values) = pair.before.as_deref() else { return ExpressionValues::new() };
         let (now, by_run) =
             self.with_moments(pair, |moments| (bound.values(moments), bound.rates_by_run(moments)));
         if let Some(rates) = by_run {
@@ -501,7 +509,7 @@ impl Replay<'_> {
         }
         let (places, quantiles) = (&self.operands, [].as_slice());
         let gaps = self.gaps;
-        let moments = Moments { places, now: values, before: None, quantiles, gaps };
+        let moments = OperandValues { places, now: values, before: None, quantiles, gaps };
         let befores = bound.values(&moments);
         let rate = |(instance, after): (Option<InstanceId>, Value<'r>)| {
             let first = (pair.since, value_of(&befores, instance)?);
@@ -516,7 +524,7 @@ impl Replay<'_> {
         let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
         let of = |operand: usize| {
             let track = self.operands.get(operand).and_then(|&place| self.tracks.get(place));
-            track.into_iter().flat_map(Track::instances).collect()
+            track.into_iter().flat_map(MetricTrack::instances).collect()
         };
         match derived.map(|derived| &derived.rule) {
             Some(Rule::Expression(bound)) => bound.instances(&of),

@@ -128,10 +128,10 @@ mod token;
 
 use crate::{InDom, InstanceId, ValueType};
 
-pub(crate) use check::{Bound, Limited, Operand, QuantileOf, Scope};
+pub(crate) use check::{Bound, Limited, NameResolver, Operand, QuantileOf};
 pub use definitions::definitions;
-pub use evaluate::Values;
-pub(crate) use evaluate::{Before, Moments};
+pub use evaluate::ExpressionValues;
+pub(crate) use evaluate::{Before, OperandValues};
 pub(crate) use parse::{Filter, Limit};
 
 /// A parsed expression and its name.
@@ -175,12 +175,12 @@ impl Expression {
 
     /// The error for a metric of the archive with this name.
     pub(crate) fn taken(&self) -> ExpressionError {
-        Flaw::new(0, Problem::NameTaken(self.name.clone())).of(&self.text)
+        Flaw::new(0, Problem::NameTaken(self.name.clone())).into_error(&self.text)
     }
 
     /// The error for more derived metrics than PMIDs.
     pub(crate) fn too_many(&self) -> ExpressionError {
-        Flaw::new(0, Problem::TooMany).of(&self.text)
+        Flaw::new(0, Problem::TooMany).into_error(&self.text)
     }
 
     /// The text that was parsed.
@@ -200,7 +200,7 @@ impl std::str::FromStr for Expression {
     /// up.
     fn from_str(text: &str) -> Result<Self, ExpressionError> {
         let text = text.trim();
-        let (name, root) = parse::definition(text).map_err(|flaw| flaw.of(text))?;
+        let (name, root) = parse::definition(text).map_err(|flaw| flaw.into_error(text))?;
         let name = name.unwrap_or(text).to_owned();
         Ok(Self { text: text.to_owned(), name, root })
     }
@@ -321,7 +321,7 @@ impl Flaw {
         Self { at, problem }
     }
 
-    fn of(self, text: &str) -> ExpressionError {
+    fn into_error(self, text: &str) -> ExpressionError {
         let before = text.char_indices().take_while(|(at, _)| *at < self.at);
         let column = before.count() + 1;
         ExpressionError { expression: text.to_owned(), column, problem: self.problem }

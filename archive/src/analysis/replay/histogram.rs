@@ -31,8 +31,8 @@ use hashbrown::HashSet;
 
 use self::counted::HistogramLines;
 pub use self::successive::SuccessiveQuantiles;
-use super::expression::Values;
-use super::{Decrease, Replay, Track};
+use super::expression::ExpressionValues;
+use super::{Decrease, MetricTrack, Replay};
 use crate::scan::SelectedMetric;
 use crate::scan::histogram::{Bucket, HistogramLayout};
 use crate::{InstanceId, Metadata, MetricDesc, Pmid, Semantics, Timestamp, Value, ValueType};
@@ -79,8 +79,8 @@ pub(super) struct Histogram {
 
 impl Histogram {
     /// The histogram whose buckets a metric counts, if it does.
-    pub(super) fn of(metadata: &Metadata, metric: &SelectedMetric) -> Option<Self> {
-        let layout = HistogramLayout::of(metadata, &metric.name, &metric.desc)?;
+    pub(super) fn find(metadata: &Metadata, metric: &SelectedMetric) -> Option<Self> {
+        let layout = HistogramLayout::find(metadata, &metric.name, &metric.desc)?;
         Some(Self { counts: metric.clone(), layout: Arc::new(layout), chosen: None })
     }
 
@@ -149,7 +149,12 @@ impl Quantile {
     }
 
     /// Finds the lines in what was read; `places` are those of the operands.
-    pub(super) fn find_lines(&mut self, tracks: &[Track], places: &[usize], decrease: Decrease) {
+    pub(super) fn find_lines(
+        &mut self,
+        tracks: &[MetricTrack],
+        places: &[usize],
+        decrease: Decrease,
+    ) {
         let place = |operand: usize| places.get(operand).copied();
         let operands = [place(self.counts), self.sum.and_then(place)];
         self.lines = HistogramLines::find(&self.layout, tracks, operands, decrease).into();
@@ -161,7 +166,7 @@ impl Quantile {
         replay: &Replay<'_>,
         since: Timestamp,
         at: Timestamp,
-    ) -> Values<'r> {
+    ) -> ExpressionValues<'r> {
         let value = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
             let value = quantile(counted, self.rank)?;
             Some((instance, Value::Double(value)))

@@ -21,7 +21,7 @@ use crate::{Semantics, Value};
 
 /// One observation: its time and its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Observed<V> {
+pub(crate) struct ObservedValue<V> {
     /// Seconds since the archive's start.
     pub(crate) at: f64,
     /// The value stored at that time.
@@ -45,8 +45,8 @@ pub(crate) struct Observed<V> {
 /// and where the observation at 10 s is missing only discrete has a value, 100.
 pub(crate) fn value_at<'a>(
     semantics: Semantics,
-    prior: Option<Observed<Value<'a>>>,
-    next: Option<Observed<Value<'a>>>,
+    prior: Option<ObservedValue<Value<'a>>>,
+    next: Option<ObservedValue<Value<'a>>>,
     at: f64,
     decrease: Decrease,
 ) -> Option<Value<'a>> {
@@ -66,7 +66,7 @@ pub(crate) fn value_at<'a>(
 }
 
 /// The earlier value, except at the exact time of the later one.
-fn prior_or_exact<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
+fn prior_or_exact<V>(prior: ObservedValue<V>, next: ObservedValue<V>, at: f64) -> V {
     if prior.at < at && next.at <= at { next.value } else { prior.value }
 }
 
@@ -74,7 +74,7 @@ fn prior_or_exact<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
 ///
 /// Observations at 0 s and 10 s: the first up to and including 5 s, then the
 /// second. (Releases before 6.3.2 returned the first up to 10 s.)
-pub(crate) fn nearer<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
+pub(crate) fn nearer<V>(prior: ObservedValue<V>, next: ObservedValue<V>, at: f64) -> V {
     if prior.at < at && (next.at <= at || at > f64::midpoint(prior.at, next.at)) {
         next.value
     } else {
@@ -87,8 +87,8 @@ pub(crate) fn nearer<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
 /// Integers have one half added and their fraction cut: 720 at 20 s and 1020
 /// at 30 s give 870 at 25 s; 100 and 203 give 152 (151.5 + 0.5) in the middle.
 pub(crate) fn on_the_line<'a>(
-    prior: Observed<Value<'a>>,
-    next: Observed<Value<'a>>,
+    prior: ObservedValue<Value<'a>>,
+    next: ObservedValue<Value<'a>>,
     at: f64,
     decrease: Decrease,
 ) -> Option<Value<'a>> {
@@ -99,7 +99,7 @@ pub(crate) fn on_the_line<'a>(
     if next.at <= at {
         return Some(next.value);
     }
-    let part = Part { elapsed: at - prior.at, whole: next.at - prior.at };
+    let part = Fraction { elapsed: at - prior.at, whole: next.at - prior.at };
     let wraps = decrease == Decrease::Wrap;
     Some(match (prior.value, next.value) {
         (Value::I32(a), Value::I32(b)) => Value::I32(counter_i32(a, b, part, wraps)),
@@ -114,52 +114,52 @@ pub(crate) fn on_the_line<'a>(
 
 /// How far a moment is between two observations.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct Fraction {
     elapsed: f64,
     whole: f64,
 }
 
-impl Part {
+impl Fraction {
     /// This part of a difference. PCP multiplies before it divides, and the
     /// last bit of the answer depends on it.
-    fn of(self, difference: f64) -> f64 {
+    fn scale(self, difference: f64) -> f64 {
         self.elapsed * difference / self.whole
     }
 }
 
 /// -10 to -20 gives -12 at a third of the way: -13.3 + 0.5, cut towards zero.
-fn counter_i32(prior: i32, next: i32, part: Part, wraps: bool) -> i32 {
+fn counter_i32(prior: i32, next: i32, part: Fraction, wraps: bool) -> i32 {
     if wraps && next < prior {
         let distance = next.wrapping_sub(prior) as u32;
-        return prior.wrapping_add((0.5 + part.of(f64::from(distance))) as u32 as i32);
+        return prior.wrapping_add((0.5 + part.scale(f64::from(distance))) as u32 as i32);
     }
     let difference = f64::from(next) - f64::from(prior);
-    (0.5 + f64::from(prior) + part.of(difference)) as i32
+    (0.5 + f64::from(prior) + part.scale(difference)) as i32
 }
 
 /// 203 to 50 gives 127 in the middle after a reset (203.5 - 76.5), and
 /// 2 147 483 775 if the counter wrapped: 203 + (2^32 - 153) / 2.
-fn counter_u32(prior: u32, next: u32, part: Part, wraps: bool) -> u32 {
+fn counter_u32(prior: u32, next: u32, part: Fraction, wraps: bool) -> u32 {
     if next >= prior {
-        return (0.5 + f64::from(prior) + part.of(f64::from(next - prior))) as u32;
+        return (0.5 + f64::from(prior) + part.scale(f64::from(next - prior))) as u32;
     }
     if wraps {
-        return prior.wrapping_add((0.5 + part.of(f64::from(next.wrapping_sub(prior)))) as u32);
+        return prior.wrapping_add((0.5 + part.scale(f64::from(next.wrapping_sub(prior)))) as u32);
     }
-    (0.5 + f64::from(prior) - part.of(f64::from(prior - next))) as u32
+    (0.5 + f64::from(prior) - part.scale(f64::from(prior - next))) as u32
 }
 
 /// As [`counter_i32`]; the difference is exact, the other steps have the 53 bits of a
 /// double. The result for larger counters is kept between the two observations: 2^60 +
 /// 100 and 2^60 + 120 give 2^60 + 100 in the middle. PCP gives 2^60, from which a rate
 /// would conclude that the counter was reset.
-fn counter_i64(prior: i64, next: i64, part: Part, wraps: bool) -> i64 {
+fn counter_i64(prior: i64, next: i64, part: Fraction, wraps: bool) -> i64 {
     if wraps && next < prior {
         let distance = next.wrapping_sub(prior) as u64;
-        return prior.wrapping_add((0.5 + part.of(distance as f64)) as u64 as i64);
+        return prior.wrapping_add((0.5 + part.scale(distance as f64)) as u64 as i64);
     }
     let difference = i128::from(next) - i128::from(prior);
-    let value = (0.5 + prior as f64 + part.of(difference as f64)) as i64;
+    let value = (0.5 + prior as f64 + part.scale(difference as f64)) as i64;
     let is_held = prior.unsigned_abs().max(next.unsigned_abs()) <= EXACT;
     if is_held { value } else { value.clamp(prior.min(next), prior.max(next)) }
 }
@@ -167,13 +167,13 @@ fn counter_i64(prior: i64, next: i64, part: Part, wraps: bool) -> i64 {
 /// As [`counter_u32`] and, beyond the 53 bits of a double, [`counter_i64`]. PCP
 /// handles unsigned 64-bit counters as signed, so its results are wrong if one
 /// observation is below 2^63 and the other above; here they are unsigned.
-fn counter_u64(prior: u64, next: u64, part: Part, wraps: bool) -> u64 {
+fn counter_u64(prior: u64, next: u64, part: Fraction, wraps: bool) -> u64 {
     if next >= prior {
-        let value = (0.5 + prior as f64 + part.of((next - prior) as f64)) as u64;
+        let value = (0.5 + prior as f64 + part.scale((next - prior) as f64)) as u64;
         return value.clamp(prior, next);
     }
     if wraps {
-        let risen = part.of(next.wrapping_sub(prior) as f64);
+        let risen = part.scale(next.wrapping_sub(prior) as f64);
         let value = 0.5 + prior as f64 + risen;
         // The cast is undefined in C from 2^64 on; the counter has wrapped there.
         let is_past_the_end = value >= 2.0 * (1u64 << 63) as f64;
@@ -183,7 +183,7 @@ fn counter_u64(prior: u64, next: u64, part: Part, wraps: bool) -> u64 {
             (value as u64).max(prior)
         };
     }
-    let value = (0.5 + prior as f64 - part.of((prior - next) as f64)) as u64;
+    let value = (0.5 + prior as f64 - part.scale((prior - next) as f64)) as u64;
     value.clamp(next, prior)
 }
 
@@ -192,12 +192,12 @@ const EXACT: u64 = 1 << 53;
 
 /// The difference is rounded to single precision before it is multiplied, and
 /// the answer once more, as C does with `float` operands.
-fn counter_f32(prior: f32, next: f32, part: Part) -> f32 {
-    (f64::from(prior) + part.of(f64::from(next - prior))) as f32
+fn counter_f32(prior: f32, next: f32, part: Fraction) -> f32 {
+    (f64::from(prior) + part.scale(f64::from(next - prior))) as f32
 }
 
-fn counter_f64(prior: f64, next: f64, part: Part) -> f64 {
-    prior + part.of(next - prior)
+fn counter_f64(prior: f64, next: f64, part: Fraction) -> f64 {
+    prior + part.scale(next - prior)
 }
 
 #[cfg(test)]

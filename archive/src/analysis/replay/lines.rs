@@ -36,10 +36,10 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use super::interpolate::{Observed, on_the_line};
+use super::interpolate::{ObservedValue, on_the_line};
 use super::resets::falls;
 use super::timeline::Timeline;
-use super::{Column, Decrease, Gaps, Moment, Replay, Track};
+use super::{Column, Decrease, Gaps, MetricTrack, Moment, Replay};
 use crate::analysis::growth::growth;
 use crate::analysis::growth::lifetime::Presences;
 use crate::analysis::growth::walls::{MetricWalls, RunState, Wall, Walls};
@@ -63,7 +63,7 @@ pub(super) struct TrackWalls {
 impl TrackWalls {
     /// Finds those of a metric.
     pub(super) fn find(
-        track: &Track,
+        track: &MetricTrack,
         walls: &Walls,
         timeline: &Timeline,
         presences: Option<&Presences>,
@@ -78,7 +78,7 @@ impl TrackWalls {
             ..Self::default()
         };
         for (place, column) in track.columns.iter().enumerate() {
-            let all = walls.of(column, || None);
+            let all = walls.walls_of_column(column, || None);
             if all.len() > found.all.len() {
                 found.with_births.insert(place, all.into_owned());
             }
@@ -104,7 +104,7 @@ impl TrackWalls {
         self.with_births.get(&place).map(Vec::as_slice)
     }
 
-    fn of(&self, place: usize) -> &[Wall] {
+    fn walls(&self, place: usize) -> &[Wall] {
         self.with_births(place).unwrap_or(&self.all)
     }
 
@@ -118,7 +118,7 @@ impl TrackWalls {
 
     /// The falls of a counter's instances while they exist: those that a search for the neighbours
     /// of a moment finds as well.
-    fn falls_of(&self, track: &Track, timeline: &Timeline) -> Vec<Range<u32>> {
+    fn falls_of(&self, track: &MetricTrack, timeline: &Timeline) -> Vec<Range<u32>> {
         let columns: Vec<&Column> = track.columns.iter().collect();
         let mut all = Vec::new();
         for (place, life) in track.lives.iter().enumerate() {
@@ -126,7 +126,7 @@ impl TrackWalls {
                 let at = timeline.timestamp(record);
                 at.zip(*life).is_some_and(|(at, life)| life.contains(at))
             };
-            let falls = falls(&columns, place..place + 1, self.of(place));
+            let falls = falls(&columns, place..place + 1, self.walls(place));
             all.extend(falls.into_iter().filter(|fall| exists(fall.start) && exists(fall.end)));
         }
         all
@@ -209,7 +209,7 @@ pub(super) struct TrackGrowth {
 
 impl Replay<'_> {
     /// Computes what the instances of a counter grew between two moments.
-    pub(super) fn growth_of(&self, track: &Track, moments: &[Moment; 2]) -> TrackGrowth {
+    pub(super) fn growth_of(&self, track: &MetricTrack, moments: &[Moment; 2]) -> TrackGrowth {
         let [since, until] = moments;
         if track.walls.fall_within(&(since.at..until.at), &self.timeline) {
             return TrackGrowth { is_cut: true, ..TrackGrowth::default() };
@@ -234,13 +234,13 @@ impl Replay<'_> {
     /// that at the other. `None` if it fell, or if nothing explains why it has no value at a moment.
     fn grown(
         &self,
-        track: &Track,
+        track: &MetricTrack,
         place: usize,
         moments: &[Moment; 2],
         was_away: bool,
     ) -> Option<(Grown, bool)> {
         let [since, until] = moments;
-        let (column, walls) = (track.columns.get(place)?, track.walls.of(place));
+        let (column, walls) = (track.columns.get(place)?, track.walls.walls(place));
         let life = (*track.lives.get(place)?)?;
         let mut grown = Grown::default();
         // Since when an instance that has no value yet was 0, of the run that is observed.
@@ -337,7 +337,7 @@ impl Replay<'_> {
     ) -> Option<(Value<'c>, f64)> {
         let rows = column.rows();
         let observed = |place| {
-            Some(Observed {
+            Some(ObservedValue {
                 at: self.timeline.seconds(rows.get(place)?),
                 value: column.value(place)?,
             })

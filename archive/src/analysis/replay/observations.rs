@@ -1,6 +1,6 @@
 //! The logged values, record by record.
 
-use super::expression::Values;
+use super::expression::ExpressionValues;
 use super::{Replay, Sample};
 use crate::Timestamp;
 
@@ -11,14 +11,14 @@ use crate::Timestamp;
 pub struct Observations<'r> {
     replay: &'r Replay<'r>,
     /// Every observation, by record, metric, instance.
-    order: Vec<Place>,
+    order: Vec<ObservationKey>,
     /// The first one not yet returned.
     next: usize,
 }
 
 /// Where one observation is, in the order of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct ObservationKey {
     record: u32,
     /// `None` for a mark.
     metric: Option<u32>,
@@ -30,13 +30,18 @@ impl<'r> Observations<'r> {
     pub(super) fn new(replay: &'r Replay<'_>) -> Self {
         let mut order = Vec::new();
         for &record in replay.timeline.marks() {
-            order.push(Place { record, metric: None, column: 0, observation: 0 });
+            order.push(ObservationKey { record, metric: None, column: 0, observation: 0 });
         }
         for (metric, track) in (0u32..).zip(replay.tracks.iter().take(replay.shown())) {
             let columns = (0u32..).zip(&track.columns);
             for (column, values) in columns.filter(|(_, of)| track.shows(of.instance())) {
                 for (observation, record) in (0u32..).zip(values.rows().iter()) {
-                    order.push(Place { record, metric: Some(metric), column, observation });
+                    order.push(ObservationKey {
+                        record,
+                        metric: Some(metric),
+                        column,
+                        observation,
+                    });
                 }
             }
         }
@@ -44,7 +49,7 @@ impl<'r> Observations<'r> {
         Self { replay, order, next: 0 }
     }
 
-    fn timestamp(&self, place: Place) -> Option<Timestamp> {
+    fn timestamp(&self, place: ObservationKey) -> Option<Timestamp> {
         self.replay.timeline.timestamp(place.record)
     }
 }
@@ -57,7 +62,7 @@ impl<'r> Iterator for Observations<'r> {
         let mut sample = Sample {
             timestamp: self.timestamp(first)?,
             is_mark: first.metric.is_none(),
-            values: vec![Values::new(); self.replay.metrics.len()],
+            values: vec![ExpressionValues::new(); self.replay.metrics.len()],
         };
         while let Some(place) = self.order.get(self.next).filter(|p| p.record == first.record) {
             self.next += 1;

@@ -21,10 +21,10 @@
 //! negative. A counter that may wrap ([`Decrease::Wrap`]) continues from 0 after the
 //! end of its type.
 
-use super::expression::Values;
+use super::expression::ExpressionValues;
 use super::lines::{Grown, TrackGrowth};
 use super::two_moments::TwoMoments;
-use super::{Decrease, Replay, Sample, Track};
+use super::{Decrease, MetricTrack, Replay, Sample};
 use crate::analysis::growth::growth;
 use crate::scan::SelectedMetric;
 use crate::{InstanceId, Semantics, Timestamp, Units, Value};
@@ -49,7 +49,7 @@ impl SelectedMetric {
 }
 
 impl Replay<'_> {
-    /// As [`at`](Self::at), but counters as their rates since an earlier
+    /// As [`sample_at`](Self::sample_at), but counters as their rates since an earlier
     /// moment, in [`SelectedMetric::rate_units`]; each a [`Value::Double`]. An
     /// instance without a rate is left out: all of them if `since` is not before `at`, or
     /// is outside the archive. Metrics that have no rates have their values at `at`.
@@ -71,7 +71,7 @@ impl Replay<'_> {
         let is_span = since < at && self.has_moment(since);
         let mut before = if is_span && is_derived { self.tracks_at(since) } else { None };
         let mut rates = if is_derived { now.clone() } else { std::mem::take(&mut now) };
-        let mut grown: Vec<Option<Values<'_>>> = vec![None; self.tracks.len()];
+        let mut grown: Vec<Option<ExpressionValues<'_>>> = vec![None; self.tracks.len()];
         let moments = [since, at].map(|moment| self.moment(moment));
         let has_mark = self.has_mark_between(since, at);
         for (place, track) in self.tracks.iter().enumerate() {
@@ -105,8 +105,8 @@ impl Replay<'_> {
 }
 
 /// The rates of a counter: what it grew by the time in which that was observed.
-fn rates_of<'v>(track: &Track, growth: &TrackGrowth) -> Values<'v> {
-    let Some(scale) = track.metric.rate_time_scale() else { return Values::new() };
+fn rates_of<'v>(track: &MetricTrack, growth: &TrackGrowth) -> ExpressionValues<'v> {
+    let Some(scale) = track.metric.rate_time_scale() else { return ExpressionValues::new() };
     let rate = |(instance, grown): &(Option<InstanceId>, Grown)| {
         let rate = (grown.seconds > 0.0).then_some(grown.by * scale / grown.seconds)?;
         Some((*instance, Value::Double(rate)))

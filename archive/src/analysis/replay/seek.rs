@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{Replay, Selection};
+use super::{Replay, ReplaySelection};
 use crate::scan::programs::events_metric;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, SelectedMetric};
 use crate::{IndomHistory, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};
@@ -38,7 +38,7 @@ pub(super) type Span = RangeInclusive<Timestamp>;
 /// The index of a metric in the selection, and an instance of it.
 pub(super) type Key = (usize, Option<InstanceId>);
 
-impl<'a> Selection<'a> {
+impl<'a> ReplaySelection<'a> {
     /// Reads what decides the values at some moments, and `back` before each, for
     /// [`Replay::rates_at`]. If they are few it searches for each, else it reads all
     /// from the first to the last.
@@ -64,7 +64,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Reads what decides the values in some spans of time. Outside of them there are
-    /// no values: [`Replay::at`] returns `None`, and [`Replay::observations`] has what
+    /// no values: [`Replay::sample_at`] returns `None`, and [`Replay::observations`] has what
     /// was read.
     ///
     /// # Errors
@@ -176,13 +176,13 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(selection: &Selection<'a>) -> Result<Self> {
+    pub(super) fn new(selection: &ReplaySelection<'a>) -> Result<Self> {
         let chunk = Chunk::new(&selection.chosen);
         Ok(Self { chunk, records: selection.chosen.source().records()? })
     }
 
     /// The rows that were read. Columns are dropped if most of them are empty.
-    pub(super) fn take(&mut self, selection: &Selection<'a>) -> ChunkRows {
+    pub(super) fn take(&mut self, selection: &ReplaySelection<'a>) -> ChunkRows {
         if self.chunk.is_mostly_empty() {
             let next = Chunk::new(&selection.chosen);
             return std::mem::replace(&mut self.chunk, next).into_rows();
@@ -193,7 +193,7 @@ impl<'a> Reading<'a> {
 
 /// A search for the records that decide the values in a span.
 struct Search<'s, 'a> {
-    selection: &'s Selection<'a>,
+    selection: &'s ReplaySelection<'a>,
     keys: HashSet<Key>,
 }
 

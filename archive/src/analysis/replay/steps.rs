@@ -10,7 +10,7 @@
 //! value     100       120             -    30
 //! ```
 //!
-//! This depends on earlier steps, so [`Replay::at`] does not do it;
+//! This depends on earlier steps, so [`Replay::sample_at`] does not do it;
 //! [`Replay::rates_at`] needs no earlier steps.
 
 use super::{Replay, Sample};

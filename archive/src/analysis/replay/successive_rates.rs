@@ -171,7 +171,7 @@ impl MetricState {
     /// Adds the values of a record, a column each, and returns their rates.
     fn add(&mut self, columns: &[Column], at: Timestamp) -> Vec<Option<f64>> {
         let timestamps = [at];
-        let presences = self.domains.of(&self.metric);
+        let presences = self.domains.presences(&self.metric);
         let none = Walls::default();
         let walls =
             MetricWalls::new(&none, &self.metric, (&timestamps, columns), presences, self.run);
@@ -204,7 +204,7 @@ fn add_number<N: Number>(
     next: Last,
     time_scale: Option<f64>,
 ) -> Option<f64> {
-    let number = N::of(next.word);
+    let number = N::from_word(next.word);
     if number.is_nan() {
         return None;
     }
@@ -217,7 +217,7 @@ fn add_number<N: Number>(
     };
     strand.add(next);
     let before = before?;
-    let growth = N::of(before.word).growth_to(number, false)?;
+    let growth = N::from_word(before.word).growth_to(number, false)?;
     let seconds = next.at.seconds_since(before.at);
     (seconds > 0.0).then_some(growth * time_scale? / seconds)
 }

@@ -32,7 +32,7 @@ pub(super) fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Arc
 
 /// Counter, instant and discrete value at a time; `None` outside the archive.
 pub(super) fn answer(replay: &Replay<'_>, millis: i64) -> Option<[Option<u32>; 3]> {
-    let sample = replay.at(at(millis))?;
+    let sample = replay.sample_at(at(millis))?;
     let value = |place: usize| match sample.values[place].first() {
         Some((None, Value::U32(value))) => Some(*value),
         _ => None,
@@ -84,8 +84,8 @@ fn the_example_of_the_module_holds() {
         assert_eq!(answer(&replay, millis), values, "{millis} ms");
     }
     let between = Timestamp::from_nanos(at(20_000).as_nanos() + 500_000);
-    let sample = replay.at(between).unwrap();
-    let counts: Vec<usize> = sample.values.iter().map(Values::len).collect();
+    let sample = replay.sample_at(between).unwrap();
+    let counts: Vec<usize> = sample.values.iter().map(ExpressionValues::len).collect();
     assert_eq!(counts, [0, 0, 1], "before the mark only the discrete value holds");
 }
 
@@ -124,7 +124,7 @@ fn rates_depend_on_two_moments_alone() {
     assert_eq!(metric.rate_units().to_string(), "count / sec");
     let rate = |since, until| {
         let sample = replay.rates_at(at(until), at(since)).unwrap();
-        assert_eq!(sample.values[1], replay.at(at(until)).unwrap().values[1], "no counter");
+        assert_eq!(sample.values[1], replay.sample_at(at(until)).unwrap().values[1], "no counter");
         sample.values[0].first().map(|(_, value)| value.as_f64().unwrap())
     };
     for (since, until, expected, why) in [
@@ -148,7 +148,7 @@ fn rates_depend_on_two_moments_alone() {
 fn derived_metrics_follow_the_selected_ones() {
     let (_directory, archive) = archive(&WORKED_EXAMPLE);
     let mut selection = Replay::open(&archive);
-    let derive = |selection: &mut Selection<'_>, text: &str| {
+    let derive = |selection: &mut ReplaySelection<'_>, text: &str| {
         selection.derive(&text.parse().unwrap()).map_err(|error| error.problem)
     };
     derive(&mut selection, "twice = 2 * t.instant").unwrap();
@@ -172,7 +172,7 @@ fn derived_metrics_follow_the_selected_ones() {
     let some = |numbers: [f64; 5]| numbers.map(Some);
     let mut alone = some([203.0, 406.0, 0.0, 406.0, 0.0]);
     (alone[2], alone[4]) = (None, None);
-    assert_eq!(numbers(replay.at(at(10_000))), alone);
+    assert_eq!(numbers(replay.sample_at(at(10_000))), alone);
     let since = |millis, since| numbers(replay.at_since(at(millis), at(since)));
     assert_eq!(since(10_000, 0), some([203.0, 406.0, 10.3, 406.0, 103.0]));
     let rates = |millis, since| numbers(replay.rates_at(at(millis), at(since)));
@@ -228,7 +228,7 @@ fn an_instance_that_the_domain_never_names_is_not_replayed() {
     let mut selection = Replay::open(&archive);
     selection.select("t.by");
     let replay = selection.load().unwrap();
-    let sample = replay.at(at(0)).unwrap();
+    let sample = replay.sample_at(at(0)).unwrap();
     assert_eq!(sample.values.concat(), [(InstanceId::new(1).ok(), Value::U32(1))]);
 }
 

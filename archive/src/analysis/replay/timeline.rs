@@ -115,7 +115,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::growth::walls::Origin;
+    use crate::analysis::growth::walls::CounterOrigin;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_nanos(i128::from(millis) * 1_000_000)
@@ -166,8 +166,12 @@ mod tests {
 
     #[test]
     fn a_wall_is_a_limit_on_both_sides() {
-        let wall =
-            |row| Wall { row, origin: Origin::Unknown, at: Timestamp::EPOCH, is_birth: false };
+        let wall = |row| Wall {
+            row,
+            origin: CounterOrigin::Unknown,
+            at: Timestamp::EPOCH,
+            is_birth: false,
+        };
         let reach = |prior, next| Reach { at: 0.0, prior, next };
         let limited = |prior, next| reach(prior, next).limited(&[wall(4), wall(9)]);
         assert_eq!(limited(0..3, 3..20), reach(0..3, 3..4));

@@ -1,22 +1,22 @@
 //! The values of a replay at two moments: what rates, differences and quantiles
 //! are computed from.
 
-use super::expression::Values;
+use super::expression::ExpressionValues;
 use crate::{InstanceId, Timestamp, Value};
 
 /// All tracks of a replay at a moment, and at one before it.
 pub(super) struct TwoMoments<'r> {
     pub(super) since: Timestamp,
     pub(super) at: Timestamp,
-    pub(super) now: Vec<Values<'r>>,
+    pub(super) now: Vec<ExpressionValues<'r>>,
     /// Without counters if there is a mark or a boundary of runs in between; `None` if this
     /// moment is not before the other, or outside of the archive.
-    pub(super) before: Option<Vec<Values<'r>>>,
+    pub(super) before: Option<Vec<ExpressionValues<'r>>>,
     /// `now`, but counters as their rates.
-    pub(super) rates: Vec<Values<'r>>,
+    pub(super) rates: Vec<ExpressionValues<'r>>,
     /// What the counters counted in between, as far as it was observed, of which a run ended
     /// or began in between.
-    pub(super) grown: Vec<Option<Values<'r>>>,
+    pub(super) grown: Vec<Option<ExpressionValues<'r>>>,
 }
 
 /// The value of an instance.

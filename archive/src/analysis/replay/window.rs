@@ -19,7 +19,7 @@
 //! Both begin with an outline: a replay without observations that lists the instances
 //! that have some. Damage and records that go back in time cannot be detected within a
 //! batch: after them all later moments are computed from the whole archive, as
-//! [`Selection::load`] reads it.
+//! [`ReplaySelection::load`] reads it.
 
 mod parallel;
 
@@ -27,7 +27,7 @@ use std::ops::{Bound, Range};
 use std::time::Duration;
 
 use super::seek::{Reading, Span, joined};
-use super::{Replay, Selection};
+use super::{Replay, ReplaySelection};
 use crate::scan::{Chunk, ChunkLimits};
 use crate::{Records, Result, Timestamp};
 
@@ -42,10 +42,10 @@ pub(super) const FIRST: i128 = 16;
 const FIRST_ROWS: usize = 16;
 
 /// Values at even steps, batch by batch; made by
-/// [`Selection::window`].
+/// [`ReplaySelection::window`].
 #[derive(Debug)]
 pub struct Window<'a> {
-    pub(super) moments: Moments<'a>,
+    pub(super) moments: MomentReader<'a>,
     /// The moments that are left, by their numbers.
     pub(super) left: Range<i128>,
     /// How many moments the next batch has.
@@ -61,8 +61,8 @@ pub struct Window<'a> {
 
 /// Moments, counted from the first, and what is computed for them.
 #[derive(Debug)]
-pub(super) struct Moments<'a> {
-    selection: Selection<'a>,
+pub(super) struct MomentReader<'a> {
+    selection: ReplaySelection<'a>,
     first: Timestamp,
     step: Duration,
     back: Duration,
@@ -80,7 +80,7 @@ pub(super) struct Batch<'a> {
     pub(super) is_searched: bool,
 }
 
-impl<'a> Selection<'a> {
+impl<'a> ReplaySelection<'a> {
     /// Begins a window of the moments from the start of a span to its end, every
     /// `step`, and `back` before each, for [`Replay::rates_at`]. A step of zero is
     /// replaced by a nanosecond.
@@ -104,7 +104,7 @@ impl<'a> Selection<'a> {
         let full = VALUES as f64 / (outline.values_per_nano * nanos as f64);
         let batch = if full.is_finite() { full as i128 } else { FIRST };
         let reading = Reading::new(&selection)?;
-        let moments = Moments { selection, first, step, back, is_sparse };
+        let moments = MomentReader { selection, first, step, back, is_sparse };
         let Outline { replay, is_whole, .. } = outline;
         let (left, batch, most) = (0..count, batch.max(1), VALUES);
         Ok(Window { moments, left, batch, most, reading, replay, is_whole })
@@ -207,7 +207,7 @@ impl<'a> Window<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Selection::load`].
+    /// As [`ReplaySelection::load`].
     pub fn next_batch(&mut self) -> Result<Option<Span>> {
         if self.left.is_empty() {
             return Ok(None);
@@ -244,7 +244,7 @@ impl<'a> Window<'a> {
     }
 }
 
-impl<'a> Moments<'a> {
+impl<'a> MomentReader<'a> {
     /// From the first of some moments to the last.
     pub(super) fn span(&self, batch: Range<i128>) -> Span {
         let moment = |number: i128| {
@@ -283,10 +283,10 @@ impl<'a> Moments<'a> {
     }
 }
 
-/// What was logged, batch by batch; made by [`Selection::logged`].
+/// What was logged, batch by batch; made by [`ReplaySelection::logged`].
 #[derive(Debug)]
 pub struct Logged<'a> {
-    selection: Selection<'a>,
+    selection: ReplaySelection<'a>,
     records: Records<'a>,
     /// Empty, after the last batch.
     chunk: Chunk,
@@ -308,7 +308,7 @@ impl<'a> Logged<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Selection::load`].
+    /// As [`ReplaySelection::load`].
     pub fn next_batch(&mut self) -> Result<bool> {
         while self.has_more {
             // The outline has found the same damage.

@@ -4,7 +4,7 @@ use super::{Extreme, Statistics};
 use crate::analysis::growth::Decrease;
 use crate::analysis::growth::number::{Number, with_number};
 use crate::analysis::growth::strand::{Link, Strand};
-use crate::analysis::growth::walls::{Part, RunState, Wall, each_part};
+use crate::analysis::growth::walls::{ColumnPart, RunState, Wall, each_part};
 use crate::scan::{Chunk, Column, SelectedMetric};
 use crate::{Semantics, Timestamp, ValueType};
 
@@ -27,7 +27,7 @@ pub(super) struct Tally {
 #[derive(Debug, Clone, Copy)]
 struct Rules {
     value_type: ValueType,
-    kind: Kind,
+    kind: ValueKind,
     wraps: bool,
     /// How many seconds the unit of time of rates has; `None` if there is no
     /// such unit, and no rate.
@@ -50,7 +50,7 @@ struct Sums {
 
 /// How a value counts until the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     /// It grows, at a rate.
     Counter,
     /// It holds, if there is a next one.
@@ -79,9 +79,9 @@ impl Tally {
     /// No value so far. `run` is what is known of the metric.
     pub(super) fn new(metric: &SelectedMetric, decrease: Decrease, run: &RunState) -> Self {
         let kind = match metric.desc.semantics {
-            Semantics::Counter => Kind::Counter,
-            Semantics::Discrete => Kind::Discrete,
-            Semantics::Instant => Kind::Instant,
+            Semantics::Counter => ValueKind::Counter,
+            Semantics::Discrete => ValueKind::Discrete,
+            Semantics::Instant => ValueKind::Instant,
         };
         let (wraps, unit_of_time) = (decrease == Decrease::Wrap, metric.rate_time_scale());
         let value_type = metric.desc.value_type;
@@ -117,8 +117,8 @@ impl Tally {
         walls: &[Wall],
     ) {
         each_part(column, walls, |part| match part {
-            Part::Wall(wall) => self.meet(wall),
-            Part::Values(words, rows) => {
+            ColumnPart::Wall(wall) => self.meet(wall),
+            ColumnPart::Values(words, rows) => {
                 let timestamps = chunk.timestamps().get(rows.clone());
                 if let (Some(timestamps), Some(clock)) = (timestamps, clock.get(rows)) {
                     self.add_stretch::<N>(words, timestamps, clock);
@@ -146,12 +146,12 @@ impl Tally {
 
     /// Adds one number.
     fn add_number<N: Number>(&mut self, word: u64, at: Timestamp) {
-        let (number, value) = (N::of(word), N::of(word).value());
+        let (number, value) = (N::from_word(word), N::from_word(word).value());
         if number.is_nan() {
             return;
         }
         if let Some(last) = self.strand.open_end()
-            && self.rules.kind == Kind::Counter
+            && self.rules.kind == ValueKind::Counter
             && at <= last.at
         {
             // Of two values at one time the first counts.
@@ -159,7 +159,7 @@ impl Tally {
         }
         let newest = Last { word, value, at };
         self.add_link::<N>(self.strand.link(), newest);
-        if self.rules.kind != Kind::Counter {
+        if self.rules.kind != ValueKind::Counter {
             self.sums.count(value, at);
         }
         self.strand.add(newest);
@@ -169,7 +169,7 @@ impl Tally {
     fn add_link<N: Number>(&mut self, link: Link<Last>, next: Last) {
         match link {
             Link::Value(last) => self.add_interval::<N>(last, next),
-            Link::Zero(since) if self.rules.kind == Kind::Counter => {
+            Link::Zero(since) if self.rules.kind == ValueKind::Counter => {
                 self.add_interval::<N>(Last::zero(since), next);
             }
             Link::Zero(_) | Link::Nothing => {}
@@ -180,11 +180,12 @@ impl Tally {
     fn add_interval<N: Number>(&mut self, last: Last, next: Last) {
         let seconds = next.at.seconds_since(last.at);
         match (self.rules.kind, self.rules.unit_of_time) {
-            (Kind::Counter, Some(unit)) => {
-                let growth = N::of(last.word).growth_to(N::of(next.word), self.rules.wraps);
+            (ValueKind::Counter, Some(unit)) => {
+                let growth =
+                    N::from_word(last.word).growth_to(N::from_word(next.word), self.rules.wraps);
                 self.sums.add_growth(growth, seconds, unit, next.at);
             }
-            (Kind::Counter, None) => {}
+            (ValueKind::Counter, None) => {}
             _ => self.sums.hold(last.value, seconds),
         }
     }
@@ -230,14 +231,16 @@ impl Tally {
         let blocks = blocks.zip(clock.as_chunks().0).zip(timestamps.chunks(BLOCK));
         let sums = self.sums;
         let (sums, done) = match (self.rules.kind, self.rules.unit_of_time) {
-            (Kind::Counter, Some(unit)) => sums.with_blocks(blocks, |before, after, seconds| {
-                let rises = rises::<N>(before, after)?;
-                Some((rises, zip(&rises, seconds, |rise, seconds| rise * unit / seconds)))
-            }),
-            (Kind::Counter, None) => (sums, 0),
+            (ValueKind::Counter, Some(unit)) => {
+                sums.with_blocks(blocks, |before, after, seconds| {
+                    let rises = rises::<N>(before, after)?;
+                    Some((rises, zip(&rises, seconds, |rise, seconds| rise * unit / seconds)))
+                })
+            }
+            (ValueKind::Counter, None) => (sums, 0),
             _ => sums.with_blocks(blocks, |before, after, seconds| {
-                let held = before.map(|word| N::of(word).value());
-                let values = after.map(|word| N::of(word).value());
+                let held = before.map(|word| N::from_word(word).value());
+                let values = after.map(|word| N::from_word(word).value());
                 Some((zip(&held, seconds, |held, seconds| held * seconds), values))
             }),
         };
@@ -245,7 +248,7 @@ impl Tally {
         if let Some(place) = done.checked_sub(1)
             && let (Some(&word), Some(&at)) = (after.get(place), timestamps.get(place))
         {
-            self.strand.move_end(Last { word, value: N::of(word).value(), at });
+            self.strand.move_end(Last { word, value: N::from_word(word).value(), at });
         }
         done
     }
@@ -258,7 +261,9 @@ impl Tally {
 
     /// A discrete value holds until something else is known.
     fn hold_until(&mut self, at: Timestamp) {
-        if let Some(last) = self.strand.open_end().filter(|_| self.rules.kind == Kind::Discrete) {
+        if let Some(last) =
+            self.strand.open_end().filter(|_| self.rules.kind == ValueKind::Discrete)
+        {
             let seconds = at.seconds_since(last.at).max(0.0);
             self.sums.hold(last.value, seconds);
         }
@@ -281,7 +286,7 @@ impl Tally {
         if count == 0 {
             return None;
         }
-        let is_counter = self.rules.kind == Kind::Counter;
+        let is_counter = self.rules.kind == ValueKind::Counter;
         let unit = self.rules.unit_of_time.filter(|_| is_counter).unwrap_or(1.0);
         // Rounding must not move an average beyond the values: that of a constant is the
         // constant. The mean of opposite infinities is no number.
@@ -406,7 +411,7 @@ impl Sums {
 fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
     let mut falls = 0;
     let rises = zip(before, after, |before, after| {
-        let (rise, fall) = N::of(before).rise_to(N::of(after));
+        let (rise, fall) = N::from_word(before).rise_to(N::from_word(after));
         falls |= fall;
         rise
     });
@@ -433,11 +438,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::analysis::growth::walls::Origin;
+    use crate::analysis::growth::walls::CounterOrigin;
 
-    fn tally(value_type: ValueType, kind: Kind, wraps: bool) -> Tally {
+    fn tally(value_type: ValueType, kind: ValueKind, wraps: bool) -> Tally {
         let rules = Rules { value_type, kind, wraps, unit_of_time: Some(1.0) };
-        Tally { rules, strand: Strand::new(Origin::Unknown, None), sums: Sums::NONE }
+        Tally { rules, strand: Strand::new(CounterOrigin::Unknown, None), sums: Sums::NONE }
     }
 
     /// Adds numbers that mostly rise, in blocks and one by one.
@@ -469,7 +474,7 @@ mod tests {
             first in any::<u64>(),
             steps in vec((1u64..1 << 40, proptest::option::weighted(0.05, any::<u64>())), 1..70),
             stills in vec(proptest::bool::weighted(0.03), 70),
-            kind in prop_oneof![Just(Kind::Counter), Just(Kind::Instant), Just(Kind::Discrete)],
+            kind in prop_oneof![Just(ValueKind::Counter), Just(ValueKind::Instant), Just(ValueKind::Discrete)],
             wraps in any::<bool>(),
         ) {
             let mut word = first;

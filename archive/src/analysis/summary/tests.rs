@@ -201,8 +201,8 @@ proptest! {
         selection.select("t");
         let span = at(0)..=at(millis);
         let summary_of = |mut columns: Columns<'_>| {
-            let scope = Scope::new(&selection, Decrease::Reset, Gaps::Keep);
-            Segment::of(&scope, &mut columns).unwrap().summaries((&archive).into(), &span)
+            let scope = SummaryScope::new(&selection, Decrease::Reset, Gaps::Keep);
+            SummarySegment::read(&scope, &mut columns).unwrap().summaries((&archive).into(), &span)
         };
         let columns = || Columns::open(&selection, span.clone()).unwrap();
         let whole = summary_of(columns());
@@ -238,12 +238,12 @@ proptest! {
         let mut edges: Vec<_> = cuts.into_iter().map(|cut| at(cut.min(millis))).collect();
         edges.extend([at(0), at(millis + 1)]);
         edges.sort();
-        let scope = Scope::new(&selection, Decrease::Reset, Gaps::Keep);
+        let scope = SummaryScope::new(&selection, Decrease::Reset, Gaps::Keep);
         let segment = |pair: &[Timestamp]| {
             let mut columns = Columns::open(&selection, pair[0]..pair[1]).unwrap();
-            Segment::of(&scope, &mut columns).unwrap()
+            SummarySegment::read(&scope, &mut columns).unwrap()
         };
-        let joined = edges.windows(2).map(segment).reduce(Segment::join).unwrap();
+        let joined = edges.windows(2).map(segment).reduce(SummarySegment::join).unwrap();
         let span = at(0)..=at(millis);
         let (joined, whole) = (joined.summaries((&archive).into(), &span), segment(&[at(0), at(millis + 1)]));
         for (joined, whole) in joined.iter().zip(whole.summaries((&archive).into(), &span)) {

@@ -23,7 +23,7 @@ const MAX_SPARES: usize = 2;
 /// one, which lives as long as someone holds it.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
-    entries: Mutex<Entries>,
+    entries: Mutex<CacheEntries>,
     /// How many blocks it holds.
     most: usize,
 }
@@ -35,9 +35,9 @@ impl Default for BlockCache {
 }
 
 #[derive(Debug, Default)]
-struct Entries {
+struct CacheEntries {
     /// The most recently used one last.
-    blocks: VecDeque<Entry>,
+    blocks: VecDeque<CacheEntry>,
     bytes: usize,
     /// Blocks that threads are decompressing ahead.
     making: Vec<Making>,
@@ -46,33 +46,33 @@ struct Entries {
     decoders: Vec<BlockDecoder>,
 }
 
-impl Entries {
-    fn has(&self, key: Key) -> bool {
+impl CacheEntries {
+    fn has(&self, key: BlockKey) -> bool {
         let is_held = self.blocks.iter().any(|entry| entry.key == key);
         is_held || self.making.iter().any(|making| making.key == key)
     }
 }
 
 #[derive(Debug)]
-struct Entry {
-    key: Key,
+struct CacheEntry {
+    key: BlockKey,
     block: Arc<Buffer>,
 }
 
 #[derive(Debug)]
 struct Making {
-    key: Key,
+    key: BlockKey,
     thread: Decompression,
 }
 
 /// A block by its number in a file.
-type Key = (FileId, usize);
+type BlockKey = (FileId, usize);
 
 /// A thread that decompresses a block.
 pub(super) type Decompression = JoinHandle<io::Result<Arc<Buffer>>>;
 
 /// What is known about a block.
-pub(super) enum Found {
+pub(super) enum CacheLookup {
     /// It is there.
     Held(Arc<Buffer>),
     /// A thread decompresses it, for which only the caller waits.
@@ -99,7 +99,7 @@ impl BlockCache {
     }
 
     /// Looks a block up, and makes it the most recently used.
-    pub(super) fn find(&self, file: FileId, number: usize) -> Found {
+    pub(super) fn find(&self, file: FileId, number: usize) -> CacheLookup {
         let key = (file, number);
         let mut entries = self.lock();
         if let Some(at) = entries.blocks.iter().rposition(|entry| entry.key == key)
@@ -107,11 +107,11 @@ impl BlockCache {
         {
             let block = Arc::clone(&entry.block);
             entries.blocks.push_back(entry);
-            return Found::Held(block);
+            return CacheLookup::Held(block);
         }
         match entries.making.iter().position(|making| making.key == key) {
-            Some(at) => Found::Making(entries.making.swap_remove(at).thread),
-            None => Found::Missing,
+            Some(at) => CacheLookup::Making(entries.making.swap_remove(at).thread),
+            None => CacheLookup::Missing,
         }
     }
 
@@ -125,12 +125,12 @@ impl BlockCache {
     pub(super) fn put(&self, file: FileId, number: usize, block: &Arc<Buffer>) {
         let key = (file, number);
         let mut entries = self.lock();
-        let Entries { blocks, bytes, spares, .. } = &mut *entries;
+        let CacheEntries { blocks, bytes, spares, .. } = &mut *entries;
         blocks.retain(|entry| {
             *bytes -= if entry.key == key { entry.block.len() } else { 0 };
             entry.key != key
         });
-        blocks.push_back(Entry { key, block: Arc::clone(block) });
+        blocks.push_back(CacheEntry { key, block: Arc::clone(block) });
         *bytes += block.len();
         while *bytes > CAPACITY && blocks.len() > 1 || blocks.len() > self.most {
             let Some(oldest) = blocks.pop_front() else { return };
@@ -198,7 +198,7 @@ impl BlockCache {
         spare.and_then(|spare| spare.reuse(len)).map_or_else(|| Buffer::new(len), Ok)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -219,7 +219,7 @@ mod tests {
 
     fn get(cache: &BlockCache, file: FileId, number: usize) -> Option<Arc<Buffer>> {
         match cache.find(file, number) {
-            Found::Held(block) => Some(block),
+            CacheLookup::Held(block) => Some(block),
             _ => None,
         }
     }

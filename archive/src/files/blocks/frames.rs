@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Found, MAX_BLOCK, MAX_BLOCKS};
+use super::{ListedBlock, MAX_BLOCK, MAX_BLOCKS};
 
 const SKIPPABLE_MAGIC: u32 = 0x184d_2a5e;
 const SEEKABLE_MAGIC: u32 = 0x8f92_eab1;
@@ -34,7 +34,7 @@ struct Head {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Entry {
+struct SeekTableEntry {
     compressed: U32,
     decompressed: U32,
 }
@@ -49,12 +49,12 @@ struct Footer {
 
 /// The frames that a file's seek table lists; `None` if there is no table, or if
 /// it contradicts the file.
-pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<Found>>> {
+pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<ListedBlock>>> {
     let Some(table) = read_table(file, len)? else { return Ok(None) };
     let mut blocks = Vec::with_capacity(table.entries.len());
     let mut at = 0u64;
     for (size, len) in table.entries {
-        blocks.push(Found { at, size, len, check: 0 });
+        blocks.push(ListedBlock { at, size, len, check: 0 });
         at += size;
     }
     if at != table.start {
@@ -92,7 +92,7 @@ fn read_table(file: &File, len: u64) -> io::Result<Option<Table>> {
         return Ok(None);
     }
     let sum = if descriptor & HAS_CHECKSUMS == 0 { 0 } else { size_of::<U32>() };
-    let stride = size_of::<Entry>() + sum;
+    let stride = size_of::<SeekTableEntry>() + sum;
     let body = frames * stride;
     let Some(start) = at.checked_sub((body + size_of::<Head>()) as u64) else { return Ok(None) };
     let mut bytes = vec![0; size_of::<Head>() + body];
@@ -102,7 +102,8 @@ fn read_table(file: &File, len: u64) -> io::Result<Option<Table>> {
         return Ok(None);
     }
     let entries = entries.chunks_exact(stride).filter_map(|entry| {
-        let (Entry { compressed, decompressed }, _) = Entry::read_from_prefix(entry).ok()?;
+        let (SeekTableEntry { compressed, decompressed }, _) =
+            SeekTableEntry::read_from_prefix(entry).ok()?;
         Some((u64::from(compressed.get()), u64::from(decompressed.get())))
     });
     Ok(Some(Table { start, entries: entries.collect() }))
@@ -110,7 +111,7 @@ fn read_table(file: &File, len: u64) -> io::Result<Option<Table>> {
 
 /// Whether a block starts like a frame, of as many bytes as the table says if it has their
 /// number.
-fn is_listed_right(file: &File, block: &Found) -> io::Result<bool> {
+fn is_listed_right(file: &File, block: &ListedBlock) -> io::Result<bool> {
     let mut bytes = [0; FRAME_HEADER as usize];
     let wanted = bytes.get_mut(..block.size.min(FRAME_HEADER) as usize).unwrap_or_default();
     file.read_exact_at(wanted, block.at)?;
@@ -125,7 +126,7 @@ fn is_listed_right(file: &File, block: &Found) -> io::Result<bool> {
 }
 
 /// Whether a block is a frame that can be decompressed.
-fn is_whole(file: &File, block: &Found) -> io::Result<bool> {
+fn is_whole(file: &File, block: &ListedBlock) -> io::Result<bool> {
     if block.size > 2 * MAX_BLOCK {
         return Ok(false);
     }
@@ -157,12 +158,12 @@ fn content_size(header: &[u8]) -> Option<u64> {
 /// The seek table of frames with these compressed and decompressed sizes.
 pub(crate) fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
     let count = frames.len() as u32;
-    let body = frames.len() * size_of::<Entry>() + size_of::<Footer>();
+    let body = frames.len() * size_of::<SeekTableEntry>() + size_of::<Footer>();
     let head = Head { magic: U32::new(SKIPPABLE_MAGIC), size: U32::new(body as u32) };
     let mut table = head.as_bytes().to_vec();
     for (compressed, decompressed) in frames {
         let (compressed, decompressed) = (U32::new(*compressed), U32::new(*decompressed));
-        table.extend(Entry { compressed, decompressed }.as_bytes());
+        table.extend(SeekTableEntry { compressed, decompressed }.as_bytes());
     }
     let magic = U32::new(SEEKABLE_MAGIC);
     table.extend(Footer { frames: U32::new(count), descriptor: 0, magic }.as_bytes());

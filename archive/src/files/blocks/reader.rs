@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::buffer::Buffer;
-use super::cache::Found;
+use super::cache::CacheLookup;
 use super::packed::{FileId, Packed};
 use super::{BlockCache, BlockTable};
 use crate::files::parallel;
@@ -54,7 +54,7 @@ impl BlockFile {
         table: BlockTable,
         cache: Arc<BlockCache>,
     ) -> io::Result<Self> {
-        let id = FileId::of(&file.metadata()?);
+        let id = FileId::new(&file.metadata()?);
         let packed = Arc::new(Packed { file, id, table });
         let (current, damaged) = (None, BTreeMap::new());
         Ok(Self { packed, cache, current, damaged, in_row: 0, goes_on: true })
@@ -106,7 +106,7 @@ impl BlockFile {
         let last = (first..table.blocks.len())
             .take_while(|number| self.damaged.contains_key(number))
             .last()?;
-        table.blocks.get(last).map(super::Block::end)
+        table.blocks.get(last).map(super::CompressedBlock::end)
     }
 
     /// Fills `bytes` from `offset` on.
@@ -158,13 +158,13 @@ impl BlockFile {
             _ => self.read_beside(number),
         }
         let made = match found {
-            Found::Held(held) => Ok(held),
+            CacheLookup::Held(held) => Ok(held),
             // If its thread has failed, once more.
-            Found::Making(thread) => match thread.join() {
+            CacheLookup::Making(thread) => match thread.join() {
                 Ok(made) => made,
                 Err(_) => self.cache.decompress(&self.packed, number),
             },
-            Found::Missing => self.cache.decompress(&self.packed, number),
+            CacheLookup::Missing => self.cache.decompress(&self.packed, number),
         };
         match made {
             Ok(block) => {

@@ -299,7 +299,13 @@ fn a_block_that_is_a_bomb_has_no_more_bytes_than_listed() {
     let frame = zstd::bulk::compress(&zeros, 1).unwrap();
     let table = BlockTable {
         compression: Compression::Zstd,
-        blocks: vec![Block { at: 0, size: frame.len() as u32, check: 0, len: 1000, start: 0 }],
+        blocks: vec![CompressedBlock {
+            at: 0,
+            size: frame.len() as u32,
+            check: 0,
+            len: 1000,
+            start: 0,
+        }],
         len: 1000,
         largest: 1000,
     };
@@ -307,8 +313,13 @@ fn a_block_that_is_a_bomb_has_no_more_bytes_than_listed() {
     assert!(read(&mut blocks, 0, 1000).is_err());
     let packed = xz(&zeros, zeros.len());
     let block = super::xz::read_blocks(&file(&packed), packed.len() as u64).unwrap().unwrap()[0];
-    let block =
-        Block { at: block.at, size: block.size as u32, check: block.check, len: 1000, start: 0 };
+    let block = CompressedBlock {
+        at: block.at,
+        size: block.size as u32,
+        check: block.check,
+        len: 1000,
+        start: 0,
+    };
     let (room, mut decoder) = (Buffer::new(1000).unwrap(), BlockDecoder::default());
     assert!(block.decompress(&file(&packed), Compression::Xz, &mut decoder, room).is_err());
 }

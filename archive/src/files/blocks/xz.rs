@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use zerocopy::IntoBytes as _;
 use zerocopy::little_endian::U32;
 
-use super::{Found, MAX_BLOCKS};
+use super::{ListedBlock, MAX_BLOCKS};
 
 /// Stream header and stream footer have as many bytes.
 const EDGE: usize = 12;
@@ -32,7 +32,7 @@ const BLOCK_FLAGS: u8 = 0xc0;
 
 /// The blocks that the indexes of a file list, in order; `None` if they
 /// contradict the file.
-pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<Found>>> {
+pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<ListedBlock>>> {
     let mut streams = Vec::new();
     if len == 0 {
         return Ok(None);
@@ -64,7 +64,7 @@ pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<Found>
 
 struct XzStream {
     start: u64,
-    blocks: Vec<Found>,
+    blocks: Vec<ListedBlock>,
 }
 
 /// The stream whose footer is at `at`.
@@ -85,7 +85,7 @@ fn read_stream(file: &File, footer: &[u8; EDGE], at: u64) -> io::Result<Option<X
     let blocks = sizes.into_iter().map(|(size, len)| {
         let at = next;
         next += padded(size);
-        Found { at, size, len, check }
+        ListedBlock { at, size, len, check }
     });
     let blocks = blocks.collect();
     Ok(Some(XzStream { start, blocks }))

@@ -62,7 +62,7 @@ fn read(file: &mut Decompressed, offset: usize, len: usize) -> io::Result<Vec<u8
 
 fn damage(file: &Decompressed) -> Option<&str> {
     match &file.end {
-        End::Damaged(_, text) => Some(text),
+        StreamEnd::Damaged(_, text) => Some(text),
         _ => None,
     }
 }

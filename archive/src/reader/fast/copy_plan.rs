@@ -11,29 +11,29 @@ use crate::reader::column::Column;
 /// What to copy out of the records of a shape.
 #[derive(Debug, Default)]
 pub(crate) struct CopyPlan {
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<CopyStep>,
     /// The values of the metrics that are read, with those that are not
     /// copied: of other instances, and the second of an instance.
     pub(crate) values: usize,
     /// Bytes of all values that are not numbers.
     pub(crate) bytes: usize,
     /// Where the same values are in excerpts of the records, if these are read faster.
-    pub(crate) in_excerpt: Vec<Step>,
+    pub(crate) in_excerpt: Vec<CopyStep>,
 }
 
 /// A value: where in the record it is and in what form, and where its column
 /// is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct CopyStep {
     pub(crate) at: u32,
-    pub(crate) form: Form,
+    pub(crate) form: ValueForm,
     pub(crate) metric: u32,
     pub(crate) place: u32,
 }
 
 /// The form of a value in a record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Form {
+pub(crate) enum ValueForm {
     /// A number of four bytes.
     Word,
     /// A number of eight bytes.
@@ -66,9 +66,9 @@ impl CopyPlan {
             let (bytes, stride) = (run.bytes.get(step.at as usize..), run.stride);
             let bytes = bytes.unwrap_or_default();
             match step.form {
-                Form::Word => gather(column.extend(rows.clone()), bytes, stride, number::word),
-                Form::Long => gather(column.extend(rows.clone()), bytes, stride, number::long),
-                Form::Bytes(len) => {
+                ValueForm::Word => gather(column.extend(rows.clone()), bytes, stride, number::word),
+                ValueForm::Long => gather(column.extend(rows.clone()), bytes, stride, number::long),
+                ValueForm::Bytes(len) => {
                     for (row, payload) in rows.clone().zip(bytes.chunks(stride)) {
                         let payload = payload.get(..len as usize).unwrap_or_default();
                         if let Some(value) = value_block::decode(column.value_type(), payload) {

@@ -31,14 +31,14 @@ const MAX_SIZE: usize = 256 * 1024;
 
 /// What reading costs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct ReadCost {
     /// How many bytes can be copied in the time that it takes to ask for a piece.
     asking: usize,
     /// Pieces that are closer than this are read together with what is between them.
     gap: usize,
 }
 
-impl Effort {
+impl ReadCost {
     /// From memory, by system calls.
     pub(crate) const USUAL: Self = Self { asking: 4096, gap: 2048 };
     /// As if it cost nothing, so that excerpts of short records are read as well.
@@ -80,7 +80,7 @@ impl Excerpt {
         record: &Record<'_>,
         shape: ShapeId,
         sets: &[ValueSetView<'_>],
-        effort: Effort,
+        effort: ReadCost,
     ) -> Option<Self> {
         let (bytes, version) = (record.bytes(), record.version());
         let (head, count) = (head_size(version), count_offset(version));

@@ -96,7 +96,7 @@ impl RecordShapes {
             return Ok(None);
         }
         self.known.truncate(MAX_KNOWN - 1);
-        let shape = RecordShape::of(version, record);
+        let shape = RecordShape::new(version, record);
         let id = shape.id;
         self.known.insert(0, shape);
         Ok(Some(id))
@@ -117,7 +117,7 @@ impl RecordShapes {
 
 impl RecordShape {
     /// The shape of a record that was checked.
-    fn of(version: Version, record: &Record<'_>) -> Self {
+    fn new(version: Version, record: &Record<'_>) -> Self {
         let (bytes, start) = (record.bytes(), count_offset(version));
         let (mut words, mut headers) = (Vec::new(), Vec::new());
         let mut end = bytes.len() - LENGTH_WORD;

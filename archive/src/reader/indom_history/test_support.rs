@@ -6,7 +6,7 @@ use crate::format::metadata_record::test_support::body;
 use crate::{InDom, Version};
 
 /// Time, kind and entries of a record; those without a name are gone.
-pub(crate) type Record<'a> = (i64, Kind, Vec<(i32, Option<&'a str>)>);
+pub(crate) type Record<'a> = (i64, IndomRecordKind, Vec<(i32, Option<&'a str>)>);
 
 /// The history that records in this order make.
 pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {

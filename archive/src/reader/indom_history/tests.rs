@@ -9,7 +9,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::new(seconds, 0).unwrap()
 }
 
-fn history(records: &[(i64, Kind, Entries<'_>)]) -> IndomHistory {
+fn history(records: &[(i64, IndomRecordKind, Entries<'_>)]) -> IndomHistory {
     let records = records.iter().map(|(at, kind, entries)| (*at, *kind, entries.to_vec()));
     test_support::history(&records.collect::<Vec<_>>())
 }
@@ -28,10 +28,13 @@ const AB: Entries<'_> = &[(1, Some("a")), (3, Some("b"))];
 #[test]
 fn differences_add_and_remove() {
     let change: Entries<'_> = &[(1, None), (2, Some("c")), (9, Some("d"))];
-    let history = history(&[(10, Kind::Full, AB), (20, Kind::Delta, change)]);
-    assert_eq!(history.at(at(9)), None);
-    assert_eq!(names(history.at(at(19))), Some(expected(&[(1, "a"), (3, "b")])));
-    assert_eq!(names(history.at(at(20))), Some(expected(&[(2, "c"), (3, "b"), (9, "d")])));
+    let history = history(&[(10, IndomRecordKind::Full, AB), (20, IndomRecordKind::Delta, change)]);
+    assert_eq!(history.instances_at(at(9)), None);
+    assert_eq!(names(history.instances_at(at(19))), Some(expected(&[(1, "a"), (3, "b")])));
+    assert_eq!(
+        names(history.instances_at(at(20))),
+        Some(expected(&[(2, "c"), (3, "b"), (9, "d")]))
+    );
     let union = history.union();
     assert_eq!(
         names(Some(union.into())),
@@ -42,23 +45,24 @@ fn differences_add_and_remove() {
 #[test]
 fn a_difference_does_not_rename_but_a_full_record_does() {
     let again: Entries<'_> = &[(1, Some("other"))];
-    let delta = history(&[(10, Kind::Full, AB), (20, Kind::Delta, again)]);
-    assert_eq!(names(delta.at(at(20))), Some(expected(&[(1, "a"), (3, "b")])));
-    let full = history(&[(10, Kind::Full, AB), (20, Kind::Full, again)]);
-    assert_eq!(names(full.at(at(20))), Some(expected(&[(1, "other")])));
+    let delta = history(&[(10, IndomRecordKind::Full, AB), (20, IndomRecordKind::Delta, again)]);
+    assert_eq!(names(delta.instances_at(at(20))), Some(expected(&[(1, "a"), (3, "b")])));
+    let full = history(&[(10, IndomRecordKind::Full, AB), (20, IndomRecordKind::Full, again)]);
+    assert_eq!(names(full.instances_at(at(20))), Some(expected(&[(1, "other")])));
     assert_eq!(full.name_at(InstanceId::new(1).unwrap(), at(10)), Some("a"));
     assert_eq!(full.name_at(InstanceId::new(3).unwrap(), at(30)), Some("b"));
 }
 
 #[test]
 fn removing_an_unknown_instance_and_a_difference_with_nothing_before_it_are_accepted() {
-    let history = history(&[(10, Kind::Delta, AB), (20, Kind::Delta, &[(7, None)])]);
-    assert_eq!(names(history.at(at(20))), Some(expected(&[(1, "a"), (3, "b")])));
+    let history =
+        history(&[(10, IndomRecordKind::Delta, AB), (20, IndomRecordKind::Delta, &[(7, None)])]);
+    assert_eq!(names(history.instances_at(at(20))), Some(expected(&[(1, "a"), (3, "b")])));
 }
 
 #[test]
 fn a_full_record_without_instances_is_ignored() {
-    let history = history(&[(10, Kind::Full, AB), (20, Kind::Full, &[])]);
+    let history = history(&[(10, IndomRecordKind::Full, AB), (20, IndomRecordKind::Full, &[])]);
     assert_eq!(history.states().len(), 1);
 }
 
@@ -66,9 +70,13 @@ fn a_full_record_without_instances_is_ignored() {
 fn time_decides_and_then_the_place_in_the_file() {
     let c: Entries<'_> = &[(5, Some("c"))];
     let d: Entries<'_> = &[(6, Some("d"))];
-    let history = history(&[(20, Kind::Full, c), (10, Kind::Full, AB), (20, Kind::Full, d)]);
-    assert_eq!(names(history.at(at(15))), Some(expected(&[(1, "a"), (3, "b")])));
-    assert_eq!(names(history.at(at(20))), Some(expected(&[(6, "d")])));
+    let history = history(&[
+        (20, IndomRecordKind::Full, c),
+        (10, IndomRecordKind::Full, AB),
+        (20, IndomRecordKind::Full, d),
+    ]);
+    assert_eq!(names(history.instances_at(at(15))), Some(expected(&[(1, "a"), (3, "b")])));
+    assert_eq!(names(history.instances_at(at(20))), Some(expected(&[(6, "d")])));
 }
 
 #[test]
@@ -81,11 +89,11 @@ fn a_long_name_of_many_instances_is_read_once() {
     rest.resize(rest.len() + len, b'x');
     rest.push(0);
     let mut bytes = crate::format::bytes::Bytes::new(&rest);
-    let record = indom::parse(Version::V3, Kind::Full, &mut bytes).unwrap();
+    let record = indom::parse(Version::V3, IndomRecordKind::Full, &mut bytes).unwrap();
     let mut history = IndomHistory::default();
     history.push(&record);
     history.resolve();
-    let all = history.at(at(10)).unwrap();
+    let all = history.instances_at(at(10)).unwrap();
     let [first, .., last] = &*all else { panic!() };
     assert_eq!((last.id.get(), first.name.len()), (99_999, len));
     assert!(std::ptr::eq(first.name.as_str(), last.name.as_str()));
@@ -93,7 +101,7 @@ fn a_long_name_of_many_instances_is_read_once() {
 
 #[test]
 fn repeated_names_are_kept_once() {
-    let history = history(&[(10, Kind::Full, AB), (20, Kind::Full, AB)]);
+    let history = history(&[(10, IndomRecordKind::Full, AB), (20, IndomRecordKind::Full, AB)]);
     let states: Vec<_> = history.states().collect();
     let [first, second] = states.as_slice() else { panic!() };
     assert!(std::ptr::eq(first.instances[0].name.as_str(), second.instances[0].name.as_str()));
@@ -101,9 +109,9 @@ fn repeated_names_are_kept_once() {
 
 /// How many instances and numbers a history keeps.
 fn kept(history: &IndomHistory) -> usize {
-    let kept = |step: &Step| match &step.change {
-        Change::Whole(all) => all.len(),
-        Change::Difference { added, removed } => added.len() + removed.len(),
+    let kept = |step: &IndomStep| match &step.change {
+        InstanceChange::Whole(all) => all.len(),
+        InstanceChange::Difference { added, removed } => added.len() + removed.len(),
     };
     history.steps.iter().map(kept).sum()
 }
@@ -113,17 +121,22 @@ fn a_large_domain_that_changes_often_is_kept_in_proportion_to_its_records() {
     let (instances, changes) = (2000, 3000);
     let whole = (0..instances).map(|id| (id, Some("x"))).collect();
     let change = |n: i32| {
-        (i64::from(n), Kind::Delta, vec![(n % instances, (n / instances % 2 == 1).then_some("y"))])
+        (
+            i64::from(n),
+            IndomRecordKind::Delta,
+            vec![(n % instances, (n / instances % 2 == 1).then_some("y"))],
+        )
     };
-    let records: Vec<_> =
-        std::iter::once((0, Kind::Full, whole)).chain((0..changes).map(change)).collect();
+    let records: Vec<_> = std::iter::once((0, IndomRecordKind::Full, whole))
+        .chain((0..changes).map(change))
+        .collect();
     let history = test_support::history(&records);
     let named: usize = records.iter().map(|(_, _, entries)| entries.len()).sum();
     // 3000 whole states would be millions.
     assert!(kept(&history) <= 2 * named + changes as usize, "{}", kept(&history));
     assert_eq!(history.states().len(), changes as usize + 1);
-    assert_eq!(history.at(at(1499)).unwrap().len(), 500);
-    assert_eq!(history.at(at(2499)).unwrap().len(), 500);
+    assert_eq!(history.instances_at(at(1499)).unwrap().len(), 500);
+    assert_eq!(history.instances_at(at(2499)).unwrap().len(), 500);
 }
 
 /// The states as they were before histories kept differences: each from
@@ -133,9 +146,9 @@ fn states(records: &[test_support::Record<'_>]) -> Vec<(i64, BTreeMap<i32, Strin
     sorted.sort_by_key(|(seconds, ..)| *seconds);
     let mut states: Vec<(i64, BTreeMap<i32, String>)> = Vec::new();
     for (seconds, kind, entries) in sorted {
-        let before = states.last().filter(|_| *kind == Kind::Delta);
+        let before = states.last().filter(|_| *kind == IndomRecordKind::Delta);
         let mut state = before.map(|(_, state)| state.clone()).unwrap_or_default();
-        if *kind == Kind::Full && entries.is_empty() {
+        if *kind == IndomRecordKind::Full && entries.is_empty() {
             continue;
         }
         for (id, name) in entries {
@@ -154,8 +167,8 @@ fn record() -> impl Strategy<Value = test_support::Record<'static>> {
     let whole = prop::collection::btree_map(0..30i32, name.clone().prop_map(Some), 0..20);
     let delta = prop::collection::btree_map(0..30i32, prop::option::of(name), 0..4);
     prop_oneof![
-        1 => whole.prop_map(|all| (Kind::Full, all)),
-        6 => delta.prop_map(|change| (Kind::Delta, change)),
+        1 => whole.prop_map(|all| (IndomRecordKind::Full, all)),
+        6 => delta.prop_map(|change| (IndomRecordKind::Delta, change)),
     ]
     .prop_flat_map(|(kind, entries)| {
         (0..20i64).prop_map(move |at| (at, kind, entries.clone().into_iter().collect()))
@@ -179,7 +192,7 @@ proptest! {
         let mut cursor = history.cursor();
         for time in times {
             let state = expected.iter().rfind(|(seconds, _)| *seconds <= time);
-            let found = history.at(at(time)).as_deref().map(named);
+            let found = history.instances_at(at(time)).as_deref().map(named);
             prop_assert_eq!(found.as_ref(), state.map(|(_, all)| all));
             prop_assert_eq!(cursor.move_to(at(time)), state.is_some());
             for id in 0..30 {

@@ -1,6 +1,6 @@
 //! The good data records of a damaged archive.
 
-use super::{Lost, Salvage, belongs};
+use super::{Loss, Salvage, belongs};
 use crate::files::{AddExtension as _, RecordFile, Scanned, Scanner};
 use crate::format::Role;
 use crate::{Record, Result, Timestamp};
@@ -11,7 +11,7 @@ pub enum Salvaged<'r> {
     /// A record; it lives until the next call.
     Record(Record<'r>),
     /// Bytes that are no record.
-    Lost(Lost),
+    Lost(Loss),
 }
 
 /// The data records of a [`Salvage`], forwards.
@@ -26,9 +26,9 @@ pub struct SalvagedRecords<'s> {
 }
 
 /// As [`Salvaged`], but not yet parsed.
-enum Next {
+enum NextPiece {
     Record { offset: u64, len: usize },
-    Lost(Lost),
+    Lost(Loss),
 }
 
 impl<'s> SalvagedRecords<'s> {
@@ -46,8 +46,8 @@ impl<'s> SalvagedRecords<'s> {
         let version = self.salvage.version();
         let (offset, len) = match self.locate()? {
             None => return Ok(None),
-            Some(Next::Lost(lost)) => return Ok(Some(Salvaged::Lost(lost))),
-            Some(Next::Record { offset, len }) => (offset, len),
+            Some(NextPiece::Lost(lost)) => return Ok(Some(Salvaged::Lost(lost))),
+            Some(NextPiece::Record { offset, len }) => (offset, len),
         };
         let bytes = self.scanner.as_ref().map(|scanner| scanner.bytes(offset, len));
         match Record::parse(version, bytes.unwrap_or_default(), self.volume, offset) {
@@ -61,11 +61,11 @@ impl<'s> SalvagedRecords<'s> {
         }
     }
 
-    fn locate(&mut self) -> Result<Option<Next>> {
+    fn locate(&mut self) -> Result<Option<NextPiece>> {
         loop {
             let Some(scanner) = &mut self.scanner else {
                 if let Some(lost) = self.missing() {
-                    return Ok(Some(Next::Lost(lost)));
+                    return Ok(Some(NextPiece::Lost(lost)));
                 }
                 if self.open_next()? {
                     continue;
@@ -74,11 +74,11 @@ impl<'s> SalvagedRecords<'s> {
             };
             match scanner.next()? {
                 Some(Scanned::Record { offset, len }) => {
-                    return Ok(Some(Next::Record { offset, len }));
+                    return Ok(Some(NextPiece::Record { offset, len }));
                 }
                 Some(Scanned::Damage(damage)) => {
                     let reason = damage.error.to_string();
-                    return Ok(Some(Next::Lost(self.lost(damage.offset, damage.len, reason))));
+                    return Ok(Some(NextPiece::Lost(self.lost(damage.offset, damage.len, reason))));
                 }
                 None => {
                     self.scanner = None;
@@ -90,7 +90,7 @@ impl<'s> SalvagedRecords<'s> {
 
     /// The volumes that do not exist before the next one that does, which is the next to be
     /// opened.
-    fn missing(&mut self) -> Option<Lost> {
+    fn missing(&mut self) -> Option<Loss> {
         let (next, _) = self.salvage.files().volumes.range(self.volume..).next()?;
         let first = std::mem::replace(&mut self.volume, *next);
         let last = next.checked_sub(1).filter(|last| first <= *last)?;
@@ -100,7 +100,7 @@ impl<'s> SalvagedRecords<'s> {
         } else {
             format!("volumes {first} to {last} do not exist")
         };
-        Some(Lost { file, offset: 0, bytes: 0, reason, after: self.last, before: None })
+        Some(Loss { file, offset: 0, bytes: 0, reason, after: self.last, before: None })
     }
 
     /// Opens the volume with this number or the next one; false if there is
@@ -119,8 +119,8 @@ impl<'s> SalvagedRecords<'s> {
         Ok(false)
     }
 
-    fn lost(&self, offset: u64, bytes: u64, reason: String) -> Lost {
+    fn lost(&self, offset: u64, bytes: u64, reason: String) -> Loss {
         let file = self.salvage.files().volumes.get(&self.volume).cloned().unwrap_or_default();
-        Lost { file, offset, bytes, reason, after: self.last, before: None }
+        Loss { file, offset, bytes, reason, after: self.last, before: None }
     }
 }

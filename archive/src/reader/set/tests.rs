@@ -164,7 +164,7 @@ fn nothing_is_interpolated_between_archives() {
         (59_000, Some(60)),
     ] {
         let value = |replay: &Replay<'_>| {
-            replay.at(at(millis)).unwrap().values[0].first().map(|(_, value)| match value {
+            replay.sample_at(at(millis)).unwrap().values[0].first().map(|(_, value)| match value {
                 Value::U32(value) => *value,
                 other => panic!("{other:?}"),
             })

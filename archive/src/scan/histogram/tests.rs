@@ -24,7 +24,7 @@ fn a_layout_has_the_bounds_of_the_buckets_of_each_histogram() {
     let pmid = Pmid::new(70, 1, 2).unwrap();
     let desc = |name| archive.metadata().metric_by_name(name).unwrap().desc;
     let [bucket, sum] = ["shop.latency.bucket", "shop.latency.sum"].map(desc);
-    let layout = HistogramLayout::of(archive.metadata(), "shop.latency.bucket", &bucket).unwrap();
+    let layout = HistogramLayout::find(archive.metadata(), "shop.latency.bucket", &bucket).unwrap();
     assert_eq!((layout.name(), layout.sum()), ("shop.latency", Some(pmid)));
     assert_eq!(layout.units(), Units::microseconds());
     let histogram = Some(id(7));
@@ -33,7 +33,7 @@ fn a_layout_has_the_bounds_of_the_buckets_of_each_histogram() {
     assert_eq!(of(1), Some((histogram, 4.0, Some(5.0))));
     assert_eq!(of(2), Some((histogram, 6.0, None)));
     assert_eq!(of(3), None);
-    assert!(HistogramLayout::of(archive.metadata(), "shop.latency.sum", &sum).is_none());
+    assert!(HistogramLayout::find(archive.metadata(), "shop.latency.sum", &sum).is_none());
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn numbers_that_become_other_buckets_keep_their_bounds() {
         .into_parts();
     let archive = Archive::open(&base).unwrap();
     let desc = archive.metadata().metric_by_name("size.bucket").unwrap().desc;
-    let layout = HistogramLayout::of(archive.metadata(), "size.bucket", &desc).unwrap();
+    let layout = HistogramLayout::find(archive.metadata(), "size.bucket", &desc).unwrap();
     let instances = archive.metadata().identities(desc.indom.unwrap()).unwrap().union();
     let mut found: Vec<_> = instances
         .iter()

@@ -19,7 +19,7 @@ pub(super) enum BlockEncoder {
 }
 
 /// A compressed block.
-pub(super) struct Block {
+pub(super) struct EncodedBlock {
     packed: Vec<u8>,
     /// How many bytes it had.
     len: u64,
@@ -35,12 +35,12 @@ impl BlockEncoder {
         Ok(Self::Zstd(compressor))
     }
 
-    pub(super) fn encode(&mut self, bytes: &[u8]) -> io::Result<Block> {
+    pub(super) fn encode(&mut self, bytes: &[u8]) -> io::Result<EncodedBlock> {
         let (packed, sum) = match self {
             Self::Xz => (lzma2(bytes)?, crc32fast::hash(bytes)),
             Self::Zstd(compressor) => (compressor.compress(bytes)?, 0),
         };
-        Ok(Block { packed, len: bytes.len() as u64, sum })
+        Ok(EncodedBlock { packed, len: bytes.len() as u64, sum })
     }
 
     /// A file for its blocks.
@@ -70,8 +70,8 @@ impl Container {
     }
 
     /// Adds a block.
-    pub(super) fn push(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
-        let Block { packed, len, sum } = block;
+    pub(super) fn push(&mut self, block: &EncodedBlock, out: &mut impl Write) -> io::Result<()> {
+        let EncodedBlock { packed, len, sum } = block;
         match self {
             Self::Xz(index) => {
                 let header = block_header(packed.len() as u64, *len, DICTIONARY);

@@ -57,7 +57,7 @@ impl Order {
 }
 
 impl<R: Read> Pieces<R> {
-    pub(super) const fn of(file: R) -> Self {
+    pub(super) const fn new(file: R) -> Self {
         Self {
             file,
             rest: Vec::new(),
@@ -70,7 +70,7 @@ impl<R: Read> Pieces<R> {
 
     /// The same up to what is no record: of a small file that can be gigabytes.
     pub(super) fn of_records(file: R) -> Self {
-        Self { only_records: true, ..Self::of(file) }
+        Self { only_records: true, ..Self::new(file) }
     }
 
     /// The same of a data volume, up to a record that is earlier than the one before it.
@@ -139,7 +139,7 @@ impl<R: Read> Pieces<R> {
 
 /// Whole records at the start of some bytes.
 #[derive(Debug, Default)]
-struct Found {
+struct WholeRecords {
     /// Their bytes.
     len: usize,
     count: u64,
@@ -148,18 +148,22 @@ struct Found {
 }
 
 /// The whole records at the start, at most `most`.
-fn whole_records(bytes: &[u8], most: usize) -> Found {
-    let mut found = Found { next: Some(0), ..Found::default() };
+fn whole_records(bytes: &[u8], most: usize) -> WholeRecords {
+    let mut found = WholeRecords { next: Some(0), ..WholeRecords::default() };
     for _ in 0..most {
         let rest = bytes.get(found.len..).unwrap_or_default();
         if rest.len() < frame::LENGTH_WORD {
-            return Found { next: Some(frame::LENGTH_WORD), ..found };
+            return WholeRecords { next: Some(frame::LENGTH_WORD), ..found };
         }
-        let Ok(next) = frame::parse_length(rest) else { return Found { next: None, ..found } };
+        let Ok(next) = frame::parse_length(rest) else {
+            return WholeRecords { next: None, ..found };
+        };
         let next = next as usize;
-        let Some(record) = rest.get(..next) else { return Found { next: Some(next), ..found } };
+        let Some(record) = rest.get(..next) else {
+            return WholeRecords { next: Some(next), ..found };
+        };
         if frame::parse(record).is_err() {
-            return Found { next: None, ..found };
+            return WholeRecords { next: None, ..found };
         }
         found.len += next;
         found.count += 1;
@@ -184,7 +188,7 @@ mod tests {
 
     /// The lengths of the pieces, and how many records they have.
     fn counted(bytes: &[u8]) -> (Vec<usize>, Option<u64>) {
-        let mut pieces = Pieces::of(bytes);
+        let mut pieces = Pieces::new(bytes);
         let all: Vec<_> = std::iter::from_fn(|| pieces.next().unwrap()).collect();
         assert!(all.concat() == bytes);
         (all.iter().map(Vec::len).collect(), pieces.records())

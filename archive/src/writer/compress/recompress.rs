@@ -50,7 +50,7 @@ pub fn recompress(
     effort: Effort,
     watch: &mut dyn FnMut(u64),
 ) -> Result<Option<Summary>> {
-    let files = MemberFiles::of(archive.base())?;
+    let files = MemberFiles::list(archive.base())?;
     let (Some(metadata), Some(own_index)) = (&files.metadata, &files.index) else {
         return Ok(None);
     };
@@ -59,7 +59,7 @@ pub fn recompress(
         && archive.index().defects().is_empty()
         && archive.missing_volumes().is_empty()
         && files.volumes.keys().copied().eq(archive.volumes())
-        && [metadata, own_index].iter().all(|file| Compression::of(file).is_none())
+        && [metadata, own_index].iter().all(|file| Compression::from_path(file).is_none())
         && is_of_records(metadata)?;
     if !is_whole {
         return Ok(None);
@@ -104,7 +104,7 @@ pub fn recompress(
         }
         made.bytes += copied;
     }
-    let again = MemberFiles::of(archive.base())?;
+    let again = MemberFiles::list(archive.base())?;
     if again.volumes != files.volumes {
         return Ok(None);
     }
@@ -143,7 +143,7 @@ fn copy_volume(
     let mut pieces = Pieces::of_volume(bytes, *order);
     let goes_on = AtomicBool::new(true);
     let poured = match compression {
-        _ if Compression::of(file) == compression => thread::scope(|scope| {
+        _ if Compression::from_path(file) == compression => thread::scope(|scope| {
             let copy = scope.spawn(|| pour_file(file, &output, &goes_on));
             let checked = pour(&mut pieces, &mut io::sink());
             // A file of zeros takes no room on the disk; its copy would.

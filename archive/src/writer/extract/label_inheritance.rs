@@ -31,7 +31,7 @@ impl<T> Default for LabelInheritance<T> {
 
 impl<T: Copy + Ord + Hash> LabelInheritance<T> {
     /// The new ones that have the labels of an old one.
-    pub(super) fn of(&self, old: T) -> &[T] {
+    pub(super) fn heirs(&self, old: T) -> &[T] {
         self.inherited.get(&old).map(Vec::as_slice).unwrap_or_default()
     }
 }
@@ -63,8 +63,8 @@ mod tests {
         let inherited: LabelInheritance<u32> = moves.iter().copied().collect();
         let same: LabelInheritance<u32> = moves.iter().rev().copied().collect();
         [1, 2, 3].map(|old| {
-            assert_eq!(inherited.of(old), same.of(old), "the order of metrics has no effect");
-            inherited.of(old).to_vec()
+            assert_eq!(inherited.heirs(old), same.heirs(old), "the order of metrics has no effect");
+            inherited.heirs(old).to_vec()
         })
     }
 

@@ -18,14 +18,14 @@ use crate::{
 };
 
 /// Instances of a domain that are wanted; `None`: all.
-type Instances = Option<Arc<HashSet<InstanceId>>>;
+type WantedInstances = Option<Arc<HashSet<InstanceId>>>;
 
 /// A domain of which some instances are wanted, and in which numbers change their names.
 #[derive(Debug)]
-struct Renumbered {
+struct RenumberedInstances {
     identities: Arc<Identities>,
     /// The wanted identities, of the domain and of metrics.
-    of_domain: Instances,
+    of_domain: WantedInstances,
     of_metrics: Vec<(Pmid, Arc<HashSet<InstanceId>>)>,
     /// When they have the numbers that the mapping knows.
     unchanged: Range<Timestamp>,
@@ -35,9 +35,9 @@ struct Renumbered {
 #[derive(Debug, Default)]
 pub(super) struct Mapping {
     /// By the PMIDs of the source.
-    metrics: HashMap<Pmid, Kept>,
-    indoms: HashMap<InDom, Instances>,
-    renumbered: HashMap<InDom, Renumbered>,
+    metrics: HashMap<Pmid, ExtractedMetric>,
+    indoms: HashMap<InDom, WantedInstances>,
+    renumbered: HashMap<InDom, RenumberedInstances>,
     /// Metrics that are in events only, under their new names; `None` for those
     /// that the source does not describe or has no name for.
     parameters: HashMap<Pmid, Option<Metric>>,
@@ -52,10 +52,10 @@ pub(super) struct Mapping {
 
 /// A metric that is extracted.
 #[derive(Debug)]
-struct Kept {
+struct ExtractedMetric {
     /// With its name and PMID in the new archive.
     metric: Metric,
-    instances: Instances,
+    instances: WantedInstances,
 }
 
 impl Mapping {
@@ -76,7 +76,7 @@ impl Mapping {
             if let Some(((identities, indom), instances)) =
                 selection.identities_of(selected).zip(metric.desc.indom).zip(instances.as_ref())
             {
-                let new = || Renumbered {
+                let new = || RenumberedInstances {
                     identities: Arc::clone(identities),
                     of_domain: None,
                     of_metrics: Vec::new(),
@@ -85,7 +85,7 @@ impl Mapping {
                 let domain = mapping.renumbered.entry(indom).or_insert_with(new);
                 domain.of_metrics.push((pmid, Arc::clone(instances)));
             }
-            mapping.metrics.insert(pmid, Kept { metric: metric.clone(), instances });
+            mapping.metrics.insert(pmid, ExtractedMetric { metric: metric.clone(), instances });
         }
         for (indom, renumbered) in &mut mapping.renumbered {
             renumbered.of_domain = mapping.indoms.get(indom).cloned().flatten();
@@ -180,7 +180,7 @@ impl Mapping {
     /// Leaves out names for which readers have no room, and metrics without any other.
     fn drop_long_names(&mut self) {
         let unnameable = &mut self.unnameable;
-        self.metrics.retain(|pmid, Kept { metric, .. }| {
+        self.metrics.retain(|pmid, ExtractedMetric { metric, .. }| {
             let length = metric.names.first().map_or(0, |name| name.to_bytes().len());
             let had_names = !metric.names.is_empty();
             metric.names.retain(has_room);
@@ -314,10 +314,10 @@ impl Mapping {
             }
             LabelTarget::Context => one(true),
             LabelTarget::Domain(domain) => {
-                self.domains.of(domain).iter().copied().map(LabelTarget::Domain).collect()
+                self.domains.heirs(domain).iter().copied().map(LabelTarget::Domain).collect()
             }
             LabelTarget::Cluster { domain, cluster } => {
-                let inherited = self.clusters.of((domain, cluster)).iter();
+                let inherited = self.clusters.heirs((domain, cluster)).iter();
                 let target = |&(domain, cluster)| LabelTarget::Cluster { domain, cluster };
                 inherited.map(target).collect()
             }
@@ -345,7 +345,7 @@ fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, ByteText)
 /// Those whose instances are wanted.
 fn only<T: Clone>(
     all: &[T],
-    wanted: &Instances,
+    wanted: &WantedInstances,
     instance: impl Fn(&T) -> Option<InstanceId>,
 ) -> Vec<T> {
     let is_wanted = |one: &&T| {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::Renamed;
-use super::metadata_filter::{MetadataFilter, Passed};
+use super::metadata_filter::{FilteredRecord, MetadataFilter};
 use super::order::parts;
 use super::value_filter::ValueFilter;
 use crate::files::RecordFile;
 use crate::progress::Progress;
-use crate::reader::salvage::{Lost, MetadataPlace, Salvage, Salvaged};
+use crate::reader::salvage::{Loss, MetadataPlace, Salvage, Salvaged};
 use crate::{ArchiveLabel, ByteText, Error, Metadata, Pmid, Result, Timestamp, Version};
 
 /// The most archives that a repair makes of one.
@@ -18,11 +18,11 @@ pub(super) const MAX_PARTS: usize = 8;
 /// Made by one pass over the data; the copying is the second.
 pub(super) struct Decisions {
     /// The new archives: the one with the most records first.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<RepairedPart>,
     /// Metadata records that are in none of them.
     pub(super) dropped_metadata: u64,
     /// What is lost of the data, and of the metadata that is kept.
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<Loss>,
     /// The names that are replaced.
     pub(super) renamed: Vec<Renamed>,
     /// For each good data record the number of its part, if it is kept.
@@ -32,7 +32,7 @@ pub(super) struct Decisions {
 }
 
 /// A new archive.
-pub(super) struct Part {
+pub(super) struct RepairedPart {
     pub(super) label: ArchiveLabel,
     /// Metadata by time.
     pub(super) metadata: Vec<KeptMetadata>,
@@ -50,8 +50,8 @@ pub(super) struct KeptMetadata {
 }
 
 impl Decisions {
-    pub(super) fn of(salvage: &Salvage, progress: &mut Progress<'_>) -> Result<Self> {
-        let Survey { readable, timestamps, marks, mut lost } = Survey::of(salvage, progress)?;
+    pub(super) fn new(salvage: &Salvage, progress: &mut Progress<'_>) -> Result<Self> {
+        let Survey { readable, timestamps, marks, mut lost } = Survey::new(salvage, progress)?;
         let mut of_readable = parts(&timestamps, MAX_PARTS);
         let spans = spans(&timestamps, &marks, &mut of_readable);
         // Marks alone say nothing.
@@ -67,11 +67,11 @@ impl Decisions {
         let last = spans.iter().map(|span| span.1).max();
         let dropped_metadata = places.iter().filter(|place| place.timestamp > last).count() as u64;
         let mut metadata = OldMetadata::open(salvage)?;
-        let parts = spans.into_iter().map(|span| Part::of(salvage, &mut metadata, span));
+        let parts = spans.into_iter().map(|span| RepairedPart::new(salvage, &mut metadata, span));
         let parts = parts.collect::<Result<_>>()?;
         lost.extend(metadata.lost);
         let renamed = metadata.renamed.into_values().collect();
-        let old = Places::of(places, salvage.version().label_size());
+        let old = Places::new(places, salvage.version().label_size());
         Ok(Self { parts, dropped_metadata, lost, renamed, part_of, old })
     }
 
@@ -132,8 +132,8 @@ fn spans(
     spans.into_iter().flatten().collect()
 }
 
-impl Part {
-    fn of(
+impl RepairedPart {
+    fn new(
         salvage: &Salvage,
         old: &mut OldMetadata<'_>,
         span: (Timestamp, Timestamp),
@@ -153,7 +153,7 @@ impl Part {
             offset += len as u64;
             place
         });
-        let new = Places::of(&moved.collect::<Vec<_>>(), first);
+        let new = Places::new(&moved.collect::<Vec<_>>(), first);
         Ok(Self { label, metadata, span, new })
     }
 
@@ -169,7 +169,7 @@ struct OldMetadata<'s> {
     metadata: &'s Metadata,
     file: Option<(&'s Path, RecordFile)>,
     /// In the order of the file, each once.
-    lost: Vec<Lost>,
+    lost: Vec<Loss>,
     /// By metric and old name.
     renamed: BTreeMap<(Pmid, ByteText), Renamed>,
 }
@@ -191,15 +191,15 @@ impl<'s> OldMetadata<'s> {
             bytes.resize(place.len, 0);
             file.read_at(&mut bytes, place.offset)?;
             let (changed, reason) = match filter.pass(self.version, &bytes)? {
-                Passed::Whole => (Some(None), None),
-                Passed::Changed(changed, reason) => (Some(Some(changed)), reason),
-                Passed::Renamed(changed, renamed) => {
+                FilteredRecord::Whole => (Some(None), None),
+                FilteredRecord::Changed(changed, reason) => (Some(Some(changed)), reason),
+                FilteredRecord::Renamed(changed, renamed) => {
                     for renamed in renamed {
                         self.renamed.insert((renamed.pmid, renamed.old.clone()), renamed);
                     }
                     (Some(Some(changed)), None)
                 }
-                Passed::Nothing(reason) => (None, reason),
+                FilteredRecord::Nothing(reason) => (None, reason),
             };
             kept.extend(changed.map(|changed| KeptMetadata { place, changed }));
             if let Some(reason) = reason
@@ -207,7 +207,7 @@ impl<'s> OldMetadata<'s> {
             {
                 let file = path.to_owned();
                 let (offset, bytes) = (place.offset, place.len as u64);
-                self.lost.push(Lost { file, offset, bytes, reason, after: None, before: None });
+                self.lost.push(Loss { file, offset, bytes, reason, after: None, before: None });
             }
         }
         Ok(kept)
@@ -223,11 +223,11 @@ struct Survey {
     timestamps: Vec<Timestamp>,
     /// Which of those are marks.
     marks: Vec<bool>,
-    lost: Vec<Lost>,
+    lost: Vec<Loss>,
 }
 
 impl Survey {
-    fn of(salvage: &Salvage, progress: &mut Progress<'_>) -> Result<Self> {
+    fn new(salvage: &Salvage, progress: &mut Progress<'_>) -> Result<Self> {
         let mut survey = Self::default();
         let mut filter = ValueFilter::new(salvage.metadata(), salvage.version());
         // The first lost stretch that no good record follows yet.
@@ -241,7 +241,7 @@ impl Survey {
                     continue;
                 }
             };
-            progress.at(&record);
+            progress.advance_to(&record);
             let timestamp = record.timestamp();
             for lost in survey.lost.iter_mut().skip(open) {
                 lost.before = Some(timestamp);
@@ -293,7 +293,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(places: &[MetadataPlace], first: u64) -> Self {
+    fn new(places: &[MetadataPlace], first: u64) -> Self {
         let end = places.iter().map(|place| place.offset + place.len as u64).max();
         let mut starts: Vec<(Timestamp, u64)> = Vec::with_capacity(places.len());
         let mut latest = None;

@@ -88,7 +88,7 @@ impl Swap {
     /// Brings an interrupted run to an end, as [`resume_repair`].
     pub(super) fn resume(&self) -> Result<bool> {
         if self.repairing.is_dir() {
-            check_unwritten(&MemberFiles::of(&self.inside(&self.repairing))?)?;
+            check_unwritten(&MemberFiles::list(&self.inside(&self.repairing))?)?;
             self.discard()?;
         }
         let is_committed = self.is_committed();
@@ -118,7 +118,7 @@ impl Swap {
     /// Puts the complete new files in the place of the old ones.
     pub(super) fn finish(&self) -> Result<()> {
         let new = self.inside(&self.repaired);
-        if MemberFiles::of(&new)?.index.is_some() {
+        if MemberFiles::list(&new)?.index.is_some() {
             remove_archive(&self.base)?;
         }
         for part in 1..MAX_PARTS {

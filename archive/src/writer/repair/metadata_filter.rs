@@ -14,12 +14,12 @@ use super::name_filter::NameFilter;
 use crate::check::label_defect;
 use crate::format::indom::IndomRecord;
 use crate::format::labelset::RawSet;
-use crate::format::{Kind, MetadataRecord, desc, indom, labelset, metadata_record};
+use crate::format::{IndomRecordKind, MetadataRecord, desc, indom, labelset, metadata_record};
 use crate::{EncodeError, InDom, InstanceId, LabelClass, Metadata, RecordError, Version};
 
 /// What becomes of a record.
 #[derive(Debug)]
-pub(super) enum Passed {
+pub(super) enum FilteredRecord {
     /// It is copied.
     Whole,
     /// These bytes take its place. With a reason if something is lost.
@@ -48,19 +48,23 @@ impl<'m> MetadataFilter<'m> {
     /// # Errors
     ///
     /// None that the limits of the format allow: what remains of a record is smaller.
-    pub(super) fn pass(&mut self, version: Version, bytes: &[u8]) -> Result<Passed, EncodeError> {
+    pub(super) fn pass(
+        &mut self,
+        version: Version,
+        bytes: &[u8],
+    ) -> Result<FilteredRecord, EncodeError> {
         match metadata_record::parse(version, bytes) {
             Ok(MetadataRecord::Indom(record)) => self.pass_indom(version, &record, bytes),
             Ok(MetadataRecord::Label(_)) => pass_labels(version, bytes),
             Ok(MetadataRecord::Desc(record)) => {
                 let Some((names, renamed)) = self.names.pass(&record) else {
-                    return Ok(Passed::Whole);
+                    return Ok(FilteredRecord::Whole);
                 };
                 let mut changed = Vec::with_capacity(bytes.len());
                 desc::encode(&record.desc, &names, &mut changed)?;
-                Ok(Passed::Renamed(changed, renamed))
+                Ok(FilteredRecord::Renamed(changed, renamed))
             }
-            _ => Ok(Passed::Whole),
+            _ => Ok(FilteredRecord::Whole),
         }
     }
 
@@ -69,12 +73,12 @@ impl<'m> MetadataFilter<'m> {
         version: Version,
         record: &IndomRecord<'_>,
         bytes: &[u8],
-    ) -> Result<Passed, EncodeError> {
+    ) -> Result<FilteredRecord, EncodeError> {
         let mut seen = HashSet::new();
         let known = self.domains.get_mut(&record.indom);
-        let kind = if known.is_some() { record.kind } else { Kind::Full };
+        let kind = if known.is_some() { record.kind } else { IndomRecordKind::Full };
         let keep: Vec<bool> = match known {
-            Some(known) if kind == Kind::Delta => {
+            Some(known) if kind == IndomRecordKind::Delta => {
                 let fits = |(id, name): (InstanceId, Option<u32>)| {
                     let is_first = seen.insert(id);
                     is_first && if name.is_some() { known.insert(id) } else { known.remove(&id) }
@@ -93,35 +97,35 @@ impl<'m> MetadataFilter<'m> {
             }
         };
         if kind == record.kind && keep.iter().all(|keep| *keep) {
-            return Ok(Passed::Whole);
+            return Ok(FilteredRecord::Whole);
         }
         if !keep.contains(&true) {
-            return Ok(Passed::Nothing(None));
+            return Ok(FilteredRecord::Nothing(None));
         }
         let mut changed = Vec::with_capacity(bytes.len());
         indom::encode_part(version, kind, record, &keep, &mut changed)?;
-        Ok(Passed::Changed(changed, None))
+        Ok(FilteredRecord::Changed(changed, None))
     }
 }
 
-fn pass_labels(version: Version, bytes: &[u8]) -> Result<Passed, EncodeError> {
-    let Ok(mut labels) = labelset::raw(version, bytes) else { return Ok(Passed::Whole) };
+fn pass_labels(version: Version, bytes: &[u8]) -> Result<FilteredRecord, EncodeError> {
+    let Ok(mut labels) = labelset::raw(version, bytes) else { return Ok(FilteredRecord::Whole) };
     let has_instances = labels.target.class() == LabelClass::Instances;
     let is_misplaced = |set: &RawSet<'_>| set.instance.is_some() && !has_instances;
     let misplaced = labels.sets.iter().any(is_misplaced);
     let reason = labels.sets.iter().find_map(defect);
     if reason.is_none() && !misplaced {
-        return Ok(Passed::Whole);
+        return Ok(FilteredRecord::Whole);
     }
     let reason = reason.map(|what| format!("labels of {}: {what}", labels.target));
     labels.sets.retain(|set| defect(set).is_none());
     if labels.sets.is_empty() {
-        return Ok(Passed::Nothing(reason));
+        return Ok(FilteredRecord::Nothing(reason));
     }
     let mut changed = Vec::with_capacity(bytes.len());
     // Readers ignore the number of an instance that is misplaced.
     labelset::encode_raw(version, &labels, misplaced, &mut changed)?;
-    Ok(Passed::Changed(changed, reason))
+    Ok(FilteredRecord::Changed(changed, reason))
 }
 
 /// Why a set cannot be kept. Other bytes than UTF-8 are not damage.
@@ -143,7 +147,7 @@ mod tests {
     }
 
     /// A record of a domain with names for positive and without for negative numbers.
-    fn record(kind: Kind, numbers: &[i32]) -> Vec<u8> {
+    fn record(kind: IndomRecordKind, numbers: &[i32]) -> Vec<u8> {
         let text = ByteText::from("name");
         let name = |number: i32| (number > 0).then_some(&text);
         let entries: Vec<_> = numbers.iter().map(|n| (id(n.abs()), name(*n))).collect();
@@ -153,11 +157,14 @@ mod tests {
     }
 
     /// Numbers as in [`record`] of what passes; `None` if nothing does.
-    fn passed(filter: &mut MetadataFilter<'_>, bytes: &[u8]) -> Option<(Kind, Vec<i32>)> {
+    fn passed(
+        filter: &mut MetadataFilter<'_>,
+        bytes: &[u8],
+    ) -> Option<(IndomRecordKind, Vec<i32>)> {
         let changed = match filter.pass(Version::V3, bytes).unwrap() {
-            Passed::Whole => bytes.to_vec(),
-            Passed::Changed(bytes, None) => bytes,
-            Passed::Nothing(None) => return None,
+            FilteredRecord::Whole => bytes.to_vec(),
+            FilteredRecord::Changed(bytes, None) => bytes,
+            FilteredRecord::Nothing(None) => return None,
             other => panic!("{other:?}"),
         };
         let Ok(MetadataRecord::Indom(record)) = metadata_record::parse(Version::V3, &changed)
@@ -176,7 +183,7 @@ mod tests {
         let metadata = Metadata::default();
         let mut filter = MetadataFilter::new(&metadata);
         let mut pass = |kind, numbers: &[i32]| passed(&mut filter, &record(kind, numbers));
-        let (full, delta) = (Kind::Full, Kind::Delta);
+        let (full, delta) = (IndomRecordKind::Full, IndomRecordKind::Delta);
         assert_eq!(pass(delta, &[-7, 1]), Some((full, vec![1])), "with nothing before it");
         assert_eq!(pass(full, &[1, 2, 2]), Some((full, vec![1, 2])));
         assert_eq!(pass(delta, &[-1, 3]), Some((delta, vec![-1, 3])));

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use pcp_archive::replay::{self, Selection};
+use pcp_archive::replay::{self, ReplaySelection};
 
 use super::{Clock, Reading, Row, Span, number, sample_at};
 use crate::Failure;
@@ -72,7 +72,7 @@ enum Fate {
 
 /// Reads the window for `top` columns of each metric, and those for which `is_kept`.
 pub(super) fn reduce(
-    selection: &Selection<'_>,
+    selection: &ReplaySelection<'_>,
     columns: Vec<Column>,
     (top, is_kept): (usize, &dyn Fn(&Column) -> bool),
     (span, step, rates): (&Span, Duration, bool),
@@ -123,7 +123,7 @@ pub(super) fn reduce(
 
 /// The means of columns, and the times between which they have values.
 fn tallies(
-    selection: &Selection<'_>,
+    selection: &ReplaySelection<'_>,
     columns: &[Column],
     (span, step, rates): (&Span, Duration, bool),
     clock: &Clock,

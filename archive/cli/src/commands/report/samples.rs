@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use pcp_archive::Timestamp;
-use pcp_archive::replay::{self, Logged, Replay, Sample, Selection};
+use pcp_archive::replay::{self, Logged, Replay, ReplaySelection, Sample};
 
 use crate::Failure;
 use crate::formats::Writer;
@@ -63,7 +63,7 @@ impl Request {
 
 impl<'a> Samples<'a> {
     /// Starts to read the selected metrics.
-    pub(super) fn new(selection: Selection<'a>, request: &Request) -> Result<Self, Failure> {
+    pub(super) fn new(selection: ReplaySelection<'a>, request: &Request) -> Result<Self, Failure> {
         let needs_previous = request.stepping || request.rates || selection.needs_moment_before();
         let back = if needs_previous { request.step } else { Duration::ZERO };
         Ok(match &request.times {
@@ -102,7 +102,7 @@ impl<'a> Samples<'a> {
             (Self::Loaded(replay), SampleTimes::Listed(times)) => {
                 // A time outside the archive is a sample without values, so that there
                 // is one for each given time.
-                let values = vec![replay::Values::new(); replay.metrics().len()];
+                let values = vec![replay::ExpressionValues::new(); replay.metrics().len()];
                 let empty =
                     |timestamp| Sample { timestamp, is_mark: false, values: values.clone() };
                 let sample = |&timestamp| {

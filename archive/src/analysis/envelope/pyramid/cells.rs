@@ -34,7 +34,7 @@ pub(super) enum Weight {
 /// Runs in the order of their columns.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
-    blocks: Vec<Block>,
+    blocks: Vec<CellBlock>,
     /// The rows after those of the blocks, fewer than one has.
     open: Vec<Row>,
     /// The column after the last one.
@@ -42,7 +42,7 @@ pub(super) struct Cells {
 }
 
 #[derive(Debug)]
-struct Block {
+struct CellBlock {
     /// The column after its last one.
     end: u32,
     bytes: Box<[u8]>,
@@ -56,7 +56,7 @@ impl Cells {
         self.open.push(row);
         if self.open.len() == BLOCK {
             let bytes = sealed(&self.open).into_boxed_slice();
-            self.blocks.push(Block { end: self.end, bytes });
+            self.blocks.push(CellBlock { end: self.end, bytes });
             self.open.clear();
         }
     }
@@ -94,7 +94,7 @@ impl Cells {
     pub(super) fn bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|block| block.bytes.len()).sum();
         blocks
-            + self.blocks.capacity() * size_of::<Block>()
+            + self.blocks.capacity() * size_of::<CellBlock>()
             + self.open.capacity() * size_of::<Row>()
     }
 }

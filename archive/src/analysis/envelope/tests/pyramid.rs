@@ -70,7 +70,7 @@ proptest! {
                 let answer = envelopes.coarse(&selection, &grid);
                 prop_assert!(answer.is_some() == is_built);
                 let Some(answer) = answer else { continue };
-                prop_assert_eq!(answer.origin, Origin::Pyramid { until: source.end() });
+                prop_assert_eq!(answer.origin, EnvelopeOrigin::Pyramid { until: source.end() });
                 assert_agrees(&answer, &selection, options);
                 let asked = grid.window();
                 let found = answer.envelope.grid.window();
@@ -120,15 +120,15 @@ fn a_small_window_is_read_and_a_large_one_is_not() {
     let origin = |selection: &Selection<'_>, grid: &Grid| {
         envelopes.envelope(selection, grid, &|| true).unwrap().unwrap().origin
     };
-    assert_eq!(origin(&selection, &whole), Origin::Records, "there is no pyramid");
+    assert_eq!(origin(&selection, &whole), EnvelopeOrigin::Records, "there is no pyramid");
     assert!(envelopes.extend(&selection, &|| true).unwrap());
-    let pyramid = Origin::Pyramid { until: source.end() };
+    let pyramid = EnvelopeOrigin::Pyramid { until: source.end() };
     assert_eq!(origin(&selection, &whole), pyramid);
-    assert_eq!(origin(&selection, &Grid::new(at(5000)..=at(9000), 10)), Origin::Records);
+    assert_eq!(origin(&selection, &Grid::new(at(5000)..=at(9000), 10)), EnvelopeOrigin::Records);
     // Of two metrics one is not in it.
     let mut more = selection.clone();
     more.select(NAMES[2]);
-    assert_eq!(origin(&more, &whole), Origin::Records);
+    assert_eq!(origin(&more, &whole), EnvelopeOrigin::Records);
     assert!(envelopes.extend(&more, &|| true).unwrap(), "it is built again");
     assert_eq!([origin(&more, &whole), origin(&selection, &whole)], [pyramid; 2]);
     // The pyramid lacks the newest records.
@@ -137,7 +137,7 @@ fn a_small_window_is_read_and_a_large_one_is_not() {
     let mut selection = Selection::new(source);
     selection.select(NAMES[3]);
     let whole = Grid::new(source.start()..=source.end(), 10);
-    assert_eq!(origin(&selection, &whole), Origin::Records);
+    assert_eq!(origin(&selection, &whole), EnvelopeOrigin::Records);
     assert_eq!(envelopes.coarse(&selection, &whole).unwrap().origin, pyramid);
 }
 
@@ -154,8 +154,8 @@ fn what_was_ended_goes_on_where_it_was() {
     );
     let envelopes = Envelopes::new(Options::default()).small(0).segment(4000);
     let until = || match envelopes.coarse(&selection, &grid)?.origin {
-        Origin::Pyramid { until } => Some(until),
-        Origin::Records => None,
+        EnvelopeOrigin::Pyramid { until } => Some(until),
+        EnvelopeOrigin::Records => None,
     };
     let (mut seen, mut ended) = (BTreeSet::new(), 0);
     loop {
@@ -199,5 +199,5 @@ fn a_pyramid_keeps_to_its_budget_or_gives_up() {
     let source = Source::from(&archives);
     let grid = Grid::new(source.start()..=source.end(), 10);
     let answer = envelopes.small(0).envelope(&selection, &grid, &|| true).unwrap().unwrap();
-    assert_eq!(answer.origin, Origin::Records);
+    assert_eq!(answer.origin, EnvelopeOrigin::Records);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use crate::analysis::replay::tests::{answer, archive, at};
-use crate::analysis::replay::{Gaps, Replay, Selection};
+use crate::analysis::replay::{Gaps, Replay, ReplaySelection};
 use crate::{Archive, Error, Value};
 
 const RECORDS: [(i64, Option<u32>); 5] = [
@@ -42,7 +42,7 @@ fn damaged(archive: &Archive, range: Range<usize>) -> Archive {
     Archive::open(archive.base()).unwrap()
 }
 
-fn selection(archive: &Archive) -> Selection<'_> {
+fn selection(archive: &Archive) -> ReplaySelection<'_> {
     let mut selection = Replay::open(archive);
     for name in ["t.counter", "t.instant", "t.discrete"] {
         selection.select(name);

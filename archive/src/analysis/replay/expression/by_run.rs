@@ -21,12 +21,12 @@ use super::arithmetic::{constant, growth};
 use super::check::{Action, Converted, Term};
 use super::evaluate::{Before, each, meet, of_instances, pairs};
 use super::parse::{Function, Operator};
-use super::{Bound, Moments, Values};
+use super::{Bound, ExpressionValues, OperandValues};
 use crate::{Semantics, Value, ValueType};
 
 /// In which form growth is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Form {
+enum GrowthForm {
     /// By second of the time in which the operand was observed.
     PerSecond,
     Total,
@@ -34,28 +34,34 @@ enum Form {
 
 impl Bound {
     /// The rate of the expression if an operand was cut, else `None`.
-    pub(crate) fn rates_by_run<'v>(&self, moments: &Moments<'_, 'v>) -> Option<Values<'v>> {
+    pub(crate) fn rates_by_run<'v>(
+        &self,
+        moments: &OperandValues<'_, 'v>,
+    ) -> Option<ExpressionValues<'v>> {
         self.root.rates_by_run(moments)
     }
 }
 
 impl Term {
     /// The rates if an operand was cut, else `None`.
-    pub(super) fn rates_by_run<'v>(&self, moments: &Moments<'_, 'v>) -> Option<Values<'v>> {
+    pub(super) fn rates_by_run<'v>(
+        &self,
+        moments: &OperandValues<'_, 'v>,
+    ) -> Option<ExpressionValues<'v>> {
         let before = moments.before.as_ref().filter(|before| self.is_cut(moments, before))?;
         let scale = self.seconds_of_unit();
         let rate = |value: Value<'v>| Some(Value::Double(value.as_f64()? * scale));
-        Some(each(self.growth(moments, before, Form::PerSecond).unwrap_or_default(), rate))
+        Some(each(self.growth(moments, before, GrowthForm::PerSecond).unwrap_or_default(), rate))
     }
 
     /// What the values grew if an operand was cut, in a type, else `None`.
     pub(super) fn growth_by_run<'v>(
         &self,
-        moments: &Moments<'_, 'v>,
+        moments: &OperandValues<'_, 'v>,
         value_type: ValueType,
-    ) -> Option<Values<'v>> {
+    ) -> Option<ExpressionValues<'v>> {
         let before = moments.before.as_ref().filter(|before| self.is_cut(moments, before))?;
-        let grown = self.growth(moments, before, Form::Total).unwrap_or_default();
+        let grown = self.growth(moments, before, GrowthForm::Total).unwrap_or_default();
         Some(each(grown, |value| constant(value, value_type)))
     }
 
@@ -66,7 +72,7 @@ impl Term {
     }
 
     /// Whether an operand was cut.
-    fn is_cut<'v>(&self, moments: &Moments<'_, 'v>, before: &Before<'_, 'v>) -> bool {
+    fn is_cut<'v>(&self, moments: &OperandValues<'_, 'v>, before: &Before<'_, 'v>) -> bool {
         let any = |terms: &[&Self]| terms.iter().any(|term| term.is_cut(moments, before));
         match &self.action {
             Action::Constant(..) | Action::NoValue | Action::Quantile(..) => false,
@@ -85,24 +91,24 @@ impl Term {
     /// operands.
     fn growth<'v>(
         &self,
-        moments: &Moments<'_, 'v>,
+        moments: &OperandValues<'_, 'v>,
         before: &Before<'_, 'v>,
-        form: Form,
-    ) -> Option<Values<'v>> {
+        form: GrowthForm,
+    ) -> Option<ExpressionValues<'v>> {
         let of = |term: &Self| term.growth(moments, before, form);
         Some(match &self.action {
             Action::Metric(operand) if self.semantics == Semantics::Counter => match form {
-                Form::PerSecond => {
+                GrowthForm::PerSecond => {
                     let scale = self.seconds_of_unit();
                     let per_second = |rate: Value<'v>| Some(Value::Double(rate.as_f64()? / scale));
-                    each(moments.of(*operand, before.rates), per_second)
+                    each(moments.values(*operand, before.rates), per_second)
                 }
-                Form::Total => {
+                GrowthForm::Total => {
                     if let Some(grown) = moments.grown(*operand, before) {
                         return Some(grown.clone());
                     }
                     let values = [before.values, moments.now];
-                    let [first, last] = values.map(|values| moments.of(*operand, values));
+                    let [first, last] = values.map(|values| moments.values(*operand, values));
                     let grown =
                         |(id, first, last)| Some((id, growth(first, last, ValueType::Double)?));
                     pairs(&first, &last).filter_map(grown).collect()
@@ -143,10 +149,10 @@ impl Term {
         &self,
         operator: Operator,
         operands: [&Converted; 2],
-        moments: &Moments<'_, 'v>,
+        moments: &OperandValues<'_, 'v>,
         before: &Before<'_, 'v>,
-        form: Form,
-    ) -> Option<Values<'v>> {
+        form: GrowthForm,
+    ) -> Option<ExpressionValues<'v>> {
         let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
         let values = |operand: &Converted| {
             let term = &operand.term;

@@ -32,7 +32,7 @@
 use pcp_types::{Combined, Conversion};
 
 use super::arithmetic::{constant, is_true};
-use super::parse::{Function, Kind, Metadata, Node, Operator};
+use super::parse::{ConstantMetadata, Function, Node, NodeKind, Operator};
 use super::{Expression, ExpressionError, Filter, Flaw, Limit, Problem};
 use crate::scan::Selector;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
@@ -52,7 +52,7 @@ pub(crate) type Limited = (Operand, Option<Vec<InstanceId>>);
 pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
 
 /// The archive that gives names their meaning.
-pub(crate) trait Scope {
+pub(crate) trait NameResolver {
     /// The metric of a name, as an operand.
     fn metric(&mut self, name: &str) -> Option<Operand>;
     /// A metric of a name, and its instances within a limit.
@@ -130,10 +130,11 @@ impl Bound {
     /// combined.
     pub(crate) fn new(
         expression: &Expression,
-        scope: &mut dyn Scope,
+        scope: &mut dyn NameResolver,
     ) -> Result<Self, ExpressionError> {
-        let mut checker = Checker { scope, within: None, needs_moment_before: false };
-        let root = checker.term(&expression.root).map_err(|flaw| flaw.of(expression.text()))?;
+        let mut checker = TypeChecker { scope, within: None, needs_moment_before: false };
+        let root =
+            checker.term(&expression.root).map_err(|flaw| flaw.into_error(expression.text()))?;
         Ok(Self { root, needs_moment_before: checker.needs_moment_before })
     }
 
@@ -144,32 +145,32 @@ impl Bound {
     }
 }
 
-struct Checker<'s> {
-    scope: &'s mut dyn Scope,
+struct TypeChecker<'s> {
+    scope: &'s mut dyn NameResolver,
     /// The `rate` or `delta` around the current part.
     within: Option<Function>,
     needs_moment_before: bool,
 }
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     fn term(&mut self, node: &Node) -> Result<Term, Flaw> {
         match &node.kind {
-            Kind::Constant(value, metadata) => self.constant(node.at, Some(*value), metadata),
-            Kind::NoValue(metadata) => self.constant(node.at, None, metadata),
-            Kind::Metric(name) => self.metric(node.at, name),
-            Kind::Limited(name, limit) => self.limited(node.at, name, limit),
-            Kind::Defined(name) => {
+            NodeKind::Constant(value, metadata) => self.constant(node.at, Some(*value), metadata),
+            NodeKind::NoValue(metadata) => self.constant(node.at, None, metadata),
+            NodeKind::Metric(name) => self.metric(node.at, name),
+            NodeKind::Limited(name, limit) => self.limited(node.at, name, limit),
+            NodeKind::Defined(name) => {
                 let value = Value::U32(self.scope.desc(name).is_some().into());
-                self.constant(node.at, Some(value), &Metadata::default())
+                self.constant(node.at, Some(value), &ConstantMetadata::default())
             }
-            Kind::Negative(inner) => self.negative(inner),
-            Kind::Not(inner) => self.not(inner),
-            Kind::Binary(operator, left, right) => self.binary(node.at, *operator, left, right),
-            Kind::Choice(parts) => self.choice(node.at, parts),
-            Kind::Instances(inner, filter) => self.instances(node.at, inner, filter),
-            Kind::Call(function, inner) => self.call(node.at, *function, inner),
-            Kind::Rescale(inner, units) => self.rescale(node.at, inner, *units),
-            Kind::Quantile(rank, of) => self.quantile(node.at, *rank, of),
+            NodeKind::Negative(inner) => self.negative(inner),
+            NodeKind::Not(inner) => self.not(inner),
+            NodeKind::Binary(operator, left, right) => self.binary(node.at, *operator, left, right),
+            NodeKind::Choice(parts) => self.choice(node.at, parts),
+            NodeKind::Instances(inner, filter) => self.instances(node.at, inner, filter),
+            NodeKind::Call(function, inner) => self.call(node.at, *function, inner),
+            NodeKind::Rescale(inner, units) => self.rescale(node.at, inner, *units),
+            NodeKind::Quantile(rank, of) => self.quantile(node.at, *rank, of),
         }
     }
 
@@ -178,7 +179,7 @@ impl Checker<'_> {
         &self,
         at: usize,
         value: Option<Value<'static>>,
-        metadata: &Metadata,
+        metadata: &ConstantMetadata,
     ) -> Result<Term, Flaw> {
         let desc = |name: &String| {
             let unknown = || Flaw::new(at, Problem::UnknownMetric(name.clone()));
@@ -216,7 +217,7 @@ impl Checker<'_> {
 
     fn metric(&mut self, at: usize, name: &str) -> Result<Term, Flaw> {
         let unknown = || Flaw::new(at, Problem::UnknownMetric(name.to_owned()));
-        Ok(Term::of(self.scope.metric(name).ok_or_else(unknown)?))
+        Ok(Term::from_operand(self.scope.metric(name).ok_or_else(unknown)?))
     }
 
     /// Some instances of a metric.
@@ -225,7 +226,7 @@ impl Checker<'_> {
         let unknown = || flaw(Problem::UnknownMetric(name.to_owned()));
         let found = self.scope.limited(name, limit).map_err(flaw)?;
         let (operand, ids) = found.ok_or_else(unknown)?;
-        let metric = Term::of(operand);
+        let metric = Term::from_operand(operand);
         let Some(ids) = ids else { return Ok(metric) };
         let Term { value_type, semantics, units, indom, .. } = metric;
         let action = Action::Instances(Box::new(metric), ids);
@@ -310,17 +311,17 @@ impl Checker<'_> {
     /// The value of a condition that does not depend on any metric's values.
     fn decided(&self, node: &Node) -> Option<bool> {
         match &node.kind {
-            Kind::Constant(value, _) => is_true(*value),
-            Kind::Defined(name) => Some(self.scope.desc(name).is_some()),
-            Kind::Not(inner) => self.decided(inner).map(|holds| !holds),
-            Kind::Binary(Operator::And, left, right) => {
+            NodeKind::Constant(value, _) => is_true(*value),
+            NodeKind::Defined(name) => Some(self.scope.desc(name).is_some()),
+            NodeKind::Not(inner) => self.decided(inner).map(|holds| !holds),
+            NodeKind::Binary(Operator::And, left, right) => {
                 if self.decided(left)? {
                     self.decided(right)
                 } else {
                     Some(false)
                 }
             }
-            Kind::Binary(Operator::Or, left, right) => {
+            NodeKind::Binary(Operator::Or, left, right) => {
                 if self.decided(left)? {
                     Some(true)
                 } else {
@@ -444,7 +445,7 @@ fn called(function: Function, inner: Term) -> Result<Term, Problem> {
 
 impl Term {
     /// A metric.
-    fn of(operand: Operand) -> Self {
+    fn from_operand(operand: Operand) -> Self {
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         Self { action: Action::Metric(operand.place), value_type, semantics, units, indom }
     }

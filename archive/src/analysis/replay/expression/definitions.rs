@@ -69,7 +69,7 @@ fn definition(line: &str) -> Result<Expression, ExpressionError> {
     }
     let found = "an expression".to_owned();
     let problem = Problem::Unexpected { found, expected: "a name and \"=\"" };
-    Err(Flaw::new(0, problem).of(expression.text()))
+    Err(Flaw::new(0, problem).into_error(expression.text()))
 }
 
 #[cfg(test)]

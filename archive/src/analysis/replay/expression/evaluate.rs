@@ -13,18 +13,18 @@ use crate::analysis::replay::Gaps;
 use crate::{InstanceId, Semantics, Value, ValueType};
 
 /// The values of one metric by instance, ascending; `None` without instances.
-pub type Values<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
+pub type ExpressionValues<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
 
 /// The values of the operands.
 #[derive(Debug)]
-pub(crate) struct Moments<'m, 'v> {
+pub(crate) struct OperandValues<'m, 'v> {
     /// For each operand the index of its values in the lists below.
     pub(crate) places: &'m [usize],
-    pub(crate) now: &'m [Values<'v>],
+    pub(crate) now: &'m [ExpressionValues<'v>],
     /// `None` if there is no moment before, or it is not before.
     pub(crate) before: Option<Before<'m, 'v>>,
     /// The quantiles since then, by their indexes.
-    pub(crate) quantiles: &'m [Values<'v>],
+    pub(crate) quantiles: &'m [ExpressionValues<'v>],
     /// What a sum is of instances that do not exist.
     pub(crate) gaps: Gaps,
 }
@@ -32,19 +32,23 @@ pub(crate) struct Moments<'m, 'v> {
 /// The moment before.
 #[derive(Debug)]
 pub(crate) struct Before<'m, 'v> {
-    pub(crate) values: &'m [Values<'v>],
+    pub(crate) values: &'m [ExpressionValues<'v>],
     /// The rates since then of the operands that are counters.
-    pub(crate) rates: &'m [Values<'v>],
+    pub(crate) rates: &'m [ExpressionValues<'v>],
     /// What those of them counted since then of which a run ended or began; they have no
     /// values at the moment before.
-    pub(crate) grown: &'m [Option<Values<'v>>],
+    pub(crate) grown: &'m [Option<ExpressionValues<'v>>],
     /// The time since then; more than 0.
     pub(crate) seconds: f64,
 }
 
-impl<'v> Moments<'_, 'v> {
+impl<'v> OperandValues<'_, 'v> {
     /// The values of an operand in one of the lists.
-    pub(super) fn of(&self, operand: usize, list: &[Values<'v>]) -> Values<'v> {
+    pub(super) fn values(
+        &self,
+        operand: usize,
+        list: &[ExpressionValues<'v>],
+    ) -> ExpressionValues<'v> {
         let place = self.places.get(operand);
         place.and_then(|&place| list.get(place)).cloned().unwrap_or_default()
     }
@@ -54,14 +58,14 @@ impl<'v> Moments<'_, 'v> {
         &self,
         operand: usize,
         before: &Before<'b, 'v>,
-    ) -> Option<&'b Values<'v>> {
+    ) -> Option<&'b ExpressionValues<'v>> {
         before.grown.get(*self.places.get(operand)?)?.as_ref()
     }
 }
 
 impl Bound {
     /// The values of the expression.
-    pub(crate) fn values<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
+    pub(crate) fn values<'v>(&self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
         self.root.values(moments, moments.now)
     }
 
@@ -76,11 +80,15 @@ impl Bound {
 
 impl Term {
     /// The values at one of the two moments.
-    pub(super) fn values<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> Values<'v> {
+    pub(super) fn values<'v>(
+        &self,
+        moments: &OperandValues<'_, 'v>,
+        at: &[ExpressionValues<'v>],
+    ) -> ExpressionValues<'v> {
         match &self.action {
             Action::Constant(value, ids) => ids.iter().map(|id| (*id, *value)).collect(),
-            Action::NoValue => Values::new(),
-            Action::Metric(operand) => moments.of(*operand, at),
+            Action::NoValue => ExpressionValues::new(),
+            Action::Metric(operand) => moments.values(*operand, at),
             Action::Quantile(place, _) => {
                 moments.quantiles.get(*place).cloned().unwrap_or_default()
             }
@@ -119,9 +127,11 @@ impl Term {
 
     /// Whether other instances than those that are selected of a metric have values: the
     /// selected ones do not exist yet, or no longer.
-    fn is_logged<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> bool {
+    fn is_logged<'v>(&self, moments: &OperandValues<'_, 'v>, at: &[ExpressionValues<'v>]) -> bool {
         let has_values = |inner: &Self, list| {
-            inner.selected_operand().is_some_and(|operand| !moments.of(operand, list).is_empty())
+            inner
+                .selected_operand()
+                .is_some_and(|operand| !moments.values(operand, list).is_empty())
         };
         match &self.action {
             Action::Call(Function::Rate, inner) => {
@@ -148,7 +158,7 @@ impl Term {
     }
 
     /// A sum of nothing.
-    pub(super) fn nothing<'v>(&self) -> Values<'v> {
+    pub(super) fn nothing<'v>(&self) -> ExpressionValues<'v> {
         let zero = constant(Value::U32(0), self.value_type);
         zero.map(|zero| (None, zero)).into_iter().collect()
     }
@@ -160,17 +170,17 @@ impl Term {
     fn choice<'v>(
         &self,
         parts: &[Self; 3],
-        moments: &Moments<'_, 'v>,
-        at: &[Values<'v>],
-    ) -> Values<'v> {
+        moments: &OperandValues<'_, 'v>,
+        at: &[ExpressionValues<'v>],
+    ) -> ExpressionValues<'v> {
         let [condition, yes, no] = parts.each_ref().map(|term| (term, term.values(moments, at)));
-        let lacks_values = |(term, values): &(&Self, Values<'v>)| {
+        let lacks_values = |(term, values): &(&Self, ExpressionValues<'v>)| {
             values.is_empty() && !matches!(term.action, Action::NoValue)
         };
         if lacks_values(&yes) || lacks_values(&no) {
-            return Values::new();
+            return ExpressionValues::new();
         }
-        let value_of = |(term, values): &(&Self, Values<'v>), id| {
+        let value_of = |(term, values): &(&Self, ExpressionValues<'v>), id| {
             let id = term.indom.and(id);
             let place = values.binary_search_by_key(&id, |(id, _)| *id).ok()?;
             values.get(place).map(|(_, value)| *value)
@@ -189,11 +199,11 @@ impl Term {
         ids.into_iter().filter_map(chosen).collect()
     }
 
-    fn delta<'v>(&self, inner: &Self, moments: &Moments<'_, 'v>) -> Values<'v> {
+    fn delta<'v>(&self, inner: &Self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
         if let Some(grown) = inner.growth_by_run(moments, self.value_type) {
             return grown;
         }
-        let Some(before) = &moments.before else { return Values::new() };
+        let Some(before) = &moments.before else { return ExpressionValues::new() };
         let befores = inner.values(moments, before.values);
         let now = inner.values(moments, moments.now);
         let grown = |(id, before, now)| Some((id, growth(before, now, self.value_type)?));
@@ -201,11 +211,11 @@ impl Term {
     }
 
     /// The rates of the values, between the two moments.
-    fn rates<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
-        let Some(before) = &moments.before else { return Values::new() };
+    fn rates<'v>(&self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
+        let Some(before) = &moments.before else { return ExpressionValues::new() };
         let is_counter = self.semantics == Semantics::Counter;
         match &self.action {
-            Action::Metric(operand) if is_counter => return moments.of(*operand, before.rates),
+            Action::Metric(operand) if is_counter => return moments.values(*operand, before.rates),
             Action::Instances(inner, ids) => return of_instances(inner.rates(moments), ids),
             _ => {}
         }
@@ -226,7 +236,11 @@ impl Term {
     }
 
     /// One value from all instances.
-    fn over_all<'v>(&self, function: Function, values: Values<'v>) -> Values<'v> {
+    fn over_all<'v>(
+        &self,
+        function: Function,
+        values: ExpressionValues<'v>,
+    ) -> ExpressionValues<'v> {
         let mut all = values.iter().map(|(_, value)| *value);
         let value = match function {
             // The others were handled where two moments are known.
@@ -296,10 +310,10 @@ impl Converted {
 /// instances.
 pub(super) fn meet<'v>(
     (operator, value_type): (Operator, ValueType),
-    left: &Values<'_>,
-    right: &Values<'_>,
+    left: &ExpressionValues<'_>,
+    right: &ExpressionValues<'_>,
     singular: [bool; 2],
-) -> Values<'v> {
+) -> ExpressionValues<'v> {
     let value = |left, right| binary(operator, left, right, value_type);
     match (singular, left.as_slice(), right.as_slice()) {
         ([true, _], [(_, left)], right) => {
@@ -311,21 +325,24 @@ pub(super) fn meet<'v>(
         ([false, false], left, right) => {
             pairs(left, right).filter_map(|(id, l, r)| Some((id, value(l, r)?))).collect()
         }
-        _ => Values::new(),
+        _ => ExpressionValues::new(),
     }
 }
 
 /// The values of these instances, which ascend.
-pub(super) fn of_instances<'v>(mut values: Values<'v>, ids: &[InstanceId]) -> Values<'v> {
+pub(super) fn of_instances<'v>(
+    mut values: ExpressionValues<'v>,
+    ids: &[InstanceId],
+) -> ExpressionValues<'v> {
     values.retain(|(id, _)| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
     values
 }
 
 /// The results for each value, without the instances that have none.
 pub(super) fn each<'v>(
-    values: Values<'v>,
+    values: ExpressionValues<'v>,
     result: impl Fn(Value<'v>) -> Option<Value<'v>>,
-) -> Values<'v> {
+) -> ExpressionValues<'v> {
     values.into_iter().filter_map(|(id, value)| Some((id, result(value)?))).collect()
 }
 
@@ -343,7 +360,7 @@ pub(super) fn pairs<'l, 'r>(
 }
 
 /// The mean of numbers; `None` without any.
-fn mean(values: &Values<'_>) -> Option<f64> {
+fn mean(values: &ExpressionValues<'_>) -> Option<f64> {
     let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();
     Some(sum? / values.len() as f64).filter(|_| !values.is_empty())
 }

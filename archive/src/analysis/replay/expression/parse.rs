@@ -31,16 +31,16 @@ const OPERAND: &str = "a metric, a number, a function or \"(\"";
 pub(crate) struct Node {
     /// The byte that errors about it point at.
     pub(super) at: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
     /// The number of nested nodes, this one included.
     depth: usize,
 }
 
 /// What a node is.
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
-    Constant(Value<'static>, Metadata),
-    NoValue(Metadata),
+pub(super) enum NodeKind {
+    Constant(Value<'static>, ConstantMetadata),
+    NoValue(ConstantMetadata),
     Metric(String),
     /// Some instances of a metric.
     Limited(String, Limit),
@@ -67,7 +67,7 @@ pub(crate) enum Limit {
 
 /// The parameters of `mkconst` and `novalue`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Metadata {
+pub(super) struct ConstantMetadata {
     pub(super) value_type: Option<ValueType>,
     pub(super) semantics: Option<Semantics>,
     pub(super) units: Option<Units>,
@@ -176,12 +176,12 @@ pub(super) fn definition(text: &str) -> Result<(Option<&str>, Node), Flaw> {
 pub(super) fn sum_of(metric: &str, ids: Option<Vec<InstanceId>>, rates: bool) -> Node {
     let call = |function, inner: Node| {
         let depth = inner.depth + 1;
-        Node { at: 0, kind: Kind::Call(function, Box::new(inner)), depth }
+        Node { at: 0, kind: NodeKind::Call(function, Box::new(inner)), depth }
     };
     let name = metric.to_owned();
     let kind = match ids {
-        None => Kind::Metric(name),
-        Some(ids) => Kind::Limited(name, Limit::Ids(ids)),
+        None => NodeKind::Metric(name),
+        Some(ids) => NodeKind::Limited(name, Limit::Ids(ids)),
     };
     let metric = Node { at: 0, kind, depth: 1 };
     call(Function::Sum, if rates { call(Function::Rate, metric) } else { metric })
@@ -202,7 +202,7 @@ impl<'p, 't> Parser<'p, 't> {
     }
 
     /// The byte of the next token.
-    fn at(&self) -> usize {
+    fn offset(&self) -> usize {
         self.tokens.get(self.next).map_or(self.text.len(), |(at, _)| *at)
     }
 
@@ -215,7 +215,7 @@ impl<'p, 't> Parser<'p, 't> {
 
     fn unexpected<T>(&self, expected: &'static str) -> Result<T, Flaw> {
         let found = self.peek().quoted();
-        Err(Flaw::new(self.at(), Problem::Unexpected { found, expected }))
+        Err(Flaw::new(self.offset(), Problem::Unexpected { found, expected }))
     }
 
     fn expect(&mut self, token: &Token<'_>, expected: &'static str) -> Result<(), Flaw> {
@@ -234,17 +234,17 @@ impl<'p, 't> Parser<'p, 't> {
     fn expression(&mut self, level: u8) -> Result<Node, Flaw> {
         self.open += 1;
         if self.open > MAX_DEPTH {
-            return Err(Flaw::new(self.at(), Problem::Depth(MAX_DEPTH)));
+            return Err(Flaw::new(self.offset(), Problem::Depth(MAX_DEPTH)));
         }
         let mut left = self.operand()?;
         loop {
-            let at = self.at();
+            let at = self.offset();
             if level == 0 && self.takes("?") {
                 let yes = self.expression(0)?;
                 self.expect(&Token::Sign(":"), "an operator or \":\"")?;
                 let no = self.expression(BOOLEAN)?;
                 let depth = left.depth.max(yes.depth).max(no.depth);
-                left = node(at, Kind::Choice(Box::new([left, yes, no])), depth)?;
+                left = node(at, NodeKind::Choice(Box::new([left, yes, no])), depth)?;
                 continue;
             }
             let operators = &mut OPERATORS.iter();
@@ -254,17 +254,17 @@ impl<'p, 't> Parser<'p, 't> {
             self.next += 1;
             let right = self.expression(level + 1)?;
             let depth = left.depth.max(right.depth);
-            left = node(at, Kind::Binary(operator, Box::new(left), Box::new(right)), depth)?;
+            left = node(at, NodeKind::Binary(operator, Box::new(left), Box::new(right)), depth)?;
         }
         self.open -= 1;
         Ok(left)
     }
 
     fn operand(&mut self) -> Result<Node, Flaw> {
-        let at = self.at();
+        let at = self.offset();
         match self.peek() {
             Token::Integer(_) | Token::Double(_) => {
-                let constant = Kind::Constant(self.number()?, Metadata::default());
+                let constant = NodeKind::Constant(self.number()?, ConstantMetadata::default());
                 node(at, constant, 0)
             }
             Token::Name(name) => {
@@ -273,8 +273,10 @@ impl<'p, 't> Parser<'p, 't> {
                     return self.call(at, name);
                 }
                 let kind = match self.labels(name)? {
-                    None => Kind::Metric((*name).to_owned()),
-                    Some(selector) => Kind::Limited((*name).to_owned(), Limit::Labels(selector)),
+                    None => NodeKind::Metric((*name).to_owned()),
+                    Some(selector) => {
+                        NodeKind::Limited((*name).to_owned(), Limit::Labels(selector))
+                    }
                 };
                 let metric = node(at, kind, 0)?;
                 self.instance(metric)
@@ -286,16 +288,16 @@ impl<'p, 't> Parser<'p, 't> {
                 self.instance(inner)
             }
             // As in PCP the minus applies to products: -a * b is -(a * b).
-            Token::Sign("-") => self.prefixed(Kind::Negative, PRODUCT),
-            Token::Sign("!") => self.prefixed(Kind::Not, RELATION),
+            Token::Sign("-") => self.prefixed(NodeKind::Negative, PRODUCT),
+            Token::Sign("!") => self.prefixed(NodeKind::Not, RELATION),
             _ => self.unexpected(OPERAND),
         }
     }
 
     /// The operand of a prefix operator, which reaches over the operators of this
     /// level and tighter ones.
-    fn prefixed(&mut self, kind: fn(Box<Node>) -> Kind, level: u8) -> Result<Node, Flaw> {
-        let at = self.at();
+    fn prefixed(&mut self, kind: fn(Box<Node>) -> NodeKind, level: u8) -> Result<Node, Flaw> {
+        let at = self.offset();
         self.next += 1;
         let inner = self.expression(level)?;
         let depth = inner.depth;
@@ -314,7 +316,7 @@ impl<'p, 't> Parser<'p, 't> {
 
     /// The first argument of `quantile`.
     fn rank(&mut self) -> Result<f64, Flaw> {
-        let (at, found) = (self.at(), self.peek().quoted());
+        let (at, found) = (self.offset(), self.peek().quoted());
         let rank = self.number()?.as_f64().filter(|rank| (0.0..=1.0).contains(rank));
         let expected = "a number from 0 to 1";
         rank.ok_or_else(|| Flaw::new(at, Problem::Unexpected { found, expected }))
@@ -328,7 +330,7 @@ impl<'p, 't> Parser<'p, 't> {
 
     /// The `{label="value"}` that may follow the name of a metric.
     fn labels(&mut self, metric: &str) -> Result<Option<Selector>, Flaw> {
-        let at = self.at();
+        let at = self.offset();
         let Token::Labels(labels) = self.peek() else { return Ok(None) };
         self.next += 1;
         let selector = format!("{metric}{labels}").parse::<Selector>();
@@ -340,11 +342,11 @@ impl<'p, 't> Parser<'p, 't> {
 
     /// The `[name]` that may follow an operand.
     fn instance(&mut self, operand: Node) -> Result<Node, Flaw> {
-        let at = self.at();
+        let at = self.offset();
         let Token::Instance(name) = self.peek() else { return Ok(operand) };
         self.next += 1;
         let depth = operand.depth;
-        node(at, Kind::Instances(Box::new(operand), Filter::Name(name.clone())), depth)
+        node(at, NodeKind::Instances(Box::new(operand), Filter::Name(name.clone())), depth)
     }
 
     /// The arguments after `name(`.
@@ -353,26 +355,26 @@ impl<'p, 't> Parser<'p, 't> {
             "mkconst" => {
                 let number = self.number()?;
                 self.expect(&Token::Sign(","), "\",\" and a parameter")?;
-                (Kind::Constant(number, self.metadata()?), 0)
+                (NodeKind::Constant(number, self.metadata()?), 0)
             }
             "novalue" if *self.peek() == Token::Sign(")") => {
-                (Kind::NoValue(Metadata::default()), 0)
+                (NodeKind::NoValue(ConstantMetadata::default()), 0)
             }
-            "novalue" => (Kind::NoValue(self.metadata()?), 0),
-            "defined" => (Kind::Defined(self.name()?.to_owned()), 0),
+            "novalue" => (NodeKind::NoValue(self.metadata()?), 0),
+            "defined" => (NodeKind::Defined(self.name()?.to_owned()), 0),
             "matchinst" => {
                 let filter = self.pattern()?;
                 self.expect(&Token::Sign(","), "\",\" and an expression")?;
                 let inner = self.expression(0)?;
                 let depth = inner.depth;
-                (Kind::Instances(Box::new(inner), filter), depth)
+                (NodeKind::Instances(Box::new(inner), filter), depth)
             }
             "quantile" => {
                 let rank = self.rank()?;
                 self.expect(&Token::Sign(","), "\",\" and a histogram")?;
                 let name = self.name()?;
                 let selector = self.labels(name)?.unwrap_or_else(|| Selector::of_name(name));
-                (Kind::Quantile(rank, selector), 0)
+                (NodeKind::Quantile(rank, selector), 0)
             }
             "rescale" => {
                 let inner = self.expression(0)?;
@@ -381,9 +383,9 @@ impl<'p, 't> Parser<'p, 't> {
                 let Token::Text(text) = self.peek() else {
                     return self.unexpected("units in quotes");
                 };
-                let units = units(self.at(), text)?;
+                let units = units(self.offset(), text)?;
                 self.next += 1;
-                (Kind::Rescale(Box::new(inner), units), depth)
+                (NodeKind::Rescale(Box::new(inner), units), depth)
             }
             _ => {
                 let function = FUNCTIONS.iter().find(|(known, _)| *known == name);
@@ -391,7 +393,7 @@ impl<'p, 't> Parser<'p, 't> {
                 let (_, function) = function.ok_or_else(unknown)?;
                 let inner = self.expression(0)?;
                 let depth = inner.depth;
-                (Kind::Call(*function, Box::new(inner)), depth)
+                (NodeKind::Call(*function, Box::new(inner)), depth)
             }
         };
         self.close()?;
@@ -405,7 +407,7 @@ impl<'p, 't> Parser<'p, 't> {
             return self.unexpected("a regular expression between slashes");
         };
         let flaw = |error: regex_lite::Error| {
-            Flaw::new(self.at(), Problem::Pattern(pattern.clone(), error.to_string()))
+            Flaw::new(self.offset(), Problem::Pattern(pattern.clone(), error.to_string()))
         };
         let regex = Regex::new(pattern).map_err(flaw)?;
         self.next += 1;
@@ -413,18 +415,18 @@ impl<'p, 't> Parser<'p, 't> {
     }
 
     /// `tag=value, ...`
-    fn metadata(&mut self) -> Result<Metadata, Flaw> {
+    fn metadata(&mut self) -> Result<ConstantMetadata, Flaw> {
         const TAG: &str = "type=, semantics=, units=, indom= or meta=";
-        let mut metadata = Metadata::default();
+        let mut metadata = ConstantMetadata::default();
         loop {
             let Token::Name(tag) = self.peek() else { return self.unexpected(TAG) };
-            let tag_at = self.at();
+            let tag_at = self.offset();
             self.next += 1;
             self.expect(&Token::Sign("="), "\"=\" and a value")?;
             if *tag == "meta" {
                 metadata.metric = Some(self.name()?.to_owned());
             } else {
-                let at = self.at();
+                let at = self.offset();
                 let value = self.parameter()?;
                 let lower = value.to_lowercase();
                 let unexpected = |at, found: &str, expected| {
@@ -464,14 +466,14 @@ impl<'p, 't> Parser<'p, 't> {
 
     /// A value of a parameter as written, without quotes.
     fn parameter(&mut self) -> Result<&'t str, Flaw> {
-        let at = self.at();
+        let at = self.offset();
         let token = self.peek();
         if !matches!(token, Token::Text(_) | Token::Name(_) | Token::Integer(_) | Token::Double(_))
         {
             return self.unexpected("a value");
         }
         self.next += 1;
-        let written = self.text.get(at..self.at()).unwrap_or_default().trim_end();
+        let written = self.text.get(at..self.offset()).unwrap_or_default().trim_end();
         Ok(if let Token::Text(text) = token { text } else { written })
     }
 }
@@ -493,7 +495,7 @@ fn units(at: usize, text: &str) -> Result<Units, Flaw> {
 }
 
 /// A node with children, unless these are too deep.
-fn node(at: usize, kind: Kind, depth_below: usize) -> Result<Node, Flaw> {
+fn node(at: usize, kind: NodeKind, depth_below: usize) -> Result<Node, Flaw> {
     let depth = depth_below + 1;
     if depth > MAX_DEPTH {
         return Err(Flaw::new(at, Problem::Depth(MAX_DEPTH)));
@@ -508,29 +510,29 @@ mod tests {
     /// The tree with all its parentheses.
     fn tree(node: &Node) -> String {
         match &node.kind {
-            Kind::Constant(Value::U32(number), _) => number.to_string(),
-            Kind::Constant(number, _) => format!("{:?}", number.as_f64().unwrap()),
-            Kind::NoValue(_) => "none".to_owned(),
-            Kind::Metric(name) => name.clone(),
-            Kind::Defined(name) => format!("{name}?"),
-            Kind::Negative(inner) => format!("(-{})", tree(inner)),
-            Kind::Not(inner) => format!("(!{})", tree(inner)),
-            Kind::Binary(operator, left, right) => {
+            NodeKind::Constant(Value::U32(number), _) => number.to_string(),
+            NodeKind::Constant(number, _) => format!("{:?}", number.as_f64().unwrap()),
+            NodeKind::NoValue(_) => "none".to_owned(),
+            NodeKind::Metric(name) => name.clone(),
+            NodeKind::Defined(name) => format!("{name}?"),
+            NodeKind::Negative(inner) => format!("(-{})", tree(inner)),
+            NodeKind::Not(inner) => format!("(!{})", tree(inner)),
+            NodeKind::Binary(operator, left, right) => {
                 format!("({}{}{})", tree(left), operator.sign(), tree(right))
             }
-            Kind::Choice(parts) => {
+            NodeKind::Choice(parts) => {
                 let [condition, yes, no] = parts.each_ref().map(tree);
                 format!("({condition}?{yes}:{no})")
             }
-            Kind::Instances(inner, Filter::Name(name)) => format!("{}[{name}]", tree(inner)),
-            Kind::Instances(inner, Filter::Pattern(regex, is_negated)) => {
+            NodeKind::Instances(inner, Filter::Name(name)) => format!("{}[{name}]", tree(inner)),
+            NodeKind::Instances(inner, Filter::Pattern(regex, is_negated)) => {
                 format!("{}[{}/{regex}/]", tree(inner), if *is_negated { "!" } else { "" })
             }
-            Kind::Call(function, inner) => format!("{function:?}({})", tree(inner)),
-            Kind::Rescale(inner, units) => format!("{}as<{units}>", tree(inner)),
-            Kind::Quantile(rank, of) => format!("quantile({rank} {})", limited(of)),
-            Kind::Limited(_, Limit::Labels(selector)) => limited(selector),
-            Kind::Limited(name, Limit::Ids(ids)) => format!("{name}{ids:?}"),
+            NodeKind::Call(function, inner) => format!("{function:?}({})", tree(inner)),
+            NodeKind::Rescale(inner, units) => format!("{}as<{units}>", tree(inner)),
+            NodeKind::Quantile(rank, of) => format!("quantile({rank} {})", limited(of)),
+            NodeKind::Limited(_, Limit::Labels(selector)) => limited(selector),
+            NodeKind::Limited(name, Limit::Ids(ids)) => format!("{name}{ids:?}"),
         }
     }
 
@@ -542,7 +544,9 @@ mod tests {
     }
 
     fn parsed(text: &str) -> Result<String, String> {
-        definition(text).map(|(_, root)| tree(&root)).map_err(|flaw| flaw.of(text).to_string())
+        definition(text)
+            .map(|(_, root)| tree(&root))
+            .map_err(|flaw| flaw.into_error(text).to_string())
     }
 
     #[test]
@@ -600,7 +604,7 @@ mod tests {
     #[test]
     fn parameters_are_read_in_any_case_with_or_without_quotes() {
         let metadata = |text: &str| match definition(text).unwrap().1.kind {
-            Kind::Constant(_, metadata) | Kind::NoValue(metadata) => metadata,
+            NodeKind::Constant(_, metadata) | NodeKind::NoValue(metadata) => metadata,
             other => panic!("{other:?}"),
         };
         let all =

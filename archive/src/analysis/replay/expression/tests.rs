@@ -35,7 +35,7 @@ fn value_type(value: Value<'_>) -> ValueType {
 
 struct Table;
 
-impl Scope for Table {
+impl NameResolver for Table {
     fn metric(&mut self, name: &str) -> Option<Operand> {
         let place = METRICS.iter().position(|row| row.0 == name)?;
         let (_, value, indom, semantics, units) = METRICS[place];
@@ -83,8 +83,8 @@ fn error(text: &str) -> String {
 }
 
 /// Values by instance of some metrics.
-fn values(rows: &[(&str, &[(i32, Value<'static>)])]) -> Vec<Values<'static>> {
-    let mut all = vec![Values::new(); METRICS.len()];
+fn values(rows: &[(&str, &[(i32, Value<'static>)])]) -> Vec<ExpressionValues<'static>> {
+    let mut all = vec![ExpressionValues::new(); METRICS.len()];
     for (name, row) in rows {
         let place = Table.metric(name).unwrap().place;
         // 0 means no instance.
@@ -95,11 +95,16 @@ fn values(rows: &[(&str, &[(i32, Value<'static>)])]) -> Vec<Values<'static>> {
 }
 
 /// The value of an expression by instance.
-fn evaluated(text: &str, now: &[Values<'static>], before: &[Values<'static>]) -> Vec<(i32, f64)> {
-    let rates: Vec<Values<'static>> = vec![smallvec![(None, Value::Double(0.5))]; METRICS.len()];
+fn evaluated(
+    text: &str,
+    now: &[ExpressionValues<'static>],
+    before: &[ExpressionValues<'static>],
+) -> Vec<(i32, f64)> {
+    let rates: Vec<ExpressionValues<'static>> =
+        vec![smallvec![(None, Value::Double(0.5))]; METRICS.len()];
     let places: Vec<usize> = (0..METRICS.len()).collect();
     let before = Before { values: before, rates: &rates, grown: &[], seconds: 2.0 };
-    let values = bound(text).unwrap().values(&Moments {
+    let values = bound(text).unwrap().values(&OperandValues {
         places: &places,
         now,
         before: Some(before),
@@ -315,8 +320,13 @@ fn delta_and_rate_compare_two_moments() {
     assert_eq!(evaluated("rate(bytes + bytes)", &before, &now), []);
     assert_eq!(evaluated("delta(bytes + bytes)", &before, &now), [(0, -4000.0)]);
     let places: Vec<usize> = (0..METRICS.len()).collect();
-    let alone =
-        Moments { places: &places, now: &now, before: None, quantiles: &[], gaps: Gaps::Join };
+    let alone = OperandValues {
+        places: &places,
+        now: &now,
+        before: None,
+        quantiles: &[],
+        gaps: Gaps::Join,
+    };
     assert!(bound("delta(bytes)").unwrap().values(&alone).is_empty());
 }
 
@@ -511,7 +521,7 @@ proptest! {
                 ("ops", &[(2, Value::U64(4)), (3, Value::U64(6))]),
             ]);
             let places: Vec<usize> = (0..METRICS.len()).collect();
-            let found = bound.values(&Moments { places: &places, now: &now, before: None, quantiles: &[], gaps: Gaps::Join });
+            let found = bound.values(&OperandValues { places: &places, now: &now, before: None, quantiles: &[], gaps: Gaps::Join });
             let of = |place: usize| now[place].iter().map(|(id, _)| *id).collect();
             let named = bound.instances(&of);
             let is_named = found.iter().all(|(id, _)| named.contains(id));

@@ -20,10 +20,10 @@
 //! since a bucket that has counted is logged with all others. Other lines begin with their first
 //! value.
 
-use crate::analysis::growth::walls::{Origin, Wall};
+use crate::analysis::growth::walls::{CounterOrigin, Wall};
 use crate::analysis::replay::lines::{Line, lines};
 use crate::analysis::replay::resets::falls;
-use crate::analysis::replay::{Column, Decrease, Gaps, Moment, Replay, Track};
+use crate::analysis::replay::{Column, Decrease, Gaps, MetricTrack, Moment, Replay};
 use crate::scan::histogram::{Bucket, HistogramLayout};
 use crate::{Timestamp, Value};
 
@@ -53,7 +53,7 @@ impl HistogramLines {
     /// the sums.
     pub(super) fn find(
         layout: &HistogramLayout,
-        tracks: &[Track],
+        tracks: &[MetricTrack],
         [counts, sums]: [Option<usize>; 2],
         decrease: Decrease,
     ) -> Vec<Self> {
@@ -78,13 +78,13 @@ impl HistogramLines {
         all
     }
 
-    fn find_walls(&mut self, tracks: &[Track], known: &[Wall], decrease: Decrease) {
+    fn find_walls(&mut self, tracks: &[MetricTrack], known: &[Wall], decrease: Decrease) {
         let column = |member: &Member| tracks.get(member.track)?.columns.get(member.column);
         let columns: Vec<&Column> = self.members.iter().filter_map(column).collect();
         self.walls = known.to_vec();
         if decrease == Decrease::Reset {
             let resets = falls(&columns, 0..columns.len(), known).into_iter().map(|fall| fall.end);
-            let (origin, at) = (Origin::Unknown, Timestamp::MIN);
+            let (origin, at) = (CounterOrigin::Unknown, Timestamp::MIN);
             self.walls.extend(resets.map(|row| Wall { row, origin, at, is_birth: false }));
             self.walls.sort_by_key(|wall| wall.row);
             self.walls.dedup_by_key(|wall| (wall.row, wall.origin));

@@ -14,7 +14,7 @@ use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 
 /// The quantiles of a histogram from each of its records to the next.
 ///
-/// The rules are those of [`Selection::quantiles`](crate::replay::Selection::quantiles): a bucket that
+/// The rules are those of [`ReplaySelection::quantiles`](crate::replay::ReplaySelection::quantiles): a bucket that
 /// appears counts from 0 if the histogram had values before, and nothing continues over a
 /// record in which a bucket or the sum is less than before. Marks and the events of the
 /// agent are the caller's to [report](Self::interrupt).
@@ -27,16 +27,16 @@ pub struct SuccessiveQuantiles {
     /// From 0 to 1, and the metric of each.
     ranks: Vec<(f64, SelectedMetric)>,
     /// The last value of each counter.
-    last: HashMap<Key, OwnedValue>,
+    last: HashMap<CounterKey, OwnedValue>,
     /// Counters without a last value began at 0.
     from_zero: bool,
     /// The values of the record so far.
-    now: Vec<(Key, OwnedValue)>,
+    now: Vec<(CounterKey, OwnedValue)>,
 }
 
 /// A counter of the histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct CounterKey {
     is_sum: bool,
     instance: Option<InstanceId>,
 }
@@ -52,8 +52,8 @@ struct InRecord {
 impl SuccessiveQuantiles {
     /// The quantiles, from 0 to 1, of the histogram whose buckets a metric counts; `None`
     /// if it counts none.
-    pub fn of(metadata: &Metadata, metric: &SelectedMetric, ranks: &[f64]) -> Option<Self> {
-        let histogram = Histogram::of(metadata, metric)?;
+    pub fn new(metadata: &Metadata, metric: &SelectedMetric, ranks: &[f64]) -> Option<Self> {
+        let histogram = Histogram::find(metadata, metric)?;
         let ranks = ranks.iter().map(|&rank| {
             let (name, desc) = (histogram.quantile_name(rank), histogram.desc(metric.desc.pmid));
             (rank, SelectedMetric { name, desc })
@@ -81,7 +81,7 @@ impl SuccessiveQuantiles {
     pub fn update(&mut self, metadata: &Metadata) {
         let states = states_of(metadata, self.indoms());
         if states != self.states
-            && let Some(histogram) = Histogram::of(metadata, &self.counts)
+            && let Some(histogram) = Histogram::find(metadata, &self.counts)
         {
             (self.layout, self.states) = (histogram.layout, states);
         }
@@ -102,7 +102,7 @@ impl SuccessiveQuantiles {
     /// Adds a value of the next record, of one of the [parts](Self::parts).
     pub fn add(&mut self, pmid: Pmid, instance: Option<InstanceId>, value: Value<'_>) {
         let is_sum = Some(pmid) == self.layout.sum();
-        self.now.push((Key { is_sum, instance }, value.to_owned()));
+        self.now.push((CounterKey { is_sum, instance }, value.to_owned()));
     }
 
     /// Ends the record and returns, for each of the [metrics](Self::metrics), the quantile of
@@ -115,7 +115,7 @@ impl SuccessiveQuantiles {
         let mut all = vec![nothing; histograms];
         for (place, InRecord { is_there, counted }) in all.iter_mut().enumerate() {
             let own = now.iter().filter(|(key, _)| self.place_of(*key) == Some(place));
-            let own: Vec<&(Key, OwnedValue)> = own.collect();
+            let own: Vec<&(CounterKey, OwnedValue)> = own.collect();
             *is_there = !own.is_empty();
             let was_there = self.from_zero || self.was_there(place);
             for (key, value) in &own {
@@ -157,7 +157,7 @@ impl SuccessiveQuantiles {
     }
 
     /// The place of the histogram that a counter belongs to.
-    fn place_of(&self, key: Key) -> Option<usize> {
+    fn place_of(&self, key: CounterKey) -> Option<usize> {
         place_in(&self.layout, key)
     }
 }
@@ -168,7 +168,7 @@ fn states_of(metadata: &Metadata, indoms: [Option<InDom>; 2]) -> usize {
     histories.map(|history| history.states().len()).sum()
 }
 
-fn place_in(layout: &HistogramLayout, key: Key) -> Option<usize> {
+fn place_in(layout: &HistogramLayout, key: CounterKey) -> Option<usize> {
     if key.is_sum {
         return layout.histograms().iter().position(|one| *one == key.instance);
     }

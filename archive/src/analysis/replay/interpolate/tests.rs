@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn seen<V>(at: f64, value: V) -> Observed<V> {
-    Observed { at, value }
+fn seen<V>(at: f64, value: V) -> ObservedValue<V> {
+    ObservedValue { at, value }
 }
 
 /// The neighbours of `at` among `observations`, without any mark.
 fn ask<'a>(
     semantics: Semantics,
-    observations: &[Observed<Value<'a>>],
+    observations: &[ObservedValue<Value<'a>>],
     at: f64,
     decrease: Decrease,
 ) -> Option<Value<'a>> {
@@ -18,12 +18,12 @@ fn ask<'a>(
     value_at(semantics, prior, next, at, decrease)
 }
 
-fn u32s(pairs: &[(f64, u32)]) -> Vec<Observed<Value<'static>>> {
+fn u32s(pairs: &[(f64, u32)]) -> Vec<ObservedValue<Value<'static>>> {
     pairs.iter().map(|&(at, value)| seen(at, Value::U32(value))).collect()
 }
 
 /// The archive of "Explaining Value Interpolation with PCP Archives".
-fn paper(values: [u32; 9]) -> Vec<Observed<Value<'static>>> {
+fn paper(values: [u32; 9]) -> Vec<ObservedValue<Value<'static>>> {
     values.iter().enumerate().map(|(i, &v)| seen(10.0 * (i + 1) as f64, Value::U32(v))).collect()
 }
 

@@ -68,7 +68,7 @@ fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
     (directory, archive)
 }
 
-fn selection(archive: &Archive) -> Selection<'_> {
+fn selection(archive: &Archive) -> ReplaySelection<'_> {
     let mut selection = Replay::open(archive);
     selection.select("t");
     selection
@@ -94,7 +94,7 @@ proptest! {
             // Halves, to be between the records, too.
             for half in 0..=length * 2 {
                 let t = at(start).saturating_add(Duration::from_micros(half as u64 * 500));
-                prop_assert_eq!(seeking.at(t), full.at(t), "{}", t);
+                prop_assert_eq!(seeking.sample_at(t), full.sample_at(t), "{}", t);
                 let rates = |replay: &Replay<'_>| {
                     let rates = replay.rates_at(t, at(start));
                     rates.map(|sample| format!("{sample:?}"))
@@ -116,8 +116,8 @@ fn a_few_moments_of_a_long_archive_read_a_few_records() {
     selection.select("t.m1");
     let replay = selection.load_spans(&moments.map(|t| t..=t)).unwrap();
     assert_eq!(replay.observations().count(), 2, "each record is at its moment");
-    assert!(moments.iter().all(|t| replay.at(*t).is_some()));
-    assert_eq!(replay.at(at(2000)), None, "was not read");
+    assert!(moments.iter().all(|t| replay.sample_at(*t).is_some()));
+    assert_eq!(replay.sample_at(at(2000)), None, "was not read");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use super::{FIRST, Moments};
+use super::{FIRST, MomentReader};
 use crate::Error;
 use crate::analysis::replay::seek::{Reading, Span};
 use crate::analysis::replay::{Replay, Window};
@@ -108,7 +108,7 @@ impl<'a> Window<'a> {
     }
 }
 
-impl<'a> Moments<'a> {
+impl<'a> MomentReader<'a> {
     fn answer<T, E: From<Error>>(
         &self,
         batch: Range<i128>,

@@ -4,11 +4,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::analysis::replay::tests::{archive, at};
-use crate::analysis::replay::{Logged, Replay, Sample, Selection, Window, times};
+use crate::analysis::replay::{Logged, Replay, ReplaySelection, Sample, Window, times};
 use crate::scan::{ChunkLimits, Column};
 use crate::{Archive, Error, Timestamp};
 
-fn selection(archive: &Archive) -> Selection<'_> {
+fn selection(archive: &Archive) -> ReplaySelection<'_> {
     let mut selection = Replay::open(archive).read_on();
     assert_eq!(selection.select("t"), 3);
     selection
@@ -57,7 +57,7 @@ fn side_by_side(mut window: Window<'_>, step: Duration, back: Duration) -> (Vec<
 }
 
 fn sample<'r>(replay: &'r Replay<'_>, at: Timestamp, back: Duration) -> Option<Sample<'r>> {
-    if back.is_zero() { replay.at(at) } else { replay.rates_at(at, at.saturating_sub(back)) }
+    if back.is_zero() { replay.sample_at(at) } else { replay.rates_at(at, at.saturating_sub(back)) }
 }
 
 /// The logged values of all batches, and the most that were held.

@@ -25,7 +25,7 @@ impl Histogram {
         let of = |name: String| {
             let counts = metadata.metric_by_name(&name)?.desc.pmid;
             let metric = choice.shown(counts, metadata)?.metric;
-            let quantiles = SuccessiveQuantiles::of(metadata, &metric, choice.quantiles)?;
+            let quantiles = SuccessiveQuantiles::new(metadata, &metric, choice.quantiles)?;
             let shown = quantiles.metrics().map(|metric| {
                 let mut scale = Scale::new(metric, false, &choice.units);
                 scale.is_computed = true;
