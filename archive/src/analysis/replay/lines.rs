@@ -286,7 +286,11 @@ impl Replay<'_> {
             // Of the part of a run that is within a span there may be less than a count.
             grown.by += fraction;
         }
-        let exists = !is_whole || (life.contains(since.at) && life.contains(until.at));
+        let exists = if is_whole {
+            life.contains(since.at) && life.contains(until.at)
+        } else {
+            life.overlaps(&(since.at..=until.at))
+        };
         exists.then_some((grown, is_whole))
     }
 

@@ -105,6 +105,29 @@ proptest! {
     }
 }
 
+/// An instance of which the domain says that it ended has no rate before a mark, although it
+/// has values.
+#[test]
+fn an_instance_that_ended_has_no_rate_before_a_mark() {
+    let first = (0, u32::MAX, Some(u32::MAX), false);
+    let without_instance_1 = (1, 0, Some(!2), false);
+    let others = (9, !2, None, false);
+    let all = (2, u32::MAX, None, false);
+    let mark = (1, 0, None, true);
+    let (_directory, archive) = archive(&[first, without_instance_1, others, all, mark]);
+    let span = at(10)..=at(13);
+    let between = at(12).saturating_add(Duration::from_micros(500));
+    let full = selection(&archive).load().unwrap();
+    let seeking = selection(&archive).load_spans(std::slice::from_ref(&span)).unwrap();
+    for replay in [&full, &seeking] {
+        let sample = replay.rates_at(between, *span.start()).unwrap();
+        let counters = sample.values.first().unwrap();
+        let instances: Vec<i32> =
+            counters.iter().filter_map(|(id, _)| Some(id.as_ref()?.get())).collect();
+        assert!(instances.contains(&2) && !instances.contains(&1), "{instances:?}");
+    }
+}
+
 #[test]
 fn a_few_moments_of_a_long_archive_read_a_few_records() {
     let steps = vec![(1, u32::MAX, None, false); 5000];
