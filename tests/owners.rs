@@ -445,7 +445,7 @@ fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_hi
         let names = fs::read_dir(&directory).expect("a directory").flatten();
         names.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|x| x == "xz"))
     };
-    let history = wait::until("a compressed volume", is_compressed);
+    let history = wait::for_idle_work("a compressed volume", is_compressed);
     let elsewhere = scratch.path().join("elsewhere");
     fs::create_dir(&elsewhere).expect("make a directory");
     let registry = Registry::builder("noise").directory(elsewhere).process(false);

@@ -240,12 +240,12 @@ fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
     let files = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
     // Compression has the lowest priority: what is to be compressed may be deleted
     // first.
-    wait::until_true("a compressed volume and a deleted archive", || {
+    wait::for_idle_work("a compressed volume and a deleted archive", || {
         let newest = agent.archives().pop();
         let directory = newest.as_deref().and_then(Path::parent);
         let compressed = directory
             .is_some_and(|directory| files(directory).any(|entry| is_compressed(&entry.path())));
-        compressed && agent.log().contains("deleted")
+        (compressed && agent.log().contains("deleted")).then_some(())
     });
     assert!(agent.terminate().success(), "{}", agent.log());
     let bases = agent.archives();

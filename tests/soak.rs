@@ -211,7 +211,7 @@ fn an_agent_killed_while_it_compresses_loses_no_record() {
         .expect("write the configuration");
     let mut agent = Agent::start_with(&scratch, &options);
     wait::until_true("its first record", || agent.log().contains("writing"));
-    wait::until_true("a compressed volume", || packed(&agent).1 > 0);
+    wait::for_idle_work("a compressed volume", || (packed(&agent).1 > 0).then_some(()));
     assert!(agent.terminate().success(), "{}", agent.log());
     for base in agent.archives() {
         let checked = pcp_archive::check::check(&base).expect("readable");
