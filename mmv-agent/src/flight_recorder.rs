@@ -326,7 +326,8 @@ impl Archives {
 
     /// Counts what was written as kept.
     fn count(&mut self, shared: &SharedStatus) {
-        let (kept, written) = (shared.kept(), shared.bytes());
+        let kept = shared.kept();
+        let written = shared.bytes();
         let bytes = kept.bytes + written.saturating_sub(self.counted);
         shared.set_kept(kept.archives, bytes, kept.free);
         self.counted = written;

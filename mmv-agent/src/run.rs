@@ -213,7 +213,8 @@ fn start_with(
     )
     .with_lock(lock.clone());
     let left = housekeeper.leftovers();
-    let (memory, server) = (store.memory(), store.server());
+    let memory = store.memory();
+    let server = store.server();
     let links = archive_writer::ArchiverLinks {
         store,
         shared: Arc::clone(&shared),
@@ -233,7 +234,8 @@ fn start_with(
         .unzip();
     let names = names.after_found(left.bases());
     let archiver = Archiver::new(names, &host, Policy::of(settings), links);
-    let (housekeeper_tasks, status) = (tasks.clone(), Arc::clone(&shared));
+    let housekeeper_tasks = tasks.clone();
+    let status = Arc::clone(&shared);
     let links = loader::LoaderLinks { housekeeper: housekeeper_tasks, removals, shared: status };
     let loader = Loader::new(settings, host, memory, links);
     let (loading, loader) = loading::thread::on_thread(loader).map_err(setup("loader"))?;

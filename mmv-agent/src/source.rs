@@ -416,7 +416,8 @@ impl Source {
                 refusal => refusal.into(),
             }
         })?;
-        let (header, needed) = (contents.header, mapped_bytes(&contents));
+        let header = contents.header;
+        let needed = mapped_bytes(&contents);
         let instances = instances_beyond(&contents, needed);
         let beyond = instances.map_or(0, |(from, end)| end - from);
         (terms.allow)(&contents, needed.saturating_add(beyond), cost.memory)?;
@@ -639,7 +640,8 @@ impl Source {
     fn is_unlinked(&self) -> Result<bool, Fault> {
         let Ok(stat) = nix::sys::stat::fstat(&self.file) else { return Err(Fault::Dead) };
         // A longer file is about to grow: what is mapped stays valid.
-        let (expected, found) = (self.file_len, stat.st_size.cast_unsigned());
+        let expected = self.file_len;
+        let found = stat.st_size.cast_unsigned();
         if found < expected {
             Err(Fault::Truncated { expected, found })
         } else {

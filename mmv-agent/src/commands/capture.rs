@@ -124,7 +124,8 @@ impl Captured {
 impl fmt::Display for Captured {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { base, samples, bytes, span, left_out, unreadable } = self;
-        let (base, megabytes) = (printable::path(base), *bytes as f64 / 1e6);
+        let base = printable::path(base);
+        let megabytes = *bytes as f64 / 1e6;
         let [first, last] = [span.0, span.1].map(time_of);
         write!(
             out,
@@ -172,7 +173,8 @@ pub(crate) fn capture(
     }
     let options = WriterOptions { buffer_bytes: WRITTEN_AT_ONCE, ..WriterOptions::default() };
     let mut writer = ArchiveWriter::create(staging.hidden(), source.label().into(), options)?;
-    let (mut samples, mut last) = (0, None);
+    let mut samples = 0;
+    let mut last = None;
     extract.write(&mut writer, |record| {
         // The first record of an archive has the time of the sample after it.
         if !record.is_mark() && last.replace(record.timestamp()) != Some(record.timestamp()) {

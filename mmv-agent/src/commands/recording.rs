@@ -121,7 +121,8 @@ impl Recording {
         }
         let first = summary.archiver.archives.first();
         if let Some((base, wanted)) = first.zip(self.output.as_ref()).filter(|(a, b)| a != b) {
-            let (base, wanted) = (base.display(), wanted.display());
+            let base = base.display();
+            let wanted = wanted.display();
             say(&format!("there is an archive {wanted} already, so this one is {base}"));
         }
         for base in &summary.archiver.archives {
@@ -159,7 +160,8 @@ impl Recording {
 
 /// Passes signals on to the command as long as it has not been waited for.
 fn pass_on(mut signals: Signals, child: &Child) -> Handle {
-    let (handle, pid) = (signals.handle(), Pid::from_raw(child.id().cast_signed()));
+    let handle = signals.handle();
+    let pid = Pid::from_raw(child.id().cast_signed());
     thread::spawn(move || {
         for signal in signals.forever().filter(|signal| *signal != SIGINT) {
             let passed = Signal::try_from(signal).and_then(|signal| kill(pid, signal));
@@ -172,7 +174,8 @@ fn pass_on(mut signals: Signals, child: &Child) -> Handle {
 
 /// What to say of records that are in no archive, if there are any.
 fn missing(summary: &Summary) -> Option<String> {
-    let (lost, dropped) = (summary.archiver.lost, summary.sampler.dropped);
+    let lost = summary.archiver.lost;
+    let dropped = summary.sampler.dropped;
     let lost = (lost > 0).then(|| {
         let reason = summary.archiver.error.as_deref().unwrap_or("unknown error");
         format!("{lost} records could not be written: {reason}")
@@ -221,7 +224,8 @@ mod tests {
 
     #[test]
     fn an_archive_is_called_after_the_program_and_the_time() {
-        let (program, arguments) = ("/usr/bin/make".into(), Vec::new());
+        let program = "/usr/bin/make".into();
+        let arguments = Vec::new();
         let mut recording =
             Recording { program, arguments, interval: Duration::from_secs(1), output: None };
         let name = recording.base().display().to_string();

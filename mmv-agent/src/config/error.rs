@@ -38,7 +38,8 @@ impl ConfigError {
     pub(super) fn at(file: &Path, text: &str, span: Option<Range<usize>>, message: &str) -> Self {
         let span = span.unwrap_or_default();
         let before = text.get(..span.start).unwrap_or(text);
-        let (line, in_line) = (before.matches('\n').count() + 1, before.rsplit('\n').next());
+        let line = before.matches('\n').count() + 1;
+        let in_line = before.rsplit('\n').next();
         let column = in_line.map_or(0, |text| text.chars().count()) + 1;
         // A message of several lines would be several lines of a log.
         let mut message = message.replace('\n', " ");
@@ -99,7 +100,8 @@ fn nodes(text: &str) -> Vec<Node> {
 
 fn add_nodes(text: &str, path: &str, value: &DeValue<'_>, nodes: &mut Vec<Node>) {
     let mut add = |path: String, key: Range<usize>, value: &Spanned<DeValue<'_>>| {
-        let (place, value) = (value.span(), value.get_ref());
+        let place = value.span();
+        let value = value.get_ref();
         let is_header =
             value.is_table() && text.get(place.clone()).is_some_and(|text| text.starts_with('['));
         nodes.push(Node { path: path.clone(), key, value: place, is_header });

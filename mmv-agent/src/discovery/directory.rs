@@ -164,7 +164,8 @@ impl Directory {
                 });
             };
             let entries = Dir::read_from(&directory.file)?;
-            let (collector, touched) = (Collector::new(self.limits), HashSet::new());
+            let collector = Collector::new(self.limits);
+            let touched = HashSet::new();
             self.scan = Some(Scan { directory, entries, collector, touched });
         }
         let mut listing = None;
@@ -503,7 +504,8 @@ mod tests {
 
     #[test]
     fn a_file_of_root_that_was_moved_here_is_nobodys() {
-        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
         let own = fs::metadata(dir.path()).unwrap().uid();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
         directory.look(SECOND).unwrap();
@@ -598,7 +600,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
         assert!(directory.look(Duration::ZERO).unwrap().listing.is_some());
-        let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+        let one = dir.path().join("one");
+        let other = dir.path().join("other");
         fs::write(&one, "").unwrap();
         for _ in 0..=limit / 4 {
             fs::rename(&one, &other).unwrap();

@@ -199,8 +199,9 @@ impl FileTable {
         if let Some(entry) = self.entries.get_mut(name)
             && entry.state != FileState::Harvested
         {
-            (entry.state, entry.since, entry.retry) =
-                (FileState::Harvested, now, RetryState::first());
+            entry.state = FileState::Harvested;
+            entry.since = now;
+            entry.retry = RetryState::first();
         }
     }
 
@@ -392,7 +393,9 @@ mod tests {
     fn a_file_that_is_being_written_is_tried_again_soon() {
         let mut table = FileTable::default();
         table.compare(&listed(&[("a", 1)]), Duration::ZERO);
-        let (name, mut now, mut pauses) = (OsStr::new("a"), Duration::ZERO, Vec::new());
+        let name = OsStr::new("a");
+        let mut now = Duration::ZERO;
+        let mut pauses = Vec::new();
         for tries in 1..=6 {
             assert_eq!(table.wait_shortly(name, "being written", now), tries);
             pauses.push(table.next_due().unwrap().saturating_sub(now).as_millis());
@@ -424,7 +427,8 @@ mod tests {
         listing.extend([("new", 200), ("returning", 201)]);
         let mut listing = listed(&listing);
         for file in &mut listing[..100] {
-            (file.owner, file.bytes) = (2000, 0);
+            file.owner = 2000;
+            file.bytes = 0;
         }
         listing[101].bytes = 1 << 20;
         table.compare(&listing, Duration::ZERO);
@@ -442,7 +446,8 @@ mod tests {
             assert_eq!(table.update(file, SECOND), change);
         }
         let mut other = files[0].clone();
-        (other.name, other.owner) = ("c".into(), 1001);
+        other.name = "c".into();
+        other.owner = 1001;
         assert_eq!(table.update(&other, SECOND), None);
         assert_eq!(table.counts(), &HashMap::from([(1000, 2), (1001, 1)]));
         // The administrator gives it away.

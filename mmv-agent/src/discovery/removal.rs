@@ -258,7 +258,8 @@ mod tests {
     #[test]
     fn neither_a_link_nor_what_it_names_is_removed() {
         let (dir, dead) = left_behind(true);
-        let (path, aside) = (dir.path().join("app"), dir.path().join("aside"));
+        let path = dir.path().join("app");
+        let aside = dir.path().join("aside");
         fs::rename(&path, &aside).unwrap();
         symlink(&aside, &path).unwrap();
         assert!(matches!(remove(&dead), Err(NotRemoved::Another)));

@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn restarts_while_disabled_are_not_reported_later() {
-        let (mut restarts, name) = (Restarts::default(), OsStr::new("a"));
+        let mut restarts = Restarts::default();
+        let name = OsStr::new("a");
         restarts.harvested(name, id(1));
         restarts.harvested(name, id(2));
         assert!(!restarts.take());

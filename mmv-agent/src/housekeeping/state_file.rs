@@ -322,7 +322,8 @@ fn load(path: &Path) -> Option<State> {
     match state {
         Ok(state) if state.format == FORMAT => Some(state),
         Ok(state) => {
-            let (found, expected) = (state.format, FORMAT);
+            let found = state.format;
+            let expected = FORMAT;
             warn!(%file, found, expected, "ignoring a state file of another format");
             None
         }

@@ -110,7 +110,8 @@ pub(crate) struct HousekeepingRules {
 impl HousekeepingRules {
     /// The rules of some settings.
     pub(crate) fn of(settings: &ReloadableSettings) -> Self {
-        let (retention, compression) = (settings.retention, settings.compression);
+        let retention = settings.retention;
+        let compression = settings.compression;
         Self { retention, compression, is_short_lived: false }
     }
 }
@@ -380,7 +381,8 @@ impl Housekeeper {
             // Room that other programs use up is no reason to delete the last archive.
             doomed.retain(|(number, reason)| number + 1 < sizes.len() || !reason.is_room());
         }
-        let (mut archives, mut bytes) = (sizes.len() as u64 + u64::from(current > 0), current);
+        let mut archives = sizes.len() as u64 + u64::from(current > 0);
+        let mut bytes = current;
         bytes += sizes.iter().map(|one| one.bytes).sum::<u64>();
         for (number, reason) in doomed {
             let found = &closed[number].1;
@@ -540,7 +542,8 @@ impl Housekeeper {
     /// Does what there is to do while a volume is being compressed. The result, `None` if the
     /// thread panicked; and whether it was given up because retention deletes the archive.
     fn attend(&mut self, compressor: &Compressor, tasks: &Receiver<Task>) -> (Option<Done>, bool) {
-        let (mut tasks, none) = (tasks, never());
+        let mut tasks = tasks;
+        let none = never();
         let mut tidied = Instant::now();
         let mut given_up = false;
         loop {

@@ -109,7 +109,8 @@ fn a_file_that_replaces_it_at_the_last_moment_stays() {
         rig.skip(HOUR * 2);
         // The sampler has requested the removal; before that another file gets the name.
         rig.tick();
-        let (path, aside) = (rig.mmv_dir().join("app"), rig.archive_dir().join("aside"));
+        let path = rig.mmv_dir().join("app");
+        let aside = rig.archive_dir().join("aside");
         fs::rename(&path, &aside).unwrap();
         if link {
             symlink(&aside, &path).unwrap();

@@ -337,7 +337,8 @@ impl Home {
         let (writer, receiver) = queue(settings.reloadable.limits.queue_bytes as usize);
         let (housekeeper, tasks) = unbounded();
         let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
-        let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
+        let store = Arc::clone(&self.store);
+        let shared = Arc::clone(&self.shared);
         let links = archive_writer::ArchiverLinks {
             store,
             shared,
@@ -352,10 +353,8 @@ impl Home {
         let links =
             loader::LoaderLinks { housekeeper: housekeeper.clone(), removals, shared: of_loader };
         let loader = Loader::new(settings, host, self.store.memory(), links);
-        let (loading, links) = (
-            Loading::Inline(Box::new(loader)),
-            sampler::SamplerLinks { housekeeper, shared, recorder: None },
-        );
+        let loading = Loading::Inline(Box::new(loader));
+        let links = sampler::SamplerLinks { housekeeper, shared, recorder: None };
         let sampler = Sampler::new(settings, loading, writer, links);
         (sampler, receiver, archiver, keeper, tasks)
     }
@@ -364,7 +363,8 @@ impl Home {
         let Destination::Directory(directory) = &self.settings.fixed.destination else {
             panic!("a directory")
         };
-        let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
+        let store = Arc::clone(&self.store);
+        let shared = Arc::clone(&self.shared);
         Housekeeper::new(
             store,
             shared,
@@ -412,7 +412,8 @@ pub(super) fn entries_of(base: &Path) -> Vec<LoggedRecord> {
                 assert!(values.insert(name, value.clone()).is_none());
             }
         }
-        let (timestamp, mark) = (result.timestamp, record.is_mark());
+        let timestamp = result.timestamp;
+        let mark = record.is_mark();
         if result.value_sets.first().is_some_and(|set| set.pmid.domain() == PMCD) {
             assert!(entries.is_empty() && result.value_sets.len() == 5, "a prologue");
             continue;

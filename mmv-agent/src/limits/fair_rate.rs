@@ -44,7 +44,8 @@ impl FairRate {
         }
         let is_known = self.users.contains_key(&user) || self.users.len() < MOST_USERS;
         let user = if is_known { user } else { NOBODY };
-        let (capacity, per_second) = (self.capacity, self.per_second);
+        let capacity = self.capacity;
+        let per_second = self.per_second;
         let known = self.users.entry(user).or_insert_with(|| User {
             share: TokenBucket::new(capacity, per_second),
             least: TokenBucket::new(capacity * LEAST, per_second * LEAST),

@@ -104,7 +104,8 @@ pub(crate) fn has_memory_for(values: u64, metadata: u64) -> bool {
 /// The process that feeds a source, if its header names one.
 fn producer(source: &Source) -> Option<Producer> {
     let process = source.process()?;
-    let (pid, started) = (process.pid, process.started);
+    let pid = process.pid;
+    let started = process.started;
     Some(Producer { pid, generation: source.generation, started, ended: false })
 }
 

@@ -117,7 +117,8 @@ impl CatalogBuilder {
         now: Duration,
         reporter: &mut Reporter,
     ) -> Merged {
-        let (id, members) = (self.catalog.id + 1, sources.members());
+        let id = self.catalog.id + 1;
+        let members = sources.members();
         let mut merged = merge(id, &members, &self.host, events::names(), &mut self.names);
         let before = std::mem::take(&mut self.conflicts);
         for (file, conflict) in std::mem::take(&mut merged.conflicts) {

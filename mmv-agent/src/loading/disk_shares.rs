@@ -109,7 +109,8 @@ impl DiskShares {
 
     /// Takes other settings. Who is below the limit then is not cut any more.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
-        let (limits, size) = (&settings.limits, settings.retention.size);
+        let limits = &settings.limits;
+        let size = settings.retention.size;
         let share = |size: u64| (u128::from(size) * u128::from(limits.share) / 100) as u64;
         let most = size.map_or(u64::MAX, share);
         self.limit = limits.disk_a_day.unwrap_or(u64::MAX).min(most);

@@ -123,7 +123,8 @@ impl LoadedSource {
         if !self.source.grows() || self.settled {
             return false;
         }
-        let (source, gaps) = (Arc::clone(&self.source), Arc::clone(&self.gaps));
+        let source = Arc::clone(&self.source);
+        let gaps = Arc::clone(&self.gaps);
         self.ticket = ticket;
         self.active = Some(Box::new(ActiveSource::settled(ticket, source, gaps)));
         self.retry = None;

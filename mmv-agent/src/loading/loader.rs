@@ -107,7 +107,8 @@ impl Loader {
         let continuity = Continuity::new(harvested);
         let names = std::mem::take(&mut memory.owners.names);
         let logged = std::mem::take(&mut memory.logged);
-        let (path, limits) = (settings.fixed.mmv_dir.clone(), settings.reloadable.limits);
+        let path = settings.fixed.mmv_dir.clone();
+        let limits = settings.reloadable.limits;
         let mut sources = Sources::new(path, links.shared.own().file.clone(), limits, memory);
         sources.change(&settings.reloadable);
         sources.known_files = known_files;
@@ -257,11 +258,13 @@ impl Loader {
         self.continuity.invalidate();
         self.sources.make_room(now, &mut self.reporter);
         let mut merged = self.catalogs.merge(&self.sources, now, &mut self.reporter);
-        let (users, disk) = (self.sources.users(), &self.disk);
+        let users = self.sources.users();
+        let disk = &self.disk;
         let is_cut = |source: usize| users.get(source).is_some_and(|user| disk.is_cut(*user));
         merged.retain(|source| !is_cut(source));
         merged.catalog.retain_users(|user| !disk.is_cut(user));
-        let (shape, mut catalog) = (merged.shape, merged.catalog);
+        let shape = merged.shape;
+        let mut catalog = merged.catalog;
         let all = self.recorded.is_some().then(|| shape.clone());
         let groups: Vec<_> = self.groups.iter().map(|(id, group)| (*id, group)).collect();
         let shares = partition(shape, &mut catalog, &groups);

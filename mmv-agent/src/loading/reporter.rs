@@ -210,7 +210,8 @@ impl Reporter {
 
     /// A file of a process that has ended was removed, or why not.
     pub(crate) fn removed(&mut self, RemovalOutcome { file: dead, result }: &RemovalOutcome) {
-        let (file, pid) = (dead.name.display(), dead.process.pid);
+        let file = dead.name.display();
+        let pid = dead.process.pid;
         if result.is_ok() {
             self.events.removed(&dead.name, pid);
         }

@@ -227,7 +227,8 @@ impl Sources {
         let mut usage = self.usage_without("".as_ref());
         // Others may have made hard links to a file, which cost its user nothing but a look.
         let mut names = if due.is_empty() { HashMap::new() } else { self.harvested_names() };
-        let (mut turn, mut more) = (0, false);
+        let mut turn = 0;
+        let mut more = false;
         for (name, bytes) in &due {
             // The first one gets its turn whatever its size.
             if turn > 0 && turn + bytes > BYTES_OF_A_TURN {
@@ -320,7 +321,8 @@ impl Sources {
                 && amounts(&active.source).get(resource) > 0
         });
         let Some(newest) = of_user.max_by_key(|active| active.number) else { return false };
-        let (name, freed) = (newest.name.clone(), amounts(&newest.source));
+        let name = newest.name.clone();
+        let freed = amounts(&newest.source);
         usage.remove(user, &freed);
         let reason = format!(
             "it gives way: user {user} has more than an equal share of all {}",
@@ -349,7 +351,8 @@ impl Sources {
             });
             let Some(newest) = newest.max_by_key(|active| active.number) else { return };
             let values = newest.source.plan().len();
-            let (name, reason) = (newest.name.clone(), RejectReason::NoMemory { values });
+            let name = newest.name.clone();
+            let reason = RejectReason::NoMemory { values };
             self.close(&name, &reason.to_string(), reporter);
             self.watcher.table.wait(&name, reason.state(), &reason.to_string(), now);
             reporter.events.refused(&name, EventKind::Waiting, &reason);
@@ -853,9 +856,11 @@ impl Sources {
     /// harvested until the process ended.
     fn request_removal(&mut self, name: &OsStr, now: Duration) {
         let Some(entry) = self.watcher.table.get(name) else { return };
-        let (id, gone) = (entry.id, now.saturating_sub(entry.since));
+        let id = entry.id;
+        let gone = now.saturating_sub(entry.since);
         let Some(process) = self.admission.ended_producer(id) else { return };
-        let (directory, name) = (self.watcher.path().to_owned(), name.to_owned());
+        let directory = self.watcher.path().to_owned();
+        let name = name.to_owned();
         self.removal.request(DeadFile { directory, name, id, process }, gone);
     }
 }

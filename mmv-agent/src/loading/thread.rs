@@ -274,7 +274,8 @@ impl LoaderThread {
         let complete = self.loader.is_complete();
         if update.is_empty() {
             let mut mailbox = self.post.open();
-            (mailbox.handled, mailbox.complete) = (self.handled, complete);
+            mailbox.handled = self.handled;
+            mailbox.complete = complete;
             drop(mailbox);
             self.post.filled.notify_all();
             return;
@@ -285,7 +286,8 @@ impl LoaderThread {
             update.replace(before);
         }
         let mut mailbox = self.post.open();
-        (mailbox.update, mailbox.handled) = (Some(update), self.handled);
+        mailbox.update = Some(update);
+        mailbox.handled = self.handled;
         mailbox.complete = complete;
         drop(mailbox);
         self.post.filled.notify_all();

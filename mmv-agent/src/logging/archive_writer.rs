@@ -334,7 +334,8 @@ impl Archiver {
         current.counted_bytes = bytes;
         let volume = current.writer.volume();
         if volume != current.volume {
-            (current.volume, current.volume_start) = (volume, now);
+            current.volume = volume;
+            current.volume_start = now;
             self.links.shared.set_writing(Some((current.base.clone(), volume)));
             let _ = self.links.housekeeper.send(Task::Closed);
         }
@@ -371,7 +372,8 @@ impl Archiver {
             return self.links.shared.note_error(error.to_string());
         };
         let (records, since) = current.lost_with(file);
-        let (base, reason) = (current.base.clone(), error.to_string());
+        let base = current.base.clone();
+        let reason = error.to_string();
         if records > 0 {
             self.report.error = Some(reason.clone());
         }
@@ -488,7 +490,8 @@ impl Archiver {
         let lost = self.mark_due && !self.report.archives.is_empty();
         if lost || self.unobserved {
             self.links.store.count_loss();
-            (self.mark_due, self.unobserved) = (false, false);
+            self.mark_due = false;
+            self.unobserved = false;
         }
         let server = self.links.store.server();
         prologue::write(&mut current.writer, &current.base, &self.label, server, sample.timestamp)?;

@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn buffers_return_as_long_as_their_template_is_in_use() {
-        let (old, new) = (template(), template());
+        let old = template();
+        let new = template();
         let (mut sender, receiver) = queue(1000);
         for template in [&old, &new] {
             sender.offer(sample(template));

@@ -244,7 +244,8 @@ mod tests {
 
     #[test]
     fn a_record_has_the_values_of_all_sources_that_are_there() {
-        let (first, second) = (values(&[7]), values(&[8, 0]));
+        let first = values(&[7]);
+        let second = values(&[8, 0]);
         let all = [Some(&first), Some(&second)];
         let recorder = build(&record_shape(), &all).unwrap().unwrap();
         assert_eq!(recorder.values(), 3);
@@ -289,7 +290,8 @@ mod tests {
 
     #[test]
     fn a_builder_keeps_nothing_but_memory_from_one_recorder_to_the_next() {
-        let (first, second) = (values(&[7]), values(&[8, 9]));
+        let first = values(&[7]);
+        let second = values(&[8, 9]);
         let all = [Some(&first), Some(&second)];
         let record = |recorder: &Recorder, sources: &[Option<&Values>]| {
             let mut buffer = recorder.new_buffer();

@@ -447,7 +447,8 @@ impl Merger {
             self.conflict(file, NameError::of(&metric.name, conflict));
             return false;
         }
-        let (metric, places) = (metric.clone(), Vec::new());
+        let metric = metric.clone();
+        let places = Vec::new();
         let merged = MergedMetric { metric, owners: vec![source], places };
         self.metrics.insert(pmid, merged);
         true
@@ -513,7 +514,8 @@ impl Merger {
                 places.retain(|place| taken.insert(place.instance));
             }
             let value_type = desc.value_type;
-            let (owners, places) = (&*owners, &*places);
+            let owners = &*owners;
+            let places = &*places;
             merged.shape.push(ValueSetShape { pmid, value_type, owners, places });
             merged.catalog.metrics.push((desc, name));
         }

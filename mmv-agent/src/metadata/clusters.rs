@@ -261,7 +261,8 @@ impl ClusterAllocator {
             .iter()
             .map(|((file, owner), known)| {
                 let Remembered { requested, cluster, seen } = *known;
-                let (file, owner) = (FileName(file.clone()), *owner);
+                let file = FileName(file.clone());
+                let owner = *owner;
                 let place = order(&cluster).unwrap_or(usize::MAX);
                 (place, FileCluster { file, requested, cluster, seen, owner })
             })
@@ -353,7 +354,8 @@ impl ClusterAllocator {
         if claim.own {
             return Ok(self.place_own(claim));
         }
-        let (file, owner) = (&claim.file, Some(claim.owner));
+        let file = &claim.file;
+        let owner = Some(claim.owner);
         let known = self.by_file.get(&(file.clone(), owner));
         let known = known.or_else(|| self.by_file.get(&(file.clone(), None)));
         let remembered = known.filter(|known| known.requested == claim.cluster);
@@ -391,7 +393,8 @@ impl ClusterAllocator {
 
     /// The file is no longer harvested; its cluster stays remembered.
     pub(crate) fn release(&mut self, file: &OsStr) {
-        let (items, owners) = (&mut self.items, &mut self.owners);
+        let items = &mut self.items;
+        let owners = &mut self.owners;
         let mut left = None;
         self.holders.retain(|cluster, holders| {
             let before = holders.len();

@@ -76,7 +76,8 @@ pub(crate) struct Ownership<K> {
 
 impl<K> Default for Ownership<K> {
     fn default() -> Self {
-        let (by_key, counts) = (HashMap::new(), HashMap::new());
+        let by_key = HashMap::new();
+        let counts = HashMap::new();
         Self { by_key, counts, now: Duration::ZERO, keep: Some(KEEP) }
     }
 }
@@ -143,7 +144,8 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         K: Borrow<Q>,
     {
         let present = Holding { owner, absent: None, since: self.now, claimed: true };
-        let (keep, now) = (self.keep, self.now);
+        let keep = self.keep;
+        let now = self.now;
         match self.by_key.get_mut(key) {
             None => {
                 *self.counts.entry(owner).or_default() += 1;
@@ -208,7 +210,8 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         if let Some(holding) = self.by_key.get_mut(key)
             && holding.absent.is_none()
         {
-            (holding.absent, holding.since) = (Some(Duration::ZERO), now);
+            holding.absent = Some(Duration::ZERO);
+            holding.since = now;
         }
     }
 
@@ -222,7 +225,8 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         let now = self.now;
         for holding in self.by_key.values_mut().filter(|holding| !holding.claimed) {
             if holding.absent.is_none() {
-                (holding.absent, holding.since) = (Some(Duration::ZERO), now);
+                holding.absent = Some(Duration::ZERO);
+                holding.since = now;
             }
         }
         self.give_up();
@@ -230,7 +234,8 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
 
     /// Drops what was given up, and what absent users have too much of.
     pub(crate) fn give_up(&mut self) {
-        let (keep, now) = (self.keep, self.now);
+        let keep = self.keep;
+        let now = self.now;
         self.by_key.retain(|_, holding| !is_over(holding, keep, now));
         let mut absent: HashMap<u32, u64> = HashMap::new();
         for holding in self.by_key.values().filter(|holding| holding.absent.is_some()) {

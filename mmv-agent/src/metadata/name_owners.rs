@@ -185,7 +185,8 @@ impl NameOwners {
     /// The [`OwnerError`].
     pub(crate) fn check(&self, claimant: Claimant<'_>, name: &str) -> Result<(), OwnerError> {
         let Claimant { owner, own, .. } = claimant;
-        let (subtree, named) = (subtree(name), || name.to_owned());
+        let subtree = subtree(name);
+        let named = || name.to_owned();
         if own {
             return Ok(());
         }
@@ -336,8 +337,8 @@ mod tests {
         let pins = pins.map(|(name, user)| (name.to_owned(), PinnedTo::users([user])));
         owners.change(Pins::from(BTreeMap::from(pins)), None);
         let pinned = ("zzz", 1, &["mmv.shop.x"][..]);
-        let (below, above) =
-            (("below", 4, &["mmv.deep.a.x"][..]), ("above", 3, &["mmv.deep.a"][..]));
+        let below = ("below", 4, &["mmv.deep.a.x"][..]);
+        let above = ("above", 3, &["mmv.deep.a"][..]);
         let root = ("root", ROOT, &["mmv.shop.y"][..]);
         let leaf = ("leaf", 3, &["mmv.deep"][..]);
         let files = [was_there, deep, above, leaf, below, pinned, root];

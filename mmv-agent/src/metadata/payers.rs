@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn what_belongs_to_no_user_is_roots() {
         let mut payers = Payers::default();
-        let (indom, other) = (InDom::new(70, 1).unwrap(), InDom::new(70, 2).unwrap());
+        let indom = InDom::new(70, 1).unwrap();
+        let other = InDom::new(70, 2).unwrap();
         payers.add_cluster(1, 1000);
         payers.add_indom(indom, 1001);
         let pmid = |cluster| Pmid::new(70, cluster, 1).unwrap();

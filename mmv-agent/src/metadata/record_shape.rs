@@ -54,7 +54,8 @@ impl RecordShape {
         let ValueSetShape { pmid, value_type, owners, places } = set;
         self.owners.extend_from_slice(owners);
         self.places.extend_from_slice(places);
-        let (owners_end, places_end) = (self.owners.len(), self.places.len());
+        let owners_end = self.owners.len();
+        let places_end = self.places.len();
         self.sets.push(ShapeSet { pmid, value_type, owners_end, places_end });
     }
 
@@ -88,7 +89,8 @@ impl RecordShape {
 
     /// The value sets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ValueSetShape<'_>> {
-        let (mut owners, mut places) = (0, 0);
+        let mut owners = 0;
+        let mut places = 0;
         self.sets.iter().map(move |&ShapeSet { pmid, value_type, owners_end, places_end }| {
             let owners = std::mem::replace(&mut owners, owners_end)..owners_end;
             let places = std::mem::replace(&mut places, places_end)..places_end;

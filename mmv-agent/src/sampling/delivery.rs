@@ -59,7 +59,8 @@ impl Delivery {
         own: &OwnMetrics,
     ) -> bool {
         let records = sample.records.len() as u64;
-        let (timestamp, has_events) = (sample.timestamp, !sample.events.is_empty());
+        let timestamp = sample.timestamp;
+        let has_events = !sample.events.is_empty();
         match self.queue.offer(sample) {
             Offer::Taken => {
                 if has_events {
@@ -72,7 +73,8 @@ impl Delivery {
                         event.since = Some(since);
                     });
                 }
-                (self.mark, self.unobserved) = (false, false);
+                self.mark = false;
+                self.unobserved = false;
                 self.report.records += records;
                 own.sampled.add(records);
             }

@@ -140,7 +140,8 @@ impl FlightRecorder {
     /// Its status; `None`: off.
     pub(super) fn status(&self) -> Option<FlightRecorderStatus> {
         let settings = self.settings.as_ref()?;
-        let (written, kept) = (self.link.shared.archive_status(), self.link.shared.kept());
+        let written = self.link.shared.archive_status();
+        let kept = self.link.shared.kept();
         let span = self.span.map(|(first, last)| {
             let oldest = kept.oldest.and_then(|oldest| Timestamp::new(oldest, 0).ok());
             last.seconds_since(oldest.unwrap_or(first))

@@ -156,7 +156,8 @@ impl Groups {
     ) -> Logged {
         let Self { all, .. } = self;
         queue.collect(|template| all.iter().any(|group| group.template() == Some(template)));
-        let (mut logged, mut differs) = (Logged::default(), false);
+        let mut logged = Logged::default();
+        let mut differs = false;
         for group in all.iter_mut().filter(|group| due.contains(&group.id)) {
             differs |= group.on_change.observe(values, &mut logged.changes);
             if let Some((record, count)) = group.record(now.wall, values, queue) {

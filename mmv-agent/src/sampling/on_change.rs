@@ -39,7 +39,8 @@ impl OnChange {
         for set in self.shape.iter().filter(|set| !stays.contains(&kind(set))) {
             self.last_known.remove(&set.pmid);
         }
-        (self.shape, self.once) = (shape, once);
+        self.shape = shape;
+        self.once = once;
         self.last_known.len() != before
     }
 

@@ -126,7 +126,8 @@ impl OwnerPace {
         if !self.is_suspect(now) {
             self.strikes = 0;
         }
-        (self.strikes, self.last_strike) = (self.strikes + 1, now);
+        self.strikes = self.strikes + 1;
+        self.last_strike = now;
         self.strikes >= MAX_STRIKES
     }
 
@@ -227,7 +228,9 @@ mod tests {
 
     #[test]
     fn each_stay_in_the_slow_lane_is_twice_as_long_and_begins_anew_with_each_late_pass() {
-        let (mut pace, mut now, mut stays) = (OwnerPace::new(1), Duration::ZERO, Vec::new());
+        let mut pace = OwnerPace::new(1);
+        let mut now = Duration::ZERO;
+        let mut stays = Vec::new();
         for _ in 0..3 {
             pace.slow_down(now);
             assert!(pace.is_slow() && pace.is_punctual() && pace.is_read_at(now));

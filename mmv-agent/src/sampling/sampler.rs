@@ -289,7 +289,8 @@ impl Sampler {
     /// some, together with their other values, since they are read only once. Sources that
     /// have new metadata are read again if the loader has them in time.
     fn harvest(&mut self, mut now: Moment, mut due: DueGroups) -> (Moment, DueGroups) {
-        let (mut asked, mut repeated) = (false, 0);
+        let mut asked = false;
+        let mut repeated = 0;
         loop {
             let is_disturbed = self.read(now, &due, repeated < MAX_REPEATS);
             if is_disturbed && let Some(later) = self.clock.moment() {
@@ -388,10 +389,12 @@ impl Sampler {
         due.groups.iter().for_each(|group| *self.charged.entry(*group).or_default() += 1);
         report.values += logged.values;
         self.links.shared.own().values.add(logged.values);
-        let (events, last_known) = (self.reporter.events.due(), self.groups.last_known());
+        let events = self.reporter.events.due();
+        let last_known = self.groups.last_known();
         // After a mark all last-known values are logged again.
         let again = *mark && !last_known.is_empty();
-        let (records, changes) = (logged.records, logged.changes);
+        let records = logged.records;
+        let changes = logged.changes;
         let nothing = records.is_empty() && changes.after.is_empty() && events.is_empty() && !again;
         (!nothing).then(|| Sample {
             timestamp: now.wall,

@@ -32,7 +32,8 @@ fn no_lost_value_is_taken(counters: usize, step: usize, again: bool) {
     let published = registry.publish().expect("a file");
     let whole = fs::read(published.path()).expect("its bytes");
     let path = dir.path().join("cut");
-    let (mut lost, mut kept) = (0, 0);
+    let mut lost = 0;
+    let mut kept = 0;
     for at in (layout::Header::BYTES..whole.len()).step_by(step) {
         fs::write(&path, &whole).expect("write it");
         let source = open(&path);
@@ -76,7 +77,8 @@ fn without_a_look_at_the_file_a_new_generation_is_noticed() {
     let source = open(published.path());
     assert!(source.check(false).is_ok());
     let file = OpenOptions::new().read(true).write(true).open(published.path()).expect("open it");
-    let (mut byte, at) = ([0], layout::Header::GENERATION2 as u64);
+    let mut byte = [0];
+    let at = layout::Header::GENERATION2 as u64;
     file.read_exact_at(&mut byte, at).expect("read it");
     file.write_all_at(&byte.map(|byte| !byte), at).expect("write it");
     assert!(matches!(source.check(false), Err(Fault::Generation { .. })));

@@ -225,7 +225,10 @@ mod tests {
     fn a_cell_encodes_no_value_by_its_type() {
         let (contents, len) = contents();
         let plan = ValuePlan::resolve(&contents, len).unwrap();
-        let (narrow, float, wide, double) = (0, 1, 2, 3);
+        let narrow = 0;
+        let float = 1;
+        let wide = 2;
+        let double = 3;
         assert!(plan.is_sentinel(narrow, u64::MAX));
         assert!(!plan.is_sentinel(narrow, u64::from(u32::MAX)));
         assert!(plan.is_sentinel(float, u64::from(f32::NAN.to_bits())));

@@ -81,7 +81,8 @@ impl EventLog {
     /// A tick begins: `now` after the start, with this time.
     pub(crate) fn begin(&mut self, now: Duration, timestamp: Timestamp) {
         self.before = if self.timestamp == Timestamp::EPOCH { timestamp } else { self.timestamp };
-        (self.now, self.timestamp) = (now, timestamp);
+        self.now = now;
+        self.timestamp = timestamp;
     }
 
     /// There is no tick after this one. What is added from now on happened after its sample, which
@@ -121,7 +122,8 @@ impl EventLog {
 
     /// A sample has taken them.
     pub(crate) fn clear(&mut self) {
-        (self.events, self.paid) = (Events::default(), false);
+        self.events = Events::default();
+        self.paid = false;
     }
 
     /// Takes the events since the last call, for another log, and how many of each kind
@@ -307,7 +309,8 @@ mod tests {
     #[test]
     fn events_of_another_log_are_in_the_order_of_time_and_after_the_last_sample() {
         let at = |second| Timestamp::new(second, 999).unwrap();
-        let (mut files, mut all) = (event_log(), event_log());
+        let mut files = event_log();
+        let mut all = event_log();
         all.begin(SECOND, at(100));
         all.note(EventKind::Started, |_| ());
         files.begin(SECOND, at(99));
@@ -336,7 +339,8 @@ mod tests {
     #[test]
     fn what_the_last_sample_does_not_have_happened_after_it() {
         let at = |nanos| Timestamp::new(100, nanos).unwrap();
-        let (mut files, mut all) = (event_log(), event_log());
+        let mut files = event_log();
+        let mut all = event_log();
         all.begin(SECOND, at(0));
         files.begin(SECOND, at(0));
         files.admitted(OsStr::new("app"), None, 1, None);
@@ -374,7 +378,9 @@ mod tests {
     #[test]
     fn missing_samples_have_the_time_of_the_first_also_in_a_later_record() {
         let at = |second| Timestamp::new(second, 0).unwrap();
-        let (mut all, mut files, name) = (event_log(), event_log(), OsStr::new("app"));
+        let mut all = event_log();
+        let mut files = event_log();
+        let name = OsStr::new("app");
         files.admitted(name, Some(7), 3, None);
         files.take();
         all.begin(SECOND, at(100));
@@ -391,7 +397,8 @@ mod tests {
 
     #[test]
     fn the_event_of_a_file_depends_on_its_previous_event() {
-        let (mut event_log, name) = (event_log(), OsStr::new("app"));
+        let mut event_log = event_log();
+        let name = OsStr::new("app");
         event_log.vanished(name);
         event_log.replaced(name);
         assert_eq!(take(&mut event_log), [""; 0], "the file was unknown");
@@ -425,7 +432,8 @@ mod tests {
 
     #[test]
     fn the_event_of_a_file_that_replaces_that_of_a_running_process_names_it() {
-        let (mut event_log, name) = (event_log(), OsStr::new("app"));
+        let mut event_log = event_log();
+        let name = OsStr::new("app");
         event_log.admitted(name, Some(7), 3, None);
         event_log.replaced(name);
         event_log.displaced(name, 7);
@@ -454,7 +462,9 @@ mod tests {
     #[test]
     fn files_that_come_and_go_make_few_events() {
         let mut event_log = event_log();
-        let (mut logged, mut missed, mut arrays) = (0, 0, 0);
+        let mut logged = 0;
+        let mut missed = 0;
+        let mut arrays = 0;
         for second in 0..10_000 {
             event_log.begin(SECOND * second, Timestamp::EPOCH);
             for name in ["a", "b"] {

@@ -116,8 +116,13 @@ pub(crate) struct Event {
 impl Event {
     /// Something of which no more is known.
     pub(crate) const fn new(kind: EventKind, timestamp: Timestamp) -> Self {
-        let (file, reason, pid, values) = (None, None, None, None);
-        let (records, since, cluster) = (None, None, None);
+        let file = None;
+        let reason = None;
+        let pid = None;
+        let values = None;
+        let records = None;
+        let since = None;
+        let cluster = None;
         Self { timestamp, kind, file, reason, pid, values, records, since, cluster }
     }
 }

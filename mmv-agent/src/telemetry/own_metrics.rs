@@ -132,7 +132,8 @@ impl OwnMetrics {
             .names(FileState::ALL.map(FileState::name))
             .help("states of MMV files");
         let kinds = registry.indom("kinds").names(EventKind::NAMES);
-        let (states, kinds) = (states.build()?, kinds.help("kinds of events").build()?);
+        let states = states.build()?;
+        let kinds = kinds.help("kinds of events").build()?;
         let count = |name: &str, help: &str| {
             registry.counter::<u64>(name).units(Units::count()).help(help).build()
         };

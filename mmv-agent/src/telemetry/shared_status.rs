@@ -66,7 +66,8 @@ impl SharedStatus {
     /// Records written and lost so far, and why writing fails.
     pub(crate) fn set_written(&self, written: u64, lost: u64, error: Option<&str>) {
         let mut known = lock(&self.written);
-        (known.0, known.1) = (written, lost);
+        known.0 = written;
+        known.1 = lost;
         if known.2.as_deref() != error {
             known.2 = error.map(str::to_owned);
         }
@@ -105,7 +106,9 @@ impl SharedStatus {
         own.archives.set(archives);
         own.archive_bytes.set(bytes);
         let mut kept = lock(&self.kept);
-        (kept.archives, kept.bytes, kept.free) = (archives, bytes, free);
+        kept.archives = archives;
+        kept.bytes = bytes;
+        kept.free = free;
     }
 
     /// Counts a compressed volume, and the processor time that it took.

@@ -29,7 +29,8 @@ impl Directions {
 
     /// The commands to look further at the archive `base` and to remove `directory`.
     pub(super) fn text(&self, directory: &Path, base: &Path) -> String {
-        let (directory, base) = (quoted(directory), quoted(base));
+        let directory = quoted(directory);
+        let base = quoted(base);
         let mut text = match self.archive_command() {
             Some(command) => format!(
                 "What to type next, for the latency and the visitors over time:\n\n  \
@@ -118,7 +119,8 @@ mod tests {
             fs::write(folder(package).join("Cargo.toml"), "").unwrap();
         }
         let built = folder("tree/target/release/mmv-archive").display().to_string();
-        let (named, cargo) = ("mmv-archive", "cargo run --release -p mmv-archive --");
+        let named = "mmv-archive";
+        let cargo = "cargo run --release -p mmv-archive --";
         for (exe, here, path, expected) in [
             ("tree/target/release", "tree", "other", Some("target/release/mmv-archive")),
             ("tree/target/release", "bin", "other", Some(built.as_str())),
@@ -137,7 +139,8 @@ mod tests {
     #[test]
     fn only_programs_that_are_there_are_named() {
         let scratch = tempfile::tempdir().unwrap();
-        let (directory, base) = (Path::new("/tmp/it's one"), Path::new("/tmp/it's one/shop"));
+        let directory = Path::new("/tmp/it's one");
+        let base = Path::new("/tmp/it's one/shop");
         let mut directions = Directions { path: scratch.path().into(), ..Directions::default() };
         let text = directions.text(directory, base);
         assert!(text.contains("install the program mmv-archive"), "{text}");

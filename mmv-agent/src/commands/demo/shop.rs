@@ -93,10 +93,12 @@ impl Shop {
         let (door, queue) = bounded(QUEUE);
         let mut threads = Vec::new();
         for worker in 0..WORKERS {
-            let (queue, meters) = (queue.clone(), meters.clone());
+            let queue = queue.clone();
+            let meters = meters.clone();
             threads.push(thread::spawn(move || serve(worker, &queue, &meters)));
         }
-        let (guest_meters, guest_closed) = (meters.clone(), Arc::clone(&closed));
+        let guest_meters = meters.clone();
+        let guest_closed = Arc::clone(&closed);
         threads.push(thread::spawn(move || let_in(&door, &guest_meters, &guest_closed)));
         Ok(Self { meters, closed, threads, _published: published })
     }

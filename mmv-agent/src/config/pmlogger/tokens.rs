@@ -66,7 +66,9 @@ pub(super) struct Tokens<'t> {
 
 impl<'t> Tokens<'t> {
     pub(super) fn of(text: &'t str) -> Result<Self, StatementError> {
-        let (mut tokens, mut line, mut rest) = (Vec::new(), 1, text);
+        let mut tokens = Vec::new();
+        let mut line = 1;
+        let mut rest = text;
         let mut access = false;
         while let Some(first) = rest.chars().next() {
             let (token, len) = match first {

@@ -65,7 +65,8 @@ fn open_spare() -> Option<File> {
 impl<A: Answers> SocketServer<A> {
     /// Serves a socket until the other end of `stop` is closed.
     pub(super) fn new(bound: Bound, stop: UnixStream, limits: ClientLimits, answers: A) -> Self {
-        let (peers, now) = (Peers::new(&limits), Instant::now());
+        let peers = Peers::new(&limits);
+        let now = Instant::now();
         let connections = Vec::new();
         let [accept, answer, looked] = [now; 3];
         let reserved = SPARES.lock().unwrap_or_else(PoisonError::into_inner).pop();

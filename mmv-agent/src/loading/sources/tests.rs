@@ -92,7 +92,8 @@ fn metadata_and_address_space_of_all_files_have_limits() {
     let mut sources = with_limits(dir.path(), Limits::default());
     refresh(&mut sources, Duration::ZERO);
     let source = &sources.active[0].source;
-    let (metadata, mapped) = (source.metadata, source.mapped());
+    let metadata = source.metadata;
+    let mapped = source.mapped();
     let two = |one: u64| 2 * one + one / 2;
     for limits in [
         Limits { metadata_total: two(metadata), ..Limits::default() },

@@ -22,7 +22,8 @@ fn loader(dir: &Path) -> Loader {
     mmv_format::mapping::guard::install().unwrap();
     let destination = Destination::Directory(dir.join("archives"));
     let settings = Settings::new(dir.to_owned(), destination, Duration::from_secs(1));
-    let (housekeeper, removals) = (unbounded().0, unbounded().1);
+    let housekeeper = unbounded().0;
+    let removals = unbounded().1;
     let shared = Arc::<SharedStatus>::default();
     let links = LoaderLinks { housekeeper, removals, shared };
     Loader::new(&settings, Host::here(), LoaderState::default(), links)

@@ -54,7 +54,8 @@ impl ClusterOwners {
     pub(super) fn remember(&mut self) -> Owners {
         self.clusters.give_up();
         self.indoms.give_up();
-        let (clusters, indoms) = (self.clusters.remember(), self.indoms.remember());
+        let clusters = self.clusters.remember();
+        let indoms = self.indoms.remember();
         Owners { clusters, indoms, ..Owners::default() }
     }
 
@@ -64,7 +65,8 @@ impl ClusterOwners {
     }
 
     pub(super) fn set_keep(&mut self, keep: Option<Duration>) {
-        (self.clusters.keep, self.indoms.keep) = (keep, keep);
+        self.clusters.keep = keep;
+        self.indoms.keep = keep;
     }
 
     /// The user who has a cluster.
@@ -136,7 +138,8 @@ impl ClusterOwners {
         let owner = claim.owner;
         // Whoever had it was in the way of this one.
         self.clusters.transfer(cluster, owner);
-        let (mut indoms, mut foreign) = (Vec::new(), BTreeMap::new());
+        let mut indoms = Vec::new();
+        let mut foreign = BTreeMap::new();
         for indom in claim.indoms.iter().filter_map(|serial| indom(cluster, *serial)) {
             let number = indom.serial();
             let is_new = self.indoms.owner(&number) != Some(owner);

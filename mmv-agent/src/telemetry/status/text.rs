@@ -63,11 +63,13 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         "late: {} ticks; half within {half:.1} ms, 99 % within {most:.1} ms, all within {max:.1} ms",
         status.late
     )?;
-    let (values, bytes) = (status.values_a_second, status.bytes_a_second);
+    let values = status.values_a_second;
+    let bytes = status.bytes_a_second;
     writeln!(out, "rate: {values:.0} values and {bytes:.0} bytes a second")?;
     print_forecast(status, out)?;
     for GroupStatus { name, interval, values, bytes_a_day, log } in &status.groups {
-        let (name, megabytes) = (line(name), *bytes_a_day as f64 / 1e6);
+        let name = line(name);
+        let megabytes = *bytes_a_day as f64 / 1e6;
         if *log == LogMode::Never {
             writeln!(out, "group {name}: never logged")?;
             continue;
@@ -106,7 +108,8 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
     for source in &status.sources {
         let SourceStatus { file, state, since, reason, values, missing, left_out, .. } = source;
         // Names and reasons come from files that anybody may make.
-        let (file, state) = (line(file), line(state));
+        let file = line(file);
+        let state = line(state);
         match reason {
             None => writeln!(out, "file {file}: {values} values")?,
             Some(reason) => {
@@ -125,7 +128,8 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
 }
 
 fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
-    let (kept, forecast) = (&status.kept, &status.forecast);
+    let kept = &status.kept;
+    let forecast = &status.forecast;
     if kept.archives > 0 {
         let megabytes = kept.bytes as f64 / 1e6;
         write!(out, "kept: {} archives of {megabytes:.1} MB", kept.archives)?;
