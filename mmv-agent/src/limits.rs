@@ -1,7 +1,7 @@
-//! Limits that users share.
+//! Limits on what one user may have, so that no user takes it all.
 //!
-//! In comes what the files or the connections of a user have used; out goes how much more
-//! that user may use. Root and the agent have a part of their own.
+//! [`Quota`] limits levels such as numbers of files, [`FairRate`] limits rates such as log lines a
+//! second. Root and the agent have a reserve.
 
 mod fair_rate;
 mod log_limiter;
@@ -15,8 +15,9 @@ pub(crate) use quota::{Headroom, Quota};
 pub(crate) use shares::{Amounts, Resource, ResourceQuotas, Usage};
 pub(crate) use token_bucket::TokenBucket;
 
-/// The administrator. The agent's own file and files of the user who runs it count as root's.
+/// The administrator. The agent's own file, and files of the user who runs the agent, are charged
+/// to root.
 pub(crate) const ROOT: u32 = 0;
 
-/// The user of what no file of a known user caused: no user has this number.
+/// Stands for an unknown user; no user has this number.
 pub(crate) const NOBODY: u32 = u32::MAX;

@@ -1,11 +1,11 @@
-//! What there is to sample: the loader, which finds, opens and describes files.
+//! The loader: finds, opens and describes files.
 //!
-//! In come listings of the MMV directory, settings, and what the sampler finds out about its
-//! sources; out go updates for the sampler: mappings, value plans, the catalog, and which
-//! group logs what. All of it runs on a thread of its own.
+//! Input: listings of the MMV directory, settings, and findings of the sampler about its sources.
+//! Output: updates for the sampler: mappings, value plans, the catalog, and the metrics of each
+//! group. The loader runs on a thread of its own.
 //!
-//! Invariants: the sampler never waits for the loader, except for a short time after a file
-//! has grown. A file that cannot be used costs no other file anything.
+//! Invariants: the sampler never waits for the loader, except briefly after a file has grown. An
+//! unusable file affects no other file.
 
 mod admission;
 mod catalog_builder;

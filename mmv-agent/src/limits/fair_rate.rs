@@ -1,7 +1,7 @@
 //! A rate limit that users share.
 //!
-//! Each user may take up to a half of all that may be taken; when others have taken it all,
-//! still a small part of it. What root and the agent take counts for no other.
+//! Each user may take up to half of the total rate. When others have used up the total, each user
+//! still has a small guaranteed rate. Root and the agent are not counted against the total.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use hashbrown::HashMap;
 
 use super::{NOBODY, ROOT, TokenBucket};
 
-/// What one user may always take, as a part of what that user may take at most.
-const LEAST: f64 = 0.1;
-/// How many users are counted separately; further users share the limit of one.
-const MOST_USERS: usize = 256;
+/// Guaranteed rate of a user, as a part of that user's full rate.
+const GUARANTEED_PART: f64 = 0.1;
+/// Limit on users that are counted separately; further users share one bucket.
+const MAX_USERS: usize = 256;
 
-/// Buckets of tokens, one for each user and one for all.
+/// A token bucket for each user, and one for all.
 #[derive(Debug)]
 pub(crate) struct FairRate {
     capacity: f64,
@@ -26,34 +26,35 @@ pub(crate) struct FairRate {
 #[derive(Debug)]
 struct User {
     share: TokenBucket,
-    least: TokenBucket,
+    guaranteed: TokenBucket,
 }
 
 impl FairRate {
-    /// Each user may take `capacity` tokens at once and then `per_second`; all together
-    /// twice as much.
+    /// Creates a limit of `capacity` tokens at once and `per_second` afterwards for each user, and
+    /// twice as much for all users together.
     pub(crate) fn new(capacity: f64, per_second: f64) -> Self {
         let all = TokenBucket::new(2.0 * capacity, 2.0 * per_second);
         Self { capacity, per_second, all, users: HashMap::new() }
     }
 
-    /// Takes a token for a user, if there is one; `now` counts from the start.
+    /// Takes a token for a user if there is one; `now` counts from the start.
     pub(crate) fn try_take(&mut self, user: u32, now: Duration) -> bool {
-        if self.users.len() >= MOST_USERS && !self.users.contains_key(&user) {
+        if self.users.len() >= MAX_USERS && !self.users.contains_key(&user) {
             self.users.retain(|_, known| !known.share.is_full(now));
         }
-        let is_known = self.users.contains_key(&user) || self.users.len() < MOST_USERS;
+        let is_known = self.users.contains_key(&user) || self.users.len() < MAX_USERS;
         let user = if is_known { user } else { NOBODY };
         let capacity = self.capacity;
         let per_second = self.per_second;
         let known = self.users.entry(user).or_insert_with(|| User {
             share: TokenBucket::new(capacity, per_second),
-            least: TokenBucket::new(capacity * LEAST, per_second * LEAST),
+            guaranteed: TokenBucket::new(capacity * GUARANTEED_PART, per_second * GUARANTEED_PART),
         });
         if !known.share.try_take(1.0, now) {
             return false;
         }
-        let taken = user == ROOT || self.all.try_take(1.0, now) || known.least.try_take(1.0, now);
+        let taken =
+            user == ROOT || self.all.try_take(1.0, now) || known.guaranteed.try_take(1.0, now);
         if !taken {
             known.share.take(-1.0);
         }
@@ -95,8 +96,8 @@ mod tests {
     fn more_users_than_can_be_told_apart_share_what_one_may_take() {
         let mut rate = FairRate::new(10.0, 1.0);
         let taken: usize = (1..2_000).map(|user| taken(&mut rate, user, 10, SECOND)).sum();
-        assert!(taken <= 20 + MOST_USERS, "{taken}");
-        assert!(rate.users.len() <= MOST_USERS + 1, "{}", rate.users.len());
+        assert!(taken <= 20 + MAX_USERS, "{taken}");
+        assert!(rate.users.len() <= MAX_USERS + 1, "{}", rate.users.len());
         assert!(rate.try_take(1, SECOND * 100), "later");
     }
 }

@@ -1,7 +1,7 @@
-//! Limits the rate of log lines about files.
+//! A rate limit on log lines about files.
 //!
-//! Any process that may create files could make the agent log as fast as it ticks. Lines
-//! about files of one user do not use up those about files of another.
+//! Without it, any process that may create files could make the agent log at every tick. The limit
+//! is per user, so that one user's files do not suppress the lines about another's.
 
 use std::time::Duration;
 
@@ -10,22 +10,20 @@ use tracing::warn;
 
 use super::FairRate;
 
-/// How many lines about files of one user may follow each other at once.
+/// Limit on consecutive lines about files of one user.
 const BURST: f64 = 200.0;
-/// How many lines a second are allowed after that.
+/// Limit on lines a second after a burst.
 const PER_SECOND: f64 = 1.0;
 
-/// Decides which lines about files are logged.
 #[derive(Debug)]
 pub(crate) struct LogLimiter {
     rate: FairRate,
     now: Duration,
-    /// By user.
+    /// Number of suppressed lines by user.
     suppressed: HashMap<u32, u64>,
 }
 
 impl LogLimiter {
-    /// A limiter that has not seen any line.
     pub(crate) fn new() -> Self {
         let rate = FairRate::new(BURST, PER_SECOND);
         Self { rate, now: Duration::ZERO, suppressed: HashMap::new() }
@@ -36,7 +34,8 @@ impl LogLimiter {
         self.now = now;
     }
 
-    /// Whether a line about a file of this user may be logged; one that may not is counted.
+    /// Returns true if a line about a file of this user may be logged, and counts it as suppressed
+    /// otherwise.
     pub(crate) fn may_log(&mut self, user: u32) -> bool {
         if !self.rate.try_take(user, self.now) {
             let suppressed = self.suppressed.entry(user).or_default();

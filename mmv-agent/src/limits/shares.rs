@@ -1,43 +1,38 @@
-//! How much of what is limited the files of each user may use.
+//! Limits on what the files of each user may use.
 //!
-//! In comes what the files of each user use; out goes how much more those of one user may.
-//! A sixteenth of each limit is for root and the agent. Of the rest
+//! A sixteenth of each limit is reserved for root and the agent. Of the rest
 //!
-//! * the files of each user get no more than a share, a half unless configured;
-//! * when it is used up, the user with the most gives way for one who has less than an equal
-//!   part: that user's newest files wait.
+//! * the files of one user get no more than a share, half of it unless configured;
+//! * when all of it is used, the user with the most gives way to one with less than an equal part:
+//! the newest files of that user wait.
 //!
-//! So a user who asks for too much loses what is too much, and nobody else anything.
+//! A user who asks for too much loses only the excess, and costs no other user anything.
 
 use std::collections::BTreeMap;
 
 use super::{Headroom, Quota, ROOT};
 use crate::config::{Limits, OwnerLimits};
 
-/// Which part of each limit is for root.
+/// Divisor of each limit for root's reserve.
 const RESERVE: u64 = 16;
 
-/// Something that is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
-    /// Files.
     Files,
-    /// File descriptors.
     Descriptors,
-    /// Values.
     Values,
-    /// Bytes of address space.
+    /// Address space of mappings, in bytes.
     Mapped,
-    /// Bytes of metadata.
+    /// Memory of metadata, in bytes.
     Metadata,
 }
 
 impl Resource {
-    /// All of them, in the order of their numbers.
+    /// All resources in the order of their discriminants.
     pub(crate) const ALL: [Self; 5] =
         [Self::Files, Self::Descriptors, Self::Values, Self::Mapped, Self::Metadata];
 
-    /// What there is of it, in messages.
+    /// Returns the unit for messages.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::Files => "files",
@@ -54,12 +49,11 @@ impl Resource {
 pub(crate) struct Amounts([u64; Resource::ALL.len()]);
 
 impl Amounts {
-    /// What one file uses.
+    /// Returns the amounts that one file uses.
     pub(crate) const fn of_file(descriptors: u64, values: u64, mapped: u64, metadata: u64) -> Self {
         Self([1, descriptors, values, mapped, metadata])
     }
 
-    /// How much of a resource.
     pub(crate) const fn get(&self, resource: Resource) -> u64 {
         self.0[resource as usize]
     }
@@ -71,53 +65,46 @@ impl Amounts {
     }
 }
 
-/// What the files of each user use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Usage {
     by_user: BTreeMap<u32, Amounts>,
 }
 
 impl Usage {
-    /// Adds a file.
     pub(crate) fn add(&mut self, user: u32, amounts: &Amounts) {
         self.by_user.entry(user).or_default().combine(amounts, u64::saturating_add);
     }
 
-    /// Removes a file.
     pub(crate) fn remove(&mut self, user: u32, amounts: &Amounts) {
         if let Some(known) = self.by_user.get_mut(&user) {
             known.combine(amounts, u64::saturating_sub);
         }
     }
 
-    /// How much the files of a user use.
-    pub(crate) fn of(&self, user: u32, resource: Resource) -> u64 {
+    pub(crate) fn amount(&self, user: u32, resource: Resource) -> u64 {
         self.by_user.get(&user).map_or(0, |amounts| amounts.get(resource))
     }
 
-    /// The users and what their files use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Amounts)> + Clone {
         self.by_user.iter().map(|(user, amounts)| (*user, amounts))
     }
 
-    /// How much all files use.
     pub(crate) fn total(&self, resource: Resource) -> u64 {
         self.by_user.values().map(|amounts| amounts.get(resource)).sum()
     }
 }
 
-/// The limits and how they are shared.
+/// The configured limits and each user's share of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResourceQuotas {
-    /// In all.
     limits: Amounts,
-    /// How much of the limits one user gets, in percent.
+    /// Part of each limit that one user gets, in percent.
     share: u64,
     owners: BTreeMap<u32, OwnerLimits>,
 }
 
 impl ResourceQuotas {
-    /// Shares of the limits of a configuration, and of the descriptors that the system gives.
+    /// Creates quotas from the configured limits and the descriptors that the system permits.
     pub(crate) fn new(
         limits: &Limits,
         owners: &BTreeMap<u32, OwnerLimits>,
@@ -128,13 +115,13 @@ impl ResourceQuotas {
         Self { limits: Amounts(limits), share: share.into(), owners: owners.clone() }
     }
 
-    /// What is there for all users but root.
+    /// Returns the part of a limit that is not reserved for root.
     fn common(&self, resource: Resource) -> u64 {
         let limit = self.limits.get(resource);
         limit - limit / RESERVE
     }
 
-    /// How much the files of a user may use at most.
+    /// Returns the limit on what the files of a user use.
     pub(crate) fn limit(&self, user: u32, resource: Resource) -> u64 {
         let configured = self.owners.get(&user).and_then(|own| configured(own, resource));
         if user == ROOT {
@@ -152,29 +139,35 @@ impl ResourceQuotas {
         // Root uses up its reserve first.
         let reserve = match user {
             ROOT => 0,
-            _ => (whole / RESERVE).saturating_sub(usage.of(ROOT, resource)),
+            _ => (whole / RESERVE).saturating_sub(usage.amount(ROOT, resource)),
         };
         let quota = Quota { each: self.limit(user, resource), all: whole - reserve };
-        quota.headroom(usage.of(user, resource), usage.total(resource))
+        quota.headroom(usage.amount(user, resource), usage.total(resource))
     }
 
-    /// The user whose files make room for a file of another user when a resource is exhausted;
-    /// `None` if nobody has more than an equal share, or if the other user would exceed an
-    /// equal share.
-    pub(crate) fn gives_way(
+    /// Returns the user whose files give way to a file of another user when a resource is
+    /// exhausted; `None` if nobody has more than an equal part, or if the other user would exceed
+    /// an equal part.
+    pub(crate) fn yielding_user(
         &self,
         usage: &Usage,
         to: u32,
         resource: Resource,
         needed: u64,
     ) -> Option<u32> {
-        let amount = |(user, amounts): (u32, &Amounts)| (amounts.get(resource), user);
-        let others = usage.iter().filter(|(user, _)| ![ROOT, to].contains(user)).map(amount);
-        let users = others.clone().filter(|(amount, _)| *amount > 0).count() as u64 + 1;
-        let equal = self.common(resource) / users;
-        let (most, user) = others.max()?;
-        let wanted = usage.of(to, resource).saturating_add(needed);
-        (most > equal && (to == ROOT || wanted <= equal)).then_some(user)
+        let mut users = 1;
+        let mut largest = None;
+        for (user, amounts) in usage.iter().filter(|(user, _)| ![ROOT, to].contains(user)) {
+            let amount = amounts.get(resource);
+            if amount > 0 {
+                users += 1;
+            }
+            largest = largest.max(Some((amount, user)));
+        }
+        let equal_part = self.common(resource) / users;
+        let (amount, user) = largest?;
+        let wanted = usage.amount(to, resource).saturating_add(needed);
+        (amount > equal_part && (to == ROOT || wanted <= equal_part)).then_some(user)
     }
 }
 
@@ -234,19 +227,19 @@ mod tests {
 
     #[test]
     fn the_user_with_most_gives_way_to_one_with_less_than_an_equal_part() {
-        let gives_way = |files: &[(u32, u64)], to, needed| {
-            shares().gives_way(&used(files), to, Resource::Files, needed)
-        };
+        fn yielding_user(files: &[(u32, u64)], to: u32, needed: u64) -> Option<u32> {
+            shares().yielding_user(&used(files), to, Resource::Files, needed)
+        }
         let full = [(1, 75), (2, 70), (3, 5)];
-        assert_eq!(gives_way(&full, 4, 1), Some(1));
-        assert_eq!(gives_way(&full, 4, 37), Some(1));
-        assert_eq!(gives_way(&full, 4, 38), None, "more than an equal share");
-        assert_eq!(gives_way(&full, 2, 1), None);
-        assert_eq!(gives_way(&full, 3, 10), Some(1));
-        assert_eq!(gives_way(&full, ROOT, 100), Some(1));
-        assert_eq!(gives_way(&[(1, 50), (2, 50), (3, 50)], 4, 1), Some(3));
-        assert_eq!(gives_way(&[(1, 37), (2, 37), (3, 37), (4, 37)], 5, 30), Some(4));
-        assert_eq!(gives_way(&[(1, 30), (2, 30)], 3, 1), None, "nobody has too much");
+        assert_eq!(yielding_user(&full, 4, 1), Some(1));
+        assert_eq!(yielding_user(&full, 4, 37), Some(1));
+        assert_eq!(yielding_user(&full, 4, 38), None, "more than an equal share");
+        assert_eq!(yielding_user(&full, 2, 1), None);
+        assert_eq!(yielding_user(&full, 3, 10), Some(1));
+        assert_eq!(yielding_user(&full, ROOT, 100), Some(1));
+        assert_eq!(yielding_user(&[(1, 50), (2, 50), (3, 50)], 4, 1), Some(3));
+        assert_eq!(yielding_user(&[(1, 37), (2, 37), (3, 37), (4, 37)], 5, 30), Some(4));
+        assert_eq!(yielding_user(&[(1, 30), (2, 30)], 3, 1), None, "nobody has too much");
     }
 
     #[test]

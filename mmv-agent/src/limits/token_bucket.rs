@@ -1,8 +1,6 @@
-//! A rate limit that allows bursts.
-
 use std::time::Duration;
 
-/// A bucket of tokens that fills up with time.
+/// A rate limit that allows bursts: a bucket of tokens that is refilled at a constant rate.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenBucket {
     capacity: f64,
@@ -12,12 +10,13 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(crate) fn new(capacity: f64, per_second: f64) -> Self {
         Self { capacity, per_second, tokens: capacity, updated: Duration::ZERO }
     }
 
-    /// Whether the bucket is not empty; `now` counts from the start of the agent.
+    /// Refills the bucket, and returns true if it is not empty; `now` counts from the start of the
+    /// agent.
     pub(crate) fn has_any(&mut self, now: Duration) -> bool {
         let elapsed = now.saturating_sub(self.updated).as_secs_f64();
         self.tokens = (self.tokens + elapsed * self.per_second).min(self.capacity);
@@ -25,7 +24,7 @@ impl TokenBucket {
         self.tokens > 0.0
     }
 
-    /// Takes tokens if the bucket has as many; returns whether it had.
+    /// Takes tokens if the bucket has that many; returns true if it had.
     pub(crate) fn try_take(&mut self, tokens: f64, now: Duration) -> bool {
         let enough = self.has_any(now) && self.tokens >= tokens;
         if enough {
@@ -34,12 +33,11 @@ impl TokenBucket {
         enough
     }
 
-    /// Takes tokens, even if the bucket has fewer: the debt has to be refilled first.
+    /// Takes tokens even if the bucket has fewer; the debt is refilled first.
     pub(crate) fn take(&mut self, tokens: f64) {
         self.tokens -= tokens;
     }
 
-    /// Whether the bucket is full.
     pub(crate) fn is_full(&mut self, now: Duration) -> bool {
         self.has_any(now) && self.tokens >= self.capacity
     }

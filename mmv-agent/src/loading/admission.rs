@@ -1,10 +1,10 @@
-//! Which files may be harvested, and with which cluster.
+//! Decides which files are harvested, and assigns their clusters.
 //!
-//! In comes the name of a file; out goes a source with its metadata in the terms of
-//! PCP, or the reason why it is rejected.
+//! Input: the name of a file. Output: a source with its metadata in PCP's terms, or the reason for
+//! rejecting it.
 //!
-//! Invariant: all files together stay within the limits on files, descriptors, values,
-//! metadata and address space, and reading a file's metadata again costs a tenth of a processor at most.
+//! Invariant: all files together stay within the limits on files, descriptors, values, metadata
+//! and address space. Rereading one file's metadata takes at most a tenth of a processor.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -28,46 +28,46 @@ use crate::metadata::{
 };
 use crate::source::{FileGaps, MAX_DESCRIPTORS, OpenLimits, RejectReason, Source, Ticket};
 
-/// What the agent's own file is called in the names of its metrics.
+/// Name of the agent's own file in metric names.
 const OWN_FILE: &str = "agent";
 
-/// Bytes of one file's metadata that may be read at once, and per second after that:
-/// about a tenth of a processor. It is meant for files whose metadata changes at each
-/// tick, and lets a program grow by thousands of instances a second.
+/// Rate limit on reading the metadata of one file, in bytes: about a tenth of a processor. It is
+/// meant for files whose metadata changes at each tick, and lets a program add thousands of
+/// instances a second.
 const READ_BURST: f64 = 256e6;
 const READ_PER_SECOND: f64 = 32e6;
 
-/// The same of all files of one user: a fifth of a processor, after a start at once.
+/// Rate limit on reading the metadata of all files of one user: a fifth of a processor, after a
+/// burst at the start.
 const LOAD_BURST: f64 = 1e9;
 const LOAD_PER_SECOND: f64 = 64e6;
 
-/// The cost of a second in which a file was read, in bytes: a user may take a fifth of the
-/// loader's time.
+/// Charge for a second spent on reading, in bytes. It limits a user to a fifth of the loader's
+/// time.
 const BYTES_OF_A_SECOND: f64 = 5.0 * LOAD_PER_SECOND;
 
-/// Time of reading a file that is not counted.
+/// Reading time of a file that is free of charge.
 const USUAL_TIME: Duration = Duration::from_millis(50);
 
-/// About how much metadata a program has.
+/// Typical size of a program's metadata.
 const USUAL_METADATA: u64 = 1 << 20;
 
-/// The cost of opening a file, whatever its size, in bytes read.
+/// Charge for opening a file of any size, in bytes.
 pub(crate) const COST_OF_OPENING: f64 = 10e3;
 
-/// About the bytes of memory that a value takes when all is made of it that the agent
-/// needs: plan, catalog, records.
+/// Approximate memory of a value in value plan, catalog and records.
 const BYTES_OF_VALUE: u64 = 400;
 
-/// Whether the system has this much memory.
+/// Returns true if the system can allocate this much memory.
 fn has_memory(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
 
-/// About how often the bytes of a file's metadata are there when all is made of them: as
-/// read, in terms of PCP, in the catalog before and in the next one, and as written.
+/// Approximate number of copies of a file's metadata: as read, in PCP's terms, in the old and in
+/// the new catalog, and as written.
 const COPIES_OF_METADATA: u64 = 4;
 
-/// How much more address space the process may take, where that has a limit.
+/// Returns the address space that the process may still take, if that is limited.
 fn address_space() -> u64 {
     let Some(limit) = getrlimit(process::Resource::As).current else { return u64::MAX };
     // In KiB, see proc(5).
@@ -77,8 +77,8 @@ fn address_space() -> u64 {
     limit.saturating_sub(used.unwrap_or(0).saturating_mul(1024))
 }
 
-/// The limits, where there is so much address space that all of it can be used. Of less,
-/// mappings, values and metadata get a quarter each.
+/// Lowers the limits where address space is short: mappings, values and metadata get a quarter of
+/// it each.
 fn within(limits: &Limits, address_space: u64) -> Limits {
     let quarter = address_space / 4;
     let values = usize::try_from(quarter / BYTES_OF_VALUE).unwrap_or(usize::MAX);
@@ -90,18 +90,17 @@ fn within(limits: &Limits, address_space: u64) -> Limits {
     }
 }
 
-/// Memory that must be left when a file is opened, and when all are merged.
+/// Memory that must remain free when a file is opened and when the catalog is built.
 const RESERVE: u64 = 16 << 20;
 
-/// Whether the system has the memory that all is made in of this many values and bytes of
-/// metadata.
+/// Returns true if the system has enough memory for this many values and bytes of metadata.
 pub(crate) fn has_memory_for(values: u64, metadata: u64) -> bool {
     let values = values.saturating_mul(BYTES_OF_VALUE);
     let metadata = metadata.saturating_mul(COPIES_OF_METADATA);
     has_memory(values.saturating_add(metadata).saturating_add(RESERVE))
 }
 
-/// The process that feeds a source, if its header names one.
+/// Returns the process that a file's header names, if any.
 fn producer(source: &Source) -> Option<Producer> {
     let process = source.process()?;
     let pid = process.pid;
@@ -109,13 +108,12 @@ fn producer(source: &Source) -> Option<Producer> {
     Some(Producer { pid, generation: source.generation, started, ended: false })
 }
 
-/// What a source uses of what is limited.
 pub(crate) fn amounts(source: &Source) -> Amounts {
     let values = source.plan().len() as u64;
     Amounts::of_file(source.descriptors(), values, source.mapped(), source.metadata)
 }
 
-/// Why there is no room for a file that needs more of a resource.
+/// Returns the reject reason for a file that needs more of a resource than there is.
 fn no_room(room: Headroom, resource: Resource, user: u32, needed: u64) -> RejectReason {
     let limit = room.limit;
     let narrow = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -131,51 +129,49 @@ fn no_room(room: Headroom, resource: Resource, user: u32, needed: u64) -> Reject
     }
 }
 
-/// A resource of which all is used, though the files of a user have less than their share,
-/// and how much a file of that user needs.
+/// Returns the resource that all users together have used up, and the amount that the rejected
+/// file needs.
 pub(crate) fn is_used_up(reason: &RejectReason) -> Option<(Resource, u64)> {
     match *reason {
         RejectReason::Files { .. } => Some((Resource::Files, 1)),
         RejectReason::NoDescriptor { .. } => Some((Resource::Descriptors, MAX_DESCRIPTORS)),
         RejectReason::Values { values, .. } => Some((Resource::Values, values as u64)),
         RejectReason::Mapped { needed, .. } => Some((Resource::Mapped, needed)),
-        // It is unknown how much: what a program usually has.
+        // The amount is unknown; a typical one is assumed.
         RejectReason::MetadataTotal { .. } => Some((Resource::Metadata, USUAL_METADATA)),
         _ => None,
     }
 }
 
-/// Decides which files are harvested.
 #[derive(Debug)]
 pub(crate) struct Admission {
     directory: PathBuf,
-    /// The agent's own file.
+    /// Name of the agent's own file.
     own: Option<OsString>,
-    /// The user who runs the agent.
+    /// User who runs the agent.
     agent: u32,
-    /// The limits for files that are opened from now on.
+    /// Limits for files that are opened from now on.
     limits: Limits,
-    /// How much address space there was when the first file was opened.
+    /// Free address space when the first file was opened.
     address_space: Option<u64>,
-    /// How many descriptors the sources may have together.
+    /// Limit on the descriptors of all sources.
     descriptors: u64,
-    /// The limits, as they are shared.
     shares: ResourceQuotas,
-    /// What the files of some users may use.
+    /// Configured limits of single users.
     owners: OwnersLimits,
-    /// Limits how often metadata is read, by the name of the file.
+    /// Rate limits on reading metadata, by file name.
     reading: HashMap<OsString, TokenBucket>,
-    /// The same by user.
+    /// Rate limits on reading metadata, by user.
     loading: HashMap<u32, TokenBucket>,
     clusters: ClusterAllocator,
-    /// The process of each file that has one and was harvested: another process with
-    /// its number does not revive the file.
+    /// Producer of each file that has one and was harvested; a process that reuses its pid does
+    /// not revive the file.
     producers: HashMap<FileId, Producer>,
 }
 
 impl Admission {
-    /// Admits files of a directory, of which one may be the agent's `own`, with the
-    /// clusters and processes of an earlier run.
+    /// Creates the admission for a directory with the clusters and producers of an earlier run;
+    /// `own` names the agent's own file.
     pub(crate) fn new(
         directory: PathBuf,
         own: Option<OsString>,
@@ -202,20 +198,18 @@ impl Admission {
         admission
     }
 
-    /// Another number of descriptors.
     #[cfg(test)]
     pub(crate) fn set_descriptors(&mut self, descriptors: u64) {
         self.descriptors = descriptors;
         self.share();
     }
 
-    /// Another limit on reading a file's metadata.
     #[cfg(test)]
     pub(crate) fn set_reading(&mut self, name: &str, bucket: TokenBucket) {
         self.reading.insert(name.into(), bucket);
     }
 
-    /// Applies other settings; the limits, to files that are opened from now on.
+    /// Applies settings. Limits take effect for files that are opened from now on.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
         self.limits = settings.limits;
         self.owners.clone_from(&settings.owners);
@@ -228,49 +222,46 @@ impl Admission {
         self.shares = ResourceQuotas::new(&limits, &self.owners.by_user, self.descriptors);
     }
 
-    /// The user whose share a file uses. The agent's own file, and those of a user who runs
-    /// an agent, count as root's.
+    /// Returns the user who is charged for a file. The agent's own file, and files of the user who
+    /// runs it, are charged to root.
     pub(crate) fn user(&self, name: &OsStr, owner: u32) -> u32 {
         let own = self.is_own(name) || self.agent == owner;
         if own { ROOT } else { owner }
     }
 
-    /// Sets the name of the agent's own file.
     pub(crate) fn set_own_file(&mut self, name: Option<OsString>) {
         self.own = name;
     }
 
-    /// Whether it is the agent's own file.
     pub(crate) fn is_own(&self, name: &OsStr) -> bool {
         self.own.as_deref() == Some(name)
     }
 
-    /// The user whose files have to give way to one of another user that needs this much.
-    pub(crate) fn gives_way(
+    /// Returns the user whose files give way to one of another user that needs this much.
+    pub(crate) fn yielding_user(
         &self,
         usage: &Usage,
         to: u32,
         (resource, needed): (Resource, u64),
     ) -> Option<u32> {
-        self.shares.gives_way(usage, to, resource, needed)
+        self.shares.yielding_user(usage, to, resource, needed)
     }
 
-    /// How much of a resource a user may have.
+    /// Returns the limit on what a user may have of a resource.
     pub(crate) fn limit(&self, user: u32, resource: Resource) -> u64 {
         self.shares.limit(user, resource)
     }
 
-    /// How many clusters a user has.
     pub(crate) fn clusters_of(&self, user: u32) -> usize {
         self.clusters.count(user)
     }
 
-    /// The files that had to give up their clusters: they are not admitted any more.
+    /// Returns the files that lost their clusters since the last call and are not admitted any
+    /// more.
     pub(crate) fn take_displaced(&mut self) -> Vec<OsString> {
         self.clusters.take_displaced()
     }
 
-    /// Sets the time.
     pub(crate) fn begin(&mut self, now: Duration) {
         self.clusters.begin(now);
     }
@@ -290,7 +281,7 @@ impl Admission {
         usage: &Usage,
         now: Duration,
     ) -> Result<(Source, Contents), RejectReason> {
-        // When all threads run, which take address space as well.
+        // Not earlier, since the threads take address space as well.
         if self.address_space.is_none() {
             self.address_space = Some(address_space());
             self.share();
@@ -308,7 +299,7 @@ impl Admission {
         if ![owner, ROOT].contains(&source.owner) {
             return Err(RejectReason::OwnerChanged);
         }
-        // Another user may answer for a file of root's.
+        // For root's files, another user may be charged.
         source.owner = owner;
         let known = self.producers.get(&source.id);
         match producer(&source) {
@@ -336,7 +327,7 @@ impl Admission {
         Ok((source, contents))
     }
 
-    /// Reads a file's metadata, unless that has cost too much already.
+    /// Reads a file's metadata, unless its rate limit is exhausted.
     fn read(
         &mut self,
         name: &OsStr,
@@ -345,13 +336,17 @@ impl Admission {
         now: Duration,
         read: impl FnOnce(&mut OpenLimits<'_>) -> Result<(Source, Contents), RejectReason>,
     ) -> Result<(Source, Contents), RejectReason> {
-        let new = || TokenBucket::new(READ_BURST, READ_PER_SECOND);
-        let bucket = self.reading.entry(name.to_owned()).or_insert_with(new);
+        let bucket = self
+            .reading
+            .entry(name.to_owned())
+            .or_insert_with(|| TokenBucket::new(READ_BURST, READ_PER_SECOND));
         if !bucket.has_any(now) {
             return Err(RejectReason::MetadataChurn);
         }
-        let new = || TokenBucket::new(LOAD_BURST, LOAD_PER_SECOND);
-        let of_user = self.loading.entry(user).or_insert_with(new);
+        let of_user = self
+            .loading
+            .entry(user)
+            .or_insert_with(|| TokenBucket::new(LOAD_BURST, LOAD_PER_SECOND));
         if !of_user.has_any(now) {
             return Err(RejectReason::Loading { user });
         }
@@ -369,7 +364,7 @@ impl Admission {
                     return Err(no_room(room, resource, user, needed));
                 }
             }
-            // All files, since the catalog of all is made again.
+            // All files count, since the catalog is built anew from all of them.
             let all = usage.total(Resource::Values).saturating_add(values as u64);
             let metadata = usage.total(Resource::Metadata).saturating_add(memory);
             if !has_memory_for(all, metadata) {
@@ -381,7 +376,7 @@ impl Admission {
         let mut terms = OpenLimits { limits, allow: &allow, cost: view::Cost::default() };
         let began = Instant::now();
         let result = read(&mut terms);
-        // A refused file has cost as much.
+        // A refused file is charged the same.
         let mut cost = COST_OF_OPENING + (terms.cost.read + terms.cost.memory) as f64;
         let took = began.elapsed();
         if took > USUAL_TIME {
@@ -397,8 +392,8 @@ impl Admission {
         })
     }
 
-    /// Gives a source its cluster, and reports what of it is left out unless `known`,
-    /// its former self, had the same left out.
+    /// Assigns a cluster to a source, and reports what is left out of it, unless `known`, the
+    /// source before it was reread, had the same left out.
     pub(crate) fn admit(
         &mut self,
         (source, ticket, gaps): (Source, Ticket, Arc<FileGaps>),
@@ -408,7 +403,7 @@ impl Admission {
     ) -> Result<LoadedSource, Collision> {
         let name = gaps.file.as_os_str();
         let own = self.own.as_deref() == Some(name);
-        // Whatever name was free for the agent's file: readers know its metrics by theirs.
+        // The metrics keep their names whatever name was free for the agent's own file.
         let (items, misnamed) = items(if own { OWN_FILE.as_ref() } else { name }, contents);
         let claim = Claim {
             file: name.to_owned(),
@@ -454,25 +449,25 @@ impl Admission {
         Ok(loaded)
     }
 
-    /// A file is no longer harvested; its cluster stays remembered.
+    /// Ends the admission of a file, whose cluster stays remembered.
     pub(crate) fn release(&mut self, name: &OsStr) {
         self.clusters.release(name);
     }
 
-    /// The process of a file has ended, and its last values were read.
+    /// Notes that the process of a file has ended and that its last values were read.
     pub(crate) fn note_end(&mut self, id: FileId) {
         if let Some(producer) = self.producers.get_mut(&id) {
             producer.ended = true;
         }
     }
 
-    /// The process of a file, if it was harvested until that ended.
+    /// Returns the process of a file that was harvested until the process ended.
     pub(crate) fn ended_producer(&self, id: FileId) -> Option<Producer> {
         self.producers.get(&id).copied().filter(|producer| producer.ended)
     }
 
-    /// What the next run needs, without the files under harvest; `now` in seconds since
-    /// 1970. Files that were last harvested before `oldest` are forgotten.
+    /// Returns the state for the next run without the files under harvest; `now` and `oldest` are
+    /// in seconds since 1970. Files that were last harvested before `oldest` are forgotten.
     pub(crate) fn remember(&mut self, now: i64, oldest: i64) -> LoaderState {
         let mut assignments = self.clusters.remember(now);
         if self.clusters.is_older(oldest) {

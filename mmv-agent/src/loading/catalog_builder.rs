@@ -1,7 +1,7 @@
-//! Builds the catalog of all sources, and keeps it while they stay as they are.
+//! Builds the catalog of all sources, and keeps it until a source changes.
 //!
-//! In come the sources; out go the catalog and the shape of all values. What has to be
-//! left out is logged once.
+//! Input: the sources. Output: the catalog and the shape of all values. What is left out is logged
+//! once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,33 +19,32 @@ use crate::metadata::{
 use crate::moment::Moment;
 use crate::telemetry::{SourceStatus, events};
 
-/// How long metrics whose descriptors change too often are left out at least.
+/// Minimum time for which metrics with too many descriptor changes are left out.
 const LEFT_OUT: Duration = Duration::from_secs(60);
 
-/// The catalog and what was left out of it.
+/// The catalog, and what was left out of it.
 #[derive(Debug)]
 pub(crate) struct CatalogBuilder {
     host: Host,
     catalog: Arc<Catalog>,
-    /// The catalog is that of other settings.
+    /// Set when settings have changed since the catalog was built.
     outdated: bool,
     names: NameOwners,
     changes: DescriptorChanges,
-    /// The day of the archive, counted from 1970.
+    /// Day of the archive, counted from 1970.
     day: Option<i64>,
-    /// When metrics that were left out because of their new descriptors are looked at
-    /// again.
+    /// Next attempt to log metrics that were left out because of their new descriptors.
     retry: Option<Duration>,
-    /// What is left out, as it was logged, by file.
+    /// What is left out by file, as it was logged.
     conflicts: BTreeMap<String, Vec<String>>,
     unlisted: usize,
-    /// Events have times of 64 bits.
+    /// True if events have 64-bit times.
     have_long_times: bool,
 }
 
 impl CatalogBuilder {
-    /// A builder with an empty catalog, with the owners of names of an earlier run. It is
-    /// outdated if events are logged: they need their descriptors even if there is no file.
+    /// Creates a builder with an empty catalog and the name owners of an earlier run. If events
+    /// are logged, the catalog is outdated: they need their descriptors even without files.
     pub(crate) fn new(host: Host, settings: &Settings, names: BTreeMap<String, Owned>) -> Self {
         let mut names = NameOwners::of(names);
         let Settings { fixed, reloadable, .. } = settings;
@@ -64,36 +63,35 @@ impl CatalogBuilder {
         }
     }
 
-    /// Takes other settings: labels of the host, pinned names, or groups.
+    /// Applies settings: labels of the host, pinned names, groups.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
         self.host.labels.clone_from(&settings.labels);
         self.names.change(settings.pins.clone(), settings.release_names_after);
         self.outdated = true;
     }
 
-    /// The catalog has to be built again.
     pub(crate) fn invalidate(&mut self) {
         self.outdated = true;
     }
 
-    /// The catalog as it was last built.
+    /// Returns the catalog that was built last.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog)
     }
 
-    /// Who owns which names, for the next run.
+    /// Adds the name owners to the state for the next run.
     pub(crate) fn owners(&self, others: Owners) -> Owners {
         Owners { names: self.names.remember(), ..others }
     }
 
-    /// Notes in the status of files what is left out of them.
+    /// Adds to the status of files what is left out of them.
     pub(crate) fn complete(&self, files: &mut [SourceStatus]) {
         for file in files {
             file.left_out.extend(self.conflicts.get(&file.file).into_iter().flatten().cloned());
         }
     }
 
-    /// Begins a tick: each day has an archive of its own.
+    /// Begins a tick. Each day has an archive of its own.
     pub(crate) fn begin(&mut self, now: Moment) {
         self.names.set_now(now.monotonic);
         if self.day.replace(now.day()) != Some(now.day()) {
@@ -104,13 +102,12 @@ impl CatalogBuilder {
         self.have_long_times = have_long_times;
     }
 
-    /// Whether the catalog has to be built again though no source has changed.
+    /// Returns true if the catalog must be built again though no source has changed.
     pub(crate) fn take_outdated(&mut self, now: Duration) -> bool {
         let retry = self.retry.take_if(|due| *due <= now).is_some();
         std::mem::take(&mut self.outdated) || retry
     }
 
-    /// Merges the metadata of all sources.
     pub(crate) fn merge(
         &mut self,
         sources: &Sources,
@@ -145,7 +142,7 @@ impl CatalogBuilder {
         merged
     }
 
-    /// Takes a merged catalog, completed by the metrics of events if they are `logged`.
+    /// Installs a merged catalog, completed by the metrics of events if they are `logged`.
     pub(crate) fn set(&mut self, mut catalog: Catalog, logged: bool) -> Arc<Catalog> {
         if logged {
             events::declare(&mut catalog, self.have_long_times);

@@ -1,43 +1,38 @@
-//! What an earlier run left to this one, and this one leaves to the next.
+//! State that is handed from run to run.
 
 use super::sources::Sources;
 use crate::housekeeping::{KnownFile, LatestLoaderState, LoaderState, Task};
 use crate::moment::Moment;
 use crate::telemetry::SharedStatus;
 
-/// What is remembered from run to run.
 #[derive(Debug)]
 pub(crate) struct Continuity {
-    /// The files that an earlier run harvested, until they were compared with those of
-    /// this one.
+    /// Files that an earlier run harvested, until they are compared with those of this run.
     earlier: Option<Vec<KnownFile>>,
-    /// The day, counted from 1970, on which the state was last saved; `None` if it has
-    /// changed since.
+    /// Day, counted from 1970, on which the state was last saved; `None` if it has changed since.
     saved: Option<i64>,
     latest: LatestLoaderState,
 }
 
 impl Continuity {
-    /// Continues a run that harvested these files.
     pub(crate) fn new(earlier: Vec<KnownFile>) -> Self {
         Self { earlier: Some(earlier), saved: None, latest: LatestLoaderState::default() }
     }
 
-    /// Whether a file was replaced while no agent ran; `None` if that was reported.
+    /// Returns true if a file was replaced while no agent ran; `None` if that was reported.
     pub(crate) fn was_replaced(&mut self, sources: &Sources) -> Option<bool> {
         let earlier = self.earlier.take()?;
         let now = sources.harvested(None);
         Some(earlier.iter().any(|file| !now.contains(file)))
     }
 
-    /// The state has changed.
+    /// Notes that the state has changed.
     pub(crate) fn invalidate(&mut self) {
         self.saved = None;
     }
 
-    /// Updates the state to be saved if it has changed, and once a day; `complete` adds what
-    /// others remember. Returns the task
-    /// to save it, unless one waits already.
+    /// Updates the saved state if it has changed, and once a day; `complete` adds what other parts
+    /// remember. Returns the task to save it, unless one is pending.
     pub(crate) fn save(
         &mut self,
         now: Moment,

@@ -1,14 +1,13 @@
-//! How much the files of each user may have logged in a day.
+//! Daily limit on the bytes that are logged for each user.
 //!
-//! In come the records of groups, and the bytes of metadata and of changed values; out goes
-//! whose values are not logged any more until the day ends. Retention by size deletes the
-//! oldest archives with the values of all users, so a user who logs as much as the disk holds
-//! would leave the others no history. Nobody is cut while no other user has a file: there is
-//! no one to protect.
+//! Input: records of groups, and bytes of metadata and of changed values. Output: the users whose
+//! values are not logged for the rest of the day. Retention by size deletes the oldest archives
+//! with the values of all users, so a user who fills the disk would leave the others no history.
+//! No user is suspended while no other user has files.
 //!
-//! Bytes of values are estimated; those of metadata are as written, with the index entries that
-//! came with it. All count as they are on the disk. When a volume is compressed, its users get
-//! back what that saves.
+//! Bytes of values are estimated; bytes of metadata are as written, including the index entries
+//! that they cause. All are bytes on disk. When a volume is compressed, its users are credited
+//! with what that saves.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -23,76 +22,77 @@ use crate::limits::{NOBODY, ROOT};
 use crate::metadata::RecordShape;
 use crate::telemetry::CompressedVolume;
 
-/// About the bytes of a metric in a record, beside its values.
+/// Approximate bytes of a metric in a record, without its values.
 const METRIC_BYTES: u64 = 12;
-/// Of a number.
+/// Approximate bytes of a numeric value with its instance and frame.
 const NUMBER_BYTES: u64 = 20;
-/// Of a text.
+/// Approximate bytes of a string value with its instance and frame.
 const TEXT_BYTES: u64 = 148;
 
-/// The most volumes that may wait for their compression: of others nothing is given back.
+/// Limit on volumes that wait for compression; older ones give no credit.
 const MAX_VOLUMES: usize = 1_000;
 
-/// A user who was cut is logged again as soon as this part of the limit is used.
-const AGAIN: f64 = 0.5;
+/// Part of the limit below which a suspended user is logged again.
+const RESUME_PART: f64 = 0.5;
 
-/// A volume that was charged and is not compressed.
+/// A volume that was charged for and is not compressed yet.
 #[derive(Debug)]
 struct PlainVolume {
     file: PathBuf,
     bytes: HashMap<u32, f64>,
 }
 
-/// The bytes of records by user.
+/// Bytes logged today by user.
 #[derive(Debug, Default)]
 pub(crate) struct DiskShares {
-    /// The day, counted from 1970.
+    /// Day, counted from 1970.
     day: Option<i64>,
-    /// Bytes of today, and whether they were too many.
     users: HashMap<u32, Today>,
-    /// How many bytes a record of each group has of each user.
+    /// Bytes of a record of each group, by user.
     records: BTreeMap<GroupId, Vec<(u32, u64)>>,
-    /// The limit for users without their own.
+    /// Limit for users without their own.
     limit: u64,
     limits: BTreeMap<u32, u64>,
-    /// The volumes of today, the oldest first.
+    /// Volumes of today, the oldest first.
     volumes: VecDeque<PlainVolume>,
-    /// What was logged since it was last remembered is more than a part of a limit.
+    /// Set when more than [`UNSAVED_PART`] of a limit was logged since the state was last saved.
     is_news: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Today {
     bytes: f64,
-    cut: bool,
-    /// What was remembered last.
+    suspended: bool,
+    /// Bytes when the state was last saved.
     saved: f64,
 }
 
 impl Today {
-    /// Adds bytes. Whether a part of the limit is not remembered that is worth it.
+    /// Adds bytes. Returns true if the unsaved part is large enough to be saved.
     fn add(&mut self, bytes: f64, limit: u64) -> bool {
         self.bytes += bytes;
-        self.bytes - self.saved > limit as f64 * FORGOTTEN
+        self.bytes - self.saved > limit as f64 * UNSAVED_PART
     }
 }
 
-/// The part of a limit that is forgotten at most when the agent ends.
-const FORGOTTEN: f64 = 0.05;
+/// Part of a limit that may be forgotten when the agent is killed.
+const UNSAVED_PART: f64 = 0.05;
 
 impl DiskShares {
-    /// Shares of the limits of a configuration, after what an earlier run has logged. A user who
-    /// was cut then is cut at the next record.
+    /// Creates shares from the configured limits and what was logged earlier today. A user who was
+    /// suspended is suspended again at the next record.
     pub(crate) fn new(settings: &ReloadableSettings, earlier: LoggedToday) -> Self {
-        let bytes = earlier.bytes.into_iter().map(|(user, bytes)| (user, bytes as f64));
-        let today = |(user, bytes)| (user, Today { bytes, cut: false, saved: bytes });
-        let users = bytes.map(today).collect();
+        let mut users = HashMap::new();
+        for (user, bytes) in earlier.bytes {
+            let bytes = bytes as f64;
+            users.insert(user, Today { bytes, suspended: false, saved: bytes });
+        }
         let mut shares = Self { day: Some(earlier.day), users, ..Self::default() };
         shares.change(settings);
         shares
     }
 
-    /// What is to be remembered for the next run.
+    /// Returns the state for the next run.
     pub(crate) fn remember(&mut self) -> LoggedToday {
         self.is_news = false;
         let bytes = self.users.iter_mut().map(|(user, today)| {
@@ -102,55 +102,58 @@ impl DiskShares {
         LoggedToday { day: self.day.unwrap_or(0), bytes: bytes.collect() }
     }
 
-    /// Whether much was logged since then.
+    /// Returns true if the state should be saved.
     pub(crate) fn is_news(&self) -> bool {
         self.is_news
     }
 
-    /// Takes other settings. Who is below the limit then is not cut any more.
+    /// Applies settings. Users who are below their new limit are logged again.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
         let limits = &settings.limits;
-        let size = settings.retention.size;
-        let share = |size: u64| (u128::from(size) * u128::from(limits.share) / 100) as u64;
-        let most = size.map_or(u64::MAX, share);
-        self.limit = limits.disk_a_day.unwrap_or(u64::MAX).min(most);
-        let of_users = settings.owners.by_user.iter();
-        self.limits = of_users.filter_map(|(user, own)| Some((*user, own.disk_a_day?))).collect();
+        let share = settings
+            .retention
+            .size
+            .map_or(u64::MAX, |size| (u128::from(size) * u128::from(limits.share) / 100) as u64);
+        self.limit = limits.disk_a_day.unwrap_or(u64::MAX).min(share);
+        self.limits = settings
+            .owners
+            .by_user
+            .iter()
+            .filter_map(|(user, own)| Some((*user, own.disk_a_day?)))
+            .collect();
         for (user, today) in &mut self.users {
             let limit = self.limits.get(user).copied().unwrap_or(self.limit);
-            today.cut &= today.bytes > limit as f64;
+            today.suspended &= today.bytes > limit as f64;
         }
     }
 
-    /// How much of a user may be logged in a day.
+    /// Returns the bytes that may be logged for a user in a day.
     pub(crate) fn limit(&self, user: u32) -> u64 {
         limit_of(user, &self.limits, self.limit)
     }
 
-    /// Begins a tick of a day. True if somebody was cut until now.
+    /// Begins a tick. On a new day, returns true if a user was suspended until now.
     pub(crate) fn begin(&mut self, day: i64) -> bool {
         if self.day.replace(day) == Some(day) {
             return false;
         }
-        let cut = self.users.values().any(|today| today.cut);
+        let cut = self.users.values().any(|today| today.suspended);
         self.users.clear();
         self.volumes.clear();
         cut
     }
 
-    /// Takes other records: the shares of all groups, and the user of each source.
-    pub(crate) fn lay_out(&mut self, shares: &GroupShapes, users: &[u32]) {
-        let user = |source: usize| users.get(source).copied().unwrap_or(NOBODY);
-        let records = shares.iter().map(|(id, share)| {
-            let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
-            add(&share.every, user, &mut bytes);
-            (*id, bytes.into_iter().collect())
-        });
-        self.records = records.collect();
+    /// Applies new records: the shapes of all groups, and the user of each source.
+    pub(crate) fn set_records(&mut self, shares: &GroupShapes, users: &[u32]) {
+        self.records.clear();
+        for (id, share) in shares {
+            let bytes = bytes_by_user(&share.every, users);
+            self.records.insert(*id, bytes.into_iter().collect());
+        }
     }
 
-    /// What is charged from now on goes to this volume.
-    pub(crate) fn write_to(&mut self, file: PathBuf) {
+    /// Charges this volume from now on.
+    pub(crate) fn begin_volume(&mut self, file: PathBuf) {
         if self.volumes.back().is_some_and(|last| last.file == file) {
             return;
         }
@@ -160,9 +163,9 @@ impl DiskShares {
         self.volumes.push_back(PlainVolume { file, bytes: HashMap::new() });
     }
 
-    /// Gives the users of a volume back what its compression has saved. True if a user is logged
-    /// again.
-    pub(crate) fn give_back(&mut self, compressed: &CompressedVolume) -> bool {
+    /// Credits the users of a volume with what its compression has saved. Returns true if a user
+    /// is logged again.
+    pub(crate) fn credit(&mut self, compressed: &CompressedVolume) -> bool {
         let CompressedVolume { file, before, after } = compressed;
         let place = self.volumes.iter().position(|volume| volume.file == *file);
         let Some(place) = place else { return false };
@@ -173,15 +176,15 @@ impl DiskShares {
             let limit = self.limit(user) as f64;
             let today = self.users.entry(user).or_default();
             today.bytes = (today.bytes - bytes * saved).max(0.0);
-            if today.cut && today.bytes < limit * AGAIN {
-                today.cut = false;
+            if today.suspended && today.bytes < limit * RESUME_PART {
+                today.suspended = false;
                 is_logged_again = true;
             }
         }
         is_logged_again
     }
 
-    /// This number of records of a group was logged.
+    /// Charges users for a number of records of a group.
     pub(crate) fn charge(&mut self, group: GroupId, records: u64) {
         let Self { users, records: sizes, limit, limits, volumes, is_news, .. } = self;
         for (user, bytes) in sizes.get(&group).into_iter().flatten() {
@@ -194,31 +197,32 @@ impl DiskShares {
         }
     }
 
-    /// Metadata, or values that had changed, of this many bytes were written for a user.
+    /// Charges a user for metadata or changed values that were written.
     pub(crate) fn charge_bytes(&mut self, user: u32, bytes: u64) {
         let limit = self.limit(user);
         self.is_news |= self.users.entry(user).or_default().add(bytes as f64, limit);
     }
 
-    /// The users who are cut from now on; `is_alone` says whether no other user has a file.
-    pub(crate) fn cut(&mut self, is_alone: impl Fn(u32) -> bool) -> Vec<u32> {
+    /// Suspends the users who have exceeded their limits, and returns them; `is_alone` tells
+    /// whether no other user has files.
+    pub(crate) fn suspend(&mut self, is_alone: impl Fn(u32) -> bool) -> Vec<u32> {
         let over = self
             .users
             .iter()
-            .filter(|(user, today)| !today.cut && today.bytes > self.limit(**user) as f64);
+            .filter(|(user, today)| !today.suspended && today.bytes > self.limit(**user) as f64);
         let over: Vec<u32> = over.map(|(user, _)| *user).filter(|user| !is_alone(*user)).collect();
         for user in &over {
-            self.users.entry(*user).or_default().cut = true;
+            self.users.entry(*user).or_default().suspended = true;
         }
         over
     }
 
-    /// Whether nothing more of a user is logged today.
-    pub(crate) fn is_cut(&self, user: u32) -> bool {
-        self.users.get(&user).is_some_and(|today| today.cut)
+    /// Returns true if nothing more is logged for a user today.
+    pub(crate) fn is_suspended(&self, user: u32) -> bool {
+        self.users.get(&user).is_some_and(|today| today.suspended)
     }
 
-    /// How many bytes of a user were logged today.
+    /// Returns the bytes that were logged for a user today.
     pub(crate) fn bytes(&self, user: u32) -> u64 {
         self.users.get(&user).map_or(0, |today| today.bytes as u64)
     }
@@ -229,7 +233,9 @@ fn limit_of(user: u32, limits: &BTreeMap<u32, u64>, others: u64) -> u64 {
     limits.get(&user).copied().unwrap_or(default)
 }
 
-fn add(shape: &RecordShape, user: impl Fn(usize) -> u32, bytes: &mut BTreeMap<u32, u64>) {
+fn bytes_by_user(shape: &RecordShape, users: &[u32]) -> BTreeMap<u32, u64> {
+    let user = |source: usize| users.get(source).copied().unwrap_or(NOBODY);
+    let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for set in shape.iter() {
         let value = match set.value_type {
             ValueType::String => TEXT_BYTES,
@@ -242,6 +248,7 @@ fn add(shape: &RecordShape, user: impl Fn(usize) -> u32, bytes: &mut BTreeMap<u3
             *bytes.entry(user(place.source)).or_default() += value;
         }
     }
+    bytes
 }
 
 #[cfg(test)]
@@ -284,7 +291,7 @@ mod tests {
         }
         let share = GroupShape { every, ..GroupShape::default() };
         let mut disk = DiskShares::new(settings, earlier);
-        disk.lay_out(&GroupShapes::from([(GROUP, share)]), &[1_000, 1_001]);
+        disk.set_records(&GroupShapes::from([(GROUP, share)]), &[1_000, 1_001]);
         disk.begin(1);
         disk
     }
@@ -295,13 +302,13 @@ mod tests {
         for _ in 0..19 {
             disk.charge(GROUP, 1);
         }
-        assert_eq!((disk.bytes(1_000), disk.cut(|_| false)), (988, vec![]));
+        assert_eq!((disk.bytes(1_000), disk.suspend(|_| false)), (988, vec![]));
         disk.charge(GROUP, 1);
-        assert_eq!(disk.cut(|_| true), [0_u32; 0], "no other user has a file");
-        assert_eq!(disk.cut(|_| false), [1_000]);
-        assert_eq!(disk.cut(|_| false), [0_u32; 0], "once");
-        assert!(disk.is_cut(1_000) && !disk.begin(1));
-        assert!(disk.begin(2) && !disk.is_cut(1_000) && !disk.begin(2));
+        assert_eq!(disk.suspend(|_| true), [0_u32; 0], "no other user has a file");
+        assert_eq!(disk.suspend(|_| false), [1_000]);
+        assert_eq!(disk.suspend(|_| false), [0_u32; 0], "once");
+        assert!(disk.is_suspended(1_000) && !disk.begin(1));
+        assert!(disk.begin(2) && !disk.is_suspended(1_000) && !disk.begin(2));
     }
 
     #[test]
@@ -316,7 +323,7 @@ mod tests {
         assert!(!disk.is_news());
         let mut disk = continued(&settings(), 1, remembered.clone());
         assert_eq!((disk.bytes(1_000), disk.is_news()), (1_040, false));
-        assert_eq!(disk.cut(|_| false), [1_000]);
+        assert_eq!(disk.suspend(|_| false), [1_000]);
         // On another day it is history.
         let disk = continued(&settings(), 1, LoggedToday { day: 0, ..remembered });
         assert_eq!(disk.bytes(1_000), 0);
@@ -328,19 +335,19 @@ mod tests {
         let volume =
             |file: &str, before, after| CompressedVolume { file: file.into(), before, after };
         // 52 bytes each.
-        disk.write_to("a.0".into());
+        disk.begin_volume("a.0".into());
         disk.charge(GROUP, 10);
-        disk.write_to("a.0".into());
+        disk.begin_volume("a.0".into());
         disk.charge(GROUP, 10);
-        assert_eq!((disk.bytes(1_000), disk.cut(|_| false)), (1_040, vec![1_000]));
-        disk.write_to("a.1".into());
+        assert_eq!((disk.bytes(1_000), disk.suspend(|_| false)), (1_040, vec![1_000]));
+        disk.begin_volume("a.1".into());
         disk.charge(GROUP, 5);
-        assert!(!disk.give_back(&volume("a.7", 100, 1)), "of an earlier run");
-        assert!(!disk.give_back(&volume("a.1", 100, 50)) && disk.is_cut(1_000));
+        assert!(!disk.credit(&volume("a.7", 100, 1)), "of an earlier run");
+        assert!(!disk.credit(&volume("a.1", 100, 50)) && disk.is_suspended(1_000));
         assert_eq!(disk.bytes(1_000), 1_170);
         // Noise does not become smaller.
-        assert!(!disk.give_back(&volume("a.1", 100, 10)), "once");
-        assert!(disk.give_back(&volume("a.0", 2_000, 250)) && !disk.is_cut(1_000));
+        assert!(!disk.credit(&volume("a.1", 100, 10)), "once");
+        assert!(disk.credit(&volume("a.0", 2_000, 250)) && !disk.is_suspended(1_000));
         assert_eq!(disk.bytes(1_000), 260);
     }
 
@@ -352,10 +359,10 @@ mod tests {
         let mut disk = laid_out(&settings, 2);
         (0..30).for_each(|_| disk.charge(GROUP, 1));
         assert_eq!([1_000, 1_001, 7].map(|user| disk.bytes(user)), [1_560, 1_560, 0]);
-        assert_eq!(disk.cut(|_| false), [1_000]);
+        assert_eq!(disk.suspend(|_| false), [1_000]);
         settings.limits.disk_a_day = None;
         disk.change(&settings);
-        assert!(!disk.is_cut(1_000), "the limit is higher now");
+        assert!(!disk.is_suspended(1_000), "the limit is higher now");
     }
 
     #[test]

@@ -18,10 +18,10 @@ const LONG_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// First pause between checks of a new file for new metadata. Each further pause is twice as long.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
+const FIRST_CHECK: Duration = Duration::from_millis(20);
 
-/// Longest pause between these checks; after it they end.
-const LAST_LOOK: Duration = Duration::from_secs(10);
+/// Longest pause between these checks, which end after it.
+const LAST_CHECK: Duration = Duration::from_secs(10);
 
 /// A failed attempt to read new metadata of a file.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) enum Departure {
     Replaced,
 }
 
-/// What of a file is logged.
+/// Numbers of logged metrics and values of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoggedCounts {
     pub(crate) metrics: usize,
@@ -63,29 +63,29 @@ pub(crate) struct LoggedCounts {
 pub(crate) struct LoadedSource {
     pub(crate) name: OsString,
     pub(crate) source: Arc<Source>,
-    /// How many of its entries were left out.
+    /// Number of its entries that were left out.
     pub(crate) left_out: usize,
     pub(crate) logged: LoggedCounts,
-    /// The later it came the greater.
+    /// Sequence number, ascending in order of arrival.
     pub(crate) number: u64,
-    /// Which one it is to the sampler.
+    /// Identifies the source to the sampler.
     pub(crate) ticket: Ticket,
-    /// What the sampler gets of it, until the sampler has it.
+    /// The sampler's part, until the sampler has taken it.
     pub(crate) active: Option<Box<ActiveSource>>,
     pub(crate) gaps: Arc<FileGaps>,
-    /// Set while it has metadata that could not be read. Its known values are still read.
+    /// Set while new metadata could not be read. The known values are still read.
     pub(crate) retry: Option<MetadataRetry>,
-    /// Set while it is new.
+    /// Set while the file is new.
     pub(crate) look: Option<MetadataCheck>,
-    /// Set once its last values are read by metadata that is not the newest.
+    /// Set once the last values are read by metadata that is not the newest.
     settled: bool,
-    /// Set once it has lost its name. It stays until its last values were read.
+    /// Set once the file has lost its name. It stays until its last values were read.
     pub(crate) departure: Option<Departure>,
     translation: Translation,
 }
 
 impl LoadedSource {
-    /// A source that the sampler does not have yet.
+    /// Creates a source that the sampler does not have yet.
     pub(crate) fn new(
         source: Source,
         translation: Translation,
@@ -144,16 +144,16 @@ impl LoadedSource {
         tries
     }
 
-    /// Schedules the next look at a new file.
-    pub(crate) fn look_later(&mut self, now: Duration) {
+    /// Schedules the next check of a new file.
+    pub(crate) fn schedule_check(&mut self, now: Duration) {
         if !self.source.grows() {
             return;
         }
-        let pause = self.look.map_or(FIRST_LOOK, |look| look.pause * 2);
-        self.look = (pause <= LAST_LOOK).then_some(MetadataCheck { due: now + pause, pause });
+        let pause = self.look.map_or(FIRST_CHECK, |look| look.pause * 2);
+        self.look = (pause <= LAST_CHECK).then_some(MetadataCheck { due: now + pause, pause });
     }
 
-    /// Returns whether metrics or instances of another file could have the names or numbers of
+    /// Returns true if metrics or instances of another file could have the names or numbers of
     /// this file's.
     pub(crate) fn clashes(&self, name: &OsStr, with: &Source) -> bool {
         let own = &self.source;
@@ -161,7 +161,7 @@ impl LoadedSource {
         self.name == name || same_cluster || !(own.prefixed || with.prefixed)
     }
 
-    /// The source as the catalog sees it, paid for by a user.
+    /// Returns the source for the catalog; `payer` is the user charged for it.
     pub(crate) fn member(&self, payer: u32) -> CatalogSource<'_> {
         let Self { name, source, translation, .. } = self;
         CatalogSource { file: name, owner: source.owner, payer, translation, plan: source.plan() }

@@ -1,8 +1,9 @@
-//! All slow work on files: the directory, opening, parsing, names, the catalog.
+//! Runs all slow work on files: listing the directory, opening, parsing, naming, and building the
+//! catalog.
 //!
-//! In come moments, settings, and what the sampler finds out about sources; out go
-//! updates for it. The thread that runs this is in [`loading`](super::thread); here no
-//! clock is read and nothing waits.
+//! Input: moments, settings, and findings of the sampler about its sources. Output: updates for
+//! the sampler. The thread is in [`loading`](super::thread); this module reads no clock and never
+//! waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,33 +29,29 @@ use crate::moment::Moment;
 use crate::source::{Finding, Gap, Ticket};
 use crate::telemetry::{FileReport, SharedStatus};
 
-/// What the sampler asks of the loader.
+/// A request of the sampler to the loader.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Do what sources need of which this was found out.
+    /// Reread or close the sources with these findings.
     Found(Vec<(Ticket, Finding)>),
     /// Report these spells of missing samples.
     Gaps(Vec<Gap>),
-    /// Apply other settings.
     Change(Box<Settings>),
-    /// Send the part of the status about files.
+    /// Send the status of files.
     Files(Sender<FileReport>),
-    /// Charge users for records of these groups, weighted by the ratio of compression.
+    /// Charge users for records of these groups, weighted by the compression ratio.
     Logged(BTreeMap<GroupId, u64>),
-    /// Free this.
+    /// Free memory that the sampler has no more use for.
     Free(Retired),
-    /// End.
     End,
 }
 
-/// The way to other threads, besides the sampler.
+/// The loader's channels to other threads than the sampler.
 #[derive(Debug)]
 pub(crate) struct LoaderLinks {
-    /// The tasks of the housekeeping thread.
     pub housekeeper: Sender<Task>,
-    /// What became of files that were to be removed.
+    /// Outcomes of file removals.
     pub removals: Receiver<RemovalOutcome>,
-    /// What the threads share.
     pub shared: Arc<SharedStatus>,
 }
 
@@ -70,12 +67,12 @@ pub(crate) struct Loader {
     continuity: Continuity,
     disk: DiskShares,
     groups: Vec<(GroupId, Group)>,
-    /// What the flight recorder keeps; `None` if it is not configured.
+    /// Patterns of metrics for the flight recorder; `None` if it is not configured.
     recorded: Option<Vec<String>>,
-    /// Settings that the sampler does not have yet.
+    /// Settings that the sampler has not received yet.
     settings: Option<Box<Settings>>,
     now: Moment,
-    /// All files that were there at first have been tried.
+    /// True once all files that existed at the start were tried.
     complete: bool,
     news: LoaderReport,
     /// Time of the next check of the agent's own file; `None` if it has none.
@@ -83,7 +80,7 @@ pub(crate) struct Loader {
     links: LoaderLinks,
 }
 
-/// The groups that choose metrics, in their order.
+/// Returns the groups that choose metrics, in the order of the configuration.
 fn choosing(settings: &Settings) -> Vec<(GroupId, Group)> {
     let mut groups = group_configs(settings);
     groups.retain(|(id, _)| *id != GroupId::Default);
@@ -95,7 +92,7 @@ fn recorded(settings: &Settings) -> Option<Vec<String>> {
 }
 
 impl Loader {
-    /// Loads the files of the settings' directory, with what an earlier run remembered.
+    /// Creates the loader with what an earlier run remembered.
     pub(crate) fn new(
         settings: &Settings,
         host: Host,
@@ -129,7 +126,6 @@ impl Loader {
         }
     }
 
-    /// Sets the time.
     pub(crate) fn begin(&mut self, now: Moment) {
         self.now = now;
         self.reporter.begin(now);
@@ -139,7 +135,7 @@ impl Loader {
         }
     }
 
-    /// Does what the sampler asks for. False if it asks for nothing more.
+    /// Handles a request of the sampler. Returns false at the end.
     pub(crate) fn handle(&mut self, request: Request) -> bool {
         match request {
             Request::Found(findings) => {
@@ -175,9 +171,9 @@ impl Loader {
         true
     }
 
-    /// Finds out which files have come and gone, and which programs were restarted, and
-    /// opens files. True if it has stopped before all were tried that are due, so that
-    /// others get a turn.
+    /// Finds files that have come or gone and programs that were restarted, and opens files.
+    /// Returns true if files that are due are left for the next step, so that other work gets a
+    /// turn.
     pub(crate) fn step(&mut self) -> bool {
         let now = self.now.monotonic;
         let mut more = self.sources.discover(now, &mut self.reporter);
@@ -223,12 +219,12 @@ impl Loader {
         }
     }
 
-    /// Whether all files that were there at first have been tried.
+    /// Returns true once all files that existed at the start were tried.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// What is new since the last call.
+    /// Returns what has changed since the last call.
     pub(crate) fn update(&mut self) -> Update {
         let plan = self.plan();
         let mut news = std::mem::take(&mut self.news);
@@ -248,7 +244,7 @@ impl Loader {
         Update { plan, news }
     }
 
-    /// A plan if the sources or the settings have changed.
+    /// Returns a plan if the sources or the settings have changed.
     fn plan(&mut self) -> Option<Plan> {
         let now = self.now.monotonic;
         let outdated = self.catalogs.take_outdated(now);
@@ -260,15 +256,16 @@ impl Loader {
         let mut merged = self.catalogs.merge(&self.sources, now, &mut self.reporter);
         let users = self.sources.users();
         let disk = &self.disk;
-        let is_cut = |source: usize| users.get(source).is_some_and(|user| disk.is_cut(*user));
-        merged.retain(|source| !is_cut(source));
-        merged.catalog.retain_users(|user| !disk.is_cut(user));
+        let is_suspended =
+            |source: usize| users.get(source).is_some_and(|user| disk.is_suspended(*user));
+        merged.retain(|source| !is_suspended(source));
+        merged.catalog.retain_users(|user| !disk.is_suspended(user));
         let shape = merged.shape;
         let mut catalog = merged.catalog;
         let all = self.recorded.is_some().then(|| shape.clone());
         let groups: Vec<_> = self.groups.iter().map(|(id, group)| (*id, group)).collect();
         let shares = partition(shape, &mut catalog, &groups);
-        self.disk.lay_out(&shares, &users);
+        self.disk.set_records(&shares, &users);
         let catalog = self.catalogs.set(catalog, self.reporter.events.logged);
         let recorded = self.recorded.as_ref().zip(all);
         let recorded =
@@ -277,13 +274,13 @@ impl Loader {
         Some(Plan { sources, catalog, shares, recorded, settings: self.settings.take() })
     }
 
-    /// Charges users for what was logged. Those who have logged too much today are cut
-    /// from the next plan on.
+    /// Charges users for what was logged. Users over their daily limit are left out from the next
+    /// plan on.
     fn charge(&mut self, records: &BTreeMap<GroupId, u64>) {
         if let Some((base, volume)) = self.links.shared.writing() {
             let mut file = base.into_os_string();
             file.push(format!(".{volume}"));
-            self.disk.write_to(file.into());
+            self.disk.begin_volume(file.into());
         }
         for (group, records) in records {
             self.disk.charge(*group, *records);
@@ -292,19 +289,19 @@ impl Loader {
             self.disk.charge_bytes(user, bytes);
         }
         for volume in self.links.shared.take_compressed() {
-            if self.disk.give_back(&volume) {
+            if self.disk.credit(&volume) {
                 self.catalogs.invalidate();
             }
         }
-        for user in self.disk.cut(|user| self.sources.is_alone(user)) {
-            self.reporter.cut(user, self.disk.bytes(user));
+        for user in self.disk.suspend(|user| self.sources.is_alone(user)) {
+            self.reporter.over_daily_limit(user, self.disk.bytes(user));
             self.catalogs.invalidate();
         }
     }
 
-    /// Gives the housekeeping thread a task.
+    /// Sends the housekeeping thread a task.
     fn assign(&self, task: Task) {
-        // The thread has ended only if the agent is about to.
+        // Sending fails only while the agent stops.
         let _ = self.links.housekeeper.send(task);
     }
 }

@@ -1,10 +1,10 @@
-//! Which group logs a metric, or an instance of it.
+//! Assigns metrics and instances to groups.
 //!
-//! In come the configuration and the shape of all values, once for each catalog; out
-//! goes each group's share.
+//! Input: the configuration and the shape of all values, once for each catalog. Output: the shape
+//! of each group.
 //!
-//! Invariant: each value belongs to one group: the first of the configuration that
-//! takes it, those of the agent's own metrics, or the default group.
+//! Invariant: each value belongs to the first group of the configuration that chooses it, else to
+//! a group of the agent's own metrics, else to the default group.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,31 +16,29 @@ use pcp_types::{InDom, InstanceId, Semantics, names};
 use crate::config::{Group, LogMode, Settings};
 use crate::metadata::{Catalog, RecordShape, ValueLocation, ValueSetShape};
 
-/// One of the groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GroupId {
-    /// A group of the configuration, by its position there.
+    /// Position in the configuration.
     Configured(usize),
-    /// A group of the agent's own metrics, by its position among these.
+    /// Position among the groups of the agent's own metrics.
     OwnMetrics(usize),
-    /// The group of all that no other one takes.
+    /// The group of all metrics that no other one chooses.
     Default,
 }
 
-/// What one group logs.
+/// The metrics of one group.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct GroupShape {
-    /// The values of each of its records.
+    /// Values of every record.
     pub every: RecordShape,
     /// Discrete metrics that are logged once or on change.
     pub on_change: RecordShape,
 }
 
-/// What each group logs.
 pub(crate) type GroupShapes = BTreeMap<GroupId, GroupShape>;
 
-/// Partitions a shape among groups. Groups that get nothing are left out, and metrics
-/// that are never logged are removed from the catalog.
+/// Partitions a shape among groups. Groups without values are left out, and metrics that are never
+/// logged are removed from the catalog.
 pub(crate) fn partition(
     shape: RecordShape,
     catalog: &mut Catalog,
@@ -88,8 +86,8 @@ pub(crate) fn partition(
     shares
 }
 
-/// The parts of a metric's values by group. A metric without values goes, with its
-/// sources, to the first group that would have any.
+/// Splits the values of a metric by group. A metric without values goes, with its sources, to the
+/// first group that chooses any instance of it.
 fn split<'s>(
     set: ValueSetShape<'s>,
     candidates: &[(GroupId, &Group)],
@@ -108,17 +106,17 @@ fn split<'s>(
     for place in set.places {
         let instance = place.instance.and_then(|id| Some((id, name(id)?)));
         let id = first(&mut |group| {
-            let matches = |(id, name): &(InstanceId, ByteText)| {
-                group.instances.iter().any(|pattern| pattern.matches(*id, name))
-            };
-            all_instances(group) || instance.as_ref().is_some_and(matches)
+            all_instances(group)
+                || instance.as_ref().is_some_and(|(id, name)| {
+                    group.instances.iter().any(|pattern| pattern.matches(*id, name))
+                })
         });
         places.entry(id).or_default().push(*place);
     }
     places.into_iter().map(|(id, places)| (id, Cow::Owned(places))).collect()
 }
 
-/// The names of a domain's instances, made when they are first asked for.
+/// The names of an instance domain, looked up on first use.
 #[derive(Debug, Default)]
 struct InstanceNames {
     of: Option<InDom>,

@@ -1,4 +1,4 @@
-//! What the flight recorder samples: the part of the loader's plan that is its own.
+//! The flight recorder's part of the loader's plan.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,24 +7,23 @@ use pcp_types::{InDom, Pmid, names};
 
 use crate::metadata::{Catalog, RecordShape};
 
-/// What the flight recorder samples.
+/// The values that the flight recorder samples.
 #[derive(Debug)]
 pub(crate) struct RecorderPlan {
-    /// Its values.
     pub(crate) shape: RecordShape,
-    /// Their metadata.
     pub(crate) catalog: Arc<Catalog>,
 }
 
 impl RecorderPlan {
-    /// The values of the metrics with these names or patterns, or all if there are none.
+    /// Creates the plan for metrics with these names or patterns, or for all if there are none.
     /// Metrics that are not in the catalog, since no group logs them, are left out.
     pub(crate) fn new(patterns: &[String], mut shape: RecordShape, catalog: &Arc<Catalog>) -> Self {
-        let is_chosen = |name: &str| {
-            patterns.is_empty() || patterns.iter().any(|pattern| names::selects(pattern, name))
-        };
-        let metrics = catalog.metrics.iter().filter(|(_, name)| is_chosen(name));
-        let chosen: HashSet<Pmid> = metrics.map(|(desc, _)| desc.pmid).collect();
+        let mut chosen: HashSet<Pmid> = HashSet::new();
+        for (desc, name) in &catalog.metrics {
+            if patterns.is_empty() || patterns.iter().any(|pattern| names::selects(pattern, name)) {
+                chosen.insert(desc.pmid);
+            }
+        }
         shape.retain(|set| chosen.contains(&set.pmid));
         let mut catalog = Arc::clone(catalog);
         if chosen.len() < catalog.metrics.len() {

@@ -1,5 +1,4 @@
-//! Reports what happens to files and to the agent: log lines, at a limited rate, and
-//! events.
+//! Reports what happens to files and to the agent, as rate-limited log lines and events.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -14,22 +13,21 @@ use crate::moment::Moment;
 use crate::source::Fault;
 use crate::telemetry::{EventKind, EventLog};
 
-/// How many of a file's flaws are logged one by one.
+/// Number of a file's flaws that are logged one by one.
 pub(crate) const FLAWS_LOGGED: usize = 5;
 
-/// Where the sampler thread reports to.
+/// Log lines and events of one thread.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     limiter: LogLimiter,
-    /// The events.
     pub events: EventLog,
-    /// Events of the agent that the next tick reports.
+    /// Events of the agent to be reported at the next tick.
     pending: Vec<EventKind>,
     last_tick: Option<Timestamp>,
 }
 
 impl Reporter {
-    /// A reporter whose first tick reports the start of the agent.
+    /// Creates the sampler's reporter, which reports the start of the agent at the first tick.
     pub(crate) fn new(log_events: bool) -> Self {
         let events = EventLog::new(log_events);
         Self {
@@ -40,12 +38,12 @@ impl Reporter {
         }
     }
 
-    /// A reporter of what happens to files only.
+    /// Creates a reporter of file events only.
     pub(crate) fn of_files(log_events: bool) -> Self {
         Self { pending: Vec::new(), ..Self::new(log_events) }
     }
 
-    /// Whether one more line about a file may be logged.
+    /// Returns true if another line about a file may be logged.
     pub(crate) fn may_log(&mut self, name: &OsStr) -> bool {
         self.limiter.may_log(self.events.owner(name))
     }
@@ -55,7 +53,6 @@ impl Reporter {
         self.pending.push(kind);
     }
 
-    /// Begins a tick.
     pub(crate) fn begin(&mut self, now: Moment) {
         self.limiter.set_now(now.monotonic);
         self.events.begin(now.monotonic, now.wall);
@@ -76,14 +73,14 @@ impl Reporter {
         });
     }
 
-    /// An entry of the directory is no regular file.
+    /// Reports an entry of the directory that is no regular file.
     pub(crate) fn not_a_file(&mut self, name: &OsStr, kind: &str) {
         if self.may_log(name) {
             warn!(file = %name.display(), reason = %kind, "not harvested");
         }
     }
 
-    /// A file is harvested.
+    /// Reports that a file is harvested.
     pub(crate) fn harvested(&mut self, name: &OsStr, version: u32, logged: LoggedCounts) {
         if self.may_log(name) {
             let LoggedCounts { metrics, values } = logged;
@@ -91,7 +88,8 @@ impl Reporter {
         }
     }
 
-    /// A file of a running process has taken the name of that of another one.
+    /// Reports that a file of a running process has taken the name of another running process's
+    /// file.
     pub(crate) fn displaced(&mut self, name: &OsStr, running: i32, now: i32) {
         if self.may_log(name) {
             warn!(
@@ -102,7 +100,7 @@ impl Reporter {
         }
     }
 
-    /// A file has new metadata.
+    /// Reports that a file has new metadata.
     pub(crate) fn grown(&mut self, name: &OsStr, logged: LoggedCounts) {
         if self.may_log(name) {
             let LoggedCounts { metrics, values } = logged;
@@ -110,21 +108,21 @@ impl Reporter {
         }
     }
 
-    /// A file did not get the cluster that it asks for.
+    /// Reports that a file did not get the cluster that it asked for.
     pub(crate) fn moved(&mut self, name: &OsStr, cluster: u32, collision: &impl Display) {
         if self.may_log(name) {
             warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
         }
     }
 
-    /// A file cannot have an instance domain.
+    /// Reports that a file cannot have an instance domain.
     pub(crate) fn foreign_indom(&mut self, name: &OsStr, indom: InDom, reason: &impl Display) {
         if self.may_log(name) {
             warn!(file = %name.display(), %indom, %reason, "an instance domain is left out");
         }
     }
 
-    /// Something of a file is left out; `foreign` if another user has it.
+    /// Reports that something of a file is left out; `foreign` if another user owns its name.
     pub(crate) fn left_out(&mut self, file: &str, reason: &impl Display, foreign: bool) {
         let name = OsStr::new(file);
         if foreign {
@@ -135,17 +133,17 @@ impl Reporter {
         }
     }
 
-    /// A user has logged too much today.
-    pub(crate) fn cut(&mut self, user: u32, bytes: u64) {
+    /// Reports that a user has exceeded the daily limit.
+    pub(crate) fn over_daily_limit(&mut self, user: u32, bytes: u64) {
         let reason = format!(
-            "files of user {user} have logged {bytes} bytes today, which is their limit: \
-             nothing more is logged of them until midnight UTC"
+            "user {user} has reached its daily limit with {bytes} bytes: its files are not logged \
+             until midnight UTC"
         );
         warn!("{reason}");
         self.events.note(EventKind::LeftOut, |event| event.reason = Some(reason));
     }
 
-    /// The system has descriptors and memory again.
+    /// Reports that the system has descriptors and memory again.
     pub(crate) fn shortage_ended(&mut self, since: Timestamp, reason: String) {
         info!("descriptors and memory suffice again");
         self.events.note(EventKind::Lost, |event| {
@@ -154,7 +152,7 @@ impl Reporter {
         });
     }
 
-    /// A file is not harvested, for a reason that was not reported yet.
+    /// Reports that a file is not harvested, for a reason that was not reported yet.
     pub(crate) fn rejected(
         &mut self,
         name: &OsStr,
@@ -170,7 +168,7 @@ impl Reporter {
     /// Reports that the newest metadata of a file is not harvested. The known values still are.
     pub(crate) fn not_loaded(&mut self, name: &OsStr, reason: &impl Display) {
         if self.may_log(name) {
-            warn!(file = %name.display(), %reason, "what it has added is not harvested");
+            warn!(file = %name.display(), %reason, "new metrics and instances are not harvested");
         }
     }
 
@@ -193,7 +191,7 @@ impl Reporter {
         }
     }
 
-    /// What was read of a file may not be used.
+    /// Reports that values of a file may not be used.
     pub(crate) fn faulty(&mut self, name: &OsStr, fault: Fault) {
         self.events.refused(name, EventKind::Quarantined, &fault);
         if self.may_log(name) {
@@ -201,14 +199,14 @@ impl Reporter {
         }
     }
 
-    /// A file that was harvested is closed.
+    /// Reports that a file is closed.
     pub(crate) fn closed(&mut self, name: &OsStr, reason: &impl Display) {
         if self.may_log(name) {
             info!(file = %name.display(), %reason, "no longer harvested");
         }
     }
 
-    /// A file of a process that has ended was removed, or why not.
+    /// Reports that the file of an ended process was removed, or why not.
     pub(crate) fn removed(&mut self, RemovalOutcome { file: dead, result }: &RemovalOutcome) {
         let file = dead.name.display();
         let pid = dead.process.pid;
@@ -226,8 +224,8 @@ impl Reporter {
     }
 }
 
-/// Warns of entries of a file that are left out; of the `unlisted` ones only the number
-/// is known.
+/// Warns about entries of a file that are left out. Of the `unlisted` ones only the number is
+/// known.
 pub(crate) fn warn_left_out<F: Display>(
     name: &OsStr,
     flaws: impl ExactSizeIterator<Item = F>,
@@ -242,7 +240,7 @@ pub(crate) fn warn_left_out<F: Display>(
     }
 }
 
-/// The event of a file that gets into a state.
+/// Returns the event for a change to this state.
 const fn kind_of(state: FileState) -> EventKind {
     match state {
         FileState::Quarantined => EventKind::Quarantined,

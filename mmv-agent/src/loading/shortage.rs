@@ -1,14 +1,14 @@
-//! Times in which the system refuses descriptors or memory.
+//! Detects when the system runs out of descriptors or memory.
 //!
-//! In come the files that cannot be harvested for that reason, and the error of a directory that
-//! cannot be read; out goes when that begins, and what was missing when it is over.
+//! Input: the files that cannot be harvested for that reason, and the error of an unreadable
+//! directory. Output: a report when a shortage begins, and one with its extent when it ends.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 use pcp_types::Timestamp;
 
-/// What is missing at present.
+/// The files affected by a shortage, and the current spell.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
     files: BTreeSet<OsString>,
@@ -20,11 +20,11 @@ pub(crate) struct Shortage {
 struct Spell {
     since: Timestamp,
     reason: String,
-    /// The most files at once.
+    /// Largest number of affected files at one time.
     files: usize,
 }
 
-/// A change that is to be reported.
+/// The beginning or end of a shortage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShortageReport {
     Began { reason: String },
@@ -48,7 +48,8 @@ impl Shortage {
         self.files.retain(|file| exists(file));
     }
 
-    /// Compares with the last call. The directory may be unreadable for a reason.
+    /// Returns the change since the last call; `unreadable` is the reason if the directory cannot
+    /// be read.
     pub(crate) fn update(
         &mut self,
         now: Timestamp,

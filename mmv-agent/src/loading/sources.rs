@@ -1,10 +1,9 @@
 //! All files under harvest.
 //!
-//! In come changes of the directory and what the sampler finds out about sources; out go
-//! the metadata of all files for the catalog, and the sources for the sampler.
+//! Input: changes of the directory, and findings of the sampler. Output: the metadata of all files
+//! for the catalog, and the sources for the sampler.
 //!
-//! Invariant: one bad file never affects another. Whatever is wrong with a file, it
-//! waits in the file table for its next try.
+//! Invariant: a bad file never affects another. It waits in the file table for its next try.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -35,31 +34,32 @@ use crate::source::{
 };
 use crate::telemetry::{EventKind, OwnerStatus, OwnerUsage, SourceStatus};
 
-/// How many bytes of files are read in a turn, and what opening a file counts for. Then
-/// the sampler gets what was read, and the directory is looked at again.
+/// Limit on the bytes read in a turn, and the bytes that opening a file counts for. After a turn,
+/// the sampler gets what was read and the directory is checked again.
 const BYTES_OF_A_TURN: u64 = 32 << 20;
 const BYTES_OF_OPENING: u64 = 64 << 10;
 const FILES_OF_A_TURN: usize = (BYTES_OF_A_TURN / BYTES_OF_OPENING) as usize;
 
-/// Number of files that are gone and whose users are remembered, besides as many as there are.
+/// Number of vanished files whose owners are remembered, in addition to the number of present
+/// files.
 const SPARE_OWNERS: usize = 10_000;
 
-/// The shortest time until files are tried again, and the time between two looks at a
-/// directory that is not under watch.
+/// Minimum pause before files are tried again, and the interval between checks of a directory that
+/// is not watched.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const UNWATCHED: Duration = Duration::from_millis(100);
 
-/// Reason that files wait for while they are being written.
+/// Reject reason of files that are being written.
 const BEING_WRITTEN: &str = "being written";
 
-/// How many tries a file may look half-written before that is reported.
-const PATIENCE: u32 = 9;
+/// Number of tries after which a half-written file is reported.
+const MAX_QUIET_TRIES: u32 = 9;
 
 fn directory_limits(limits: &Limits) -> DirectoryLimits {
     DirectoryLimits::new(limits.files as u64, geteuid().as_raw())
 }
 
-/// Reason for which new metadata of a source is not used.
+/// Outcome for a source whose new metadata cannot be used.
 enum Rejected {
     Reason(RejectReason),
     Collision(Collision),
@@ -79,31 +79,31 @@ pub(crate) struct Sources {
     watcher: Watcher,
     admission: Admission,
     active: Vec<LoadedSource>,
-    /// The detection of restarted programs.
+    /// Detects restarted programs.
     pub restarts: Restarts,
     /// Names of files that an earlier run harvested last.
     pub known_files: HashSet<OsString>,
-    /// The files that are to be removed.
+    /// Files to be removed.
     pub removal: Removal,
-    /// The process of each file that is harvested no more, if it was running then: it
-    /// may still be when another one has a file of the name.
+    /// Process of each closed file, if it was running then. It may still run when another
+    /// process's file has the name.
     left: HashMap<OsString, Arc<Process>>,
-    /// By name of the file.
+    /// Missing samples by file name.
     gaps: HashMap<OsString, KnownGaps>,
     /// Files that are not harvested for lack of descriptors or memory.
     shortage: Shortage,
-    /// Sources or their metadata have changed.
+    /// Set if sources or their metadata have changed.
     changed: bool,
-    /// How many sources there were.
+    /// Number of sources so far.
     numbered: u64,
-    /// The next source's.
+    /// Ticket of the next source.
     ticket: Ticket,
 }
 
 impl Sources {
-    /// The files of the directory at `path`, of which one may be the agent's `own`, with
-    /// what an earlier run remembered; none until they are
-    /// [discovered](Self::discover) and [admitted](Self::admit).
+    /// Creates the sources of the directory at `path` with what an earlier run remembered; `own`
+    /// names the agent's own file. There are none until they are [discovered](Self::discover) and
+    /// [admitted](Self::admit).
     pub(crate) fn new(
         path: PathBuf,
         own: Option<OsString>,
@@ -126,7 +126,7 @@ impl Sources {
         }
     }
 
-    /// Applies other settings; the limits, to files that are opened from now on.
+    /// Applies settings. Limits take effect for files that are opened from now on.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
         self.watcher.set_limits(directory_limits(&settings.limits));
         self.admission.change(settings);
@@ -134,34 +134,35 @@ impl Sources {
         self.removal.set_after(settings.remove_dead_after);
     }
 
-    /// The directory of the files.
     pub(crate) fn directory(&self) -> &Path {
         self.watcher.path()
     }
 
-    /// Sets the name of the agent's own file.
     pub(crate) fn set_own_file(&mut self, name: Option<OsString>) {
         self.admission.set_own_file(name);
     }
 
-    /// The user who owns the file of source number `source`.
+    /// Returns the owner of the file of source number `source`.
     pub(crate) fn owner(&self, source: usize) -> u32 {
         self.active.get(source).map_or(0, |active| active.source.owner)
     }
 
-    /// The users who are charged for the sources, by number: root for the agent's own file.
+    /// Returns the users who are charged for the sources, by source number: root for the agent's
+    /// own file.
     pub(crate) fn users(&self) -> Vec<u32> {
-        let user = |active: &LoadedSource| self.admission.user(&active.name, active.source.owner);
-        self.active.iter().map(user).collect()
+        self.active
+            .iter()
+            .map(|active| self.admission.user(&active.name, active.source.owner))
+            .collect()
     }
 
-    /// Whether all files but the agent's own are of one user.
+    /// Returns true if all files but the agent's own belong to this user.
     pub(crate) fn is_alone(&self, user: u32) -> bool {
         let mut others = self.active.iter().filter(|active| !self.admission.is_own(&active.name));
         others.all(|active| self.admission.user(&active.name, active.source.owner) == user)
     }
 
-    /// Notes which files are gone. Their sources stay until their last values were read. Returns
+    /// Finds files that are gone. Their sources stay until their last values were read. Returns
     /// true if a listing of the directory has to be continued.
     pub(crate) fn discover(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
         let changes = self.watcher.look(now);
@@ -199,7 +200,7 @@ impl Sources {
         changes.is_partial
     }
 
-    /// Forgets what is known of files that are gone.
+    /// Forgets files that are gone.
     fn forget_files(&mut self, reporter: &mut Reporter) {
         let table = &self.watcher.table;
         self.shortage.retain(|name| table.get(name).is_some());
@@ -211,26 +212,25 @@ impl Sources {
         reporter.events.set_owners(departed.chain(files));
     }
 
-    /// Whether a lack of descriptors or memory has begun or is over.
+    /// Returns the beginning or end of a lack of descriptors or memory, if any.
     pub(crate) fn update_shortage(&mut self, now: Timestamp) -> Option<ShortageReport> {
         self.shortage.update(now, self.watcher.shortage())
     }
 
-    /// Opens files that are due, one of each user in turn, and gives them their clusters:
-    /// explicit ones of the whole batch first. True if it has stopped before all were
-    /// tried, so that others get a turn.
+    /// Opens files that are due, one of each user in turn, and assigns their clusters, the
+    /// explicit ones of the whole batch first. Returns true if files are left for the next turn.
     pub(crate) fn admit(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
         let is_known =
             |name: &OsStr| self.restarts.is_known(name) || self.known_files.contains(name);
         let due = self.watcher.table.due(now, is_known, FILES_OF_A_TURN + 1);
         let mut opened = Vec::new();
         let mut usage = self.usage_without("".as_ref());
-        // Others may have made hard links to a file, which cost its user nothing but a look.
+        // Other users may have made hard links to a file; these cost its owner nothing.
         let mut names = if due.is_empty() { HashMap::new() } else { self.harvested_names() };
         let mut turn = 0;
         let mut more = false;
         for (name, bytes) in &due {
-            // The first one gets its turn whatever its size.
+            // The first file is read whatever its size.
             if turn > 0 && turn + bytes > BYTES_OF_A_TURN {
                 more = true;
                 break;
@@ -275,8 +275,8 @@ impl Sources {
         more
     }
 
-    /// Opens a file. Where all is used up, files of the user with the most give way to one
-    /// of a user who has little.
+    /// Opens a file. When a resource is exhausted, files of the user with the most give way to one
+    /// of a user with little.
     fn open(
         &mut self,
         name: &OsStr,
@@ -293,7 +293,7 @@ impl Sources {
             }
             let wanted = result.as_ref().err().and_then(is_used_up);
             let user = self.admission.user(name, owner);
-            let from = wanted.and_then(|wanted| self.admission.gives_way(usage, user, wanted));
+            let from = wanted.and_then(|wanted| self.admission.yielding_user(usage, user, wanted));
             let Some((from, (resource, _))) = from.zip(wanted) else { return result };
             if !self.close_newest(from, resource, usage, now, reporter) {
                 return result;
@@ -307,7 +307,7 @@ impl Sources {
         active.map(|active| (active.source.id, active.name.clone())).collect()
     }
 
-    /// Closes the newest file of a user that uses a resource; false if there is none.
+    /// Closes the newest file of a user that uses a resource. Returns false if there is none.
     fn close_newest(
         &mut self,
         user: u32,
@@ -334,13 +334,14 @@ impl Sources {
         true
     }
 
-    /// Closes the newest files of users who have most until there is memory for a catalog of
-    /// the others: it may have gone since they were opened.
+    /// Closes the newest files of the users with the most metadata until a catalog of the
+    /// remaining files fits into memory, which may have become scarce since they were opened.
     pub(crate) fn make_room(&mut self, now: Duration, reporter: &mut Reporter) {
         loop {
             let usage = self.usage_without("".as_ref());
-            let total = |resource| usage.total(resource);
-            if has_memory_for(total(Resource::Values), total(Resource::Metadata)) {
+            let values = usage.total(Resource::Values);
+            let metadata = usage.total(Resource::Metadata);
+            if has_memory_for(values, metadata) {
                 return;
             }
             let most = usage.iter().max_by_key(|(_, amounts)| amounts.get(Resource::Metadata));
@@ -359,8 +360,8 @@ impl Sources {
         }
     }
 
-    /// Closes sources whose clusters others need more. They are due again at once, or after
-    /// a pause for lack of clusters.
+    /// Closes sources that lost their clusters to other files. They are due again at once, or
+    /// after a pause for lack of clusters.
     fn close_displaced(&mut self, now: Duration, reporter: &mut Reporter) {
         for name in self.admission.take_displaced() {
             let reason = "its cluster is needed for a file of another user";
@@ -369,8 +370,7 @@ impl Sources {
         }
     }
 
-    /// Does what a source needs of which this was found out: reads its new metadata, or
-    /// closes it.
+    /// Handles a finding of the sampler: rereads the metadata of the source, or closes it.
     pub(crate) fn take_finding(
         &mut self,
         ticket: Ticket,
@@ -379,7 +379,7 @@ impl Sources {
         reporter: &mut Reporter,
     ) {
         let found = self.active.iter().find(|active| active.ticket == ticket);
-        // It may have gone meanwhile.
+        // The source may be closed by now.
         let Some(name) = found.map(|active| active.name.clone()) else { return };
         let departed = self.is_departed(&name);
         match finding {
@@ -396,14 +396,14 @@ impl Sources {
         }
     }
 
-    /// Reads new metadata that could not be read before, and new metadata of new files.
+    /// Reads new metadata that could not be read before, and that of new files.
     pub(crate) fn read_due(&mut self, now: Duration, reporter: &mut Reporter) {
         let mut due = Vec::new();
         for active in &mut self.active {
             if active.retry.as_ref().is_some_and(|retry| retry.due <= now) {
                 due.push(active.name.clone());
             } else if active.look.is_some_and(|look| look.due <= now) {
-                active.look_later(now);
+                active.schedule_check(now);
                 if active.source.has_new_metadata() {
                     due.push(active.name.clone());
                 }
@@ -435,17 +435,19 @@ impl Sources {
         }
     }
 
-    /// All sources by number, with those that the sampler does not have yet.
+    /// Returns all sources by number, with those that the sampler does not have yet.
     pub(crate) fn hand_over(&mut self) -> Vec<PlannedSource> {
-        let hand_over = |active: &mut LoadedSource| PlannedSource {
-            ticket: active.ticket,
-            owner: active.source.owner,
-            new: active.active.take(),
-        };
-        self.active.iter_mut().map(hand_over).collect()
+        self.active
+            .iter_mut()
+            .map(|active| PlannedSource {
+                ticket: active.ticket,
+                owner: active.source.owner,
+                new: active.active.take(),
+            })
+            .collect()
     }
 
-    /// When there is something to do again, after `now`, unless the directory changes.
+    /// Returns the time until the next work is due, unless the directory changes earlier.
     pub(crate) fn due_in(&self, now: Duration) -> Duration {
         let retries = self.active.iter().filter_map(|active| Some(active.retry.as_ref()?.due));
         let looks = self.active.iter().filter_map(|active| Some(active.look?.due));
@@ -455,7 +457,7 @@ impl Sources {
         if self.watcher.watch().is_some() { retry } else { retry.min(UNWATCHED) }
     }
 
-    /// Readable when the directory has changed, if it is under watch.
+    /// Returns a descriptor that is readable when the directory has changed, if it is watched.
     pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
         self.watcher.watch()
     }
@@ -465,26 +467,26 @@ impl Sources {
         self.ticket
     }
 
-    /// Whether sources have come, gone, or changed their metadata since the last call.
+    /// Returns true if sources have come, gone, or changed their metadata since the last call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// The sources for the catalog, by number.
+    /// Returns the sources for the catalog, by number.
     pub(crate) fn members(&self) -> Vec<CatalogSource<'_>> {
         let payers = self.users().into_iter();
         self.active.iter().zip(payers).map(|(active, payer)| active.member(payer)).collect()
     }
 
-    /// What the next run needs to know; `now` in seconds since 1970. Files that were
-    /// last harvested before `oldest` are forgotten. The agent's own file is left out,
+    /// Returns the state for the next run; `now` and `oldest` are in seconds since 1970. Files
+    /// that were last harvested before `oldest` are forgotten. The agent's own file is left out,
     /// since the next run has another one.
     pub(crate) fn remember(&mut self, now: i64, oldest: i64, own: Option<&OsStr>) -> LoaderState {
         let memory = self.admission.remember(now, oldest);
         LoaderState { harvested: self.harvested(own), ..memory }
     }
 
-    /// The files under harvest without `own`.
+    /// Returns the files under harvest without `own`.
     pub(crate) fn harvested(&self, own: Option<&OsStr>) -> Vec<KnownFile> {
         let others = self
             .active
@@ -493,7 +495,7 @@ impl Sources {
         others.map(|active| KnownFile::new(&active.name, active.source.id)).collect()
     }
 
-    /// All files, by name: those under harvest, and those that wait.
+    /// Returns the status of all files by name: those under harvest, and those that wait.
     pub(crate) fn status(&self, now: Duration) -> Vec<SourceStatus> {
         let files = self.watcher.table.iter().map(|(name, entry)| SourceStatus {
             file: name.display().to_string(),
@@ -508,7 +510,7 @@ impl Sources {
         files.collect()
     }
 
-    /// What the files of each user use.
+    /// Returns what the files of each user use.
     pub(crate) fn owners(&self, disk: &DiskShares) -> Vec<OwnerStatus> {
         let usage = self.usage_without("".as_ref());
         let mut owners: BTreeMap<u32, OwnerStatus> = BTreeMap::new();
@@ -524,7 +526,7 @@ impl Sources {
                 mapped: used(Resource::Mapped),
                 clusters: self.admission.clusters_of(user) as u64,
                 disk: OwnerUsage { used: disk.bytes(user), limit: disk.limit(user) },
-                cut: disk.is_cut(user),
+                cut: disk.is_suspended(user),
                 ..OwnerStatus::default()
             };
             owners.insert(user, status);
@@ -537,7 +539,7 @@ impl Sources {
         owners.into_iter().map(|(user, status)| OwnerStatus { user, ..status }).collect()
     }
 
-    /// How many files are in each state, in the order of [`FileState::ALL`].
+    /// Returns the number of files in each state, in the order of [`FileState::ALL`].
     pub(crate) fn count(&self) -> [u64; FileState::ALL.len()] {
         let mut counts = [0; FileState::ALL.len()];
         for (_, entry) in self.watcher.table.iter() {
@@ -546,12 +548,11 @@ impl Sources {
         counts
     }
 
-    /// The position of a source.
     fn find(&self, name: &OsStr) -> Option<usize> {
         self.active.binary_search_by(|active| active.name.as_os_str().cmp(name)).ok()
     }
 
-    /// How much of what is limited all files but one use.
+    /// Returns what all files but one use.
     fn usage_without(&self, name: &OsStr) -> Usage {
         let mut used = Usage::default();
         for active in self.active.iter().filter(|active| active.name != name) {
@@ -563,7 +564,7 @@ impl Sources {
         used
     }
 
-    /// Puts a source in its place among the others.
+    /// Inserts a source in name order.
     fn put(&mut self, mut active: LoadedSource, now: Duration) {
         self.numbered += 1;
         self.changed = true;
@@ -574,9 +575,9 @@ impl Sources {
             active.look = self.active[at].look;
         } else {
             active.number = self.numbered;
-            active.look_later(now);
+            active.schedule_check(now);
         }
-        // The name may be that of another file.
+        // Another file may have the name of a departed source.
         if active.departure.is_none() {
             self.restarts.harvested(&active.name, active.source.id);
             self.watcher.table.set_harvested(&active.name, now);
@@ -596,10 +597,10 @@ impl Sources {
         Arc::clone(&known.counts)
     }
 
-    /// Returns why the newest metadata of a file is not harvested, if that has lasted for a while.
+    /// Returns the reason why the newest metadata of a file is not harvested, if that has lasted.
     fn not_loaded(&self, name: &OsStr) -> Option<String> {
         let retry = self.active[self.find(name)?].retry.as_ref()?;
-        (retry.tries >= PATIENCE).then(|| format!("what it has added: {}", retry.reason))
+        (retry.tries >= MAX_QUIET_TRIES).then(|| format!("what it has added: {}", retry.reason))
     }
 
     /// Reads the new metadata of a source. If that fails, its known values are kept if possible.
@@ -650,9 +651,9 @@ impl Sources {
         Ok(())
     }
 
-    /// Decides whether a source stays though its new metadata cannot be read for now, and
-    /// schedules the next attempt. A file that is being written stays for a while. A growing
-    /// file stays for good if it grows too fast, or beyond what there is room for.
+    /// Returns true if a source stays although its new metadata cannot be read for now, and
+    /// schedules the next attempt. A file that is being written stays for a while. A growing file
+    /// stays for good if it grows too fast, or beyond what there is room for.
     fn keep(
         &mut self,
         name: &OsStr,
@@ -668,13 +669,13 @@ impl Sources {
         if !stays && !transient {
             return false;
         }
-        // The numbers of a file that is being written change from try to try.
+        // Numbers in the reason change from try to try while a file is being written.
         let key = if transient { BEING_WRITTEN.to_owned() } else { reason.to_string() };
         let tries = active.retry(key, reason.is_lack_of_room(), now);
-        if stays && tries == PATIENCE {
+        if stays && tries == MAX_QUIET_TRIES {
             reporter.not_loaded(name, reason);
         }
-        stays || tries < PATIENCE
+        stays || tries < MAX_QUIET_TRIES
     }
 
     /// Notes that a source has lost its name. It stays until its last values were read. Returns
@@ -692,8 +693,8 @@ impl Sources {
         active.retry = None;
         active.look = None;
         if active.source.grows() && active.source.has_new_metadata() {
-            // Its last values include those that it has added last. If these cannot be read,
-            // the known ones stay.
+            // Its last values include those added last. If their metadata cannot be read, the
+            // known values stay.
             drop(self.read_again(name, now, reporter));
         }
         true
@@ -703,8 +704,8 @@ impl Sources {
         self.find(name).is_some_and(|at| self.active[at].departure.is_some())
     }
 
-    /// Closes the chosen ones of the sources that have lost their names. Returns false if there
-    /// are none.
+    /// Closes those of the departed sources that `chosen` accepts. Returns false if there are
+    /// none.
     fn close_departed(
         &mut self,
         chosen: impl Fn(&LoadedSource) -> bool,
@@ -731,8 +732,7 @@ impl Sources {
         !departed.is_empty()
     }
 
-    /// Closes all sources that have lost their names, to make room for others. Returns false if
-    /// there are none.
+    /// Closes all departed sources to make room for others. Returns false if there are none.
     fn free_departed(&mut self, usage: &mut Usage, reporter: &mut Reporter) -> bool {
         for active in self.active.iter().filter(|active| active.departure.is_some()) {
             let user = self.admission.user(&active.name, active.source.owner);
@@ -741,8 +741,8 @@ impl Sources {
         self.close_departed(|_| true, reporter)
     }
 
-    /// Has the last values of a growing source read by its known metadata, since the newest
-    /// cannot be read. Returns false for a source of another kind, or if that was in vain.
+    /// Has the last values of a growing source read by its known metadata, since the newest cannot
+    /// be read. Returns false if that is not possible.
     fn settle(&mut self, name: &OsStr) -> bool {
         let ticket = self.next_ticket();
         let Some(at) = self.find(name) else { return false };
@@ -751,8 +751,8 @@ impl Sources {
         settles
     }
 
-    /// Closes a source whose last values were read after its file was unlinked. The directory
-    /// was not listed since then.
+    /// Closes a source whose last values were read after its file was unlinked. The directory was
+    /// not listed since then.
     fn close_unlinked(&mut self, name: &OsStr, now: Duration, reporter: &mut Reporter) {
         const REASON: &str = "it was unlinked";
         self.close(name, REASON, reporter);
@@ -795,15 +795,15 @@ impl Sources {
         Some(removed)
     }
 
-    /// The process that had a file of this name and runs, although another one that runs
-    /// has one now.
+    /// Returns the running process that had a file of this name, if another running process has
+    /// one now.
     fn displaced(&mut self, name: &OsStr, source: &Source) -> Option<i32> {
         let before = self.left.remove(name)?;
         let now = source.process()?;
         (before.pid != now.pid && before.is_alive() && now.is_alive()).then_some(before.pid)
     }
 
-    /// Notes that a file cannot be opened for now. `was_kept` if it could not for a while.
+    /// Notes that a file cannot be opened for now; `was_kept` if its metadata could not be read before.
     fn reject(
         &mut self,
         name: &OsStr,
@@ -818,7 +818,7 @@ impl Sources {
             self.shortage.remove(name);
         }
         let transient = reason.is_transient() && !was_kept;
-        // The numbers of a file that is being written change from try to try.
+        // Numbers in the reason change from try to try while a file is being written.
         let key = if reason.is_transient() { BEING_WRITTEN.to_owned() } else { reason.to_string() };
         let table = &mut self.watcher.table;
         let tries = if transient {
@@ -829,12 +829,12 @@ impl Sources {
         if let RejectReason::NoProcess { .. } = reason {
             self.request_removal(name, now);
         }
-        if tries == if transient { PATIENCE } else { 1 } {
+        if tries == if transient { MAX_QUIET_TRIES } else { 1 } {
             reporter.rejected(name, reason.state(), reason);
         }
     }
 
-    /// No cluster is left for a file.
+    /// Notes that no cluster is left for a file.
     fn reject_collision(
         &mut self,
         name: &OsStr,
@@ -852,8 +852,7 @@ impl Sources {
         }
     }
 
-    /// The process of a file is gone: the file may have to be removed, if it was
-    /// harvested until the process ended.
+    /// Requests the removal of a file whose process is gone, if it was harvested until then.
     fn request_removal(&mut self, name: &OsStr, now: Duration) {
         let Some(entry) = self.watcher.table.get(name) else { return };
         let id = entry.id;

@@ -1,9 +1,7 @@
-//! The loader and the way to it: on a thread of its own, or inline for tests that move
-//! the clock.
+//! Runs the loader: on a thread of its own, or inline for tests that move the clock.
 //!
-//! Updates go through a mailbox that holds one: a later update takes the place of one
-//! that the sampler has not taken. The sampler never waits for the mailbox but where it
-//! says how long.
+//! Updates go through a mailbox that holds one; a later update replaces one that the sampler has
+//! not taken. The sampler waits for the mailbox only where a time limit is stated.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,48 +19,48 @@ use super::update::Update;
 use crate::limits::TokenBucket;
 use crate::moment::Moment;
 
-/// The longest time between two looks at what is due.
+/// Maximum time between two checks for due work.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// After work that took longer than the first, the thread pauses for as long, but no
-/// longer than the second: it takes half a processor at most. A lower priority instead
-/// would let a busy machine delay new files as well.
+/// After work that took longer than [`SHORT_WORK`] the thread pauses for as long, up to
+/// [`LONGEST_PAUSE`], so that it takes at most half a processor. A lower priority would delay new
+/// files on a busy machine as well.
 const SHORT_WORK: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long the first tick waits for the files that are there at the start.
+/// Time that the first tick waits for the files that exist at the start.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 
-/// The longest wait within a tick for a source that has new metadata, and seconds of
-/// such waits in a row and in each second.
+/// Maximum wait within a tick for the new metadata of a source, and the rate limit on such waits
+/// in seconds: a burst, and seconds per second.
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 const WAITS_IN_A_ROW: f64 = 0.05;
 const WAITS_PER_SECOND: f64 = 0.01;
 
-/// How long the last tick waits for what the loader knows.
+/// Time that the last tick waits for the loader.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
-/// The loader, as the sampler reaches it.
+/// The sampler's handle to the loader.
 #[derive(Debug)]
 pub(crate) enum Loading {
-    /// It works when it is asked.
+    /// Works when asked.
     #[cfg(test)]
     Inline(Box<Loader>),
-    /// It works on its thread.
+    /// Works on its own thread.
     Thread(Link),
 }
 
-/// The way to the loader's thread. The thread ends when this is dropped.
+/// The sampler's end of the loader thread. The thread ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Link {
     requests: Sender<Request>,
-    /// How many requests were made.
+    /// Number of requests made.
     made: u64,
     post: Arc<Post>,
     waits: TokenBucket,
 }
 
-/// What both threads share.
+/// State shared by both threads.
 #[derive(Debug)]
 struct Post {
     mailbox: Mutex<Mailbox>,
@@ -74,16 +72,16 @@ struct Post {
 #[derive(Debug, Default)]
 struct Mailbox {
     update: Option<Update>,
-    /// How many requests the update, or one before it, has the answers to.
+    /// Number of requests whose results are in this update or an earlier one.
     handled: u64,
-    /// All files that were there at the start have been tried.
+    /// True once all files that existed at the start were tried.
     complete: bool,
-    /// The thread has ended.
+    /// True once the thread has ended.
     ended: bool,
 }
 
 impl Post {
-    /// A thread that panicked with the lock has left a complete update or none.
+    // A thread that panicked with the lock held has left a complete update or none.
     fn open(&self) -> MutexGuard<'_, Mailbox> {
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,11 +92,11 @@ impl Post {
     }
 }
 
-/// The thread's part.
+/// The loader's end.
 pub(crate) struct LoaderThread {
     loader: Loader,
     requests: Receiver<Request>,
-    /// How many requests were handled.
+    /// Number of requests handled.
     handled: u64,
     post: Arc<Post>,
 }
@@ -109,7 +107,7 @@ impl fmt::Debug for LoaderThread {
     }
 }
 
-/// The two ends of a loader on a thread.
+/// Creates the two ends of a loader on a thread.
 ///
 /// # Errors
 ///
@@ -124,7 +122,7 @@ pub(crate) fn on_thread(loader: Loader) -> std::io::Result<(Loading, LoaderThrea
 }
 
 impl Loading {
-    /// What is new at the beginning of a tick. Never waits for the thread.
+    /// Returns what has changed at the beginning of a tick, without waiting for the thread.
     #[cfg_attr(not(test), expect(unused_variables, reason = "the thread has its own clock"))]
     pub(crate) fn begin(&mut self, now: Moment) -> Option<Update> {
         match self {
@@ -138,8 +136,8 @@ impl Loading {
         }
     }
 
-    /// What is new after a request that was made at a tick. With a thread, waits for it
-    /// for a small part of the interval, unless that was often in vain lately.
+    /// Returns what has changed after a request made at this tick. Waits for the thread for a
+    /// small part of the interval, unless that was often in vain lately.
     pub(crate) fn answer(&mut self, now: Moment, interval: Duration) -> Option<Update> {
         match self {
             #[cfg(test)]
@@ -148,8 +146,8 @@ impl Loading {
         }
     }
 
-    /// Returns what is new after all requests so far, and after what the loader does now. Waits
-    /// for it, but not for long.
+    /// Returns what has changed after all requests so far and after the loader's present step. The
+    /// wait is limited.
     pub(crate) fn finish(&mut self) -> Option<Update> {
         self.ask(Request::Gaps(Vec::new()));
         match self {
@@ -159,7 +157,7 @@ impl Loading {
         }
     }
 
-    /// Asks for something. False if the loader has ended.
+    /// Sends a request. Returns false if the loader has ended.
     pub(crate) fn ask(&mut self, request: Request) -> bool {
         match self {
             #[cfg(test)]
@@ -173,21 +171,21 @@ impl Loading {
         }
     }
 
-    /// Waits until the files that are there have been tried, or for a while.
+    /// Waits until the existing files were tried, for [`FIRST_WAIT`] at most.
     pub(crate) fn wait_for_first(&self) {
         let Some(link) = self.link() else { return };
-        let waiting = |mailbox: &mut Mailbox| !mailbox.complete && !mailbox.ended;
         let mailbox = link.post.open();
-        drop(link.post.filled.wait_timeout_while(mailbox, FIRST_WAIT, waiting));
+        drop(link.post.filled.wait_timeout_while(mailbox, FIRST_WAIT, |mailbox| {
+            !mailbox.complete && !mailbox.ended
+        }));
     }
 
-    /// Whether the loader's thread has ended, which it does only by a defect.
+    /// Returns true if the loader's thread has ended, which only a defect causes.
     pub(crate) fn has_ended(&self) -> bool {
-        let ended = |link: &Link| link.post.mailbox.try_lock().is_ok_and(|mailbox| mailbox.ended);
-        self.link().is_some_and(ended)
+        let Some(link) = self.link() else { return false };
+        link.post.mailbox.try_lock().is_ok_and(|mailbox| mailbox.ended)
     }
 
-    /// The way to the thread, if there is one.
     #[cfg_attr(not(test), expect(clippy::unnecessary_wraps, reason = "tests have no thread"))]
     fn link(&self) -> Option<&Link> {
         match self {
@@ -197,7 +195,6 @@ impl Loading {
         }
     }
 
-    /// Whether it works when it is asked.
     pub(crate) fn is_inline(&self) -> bool {
         self.link().is_none()
     }
@@ -234,14 +231,14 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The thread has ended already if this fails.
+        // Sending fails only if the thread has ended already.
         let _ = self.requests.send(Request::End);
         self.post.ring();
     }
 }
 
 impl LoaderThread {
-    /// Works until the other end is dropped.
+    /// Runs until the other end is dropped.
     pub(crate) fn run(mut self) {
         let start = Instant::now();
         loop {
@@ -254,7 +251,7 @@ impl LoaderThread {
                 }
                 self.handled += 1;
             }
-            // What the sampler waits for comes before what it does not know.
+            // Results that the sampler waits for go out before new work.
             self.send();
             let more = self.loader.step();
             self.send();
@@ -268,7 +265,7 @@ impl LoaderThread {
         }
     }
 
-    /// Puts what is new into the mailbox.
+    /// Puts the latest update into the mailbox.
     fn send(&mut self) {
         let mut update = self.loader.update();
         let complete = self.loader.is_complete();
@@ -280,7 +277,7 @@ impl LoaderThread {
             self.post.filled.notify_all();
             return;
         }
-        // The sampler finds nothing meanwhile, which takes microseconds.
+        // For these microseconds the sampler finds the mailbox empty.
         let before = self.post.open().update.take();
         if let Some(before) = before {
             update.replace(before);
@@ -293,14 +290,14 @@ impl LoaderThread {
         self.post.filled.notify_all();
     }
 
-    /// Sleeps until there is a request, a change of the directory, or that time is over.
+    /// Sleeps until there is a request, a change of the directory, or the time is over.
     fn sleep(&self, longest: Duration) {
         let bell = self.post.bell.as_fd();
         let watch: Option<BorrowedFd<'_>> = self.loader.sources.watch();
         let fds = [Some(bell), watch].into_iter().flatten();
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec::try_from(longest).ok();
-        // Interrupted, it looks a bit earlier.
+        // When interrupted, the thread checks a bit earlier.
         let _ = poll(&mut fds, timeout.as_ref());
         let _ = rustix::io::read(bell, &mut [0; 8]);
     }

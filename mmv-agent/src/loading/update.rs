@@ -1,7 +1,6 @@
-//! What the loader hands to the sampler.
+//! Updates that the loader hands to the sampler.
 //!
-//! A plan is complete: the sampler swaps it in at the beginning of a tick and makes
-//! nothing of its parts.
+//! A plan is complete: the sampler swaps it in at the beginning of a tick without further work.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,31 +13,30 @@ use crate::metadata::Catalog;
 use crate::source::{ActiveSource, Ticket};
 use crate::telemetry::{EventKind, Events};
 
-/// A source of a plan.
+/// A source in a plan.
 #[derive(Debug)]
 pub(crate) struct PlannedSource {
     pub(crate) ticket: Ticket,
     pub(crate) owner: u32,
-    /// `None` for a source that the sampler has.
+    /// `None` for a source that the sampler already has.
     pub(crate) new: Option<Box<ActiveSource>>,
 }
 
-/// All sources in the order of their numbers in shapes, and what is logged of them.
+/// All sources in the order of their numbers in shapes, and their logged values.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub sources: Vec<PlannedSource>,
-    /// The metadata.
     pub catalog: Arc<Catalog>,
-    /// The values of each group.
+    /// Values of each group.
     pub shares: GroupShapes,
-    /// What the flight recorder samples, if it is configured.
+    /// Plan of the flight recorder, if configured.
     pub recorded: Option<RecorderPlan>,
-    /// The settings that it was made for, if they are new.
+    /// Settings that it was made for, if they are new.
     pub settings: Option<Box<Settings>>,
 }
 
 impl Plan {
-    /// Takes the place of a plan that was not swapped in.
+    /// Merges in an earlier plan that the sampler did not take.
     pub(crate) fn follow(&mut self, before: Self) {
         self.settings = self.settings.take().or(before.settings);
         let before = before.sources.into_iter().map(|source| (source.ticket, source.new));
@@ -51,26 +49,25 @@ impl Plan {
     }
 }
 
-/// What happened to files.
+/// Events and counts about files.
 #[derive(Debug, Default)]
 pub(crate) struct LoaderReport {
-    /// For the archive.
+    /// Events for the archive.
     pub events: Events,
-    /// How many events of each kind there were.
+    /// Number of events of each kind.
     pub counts: [u64; EventKind::NAMES.len()],
-    /// A program was restarted.
+    /// True if a program was restarted.
     pub restarted: bool,
-    /// Whether a file was replaced while no agent ran; `None` if that was reported.
+    /// True if a file was replaced while no agent ran; `None` if that was reported.
     pub replaced: Option<bool>,
 }
 
 impl LoaderReport {
-    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.counts.iter().all(|count| *count == 0) && !self.restarted && self.replaced.is_none()
     }
 
-    /// Adds what came before.
+    /// Merges in an earlier report.
     fn follow(&mut self, before: Self) {
         let later = std::mem::replace(self, before);
         self.events.add(&later.events);
@@ -82,22 +79,20 @@ impl LoaderReport {
     }
 }
 
-/// What is new since the last update that the sampler has taken.
+/// Everything that has changed since the sampler took an update.
 #[derive(Debug, Default)]
 pub(crate) struct Update {
-    /// The sources, if they or their metadata have changed.
+    /// Set if the sources or their metadata have changed.
     pub plan: Option<Plan>,
-    /// What happened.
     pub news: LoaderReport,
 }
 
 impl Update {
-    /// Whether nothing is new.
     pub(crate) fn is_empty(&self) -> bool {
         self.plan.is_none() && self.news.is_empty()
     }
 
-    /// Takes the place of an update that the sampler has not taken.
+    /// Merges in an earlier update that the sampler did not take.
     pub(crate) fn replace(&mut self, before: Self) {
         let Self { plan, news } = before;
         self.news.follow(news);
@@ -109,13 +104,12 @@ impl Update {
     }
 }
 
-/// What the sampler has replaced. Freeing it takes as long as it is large, which is the
-/// loader's work.
+/// Objects that the sampler has replaced. Freeing them takes time in proportion to their size, so
+/// the loader does it.
 #[derive(Default)]
 pub(crate) struct Retired(Vec<Box<dyn Send>>);
 
 impl Retired {
-    /// Adds something.
     pub(crate) fn push(&mut self, what: impl Send + 'static) {
         self.0.push(Box::new(what));
     }

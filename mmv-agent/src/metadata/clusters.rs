@@ -363,7 +363,7 @@ impl ClusterAllocator {
             Some(cluster) if self.collision(cluster, claim).is_none() => (cluster, None),
             _ => self.assign(claim)?,
         };
-        let displaced = self.owners.in_the_way(cluster, claim);
+        let displaced = self.owners.displaced_indoms(cluster, claim);
         self.displace(|holder_cluster, holder| {
             holder.owner != claim.owner
                 && (holder_cluster == cluster

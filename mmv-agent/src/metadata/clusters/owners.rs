@@ -117,7 +117,7 @@ impl ClusterOwners {
     }
 
     /// The instance domains of other users that a file of root takes.
-    pub(super) fn in_the_way(&self, cluster: u32, claim: &Claim) -> HashSet<InDom> {
+    pub(super) fn displaced_indoms(&self, cluster: u32, claim: &Claim) -> HashSet<InDom> {
         if claim.owner != ROOT {
             return HashSet::new();
         }
