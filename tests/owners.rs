@@ -282,7 +282,7 @@ fn files_of_one_user_beyond_a_share_wait_and_cost_no_other_user_a_file() {
         let tiny = image(0, 1, &[("x", FALSE)]);
         (0..40).for_each(|number| put(&scratch, &format!("a{number}"), ATTACKER, &tiny));
         let mut agent = limited(&scratch, &format!("[limits]\n{limits}\n"));
-        log_with(&agent, &format!("files of user 4002 have their share of {unit}, 15"));
+        log_with(&agent, &format!("user 4002 has reached its limit of 15 {unit}"));
         put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
         log_with(&agent, "harvested file=shop");
         assert!(agent.terminate().success(), "{}", agent.log());
@@ -301,7 +301,7 @@ fn when_all_is_used_up_the_newest_files_of_the_user_with_most_give_way() {
         (0..15).for_each(|number| put(&scratch, &format!("a{owner}_{number}"), owner, &tiny));
     }
     let mut agent = limited(&scratch, "[limits]\nfiles = 32\n");
-    log_with(&agent, "30 files are harvested already, which is the limit");
+    log_with(&agent, "the limit of 30 files is reached (limits.files)");
     put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
     log_with(&agent, "harvested file=shop");
     sleep(Duration::from_millis(500));
@@ -403,7 +403,7 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     let flood = fs::read(published.path()).expect("its bytes");
     drop(published);
     put(&scratch, "flood", ATTACKER, &flood);
-    log_with(&agent, "files of user 4002 have logged ");
+    log_with(&agent, "user 4002 has reached its daily limit");
     sleep(Duration::from_millis(500));
     let bytes = agent.volume_bytes();
     // Retention is applied each minute, and after each archive.
@@ -459,7 +459,7 @@ fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_hi
     let mut random = Dice::new(7);
     wait::until_true("it to be cut", || {
         counts.iter().for_each(|count: &Counter<u64>| count.add(random.below(u64::MAX)));
-        agent.log().contains("files of user 4002 have logged ")
+        agent.log().contains("user 4002 has reached its daily limit")
     });
     sleep(Duration::from_millis(500));
     assert!(history.exists(), "{}", agent.log());
@@ -495,7 +495,7 @@ fn values_that_are_logged_on_change_count_for_their_user() {
     put(&scratch, "swarm", ATTACKER, &with_first_discrete(&image(0, 1, &[("size", 0)])));
     let file = scratch.mmv_dir().join("swarm");
     let mut value = 0;
-    while !agent.log().contains("files of user 4002 have logged ") {
+    while !agent.log().contains("user 4002 has reached its daily limit") {
         assert!(value < 3000, "{}", agent.log());
         value += 1;
         set(&file, 0, value);
@@ -525,7 +525,7 @@ fn metadata_counts_for_its_user_and_no_more_of_it_is_written_after_the_cut() {
     };
     let log = || agent.log();
     let mut states = 0;
-    while !log().contains("files of user 4002 have logged ") {
+    while !log().contains("user 4002 has reached its daily limit") {
         assert!(states < 100, "{}", log());
         put(&scratch, "swarm", ATTACKER, &with_instances(&scratch, &format!("s{states}")));
         states += 1;
@@ -543,7 +543,7 @@ fn metadata_counts_for_its_user_and_no_more_of_it_is_written_after_the_cut() {
     assert!(agent.terminate().success(), "{}", agent.log());
     // The next run has not forgotten it.
     let mut next = limited(&scratch, limits);
-    wait::until_true("the cut", || next.log().contains("files of user 4002 have logged "));
+    wait::until_true("the cut", || next.log().contains("user 4002 has reached its daily limit"));
     wait::until_true("another archive", || next.archives().len() > 1);
     wait_for_samples(&next);
     for state in 0..5 {

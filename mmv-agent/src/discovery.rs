@@ -1,10 +1,10 @@
-//! Which MMV files there are, and what becomes of each.
+//! Finds MMV files and tracks their states.
 //!
-//! In come listings of the MMV directory and the states of processes; out go the
-//! files to open, to close and to remove.
+//! Input: listings of the MMV directory and the states of processes. Output: the files to open, to
+//! close and to remove.
 //!
-//! Invariant: a file that cannot be harvested waits in the file table for its next
-//! try; it never affects another file.
+//! Invariant: a file that cannot be harvested waits in the file table for its next try and never
+//! affects another file.
 
 pub(crate) mod descriptor_budget;
 pub(crate) mod directory;

@@ -1,11 +1,10 @@
-//! What the values mean, in the terms of PCP.
+//! Translates the metadata of MMV files into PCP's terms.
 //!
-//! In comes the metadata of each file (names, types, instances, labels, help); out
-//! goes one catalog of all files, with the PMID of each metric and the place of each
-//! of its values.
+//! Input: the metadata of each file (names, types, instances, labels, help). Output: one catalog
+//! of all files, with the PMID of each metric and the location of each value.
 //!
-//! Invariant: a PMID stands for one metric as long as the agent remembers it, over
-//! restarts of programs and of the agent.
+//! Invariant: a PMID stands for one metric as long as the agent remembers it, across restarts of
+//! programs and of the agent.
 
 mod catalog;
 mod clusters;

@@ -1,11 +1,11 @@
 //! One MMV file under harvest: its mapping and the values of the last pass.
 //!
-//! In comes the path of a file; out go its contents, checked once, and at each tick
-//! its values, copied by the [`value_plan`] into [`values`].
+//! Input: the path of a file. Output: its contents, checked once, and at each tick its values,
+//! copied by the [`value_plan`] into [`values`].
 //!
-//! Invariants: nothing that is read from the mapping is used as offset, count or
-//! length after the plan was made. A value that is used belonged to the metric and instance
-//! of the plan when it was read, even if the file has other metadata by then.
+//! Invariants: after the plan was made, nothing read from the mapping is used as an offset, count
+//! or length. A value in use belonged to the metric and instance of the plan when it was read,
+//! even if the file has other metadata by then.
 
 mod active_source;
 mod allowance;
@@ -37,97 +37,73 @@ use crate::discovery::{FileId, FileState, Process, descriptor_budget, directory}
 use timed_file::TimedFile;
 
 /// Number of loads after which the comparison of a grown file can be stopped. Up to three of them
-/// are of one value, and these may be on two pages.
+/// concern one value, which may lie on two pages.
 const LOADS_OF_A_STRETCH: u32 = 32;
 
-/// The most file descriptors that a [`Source`] keeps.
+/// Limit on the file descriptors that a [`Source`] keeps.
 pub(crate) const MAX_DESCRIPTORS: u64 = 2;
 
-/// Why a file is not harvested for now.
+/// The reason why a file is not harvested for now.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RejectReason {
-    /// It cannot be opened.
     #[error("cannot be opened: {0}")]
     Open(io::Error),
-    /// Another file system is mounted on it, whose server may never answer.
+    /// Another file system is mounted on it; its server may never answer.
     #[error("another file system is mounted on it")]
     Mounted,
-    /// Its metadata is refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It cannot be mapped.
     #[error("cannot be mapped: {0}")]
     Map(io::Error),
-    /// Its size changed while it was read.
     #[error("its size changed from {expected} to {found} while it was read")]
     Resized {
-        /// The size when its metadata was read.
+        /// Size when its metadata was read.
         expected: u64,
-        /// The size when it was mapped.
+        /// Size when it was mapped.
         found: u64,
     },
-    /// Other files use all descriptors that the system allows.
-    #[error("no file descriptor is left for it: other files have {used} of {limit}")]
+    #[error("no file descriptor is left: other files use {used} of {limit}")]
     NoDescriptor {
-        /// How many they have.
+        /// Number of descriptors that other files keep.
         used: u64,
-        /// How many there are for harvested files.
+        /// Number of descriptors for harvested files.
         limit: u64,
     },
-    /// The limit on files is reached.
-    #[error("{limit} files are harvested already, which is the limit")]
-    Files {
-        /// The limit.
-        limit: usize,
-    },
-    /// It would have too many values.
-    #[error("with its {values} values there would be more than the limit of {limit}")]
+    #[error("the limit of {limit} files is reached (limits.files)")]
+    Files { limit: usize },
+    #[error("adding its {values} values would exceed the limit of {limit} (limits.values)")]
     Values {
-        /// How many it has.
         values: usize,
-        /// The limit, for all files together.
+        /// Limit for all files together.
         limit: usize,
     },
-    /// Its values would take too much address space.
-    #[error("{needed} bytes up to its last value would be mapped, and {limit} are left")]
+    #[error(
+        "mapping {needed} bytes up to its last value would exceed the {limit} that are left (limits.mapped)"
+    )]
     Mapped {
         /// Bytes from its start to its last value.
         needed: u64,
-        /// How many more may be mapped.
+        /// Bytes that may still be mapped.
         limit: u64,
     },
-    /// The metadata of all files together would be too large.
-    #[error("with its metadata there would be more than the {limit} bytes allowed for all files")]
-    MetadataTotal {
-        /// The limit.
-        limit: u64,
-    },
-    /// The system has no memory for its values.
-    #[error("no memory is left for its {values} values")]
-    NoMemory {
-        /// How many it has.
-        values: usize,
-    },
-    /// The files of its user use too much.
-    #[error("files of user {user} have their share of {unit}, {limit}")]
+    #[error(
+        "adding its metadata would exceed the limit of {limit} bytes for all files (limits.metadata-total)"
+    )]
+    MetadataTotal { limit: u64 },
+    #[error("there is not enough memory for its {values} values")]
+    NoMemory { values: usize },
+    #[error("user {user} has reached its limit of {limit} {unit}")]
     Share {
-        /// The user.
         user: u32,
-        /// What there is too much of.
+        /// Unit of the exhausted resource.
         unit: &'static str,
-        /// How much there may be.
         limit: u64,
     },
-    /// Reading the metadata of its user's files has cost too much.
-    #[error("reading the metadata of files of user {user} costs too much")]
-    Loading {
-        /// The user.
-        user: u32,
-    },
-    /// It has several names, one of which is harvested.
-    #[error("it is harvested under another name, \"{name}\"", name = .name.display())]
+    #[error("user {user} has reached the limit on the cost of reading metadata")]
+    Loading { user: u32 },
+    #[error("it is already harvested under the name \"{name}\"", name = .name.display())]
     Linked {
-        /// That name.
+        /// The other name.
         name: OsString,
     },
     /// It was replaced by a file of another user.
@@ -139,13 +115,13 @@ pub(crate) enum RejectReason {
     /// The process that feeds it has ended.
     #[error("its process {pid} is gone")]
     NoProcess {
-        /// The process number in the header.
+        /// The pid in the header.
         pid: i32,
     },
 }
 
 impl RejectReason {
-    /// The state of a file that is rejected for this reason.
+    /// Returns the state of a file that is rejected for this reason.
     pub(crate) fn state(&self) -> FileState {
         match self {
             _ if self.is_transient() => FileState::Waiting,
@@ -200,47 +176,45 @@ impl RejectReason {
         }
     }
 
-    /// Whether a file that is being written looks like this: nothing is wrong unless it
-    /// lasts.
+    /// Returns true if a file that is being written looks like this. The reason is then reported
+    /// only if it lasts.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.is_not_ready() || refusal.is_just_created(),
             Self::Resized { .. } | Self::OwnerChanged => true,
-            // Unlinked between the listing and now.
+            // The file was unlinked after it was listed.
             Self::Open(error) => error.kind() == io::ErrorKind::NotFound,
             _ => false,
         }
     }
 }
 
-/// Why what was read in a pass may not be used.
+/// The reason why the values of a pass may not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The mapping was cut away under the pass (SIGBUS).
+    /// The file was truncated during the pass (SIGBUS).
     #[error("it was truncated while it was read")]
     Dead,
     /// The generations are no longer those of the metadata.
     #[error("its generation changed from {expected} to {generation1} and {generation2}")]
     Generation {
-        /// The generation that was resolved.
+        /// Generation of the known metadata.
         expected: u64,
-        /// Generation 1 now.
         generation1: u64,
-        /// Generation 2 now.
         generation2: u64,
     },
     /// The file is shorter than when its metadata was read.
     #[error("it was truncated from {expected} to {found} bytes")]
     Truncated {
-        /// The size then.
+        /// Size when its metadata was read.
         expected: u64,
-        /// The size now.
+        /// Present size.
         found: u64,
     },
 }
 
 impl Fault {
-    /// Whether the file has new metadata: it may be read again.
+    /// Returns true if the file has new metadata and may be read again.
     pub(crate) fn is_new_metadata(self) -> bool {
         matches!(self, Self::Generation { .. })
     }
@@ -267,14 +241,13 @@ pub(crate) struct PassOptions {
     pub retry: bool,
 }
 
-/// On which terms a file is opened, and what reading it has cost.
+/// Limits on opening a file, and the cost of reading it.
 pub(crate) struct OpenLimits<'a> {
-    /// The limits on its metadata.
     pub limits: Limits,
-    /// Whether a file with these contents may have this many bytes mapped, when reading it
-    /// took this many bytes of memory.
+    /// Decides whether a file with these contents may be mapped; the other arguments are the bytes
+    /// to be mapped, and the bytes of memory that reading it took.
     pub allow: &'a dyn Fn(&Contents, u64, u64) -> Result<(), RejectReason>,
-    /// What reading the metadata has cost, also if the file was rejected.
+    /// Cost of reading the metadata, also if the file was rejected.
     pub cost: Cost,
 }
 
@@ -314,12 +287,11 @@ struct GrowthData {
 #[derive(Debug)]
 pub(crate) struct Source {
     file: File,
-    /// Which file it is.
+    /// Identity of the file.
     pub id: FileId,
-    /// The user who answers for the file: its owner, or for root's in a directory of another user,
-    /// that one.
+    /// User charged for the file: its owner, or for root's file in another user's directory that
+    /// user.
     pub owner: u32,
-    /// The generation of its metadata.
     pub generation: u64,
     /// Bytes of memory that its metadata took when it was read.
     pub metadata: u64,
@@ -333,15 +305,15 @@ pub(crate) struct Source {
     mapping: ReadMapping,
     plan: ValuePlan,
     growing: Option<GrowthData>,
-    witness: Option<TruncationCanary>,
+    canary: Option<TruncationCanary>,
     process: Option<Arc<Process>>,
 }
 
-/// A word that no producer changes and that is not 0, after all values that are no strings:
-/// the offset of the metric in the last entry of the values section.
+/// A nonzero word behind all numeric values that no producer changes: the offset of the metric in
+/// the last entry of the values section.
 ///
-/// Wherever a file is truncated, the rest of that page reads as zeros, and beyond it there
-/// is SIGBUS. So this word is lost with any value, also if the file has its length again.
+/// Wherever a file is truncated, the rest of that page reads as zeros, and access beyond it raises
+/// SIGBUS. So this word is lost with any value, even if the file regains its length.
 #[derive(Debug, Clone, Copy)]
 struct TruncationCanary {
     at: usize,
@@ -349,14 +321,14 @@ struct TruncationCanary {
 }
 
 impl TruncationCanary {
-    fn of(contents: &Contents, mapping: &ReadMapping) -> Option<Self> {
+    fn new(contents: &Contents, mapping: &ReadMapping) -> Option<Self> {
         let last = contents.values.iter().map(|value| value.cell).max()?;
         let at = usize::try_from(last + layout::METRIC_OFFSET).ok()?;
         let word = mapping.load_u64(at).filter(|word| *word != 0)?;
         Some(Self { at, word })
     }
 
-    fn is_there(self, mapping: &ReadMapping) -> bool {
+    fn is_intact(self, mapping: &ReadMapping) -> bool {
         mapping.load_u64(self.at) == Some(self.word)
     }
 }
@@ -378,7 +350,7 @@ impl Source {
         Self::resolve(file, None, terms)
     }
 
-    /// The same file, to be read again after its metadata changed.
+    /// Reads the same file again after its metadata has changed.
     ///
     /// # Errors
     ///
@@ -421,7 +393,7 @@ impl Source {
         let instances = instances_beyond(&contents, needed);
         let beyond = instances.map_or(0, |(from, end)| end - from);
         (terms.allow)(&contents, needed.saturating_add(beyond), cost.memory)?;
-        // One that became longer is about to grow.
+        // A file that became longer is about to grow.
         let found = file.metadata().map_err(RejectReason::Open)?.len();
         let resized = RejectReason::Resized { expected: header.file_len, found };
         if header.file_len > found {
@@ -439,10 +411,10 @@ impl Source {
         };
         let growing = contents.growing.clone().zip(plan.owners.take());
         let growing = growing.map(|(toc, owners)| GrowthData { toc, owners, instances });
-        let witness = TruncationCanary::of(&contents, &mapping);
+        let canary = TruncationCanary::new(&contents, &mapping);
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
-                // One that grew and has ended since has last values.
+                // A file that has grown and whose process has ended since has last values.
                 Some(match known.filter(|known| known.pid == pid) {
                     Some(known) => known,
                     None => Arc::new(Process::find(pid).ok_or(RejectReason::NoProcess { pid })?),
@@ -451,7 +423,7 @@ impl Source {
             _ => None,
         };
         let source = Self {
-            id: FileId::of(&metadata),
+            id: FileId::new(&metadata),
             owner: metadata.uid(),
             generation: header.generation,
             metadata: cost.memory,
@@ -463,40 +435,40 @@ impl Source {
             mapping,
             plan,
             growing,
-            witness,
+            canary,
             process,
         };
         Ok((source, contents))
     }
 
-    /// Bytes of address space that it takes.
+    /// Returns the address space that the file takes, in bytes.
     pub(crate) fn mapped(&self) -> u64 {
         let growing = self.growing.as_ref();
         let instances = growing.and_then(|growing| growing.instances.as_ref());
         (self.mapping.len() + instances.map_or(0, |(_, part)| part.len())) as u64
     }
 
-    /// How many file descriptors it keeps.
+    /// Returns the number of file descriptors that the file takes.
     pub(crate) fn descriptors(&self) -> u64 {
         if self.process.is_some() { MAX_DESCRIPTORS } else { 1 }
     }
 
-    /// Where its values are.
     pub(crate) fn plan(&self) -> &ValuePlan {
         &self.plan
     }
 
-    /// The process that feeds it, if its header names one.
+    /// Returns the process that feeds the file, if its header names one.
     pub(crate) fn process(&self) -> Option<&Process> {
         self.process.as_deref()
     }
 
-    /// The same if it runs.
+    /// Returns the process that feeds the file, if its header names one and it runs.
     pub(crate) fn running_process(&self) -> Option<Arc<Process>> {
         self.process.clone().filter(|process| process.is_alive())
     }
 
-    /// Whether its values may still change: the process that feeds it is alive.
+    /// Returns true if the values may still change, since the process that feeds the file is
+    /// alive.
     pub(crate) fn is_fed(&self) -> bool {
         self.process.as_deref().is_none_or(Process::is_alive)
     }
@@ -528,7 +500,7 @@ impl Source {
         if !self.has_new_metadata() {
             reshaped = values.read(&self.plan, &self.mapping, how, allowance);
             let checked = self.check_unless_stopped(options.stat, allowance);
-            // The witness is also lost when its instance is removed.
+            // The canary is also lost when its instance is removed.
             if checked.is_ok() {
                 return (reshaped, checked);
             }
@@ -621,7 +593,7 @@ impl Source {
     /// The [`Fault`].
     pub(crate) fn check(&self, stat: bool) -> Result<PassReport, Fault> {
         let generations = self.mapping.generations();
-        let is_whole = self.witness.map(|witness| witness.is_there(&self.mapping));
+        let is_whole = self.canary.map(|canary| canary.is_intact(&self.mapping));
         if self.mapping.is_dead() {
             return Err(Fault::Dead);
         }

@@ -1,4 +1,4 @@
-//! How many file descriptors harvested files may keep: one each, two with a process.
+//! Limit on the file descriptors of harvested files: one each, two with a process.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use tracing::warn;
 
 use crate::error::Error;
 
-/// Descriptors that are not for harvested files: archives, the directory, logs.
+/// Descriptors reserved for archives, the directory and logs.
 const RESERVE: u64 = 64;
 
-/// Whether the system refuses something for lack of descriptors or memory.
+/// Returns true if the system refused something for lack of descriptors or memory.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw);
     matches!(code, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM))
@@ -41,7 +41,7 @@ pub(crate) fn check() -> Result<(), Error> {
     }
 }
 
-/// How many descriptors all harvested files may keep together.
+/// Returns the number of descriptors for all harvested files together.
 pub(crate) fn available() -> u64 {
     let limit = getrlimit(Resource::Nofile).current;
     limit.unwrap_or(u64::MAX).saturating_sub(RESERVE)

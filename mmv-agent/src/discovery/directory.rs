@@ -1,13 +1,13 @@
-//! The directory of MMV files: what is in it, and whether that changed.
+//! Lists the directory of MMV files and detects changes.
 //!
-//! inotify reports the names that something happened to; each of them is looked up. Events can be
-//! lost (the directory did not exist yet, was replaced, is on a network file system, or there were
-//! too many), so the directory is also listed every [`SAFETY_SCAN`], after a loss, and all the time
+//! inotify reports names with events, and each of these is looked up. Events can be lost (the
+//! directory did not exist yet, was replaced, is on a network file system, or there were too
+//! many), so the directory is also listed every [`SAFETY_SCAN`], after a loss, and continuously
 //! while there is no watch. A listing is made in slices, so that a directory of any size delays no
 //! event.
 //!
-//! Nothing here waits for a server: what another file system is mounted on is neither opened nor
-//! asked for its attributes.
+//! Nothing here waits for a server: files on which another file system is mounted are neither
+//! opened nor queried for attributes.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -29,10 +29,10 @@ use super::file_table::{FileId, ListedFile};
 use super::listing::{Collector, DirectoryLimits, Listing};
 use crate::limits::{NOBODY, ROOT};
 
-/// The longest time between two listings.
+/// Maximum time between two listings.
 pub(crate) const SAFETY_SCAN: Duration = Duration::from_secs(10);
 
-/// The shortest time from the end of a listing to the next one that lost events ask for.
+/// Minimum time from the end of a listing to the next one after lost events.
 const SCAN_PAUSE: Duration = Duration::from_millis(200);
 
 /// Limit on root's files that are remembered as moved here.
@@ -41,63 +41,61 @@ const MAX_STRANGERS: usize = 10_000;
 /// Number of entries in a slice of a listing: some milliseconds.
 const SLICE: usize = 2_000;
 
-/// A directory under watch.
+/// A watched directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    /// How many of its files are listed.
     pub(super) limits: DirectoryLimits,
     watch: Option<Inotify>,
     next_scan: Duration,
     scan: Option<Scan>,
-    /// Events were lost since the last listing began.
+    /// Set if events were lost since the last listing began.
     is_stale: bool,
-    /// Cookies of the names that files lost at this look and the one before.
+    /// Cookies of the names that files lost at this scan and the one before.
     moved_away: [HashSet<u32>; 2],
     /// Root's files that were moved here from another directory.
     strangers: HashSet<FileId>,
 }
 
-/// A listing that is being made.
+/// A listing in progress.
 #[derive(Debug)]
 struct Scan {
     directory: OpenDirectory,
     entries: Dir,
     collector: Collector,
-    /// Names that something has happened to meanwhile.
+    /// Names with events since the listing began.
     touched: HashSet<OsString>,
 }
 
-/// An entry of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DirectoryEntry {
     File(ListedFile),
-    /// What it is instead of a regular file.
+    /// Description of an entry that is no regular file.
     Other(&'static str),
 }
 
-/// A directory that is open, and what its entries are compared with.
+/// An open directory with the properties its entries are compared with.
 #[derive(Debug)]
 struct OpenDirectory {
     file: OwnedFd,
     mount: Option<u64>,
-    /// The user who answers for root's files.
+    /// User charged for root's files.
     owner_for_root: u32,
 }
 
-/// The result of a look at the directory.
+/// The result of a scan of the directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirectoryScan {
     /// All entries, if a listing is complete.
     pub(crate) listing: Option<Listing>,
-    /// Entries that may have changed after that; `None` for a name without an entry.
+    /// Entries that may have changed since the listing; `None` for a name without an entry.
     pub(crate) touched: Vec<(OsString, Option<DirectoryEntry>)>,
-    /// A listing is being made: the next look continues it.
+    /// Set while a listing is in progress, which the next scan continues.
     pub(crate) is_partial: bool,
 }
 
 impl DirectoryScan {
-    /// Whether the directory was read for it.
+    /// Returns true if the scan has read the directory.
     pub(super) fn has_read(&self) -> bool {
         self.listing.is_some() || !self.touched.is_empty() || self.is_partial
     }
@@ -107,7 +105,7 @@ impl DirectoryScan {
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Directory {
-    /// The directory at `path`, which need not exist.
+    /// Creates the watch of the directory at `path`, which need not exist.
     pub(crate) fn new(path: PathBuf, limits: DirectoryLimits) -> Self {
         Self {
             path,
@@ -121,24 +119,23 @@ impl Directory {
         }
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Readable when the directory has changed; `None` while changes show in listings
-    /// only.
+    /// Returns a descriptor that is readable when the directory has changed; `None` while only
+    /// listings show changes.
     pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns what may have changed in the directory since the last look; `now` counts from
-    /// the start. A directory that does not exist is empty.
+    /// Returns what may have changed in the directory since the last scan; `now` counts from the
+    /// start. A directory that does not exist is empty.
     ///
     /// # Errors
     ///
     /// From the system, when the directory exists and cannot be read.
-    pub(crate) fn look(&mut self, now: Duration) -> io::Result<DirectoryScan> {
+    pub(crate) fn scan(&mut self, now: Duration) -> io::Result<DirectoryScan> {
         let look = self.read(now);
         if look.is_err() {
             self.scan = None;
@@ -172,7 +169,7 @@ impl Directory {
         if let Some(mut scan) = self.scan.take() {
             scan.touched.extend(touched.iter().cloned());
             if scan.read_slice(&self.strangers)? {
-                // It may have seen these before they changed.
+                // The listing may have seen these before they changed.
                 touched = std::mem::take(&mut scan.touched);
                 listing = Some(scan.collector.finish());
                 self.next_scan = now + if self.is_stale { SCAN_PAUSE } else { SAFETY_SCAN };
@@ -216,8 +213,8 @@ impl Directory {
         }
     }
 
-    /// Takes all events, and returns the names that they are about, and those of files that were
-    /// moved here from another directory. A watch whose directory is gone is dropped.
+    /// Takes all events, and returns their names and those of files that were moved here from
+    /// another directory. A watch whose directory is gone is dropped.
     fn drain(&mut self, moved_here: &mut HashSet<OsString>) -> HashSet<OsString> {
         let mut names = HashSet::new();
         self.moved_away.swap(0, 1);
@@ -273,7 +270,7 @@ impl Scan {
                     self.collector.add(file);
                 }
                 Some(DirectoryEntry::Other(kind)) => self.collector.add_other(name, kind),
-                // It has gone since.
+                // The entry has gone since.
                 None => {}
             }
         }
@@ -305,8 +302,8 @@ fn watch(path: &Path) -> nix::Result<Inotify> {
     Ok(inotify)
 }
 
-/// Returns the attributes of an entry as they are known, without asking a server of its file
-/// system.
+/// Returns the attributes of an entry as far as they are known without asking the server of its
+/// file system.
 fn attributes(directory: impl AsFd, name: &OsStr) -> rustix::io::Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let flags = if name.is_empty() { flags | AtFlags::EMPTY_PATH } else { flags };
@@ -332,8 +329,8 @@ impl OpenDirectory {
         Ok(Self { file, mount, owner_for_root: owner_for_root(found.stx_uid, found.stx_mode) })
     }
 
-    /// Looks up a name. Symbolic links are not followed: any process that may write here could
-    /// otherwise make the agent read any file that the agent may read.
+    /// Looks up a name without following symbolic links: otherwise any process that may write here
+    /// could make the agent read any file that the agent may read.
     fn find(&self, name: &OsStr) -> Option<DirectoryEntry> {
         let found = attributes(&self.file, name).ok()?;
         let file_type = FileType::from_raw_mode(found.stx_mode.into());
@@ -355,7 +352,7 @@ impl OpenDirectory {
 }
 
 impl ListedFile {
-    /// Makes a file nobody's if it is one of root's that others may have moved here.
+    /// Makes [`NOBODY`] the owner of root's file if others may have moved it here.
     fn disown(&mut self, strangers: &HashSet<FileId>) {
         if strangers.contains(&self.id) {
             self.owner = NOBODY;
@@ -363,9 +360,8 @@ impl ListedFile {
     }
 }
 
-/// Returns the user who answers for root's files in a directory with this owner and mode: who may
-/// rename them decides whose metrics they are. Of a directory in which everybody may do so,
-/// nobody.
+/// Returns the user charged for root's files in a directory with this owner and mode. That is who
+/// may rename files in it; nobody, if everybody may.
 fn owner_for_root(owner: u32, mode: u16) -> u32 {
     const WRITABLE_FOR_OTHERS: u16 = 0o022;
     const STICKY: u16 = 0o1000;
@@ -378,7 +374,7 @@ fn owner_for_root(owner: u32, mode: u16) -> u32 {
     }
 }
 
-/// Returns the identity of a file, as [`FileId::of`] does.
+/// Returns the identity of a file, as [`FileId::new`] does.
 fn id(found: &Statx) -> FileId {
     let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     let born = found.stx_btime;
@@ -410,14 +406,15 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// The same.
+/// As for [`open_file`].
 pub(crate) fn open_in(directory: impl AsFd, name: &OsStr) -> io::Result<File> {
     let flags =
         OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
     match openat2(&directory, name, flags, Mode::empty(), resolve) {
         Ok(file) => Ok(file.into()),
-        // Before Linux 5.6, or forbidden by a filter: a mount between the two is not noticed.
+        // Before Linux 5.6, or forbidden by a filter. A mount between the two calls is not
+        // noticed.
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
             if mount_id(&attributes(&directory, name)?) != mount_of(&directory)? {
                 return Err(io::ErrorKind::CrossesDevices.into());
@@ -455,7 +452,7 @@ mod tests {
     fn list(path: &Path) -> Listing {
         let mut directory = Directory::new(path.to_owned(), LIMITS);
         loop {
-            let look = directory.look(Duration::ZERO).unwrap();
+            let look = directory.scan(Duration::ZERO).unwrap();
             assert!(look.listing.is_some() || look.is_partial);
             if let Some(listing) = look.listing {
                 return listing;
@@ -508,7 +505,7 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let own = fs::metadata(dir.path()).unwrap().uid();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        directory.look(SECOND).unwrap();
+        directory.scan(SECOND).unwrap();
         for (name, from) in [("made", &dir), ("moved", &other)] {
             fs::write(from.path().join(".new"), name).unwrap();
             fs::rename(from.path().join(".new"), dir.path().join(name)).unwrap();
@@ -517,13 +514,13 @@ mod tests {
             Some(DirectoryEntry::File(file)) => file.owner,
             found => panic!("{found:?}"),
         };
-        let touched = directory.look(SECOND).unwrap().touched;
+        let touched = directory.scan(SECOND).unwrap().touched;
         let mut owners: Vec<_> =
             touched.iter().map(|(name, found)| (name.to_str().unwrap(), owner(found))).collect();
         owners.sort_unstable();
         let disowned = if own == ROOT { NOBODY } else { own };
         assert_eq!(owners, [("made", own), ("moved", disowned)]);
-        let listing = directory.look(SECOND + SAFETY_SCAN).unwrap().listing.unwrap();
+        let listing = directory.scan(SECOND + SAFETY_SCAN).unwrap().listing.unwrap();
         let owners: Vec<_> = listing.files.iter().map(|file| file.owner).collect();
         assert_eq!(owners, [own, disowned]);
     }
@@ -536,7 +533,7 @@ mod tests {
         let listing = list(dir.path());
         let [listed] = &*listing.files else { panic!("{listing:?}") };
         let opened = open_file(&path).unwrap().metadata().unwrap();
-        assert_eq!(listed.id, FileId::of(&opened));
+        assert_eq!(listed.id, FileId::new(&opened));
         assert_eq!((listed.owner, listed.bytes), (opened.uid(), opened.blocks() * 512));
         let directory = File::open(dir.path()).unwrap();
         assert_eq!(identity_in(&directory, "a".as_ref()).unwrap(), listed.id);
@@ -546,19 +543,19 @@ mod tests {
     fn a_look_shows_what_has_changed_and_lists_only_when_the_scan_is_due() {
         let dir = tempfile::tempdir().unwrap();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        assert!(directory.look(Duration::ZERO).unwrap().listing.is_some());
-        assert_eq!(touched(&directory.look(SECOND).unwrap()), []);
+        assert!(directory.scan(Duration::ZERO).unwrap().listing.is_some());
+        assert_eq!(touched(&directory.scan(SECOND).unwrap()), []);
         for name in ["a", ".hidden"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        assert_eq!(touched(&directory.look(SECOND).unwrap()), [("a", true)]);
-        assert_eq!(touched(&directory.look(SECOND).unwrap()), []);
+        assert_eq!(touched(&directory.scan(SECOND).unwrap()), [("a", true)]);
+        assert_eq!(touched(&directory.scan(SECOND).unwrap()), []);
         fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
-        assert_eq!(touched(&directory.look(SECOND).unwrap()), [("a", false), ("b", true)]);
+        assert_eq!(touched(&directory.scan(SECOND).unwrap()), [("a", false), ("b", true)]);
         fs::remove_file(dir.path().join("b")).unwrap();
-        assert_eq!(touched(&directory.look(SECOND).unwrap()), [("b", false)]);
+        assert_eq!(touched(&directory.scan(SECOND).unwrap()), [("b", false)]);
         assert_eq!(directory.due(), None);
-        let listing = directory.look(SECOND + SAFETY_SCAN).unwrap().listing;
+        let listing = directory.scan(SECOND + SAFETY_SCAN).unwrap().listing;
         assert_eq!(listing, Some(Listing::default()));
     }
 
@@ -570,16 +567,16 @@ mod tests {
             fs::write(dir.path().join(number.to_string()), "").unwrap();
         }
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        assert!(directory.look(Duration::ZERO).unwrap().is_partial);
+        assert!(directory.scan(Duration::ZERO).unwrap().is_partial);
         fs::remove_file(dir.path().join("0")).unwrap();
         fs::write(dir.path().join("new"), "").unwrap();
-        let look = directory.look(SECOND).unwrap();
+        let look = directory.scan(SECOND).unwrap();
         assert!(look.is_partial && look.listing.is_none());
         let mut seen: Vec<_> = look.touched.iter().map(|(name, _)| name).collect();
         seen.sort_unstable();
         assert_eq!(seen, ["0", "new"]);
         let last = loop {
-            let look = directory.look(SECOND).unwrap();
+            let look = directory.scan(SECOND).unwrap();
             if !look.is_partial {
                 break look;
             }
@@ -599,7 +596,7 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        assert!(directory.look(Duration::ZERO).unwrap().listing.is_some());
+        assert!(directory.scan(Duration::ZERO).unwrap().listing.is_some());
         let one = dir.path().join("one");
         let other = dir.path().join("other");
         fs::write(&one, "").unwrap();
@@ -608,11 +605,11 @@ mod tests {
             fs::rename(&other, &one).unwrap();
         }
         fs::write(dir.path().join("lost"), "").unwrap();
-        let look = directory.look(SECOND).unwrap();
+        let look = directory.scan(SECOND).unwrap();
         assert_eq!(touched(&look), [("one", true), ("other", false)]);
         let due = directory.due().unwrap();
         assert_eq!(due, SECOND + SCAN_PAUSE);
-        let listing = directory.look(due).unwrap().listing.unwrap();
+        let listing = directory.scan(due).unwrap().listing.unwrap();
         assert_eq!(names(&listing), ["lost", "one"]);
         assert_eq!(directory.due(), None);
     }
@@ -623,13 +620,13 @@ mod tests {
         let path = dir.path().join("mmv");
         let mut directory = Directory::new(path.clone(), LIMITS);
         let empty = Some(Listing::default());
-        assert_eq!(directory.look(SECOND).unwrap().listing, empty);
+        assert_eq!(directory.scan(SECOND).unwrap().listing, empty);
         for _ in 0..2 {
             fs::create_dir(&path).unwrap();
             fs::write(path.join("a"), "").unwrap();
-            assert_eq!(names(&directory.look(SECOND).unwrap().listing.unwrap()), ["a"]);
+            assert_eq!(names(&directory.scan(SECOND).unwrap().listing.unwrap()), ["a"]);
             fs::remove_dir_all(&path).unwrap();
-            assert_eq!(directory.look(SECOND).unwrap().listing, empty);
+            assert_eq!(directory.scan(SECOND).unwrap().listing, empty);
         }
     }
 }

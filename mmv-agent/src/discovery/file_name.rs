@@ -1,11 +1,11 @@
-//! The names of files as the state file has them.
+//! File names in the state file.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
 
-/// A file's name; in JSON as text if it is UTF-8, else as bytes.
+/// A file name; text in JSON if it is UTF-8, else an array of bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "TextOrBytes", into = "TextOrBytes")]
 pub(crate) struct FileName(pub(crate) OsString);

@@ -1,8 +1,7 @@
-//! Which files are harvested, and which wait and why.
+//! The files that are harvested, and those that wait and why.
 //!
-//! In come directory listings and the outcomes of tries; out go changes and the files
-//! that are due for another try. There is no I/O and no clock: `now` counts from the
-//! start of the agent.
+//! Input: directory listings and the outcomes of tries. Output: changes, and the files that are
+//! due for another try. There is no I/O and no clock: `now` counts from the start of the agent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -10,47 +9,41 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-/// The first pause before a file that was refused is tried again; doubled at
-/// each further try.
+/// First pause before a refused file is tried again; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The same before a file is tried again that is being written.
+/// First pause before a file that is being written is tried again.
 const SHORT_PAUSE: Duration = Duration::from_millis(5);
-/// The longest pause between two tries.
+/// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The identity of a file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
-    /// The device.
     pub device: u64,
-    /// The inode number.
     pub inode: u64,
-    /// When it was created, if the file system records that: the inode number of a
-    /// file that is not open is reused.
+    /// Time of creation, if the file system records it. It distinguishes files with a reused inode
+    /// number.
     pub born: Option<SystemTime>,
 }
 
 impl FileId {
-    /// The file that has this metadata.
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    /// Returns the identity of the file with this metadata.
+    pub(crate) fn new(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino(), born: metadata.created().ok() }
     }
 }
 
-/// One entry of a directory listing.
+/// A regular file in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedFile {
-    /// The name within the directory.
     pub name: OsString,
-    /// The file it names.
     pub id: FileId,
-    /// The user who owns the file.
     pub owner: u32,
-    /// Bytes that it takes on disk or in memory, without holes.
+    /// Bytes on disk or in memory, without holes.
     pub bytes: u64,
 }
 
-/// What a listing shows of a file that was in the one before.
+/// A change to a known file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Another file has taken the name.
@@ -58,23 +51,20 @@ pub(crate) enum Change {
     /// The name is gone.
     Vanished(OsString),
 }
-/// Whether a file is harvested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileState {
-    /// It is harvested.
     Harvested,
-    /// Nothing is wrong with it: it is being written, its process has ended, or a
-    /// limit is reached.
+    /// Nothing is wrong with it: it is being written, its process has ended, or a limit is
+    /// reached.
     Waiting,
-    /// Something is wrong with it.
     Quarantined,
 }
 
 impl FileState {
-    /// All of them, in the order of their numbers.
+    /// All states in the order of their discriminants.
     pub(crate) const ALL: [Self; 3] = [Self::Harvested, Self::Waiting, Self::Quarantined];
 
-    /// Its name in the status and in the agent's own metrics.
+    /// Returns the name in the status and in the agent's own metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Harvested => "harvested",
@@ -84,41 +74,37 @@ impl FileState {
     }
 }
 
-/// When a file that is not harvested is tried again.
+/// The schedule of tries for a file that is not harvested.
 #[derive(Debug)]
 struct RetryState {
     reason: String,
-    /// Tries in a row that ended for this reason.
+    /// Number of consecutive tries that failed for this reason.
     tries: u32,
     pause: Duration,
     due: Duration,
 }
 
 impl RetryState {
-    /// A new file is tried at once.
+    /// Returns the state of a new file, which is due at once.
     fn first() -> Self {
         Self { reason: String::new(), tries: 0, pause: FIRST_PAUSE, due: Duration::ZERO }
     }
 }
 
-/// One file of the directory.
 #[derive(Debug)]
 pub(crate) struct FileEntry {
-    /// Which file it is.
     pub id: FileId,
-    /// The user who owns it.
     pub owner: u32,
-    /// Whether it is harvested.
     pub state: FileState,
-    /// How long it has been in that state, for that reason.
+    /// Time at which it got into that state for that reason.
     pub since: Duration,
-    /// Bytes that it took when it was listed first.
+    /// Bytes when it was listed first.
     bytes: u64,
     retry: RetryState,
 }
 
 impl FileEntry {
-    /// Why the file is not harvested.
+    /// Returns the reason why the file is not harvested.
     pub(crate) fn reason(&self) -> Option<&str> {
         (self.state != FileState::Harvested).then_some(&self.retry.reason)
     }
@@ -128,12 +114,13 @@ impl FileEntry {
 #[derive(Debug, Default)]
 pub(crate) struct FileTable {
     entries: BTreeMap<OsString, FileEntry>,
-    /// Numbers of files, by user.
+    /// Numbers of files by user.
     counts: HashMap<u32, u64>,
 }
 
 impl FileTable {
-    /// Compares with a listing, which is in byte order. New names are due at once.
+    /// Updates the table from a listing in byte order, and returns the changes. New names are due
+    /// at once.
     pub(crate) fn compare(&mut self, listing: &[ListedFile], now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.entries.retain(|name, _| {
@@ -153,7 +140,7 @@ impl FileTable {
         changes
     }
 
-    /// Takes what is known of one file. A new name, or a new file of the name, is due at once.
+    /// Updates one file. A new name, or a new file of that name, is due at once.
     pub(crate) fn update(&mut self, listed: &ListedFile, now: Duration) -> Option<Change> {
         let ListedFile { name, id, owner, bytes } = listed;
         let known = self.entries.get_mut(name);
@@ -189,7 +176,7 @@ impl FileTable {
         Some(Change::Vanished(name.to_owned()))
     }
 
-    /// Returns the numbers of files, by user.
+    /// Returns the numbers of files by user.
     pub(crate) fn counts(&self) -> &HashMap<u32, u64> {
         &self.counts
     }
@@ -205,7 +192,7 @@ impl FileTable {
         }
     }
 
-    /// Notes that the file is being written, as [`wait`](Self::wait), with shorter pauses
+    /// Notes that the file is being written, as [`wait`](Self::wait) does, but with shorter pauses
     /// at first.
     pub(crate) fn wait_shortly(&mut self, name: &OsStr, reason: &str, now: Duration) -> u32 {
         let tries = self.wait(name, FileState::Waiting, reason, now);
@@ -218,9 +205,9 @@ impl FileTable {
         tries
     }
 
-    /// Notes that the file cannot be harvested for now. It is due again after a pause
-    /// that doubles from try to try. Returns how many tries in a row have ended for
-    /// this reason; 0 for a file that is not in the directory.
+    /// Notes that the file cannot be harvested for now. It is due again after a pause that doubles
+    /// with each try. Returns the number of consecutive tries that failed for this reason; 0 for a
+    /// file that is not in the directory.
     pub(crate) fn wait(
         &mut self,
         name: &OsStr,
@@ -249,20 +236,19 @@ impl FileTable {
         self.entries.len()
     }
 
-    /// A file, if the directory had it when it was last listed.
+    /// Returns a file of the last listing.
     pub(crate) fn get(&self, name: &OsStr) -> Option<&FileEntry> {
         self.entries.get(name)
     }
 
-    /// All files, in byte order of their names.
+    /// Returns all files in byte order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &FileEntry)> {
         self.entries.iter().map(|(name, entry)| (name.as_os_str(), entry))
     }
 
-    /// The files that are not harvested and whose pause is over, with the bytes that they
-    /// take: one of each user in turn, so that nobody waits for the files of others. Of a user's,
-    /// names that are `known` come first, then small files, which wait for no large one. At most
-    /// `limit` files.
+    /// Returns at most `limit` files that are due, with their sizes in bytes: one of each user in
+    /// turn, so that no user waits for the files of others. Among the files of a user, `known`
+    /// names come first, then small files.
     pub(crate) fn due(
         &self,
         now: Duration,
@@ -286,7 +272,7 @@ impl FileTable {
         due.into_iter().take(limit).map(|(_, _, bytes, _, name)| (name.to_owned(), bytes)).collect()
     }
 
-    /// When the pause of the next file is over; `None` if all are harvested.
+    /// Returns the time at which the next file is due; `None` if all are harvested.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.waiting().map(|(_, entry)| entry.retry.due).min()
     }
@@ -486,8 +472,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "one").unwrap();
-        let id = FileId::of(&path.metadata().unwrap());
+        let id = FileId::new(&path.metadata().unwrap());
         std::fs::write(&path, "another").unwrap();
-        assert_eq!(FileId::of(&path.metadata().unwrap()), id);
+        assert_eq!(FileId::new(&path.metadata().unwrap()), id);
     }
 }

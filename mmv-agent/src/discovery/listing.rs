@@ -1,8 +1,8 @@
-//! The contents of a directory, as far as they fit into memory.
+//! A listing of a directory, limited to what fits into memory.
 //!
-//! In come the entries that the directory has, of any number; out go those that are looked
-//! at. Of a user with too many the first in byte order are: which they are does not depend
-//! on the order in which the system lists them, or files would come and go.
+//! Input: entries of the directory, in any number. Output: the files to keep track of. Of a user
+//! with too many, the first in byte order are kept. The choice must not depend on the order in
+//! which the system lists them, or files would come and go.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use super::file_table::ListedFile;
 use crate::limits::Quota;
 
-/// How many entries that are no regular files are listed: each is mentioned once.
+/// Limit on listed entries that are no regular files; each of them is logged once.
 pub(super) const MAX_OTHERS: usize = 1_000;
 
 /// Limits on the files of a directory that the agent keeps track of.
@@ -52,18 +52,18 @@ impl DirectoryLimits {
     }
 }
 
-/// The contents of a directory.
+/// The files and other entries of a directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     /// The regular files, in byte order of their names.
     pub(crate) files: Vec<ListedFile>,
-    /// Other entries, and what each is instead of a regular file.
+    /// Other entries, with a description of each.
     pub(crate) others: Vec<(OsString, &'static str)>,
-    /// How many files there are beyond those.
+    /// Number of further files.
     pub(crate) left_out: usize,
 }
 
-/// A listing that is being made.
+/// A listing in progress.
 #[derive(Debug)]
 pub(super) struct Collector {
     limits: DirectoryLimits,
@@ -98,14 +98,14 @@ impl Collector {
         }
     }
 
-    /// Adds something else.
+    /// Adds an entry that is no regular file.
     pub(super) fn add_other(&mut self, name: OsString, kind: &'static str) {
         if self.listing.others.len() < MAX_OTHERS {
             self.listing.others.push((name, kind));
         }
     }
 
-    /// The files that there is room for.
+    /// Returns the files within the limits.
     pub(super) fn finish(mut self) -> Listing {
         self.cut();
         let files = self.users.into_values().flat_map(BTreeMap::into_values);

@@ -1,9 +1,9 @@
-//! Whether the process that feeds an MMV file is alive.
+//! Tells whether the process that feeds an MMV file is alive.
 //!
-//! A file has the number of its process in that process's own PID namespace. To an
-//! agent outside a container such a number belongs to no process, and the file is
-//! not harvested, or by chance to another one. So a number without a process does not
-//! prove that the process has ended: [`may_be_elsewhere`].
+//! A file has the pid of its process in that process's own PID namespace. To an agent outside a
+//! container such a pid belongs to no process, and the file is not harvested, or by chance to
+//! another one. So a missing pid does not prove that the process has ended: see
+//! [`may_be_elsewhere`].
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -14,22 +14,21 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 
 /// A process that was alive when it was looked up.
 ///
-/// Its number may be given to another process once it has ended. A pidfd stays with
-/// the process; where the system has none, the start time is compared.
+/// Its pid may be reused once it has ended. A pidfd stays with the process; where the system has
+/// none, the start time is compared.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Its number.
     pub pid: i32,
-    /// When it was started, in clock ticks since the boot.
+    /// Start time in clock ticks since boot.
     pub started: u64,
     pidfd: Option<OwnedFd>,
 }
 
 impl Process {
-    /// Looks up a process; `None` if no process has that number, or only one that has
-    /// exited and waits to be reaped.
+    /// Looks up a process; `None` if no process has that pid, or only one that has exited and
+    /// waits to be reaped.
     pub(crate) fn find(pid: i32) -> Option<Self> {
-        // A file may claim any number, and rustix takes no negative one.
+        // A file may contain any number, and rustix accepts no negative one.
         let number = Pid::from_raw(pid.max(0))?;
         let pidfd = match pidfd_open(number, PidfdFlags::empty()) {
             Ok(pidfd) => Some(pidfd),
@@ -41,20 +40,20 @@ impl Process {
         process.is_alive().then_some(process)
     }
 
-    /// Whether it still runs.
+    /// Returns true if the process still runs.
     pub(crate) fn is_alive(&self) -> bool {
         let Some(pidfd) = &self.pidfd else {
             return stat(self.pid)
                 .is_some_and(|stat| stat.started == self.started && !stat.has_exited());
         };
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-        // Readable means ended; a poll that fails proves nothing.
+        // Readable means ended; a failed poll proves nothing.
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(1)
     }
 }
 
-/// Whether the process with this number and start time has certainly ended; false if
-/// the system hides it.
+/// Returns true if the process with this pid and start time has certainly ended; false if the
+/// system hides it.
 pub(crate) fn has_ended(pid: i32, started: u64) -> bool {
     if let Some(process) = Process::find(pid) {
         return process.started != started;
@@ -64,9 +63,9 @@ pub(crate) fn has_ended(pid: i32, started: u64) -> bool {
         || number.is_none_or(|number| test_kill_process(number) == Err(Errno::SRCH))
 }
 
-/// Whether a process may have that number in a PID namespace below ours, and so in the
-/// header of its file. Reads the status of all processes; namespaces next to ours or
-/// above are not visible.
+/// Returns true if a process may have that pid in a PID namespace below ours, and so in the header
+/// of its file. Reads the status of all processes; namespaces next to ours or above are not
+/// visible.
 pub(crate) fn may_be_elsewhere(pid: i32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     let numbers = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -80,7 +79,7 @@ pub(crate) fn may_be_elsewhere(pid: i32) -> bool {
     })
 }
 
-/// The numbers that a process has in namespaces below ours, by `/proc/<pid>/status`
+/// Returns the pids that a process has in namespaces below ours, from `/proc/<pid>/status`
 /// (`proc_pid_status(5)`, `NSpid`: ours first).
 fn numbers_elsewhere(status: &[u8]) -> Vec<i32> {
     let mut lines = status.split(|&byte| byte == b'\n');
@@ -99,8 +98,8 @@ struct Stat {
 }
 
 impl Stat {
-    /// Whether it has exited and waits to be reaped. A process of which only the first
-    /// thread has ended looks the same here, so a pidfd is preferred.
+    /// Returns true if the process has exited and waits to be reaped. A process of which only the
+    /// first thread has ended looks the same, so a pidfd is preferred.
     fn has_exited(self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
@@ -110,8 +109,8 @@ fn stat(pid: i32) -> Option<Stat> {
     parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The command's name, field 2, is in parentheses and may hold anything, so
-/// fields are counted from the last closing one.
+/// Parses `/proc/<pid>/stat`. The command's name, field 2, is in parentheses and may hold
+/// anything, so fields are counted from the last closing one.
 fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let close = stat.iter().rposition(|&byte| byte == b')')?;
     let fields = str::from_utf8(stat.get(close + 1..)?).ok()?;

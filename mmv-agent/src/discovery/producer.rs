@@ -1,17 +1,15 @@
-//! The process that feeds a file.
-
 use serde::{Deserialize, Serialize};
 
 /// The process on which a file's values depend (its PROCESS flag is set).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Producer {
-    /// The process number in the header.
+    /// The pid in the header.
     pub pid: i32,
-    /// The generation of the file's metadata: a process may take over a file.
+    /// Generation of the file's metadata, since another process may take over a file.
     pub generation: u64,
-    /// When the process was started, in clock ticks since boot.
+    /// Start time of the process in clock ticks since boot.
     pub started: u64,
-    /// The process has ended, and the last values were read.
+    /// Set once the process has ended and the last values were read.
     #[serde(default)]
     pub ended: bool,
 }
@@ -20,8 +18,7 @@ impl Producer {
     /// A start time that no process has.
     pub(crate) const NEVER: u64 = u64::MAX;
 
-    /// Whether `now` is another process with the same number, although the file is
-    /// unchanged.
+    /// Returns true if `now` is another process with the same pid, although the file is unchanged.
     pub(crate) fn is_other(self, now: Self) -> bool {
         let same = (self.pid, self.generation) == (now.pid, now.generation);
         same && self.started != now.started

@@ -36,52 +36,37 @@ use super::{FileId, Producer, liveness};
 /// A file whose process has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeadFile {
-    /// Where it is.
     pub directory: PathBuf,
-    /// Its name there.
+    /// Name within the directory.
     pub name: OsString,
-    /// Which file it is.
     pub id: FileId,
-    /// Its producer.
     pub process: Producer,
 }
 
-/// Why a file was not removed.
+/// The reason why a file was not removed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRemoved {
-    /// The name is gone, or another file has it.
     #[error("its name is gone or refers to another file")]
     Another,
-    /// Its header names another process.
-    #[error("process {pid} does not feed it any more")]
+    #[error("its header names another process than {pid}")]
     TakenOver {
-        /// Its producer.
+        /// Pid of its producer.
         pid: i32,
     },
-    /// Its process may live.
-    #[error("its process {pid} may live")]
-    Alive {
-        /// The process.
-        pid: i32,
-    },
-    /// A process in another namespace may be meant.
-    #[error("a process in another PID namespace may have the number {pid}")]
-    Elsewhere {
-        /// The number.
-        pid: i32,
-    },
-    /// The system call failed.
+    /// Its process may still be running.
+    #[error("process {pid} may still be running")]
+    Alive { pid: i32 },
+    /// A process in another PID namespace may be meant.
+    #[error("a process in another PID namespace may have pid {pid}")]
+    Elsewhere { pid: i32 },
     #[error("{0}")]
     Refused(#[from] io::Error),
 }
 
-/// What became of a file that was to be removed: the housekeeping thread's answer to the
-/// sampler.
+/// The housekeeping thread's answer to a removal request.
 #[derive(Debug)]
 pub(crate) struct RemovalOutcome {
-    /// The file.
     pub file: DeadFile,
-    /// Removed, or why not.
     pub result: Result<(), NotRemoved>,
 }
 
@@ -95,25 +80,24 @@ impl From<Errno> for NotRemoved {
     }
 }
 
-/// Which files are to be removed.
+/// Removal requests for files whose processes have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Removal {
-    /// How long a process has to be gone; `None` disables removal.
+    /// Minimum time since the process has ended; `None` disables removal.
     after: Option<Duration>,
-    /// The files that were requested already: a file that cannot be removed is tried
-    /// once.
+    /// Files that were requested already; removal is tried once for each.
     requested: HashSet<FileId>,
     due: Vec<DeadFile>,
 }
 
 impl Removal {
-    /// Changes the time. Files that could not be removed are tried once more.
+    /// Changes the minimum time. Files that could not be removed are tried once more.
     pub(crate) fn set_after(&mut self, after: Option<Duration>) {
         self.after = after;
         self.requested.clear();
     }
 
-    /// Requests a file whose process has been gone for `gone`, if that is long enough.
+    /// Requests the removal of a file whose process ended `gone` ago, if that is long enough.
     pub(crate) fn request(&mut self, dead: DeadFile, gone: Duration) {
         if self.after.is_some_and(|after| gone >= after) && self.requested.insert(dead.id) {
             self.due.push(dead);
@@ -125,8 +109,8 @@ impl Removal {
         self.requested.retain(|id| listed.contains(id));
     }
 
-    /// The files that were requested since the last call.
-    pub(crate) fn take(&mut self) -> Vec<DeadFile> {
+    /// Returns the files requested since the last call.
+    pub(crate) fn take_requests(&mut self) -> Vec<DeadFile> {
         std::mem::take(&mut self.due)
     }
 }
@@ -151,7 +135,7 @@ pub(crate) fn remove(dead: &DeadFile) -> Result<(), NotRemoved> {
     let directory = open(directory, flags | OFlag::O_DIRECTORY, Mode::empty())?;
     let file = open_in(&directory, name).map_err(not_removed)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() || FileId::of(&metadata) != *id {
+    if !metadata.is_file() || FileId::new(&metadata) != *id {
         return Err(NotRemoved::Another);
     }
     let mut header = [0; Header::BYTES];
@@ -201,7 +185,7 @@ mod tests {
         let path = dir.path().join("app");
         fs::copy(published.path(), &path).unwrap();
         set_pid(&path, pid);
-        let id = FileId::of(&path.metadata().unwrap());
+        let id = FileId::new(&path.metadata().unwrap());
         let process = Producer { pid, generation: published.generation(), started, ended: true };
         let directory = dir.path().to_owned();
         (dir, DeadFile { directory, name: "app".into(), id, process })
@@ -310,19 +294,19 @@ mod tests {
         let (_dir, dead) = left_behind(true);
         let mut removal = Removal::default();
         removal.request(dead.clone(), SECOND * 1_000_000);
-        assert_eq!(removal.take(), [], "removal is disabled");
+        assert_eq!(removal.take_requests(), [], "removal is disabled");
         removal.set_after(Some(SECOND * 10));
         removal.request(dead.clone(), SECOND * 9);
-        assert_eq!(removal.take(), []);
+        assert_eq!(removal.take_requests(), []);
         removal.request(dead.clone(), SECOND * 10);
         removal.request(dead.clone(), SECOND * 11);
-        assert_eq!(removal.take(), std::slice::from_ref(&dead));
+        assert_eq!(removal.take_requests(), std::slice::from_ref(&dead));
         removal.retain(&HashSet::from([dead.id]));
         removal.request(dead.clone(), SECOND * 12);
-        assert_eq!(removal.take(), [], "a file is requested once");
+        assert_eq!(removal.take_requests(), [], "a file is requested once");
         removal.set_after(Some(SECOND * 10));
         removal.request(dead.clone(), SECOND * 13);
-        assert_eq!(removal.take(), [dead]);
+        assert_eq!(removal.take_requests(), [dead]);
         removal.retain(&HashSet::new());
         assert!(removal.requested.is_empty(), "files that are gone are forgotten");
     }

@@ -1,26 +1,26 @@
-//! Which programs were restarted: another file has the name that theirs had.
+//! Detects restarted programs: another file has taken the name of a program's file.
 //!
-//! Some programs remove their file when they end, others leave it to be replaced, and
-//! the agent may or may not list the directory in between. So a name is remembered for
-//! a while after its file is gone.
+//! Some programs remove their file when they end, others leave it to be replaced, and the agent
+//! may or may not list the directory in between. So a name is remembered for a while after its
+//! file is gone.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 
 use super::FileId;
 
-/// How many names without a file are remembered: any process that may create files
-/// could fill the memory with names.
+/// Limit on remembered names without a file. Without it, any process that may create files could
+/// fill the memory with names.
 const MAX_GONE: usize = 1_000;
 
-/// The names that had a file.
+/// The known file names.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts {
     /// The file that was harvested last under each name.
     known: HashMap<OsString, FileId>,
-    /// The names without a file, the longest gone first.
+    /// Names without a file, the longest gone first.
     gone: VecDeque<OsString>,
-    /// Whether restarts are reported.
+    /// True if restarts are reported.
     pub enabled: bool,
     detected: bool,
 }
@@ -52,8 +52,8 @@ impl Restarts {
         }
     }
 
-    /// Whether a program was restarted since the last call; false while disabled.
-    pub(crate) fn take(&mut self) -> bool {
+    /// Returns true if a program was restarted since the last call; false while disabled.
+    pub(crate) fn take_detected(&mut self) -> bool {
         std::mem::take(&mut self.detected) && self.enabled
     }
 }
@@ -76,11 +76,11 @@ mod tests {
         let name = OsStr::new("a");
         restarts.harvested(name, id(1));
         restarts.harvested(name, id(2));
-        assert!(!restarts.take());
+        assert!(!restarts.take_detected());
         restarts.enabled = true;
-        assert!(!restarts.take());
+        assert!(!restarts.take_detected());
         restarts.harvested(name, id(3));
-        assert!(restarts.take());
+        assert!(restarts.take_detected());
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
             [(a, 1, false), (a, 1, false), (b, 2, false), (a, 3, true), (a, 3, false)]
         {
             restarts.harvested(name, id(inode));
-            assert_eq!(restarts.take(), expected, "{name:?} {inode}");
+            assert_eq!(restarts.take_detected(), expected, "{name:?} {inode}");
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
         let name = OsStr::new("a");
         for life in 1..4 {
             restarts.harvested(name, id(life));
-            assert_eq!(restarts.take(), life > 1);
+            assert_eq!(restarts.take_detected(), life > 1);
             restarts.vanished(name);
             restarts.vanished(name);
         }
@@ -122,8 +122,8 @@ mod tests {
         restarts.vanished(OsStr::new("junk"));
         assert_eq!((restarts.known.len(), restarts.gone.len()), (MAX_GONE + 1, MAX_GONE));
         restarts.harvested(stays, id(2));
-        assert!(restarts.take(), "a file that is there is not forgotten");
+        assert!(restarts.take_detected(), "a file that is there is not forgotten");
         restarts.harvested(OsStr::new("0"), id(2));
-        assert!(!restarts.take(), "the longest gone are");
+        assert!(!restarts.take_detected(), "the longest gone are");
     }
 }

@@ -1,4 +1,4 @@
-//! What changed in the directory of MMV files since the last look.
+//! Changes of the MMV directory, with the table of its files.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -18,30 +18,30 @@ use super::{Change, FileId};
 #[derive(Debug)]
 pub(crate) struct Watcher {
     directory: Directory,
-    /// The directory could not be read, which was logged.
+    /// Set once an unreadable directory was logged.
     unreadable: bool,
-    /// Why it cannot be, if the system lacks descriptors or memory.
+    /// Reason why the directory cannot be read, if the system lacks descriptors or memory.
     shortage: Option<String>,
-    /// The files that were there at the last look.
+    /// Files at the last scan.
     pub table: FileTable,
     /// Entries that are no regular files.
     others: HashSet<OsString>,
-    /// There were more files than are looked at, which was logged.
+    /// Set once an excess of files was logged.
     overfull: bool,
 }
 
-/// The result of a look.
+/// Changes found by a scan.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryChanges {
     /// Files that were replaced or are gone.
     pub files: Vec<Change>,
-    /// New files and files with other owners, with these.
+    /// New files and files whose owner has changed, with their owners.
     pub owners: Vec<(OsString, u32)>,
-    /// All files there are, if they were listed.
+    /// All files, if they were listed.
     pub listed: Option<HashSet<FileId>>,
-    /// New entries that are no regular files, and what they are.
+    /// New entries that are no regular files, with a description.
     pub others: Vec<(OsString, &'static str)>,
-    /// A listing is being made: the next look continues it.
+    /// Set while a listing is in progress, which the next scan continues.
     pub is_partial: bool,
 }
 
@@ -58,40 +58,39 @@ impl Watcher {
         }
     }
 
-    /// Changes how many files are looked at.
     pub(crate) fn set_limits(&mut self, limits: DirectoryLimits) {
         self.directory.limits = limits;
     }
 
-    /// The directory.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Readable when the directory has changed, if it is under watch.
+    /// Returns a descriptor that is readable when the directory has changed, if it is watched.
     pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
         self.directory.watch()
     }
 
-    /// Why the directory cannot be read, if the system lacks descriptors or memory.
+    /// Returns the reason why the directory cannot be read, if the system lacks descriptors or
+    /// memory.
     pub(crate) fn shortage(&self) -> Option<&str> {
         self.shortage.as_deref()
     }
 
-    /// Returns when the directory has to be looked at although nothing is reported.
+    /// Returns the time of the next scan that is due without an event.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.directory.due()
     }
 
     /// Updates the table if the directory may have changed.
-    pub(crate) fn look(&mut self, now: Duration) -> DirectoryChanges {
-        let look = self.directory.look(now);
+    pub(crate) fn scan(&mut self, now: Duration) -> DirectoryChanges {
+        let look = self.directory.scan(now);
         if let Err(error) = &look
             && !self.unreadable
         {
             error!(directory = %self.path().display(), %error, "cannot read the directory");
         }
-        // A look that reads nothing does not say that the directory can be read.
+        // A scan that reads nothing does not show that the directory can be read.
         if look.as_ref().map_or(true, DirectoryScan::has_read) {
             self.unreadable = look.is_err();
             self.shortage = match &look {
@@ -126,8 +125,8 @@ impl Watcher {
         changes.others = others.into_iter().filter(|(name, _)| !known.contains(name)).collect();
     }
 
-    /// Takes what a name stands for now. A file that there is no room for waits for the next
-    /// listing, which decides between all files of its user.
+    /// Applies the present state of a name. A file beyond the limits waits for the next listing,
+    /// which decides among all files of its user.
     fn take_entry(
         &mut self,
         name: OsString,

@@ -191,7 +191,7 @@ impl Admission {
             loading: HashMap::new(),
             descriptors: descriptor_budget::available(),
             reading: HashMap::new(),
-            clusters: ClusterAllocator::of(Assignments { clusters, used, items, owners }),
+            clusters: ClusterAllocator::restore(Assignments { clusters, used, items, owners }),
             producers: fed.iter().map(FileProducer::parts).collect(),
         };
         admission.share();

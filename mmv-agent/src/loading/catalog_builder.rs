@@ -46,7 +46,7 @@ impl CatalogBuilder {
     /// Creates a builder with an empty catalog and the name owners of an earlier run. If events
     /// are logged, the catalog is outdated: they need their descriptors even without files.
     pub(crate) fn new(host: Host, settings: &Settings, names: BTreeMap<String, Owned>) -> Self {
-        let mut names = NameOwners::of(names);
+        let mut names = NameOwners::restore(names);
         let Settings { fixed, reloadable, .. } = settings;
         names.change(reloadable.pins.clone(), reloadable.release_names_after);
         Self {

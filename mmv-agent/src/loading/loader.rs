@@ -192,11 +192,11 @@ impl Loader {
         {
             self.news.replaced = Some(replaced);
         }
-        self.news.restarted |= self.sources.restarts.take();
+        self.news.restarted |= self.sources.restarts.take_detected();
         for outcome in self.links.removals.try_iter() {
             self.reporter.removed(&outcome);
         }
-        let dead = self.sources.removal.take();
+        let dead = self.sources.removal.take_requests();
         if !dead.is_empty() {
             self.assign(Task::Remove(dead));
         }

@@ -165,7 +165,7 @@ impl Sources {
     /// Finds files that are gone. Their sources stay until their last values were read. Returns
     /// true if a listing of the directory has to be continued.
     pub(crate) fn discover(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
-        let changes = self.watcher.look(now);
+        let changes = self.watcher.scan(now);
         for change in changes.files {
             match change {
                 Change::Replaced(name) => {

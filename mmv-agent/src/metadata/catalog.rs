@@ -1,12 +1,11 @@
-//! The metadata of all sources together.
+//! The merged metadata of all sources.
 //!
-//! In come the translated metadata and value plans of all sources; out go one catalog
-//! and the shape of all values. Sources that share a cluster are merged: a metric's
-//! values come from all of them, an instance domain has all their instances, and the
-//! first source in byte order of the file names wins what two of them claim. Only files of
-//! one user get this far: names, clusters and instance domains have one owner. The catalog
-//! goes to the writer with each record, as one shared immutable value, so an archive can
-//! begin at any record.
+//! Input: the translated metadata and value plans of all sources. Output: one catalog and the
+//! shape of all values. Sources that share a cluster are merged: a metric's values come from all
+//! of them, an instance domain has all their instances, and what two of them claim goes to the
+//! first source in byte order of the file names. Only files of one user can share a cluster:
+//! names, clusters and instance domains have one owner. The catalog goes to the writer with each
+//! record, as one shared immutable value, so that an archive can begin at any record.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,32 +29,30 @@ use crate::host::Host;
 use crate::limits::ROOT;
 use crate::source::ValuePlan;
 
-/// Bytes of a record of metadata without names and texts, and of an instance without its name.
+/// Bytes of a metadata record without names and texts, and of an instance without its name.
 const RECORD_BYTES: usize = 64;
 const INSTANCE_BYTES: usize = 12;
 
-/// How many conflicts of one file are noted.
-pub(crate) const NOTED: usize = 5;
+/// Limit on the conflicts of one file that are reported.
+pub(crate) const MAX_REPORTED: usize = 5;
 
 /// The metadata that a reader of records needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
-    /// Different for each catalog of this process.
+    /// Unique among the catalogs of this process.
     pub id: u64,
     /// Descriptor and name, by PMID.
     pub metrics: Vec<(MetricDesc, Arc<str>)>,
-    /// The instance domains that have instances, instances by number.
+    /// Instance domains that have instances, with the instances in order of their numbers.
     pub indoms: Vec<(InDom, Vec<Instance>)>,
-    /// The label sets of each target.
     pub labels: Vec<(LabelTarget, Vec<LabelSet>)>,
-    /// The help texts.
     pub texts: Vec<(TextTarget, TextKind, String)>,
-    /// Who pays for it.
+    /// Users charged for the metadata.
     pub payers: Payers,
 }
 
 impl Catalog {
-    /// Removes what is not of a metric and whose user does not stay.
+    /// Removes everything except metrics whose user does not satisfy `stays`.
     pub(crate) fn retain_users(&mut self, stays: impl Fn(u32) -> bool) {
         let Self { indoms, labels, texts, payers, .. } = self;
         indoms.retain(|(indom, _)| stays(payers.of_indom(*indom)));
@@ -78,22 +75,28 @@ impl Catalog {
         self.shrink();
     }
 
-    /// About how many bytes it has in an archive, at most.
+    /// Returns an upper bound of the bytes that it takes in an archive.
     pub(crate) fn size(&self) -> u64 {
-        let metrics = self.metrics.iter().map(|(_, name)| RECORD_BYTES + name.len());
-        let instance = |instance: &Instance| INSTANCE_BYTES + instance.name.to_bytes().len();
-        let indoms = self
-            .indoms
-            .iter()
-            .map(|(_, instances)| RECORD_BYTES + instances.iter().map(instance).sum::<usize>());
-        let labels = self.labels.iter().flat_map(|(_, sets)| sets);
-        let labels = labels.map(|set| RECORD_BYTES + 4 * set.json.len());
-        let texts = self.texts.iter().map(|(_, _, text)| RECORD_BYTES + text.len());
-        metrics.chain(indoms).chain(labels).chain(texts).sum::<usize>() as u64
+        let mut bytes = 0;
+        for (_, name) in &self.metrics {
+            bytes += RECORD_BYTES + name.len();
+        }
+        for (_, instances) in &self.indoms {
+            bytes += RECORD_BYTES;
+            for instance in instances {
+                bytes += INSTANCE_BYTES + instance.name.to_bytes().len();
+            }
+        }
+        for set in self.labels.iter().flat_map(|(_, sets)| sets) {
+            bytes += RECORD_BYTES + 4 * set.json.len();
+        }
+        for (_, _, text) in &self.texts {
+            bytes += RECORD_BYTES + text.len();
+        }
+        bytes as u64
     }
 
-    /// Gives back what is reserved in its vectors: a catalog is kept as long as any
-    /// record of it, so what it reserves would stay.
+    /// Frees reserved capacity: a catalog is kept as long as any record of it.
     fn shrink(&mut self) {
         self.metrics.shrink_to_fit();
         self.indoms.shrink_to_fit();
@@ -102,117 +105,95 @@ impl Catalog {
     }
 }
 
-/// One source, as the catalog sees it.
+/// The part of a source that goes into the catalog.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CatalogSource<'a> {
-    /// The file's name.
     pub file: &'a OsStr,
-    /// The user who owns it.
     pub owner: u32,
-    /// The user who pays for it.
+    /// User charged for the metadata.
     pub payer: u32,
-    /// Its metadata.
     pub translation: &'a Translation,
-    /// Its values.
     pub plan: &'a ValuePlan,
 }
 
 impl<'a> CatalogSource<'a> {
-    /// The file as an owner of names.
     fn claimant(&self) -> Claimant<'a> {
         // No other file gets the agent's cluster.
         let own = self.translation.cluster == OWN_CLUSTER;
         Claimant { file: self.file, owner: self.owner, own }
     }
 
-    /// The names of its metrics.
     fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.translation.metrics.iter().flatten().map(|metric| &*metric.name)
     }
 }
 
-/// Something of a source that is left out because another has it.
+/// Something of a source that is left out because another source has it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Conflict {
-    /// A metric's name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A metric's name, which belongs to another user.
+    /// The name belongs to another user.
     #[error(transparent)]
     Owner(#[from] OwnerError),
-    /// The same PMID means something else.
+    /// The PMID belongs to another metric.
     #[error("metric {pmid} \"{name}\" is another metric in an earlier file")]
     Metric {
-        /// The PMID.
         pmid: Pmid,
-        /// The name it has here.
+        /// Its name in this file.
         name: String,
     },
-    /// An indom's number, made of a large serial, is another cluster's.
+    /// The number of the instance domain, made of a large serial, belongs to another cluster.
     #[error("indom {indom} of cluster {cluster} has the number of one of cluster {owner}")]
     Indom {
-        /// The number.
         indom: InDom,
-        /// The cluster of the file.
+        /// Cluster of this file.
         cluster: u32,
-        /// The cluster whose indom it is.
+        /// Cluster that has the instance domain.
         owner: u32,
     },
-    /// The same instance number has another name.
+    /// The instance number has another name.
     #[error(
         "instance {id} of indom {indom} is \"{found}\" here and \"{expected}\" in an earlier file"
     )]
     Instance {
-        /// The instance domain.
         indom: InDom,
-        /// The instance.
         id: InstanceId,
-        /// Its name here.
+        /// Its name in this file.
         found: String,
         /// Its name in the earlier file.
         expected: ByteText,
     },
     /// A label that no archive can hold.
     #[error("label \"{name}\" of {target:?} cannot be logged: {source}")]
-    Label {
-        /// What it is attached to.
-        target: LabelTarget,
-        /// Its name.
-        name: String,
-        /// What is wrong with it.
-        source: EncodeError,
-    },
+    Label { target: LabelTarget, name: String, source: EncodeError },
     /// Labels that are too many, or too long, together.
     #[error("the labels of {target:?} cannot be logged: {source}")]
-    Labels {
-        /// What they are attached to.
-        target: LabelTarget,
-        /// What is wrong with them.
-        source: EncodeError,
-    },
+    Labels { target: LabelTarget, source: EncodeError },
 }
 
-/// The catalog, the shape of its values, and what had to be left out, each with its
-/// file.
+/// The catalog, the shape of its values, and the conflicts with the files that they concern.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
-    /// The metadata.
     pub catalog: Catalog,
-    /// Where the values come from.
     pub shape: RecordShape,
-    /// The names of its metrics, and those that no file may have.
+    /// Names of metrics, and names that no file may have.
     pub names: NameSpace,
-    /// What was left out, at most [`NOTED`] conflicts a file.
+    /// The conflicts, at most [`MAX_REPORTED`] for each file.
     pub conflicts: Vec<(String, Conflict)>,
-    /// How many more conflicts there were.
+    /// Number of further conflicts.
     pub unlisted: usize,
 }
 
 impl Merged {
-    /// Removes the metrics of all sources but some.
+    /// Removes the metrics of sources that do not satisfy `stays`.
     pub(crate) fn retain(&mut self, stays: impl Fn(usize) -> bool) {
-        let is_out = |set: &ValueSetShape<'_>| set.owners.iter().any(|source| !stays(*source));
-        let out: HashSet<Pmid> = self.shape.iter().filter(is_out).map(|set| set.pmid).collect();
+        let mut out: HashSet<Pmid> = HashSet::new();
+        for set in self.shape.iter() {
+            if set.owners.iter().any(|source| !stays(*source)) {
+                out.insert(set.pmid);
+            }
+        }
         if !out.is_empty() {
             self.shape.retain(|set| !out.contains(&set.pmid));
             self.catalog.retain(|pmid| !out.contains(&pmid));
@@ -220,9 +201,8 @@ impl Merged {
     }
 }
 
-/// Merges the sources, which are in byte order of their files' names, into the
-/// catalog number `id`. No metric of a file gets a `reserved` name, nor one that belongs
-/// to another user by `owners`.
+/// Merges sources in byte order of their file names into the catalog number `id`. No metric of a
+/// file gets a `reserved` name, nor one that belongs to another user by `owners`.
 pub(crate) fn merge(
     id: u64,
     members: &[CatalogSource<'_>],
@@ -234,7 +214,7 @@ pub(crate) fn merge(
     let mut merger = Merger { owners: indom_owners(members), ..Merger::default() };
     merger.names.reserve(members.iter().map(|member| member.translation.metrics.len()).sum());
     for (name, pmid) in reserved {
-        // They differ, and are the first ones.
+        // The reserved names differ and come first, so all are free.
         let _ = merger.names.take(name, pmid);
     }
     for (source, member) in members.iter().enumerate() {
@@ -243,9 +223,9 @@ pub(crate) fn merge(
     merger.finish(id, host)
 }
 
-/// The indoms whose numbers can be of one cluster only, with that cluster.
-/// Numbers made of larger parts belong to no cluster: as with pmdammv, files that get
-/// the same one share it.
+/// Returns the instance domains whose numbers belong to one cluster only, with that cluster.
+/// Numbers made of larger parts belong to no cluster: as with pmdammv, files that get the same one
+/// share it.
 fn indom_owners(members: &[CatalogSource<'_>]) -> HashMap<InDom, u32> {
     let translations = members.iter().map(|member| member.translation);
     translations
@@ -256,14 +236,14 @@ fn indom_owners(members: &[CatalogSource<'_>]) -> HashMap<InDom, u32> {
         .collect()
 }
 
-/// The instances of a file whose numbers have other names in an earlier one.
+/// Instances of a file whose numbers have other names in an earlier one.
 type Misnamed = HashSet<(InDom, InstanceId)>;
 
 #[derive(Debug)]
 struct MergedMetric {
     metric: LoggedMetric,
     owners: Vec<usize>,
-    /// Of each source in turn.
+    /// Locations of the values, source by source.
     places: Vec<ValueLocation>,
 }
 
@@ -290,7 +270,7 @@ impl Merger {
     fn add(&mut self, source: usize, member: &CatalogSource<'_>, owners: &NameOwners) {
         let cluster = member.translation.cluster;
         self.payers.add_cluster(cluster, member.payer);
-        // Before those of the file: of labels with one name the first stays.
+        // Added before the labels of the file, since the first label of a name stays.
         if member.payer != ROOT {
             self.add_label(member.file, &owner_label(cluster, member.payer));
         }
@@ -332,10 +312,11 @@ impl Merger {
         self.add_labels(member, &taken, &misnamed);
     }
 
-    /// Which names of a file are its user's, by the index of the metric.
+    /// Returns which names of a file belong to its user, by the index of the metric.
     fn names_of(&mut self, member: &CatalogSource<'_>, owners: &NameOwners) -> Vec<bool> {
         let claimant = member.claimant();
-        // Names come in families: the last subtree that is the user's as a whole.
+        // Names with one prefix follow each other: this is the last subtree owned by the user as a
+        // whole.
         let mut last = "";
         let mut is_own = Vec::with_capacity(member.translation.metrics.len());
         for metric in &member.translation.metrics {
@@ -354,7 +335,7 @@ impl Merger {
         is_own
     }
 
-    /// Adds the labels of a file; `taken` are the metrics that are the file's, by index.
+    /// Adds the labels of a file; `taken` tells by index which metrics belong to the file.
     fn add_labels(&mut self, member: &CatalogSource<'_>, taken: &[bool], misnamed: &Misnamed) {
         let Translation { cluster, metrics, labels, .. } = member.translation;
         if labels.is_empty() {
@@ -364,7 +345,8 @@ impl Merger {
         let taken = metrics.filter_map(|(metric, taken)| metric.as_ref().filter(|_| *taken));
         let taken: HashSet<Pmid> = taken.map(|metric| metric.desc.pmid).collect();
         for label in labels {
-            // What was left out may be another file's: its labels are not.
+            // An entry that was left out may belong to another file, so its labels are left out
+            // too.
             let attached = match (label.target, label.instance) {
                 (LabelTarget::Item(pmid), _) => taken.contains(&pmid),
                 (LabelTarget::InDom(indom) | LabelTarget::Instances(indom), _)
@@ -381,25 +363,24 @@ impl Merger {
         }
     }
 
-    /// Notes what is left out of a file. A file may have any number of conflicts; the
-    /// first few are enough.
+    /// Notes a conflict. A file may have any number of them; the first few are enough.
     fn conflict(&mut self, file: &OsStr, conflict: impl Into<Conflict>) {
         let file = file.display().to_string();
         let noted = self.conflicts.iter().rev().take_while(|(of, _)| *of == file).count();
-        if noted < NOTED {
+        if noted < MAX_REPORTED {
             self.conflicts.push((file, conflict.into()));
         } else {
             self.unlisted += 1;
         }
     }
 
-    /// The cluster that an indom belongs to, if it is another than `cluster`.
+    /// Returns the cluster that an instance domain belongs to, unless that is `cluster`.
     fn foreign_owner(&self, indom: InDom, cluster: u32) -> Option<u32> {
         self.owners.get(&indom).copied().filter(|owner| *owner != cluster)
     }
 
-    /// Takes the instances that are new. One whose number has another name already goes
-    /// into `misnamed`: its values would be logged as another's.
+    /// Adds new instances. An instance whose number has another name already goes into `misnamed`:
+    /// its values would be logged under the wrong name.
     fn add_indom(&mut self, file: &OsStr, found: &LoggedIndom, misnamed: &mut Misnamed) {
         let indom = found.indom;
         let merged = self.indoms.entry(indom).or_default();
@@ -432,7 +413,7 @@ impl Merger {
         }
     }
 
-    /// Whether the metric's values may be logged.
+    /// Adds a metric. Returns true if its values may be logged.
     fn add_metric(&mut self, source: usize, file: &OsStr, metric: &LoggedMetric) -> bool {
         let pmid = metric.desc.pmid;
         if let Some(known) = self.metrics.get_mut(&pmid) {
@@ -444,7 +425,7 @@ impl Merger {
             return false;
         }
         if let Err(conflict) = self.names.take(&metric.name, pmid) {
-            self.conflict(file, NameError::of(&metric.name, conflict));
+            self.conflict(file, NameError::conflicting(&metric.name, conflict));
             return false;
         }
         let metric = metric.clone();
@@ -461,9 +442,8 @@ impl Merger {
         }
     }
 
-    /// The sets of a target; for the instances of a domain one for each,
-    /// whether it has labels or not: PCP's readers take an instance that is
-    /// not listed for one whose labels are unknown.
+    /// Returns the label sets of a target. The instances of a domain have one each, with or
+    /// without labels: PCP's readers assume that the labels of a missing instance are unknown.
     fn label_sets(
         &self,
         target: LabelTarget,
@@ -507,8 +487,8 @@ impl Merger {
         for (pmid, MergedMetric { metric, owners, mut places }) in self.metrics {
             let LoggedMetric { desc, name, short_help, long_help } = metric;
             push_texts(&mut merged.catalog.texts, TextTarget::Metric(pmid), short_help, long_help);
-            // The first to have an instance keeps it. Values stay in the order of their cells,
-            // not of the numbers of instances, so that a tick reads memory from start to end.
+            // The first source with an instance keeps it. Values stay in the order of their cells,
+            // not of instance numbers, so that a tick reads memory from start to end.
             if owners.len() > 1 {
                 let mut taken = HashSet::with_capacity(places.len());
                 places.retain(|place| taken.insert(place.instance));
@@ -527,7 +507,7 @@ impl Merger {
     }
 }
 
-/// The label by which the owner of names is found again when the state is lost.
+/// Returns the label from which the owner of names is recovered when the state is lost.
 fn owner_label(cluster: u32, owner: u32) -> LoggedLabel {
     LoggedLabel {
         target: LabelTarget::Cluster { domain: DOMAIN, cluster },
@@ -538,7 +518,7 @@ fn owner_label(cluster: u32, owner: u32) -> LoggedLabel {
     }
 }
 
-/// The labels that pmcd gives the host and the MMV agent.
+/// Returns the labels that pmcd gives the host and the MMV agent.
 fn host_labels(host: &Host) -> Vec<LoggedLabel> {
     let label = |target, name: &str, json_value| LoggedLabel {
         target,
@@ -725,8 +705,8 @@ mod tests {
             Translation { indoms: vec![indom(&instances, "")], ..Translation::default() }
         };
         let result = merged(&[of("x"), of("y"), of("z")]);
-        assert_eq!(result.conflicts.len(), 2 * NOTED);
-        assert_eq!(result.unlisted, 2 * (100 - NOTED));
+        assert_eq!(result.conflicts.len(), 2 * MAX_REPORTED);
+        assert_eq!(result.unlisted, 2 * (100 - MAX_REPORTED));
     }
 
     #[test]

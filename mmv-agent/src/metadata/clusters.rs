@@ -1,9 +1,8 @@
-//! Which cluster number a file's metrics get.
+//! Assigns cluster numbers to files.
 //!
-//! In come the claims of files; out go their clusters. A metric has the same PMID,
+//! Input: the claims of files. Output: their clusters. A metric has the same PMID,
 //! 70.cluster.item, in every archive. The item comes from the file, or from
-//! [`items`](crate::metadata::items) if another metric has it; the cluster is assigned
-//! here:
+//! [`items`](crate::metadata::items) if another metric has it; the cluster is assigned here:
 //!
 //! * a file that asks for a cluster gets it, if no other file has it;
 //! * several files may share one cluster, if they belong to the same user and
@@ -12,13 +11,13 @@
 //! * all others get an automatic one: the lowest of 1..=2047 that was never used, not
 //!   even by a file that is gone; if all were, the automatic one that has been without
 //!   a file for the longest;
-//! * a file keeps its cluster by its name and user, over any number of restarts of its
+//! * a file keeps its cluster by its name and user, across restarts of its
 //!   application;
 //! * a cluster belongs to the user whose file had it first, and so do instance domains
 //!   (`owners`); root gets what it asks for, and files that are in its way get others;
-//! * files of one user have at most half of all clusters. When all are used, the user who
-//!   has most gives one up for another one who has fewer;
-//! * the agent's own file is in [`OWN_CLUSTER`], which no file can ask for nor get.
+//! * files of one user have at most half of all clusters. When all are used, the user
+//!   with the most gives one up for a user with fewer;
+//! * the agent's own file is in [`OWN_CLUSTER`], which no other file can get.
 //!
 //! The same files in the same order get the same clusters, so the first start assigns
 //! clusters in byte order of the names, as pmdammv does.
@@ -44,127 +43,107 @@ use super::numbers::{MAX_AUTOMATIC, OWN_CLUSTER};
 use crate::discovery::FileName;
 use crate::limits::{Quota, ROOT};
 
-/// What is added to the items of the agent's own file.
+/// Added to the items of the agent's own file, since pmdammv has items 0 to 3.
 const OWN_ITEMS: u32 = 100;
 
-/// What a file asks for.
+/// A request of a file for a cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
-    /// The file's name within the directory.
     pub file: OsString,
     /// The cluster in its header; 0 asks for an automatic one.
     pub cluster: u32,
-    /// The user who owns the file.
     pub owner: u32,
-    /// Its metrics.
     pub items: Items,
-    /// The serials of its instance domains.
+    /// Serials of its instance domains.
     pub indoms: Vec<u32>,
-    /// Whether it is the agent's own file.
+    /// True for the agent's own file.
     pub own: bool,
 }
 
-/// A cluster for a file.
+/// The numbers assigned to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// The cluster.
     pub cluster: u32,
-    /// Why the file did not get the cluster that it asks for; reported once.
+    /// Reason why the file did not get the cluster that it asked for; reported once.
     pub moved: Option<Collision>,
-    /// Its items that are logged under other numbers.
+    /// Items that are logged under other numbers.
     pub renumbered: Renumbered,
-    /// Its instance domains that it cannot have, by number.
+    /// Instance domains that it cannot have.
     pub foreign: BTreeMap<InDom, ForeignIndom>,
 }
 
-/// Why a file cannot have the cluster it asks for.
+/// The reason why a file cannot have the cluster it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Collision {
     /// The number cannot be a cluster of a file.
-    #[error("cluster {cluster} is not within 1..=4095")]
-    OutOfRange {
-        /// The cluster asked for.
-        cluster: u32,
-    },
-    /// Another user has the cluster.
-    #[error("cluster {cluster} belongs to {}user {holder_owner}, this file to user {owner}", of_file(.holder.as_deref()))]
+    #[error("cluster {cluster} is out of range: expected 1 to 4095")]
+    OutOfRange { cluster: u32 },
+    /// Another user owns the cluster.
+    #[error("cluster {cluster} belongs to {}user {holder_owner}, and this file to user {owner}", of_file(.holder.as_deref()))]
     Owner {
-        /// The cluster asked for.
         cluster: u32,
-        /// The file that has it, if there is one.
+        /// A file that has it, if there is one.
         holder: Option<OsString>,
-        /// The user who has it.
+        /// Owner of the cluster.
         holder_owner: u32,
-        /// The asking file's user.
+        /// Owner of this file.
         owner: u32,
     },
     /// The same item is another metric in a file that has the cluster.
-    #[error("item {cluster}.{item} is \"{found}\" here and \"{expected}\" in {}, or differs in its descriptor", holder.display())]
+    #[error("item {cluster}.{item} is \"{found}\", but \"{expected}\" or another type, unit or semantics in {}", holder.display())]
     Item {
-        /// The cluster asked for.
         cluster: u32,
-        /// The item both have.
         item: u32,
         /// The file that has the cluster.
         holder: OsString,
-        /// The asking file's name for the item.
+        /// Name of the item in this file.
         found: String,
-        /// The holder's name for it.
+        /// Name of the item in the holder.
         expected: String,
     },
     /// An instance domain of the file would have the number of another user's.
-    #[error("in cluster {cluster} indom {indom} belongs to user {holder_owner}")]
+    #[error("instance domain {indom} of cluster {cluster} belongs to user {holder_owner}")]
     Indom {
-        /// The cluster asked for.
         cluster: u32,
-        /// The number.
         indom: InDom,
-        /// The user who has it.
+        /// Owner of the instance domain.
         holder_owner: u32,
     },
-    /// The user's files have their share of clusters.
-    #[error("files of user {owner} have {limit} clusters, which is their share")]
-    Share {
-        /// The user.
-        owner: u32,
-        /// The share.
-        limit: usize,
-    },
+    /// The user has too many clusters.
+    #[error("user {owner} has reached its limit of {limit} clusters")]
+    Share { owner: u32, limit: usize },
     /// Files have all of 1..=2047.
-    #[error("no automatic cluster is left: files have all of 1..=2047")]
+    #[error("no automatic cluster is left: other files have all of 1 to 2047")]
     Exhausted,
 }
 
-/// The cluster of a file.
+/// The cluster of a file in the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileCluster {
-    /// The file's name.
     pub file: FileName,
-    /// What it asked for; 0: nothing.
+    /// The cluster it asked for; 0 for an automatic one.
     pub requested: u32,
-    /// What it got.
+    /// The cluster it got.
     pub cluster: u32,
-    /// When it was last harvested, in seconds since 1970.
+    /// Time of the last harvest, in seconds since 1970.
     pub seen: i64,
-    /// The user who owns the file; `None`: an earlier version did not note it.
+    /// Owner of the file; `None` if an earlier version did not record it.
     #[serde(default)]
     pub owner: Option<u32>,
 }
 
-/// A file's name and user.
 type FileKey = (OsString, Option<u32>);
 
-/// What has to be remembered so that each file gets its cluster and items again.
+/// The state from which each file gets its cluster and items again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Assignments {
-    /// Files that did not just get the cluster they asked for; those without one now
-    /// first, the longest released in front.
+    /// Files with another cluster than they asked for; files that hold none come first, the
+    /// longest released in front.
     pub clusters: Vec<FileCluster>,
-    /// Clusters that were ever given to a file.
+    /// Clusters that any file has ever had.
     pub used: Vec<u32>,
-    /// The items of names, by cluster.
+    /// Items of names, by cluster.
     pub items: ItemAllocators,
-    /// Who has which clusters and instance domains.
     pub owners: Owners,
 }
 
@@ -172,17 +151,17 @@ pub(crate) struct Assignments {
 struct Remembered {
     requested: u32,
     cluster: u32,
-    /// When it was last harvested, in seconds since 1970; or [`NOW`].
+    /// Time of the last harvest, in seconds since 1970, or [`NOW`].
     seen: i64,
 }
 
-/// Until now: this module reads no clock.
+/// Stands for the present time, since this module reads no clock.
 const NOW: i64 = i64::MAX;
 
-/// How many automatic clusters only files of root get.
+/// Number of automatic clusters that only root's files get.
 const FOR_ROOT: usize = 64;
-/// How many clusters files of one user have: a half of the others, and as many of those
-/// above.
+/// Limit on the automatic clusters of one user, half of the remaining ones, and on the clusters
+/// above [`MAX_AUTOMATIC`].
 const SHARE: usize = (MAX_AUTOMATIC as usize - FOR_ROOT) / 2;
 
 /// Limit on names that are remembered although no file has a metric of that name. Without it,
@@ -195,11 +174,10 @@ struct Holder {
     owner: u32,
     items: Items,
     indoms: Vec<InDom>,
-    /// The later the greater.
+    /// Sequence number, ascending in order of placement.
     order: u64,
 }
 
-/// Assigns clusters.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterAllocator {
     by_file: BTreeMap<FileKey, Remembered>,
@@ -207,24 +185,24 @@ pub(crate) struct ClusterAllocator {
     used: BTreeSet<u32>,
     /// Clusters that were assigned automatically.
     automatic: BTreeSet<u32>,
-    /// Clusters without a file, the longest-released first.
+    /// Clusters without a file, the longest released first.
     idle: Vec<u32>,
     items: ItemAllocators,
     owners: ClusterOwners,
     /// Clusters that files of the present batch ask for.
     reserved: BTreeSet<u32>,
-    /// Files that had to give up their clusters.
+    /// Files that lost their clusters.
     displaced: Vec<OsString>,
     placed: u64,
 }
 
 impl ClusterAllocator {
-    /// Continues with the assignments of an earlier run.
-    pub(crate) fn of(assignments: Assignments) -> Self {
+    /// Restores the assignments of an earlier run.
+    pub(crate) fn restore(assignments: Assignments) -> Self {
         let Assignments { clusters, used, items, owners } = assignments;
-        let owners = ClusterOwners::of(owners);
+        let owners = ClusterOwners::restore(owners);
         let mut allocator = Self { items, owners, ..Self::default() };
-        // The state file may have any number.
+        // The state file may contain any number.
         let others = clusters.into_iter().filter(|known| known.cluster != OWN_CLUSTER);
         for FileCluster { file: FileName(file), requested, cluster, seen, owner } in others {
             allocator.by_file.insert((file, owner), Remembered { requested, cluster, seen });
@@ -241,8 +219,8 @@ impl ClusterAllocator {
         allocator
     }
 
-    /// What has to be remembered. `now` is when the files that hold a cluster
-    /// were last harvested.
+    /// Returns the assignments for the next run. `now` is the last harvest of files that hold a
+    /// cluster.
     pub(crate) fn remember(&mut self, now: i64) -> Assignments {
         for known in self.by_file.values_mut().filter(|known| known.seen == NOW) {
             known.seen = now;
@@ -255,7 +233,6 @@ impl ClusterAllocator {
         for items in self.items.values_mut().filter(|items| items.is_undated()) {
             Arc::make_mut(items).date(now);
         }
-        let order = |cluster: &u32| self.idle.iter().position(|idle| idle == cluster);
         let mut clusters: Vec<(usize, FileCluster)> = self
             .by_file
             .iter()
@@ -263,7 +240,8 @@ impl ClusterAllocator {
                 let Remembered { requested, cluster, seen } = *known;
                 let file = FileName(file.clone());
                 let owner = *owner;
-                let place = order(&cluster).unwrap_or(usize::MAX);
+                let place = self.idle.iter().position(|idle| *idle == cluster);
+                let place = place.unwrap_or(usize::MAX);
                 (place, FileCluster { file, requested, cluster, seen, owner })
             })
             .collect();
@@ -276,15 +254,14 @@ impl ClusterAllocator {
         }
     }
 
-    /// Whether something was last harvested before `time`, in seconds since 1970.
+    /// Returns true if anything was last harvested before `time`, in seconds since 1970.
     pub(crate) fn is_older(&self, time: i64) -> bool {
         self.by_file.values().any(|known| known.seen < time)
             || self.items.values().any(|items| items.is_older(time))
     }
 
-    /// Forgets the files and the metrics that were last harvested before `time`:
-    /// no archive has them any more. Clusters that no other file has are as if
-    /// they had never been used.
+    /// Forgets files and metrics that were last harvested before `time`, since no archive has them
+    /// any more. Their clusters count as unused unless another file has them.
     pub(crate) fn forget(&mut self, time: i64) {
         for items in self.items.values_mut().filter(|items| items.is_older(time)) {
             Arc::make_mut(items).forget(time);
@@ -313,36 +290,36 @@ impl ClusterAllocator {
         self.idle.retain(|cluster| !freed.contains(cluster));
     }
 
-    /// Keeps an explicit cluster from being assigned automatically. To be called for all
-    /// files of a batch before the first of them is placed.
+    /// Excludes an explicit cluster from automatic assignment. Must be called for all files of a
+    /// batch before the first of them is placed.
     pub(crate) fn reserve(&mut self, cluster: u32) {
         if is_explicit(cluster) {
             self.reserved.insert(cluster);
         }
     }
 
-    /// Begins a batch at a time counted from the start of the agent: nothing is reserved.
+    /// Begins a batch without reservations; `now` counts from the start of the agent.
     pub(crate) fn begin(&mut self, now: Duration) {
         self.owners.set_now(now);
         self.reserved.clear();
     }
 
-    /// Takes another time after which absent users lose what they had.
+    /// Changes the time after which absent users lose their clusters.
     pub(crate) fn set_keep(&mut self, keep: Option<Duration>) {
         self.owners.set_keep(keep);
     }
 
-    /// How many clusters a user has, with those of files that are gone.
+    /// Returns the number of a user's clusters, including those of files that are gone.
     pub(crate) fn count(&self, user: u32) -> usize {
         self.owners.count(user, |_| true)
     }
 
-    /// The files that had to give up their clusters since the last call: they hold none.
+    /// Returns the files that lost their clusters since the last call.
     pub(crate) fn take_displaced(&mut self) -> Vec<OsString> {
         mem::take(&mut self.displaced)
     }
 
-    /// Gives `claim` its cluster. The file holds it until [`release`]d.
+    /// Assigns a cluster to a file, which holds it until [`release`]d.
     ///
     /// # Errors
     ///
@@ -375,23 +352,23 @@ impl ClusterAllocator {
         Ok(Placement { cluster, moved, renumbered, foreign })
     }
 
-    /// Gives the agent's own file its cluster, and items that are not those of pmdammv.
+    /// Places the agent's own file in its cluster, with items that pmdammv does not use.
     fn place_own(&mut self, claim: &Claim) -> Placement {
         self.hold(OWN_CLUSTER, claim);
-        let moved = |(item, metric): (&u32, &Item)| (item + OWN_ITEMS, metric.clone());
-        let items: Items = Arc::new(claim.items.iter().map(moved).collect());
+        let items: BTreeMap<u32, Item> =
+            claim.items.iter().map(|(item, metric)| (item + OWN_ITEMS, metric.clone())).collect();
         let allocator = Arc::make_mut(self.items.entry(OWN_CLUSTER).or_default());
-        let others = allocator.allocate(&items);
-        let number = |item: &u32| {
+        let others = allocator.allocate(&Arc::new(items));
+        let mut renumbered = Renumbered::new();
+        for item in claim.items.keys() {
             let moved = item + OWN_ITEMS;
-            (*item, others.get(&moved).copied().unwrap_or(moved))
-        };
-        let renumbered = claim.items.keys().map(number).collect();
+            renumbered.insert(*item, others.get(&moved).copied().unwrap_or(moved));
+        }
         let foreign = BTreeMap::new();
         Placement { cluster: OWN_CLUSTER, moved: None, renumbered, foreign }
     }
 
-    /// The file is no longer harvested; its cluster stays remembered.
+    /// Releases the cluster of a file, which stays remembered.
     pub(crate) fn release(&mut self, file: &OsStr) {
         let items = &mut self.items;
         let owners = &mut self.owners;
@@ -424,8 +401,8 @@ impl ClusterAllocator {
         self.limit_gone();
     }
 
-    /// Forgets names without a metric that are too many, of users who have most of them:
-    /// first those of clusters that have had no file for the longest.
+    /// Forgets excess names without a metric, first those of clusters that have had no file for
+    /// the longest.
     fn limit_gone(&mut self) {
         let mut counts: BTreeMap<Option<u32>, u64> = BTreeMap::new();
         for (cluster, items) in &self.items {
@@ -450,7 +427,7 @@ impl ClusterAllocator {
         self.items.retain(|_, items| !items.is_empty());
     }
 
-    /// A cluster for a file that has none.
+    /// Assigns a cluster to a file that has none.
     fn assign(&mut self, claim: &Claim) -> Result<(u32, Option<Collision>), Collision> {
         let moved = match claim.cluster {
             0 => None,
@@ -470,20 +447,19 @@ impl ClusterAllocator {
         Ok((cluster, moved))
     }
 
-    /// The lowest cluster that was never used, beside those that are for root only.
+    /// Returns the lowest cluster that was never used, except root's reserve.
     fn unused(&self, claim: &Claim) -> Option<u32> {
-        let is_unused = |cluster: &u32| {
+        let mut unused = (1..=MAX_AUTOMATIC).filter(|cluster| {
             !self.used.contains(cluster)
                 && !self.reserved.contains(cluster)
                 && self.owners.conflict(*cluster, claim).is_none()
-        };
-        let mut unused = (1..=MAX_AUTOMATIC).filter(is_unused);
+        });
         let first = unused.next()?;
         let left = if claim.owner == ROOT { 1 } else { unused.take(FOR_ROOT).count() };
         (left == FOR_ROOT || claim.owner == ROOT).then_some(first)
     }
 
-    /// Why a file cannot have the cluster it asks for.
+    /// Returns the reason why a file cannot have the cluster it asks for, if any.
     fn explicit(&mut self, cluster: u32, claim: &Claim) -> Option<Collision> {
         let collision = self.collision(cluster, claim);
         if collision.is_some() || self.owners.owner(cluster) == Some(claim.owner) {
@@ -493,22 +469,25 @@ impl ClusterAllocator {
         self.make_room(claim.owner, |other| is_automatic(other) == is_automatic(cluster))
     }
 
-    /// Makes sure that the user may have one more cluster of a kind, by giving up the one
-    /// that has had no file for the longest; else returns why not.
+    /// Makes sure that the user may have one more cluster of a kind, by giving up the one that has
+    /// had no file for the longest. Returns the collision if there is none.
     fn make_room(&mut self, owner: u32, is_of_kind: impl Fn(u32) -> bool) -> Option<Collision> {
         let limit = SHARE;
         if owner == ROOT || self.owners.count(owner, &is_of_kind) < limit {
             return None;
         }
-        let own = |idle: &&u32| is_of_kind(**idle) && self.owners.owner(**idle) == Some(owner);
-        let Some(&idle) = self.idle.iter().find(own) else {
+        let own_idle = self
+            .idle
+            .iter()
+            .find(|idle| is_of_kind(**idle) && self.owners.owner(**idle) == Some(owner));
+        let Some(&idle) = own_idle else {
             return Some(Collision::Share { owner, limit });
         };
         self.give_up(idle);
         None
     }
 
-    /// Nobody has the cluster any more; its items stay known.
+    /// Makes a cluster free; its items stay known.
     fn give_up(&mut self, cluster: u32) {
         self.by_file.retain(|_, known| known.cluster != cluster);
         self.idle.retain(|idle| *idle != cluster);
@@ -517,21 +496,22 @@ impl ClusterAllocator {
         self.owners.forget(cluster);
     }
 
-    /// Takes the automatic cluster that has had no file for the longest, of this user or
-    /// else of the one with the most.
+    /// Takes the automatic cluster that has had no file for the longest, of this user if possible,
+    /// else of the user with the most.
     fn reuse(&mut self, claim: &Claim) -> Option<u32> {
-        let is_automatic = |cluster: &&u32| self.automatic.contains(cluster);
-        let of = |owner: Option<u32>| {
-            let mut idle = self.idle.iter().filter(is_automatic);
+        let mut owners = vec![Some(claim.owner), None];
+        if let Some(owner) = self.owners.user_with_most(claim.owner) {
+            owners.push(Some(owner));
+        }
+        let cluster = owners.into_iter().find_map(|owner| {
+            let mut idle = self.idle.iter().filter(|cluster| self.automatic.contains(cluster));
             idle.find(|cluster| self.owners.owner(**cluster) == owner).copied()
-        };
-        let most = || self.owners.user_with_most(claim.owner).and_then(|owner| of(Some(owner)));
-        let cluster = of(Some(claim.owner)).or_else(|| of(None)).or_else(most)?;
+        })?;
         self.give_up(cluster);
         Some(cluster)
     }
 
-    /// Takes the newest automatic cluster of the user with the most from its files.
+    /// Takes the newest automatic cluster of the user with the most away from its files.
     fn take_over(&mut self, claim: &Claim) -> Option<u32> {
         let owner = self.owners.user_with_most(claim.owner)?;
         let automatic = self.holders.iter().filter(|(cluster, _)| self.automatic.contains(cluster));
@@ -543,7 +523,7 @@ impl ClusterAllocator {
         Some(cluster)
     }
 
-    /// Takes their clusters from files.
+    /// Takes the clusters of files for which `is_in_the_way` is true.
     fn displace(&mut self, is_in_the_way: impl Fn(u32, &Holder) -> bool) {
         let all =
             self.holders.iter().flat_map(|(cluster, held)| held.iter().map(|one| (*cluster, one)));
@@ -555,7 +535,7 @@ impl ClusterAllocator {
         self.displaced.extend(displaced);
     }
 
-    /// Why `claim` cannot join the present holders of `cluster`.
+    /// Returns the reason why `claim` cannot join the present holders of `cluster`, if any.
     fn collision(&self, cluster: u32, claim: &Claim) -> Option<Collision> {
         let held = self.holders.get(&cluster);
         if let Some(mut conflict) = self.owners.conflict(cluster, claim) {
@@ -566,7 +546,7 @@ impl ClusterAllocator {
         }
         let mut agreed: Vec<&Items> = Vec::new();
         held?.iter().filter(|holder| holder.owner == claim.owner).find_map(|holder| {
-            // A thousand processes of one program share one table.
+            // Processes of one program share one table.
             if agreed.iter().any(|items| Arc::ptr_eq(items, &holder.items)) {
                 return None;
             }
@@ -582,7 +562,7 @@ impl ClusterAllocator {
         })
     }
 
-    /// Gives a file its cluster; returns the instance domains that it cannot have.
+    /// Assigns a cluster to a file, and returns the instance domains that it cannot have.
     fn hold(&mut self, cluster: u32, claim: &Claim) -> BTreeMap<InDom, ForeignIndom> {
         self.used.insert(cluster);
         self.idle.retain(|idle| *idle != cluster);
@@ -590,8 +570,8 @@ impl ClusterAllocator {
         self.by_file.remove(&(file.clone(), None));
         let key = (file.clone(), Some(*owner));
         if cluster == claim.cluster || cluster == OWN_CLUSTER {
-            // It will get that again. If it were remembered, so would be every process of
-            // a program that ever ran.
+            // It will get that cluster again. Remembering it would add an entry for every process
+            // of a program that ever ran.
             self.by_file.remove(&key);
         } else {
             let known = Remembered { requested: claim.cluster, cluster, seen: NOW };
@@ -618,12 +598,12 @@ fn of_file(file: Option<&OsStr>) -> String {
     file.map(|file| format!("{} of ", file.display())).unwrap_or_default()
 }
 
-/// Whether a file may ask for this cluster: all that pmdammv accepts.
+/// Returns true if a file may ask for this cluster. pmdammv accepts the same range.
 fn is_explicit(cluster: u32) -> bool {
     (1..=MAX_CLUSTER).contains(&cluster)
 }
 
-/// The first item that is another metric in each.
+/// Returns the first item that is another metric in each.
 fn first_difference<'a>(
     ours: &'a BTreeMap<u32, Item>,
     theirs: &'a BTreeMap<u32, Item>,

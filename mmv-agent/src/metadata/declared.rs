@@ -1,12 +1,12 @@
-//! Which metadata was declared in an archive.
+//! Declares metadata in an archive.
 //!
-//! In come catalogs; out go declarations of what is new in them. Invariant: no record
-//! is written before the descriptors of its metrics.
+//! Input: catalogs. Output: declarations of what is new in them. Invariant: the descriptors of a
+//! record's metrics are written before the record.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pcp_archive::{ArchiveWriter, Error, LabelSet, LabelTarget, MetricDesc};
+use pcp_archive::{ArchiveWriter, Error, LabelSet, LabelTarget};
 use pcp_types::Pmid;
 
 use super::Catalog;
@@ -14,47 +14,51 @@ use super::Catalog;
 /// The metadata of one archive.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
-    /// The catalog that was declared last.
+    /// Catalog that was declared last.
     catalog: Option<u64>,
-    /// The name each metric has.
     names: HashMap<Pmid, Arc<str>>,
-    /// The labels of the host.
+    /// Labels of the host.
     host: Option<Vec<LabelSet>>,
 }
 
 impl Declared {
-    /// Whether a metric of `catalog` has another name in this archive. The catalog that
+    /// Returns true if a metric of `catalog` has another name in this archive. The catalog that
     /// was declared last is not compared again.
     pub(crate) fn renames(&self, catalog: &Catalog) -> bool {
-        let renamed = |(desc, name): &(MetricDesc, Arc<str>)| {
-            self.names.get(&desc.pmid).is_some_and(|known| known != name)
-        };
-        self.catalog != Some(catalog.id) && catalog.metrics.iter().any(renamed)
+        if self.catalog == Some(catalog.id) {
+            return false;
+        }
+        catalog
+            .metrics
+            .iter()
+            .any(|(desc, name)| self.names.get(&desc.pmid).is_some_and(|known| known != name))
     }
 
-    /// Whether the host has other labels in `catalog`: pmproxy identifies the source of
-    /// an archive by them.
+    /// Returns true if the host has other labels in `catalog`: they identify the source of an
+    /// archive to pmproxy.
     pub(crate) fn relabels(&self, catalog: &Catalog) -> bool {
-        let differ = || self.host.is_some() && self.host.as_ref() != labels_of_host(catalog);
-        self.catalog != Some(catalog.id) && differ()
+        self.catalog != Some(catalog.id)
+            && self.host.is_some()
+            && self.host.as_ref() != labels_of_host(catalog)
     }
 
-    /// Whether there is such a metric.
+    /// Returns true if a metric is declared.
     pub(crate) fn knows(&self, pmid: Pmid) -> bool {
         self.names.contains_key(&pmid)
     }
 
-    /// Declares what is new in a catalog, in an order that suits pmproxy, which reads an
-    /// archive while it grows:
+    /// Declares what is new in a catalog, in an order that suits pmproxy, which reads an archive
+    /// while it grows:
     ///
-    /// | first | since |
+    /// | order | reason |
     /// |---|---|
-    /// | labels of the host | they identify the source; what is read before belongs to another one |
-    /// | descriptors | if one does not fit, only labels of the host were declared |
-    /// | other labels | those that it knows by then are part of the identity of an instance |
+    /// | labels of the host | they identify the source; anything read before them belongs to
+    /// another source |
+    /// | descriptors | if one conflicts, only labels of the host were declared |
+    /// | other labels | the labels known when instances are read become part of their identity |
     /// | instances, texts | |
     ///
-    /// Each is charged to the user who pays for it.
+    /// Each record is charged to the user who pays for it.
     ///
     /// # Errors
     ///
@@ -79,7 +83,7 @@ impl Declared {
             self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
         }
         for (target, sets) in &catalog.labels {
-            // Those of the host again, which makes no difference.
+            // The host's labels are among them; declaring them twice does no harm.
             writer.charge_to(payers.of_labels(*target));
             writer.declare_labels(*target, sets)?;
         }
@@ -101,7 +105,7 @@ fn labels_of_host(catalog: &Catalog) -> Option<&Vec<LabelSet>> {
     all.find(|(target, _)| *target == LabelTarget::Context).map(|(_, sets)| sets)
 }
 
-/// Whether a metric differs from the one that the archive has: within an archive it
+/// Returns true if the error means that a metric differs from the one in the archive, where it
 /// cannot change.
 pub(crate) fn needs_new_archive(error: &Error) -> bool {
     matches!(

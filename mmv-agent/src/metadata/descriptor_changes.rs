@@ -1,11 +1,11 @@
-//! How often metrics may change their descriptors.
+//! Rate limit on changes of metric descriptors.
 //!
-//! In comes a merged catalog; out it goes without the metrics that changed too often. A
-//! metric that changes its descriptor, or becomes a branch of the name tree, needs a new
-//! archive, as after an upgrade of an application. A file that does it at each tick would
-//! begin an archive at each tick; so each user's files may do it some times in a row and
-//! then every few minutes, and until they may again, such metrics are left out. A name and
-//! a PMID have one user: who is charged is who changes them.
+//! Input: a merged catalog. Output: the same without the metrics that changed too often. A metric
+//! that changes its descriptor, or becomes a branch of the name tree, needs a new archive, as
+//! after an upgrade of an application. A file that changes one at each tick would begin an archive
+//! at each tick. So each user's files may begin some archives in a row and then one every few
+//! minutes; until then such metrics are left out. A name and a PMID have one owner, so the user
+//! who changes them is the one who is charged.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use pcp_types::{NameSpace, Pmid};
 use super::Merged;
 use crate::limits::FairRate;
 
-/// How many archives one user's files may begin at once.
+/// Limit on archives that one user's files may begin at once.
 const BURST: f64 = 10.0;
-/// And how many a second after that: one in five minutes.
+/// Limit on archives a second after that: one in five minutes.
 const PER_SECOND: f64 = 1.0 / 300.0;
 
-/// How many metrics are remembered that no file has any more. Beyond it those of the archive
-/// that are gone may change their meaning once more: that begins an archive, uncharged.
-const MOST_GONE: usize = 50_000;
+/// Limit on remembered metrics that no file has any more. Beyond it, metrics that are gone may
+/// change their meaning once more without charge, which begins an archive.
+const MAX_GONE: usize = 50_000;
 
-/// The metadata of the archive that is being written, as far as the sampler knows.
+/// The metadata of the current archive, as far as the sampler knows.
 #[derive(Debug)]
 pub(crate) struct DescriptorChanges {
     metrics: HashMap<Pmid, (MetricDesc, Arc<str>)>,
@@ -43,14 +43,14 @@ impl Default for DescriptorChanges {
 }
 
 impl DescriptorChanges {
-    /// Forgets everything: a new archive begins.
+    /// Forgets everything, since a new archive begins.
     pub(crate) fn forget(&mut self) {
         self.metrics.clear();
         self.names = NameSpace::default();
     }
 
-    /// Removes the metrics whose descriptors changed although the owner of their file may
-    /// not change any now; returns their names. `owner` is the user of a source.
+    /// Removes the metrics whose descriptors changed although the owner of their file may not
+    /// change any now, and returns their names. `owner` maps a source to its user.
     pub(crate) fn filter(
         &mut self,
         merged: &mut Merged,
@@ -58,7 +58,7 @@ impl DescriptorChanges {
         now: Duration,
     ) -> Vec<String> {
         let present = merged.catalog.metrics.len();
-        if self.metrics.len() > present.saturating_mul(2).saturating_add(MOST_GONE) {
+        if self.metrics.len() > present.saturating_mul(2).saturating_add(MAX_GONE) {
             self.forget();
         }
         if self.metrics.is_empty() {
@@ -89,7 +89,7 @@ impl DescriptorChanges {
         merged.catalog.retain(|pmid| !is_out(&pmid));
         merged.shape.retain(|set| !is_out(&set.pmid));
         if !allowed.is_empty() {
-            // The archive writer begins another archive, with the present metrics only.
+            // The archive writer begins another archive with the present metrics only.
             self.forget();
             for (desc, name) in &merged.catalog.metrics {
                 self.fits(desc, name);
@@ -98,15 +98,14 @@ impl DescriptorChanges {
         out
     }
 
-    /// Takes the first catalog of an archive unchanged: its names were checked when it was
-    /// merged.
+    /// Learns the first catalog of an archive, whose names were checked when it was merged.
     fn learn(&mut self, merged: &mut Merged) {
         self.names = mem::take(&mut merged.names);
         let metrics = merged.catalog.metrics.iter();
         self.metrics = metrics.map(|(desc, name)| (desc.pmid, (*desc, Arc::clone(name)))).collect();
     }
 
-    /// Whether a metric is what it was; a new one becomes known.
+    /// Returns true if a metric is unchanged or new.
     fn fits(&mut self, desc: &MetricDesc, name: &Arc<str>) -> bool {
         if let Some((known, known_name)) = self.metrics.get(&desc.pmid) {
             return known == desc && known_name == name;
@@ -118,7 +117,7 @@ impl DescriptorChanges {
         fits
     }
 
-    /// The owners that may begin an archive now; each is charged once.
+    /// Returns the owners who may begin an archive now, each of whom is charged once.
     fn allowed(&mut self, owners: HashSet<u32>, now: Duration) -> HashSet<u32> {
         let mut allowed = owners;
         allowed.retain(|owner| self.archives.try_take(*owner, now));
@@ -182,7 +181,7 @@ mod tests {
             }
             let out = changes.filter(&mut merged, |source| source as u32, SECOND);
             assert_eq!((out.len(), merged.catalog.metrics.len()), (0, 1_000));
-            assert!(changes.metrics.len() <= MOST_GONE + 3_000, "{}", changes.metrics.len());
+            assert!(changes.metrics.len() <= MAX_GONE + 3_000, "{}", changes.metrics.len());
         }
     }
 

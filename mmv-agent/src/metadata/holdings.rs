@@ -1,11 +1,10 @@
-//! What belongs to which user: subtrees of names, clusters, instance domains.
+//! Ownership of subtrees of names, clusters and instance domains.
 //!
-//! In come claims; out goes who has what. A thing belongs to the user whose file claimed
-//! it first, also while that user has no file with it, until the user has been absent for
-//! [`Ownership::keep`]. Root takes what it claims.
+//! A key belongs to the user whose file claimed it first, even while no file of that user has it,
+//! until the user has been absent for [`Ownership::keep`]. Root gets what it claims.
 //!
-//! Absence counts while an agent runs, by the monotonic clock: neither a machine that is
-//! off nor a clock that is set makes anybody lose a name.
+//! Absence is measured by the monotonic clock while an agent runs: neither a machine that is off
+//! nor a change of the clock makes a user lose a name.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -22,27 +21,25 @@ use crate::limits::{Quota, ROOT};
 /// released first. Without it, files with ever new names would fill memory and state file.
 const ABSENT_QUOTA: Quota = Quota { each: 1_000, all: 20_000 };
 
-/// How long users keep what none of their files has, unless configured.
+/// Default time for which users keep keys that none of their files has.
 pub(crate) const KEEP: Duration = Duration::from_secs(14 * 86_400);
 
-/// An owner, as in the state file.
+/// An owner in the state file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owned {
-    /// The user.
     pub owner: u32,
-    /// For how many seconds no file has had it, while an agent ran.
+    /// Seconds for which no file has had the key while an agent ran.
     pub absent: u64,
 }
 
-/// What belongs to whom, as in the state file.
+/// Owners in the state file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owners {
-    /// Subtrees of names.
+    /// Owners of name subtrees.
     pub names: BTreeMap<String, Owned>,
-    /// Clusters.
     #[serde(default)]
     pub clusters: BTreeMap<u32, Owned>,
-    /// Serials of instance domains.
+    /// Owners of instance domains by serial.
     #[serde(default)]
     pub indoms: BTreeMap<u32, Owned>,
 }
@@ -50,10 +47,10 @@ pub(crate) struct Owners {
 #[derive(Debug, Clone, Copy)]
 struct Holding {
     owner: u32,
-    /// How long it had been absent at `since`; `None`: a file has it.
+    /// Duration of the absence at `since`; `None` while a file has it.
     absent: Option<Duration>,
     since: Duration,
-    /// Claimed since the last sweep began.
+    /// True if it was claimed since the last sweep began.
     claimed: bool,
 }
 
@@ -63,14 +60,14 @@ impl Holding {
     }
 }
 
-/// Things of one kind by key, with their owners.
+/// The owners of keys of one kind.
 #[derive(Debug)]
 pub(crate) struct Ownership<K> {
     by_key: HashMap<K, Holding>,
-    /// How many things each user has.
+    /// Number of keys by user.
     counts: HashMap<u32, usize>,
     now: Duration,
-    /// How long absent owners keep what they have; `None`: for ever.
+    /// Time for which absent owners keep their keys; `None` for ever.
     pub keep: Option<Duration>,
 }
 
@@ -83,14 +80,14 @@ impl<K> Default for Ownership<K> {
 }
 
 impl<K: Ord + Hash + Clone> Ownership<K> {
-    /// Continues with those of an earlier run: all are absent until claimed.
+    /// Restores the ownership of an earlier run: all owners are absent until they claim again.
     pub(crate) fn from_earlier(owned: BTreeMap<K, Owned>) -> Self {
-        let holding = |(key, Owned { owner, absent }): (K, Owned)| {
+        let mut holdings = Self::default();
+        for (key, Owned { owner, absent }) in owned {
             let absent = Some(Duration::from_secs(absent));
-            (key, Holding { owner, absent, since: Duration::ZERO, claimed: false })
-        };
-        let mut holdings =
-            Self { by_key: owned.into_iter().map(holding).collect(), ..Self::default() };
+            let holding = Holding { owner, absent, since: Duration::ZERO, claimed: false };
+            holdings.by_key.insert(key, holding);
+        }
         holdings.recount();
         holdings
     }
@@ -102,13 +99,14 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         }
     }
 
-    /// What the next run has to know.
+    /// Returns the owners for the next run.
     pub(crate) fn remember(&self) -> BTreeMap<K, Owned> {
-        let owned = |holding: &Holding| {
+        let mut owned = BTreeMap::new();
+        for (key, holding) in &self.by_key {
             let absent = holding.absent_for(self.now).map_or(0, |absent| absent.as_secs());
-            Owned { owner: holding.owner, absent }
-        };
-        self.by_key.iter().map(|(key, holding)| (key.clone(), owned(holding))).collect()
+            owned.insert(key.clone(), Owned { owner: holding.owner, absent });
+        }
+        owned
     }
 
     /// Sets the time, counted from the start of the agent.
@@ -116,7 +114,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         self.now = self.now.max(now);
     }
 
-    /// The owner of a thing that was not given up.
+    /// Returns the owner of a key, unless it was released.
     pub(crate) fn owner<Q: ?Sized + Hash + Eq>(&self, key: &Q) -> Option<u32>
     where
         K: Borrow<Q>,
@@ -125,7 +123,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         (!self.is_given_up(holding)).then_some(holding.owner)
     }
 
-    /// Whether another user has a thing.
+    /// Returns true if another user owns a key.
     pub(crate) fn is_of_another<Q: ?Sized + Hash + Eq>(&self, key: &Q, owner: u32) -> bool
     where
         K: Borrow<Q>,
@@ -133,11 +131,11 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         self.owner(key).is_some_and(|known| known != owner)
     }
 
-    /// Claims a thing for a file of `owner`.
+    /// Claims a key for a file of `owner`. Root gets what it claims.
     ///
     /// # Errors
     ///
-    /// The user whose it is. Root gets what it claims.
+    /// The present owner.
     pub(crate) fn claim<Q>(&mut self, key: &Q, owner: u32) -> Result<(), u32>
     where
         Q: ?Sized + Hash + Eq + ToOwned<Owned = K>,
@@ -162,7 +160,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         Ok(())
     }
 
-    /// Gives a thing to a user, also if another has it.
+    /// Makes a user the owner of a key, even if another user owns it.
     pub(crate) fn transfer(&mut self, key: K, owner: u32) {
         let absent = None;
         let present = Holding { owner, absent, since: self.now, claimed: true };
@@ -181,30 +179,30 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         }
     }
 
-    /// A thing belongs to nobody.
+    /// Removes the owner of a key.
     pub(crate) fn forget(&mut self, key: &K) {
         if let Some(before) = self.by_key.remove(key) {
             self.decrement(before.owner);
         }
     }
 
-    /// Whether a thing had an owner who was absent for too long.
+    /// Returns true if the owner of a key has been absent for too long.
     pub(crate) fn was_given_up(&self, key: &K) -> bool {
         self.by_key.get(key).is_some_and(|holding| self.is_given_up(holding))
     }
 
-    /// All things that were not given up, with their owners.
+    /// Returns all keys with their owners, except released ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, u32)> {
         let kept = self.by_key.iter().filter(|(_, holding)| !self.is_given_up(holding));
         kept.map(|(key, holding)| (key, holding.owner))
     }
 
-    /// The things of a user.
-    pub(crate) fn of(&self, owner: u32) -> impl Iterator<Item = &K> {
+    /// Returns the keys of a user.
+    pub(crate) fn keys(&self, owner: u32) -> impl Iterator<Item = &K> {
         self.iter().filter(move |(_, known)| *known == owner).map(|(key, _)| key)
     }
 
-    /// No file of its owner has the thing any more.
+    /// Notes that no file of the owner has the key any more.
     pub(crate) fn leave(&mut self, key: &K) {
         let now = self.now;
         if let Some(holding) = self.by_key.get_mut(key)
@@ -215,12 +213,11 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         }
     }
 
-    /// Begins a sweep: what is not claimed before its [end](Self::end_sweep) is absent.
+    /// Begins a sweep: keys that are not claimed before its [end](Self::end_sweep) are absent.
     pub(crate) fn begin_sweep(&mut self) {
         self.by_key.values_mut().for_each(|holding| holding.claimed = false);
     }
 
-    /// Ends a sweep.
     pub(crate) fn end_sweep(&mut self) {
         let now = self.now;
         for holding in self.by_key.values_mut().filter(|holding| !holding.claimed) {
@@ -232,7 +229,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         self.give_up();
     }
 
-    /// Drops what was given up, and what absent users have too much of.
+    /// Removes keys of owners who were absent for too long, and excess keys of absent owners.
     pub(crate) fn give_up(&mut self) {
         let keep = self.keep;
         let now = self.now;
@@ -254,7 +251,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         self.recount();
     }
 
-    /// How many things a user has, present or not.
+    /// Returns the number of keys of a user, present or absent.
     pub(crate) fn count(&self, owner: u32) -> usize {
         self.counts.get(&owner).copied().unwrap_or_default()
     }

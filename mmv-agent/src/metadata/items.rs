@@ -1,15 +1,17 @@
-//! Which item a metric gets within its cluster.
+//! Assigns item numbers to metrics within a cluster.
 //!
-//! A program that is rebuilt, with one metric more at the front, gives other items to
-//! the same names. In archives a name keeps the item under which it was first logged,
-//! or archives from before could not be merged with those from after:
+//! A program that is rebuilt with another metric in front gives other items to the same names. In
+//! archives a name keeps the item under which it was first logged; otherwise archives from before
+//! and after could not be merged:
 //!
-//! | a file's item | is logged as |
+//! | item of a file | logged as |
 //! |---|---|
-//! | whose name is known in the cluster | the item of that name |
-//! | whose name is new | the item of the file |
-//! | the same, but another name has that item | the lowest that no name has, nor gets from the file |
-//! | the same, but names have all items | that of the name which has been gone for the longest |
+//! | its name is known in the cluster | the item of that name |
+//! | its name is new | the item of the file |
+//! | its name is new, but another name has that item | the lowest item that no name has or gets
+//! from the file |
+//! | its name is new, but names have all items | the item of the name that has been gone for the
+//! longest |
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -19,40 +21,35 @@ use hashbrown::{HashMap, HashSet};
 use pcp_types::{Pmid, Semantics, Units, ValueType};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Until now: this module reads no clock.
+/// Stands for the present time, since this module reads no clock.
 const NOW: i64 = i64::MAX;
 
-/// What makes two metrics the same one: all that an archive cannot change.
+/// The identity of a metric: everything that cannot change within an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// The complete name.
     pub name: Arc<str>,
-    /// The type of the values as logged.
+    /// Type of the values as logged.
     pub value_type: ValueType,
-    /// What the values mean over time.
     pub semantics: Semantics,
-    /// The unit.
     pub units: Units,
-    /// The serial of the indom within the file.
+    /// Serial of the instance domain within the file.
     pub indom: Option<u32>,
 }
 
-/// The metrics of a file by item number.
+/// Metrics of a file by item number.
 pub(crate) type Items = Arc<BTreeMap<u32, Item>>;
 
-/// Allocates the items of one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ItemAllocator {
-    /// The item of each name, of metrics that exist or existed.
+    /// Item of each name, for metrics that exist or existed.
     #[serde(serialize_with = "in_order", deserialize_with = "as_table")]
     numbers: HashMap<Arc<str>, u32>,
-    /// Names that are gone, and when they were last harvested, in seconds since 1970.
+    /// Names without a metric, and when they were last harvested, in seconds since 1970.
     #[serde(serialize_with = "in_order", deserialize_with = "as_table")]
     gone: HashMap<Arc<str>, i64>,
 }
 
-/// Serializes a table in the order of its names, so that equal tables are written
-/// alike.
+/// Serializes a table in order of its names, so that equal tables are written alike.
 fn in_order<T: Serialize, S: Serializer>(
     table: &HashMap<Arc<str>, T>,
     serializer: S,
@@ -60,18 +57,18 @@ fn in_order<T: Serialize, S: Serializer>(
     table.iter().collect::<BTreeMap<_, _>>().serialize(serializer)
 }
 
-/// Reads what [`in_order`] wrote. (hashbrown's own feature for this would have the crate
-/// compiled a second time, for programs without it.)
+/// Reads what [`in_order`] wrote. (With hashbrown's own feature for this, the crate would be
+/// compiled a second time for programs without it.)
 fn as_table<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<HashMap<Arc<str>, T>, D::Error> {
     BTreeMap::deserialize(deserializer).map(|names| names.into_iter().collect())
 }
 
-/// The allocators of all clusters.
+/// Item allocators by cluster.
 pub(crate) type ItemAllocators = BTreeMap<u32, Arc<ItemAllocator>>;
 
-/// The items of a file that are logged under others: those by the file's.
+/// Items that are logged under another number, by the file's item.
 pub(crate) type Renumbered = BTreeMap<u32, u32>;
 
 impl ItemAllocator {
@@ -81,7 +78,7 @@ impl ItemAllocator {
         let mut new = Vec::new();
         let mut given = HashSet::with_capacity(items.len());
         for (&item, metric) in items.iter().filter(|(item, _)| **item <= Pmid::MAX_ITEM) {
-            // A second metric of the same name is left out later on.
+            // A second metric of the same name is left out later.
             if !given.insert(&*metric.name) {
                 continue;
             }
@@ -94,7 +91,7 @@ impl ItemAllocator {
         }
         let mut taken = [false; Pmid::MAX_ITEM as usize + 1];
         for number in self.numbers.values() {
-            // The state file may have any number.
+            // The state file may contain any number.
             if let Some(taken) = taken.get_mut(*number as usize) {
                 *taken = true;
             }
@@ -123,7 +120,7 @@ impl ItemAllocator {
                 self.gone.remove(&oldest);
                 self.numbers.remove(&oldest)
             });
-            // Only a file that shares its cluster with others finds none; its metrics
+            // This happens only to a file that shares its cluster with others, and its metrics
             // conflict with theirs.
             let Some(number) = number else { break };
             renumbered.insert(item, number);
@@ -132,7 +129,7 @@ impl ItemAllocator {
         renumbered
     }
 
-    /// Releases all metrics that these files do not have.
+    /// Releases all metrics that none of these files has.
     pub(crate) fn release_all_but<'a>(&mut self, files: impl Iterator<Item = &'a Items>) {
         let held: HashSet<&str> =
             files.flat_map(|items| items.values()).map(|metric| &*metric.name).collect();
@@ -141,19 +138,19 @@ impl ItemAllocator {
         }
     }
 
-    /// Dates the names that are gone since the last call.
+    /// Dates the names that have gone since the last call.
     pub(crate) fn date(&mut self, now: i64) {
         for seen in self.gone.values_mut().filter(|seen| **seen == NOW) {
             *seen = now;
         }
     }
 
-    /// Whether a name has to be dated.
+    /// Returns true if a name must be dated.
     pub(crate) fn is_undated(&self) -> bool {
         self.gone.values().any(|seen| *seen == NOW)
     }
 
-    /// Whether a name was last harvested before `time`.
+    /// Returns true if a name was last harvested before `time`.
     pub(crate) fn is_older(&self, time: i64) -> bool {
         self.gone.values().any(|seen| *seen < time)
     }
@@ -170,12 +167,12 @@ impl ItemAllocator {
         });
     }
 
-    /// How many names are gone.
+    /// Returns the number of names without a metric.
     pub(crate) fn gone(&self) -> usize {
         self.gone.len()
     }
 
-    /// Forgets this number of names that are gone, those that have been gone for the longest.
+    /// Forgets a number of names without a metric, those gone for the longest first.
     pub(crate) fn forget_gone(&mut self, number: usize) {
         let mut gone: Vec<_> = self.gone.iter().map(|(name, seen)| (*seen, name.clone())).collect();
         gone.sort_unstable();
@@ -187,7 +184,6 @@ impl ItemAllocator {
         self.numbers.shrink_to_fit();
     }
 
-    /// Whether no name is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }

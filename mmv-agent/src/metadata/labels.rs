@@ -1,8 +1,7 @@
 //! The labels of one target, merged from all files.
 //!
-//! The first file with a label wins, with one exception that PCP makes as well
-//! (`__pmMergeLabels`, `src/libpcp/src/labels.c`): two values that are objects become one
-//! with the members of both, recursively.
+//! The first file with a label wins, with one exception that PCP makes as well (`__pmMergeLabels`,
+//! `src/libpcp/src/labels.c`): two values that are objects are merged recursively.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -48,8 +47,7 @@ impl Labels {
         Ok(())
     }
 
-    /// The set of the labels that one instance has, or the target itself;
-    /// empty if there are none.
+    /// Returns the labels of one instance, or of the target itself; empty if there are none.
     ///
     /// # Errors
     ///
@@ -71,7 +69,7 @@ impl Labels {
     }
 }
 
-/// Both objects as one; `None` unless both are objects.
+/// Merges two JSON objects; `None` unless both values are objects.
 fn merged(first: &str, second: &str) -> Option<String> {
     let mut first: Map<String, Value> = serde_json::from_str(first).ok()?;
     let second: Map<String, Value> = serde_json::from_str(second).ok()?;
@@ -79,7 +77,7 @@ fn merged(first: &str, second: &str) -> Option<String> {
     Some(Value::Object(first).to_string())
 }
 
-/// Recurses as deep as the text is nested, which the parser limits.
+// The depth of recursion is limited by the parser.
 fn merge_into(first: &mut Map<String, Value>, second: Map<String, Value>) {
     for (name, value) in second {
         match (first.get_mut(&name), value) {

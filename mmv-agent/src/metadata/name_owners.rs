@@ -1,16 +1,17 @@
-//! Which user may have which names.
+//! Decides which user may have which metric names.
 //!
-//! In come the names of all files with their owners; out goes for each whether it may be
-//! logged. The first two parts of a name, `mmv.shop` of `mmv.shop.orders`, and all below
+//! Input: the names of all files with their owners. Output: for each name whether it may be
+//! logged. The first two parts of a name, `mmv.shop` of `mmv.shop.orders`, and everything below
 //! them belong to one user:
 //!
-//! | order | who |
+//! | order | owner |
 //! |---|---|
-//! | 1 | the agent has `mmv.agent`; no file gets a name in it |
+//! | 1 | the agent owns `mmv.agent`; no file gets a name in it |
 //! | 2 | root |
 //! | 3 | in a pinned subtree, the users that the configuration names |
-//! | 4 | who had it first, as [`Ownership`] keeps it |
-//! | 5 | of files that are found together, the one that is called like the subtree; then the first in byte order |
+//! | 4 | the first user to claim it, as [`Ownership`] records it |
+//! | 5 | among files found together, the file named like the subtree; then the first in byte order
+//! |
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,47 +24,39 @@ use super::holdings::{Owned, Ownership};
 use crate::config::Pins;
 use crate::limits::ROOT;
 
-/// The subtree of the agent's own metrics and events.
+/// Subtree of the agent's own metrics and events.
 pub(crate) const OWN_NAMES: &str = "mmv.agent";
 
-/// How many subtrees one user may have at once.
-const MOST: usize = 10_000;
+/// Limit on the subtrees of one user.
+const MAX_SUBTREES: usize = 10_000;
 
-/// Why a name is not a file's.
+/// The reason why a file may not have a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OwnerError {
-    /// It is in the agent's subtree.
-    #[error("the name \"{name}\" is in {OWN_NAMES}, which is the agent's own")]
-    Agent {
-        /// The complete name.
-        name: String,
-    },
-    /// The configuration pins its subtree to other users.
-    #[error("the name \"{name}\" is pinned to other users than {owner}")]
+    #[error("the name \"{name}\" is in {OWN_NAMES}, which is reserved for the agent")]
+    Agent { name: String },
+    #[error("the name \"{name}\" is pinned to other users, not to user {owner}")]
     Pinned {
-        /// The complete name.
         name: String,
-        /// The file's user.
+        /// Owner of the file.
         owner: u32,
     },
-    /// Another user has the subtree.
-    #[error("the name \"{name}\" belongs to user {holder}{}, this file to user {owner}", of_file(.file.as_deref()))]
+    #[error("the name \"{name}\" belongs to user {holder}{}, and this file to user {owner}", of_file(.file.as_deref()))]
     Held {
-        /// The complete name.
         name: String,
-        /// The user who has it.
+        /// Owner of the subtree.
         holder: u32,
-        /// A file of that user with names in the subtree, if there is one.
+        /// A file of that owner with names in the subtree, if there is one.
         file: Option<String>,
-        /// The file's user.
+        /// Owner of this file.
         owner: u32,
     },
-    /// The user has too many subtrees.
-    #[error("the name \"{name}\": files of user {owner} have {MOST} subtrees already")]
+    #[error(
+        "the name \"{name}\" would exceed the limit of {MAX_SUBTREES} subtrees for user {owner}"
+    )]
     TooMany {
-        /// The complete name.
         name: String,
-        /// The file's user.
+        /// Owner of the file.
         owner: u32,
     },
 }
@@ -72,49 +65,46 @@ fn of_file(file: Option<&str>) -> String {
     file.map(|file| format!(", who has {file}")).unwrap_or_default()
 }
 
-/// The names of one file.
+/// A file that claims names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claimant<'a> {
-    /// The file's name.
     pub file: &'a OsStr,
-    /// The user who owns the file.
     pub owner: u32,
-    /// It is the agent's own file.
+    /// True for the agent's own file.
     pub own: bool,
 }
 
-/// The owners of names.
 #[derive(Debug, Default)]
 pub(crate) struct NameOwners {
     subtrees: Ownership<String>,
     pins: Pins,
-    /// A file of each owner, by subtree, as of the last sweep.
+    /// A file in each subtree, as of the last sweep.
     files: HashMap<String, String>,
-    /// How many subtrees of each user files have.
+    /// Number of subtrees in use, by user.
     counts: HashMap<u32, usize>,
-    /// The primary group of each user, as far as pins need them.
+    /// Primary group of each user, as far as pins need it.
     groups: HashMap<u32, Option<u32>>,
 }
 
 impl NameOwners {
-    /// Continues with the owners of an earlier run.
-    pub(crate) fn of(owned: BTreeMap<String, Owned>) -> Self {
+    /// Restores the owners of an earlier run.
+    pub(crate) fn restore(owned: BTreeMap<String, Owned>) -> Self {
         Self { subtrees: Ownership::from_earlier(owned), ..Self::default() }
     }
 
-    /// Takes other settings.
+    /// Applies settings.
     pub(crate) fn change(&mut self, pins: Pins, keep: Option<Duration>) {
         self.pins = pins;
         self.groups.clear();
         self.subtrees.keep = keep;
     }
 
-    /// Whether a part of a subtree may have other owners than the whole.
+    /// Returns true if a part of a subtree may have another owner than the whole.
     pub(crate) fn has_pins(&self) -> bool {
         !self.pins.is_empty()
     }
 
-    /// What the next run has to know.
+    /// Returns the owners for the next run.
     pub(crate) fn remember(&self) -> BTreeMap<String, Owned> {
         self.subtrees.remember()
     }
@@ -124,8 +114,7 @@ impl NameOwners {
         self.subtrees.set_now(now);
     }
 
-    /// Gives the subtrees of all files that there are to their users; what no file has is
-    /// absent.
+    /// Assigns the subtrees of all present files to their owners. Subtrees of no file are absent.
     pub(crate) fn sweep<'a, N>(&mut self, files: impl Iterator<Item = (Claimant<'a>, N)>)
     where
         N: Iterator<Item = &'a str>,
@@ -145,7 +134,7 @@ impl NameOwners {
                     continue;
                 }
                 last = subtree;
-                // Who has it already goes before all newcomers but root.
+                // Existing owners precede all new claims except root's.
                 if claimant.owner != ROOT && self.subtrees.owner(subtree) == Some(claimant.owner) {
                     self.claim(claimant, subtree);
                 } else {
@@ -153,7 +142,7 @@ impl NameOwners {
                 }
             }
         }
-        // Stable: files stay in byte order.
+        // The sort is stable, so files stay in byte order.
         newcomers.sort_by_key(|(rank, ..)| *rank);
         for (_, claimant, subtree) in newcomers {
             self.claim(claimant, subtree);
@@ -163,22 +152,22 @@ impl NameOwners {
 
     fn claim(&mut self, Claimant { file, owner, .. }: Claimant<'_>, subtree: &str) {
         let count = self.counts.entry(owner).or_default();
-        if *count >= MOST || self.subtrees.claim(subtree, owner).is_err() {
+        if *count >= MAX_SUBTREES || self.subtrees.claim(subtree, owner).is_err() {
             return;
         }
-        // Files with the same subtree one after the other count as many.
+        // A file in the same subtree as the one before it counts again.
         *count += 1;
         if self.files.get(subtree).is_none() {
             self.files.insert(subtree.to_owned(), file.display().to_string());
         }
     }
 
-    /// Whether a name is in a pinned subtree, whose names need no other owner.
+    /// Returns true if a name is in a pinned subtree, where names need no other owner.
     fn is_pinned(&self, name: &str) -> bool {
         !self.pins.is_empty() && self.pins.covers(name)
     }
 
-    /// Whether a file may have a name, after a sweep with it.
+    /// Checks that a file may have a name, after a sweep with that file.
     ///
     /// # Errors
     ///
@@ -186,12 +175,11 @@ impl NameOwners {
     pub(crate) fn check(&self, claimant: Claimant<'_>, name: &str) -> Result<(), OwnerError> {
         let Claimant { owner, own, .. } = claimant;
         let subtree = subtree(name);
-        let named = || name.to_owned();
         if own {
             return Ok(());
         }
         if subtree == OWN_NAMES {
-            return Err(OwnerError::Agent { name: named() });
+            return Err(OwnerError::Agent { name: name.to_owned() });
         }
         if owner == ROOT {
             return Ok(());
@@ -199,7 +187,7 @@ impl NameOwners {
         if !self.pins.is_empty() {
             let group = self.groups.get(&owner).copied().flatten();
             if self.pins.forbids(name, owner, group) {
-                return Err(OwnerError::Pinned { name: named(), owner });
+                return Err(OwnerError::Pinned { name: name.to_owned(), owner });
             }
             if self.pins.covers(name) {
                 return Ok(());
@@ -209,20 +197,20 @@ impl NameOwners {
             Some(holder) if holder == owner => Ok(()),
             Some(holder) => {
                 let file = self.files.get(subtree).cloned();
-                Err(OwnerError::Held { name: named(), holder, file, owner })
+                Err(OwnerError::Held { name: name.to_owned(), holder, file, owner })
             }
-            None => Err(OwnerError::TooMany { name: named(), owner }),
+            None => Err(OwnerError::TooMany { name: name.to_owned(), owner }),
         }
     }
 }
 
-/// The part of a name that has one owner: `mmv.shop` of `mmv.shop.orders.open`.
+/// Returns the part of a name that has one owner: `mmv.shop` of `mmv.shop.orders.open`.
 pub(crate) fn subtree(name: &str) -> &str {
     let mut dots = name.match_indices('.').map(|(at, _)| at);
     dots.nth(1).and_then(|at| name.get(..at)).unwrap_or(name)
 }
 
-/// The order of claims that come together.
+/// Returns the rank of a claim among those of one sweep.
 fn rank(claimant: Claimant<'_>, subtree: &str) -> u8 {
     let wanted = subtree.split_once('.').map_or("", |(_, wanted)| wanted).as_bytes();
     let file = claimant.file.as_bytes();
@@ -287,7 +275,7 @@ mod tests {
         }
         let error = owners.check(claimant("aaa", 2), "mmv.shop.x").unwrap_err();
         let expected =
-            "the name \"mmv.shop.x\" belongs to user 1, who has aaa, this file to user 2";
+            "the name \"mmv.shop.x\" belongs to user 1, who has aaa, and this file to user 2";
         assert_eq!(error.to_string(), expected);
     }
 
@@ -350,11 +338,12 @@ mod tests {
     #[test]
     fn a_user_has_a_limited_number_of_subtrees() {
         let mut owners = NameOwners::default();
-        let names: Vec<String> = (0..=MOST).map(|number| format!("mmv.n{number}")).collect();
+        let names: Vec<String> =
+            (0..=MAX_SUBTREES).map(|number| format!("mmv.n{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         sweep(&mut owners, &[("many", 1, &names), ("other", 2, &["mmv.other.x"])]);
-        assert_eq!(owners.check(claimant("many", 1), names[MOST - 1]), Ok(()));
-        let error = owners.check(claimant("many", 1), names[MOST]).unwrap_err();
+        assert_eq!(owners.check(claimant("many", 1), names[MAX_SUBTREES - 1]), Ok(()));
+        let error = owners.check(claimant("many", 1), names[MAX_SUBTREES]).unwrap_err();
         assert!(matches!(error, OwnerError::TooMany { .. }), "{error}");
         assert_eq!(owners.check(claimant("other", 2), "mmv.other.x"), Ok(()));
     }

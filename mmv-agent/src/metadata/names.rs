@@ -1,4 +1,4 @@
-//! The names of metrics: pmdammv's rule, and what a name space allows.
+//! Metric names: pmdammv's rule, and the rules of a name space.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,51 +6,47 @@ use std::os::unix::ffi::OsStrExt;
 use pcp_types::names::{MetricNameError, check_metric_name};
 use pcp_types::{NameConflict, Pmid};
 
-/// Why a metric cannot have its complete name.
+/// The reason why a metric cannot have its complete name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NameError {
-    /// The complete name has another character than letters, digits, `_` and
-    /// `.`, or does not begin with a letter.
+    /// The name has a character other than letters, digits, `_` and `.`, or does not begin with a
+    /// letter.
     #[error(
         "the name \"{name}\" has byte 0x{byte:02x} at {at}, which no metric name may have there"
     )]
     Character {
         /// The complete name, unreadable bytes replaced.
         name: String,
-        /// The byte that does not belong.
+        /// The unexpected byte.
         byte: u8,
-        /// Its position in the complete name.
+        /// Position in the complete name.
         at: usize,
     },
     /// A part between two dots is empty.
     #[error("the name \"{name}\" has an empty part at {at}")]
     EmptyPart {
-        /// The complete name.
         name: String,
-        /// The position of the part.
+        /// Position of the part.
         at: usize,
     },
-    /// Another metric has the name.
     #[error("the name \"{name}\" belongs to {holder} already")]
     Taken {
-        /// The complete name.
         name: String,
-        /// The metric that has it.
+        /// The metric with this name.
         holder: Pmid,
     },
-    /// The name is a leaf, and part of another metric's name, or the reverse: a name
-    /// space cannot have both.
+    /// The name is a leaf and a part of another metric's name, or the reverse: a name space cannot
+    /// have both.
     #[error("the name \"{name}\" cannot exist together with \"{other}\"")]
     LeafAndBranch {
-        /// The complete name.
         name: String,
-        /// The name it collides with.
+        /// The conflicting name.
         other: String,
     },
 }
 
-/// The complete name of a metric: `mmv.<file>.<metric>`, or `mmv.<metric>`
-/// in a file with the NOPREFIX flag (`src/pmdas/mmv/src/mmv.c`).
+/// Returns the complete name of a metric: `mmv.<file>.<metric>`, or `mmv.<metric>` in a file with
+/// the NOPREFIX flag (`src/pmdas/mmv/src/mmv.c`).
 ///
 /// # Errors
 ///
@@ -82,8 +78,8 @@ pub(crate) fn complete_name(
 }
 
 impl NameError {
-    /// A name that conflicts with others.
-    pub(crate) fn of(name: &str, conflict: NameConflict) -> Self {
+    /// Describes a conflict of a name with others.
+    pub(crate) fn conflicting(name: &str, conflict: NameConflict) -> Self {
         let name = name.to_owned();
         match conflict {
             NameConflict::Taken { holder } => Self::Taken { name, holder },

@@ -1,34 +1,33 @@
-//! The numbers of PCP's MMV agent: domain, clusters and instance domains.
+//! Numbers of PCP's MMV agent: domain, clusters and instance domains.
 
 use pcp_types::InDom;
 
-/// PCP's domain of the MMV agent, and of every PMID and indom here.
+/// PCP's domain of the MMV agent, and of every PMID and instance domain here.
 pub(crate) const DOMAIN: u32 = 70;
-/// The largest cluster assigned automatically. The cluster is shifted by 11 bits
-/// into an indom's 22-bit serial, so larger ones overflow.
+/// Largest automatic cluster. The cluster is shifted by 11 bits into the 22-bit serial of an
+/// instance domain, so larger ones overflow.
 pub(crate) const MAX_AUTOMATIC: u32 = 2047;
-/// The cluster of the agent's events and own metrics: a file that states 0 gets another
-/// one. pmdammv has its control metrics there, as items 0 to 3.
+/// Cluster of the agent's events and own metrics; a file that states 0 gets another one. pmdammv
+/// has its control metrics there, as items 0 to 3.
 pub(crate) const OWN_CLUSTER: u32 = 0;
 
-/// Bits by which a cluster is shifted into an indom's serial.
+/// Bits by which a cluster is shifted into the serial of an instance domain.
 const CLUSTER_SHIFT: u32 = 11;
-/// The largest cluster, and the largest serial within a file, whose indoms are
-/// no other cluster's.
+/// Largest cluster and serial for which the instance domain cannot be another cluster's.
 const MAX_PART: u32 = (1 << CLUSTER_SHIFT) - 1;
 
-/// Set in the serials of the agent's own indoms.
+/// Bit in the serials of the agent's own instance domains.
 const OWN_SERIALS: u32 = 1 << 10;
 
-/// The indom for a file's serial, cut to 22 bits as pmdammv does: a large part
-/// may give the number of another cluster's indom.
+/// Returns the instance domain for a file's serial, cut to 22 bits as pmdammv does: a large
+/// cluster or serial may give the number of another cluster's instance domain.
 pub(crate) fn indom(cluster: u32, serial: u32) -> Option<InDom> {
-    // A file of cluster 2048 has indoms of small numbers.
+    // A file of cluster 2048 has instance domains with small numbers.
     let serial = if cluster == OWN_CLUSTER { OWN_SERIALS | serial } else { serial };
     InDom::new(DOMAIN, (cluster << CLUSTER_SHIFT | serial) & InDom::MAX_SERIAL).ok()
 }
 
-/// Whether no other cluster can have the number of such an indom.
+/// Returns true if no other cluster can have this instance domain.
 pub(crate) fn is_clusters_own(cluster: u32, serial: u32) -> bool {
     cluster <= MAX_PART && serial <= MAX_PART
 }

@@ -1,7 +1,7 @@
-//! Whose files the metadata in a catalog is of: that user pays for its bytes.
+//! The users who are charged for metadata.
 //!
-//! A cluster and an instance domain have one user; what belongs to none, such as the labels
-//! of the host, is root's.
+//! A cluster and an instance domain have one user; what belongs to none, such as the labels of the
+//! host, is charged to root.
 
 use hashbrown::HashMap;
 use pcp_archive::{LabelTarget, TextTarget};
@@ -9,7 +9,7 @@ use pcp_types::{InDom, Pmid};
 
 use crate::limits::ROOT;
 
-/// The users of clusters and instance domains.
+/// Users of clusters and instance domains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Payers {
     clusters: HashMap<u32, u32>,
@@ -17,27 +17,27 @@ pub(crate) struct Payers {
 }
 
 impl Payers {
-    /// A file of `user` has this cluster.
+    /// Records that a file of `user` has this cluster.
     pub(super) fn add_cluster(&mut self, cluster: u32, user: u32) {
         self.clusters.insert(cluster, user);
     }
 
-    /// A file of `user` has this instance domain.
+    /// Records that a file of `user` has this instance domain.
     pub(super) fn add_indom(&mut self, indom: InDom, user: u32) {
         self.indoms.insert(indom, user);
     }
 
-    /// Who pays for a metric.
+    /// Returns the user charged for a metric.
     pub(crate) fn of_metric(&self, pmid: Pmid) -> u32 {
         self.of_cluster(pmid.cluster())
     }
 
-    /// Who pays for an instance domain.
+    /// Returns the user charged for an instance domain.
     pub(crate) fn of_indom(&self, indom: InDom) -> u32 {
         self.indoms.get(&indom).copied().unwrap_or(ROOT)
     }
 
-    /// Who pays for labels.
+    /// Returns the user charged for labels.
     pub(crate) fn of_labels(&self, target: LabelTarget) -> u32 {
         match target {
             LabelTarget::Context | LabelTarget::Domain(_) => ROOT,
@@ -47,7 +47,7 @@ impl Payers {
         }
     }
 
-    /// Who pays for a help text.
+    /// Returns the user charged for a help text.
     pub(crate) fn of_text(&self, target: TextTarget) -> u32 {
         match target {
             TextTarget::Metric(pmid) => self.of_metric(pmid),

@@ -1,37 +1,36 @@
-//! Which value of which source is where in a record.
+//! The source of each value in a record.
 //!
-//! Records, values logged on change and the samples of the flight recorder are made from
-//! such a shape. It changes when the sources or their metadata do; then the sampler goes
-//! through all of it within a tick, so it lies in three blocks of memory, not in two for
+//! Records, values logged on change and the samples of the flight recorder are made from such a
+//! shape. It changes when the sources or their metadata do; the sampler then walks all of it
+//! within a tick, so it lies in three blocks of memory instead of two for each metric.
 //! each metric.
 
 use pcp_types::{InstanceId, Pmid, ValueType};
 
-/// Where the values of one metric come from.
+/// The values of one metric in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ValueSetShape<'s> {
-    /// The metric.
     pub pmid: Pmid,
-    /// The type of its values.
+    /// Type of the values.
     pub value_type: ValueType,
-    /// The sources that have the metric, with or without values.
+    /// Sources that have the metric, with or without values.
     pub owners: &'s [usize],
-    /// Its values: source by source, in the order of its cells; each instance once.
+    /// Its values: source by source, in the order of the cells; each instance once.
     pub places: &'s [ValueLocation],
 }
 
-/// Where one value comes from.
+/// The source of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ValueLocation {
-    /// The instance; `None` for a singular metric.
+    /// `None` for a singular metric.
     pub instance: Option<InstanceId>,
-    /// The index of the source.
+    /// Index of the source.
     pub source: usize,
-    /// The index of the value in the source's plan.
+    /// Index of the value in the source's plan.
     pub value: usize,
 }
 
-/// All value sets of a record, in their order.
+/// All value sets of a record, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RecordShape {
     sets: Vec<ShapeSet>,
@@ -39,7 +38,7 @@ pub(crate) struct RecordShape {
     places: Vec<ValueLocation>,
 }
 
-/// A value set: where the next one's owners and places begin.
+/// A value set; its owners and places end where those of the next one begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ShapeSet {
     pmid: Pmid,
@@ -49,7 +48,7 @@ struct ShapeSet {
 }
 
 impl RecordShape {
-    /// Adds a value set after all others.
+    /// Appends a value set.
     pub(crate) fn push(&mut self, set: ValueSetShape<'_>) {
         let ValueSetShape { pmid, value_type, owners, places } = set;
         self.owners.extend_from_slice(owners);
@@ -59,35 +58,33 @@ impl RecordShape {
         self.sets.push(ShapeSet { pmid, value_type, owners_end, places_end });
     }
 
-    /// Removes some of the value sets.
+    /// Removes value sets that do not satisfy `stays`.
     pub(crate) fn retain(&mut self, stays: impl Fn(&ValueSetShape<'_>) -> bool) {
         if !self.iter().all(|set| stays(&set)) {
             *self = self.iter().filter(stays).collect();
         }
     }
 
-    /// How many value sets there are.
+    /// Returns the number of value sets.
     pub(crate) fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Whether there are none.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn values(&self) -> usize {
         self.places.len()
     }
 
-    /// The sources of all value sets; most of them more than once.
+    /// Returns the sources of all value sets, most of them more than once.
     pub(crate) fn owners(&self) -> &[usize] {
         &self.owners
     }
 
-    /// The value sets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ValueSetShape<'_>> {
         let mut owners = 0;
         let mut places = 0;

@@ -1,7 +1,7 @@
-//! A file's metadata in PCP's terms.
+//! Translates the metadata of a file into PCP's terms.
 //!
-//! In come items, indom serials and clusters of MMV; out go PMIDs, indoms and descriptors
-//! of PCP (`src/pmdas/mmv/src/mmv.c`):
+//! Items, serials and clusters of MMV become PMIDs, instance domains and descriptors of PCP
+//! (`src/pmdas/mmv/src/mmv.c`):
 //!
 //! | MMV | PCP |
 //! |---|---|
@@ -27,58 +27,47 @@ use crate::source::ValuePlan;
 /// A metric as logged.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedMetric {
-    /// Its descriptor.
     pub desc: MetricDesc,
-    /// Its complete name.
+    /// The complete name.
     pub name: Arc<str>,
-    /// The one-line help text.
     pub short_help: Option<String>,
-    /// The full help text.
     pub long_help: Option<String>,
 }
 
 /// An instance domain as logged.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedIndom {
-    /// Its number.
     pub indom: InDom,
-    /// Whether no other cluster can have the number: cluster and serial are both small
+    /// True if no other cluster can have the number, since cluster and serial are both small
     /// enough. Serials made by hashing, as some producers do, are not.
     pub own: bool,
-    /// Its instances, in the file's order.
+    /// Instances in the file's order.
     pub instances: Vec<Instance>,
-    /// The one-line help text.
     pub short_help: Option<String>,
-    /// The full help text.
     pub long_help: Option<String>,
 }
 
 /// A label as logged.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedLabel {
-    /// What it is attached to.
     pub target: LabelTarget,
     /// The instance, for a label of one.
     pub instance: Option<InstanceId>,
-    /// Its name.
     pub name: String,
-    /// Its value, in JSON.
+    /// Value as JSON.
     pub json_value: String,
-    /// Whether it is not part of the identity of a metric.
+    /// True if it is not part of the identity of a metric.
     pub optional: bool,
 }
 
-/// All metadata that is logged of a file.
+/// All logged metadata of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Translation {
-    /// The cluster of its PMIDs and indoms.
+    /// Cluster of its PMIDs and instance domains.
     pub cluster: u32,
-    /// The metrics, by their index in the file's metadata; `None` for one that
-    /// cannot be logged.
+    /// Metrics by their index in the file's metadata; `None` for one that cannot be logged.
     pub metrics: Vec<Option<LoggedMetric>>,
-    /// The instance domains.
     pub indoms: Vec<LoggedIndom>,
-    /// The labels.
     pub labels: Vec<LoggedLabel>,
 }
 
@@ -95,8 +84,8 @@ impl Translation {
     }
 }
 
-/// The metrics of a file by item, to assign its cluster, and why others cannot be
-/// logged.
+/// Returns the metrics of a file by item, for the assignment of its cluster, and the reasons why
+/// others cannot be logged.
 pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<NameError>) {
     let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
     let mut items = BTreeMap::new();
@@ -121,7 +110,7 @@ fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, Na
     })
 }
 
-/// The serials of all instance domains that a file has or refers to.
+/// Returns the serials of all instance domains that a file has or refers to.
 pub(crate) fn indom_serials(contents: &Contents) -> Vec<u32> {
     let own = contents.indoms.iter().map(|indom| indom.serial);
     let of_metrics = contents.metrics.iter().filter_map(|metric| metric.indom);
@@ -144,7 +133,7 @@ pub(crate) fn translate(contents: &Contents, items: &Items, place: &Placement) -
         let item = items.get(&found.item)?;
         metric(found, item, pmid(found.item)?)
     });
-    // What belongs to another user's file is left out with all that is attached to it.
+    // An instance domain that another user's file has is left out with everything attached to it.
     let is_foreign = |indom: InDom| place.foreign.contains_key(&indom);
     let metrics = metrics.map(|metric| {
         metric.filter(|metric| metric.desc.indom.is_none_or(|indom| !is_foreign(indom)))
@@ -181,18 +170,20 @@ fn metric(found: &view::Metric, item: &Item, pmid: Pmid) -> Option<LoggedMetric>
 }
 
 fn instance_domain(found: &view::Indom, cluster: u32) -> Option<LoggedIndom> {
-    let instances = found.instances.iter();
-    let named = |one: &view::Instance| Instance { id: one.id, name: one.name.as_str().into() };
     Some(LoggedIndom {
         indom: indom(cluster, found.serial)?,
         own: is_clusters_own(cluster, found.serial),
-        instances: instances.map(named).collect(),
+        instances: found
+            .instances
+            .iter()
+            .map(|instance| Instance { id: instance.id, name: instance.name.as_str().into() })
+            .collect(),
         short_help: found.short_help.clone(),
         long_help: found.long_help.clone(),
     })
 }
 
-/// The unit without the scales of dimensions that it does not have, which pmlogcheck
+/// Returns the unit without the scales of dimensions that it does not have, which pmlogcheck
 /// reports as errors.
 fn tidy(units: Units) -> Units {
     let mut raw = units.raw();
@@ -214,7 +205,7 @@ fn labels(
     pmid: impl Fn(u32) -> Option<Pmid>,
 ) -> Vec<LoggedLabel> {
     let target = |label: &Label| match label.class {
-        // The cluster that the file got, not the one it asks for.
+        // The cluster that the file got, not the one it asked for.
         LabelClass::Cluster => Some(LabelTarget::Cluster { domain: DOMAIN, cluster }),
         LabelClass::Indom => indom(cluster, label.identity).map(LabelTarget::InDom),
         LabelClass::Item => pmid(label.identity).map(LabelTarget::Item),

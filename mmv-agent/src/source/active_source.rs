@@ -1,4 +1,4 @@
-//! One file under harvest: its mapping and the values of the last pass.
+//! A file under harvest as the sampler sees it: its source and the values of the last pass.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ pub(crate) const fn usual_time(values: usize) -> Duration {
     USUAL_FILE.saturating_add(USUAL_VALUE.saturating_mul(values))
 }
 
-/// The number of a source for as long as its metadata stays; never used again.
+/// Number of a source while its metadata stays; never reused.
 pub(crate) type Ticket = u64;
 
-/// News about a source that the loader has to know.
+/// A finding of the sampler that the loader has to handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// Its values may not be used any more.
+    /// The values may not be used any more.
     Fault(Fault),
     /// It has new metadata. Its values of the old metadata are still read.
     Grown {
@@ -108,7 +108,7 @@ impl ActiveSource {
         }
     }
 
-    /// A source whose last values are read by the metadata that is known.
+    /// Creates a source whose last values are read by the known metadata.
     pub(crate) fn settled(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
         Self { settled: true, ..Self::new(ticket, source, gaps) }
     }
@@ -215,7 +215,7 @@ impl ActiveSource {
         self.over
     }
 
-    /// Returns news of a growth, unless the loader knows of it.
+    /// Returns a finding about a growth, unless the loader knows of it.
     fn report_growth(&mut self, last: bool) -> Option<Finding> {
         if self.reported_growth.is_some_and(|was_last| was_last || !last) {
             return None;
@@ -224,7 +224,7 @@ impl ActiveSource {
         Some(Finding::Grown { last })
     }
 
-    /// The values read at this tick; `None` if there was no pass, or its values may not
+    /// Returns the values read at this tick; `None` if there was no pass, or if its values may not
     /// be used.
     pub(crate) fn values(&self, now: Moment) -> Option<&Values> {
         (self.usable && self.is_read(now)).then_some(&self.values)

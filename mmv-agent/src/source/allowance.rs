@@ -1,12 +1,12 @@
-//! The time that a pass over one file may take.
+//! Time limit for a pass over one file.
 
 use std::cell::Cell;
 use std::time::Instant;
 
-/// The end of a pass that takes too long.
+/// The time at which a pass is stopped.
 ///
-/// The first load from a page may wait: for a disk, or for the file's author, who is changing the
-/// file. A pass is therefore stopped between pages when its time is over.
+/// The first load from a page may block on a disk, or while the file's author changes the file. A
+/// pass is therefore stopped between pages when its time is over.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
     /// `None` for a pass without limit.
@@ -15,17 +15,17 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// An allowance until a moment.
+    /// Creates an allowance until a moment.
     pub(crate) fn until(until: Instant) -> Self {
         Self { until: Some(until), exceeded: Cell::new(false) }
     }
 
-    /// An allowance without limit.
+    /// Creates an allowance without limit.
     pub(crate) fn unlimited() -> Self {
         Self::default()
     }
 
-    /// Reads the clock, and returns whether the pass may go on.
+    /// Reads the clock, and returns true if the pass may go on.
     pub(crate) fn is_left(&self) -> bool {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             self.exceeded.set(true);
@@ -33,7 +33,7 @@ impl Allowance {
         !self.was_exceeded()
     }
 
-    /// Returns true if the pass was to be stopped: its values may not be used.
+    /// Returns true if the time was exceeded: the values of the pass may not be used.
     pub(crate) fn was_exceeded(&self) -> bool {
         self.exceeded.get()
     }

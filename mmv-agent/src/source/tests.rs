@@ -1,4 +1,4 @@
-//! What is found out about files that are truncated.
+//! Tests of truncated files.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -18,8 +18,8 @@ const fn options(stat: bool) -> PassOptions {
     PassOptions { micros: 0, stat, retry: true }
 }
 
-/// Cuts a file of counters, all 7, at many places; with `again` it has its length again
-/// afterwards. Where a value is lost, a check without system calls says so.
+/// Truncates a file of counters, all 7, at many offsets, and restores its length if `again`.
+/// Checks that a check without system calls notices each lost value.
 fn no_lost_value_is_taken(counters: usize, step: usize, again: bool) {
     guard::install().expect("a guard");
     let dir = tempfile::tempdir().expect("a directory");

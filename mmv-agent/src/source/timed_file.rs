@@ -1,4 +1,4 @@
-//! A file whose bytes have to come soon.
+//! Time limit for reading the metadata of one file.
 
 use std::cell::Cell;
 use std::fs::File;

@@ -1,6 +1,6 @@
-//! Where each value of a file lies, and what it is.
+//! The location and type of each value of a file.
 //!
-//! In comes the private copy of the file's metadata; out goes the plan of a pass (see
+//! Input: the private copy of the file's metadata. Output: the plan of a pass (see
 //! [`values`](super::values)).
 //!
 //! Invariant: after the plan was made, nothing in the mapping is used as an offset, a
@@ -24,16 +24,16 @@ use mmv_format::mapping::CellPlan;
 use mmv_format::view::{Contents, MetricKind, ValueEntry};
 use pcp_types::{InstanceId, ValueType};
 
-/// Which metric and instance a value belongs to.
+/// The metric and instance of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// The index of the metric in the file's metadata.
+    /// Index of the metric in the file's metadata.
     pub metric: usize,
-    /// The instance; `None` for a singular metric.
+    /// `None` for a singular metric.
     pub instance: Option<InstanceId>,
 }
 
-/// How the bytes of a value are read, in the order of the plan.
+/// Encodings of values, in the order of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Integer32,
@@ -44,7 +44,7 @@ enum Class {
     Text,
 }
 
-/// Where a value of an interval timer lies.
+/// The location of an interval timer's value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elapsed {
     /// Offset of the accumulated microseconds.
@@ -59,7 +59,7 @@ pub(crate) struct ValuePlan {
     pub(crate) cells: CellPlan,
     pub(crate) elapsed: Vec<Elapsed>,
     pub(crate) strings: Vec<usize>,
-    /// What each value is, by index.
+    /// Metric and instance of each value, by index.
     pub(crate) keys: Vec<Key>,
     /// Metric and instance of each value in the file, if the file grows.
     pub(crate) owners: Option<CellOwners>,
@@ -67,8 +67,8 @@ pub(crate) struct ValuePlan {
 }
 
 impl ValuePlan {
-    /// The plan for a mapping of `len` bytes; `None` if a value lies outside of it (the
-    /// file was changed after its metadata was read).
+    /// Resolves the plan for a mapping of `len` bytes; `None` if a value lies outside of it, since
+    /// the file was changed after its metadata was read.
     pub(crate) fn resolve(contents: &Contents, len: usize) -> Option<Self> {
         let mut entries: Vec<(Class, Key, &ValueEntry)> = contents
             .values
@@ -112,22 +112,21 @@ impl ValuePlan {
         Some(plan)
     }
 
-    /// How many values there are, present or not.
+    /// Returns the number of values, present or not.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// The values of four bytes.
+    /// Returns the indexes of the values of four bytes.
     pub(crate) fn narrow(&self) -> Range<usize> {
         0..self.ends[Class::Float as usize]
     }
 
-    /// The values of eight bytes.
+    /// Returns the indexes of the values of eight bytes.
     pub(crate) fn wide(&self) -> Range<usize> {
         self.narrow().end..self.ends[Class::Elapsed as usize]
     }
 
-    /// The strings.
     pub(crate) fn texts(&self) -> Range<usize> {
         self.wide().end..self.len()
     }
@@ -136,8 +135,8 @@ impl ValuePlan {
         self.ends[Class::Double as usize]..self.ends[Class::Elapsed as usize]
     }
 
-    /// Whether the cell of value `index` means "no value" (the SENTINEL flag):
-    /// all eight bytes ones in an integer or timer, any NaN in a float.
+    /// Returns true if the cell of value `index` means "no value" (the SENTINEL flag): all eight
+    /// bytes ones in an integer or timer, any NaN in a float.
     pub(crate) fn is_sentinel(&self, index: usize, word: u64) -> bool {
         let class = self.ends.partition_point(|end| *end <= index);
         if class == Class::Float as usize {
@@ -153,8 +152,7 @@ impl ValuePlan {
 /// Bytes of an entry in a file's strings section.
 pub(crate) const TEXT_BYTES: usize = 256;
 
-/// The first four bytes of a cell, where 32-bit values are kept whatever the
-/// byte order.
+/// Returns the first four bytes of a cell, where 32-bit values are kept in either byte order.
 pub(crate) fn low_half(word: u64) -> u32 {
     let [a, b, c, d, ..] = word.to_ne_bytes();
     u32::from_ne_bytes([a, b, c, d])

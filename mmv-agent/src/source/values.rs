@@ -22,13 +22,13 @@ fn goes_on(number: usize, allowance: &Allowance) -> bool {
     !is_check || allowance.is_left()
 }
 
-/// The values of one file, as the last pass found them.
+/// The values of one file after the last pass.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
-    /// One word per value of the plan that is no string; integers, floats and doubles as
-    /// in the cell, timers in microseconds.
+    /// One word for each value of the plan that is no string: integers, floats and doubles as in
+    /// the cell, timers in microseconds.
     words: Vec<u64>,
-    /// Words that are values; empty if all are.
+    /// True for each word that is a value; empty if all are.
     present: Vec<bool>,
     texts: Vec<Text>,
     bytes: Vec<u8>,
@@ -49,7 +49,7 @@ impl Text {
 }
 
 impl Values {
-    /// Room for the values of `plan`.
+    /// Creates an empty set of the values of `plan`.
     pub(crate) fn new(plan: &ValuePlan) -> Self {
         Self {
             words: vec![0; plan.wide().end],
@@ -58,7 +58,7 @@ impl Values {
         }
     }
 
-    /// Values that are these words, all present.
+    /// Creates a set of present values with these words.
     #[cfg(test)]
     pub(crate) fn of_words(words: &[u64]) -> Self {
         Self { words: words.to_vec(), ..Self::default() }
@@ -67,9 +67,9 @@ impl Values {
     /// Reads every value, unless the allowance is exceeded before. `micros` is the time since
     /// 1970 in microseconds, for timers that run; with `sentinel` some cells mean "no value".
     ///
-    /// True if the record needs another shape than after the last pass: a
-    /// value has come or gone, or a string has another padded length. False,
-    /// with nothing read, if the plan is not one of this mapping.
+    /// Returns true if the record needs another shape than after the last pass: a value has come
+    /// or gone, or a string has another padded length. Returns false, with nothing read, if the
+    /// plan does not belong to this mapping.
     pub(crate) fn read(
         &mut self,
         plan: &ValuePlan,
@@ -142,7 +142,6 @@ impl Values {
         !(same_words && self.texts.iter().map(Text::shape).eq(texts))
     }
 
-    /// All words, in the order of the plan.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
@@ -155,7 +154,7 @@ impl Values {
         }
     }
 
-    /// The string that is value `index` of the plan, without its NUL.
+    /// Returns the string that is value `index` of the plan, without its NUL.
     pub(crate) fn text(&self, index: usize) -> &[u8] {
         index
             .checked_sub(self.words.len())
@@ -180,8 +179,8 @@ impl Values {
         was != present
     }
 
-    /// Copies a string out and cuts it at its NUL: it may be written concurrently, so a
-    /// length found in the mapping would mean nothing.
+    /// Copies a string and cuts it at its NUL. It may be written concurrently, so no length in the
+    /// mapping can be trusted.
     fn read_text(&mut self, number: usize, from: &ReadMapping, at: usize, sentinel: bool) -> bool {
         let mut entry = [0u8; TEXT_BYTES];
         let copied = from.copy_out(at, &mut entry);
@@ -195,13 +194,13 @@ impl Values {
     }
 }
 
-/// Bytes of a string, its NUL and its padding in a record.
+/// Returns the bytes of a string, its NUL and its padding in a record.
 fn padded(len: usize) -> usize {
     (len + 1).next_multiple_of(4)
 }
 
-/// A consistent pair of a timer's words: closing an interval changes the value first
-/// and the other word second.
+/// Reads a consistent pair of a timer's words: closing an interval changes the value first and the
+/// other word second.
 fn read_elapsed(from: &ReadMapping, at: Elapsed) -> (u64, i64) {
     let load = |at| from.load_u64(at).unwrap_or(0);
     let mut open = load(at.extra);

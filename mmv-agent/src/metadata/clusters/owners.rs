@@ -1,4 +1,4 @@
-//! Which user has which clusters and instance domains.
+//! The owners of clusters and instance domains.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,38 +11,29 @@ use crate::limits::ROOT;
 use crate::metadata::holdings::{Owners, Ownership};
 use crate::metadata::numbers::{MAX_AUTOMATIC, OWN_CLUSTER, indom, is_clusters_own};
 
-/// How many instance domains one user may have at once.
-const MOST_INDOMS: usize = 20_000;
+/// Limit on the instance domains of one user.
+const MAX_INDOMS: usize = 20_000;
 
-/// Why a file cannot have an instance domain.
+/// The reason why a file cannot have an instance domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ForeignIndom {
-    /// Another user has one with its number.
-    #[error("another one of user {owner} has its number")]
-    Held {
-        /// The user.
-        owner: u32,
-    },
-    /// The user has too many.
-    #[error("files of user {owner} have {MOST_INDOMS} already")]
-    TooMany {
-        /// The user.
-        owner: u32,
-    },
+    #[error("its number is already used by user {owner}")]
+    Held { owner: u32 },
+    #[error("user {owner} has reached its limit of {MAX_INDOMS} instance domains")]
+    TooMany { owner: u32 },
 }
 
-/// The users who have clusters and instance domains.
 #[derive(Debug, Default)]
 pub(super) struct ClusterOwners {
     clusters: Ownership<u32>,
     indoms: Ownership<u32>,
-    /// How many files have an indom.
+    /// Number of files with each instance domain.
     files: HashMap<InDom, usize>,
 }
 
 impl ClusterOwners {
-    /// Continues with the owners of an earlier run.
-    pub(super) fn of(owners: Owners) -> Self {
+    /// Restores the owners of an earlier run.
+    pub(super) fn restore(owners: Owners) -> Self {
         Self {
             clusters: Ownership::from_earlier(owners.clusters),
             indoms: Ownership::from_earlier(owners.indoms),
@@ -50,7 +41,7 @@ impl ClusterOwners {
         }
     }
 
-    /// What the next run has to know; names are others' business.
+    /// Returns the owners for the next run, without those of names.
     pub(super) fn remember(&mut self) -> Owners {
         self.clusters.give_up();
         self.indoms.give_up();
@@ -69,23 +60,22 @@ impl ClusterOwners {
         self.indoms.keep = keep;
     }
 
-    /// The user who has a cluster.
     pub(super) fn owner(&self, cluster: u32) -> Option<u32> {
         self.clusters.owner(&cluster)
     }
 
-    /// Whether a cluster had an owner who was absent for too long.
+    /// Returns true if the owner of a cluster has been absent for too long.
     pub(super) fn was_given_up(&self, cluster: u32) -> bool {
         self.clusters.was_given_up(&cluster)
     }
 
-    /// How many clusters of a kind a user has.
+    /// Returns the number of a user's clusters that satisfy `is_of_kind`.
     pub(super) fn count(&self, owner: u32, is_of_kind: impl Fn(u32) -> bool) -> usize {
-        self.clusters.of(owner).filter(|cluster| is_of_kind(**cluster)).count()
+        self.clusters.keys(owner).filter(|cluster| is_of_kind(**cluster)).count()
     }
 
-    /// The user with most of the clusters that are assigned automatically, if that has
-    /// more than another one would with one more. Root keeps its clusters.
+    /// Returns the user with most automatic clusters, if that user has more than `than` would have
+    /// with one more. Root keeps its clusters.
     pub(super) fn user_with_most(&self, than: u32) -> Option<u32> {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         for (_, owner) in self.clusters.iter().filter(|(cluster, _)| **cluster <= MAX_AUTOMATIC) {
@@ -97,26 +87,30 @@ impl ClusterOwners {
         (than == ROOT || count > own + 1).then_some(owner)
     }
 
-    /// Why a file cannot have a cluster: it, or an instance domain in it, is another
-    /// user's.
+    /// Returns the collision if a file cannot have a cluster, since another user owns it or an
+    /// instance domain in it.
     pub(super) fn conflict(&self, cluster: u32, claim: &Claim) -> Option<Collision> {
         let owner = claim.owner;
         if owner == ROOT {
             return None;
         }
-        let of_another = |known: &u32| *known != owner;
-        if let Some(holder_owner) = self.clusters.owner(&cluster).filter(of_another) {
+        if let Some(holder_owner) = self.clusters.owner(&cluster)
+            && holder_owner != owner
+        {
             return Some(Collision::Owner { cluster, holder: None, holder_owner, owner });
         }
-        let serials = claim.indoms.iter().filter(|serial| is_clusters_own(cluster, **serial));
-        let mut indoms = serials.filter_map(|serial| indom(cluster, *serial));
-        indoms.find_map(|indom| {
-            let holder_owner = self.indoms.owner(&indom.serial()).filter(of_another)?;
-            Some(Collision::Indom { cluster, indom, holder_owner })
-        })
+        for serial in claim.indoms.iter().filter(|serial| is_clusters_own(cluster, **serial)) {
+            if let Some(indom) = indom(cluster, *serial)
+                && let Some(holder_owner) = self.indoms.owner(&indom.serial())
+                && holder_owner != owner
+            {
+                return Some(Collision::Indom { cluster, indom, holder_owner });
+            }
+        }
+        None
     }
 
-    /// The instance domains of other users that a file of root takes.
+    /// Returns the instance domains that a file of root takes from other users.
     pub(super) fn displaced_indoms(&self, cluster: u32, claim: &Claim) -> HashSet<InDom> {
         if claim.owner != ROOT {
             return HashSet::new();
@@ -125,8 +119,8 @@ impl ClusterOwners {
         indoms.filter(|indom| self.indoms.is_of_another(&indom.serial(), ROOT)).collect()
     }
 
-    /// Takes a cluster and the instance domains for a file. Returns those that it has, and
-    /// those that it cannot have.
+    /// Takes a cluster and the instance domains for a file. Returns the instance domains that it
+    /// gets, and those that it cannot have.
     pub(super) fn claim(
         &mut self,
         cluster: u32,
@@ -136,14 +130,14 @@ impl ClusterOwners {
             return Default::default();
         }
         let owner = claim.owner;
-        // Whoever had it was in the way of this one.
+        // Any previous owner was displaced by this file.
         self.clusters.transfer(cluster, owner);
         let mut indoms = Vec::new();
         let mut foreign = BTreeMap::new();
         for indom in claim.indoms.iter().filter_map(|serial| indom(cluster, *serial)) {
             let number = indom.serial();
             let is_new = self.indoms.owner(&number) != Some(owner);
-            if is_new && self.indoms.count(owner) >= MOST_INDOMS {
+            if is_new && self.indoms.count(owner) >= MAX_INDOMS {
                 foreign.insert(indom, ForeignIndom::TooMany { owner });
             } else if let Err(owner) = self.indoms.claim(&number, owner) {
                 foreign.insert(indom, ForeignIndom::Held { owner });
@@ -155,12 +149,12 @@ impl ClusterOwners {
         (indoms, foreign)
     }
 
-    /// No file has the cluster any more.
+    /// Notes that no file has the cluster any more.
     pub(super) fn release(&mut self, cluster: u32) {
         self.clusters.leave(&cluster);
     }
 
-    /// A file does not have these instance domains any more.
+    /// Notes that a file does not have these instance domains any more.
     pub(super) fn release_indoms(&mut self, indoms: &[InDom]) {
         for indom in indoms {
             let Some(files) = self.files.get_mut(indom) else { continue };
@@ -172,7 +166,7 @@ impl ClusterOwners {
         }
     }
 
-    /// A cluster belongs to nobody.
+    /// Makes a cluster free.
     pub(super) fn forget(&mut self, cluster: u32) {
         self.clusters.forget(&cluster);
     }

@@ -126,7 +126,7 @@ fn the_agents_own_file_takes_no_cluster_that_a_file_can_have() {
     // A metric keeps its item in a later version of the agent, as in any file.
     let items = [(1, "mmv.agent.new"), (2, "mmv.agent.a")];
     let later = Claim { own: true, ..claim("agent", 2047, &items) };
-    let placed = ClusterAllocator::of(memory).place(&later).unwrap();
+    let placed = ClusterAllocator::restore(memory).place(&later).unwrap();
     assert_eq!(placed.renumbered[&2], 101);
     assert_ne!(placed.renumbered[&1], 101);
 }
@@ -144,7 +144,7 @@ fn what_an_earlier_version_remembered_of_the_agents_file_does_not_matter() {
         vec![known("agent", 0, 1), known("app", 0, 2), known("big", 4095, 3), known("x", 0, 0)];
     let used = vec![1, 2, 3];
     let mut allocator =
-        ClusterAllocator::of(Assignments { clusters, used, ..Assignments::default() });
+        ClusterAllocator::restore(Assignments { clusters, used, ..Assignments::default() });
     let own = Claim { own: true, ..claim("agent", 2047, &[]) };
     assert_eq!(place(&mut allocator, &own), 0);
     for (file, requested, cluster) in [("app", 0, 2), ("big", 4095, 3), ("x", 0, 4)] {
@@ -216,7 +216,7 @@ fn nobody_gets_the_cluster_of_a_program_that_restarts() {
         let victim = Claim { owner: 1000, ..claim("app", cluster, &[(1, "mmv.app.x")]) };
         let before = allocator.place(&victim).unwrap();
         allocator.release(OsStr::new("app"));
-        let mut allocator = ClusterAllocator::of(allocator.remember(1));
+        let mut allocator = ClusterAllocator::restore(allocator.remember(1));
         // The same name and the same cluster, by another user.
         let squatter = Claim { owner: 1001, ..victim.clone() };
         let other = allocator.place(&squatter).unwrap();
@@ -302,7 +302,7 @@ fn what_is_remembered_gives_the_same_clusters_in_another_run() {
     }
     first.release(OsStr::new("c"));
     let memory = first.remember(1_000);
-    let mut second = ClusterAllocator::of(memory.clone());
+    let mut second = ClusterAllocator::restore(memory.clone());
     let again = second.remember(2_000);
     assert_eq!((again.clusters, again.used), (memory.clusters, memory.used), "nothing is held");
     assert_eq!(place(&mut second, &claim("a", 0, &[])), 2, "it was never given to a file");
@@ -331,7 +331,7 @@ fn a_metric_keeps_its_pmid_over_restarts_of_program_and_agent() {
     let rebuilt = claim("app", 0, &[(1, "mmv.app.new"), (2, "mmv.app.a")]);
     let expected = Renumbered::from([(1, 3), (2, 1)]);
     assert_eq!(first.place(&rebuilt).unwrap().renumbered, expected);
-    let mut second = ClusterAllocator::of(first.remember(1_000));
+    let mut second = ClusterAllocator::restore(first.remember(1_000));
     assert_eq!(second.place(&rebuilt).unwrap().renumbered, expected);
     second.release(OsStr::new("app"));
     second.remember(2_000);
