@@ -280,7 +280,7 @@ impl RecorderWriter {
             source,
         })?;
         let lock = Some(Arc::new(Lock::take(&directory)?));
-        let store = Arc::new(Store::of_server(place.server));
+        let store = Arc::new(Store::with_prologue_ids(place.server));
         let (tasks, inbox) = unbounded();
         let (removals, _) = unbounded();
         let mut housekeeper = Housekeeper::new(

@@ -1,7 +1,7 @@
 //! Work that may wait for a disk or take long, on a thread of its own.
 //!
-//! In come tasks from the sampler and the archive writer; out go the state file, repaired,
-//! compressed and deleted archives, and removed files of dead processes.
+//! Input: tasks from the sampler, the loader and the archive writer. Output: the state file;
+//! repaired, compressed and deleted archives; removed files of dead processes.
 //!
 //! Invariant: the archive that is being written is never touched.
 

@@ -1,11 +1,11 @@
-//! From harvested values to archives.
+//! Writes harvested values into archives.
 //!
-//! In come the values of a tick, with their catalog; out go records, which wait in a
-//! queue that is bounded by bytes until the writer thread appends them to the archive,
-//! after the metadata that they need.
+//! Input: the values of a tick with their catalog. Output: records, which wait in a queue that is
+//! bounded by bytes until the writer thread appends them to the archive after the metadata that
+//! they need.
 //!
-//! Invariants: the sampler never waits for the disk; no record is written before the
-//! descriptors of all of its metrics.
+//! Invariants: the sampler never waits for the disk; the descriptors of a record's metrics are
+//! written before the record.
 
 mod archive_names;
 pub(crate) mod archive_writer;

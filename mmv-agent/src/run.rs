@@ -209,7 +209,7 @@ fn start_with(
         Arc::clone(&shared),
         outcomes,
         kept,
-        HousekeepingRules::of(&settings.reloadable),
+        HousekeepingRules::new(&settings.reloadable),
     )
     .with_lock(lock.clone());
     let left = housekeeper.leftovers();
@@ -233,7 +233,7 @@ fn start_with(
         })
         .unzip();
     let names = names.after_found(left.bases());
-    let archiver = Archiver::new(names, &host, Policy::of(settings), links);
+    let archiver = Archiver::new(names, &host, Policy::new(settings), links);
     let housekeeper_tasks = tasks.clone();
     let status = Arc::clone(&shared);
     let links = loader::LoaderLinks { housekeeper: housekeeper_tasks, removals, shared: status };

@@ -1,11 +1,10 @@
-//! When to sample what: the sampler thread.
+//! The sampler thread.
 //!
-//! In come the clock, commands (signals, status, capture), the loader's updates and the
-//! values of all sources; out go the records of the groups that are due, and samples for the
-//! flight recorder.
+//! Input: the clock, commands (signals, status), the loader's updates and the values of all
+//! sources. Output: the records of the groups that are due, and samples for the flight recorder.
 //!
-//! Invariants: ticks do not drift and never come in bursts; a mark is written only
-//! where samples of all sources are missing, or where it is configured.
+//! Invariants: ticks do not drift and never come in bursts; a mark is written only where samples
+//! of all sources are missing, or where it is configured.
 
 mod delivery;
 pub(crate) mod driver;

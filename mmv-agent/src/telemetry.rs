@@ -1,11 +1,10 @@
-//! What the agent reports about itself.
+//! Reports about the agent itself.
 //!
-//! In come events, counts and durations from all threads; out go the event metric of
-//! the archives, the agent's own MMV file, the status, and the messages to the
-//! service manager. The sockets that hand out the status are in `control`.
+//! Input: events, counts and durations from all threads. Output: the event metric of the archives,
+//! the agent's own MMV file, the status, and messages to the service manager. The socket of the
+//! status is in `control`.
 //!
-//! Invariant: reporting never blocks a thread for longer than it takes to lock a few
-//! words.
+//! Invariant: reporting blocks a thread only while a few words are locked.
 
 mod event_log;
 pub(crate) mod events;

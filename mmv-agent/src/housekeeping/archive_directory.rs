@@ -13,10 +13,9 @@ use pcp_archive::unfinished_archives;
 
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
-/// The suffix of an incomplete compressed file.
+/// Suffix of an incomplete compressed file.
 const UNFINISHED: &str = ".unfinished";
 
-/// The kind of an archive's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ArchiveFileKind {
     Metadata,
@@ -24,7 +23,6 @@ pub(super) enum ArchiveFileKind {
     Volume(u32),
 }
 
-/// A file of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArchiveFile {
     pub path: PathBuf,
@@ -34,7 +32,7 @@ pub(super) struct ArchiveFile {
     pub modified: SystemTime,
 }
 
-/// An archive.
+/// The files of one archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArchiveFiles {
     pub base: PathBuf,
@@ -46,24 +44,24 @@ impl ArchiveFiles {
         self.members.iter().map(|member| member.bytes).sum()
     }
 
-    /// Without metadata no reader takes the files for an archive.
+    /// Returns true if it has metadata, without which no reader takes the files for an archive.
     pub(super) fn has_metadata(&self) -> bool {
         self.members.iter().any(|member| member.kind == ArchiveFileKind::Metadata)
     }
 
-    /// Whether its last volume is compressed, as only in a closed archive.
+    /// Returns true if its last volume is compressed, as only in a closed archive.
     pub(super) fn ends_compressed(&self) -> bool {
         self.members.last().is_some_and(|member| member.compressed)
     }
 
-    /// The last write to one of its files.
+    /// Returns the time of the last write to one of its files.
     pub(super) fn modified(&self) -> SystemTime {
         let times = self.members.iter().map(|member| member.modified);
         times.max().unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 
-/// The host's directory and those in it for steps of the clock.
+/// Returns the host's directory and its subdirectories for steps of the clock.
 pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
     let mut directories = vec![directory.to_owned()];
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -76,7 +74,7 @@ pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
     directories
 }
 
-/// The archives of a host's directory, in the order of their names.
+/// Returns the archives of a host's directory in order of their names.
 pub(super) fn archives(directory: &Path) -> io::Result<Vec<ArchiveFiles>> {
     let mut found: BTreeMap<PathBuf, Vec<ArchiveFile>> = BTreeMap::new();
     for directory in directories(directory) {
@@ -88,7 +86,7 @@ pub(super) fn archives(directory: &Path) -> io::Result<Vec<ArchiveFiles>> {
             let entry = entry?;
             let name = entry.file_name();
             let Some((stem, kind, compressed)) = name.to_str().and_then(member) else { continue };
-            // It may have been removed since.
+            // The file may have been removed since.
             let Ok(metadata) = entry.metadata() else { continue };
             if !metadata.is_file() {
                 continue;
@@ -106,8 +104,7 @@ pub(super) fn archives(directory: &Path) -> io::Result<Vec<ArchiveFiles>> {
     Ok(found.collect())
 }
 
-/// The archive, the kind and whether it is compressed, of a file that the agent may
-/// have named.
+/// Parses a file name that the agent may have given: archive, kind, and whether it is compressed.
 fn member(name: &str) -> Option<(&str, ArchiveFileKind, bool)> {
     let suffix = name.rsplit_once('.').filter(|(_, suffix)| COMPRESSED.contains(suffix));
     let plain = suffix.map_or(name, |(plain, _)| plain);
@@ -121,7 +118,7 @@ fn member(name: &str) -> Option<(&str, ArchiveFileKind, bool)> {
     is_ours(stem).then_some((stem, kind, suffix.is_some()))
 }
 
-/// Whether an archive is called `YYYYMMDD.HH.MM`, or the same with `-01` and so on.
+/// Returns true for an archive name `YYYYMMDD.HH.MM`, with or without `-01` and so on.
 fn is_ours(stem: &str) -> bool {
     let (start, number) = match stem.split_once('-') {
         Some((start, number)) => (start, Some(number)),
@@ -176,15 +173,15 @@ pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
     }
     for found in archives(directory)? {
         let twice = found.members.iter().filter(|plain| {
-            let is_other = |other: &&ArchiveFile| other.compressed && other.kind == plain.kind;
-            !plain.compressed && found.members.iter().find(is_other).is_some()
+            !plain.compressed
+                && found.members.iter().any(|other| other.compressed && other.kind == plain.kind)
         });
         left.extend(twice.map(|plain| plain.path.clone()));
     }
     Ok(left)
 }
 
-/// The compressed copies next to a plain file.
+/// Returns the possible compressed copies of a plain file.
 pub(super) fn compressed_twins(plain: &Path) -> impl Iterator<Item = PathBuf> {
     let twins = COMPRESSED.map(|suffix| {
         let mut name = plain.as_os_str().to_owned();

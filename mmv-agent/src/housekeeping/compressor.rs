@@ -1,8 +1,8 @@
-//! The compression of a volume, on a thread of its own.
+//! Compresses a volume on a thread of its own.
 //!
-//! Unless it is urgent, the thread gets what the machine has left, of processors and disks, and
-//! the housekeeping thread has an ordinary priority: on a busy machine compression takes its time, and what
-//! retention deletes is deleted in time.
+//! Unless it is urgent, the thread gets idle processor and disk time only, while the housekeeping
+//! thread has ordinary priority: on a busy machine compression takes its time, but retention
+//! deletes in time.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,22 +17,21 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::threads;
 
-/// What became of a volume.
+/// The outcome of a compression.
 pub(super) struct Done {
-    /// As [`compress_volume`] returns it.
+    /// Result of [`compress_volume`].
     pub result: pcp_archive::Result<Option<PathBuf>>,
-    /// The processor time that it took.
     pub time: Duration,
 }
 
-/// A volume that is being compressed. Dropped, it is given up.
+/// A compression in progress. Dropping this gives it up.
 pub(super) struct Compressor {
     given_up: Arc<AtomicBool>,
     done: Receiver<Done>,
 }
 
 impl Compressor {
-    /// Begins.
+    /// Starts the thread.
     ///
     /// # Errors
     ///
@@ -47,18 +46,18 @@ impl Compressor {
             }
             let go_on = &mut || !go_on.load(Ordering::Relaxed);
             let result = compress_volume(&volume, method, Effort::Least, go_on);
-            // Nobody waits for it if this was given up.
+            // No thread receives it if the compression was given up.
             let _ = sender.send(Done { result, time: processor_time() });
         })?;
         Ok(Self { given_up, done })
     }
 
-    /// Where the result arrives.
+    /// Returns the channel for the result.
     pub(super) fn done(&self) -> &Receiver<Done> {
         &self.done
     }
 
-    /// Has it end at the next opportunity; the result still arrives.
+    /// Requests an early end; the result still arrives.
     pub(super) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
@@ -70,7 +69,7 @@ impl Drop for Compressor {
     }
 }
 
-/// The processor time of this thread.
+/// Returns the processor time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

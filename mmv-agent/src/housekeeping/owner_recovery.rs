@@ -1,8 +1,8 @@
-//! Who had which names, from archives: where there is no state file.
+//! Recovers the owners of names from archives when there is no state file.
 //!
-//! In comes the directory of archives; out go the owners of the subtrees of names and of the
-//! clusters in them. The agent labels each cluster of a user with that user's number, so nobody
-//! else gets the names of a program that is away while the state is lost.
+//! Input: the archive directory. Output: the owners of name subtrees and of their clusters. The
+//! agent labels each cluster with its user, so no other user gets the names of an absent program
+//! while the state is lost.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,16 +15,16 @@ use serde_json::Value;
 use super::archive_directory;
 use crate::metadata::{DOMAIN, Owned, Owners, subtree};
 
-/// The most archives that are read, the newest first.
+/// Limit on archives that are read, the newest first.
 const MAX_ARCHIVES: usize = 100;
 
-/// Reads the owners from the newest archives of a host's directory. What the newest one says
-/// holds.
+/// Reads the owners from the newest archives of a host's directory. Newer archives take
+/// precedence.
 pub(crate) fn recover_owners(directory: &Path) -> Owners {
     let mut owners = Owners::default();
     let found = archive_directory::archives(directory).unwrap_or_default();
     for found in found.iter().rev().take(MAX_ARCHIVES) {
-        // One that cannot be read says nothing.
+        // An unreadable archive contributes nothing.
         let Ok(archive) = Archive::open_tolerant(&found.base) else { continue };
         add(archive.metadata(), archive.end(), &mut owners);
     }
@@ -49,7 +49,7 @@ fn add(metadata: &Metadata, at: Timestamp, owners: &mut Owners) {
     }
 }
 
-/// The user of a cluster; those of root and of the agent's user have no label.
+/// Returns the user of a cluster; clusters of root and of the agent's user have no label.
 fn owner_of(metadata: &Metadata, cluster: u32, at: Timestamp) -> Option<u32> {
     let target = LabelTarget::Cluster { domain: DOMAIN, cluster };
     let sets = metadata.labels_at(target, at)?;

@@ -1,8 +1,8 @@
 //! Repairs archives that a killed agent left open.
 //!
-//! At most the last record of each file is incomplete, and the index lacks its last
-//! entry. An archive with that entry was closed and is not examined further. Of a compressed
-//! one only the index is examined: retention relies on it.
+//! At most the last record of each file is incomplete, and the index lacks its last entry. An
+//! archive with that entry was closed and is not examined further. Of a compressed archive only
+//! the index is examined, since retention relies on it.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ pub(super) fn repair(found: &ArchiveFiles) -> Result<Outcome, Error> {
     }
 }
 
-/// Whether all entries of the index can be used. A missing one is none that was damaged.
+/// Returns true if all entries of the index can be used. A missing index is not a damaged one.
 fn has_sound_index(found: &ArchiveFiles) -> bool {
     let index = found.members.iter().find(|member| member.kind == ArchiveFileKind::Index);
     index.is_none_or(|member| {
@@ -79,8 +79,8 @@ fn has_sound_index(found: &ArchiveFiles) -> bool {
     })
 }
 
-/// Whether the last index entry is one that is written at the end: of the last
-/// record, and after all metadata.
+/// Returns true if the last index entry is one that is written at the end: it refers to the last
+/// record, and follows all metadata.
 fn is_closed(archive: &Archive, found: &ArchiveFiles) -> bool {
     let metadata = found.members.iter().find(|member| member.kind == ArchiveFileKind::Metadata);
     let last = archive.index().entries().last();
@@ -89,7 +89,7 @@ fn is_closed(archive: &Archive, found: &ArchiveFiles) -> bool {
     })
 }
 
-/// Where something is wrong.
+/// The location of the damage.
 enum Damage {
     None,
     Index,
@@ -104,7 +104,7 @@ fn damage(base: &Path) -> Result<Damage, Error> {
         match defect.severity() {
             _ if rule.starts_with("index-") => damage = Damage::Index,
             Severity::Error => return Ok(Damage::Records),
-            // PCP's readers take these for logged data.
+            // PCP's readers take these bytes for logged data.
             _ if ["torn-tail", "metadata-after-end"].contains(&rule) => {
                 return Ok(Damage::Records);
             }

@@ -1,4 +1,4 @@
-//! Which archives are deleted.
+//! Chooses the archives to delete.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use pcp_types::Timestamp;
 
 use crate::config::Retention;
 
-/// An archive that is closed.
+/// A closed archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClosedArchive {
     /// Bytes of all its files.
     pub bytes: u64,
-    /// The time of its last record.
+    /// Time of its last record.
     pub end: Timestamp,
 }
 
-/// Why an archive is deleted.
+/// The reason for deleting an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
     /// Its newest data is too old.
@@ -29,27 +29,29 @@ pub(super) enum Reason {
     Free { found: u64, wanted: u64 },
 }
 
-/// A length of time in the largest unit of the configuration that it is a multiple of.
+/// Formats a time in the largest unit of the configuration that divides it.
 fn shown(time: Duration) -> String {
     let seconds = time.as_secs();
-    let whole = |(unit, length): &(&str, u64)| {
-        let fits = time.subsec_nanos() == 0 && seconds > 0 && seconds.is_multiple_of(*length);
-        fits.then(|| format!("{}{unit}", seconds / length))
-    };
-    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
-    units.iter().find_map(whole).unwrap_or_else(|| format!("{time:?}"))
+    if time.subsec_nanos() == 0 && seconds > 0 {
+        for (unit, length) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
+            if seconds.is_multiple_of(length) {
+                return format!("{}{unit}", seconds / length);
+            }
+        }
+    }
+    format!("{time:?}")
 }
 
 impl Reason {
-    /// Whether other programs share in the cause.
+    /// Returns true if other programs contribute to the cause.
     pub(super) const fn is_room(self) -> bool {
         matches!(self, Self::Free { .. })
     }
 }
 
-/// The archives to delete, as indexes of `closed`, which is in the order of their ends,
-/// and the limit that is exceeded even without them. `current` are the bytes of the
-/// archive that is being written, `free` those of the file system.
+/// Returns the archives to delete, as indexes of `closed`, which is in order of their ends, and
+/// the limit that is exceeded even without them. `current` is the size of the archive that is
+/// being written, `free` the free space of the file system, both in bytes.
 pub(super) fn doomed(
     closed: &[ClosedArchive],
     current: u64,

@@ -1,8 +1,8 @@
-//! When the data of a closed archive start and end.
+//! The time span of a closed archive.
 //!
-//! In come the files of an archive; out goes its time span, for retention. Compressed volumes
-//! would have to be expanded to see their ends, so the index is asked. Invariant: a damaged
-//! index never makes data look older than the last write to a volume.
+//! Input: the files of an archive. Output: its time span, for retention. Compressed volumes would
+//! have to be expanded to find their ends, so the index is used. Invariant: a damaged index never
+//! makes data look older than the last write to a volume.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -17,13 +17,13 @@ use super::archive_directory::{ArchiveFileKind, ArchiveFiles};
 pub(super) struct Span {
     pub start: Timestamp,
     pub end: Timestamp,
-    /// Why its index is not trusted.
+    /// Reason why its index is not trusted.
     pub doubt: Option<String>,
 }
 
-/// The time span of a closed archive by its index, and by the times of its files where the
-/// index is missing or damaged.
-pub(super) fn of(found: &ArchiveFiles) -> Span {
+/// Determines the time span of a closed archive from its index, or from the times of its files if
+/// the index is missing or damaged.
+pub(super) fn from_files(found: &ArchiveFiles) -> Span {
     let written = timestamp(found.modified());
     let Some(index) = found.members.iter().find(|member| member.kind == ArchiveFileKind::Index)
     else {

@@ -1,18 +1,19 @@
-//! The state file: what one run leaves to the next.
+//! The state file: the state that one run leaves to the next.
 //!
 //! | state | purpose |
 //! |---|---|
 //! | clusters of files | a metric keeps its PMID, so archives of different days can be merged |
-//! | items of clusters | the same, after a program was rebuilt |
-//! | owners of names | nobody takes the names of a program that restarts |
-//! | process and sequence number in prologues | archives join without a mark where only time was lost |
-//! | the name of the newest archive | no name is given twice |
-//! | the clock of retention | a wall clock that jumped deletes nothing at once |
-//! | the harvested files | detects a file that was replaced while no agent ran |
-//! | the processes of files | another process with the same number does not revive a file |
+//! | items of clusters | a metric keeps its PMID when its program is rebuilt |
+//! | owners of names | no other user takes the names of a program that restarts |
+//! | pid and sequence number in prologues | archives join without a mark where only time was lost
+//! |
+//! | name of the newest archive | no name is reused |
+//! | clock of retention | a wall clock that jumped deletes nothing at once |
+//! | harvested files | a file that was replaced while no agent ran is detected |
+//! | producers of files | another process with the same pid does not revive a file |
 //!
-//! Invariant: at any time the complete old or the complete new JSON file exists. A
-//! temporary file is synced and renamed on each change.
+//! Invariant: at any time the complete old or the complete new JSON file exists. On each change a
+//! temporary file is synced and renamed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -30,23 +31,21 @@ use crate::discovery::{FileId, FileName, Producer};
 use crate::metadata::{FileCluster, ItemAllocators, Owners};
 use crate::telemetry::SharedStatus;
 
-/// The format of the file; no other is read.
+/// Format of the file; no other is read.
 const FORMAT: u32 = 1;
 
-/// The server of an archive's values, as written in its prologue. pmlogextract joins
-/// two archives without a mark if both numbers are equal.
+/// The identity of the source of an archive's values in its prologue. pmlogextract joins two
+/// archives without a mark if both numbers are equal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PrologueIds {
-    /// The process number of the agent that began to count.
+    /// Pid of the agent that began to count.
     pub pid: u64,
-    /// Counts losses that no mark in an archive shows.
+    /// Number of losses that no mark in an archive shows.
     pub seqnum: u32,
 }
 
-/// A harvested file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownFile {
-    /// Its name.
     pub file: FileName,
     device: u64,
     inode: u64,
@@ -54,7 +53,6 @@ pub(crate) struct KnownFile {
 }
 
 impl KnownFile {
-    /// The file with this name and identity.
     pub(crate) fn new(file: &OsStr, id: FileId) -> Self {
         let FileId { device, inode, .. } = id;
         Self { file: FileName(file.to_owned()), device, inode, born: since_1970(id.born) }
@@ -71,13 +69,11 @@ pub(crate) struct FileProducer {
 }
 
 impl FileProducer {
-    /// The file with this identity, and its producer.
     pub(crate) fn new(id: FileId, process: Producer) -> Self {
         let FileId { device, inode, .. } = id;
         Self { device, inode, born: since_1970(id.born), process }
     }
 
-    /// The file and its producer.
     pub(crate) fn parts(&self) -> (FileId, Producer) {
         let since =
             |(seconds, nanos)| SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos));
@@ -86,40 +82,38 @@ impl FileProducer {
     }
 }
 
-/// The creation time of a file, in seconds and nanoseconds.
+/// Returns the creation time of a file in seconds and nanoseconds.
 fn since_1970(born: Option<SystemTime>) -> Option<(u64, u32)> {
     let since = born?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some((since.as_secs(), since.subsec_nanos()))
 }
 
-/// What the loader keeps from run to run.
+/// The loader's state in the state file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoaderState {
-    /// Files whose cluster is not the one they ask for; those without one now come
-    /// first, in the order of their release.
+    /// Files with another cluster than they asked for; files that hold none come first, in the
+    /// order of their release.
     pub clusters: Vec<FileCluster>,
-    /// Clusters that were ever given to a file.
+    /// Clusters that any file has ever had.
     pub used: Vec<u32>,
-    /// The items of names, by cluster.
+    /// Items of names, by cluster.
     #[serde(default)]
     pub numbers: ItemAllocators,
-    /// The harvested files.
     pub harvested: Vec<KnownFile>,
-    /// The producers of existing files that are or were harvested.
+    /// Producers of existing files that are or were harvested.
     #[serde(default)]
     pub fed: Vec<FileProducer>,
-    /// Who owns which names.
+    /// Owners of names, clusters and instance domains.
     #[serde(default)]
     pub owners: Owners,
-    /// How much of whose files was logged today.
     #[serde(default)]
     pub logged: LoggedToday,
 }
 
-/// What files of users had logged on a day.
+/// The bytes logged for each user on a day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoggedToday {
-    /// The day, counted from 1970.
+    /// Day, counted from 1970.
     pub day: i64,
     /// Bytes by user.
     pub bytes: BTreeMap<u32, u64>,
@@ -129,26 +123,23 @@ pub(crate) struct LoggedToday {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     format: u32,
-    /// The boot of the machine in which it was written.
+    /// Boot id of the machine when it was written.
     boot: String,
-    /// The server in prologues.
     pub server: PrologueIds,
-    /// The last name that was given to an archive, below the host's directory.
+    /// Last assigned archive name, relative to the host's directory.
     #[serde(default)]
     pub newest_archive: Option<String>,
-    /// The clock by which archives become too old.
     #[serde(default)]
     pub retention_clock: Option<ClockState>,
-    /// What the loader keeps from run to run.
     pub memory: LoaderState,
 }
 
 /// The state and its file.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// `None`: kept in memory only.
+    /// `None` if the state is kept in memory only.
     path: Option<PathBuf>,
-    /// There was no state that could be read.
+    /// True if there was no readable state.
     is_new: bool,
     inner: Mutex<Inner>,
     shared: Arc<SharedStatus>,
@@ -157,26 +148,26 @@ pub(crate) struct Store {
 #[derive(Debug, Default)]
 struct Inner {
     state: State,
-    /// Saving failed, which the log and the status say.
+    /// Set while saving fails, which the log and the status report.
     failing: bool,
 }
 
 impl Store {
-    /// A state without a file.
+    /// Creates a state without a file.
     pub(crate) fn in_memory() -> Self {
         Self::with(None, State::default(), Arc::default())
     }
 
-    /// A state without a file, for archives that continue those of a server.
-    pub(crate) fn of_server(server: PrologueIds) -> Self {
+    /// Creates a state without a file for archives that continue those of a prologue.
+    pub(crate) fn with_prologue_ids(server: PrologueIds) -> Self {
         let store = Self::in_memory();
         store.lock().state.server = server;
         store
     }
 
-    /// The state in the file at `path`, updated if the host was booted since. If the file
-    /// cannot be written, this run's archives join no others, since the next run would not
-    /// know of this one.
+    /// Reads the state from the file at `path`, and updates it if the host was booted since. If
+    /// the file cannot be written, this run's archives are not joined with others, since the next
+    /// run would not know of this one.
     pub(crate) fn open(path: PathBuf, shared: Arc<SharedStatus>) -> Self {
         let loaded = load(&path);
         let is_new = loaded.is_none();
@@ -203,7 +194,7 @@ impl Store {
         Self { path, is_new: false, inner: Mutex::new(Inner { state, failing: false }), shared }
     }
 
-    /// Continues with the owners that `recover` finds, if no state could be read.
+    /// Adds the owners that `recover` finds, if no state could be read.
     pub(crate) fn with_recovered_owners(self, recover: impl FnOnce() -> Owners) -> Self {
         if self.is_new {
             let owners = recover();
@@ -216,64 +207,62 @@ impl Store {
         self
     }
 
-    /// The server for prologues.
+    /// Returns the identity for prologues.
     pub(crate) fn server(&self) -> PrologueIds {
         self.lock().state.server
     }
 
-    /// What the loader keeps from run to run.
+    /// Returns the loader's state.
     pub(crate) fn memory(&self) -> LoaderState {
         self.lock().state.memory.clone()
     }
 
-    /// The last name that was given to an archive.
+    /// Returns the last assigned archive name.
     pub(crate) fn newest_archive(&self) -> Option<String> {
         self.lock().state.newest_archive.clone()
     }
 
-    /// The clock by which archives become too old.
     pub(crate) fn retention_clock(&self) -> Option<ClockState> {
         self.lock().state.retention_clock.clone()
     }
 
-    /// Remembers that clock. Returns after the state is on disk.
+    /// Stores the clock of retention. Returns after the state is on disk.
     pub(crate) fn set_retention_clock(&self, clock: ClockState) {
         self.update(|state| state.retention_clock = Some(clock));
     }
 
-    /// Remembers the name of a new archive. Returns after the state is
-    /// on disk.
+    /// Stores the name of a new archive. Returns after the state is on disk.
     pub(crate) fn name_archive(&self, newest: Option<String>) {
         if newest.is_some() {
             self.update(|state| state.newest_archive = newest);
         }
     }
 
-    /// Counts a loss that no mark shows: the next archive is not joined with those before
-    /// it. Returns after the state is on disk.
+    /// Counts a loss that no mark shows, so that the next archive is not joined with earlier ones.
+    /// Returns after the state is on disk.
     pub(crate) fn count_loss(&self) {
         self.update(|state| state.server.seqnum = state.server.seqnum.wrapping_add(1));
     }
 
-    /// Replaces what the sampler remembers. Returns after the state is on disk.
+    /// Stores the loader's state. Returns after the state is on disk.
     pub(crate) fn remember(&self, memory: LoaderState) {
         self.update(|state| state.memory = memory);
     }
 
-    /// Whether the state on disk is not this one.
+    /// Returns true if the last save failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.lock().failing
     }
 
-    /// Saves the state again if that failed.
+    /// Saves the state again if saving failed.
     pub(crate) fn retry(&self) {
         if self.is_failing() {
             self.update(|_| {});
         }
     }
 
-    /// Changes the state and saves it. A failure is logged once, and is an error of the status
-    /// until the state is saved.
+    /// Changes the state and saves it. A failure is logged once, and reported in the status until
+    /// the state is saved.
     fn update(&self, change: impl FnOnce(&mut State)) {
         let mut inner = self.lock();
         change(&mut inner.state);
@@ -295,13 +284,13 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A thread that panicked with the lock has left the state consistent.
+        // A thread that panicked with the lock held has left the state consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PrologueIds {
-    /// The same, or this process if there is none yet.
+    /// Returns the identity, or this process if there is none yet.
     fn or_this_process(self) -> Self {
         match self.pid {
             0 => Self { pid: std::process::id().into(), seqnum: 1 },
@@ -310,8 +299,7 @@ impl PrologueIds {
     }
 }
 
-/// The state of a file; `None` if there is no file or, after a warning, none that can
-/// be read.
+/// Reads the state file; `None` if there is none, or, after a warning, if it cannot be read.
 fn load(path: &Path) -> Option<State> {
     let text = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,

@@ -1,12 +1,13 @@
 //! The housekeeping thread.
 //!
-//! | it | when |
+//! | work | time |
 //! |---|---|
-//! | saves what the sampler remembers | at once if there are new PMIDs, else within seconds |
+//! | saves the loader's state | at once if there are new PMIDs, else within seconds |
 //! | repairs archives that an earlier run left open | at the start |
-//! | deletes closed archives ([`retention`]) | one was closed, and every ten seconds |
-//! | has closed volumes compressed ([`compressor`](super::compressor)), one at a time | they are old enough |
-//! | removes files of dead processes ([`removal`]) | the sampler gives the task |
+//! | deletes closed archives ([`retention`]) | when one was closed, and every ten seconds |
+//! | has closed volumes compressed ([`compressor`](super::compressor)), one at a time | when they
+//! are old enough |
+//! | removes files of dead processes ([`removal`]) | when the loader requests it |
 //!
 //! It never touches the archive that is being written ([`SharedStatus::writing`]).
 
@@ -38,50 +39,47 @@ use crate::lock::Lock;
 use crate::moment::Moment;
 use crate::telemetry::{CompressedVolume, SharedStatus, micros};
 
-/// How often archives are looked at, and state without new PMIDs is saved: what is lost
-/// with it costs a mark, so a program that restarts all the time is not worth a write
-/// each time.
-const PAUSE: Duration = Duration::from_secs(10);
+/// Interval of retention, and of saving state without new PMIDs. Losing the latter costs a mark,
+/// so a program that restarts all the time is not worth a write each time.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Compression lags behind if this many volumes wait for it.
+/// Number of waiting volumes from which compression lags behind.
 const BACKLOG: usize = 10;
 const LAGS: &str = "compression lags behind";
 
-/// How often archives are looked at while a volume is being compressed.
-const TIDY_PAUSE: Duration = Duration::from_secs(1);
+/// Interval of retention while a volume is being compressed.
+const BUSY_RETENTION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the clock of retention is saved.
-const CLOCK_SAVED: Duration = Duration::from_secs(3_600);
+/// Interval at which the clock of retention is saved.
+const CLOCK_SAVE_INTERVAL: Duration = Duration::from_secs(3_600);
 const JUMPED: &str = "the clock was set forward: archives are not deleted for their age by the \
     new time until the agent has run for retention.age";
 
-/// Nothing more can be deleted.
 const NO_ROOM: &str = "retention limit exceeded: no closed archive is left to delete";
 
 /// A task of the thread.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Save what the sampler remembers.
+    /// Save the loader's state.
     Remember(LatestLoaderState),
     /// A volume or an archive was closed.
     Closed,
-    /// Repair this archive, of which another program has changed a file.
+    /// Repair this archive, since another program has changed one of its files.
     Repair(PathBuf),
-    /// Remove these files.
     Remove(Vec<DeadFile>),
-    /// Follow other rules.
+    /// Apply other rules.
     Change(HousekeepingRules),
     /// End, although a thread that could send a task may still run.
     End,
 }
 
-/// What the loader keeps from run to run. While the disk stalls, the newest replaces the one
-/// before, so that memory does not grow.
+/// The latest state of the loader. While the disk stalls, a newer state replaces the waiting one,
+/// so that memory does not grow.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LatestLoaderState(Arc<Mutex<Option<LoaderState>>>);
 
 impl LatestLoaderState {
-    /// Replaces what was not taken yet; true if that was nothing.
+    /// Replaces the waiting state. Returns true if there was none.
     pub(crate) fn put(&self, memory: LoaderState) -> bool {
         self.lock().replace(memory).is_none()
     }
@@ -95,65 +93,60 @@ impl LatestLoaderState {
     }
 }
 
-/// What is deleted and what is compressed.
+/// Rules for deletion and compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HousekeepingRules {
-    /// What is deleted.
     pub retention: Retention,
-    /// What is compressed.
     pub compression: CompressionPolicy,
-    /// Whether archives live for minutes only: compression has an ordinary priority, and what is
-    /// deleted is logged for debugging only.
+    /// True if archives live for minutes only: compression has ordinary priority, and deletions
+    /// are logged at level debug.
     pub is_short_lived: bool,
 }
 
 impl HousekeepingRules {
-    /// The rules of some settings.
-    pub(crate) fn of(settings: &ReloadableSettings) -> Self {
+    pub(crate) fn new(settings: &ReloadableSettings) -> Self {
         let retention = settings.retention;
         let compression = settings.compression;
         Self { retention, compression, is_short_lived: false }
     }
 }
 
-/// What earlier runs left behind.
+/// Files and archives that earlier runs left behind.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
-    /// Their archives.
+    /// Closed or open archives.
     archives: Vec<PathBuf>,
-    /// Archives that were being repaired.
+    /// Archives whose repair was interrupted.
     half_repaired: Vec<PathBuf>,
-    /// Archives that were being created or deleted.
+    /// Archives whose creation or deletion was interrupted.
     unfinished: Vec<PathBuf>,
-    /// Files of no use.
+    /// Useless files.
     files: Vec<PathBuf>,
 }
 
 impl Leftovers {
-    /// Returns the base names that archives of this run must not have, since this thread removes
-    /// or repairs what it finds under them.
+    /// Returns the base names that archives of this run must not have, since this thread repairs
+    /// or removes what it finds under them.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
         let all = self.archives.iter().chain(&self.half_repaired).chain(&self.unfinished);
         all.map(PathBuf::as_path)
     }
 }
 
-/// The housekeeping thread's state.
 #[derive(Debug)]
 pub(crate) struct Housekeeper {
     store: Arc<Store>,
     shared: Arc<SharedStatus>,
-    /// The sampler's inbox for what became of files to be removed.
+    /// The loader's inbox for the outcomes of removals.
     removals: Sender<RemovalOutcome>,
     rules: HousekeepingRules,
-    /// The host's directory for archives; `None` if the user has named the archive and
-    /// looks after it.
+    /// The host's archive directory; `None` if the user has named the archive and looks after it.
     directory: Option<PathBuf>,
     /// State that is not saved yet.
     unsaved: Option<LoaderState>,
     /// Start and end of closed archives.
     spans: BTreeMap<PathBuf, (Timestamp, Timestamp)>,
-    /// What was logged and is not logged again.
+    /// Messages that are not logged again.
     logged: BTreeSet<String>,
     /// Volumes that cannot be compressed.
     incompressible: BTreeSet<PathBuf>,
@@ -161,19 +154,18 @@ pub(crate) struct Housekeeper {
     broken: Vec<PathBuf>,
     begun: Duration,
     clock: RetentionClock,
-    /// When the clock was last saved, and with how many jumps.
+    /// Time of the last save of the clock, and its number of jumps.
     clock_saved: Option<(Duration, usize)>,
-    /// The archive of which a volume is being compressed, and whether retention wants to
-    /// delete it.
+    /// Archive of the volume being compressed, and whether retention wants to delete it.
     compressing: Option<(PathBuf, bool)>,
-    /// [`Task::End`] was received.
+    /// Set when [`Task::End`] was received.
     is_ending: bool,
     /// Held until this thread ends, which is the last one.
     lock: Option<Arc<Lock>>,
 }
 
 impl Housekeeper {
-    /// A housekeeper for the archives in `directory` and the state in `store`.
+    /// Creates a housekeeper for the archives in `directory` and the state in `store`.
     pub(crate) fn new(
         store: Arc<Store>,
         shared: Arc<SharedStatus>,
@@ -203,13 +195,13 @@ impl Housekeeper {
         }
     }
 
-    /// Holds the lock on the directory as well.
+    /// Makes it hold the lock on the directory as well.
     pub(crate) fn with_lock(self, lock: Option<Arc<Lock>>) -> Self {
         Self { lock, ..self }
     }
 
-    /// Returns what earlier runs left behind. Call this before this run creates files, which
-    /// look like leftovers; none of its archives may have one of the [names](Leftovers::bases).
+    /// Finds what earlier runs left behind. Must be called before this run creates files, which
+    /// look like leftovers. None of its archives may have one of the [names](Leftovers::bases).
     pub(crate) fn leftovers(&self) -> Leftovers {
         let Some(directory) = self.directory.as_deref() else { return Leftovers::default() };
         let archives = archive_directory::archives(directory).unwrap_or_default();
@@ -226,7 +218,8 @@ impl Housekeeper {
         self.clean_up(leftovers);
         let mut last: Option<Instant> = None;
         while !self.is_ending {
-            let wait = last.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last.elapsed()));
+            let wait = last
+                .map_or(Duration::ZERO, |last| RETENTION_INTERVAL.saturating_sub(last.elapsed()));
             match tasks.recv_timeout(wait) {
                 Ok(Task::Closed) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(task) => {
@@ -254,8 +247,8 @@ impl Housekeeper {
         current
     }
 
-    /// Whether nothing but this agent writes to the directory now: its path may have come to lead
-    /// to another agent's.
+    /// Returns true if only this agent may write to the directory. Its path may have come to refer
+    /// to another agent's directory.
     fn has_directory(&mut self) -> bool {
         let confirmed = self.lock.as_ref().map(|lock| lock.confirm());
         if let Some(Err(error)) = &confirmed {
@@ -282,7 +275,7 @@ impl Housekeeper {
             Task::Closed => {}
             Task::End => self.is_ending = true,
             Task::Change(rules) => self.rules = rules,
-            // A volume of it may be the one that is being compressed.
+            // The volume being compressed may belong to it.
             Task::Repair(base) => self.broken.push(base),
             Task::Remove(files) => files.into_iter().for_each(|file| self.remove(file)),
             Task::Remember(latest) => {
@@ -304,7 +297,7 @@ impl Housekeeper {
             let path = file.directory.join(&file.name);
             self.shared.note_error(format!("{}: cannot be removed: {error}", path.display()));
         }
-        // The sampler has ended only if the agent is about to.
+        // Sending fails only while the agent stops.
         let _ = self.removals.send(RemovalOutcome { file, result });
     }
 
@@ -323,8 +316,8 @@ impl Housekeeper {
     /// Repairs archives that an earlier run left open, and removes its other leftovers.
     pub(crate) fn clean_up(&mut self, leftovers: &Leftovers) {
         let Some(directory) = self.directory.clone() else { return };
-        // Before repairs are completed: of an archive that is about to be replaced this removes
-        // the old files.
+        // Before repairs are completed, since this removes the old files of an archive that is
+        // about to be replaced.
         for base in &leftovers.unfinished {
             let archive = base.display();
             match remove_archive(base) {
@@ -342,7 +335,7 @@ impl Housekeeper {
         }
         for path in &leftovers.files {
             let file = path.display();
-            // An incomplete compressed file may be another program's.
+            // An incomplete compressed file may belong to another program.
             let twins = archive_directory::compressed_twins(path).collect::<Vec<_>>();
             if !twins.is_empty() && !twins.iter().any(|twin| is_same(twin, path).unwrap_or(false)) {
                 warn!(%file, "kept: its compressed copy differs");
@@ -363,11 +356,15 @@ impl Housekeeper {
         let Some(directory) = self.directory.clone() else { return 0 };
         let Some(found) = self.archives(&directory) else { return 0 };
         let writing = self.shared.writing().map(|(base, _)| base);
-        let is_current = |found: &ArchiveFiles| writing.as_ref() == Some(&found.base);
-        let current = found.iter().filter(|found| is_current(found)).map(ArchiveFiles::bytes).sum();
-        let closed = found.into_iter().filter(|found| !is_current(found) && found.has_metadata());
-        let mut closed: Vec<(Timestamp, ArchiveFiles)> =
-            closed.map(|found| (self.span(&found).1, found)).collect();
+        let mut current = 0;
+        let mut closed: Vec<(Timestamp, ArchiveFiles)> = Vec::new();
+        for found in found {
+            if writing.as_ref() == Some(&found.base) {
+                current += found.bytes();
+            } else if found.has_metadata() {
+                closed.push((self.span(&found).1, found));
+            }
+        }
         closed.sort_by_key(|(end, _)| *end);
         let sizes: Vec<ClosedArchive> = closed
             .iter()
@@ -378,7 +375,7 @@ impl Housekeeper {
         let rules = &self.rules.retention;
         let (mut doomed, excess) = retention::doomed(&sizes, current, free, now, rules);
         if writing.is_none() {
-            // Room that other programs use up is no reason to delete the last archive.
+            // Space that other programs use up is no reason to delete the last archive.
             doomed.retain(|(number, reason)| number + 1 < sizes.len() || !reason.is_room());
         }
         let mut archives = sizes.len() as u64 + u64::from(current > 0);
@@ -410,7 +407,7 @@ impl Housekeeper {
             self.spans.remove(&found.base);
         }
         match excess {
-            // Without the numbers, which change all the time.
+            // Logged without the numbers, which change all the time.
             Some(reason) if self.logged.insert(NO_ROOM.to_owned()) => warn!(%reason, "{NO_ROOM}"),
             Some(_) => {}
             None => drop(self.logged.remove(NO_ROOM)),
@@ -424,14 +421,15 @@ impl Housekeeper {
         Moment { monotonic: since_boot().saturating_sub(self.begun), wall: Timestamp::now() }
     }
 
-    /// The time by which archives are too old. It is saved once in an hour, and after a jump.
+    /// Returns the time by which archives are too old. It is saved once in an hour, and after a
+    /// jump.
     fn retention_time(&mut self, at: Moment, newest: Option<Timestamp>) -> Timestamp {
         let Some(age) = self.rules.retention.age else { return at.wall };
         let now = self.clock.now(at, age, newest);
         let state = self.clock.state();
         let jumps = state.jumps.len();
         let is_saved = self.clock_saved.is_some_and(|(when, saved)| {
-            saved == jumps && at.monotonic.saturating_sub(when) < CLOCK_SAVED.min(age / 20)
+            saved == jumps && at.monotonic.saturating_sub(when) < CLOCK_SAVE_INTERVAL.min(age / 20)
         });
         if !is_saved {
             if jumps > self.clock_saved.map_or(0, |(_, saved)| saved) {
@@ -443,7 +441,8 @@ impl Housekeeper {
         now
     }
 
-    /// All archives; `None`, after a warning, if they cannot be listed or are another agent's.
+    /// Returns all archives; `None`, after a warning, if they cannot be listed or belong to
+    /// another agent.
     fn archives(&mut self, directory: &Path) -> Option<Vec<ArchiveFiles>> {
         if !self.has_directory() {
             return None;
@@ -457,7 +456,7 @@ impl Housekeeper {
         }
     }
 
-    /// Reports the start of the oldest archive: no state before it is needed.
+    /// Reports the start of the oldest archive. State from before it is not needed.
     fn note_oldest(&mut self, closed: &[(Timestamp, ArchiveFiles)]) {
         let starts = closed.iter().filter_map(|(_, found)| self.spans.get(&found.base));
         if let Some((start, _)) = starts.min_by_key(|(start, _)| *start) {
@@ -465,12 +464,12 @@ impl Housekeeper {
         }
     }
 
-    /// Start and end of a closed archive's data.
+    /// Returns start and end of a closed archive's data.
     fn span(&mut self, found: &ArchiveFiles) -> (Timestamp, Timestamp) {
         if let Some(span) = self.spans.get(&found.base) {
             return *span;
         }
-        let Span { start, end, doubt } = span::of(found);
+        let Span { start, end, doubt } = span::from_files(found);
         if let Some(doubt) = doubt {
             self.warn_once(&doubt);
         }
@@ -478,8 +477,8 @@ impl Housekeeper {
         (start, end)
     }
 
-    /// Compresses the oldest volume that waits for it; false if none does. Meanwhile
-    /// tasks are performed, and the end of the agent is not delayed.
+    /// Compresses the oldest waiting volume. Returns false if there is none. Tasks are performed
+    /// meanwhile, and the end of the agent is not delayed.
     pub(crate) fn compress_next(&mut self, now: SystemTime, tasks: &Receiver<Task>) -> bool {
         let Some(method) = self.rules.compression.method else { return false };
         let Some(directory) = self.directory.clone() else { return false };
@@ -507,7 +506,7 @@ impl Housekeeper {
         compressed
     }
 
-    /// False if the agent ended before it was done.
+    /// Compresses a volume. Returns false if the agent ended before it was done.
     fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
         let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
         let before = size(volume);
@@ -539,8 +538,8 @@ impl Housekeeper {
         true
     }
 
-    /// Does what there is to do while a volume is being compressed. The result, `None` if the
-    /// thread panicked; and whether it was given up because retention deletes the archive.
+    /// Works while a volume is being compressed. Returns the result, `None` if the thread
+    /// panicked, and whether it was given up because retention deletes the archive.
     fn attend(&mut self, compressor: &Compressor, tasks: &Receiver<Task>) -> (Option<Done>, bool) {
         let mut tasks = tasks;
         let none = never();
@@ -560,10 +559,10 @@ impl Housekeeper {
                     compressor.give_up();
                     tasks = &none;
                 },
-                default(TIDY_PAUSE) => {}
+                default(BUSY_RETENTION_INTERVAL) => {}
             }
-            // A volume may take minutes, in which others are written.
-            if is_closed || tidied.elapsed() >= TIDY_PAUSE {
+            // Other volumes are written during the minutes that one may take.
+            if is_closed || tidied.elapsed() >= BUSY_RETENTION_INTERVAL {
                 self.tidy(self.now());
                 tidied = Instant::now();
             }
@@ -602,7 +601,7 @@ fn repair_all(directory: &Path, bases: &[&Path]) {
     }
 }
 
-/// The closed volumes of an archive that are not compressed.
+/// Returns the closed volumes of an archive that are not compressed.
 fn waiting<'f>(
     found: &'f ArchiveFiles,
     writing: Option<&(PathBuf, u32)>,
@@ -616,14 +615,14 @@ fn waiting<'f>(
     })
 }
 
-/// The time since the boot, also that in which the machine was suspended.
+/// Returns the time since boot, including the time for which the machine was suspended.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The room that ordinary users have in the file system of a directory.
+/// Returns the space that ordinary users have in the file system of a directory, in bytes.
 fn free_bytes(directory: &Path) -> Option<u64> {
     let stat = statvfs(directory).ok()?;
     Some(stat.blocks_available().saturating_mul(stat.fragment_size()))

@@ -348,7 +348,7 @@ impl Home {
         let (outcomes, removals) = unbounded();
         let keeper = self.housekeeper(outcomes);
         let names = names.after_found(keeper.leftovers().bases());
-        let archiver = Archiver::new(names, &host, Policy::of(settings), links);
+        let archiver = Archiver::new(names, &host, Policy::new(settings), links);
         let [shared, of_loader] = [(); 2].map(|()| Arc::clone(&self.shared));
         let links =
             loader::LoaderLinks { housekeeper: housekeeper.clone(), removals, shared: of_loader };
@@ -370,7 +370,7 @@ impl Home {
             shared,
             outcomes,
             Some(directory.join("box")),
-            HousekeepingRules::of(&self.settings.reloadable),
+            HousekeepingRules::new(&self.settings.reloadable),
         )
     }
 }

@@ -1,9 +1,9 @@
-//! How archives are called: `<directory>/<host>/YYYYMMDD.HH.MM`, in UTC.
+//! Archive names: `<directory>/<host>/YYYYMMDD.HH.MM`, in UTC.
 //!
-//! A name is the start time of its archive and is never taken twice, also after the archive
-//! was deleted: `-01`, `-02` and so on follow when one is or was taken. Archives of one directory must not overlap
-//! in time, since PCP cannot open such a directory: after the clock was set back
-//! they go to a sibling directory `step-1`, `step-2` and so on.
+//! A name is the start time of its archive and is never reused, even after the archive was
+//! deleted; further archives with the same start get `-01`, `-02` and so on. Archives of one
+//! directory must not overlap in time, since PCP cannot open such a directory. After the clock was
+//! set back they go to a sibling directory `step-1`, `step-2` and so on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,26 +16,25 @@ use pcp_types::Timestamp;
 use crate::config::Destination;
 use crate::host::file_name;
 
-/// Gives each new archive its name.
+/// Assigns the names of new archives.
 #[derive(Debug)]
 pub(crate) struct ArchiveNames {
     destination: Destination,
     host: String,
     step: u32,
-    /// The last name that was given, without its number, and the number.
+    /// The last assigned name without its number, and the number.
     last: Option<(PathBuf, u32)>,
-    /// The highest numbers of archives that were found at the start, by name without it.
+    /// Highest numbers of existing archives at the start, by name without number.
     found: BTreeMap<PathBuf, u32>,
 }
 
 impl ArchiveNames {
-    /// Names for archives of `host`.
+    /// Creates the names for archives of `host`.
     pub(crate) fn new(destination: Destination, host: &str) -> Self {
         Self { destination, host: file_name(host), step: 0, last: None, found: BTreeMap::new() }
     }
 
-    /// Gives numbers after those of archives that were found at the start, also when these
-    /// archives have been removed.
+    /// Continues after the numbers of existing archives, even if these are removed later.
     pub(crate) fn after_found<'p>(mut self, bases: impl Iterator<Item = &'p Path>) -> Self {
         for (stem, number) in bases.filter_map(Path::to_str).map(split_number) {
             let highest = self.found.entry(stem).or_default();
@@ -44,8 +43,7 @@ impl ArchiveNames {
         self
     }
 
-    /// Gives no name that was given up to `newest`, which is what [`newest`](Self::newest) of
-    /// an earlier run was.
+    /// Continues after `newest`, the value of [`newest`](Self::newest) in an earlier run.
     pub(crate) fn after(mut self, newest: Option<&str>) -> Self {
         let Destination::Directory(directory) = &self.destination else { return self };
         let host = directory.join(&self.host);
@@ -53,8 +51,8 @@ impl ArchiveNames {
         self
     }
 
-    /// The directory that the next archive goes to. For a base name without a
-    /// directory this is the current directory.
+    /// Returns the directory of the next archive, which for a base name without a directory is the
+    /// current directory.
     pub(crate) fn directory(&self) -> PathBuf {
         match &self.destination {
             Destination::Directory(directory) if self.step == 0 => directory.join(&self.host),
@@ -68,12 +66,12 @@ impl ArchiveNames {
         }
     }
 
-    /// A base name that is not taken, for an archive that starts at `start`.
-    /// Its directory exists afterwards.
+    /// Returns an unused base name for an archive that starts at `start`, and creates its
+    /// directory.
     ///
     /// # Errors
     ///
-    /// From the system, when the directory cannot be made.
+    /// From the system, when the directory cannot be created.
     pub(crate) fn next(&self, start: Timestamp) -> io::Result<PathBuf> {
         let directory = self.directory();
         fs::create_dir_all(&directory)?;
@@ -91,12 +89,12 @@ impl ArchiveNames {
         Ok(numbered(&wanted, number))
     }
 
-    /// There is an archive of this name now.
+    /// Notes that an archive of this name exists.
     pub(crate) fn note(&mut self, base: &Path) {
         self.last = base.to_str().map(split_number);
     }
 
-    /// The last name that was given, below the host's directory; `None` where the user has
+    /// Returns the last assigned name relative to the host's directory; `None` if the user has
     /// named the archive.
     pub(crate) fn newest(&self) -> Option<String> {
         let Destination::Directory(directory) = &self.destination else { return None };
@@ -105,8 +103,8 @@ impl ArchiveNames {
         Some(base.strip_prefix(directory.join(&self.host)).ok()?.to_str()?.to_owned())
     }
 
-    /// Whether an archive that starts at `start` would have a name before one that was given
-    /// in its directory: the clock was set back.
+    /// Returns true if an archive that starts at `start` would precede an existing name in its
+    /// directory, since the clock was set back.
     pub(crate) fn is_before_newest(&self, start: Timestamp) -> bool {
         let wanted = self.directory().join(stem(start));
         let Destination::Directory(_) = &self.destination else { return false };
@@ -115,8 +113,8 @@ impl ArchiveNames {
         })
     }
 
-    /// When the newest archive of the directory that can be read ends; `None` if there is
-    /// none, and where the user has named the archive.
+    /// Returns the end of the newest readable archive in the directory; `None` if there is none,
+    /// or if the user has named the archive.
     pub(crate) fn newest_end(&self) -> Option<Timestamp> {
         let Destination::Directory(_) = &self.destination else { return None };
         let directory = self.directory();
@@ -124,15 +122,14 @@ impl ArchiveNames {
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
         let stems = names.filter_map(|name| name.strip_suffix(".meta").map(str::to_owned));
         let mut stems: Vec<_> = stems.collect();
-        // Names sort by time, also those with a number: nothing sorts before
-        // "-01".
+        // Names sort by time, including numbered ones: a name without number sorts before "-01".
         stems.sort_unstable_by(|one, other| other.cmp(one));
-        // The newest may be half-made, by an agent that was killed.
+        // The newest archive may be incomplete, if an agent was killed.
         stems.iter().find_map(|stem| Archive::open(directory.join(stem)).ok()).map(|one| one.end())
     }
 
-    /// The clock was set back: the next archive goes to a directory of its own.
-    /// A base name given by the user stays; its archives are numbered.
+    /// Uses a new directory for the next archive, since the clock was set back. A base name given
+    /// by the user stays; its archives are numbered.
     pub(crate) fn step(&mut self) {
         if matches!(self.destination, Destination::Directory(_)) {
             self.step += 1;
@@ -143,7 +140,7 @@ impl ArchiveNames {
     }
 }
 
-/// `YYYYMMDD.HH.MM`; a moment that no calendar has becomes its seconds.
+/// Formats `YYYYMMDD.HH.MM`; seconds for a time outside of the calendar.
 fn stem(start: Timestamp) -> String {
     jiff::Timestamp::from_second(start.seconds()).map_or_else(
         |_| start.seconds().to_string(),
@@ -155,7 +152,7 @@ fn is_taken(base: &Path) -> bool {
     existing_file(base).is_ok_and(|found| found.is_some())
 }
 
-/// A name with its number, if that is not 0.
+/// Appends a number to a name, if it is not 0.
 fn numbered(wanted: &Path, number: u32) -> PathBuf {
     match number {
         0 => wanted.to_owned(),
@@ -163,15 +160,18 @@ fn numbered(wanted: &Path, number: u32) -> PathBuf {
     }
 }
 
-/// A name without its number, and the number; other hyphens belong to the name.
+/// Splits a number off a name; other hyphens belong to the name.
 fn split_number(name: &str) -> (PathBuf, u32) {
-    let number = |text: &str| text.parse().ok().filter(|_| text.len() > 1);
-    let split = name.rsplit_once('-').and_then(|(stem, text)| Some((stem, number(text)?)));
-    let (stem, number) = split.unwrap_or((name, 0));
-    (stem.into(), number)
+    if let Some((stem, digits)) = name.rsplit_once('-')
+        && digits.len() > 1
+        && let Ok(number) = digits.parse()
+    {
+        return (stem.into(), number);
+    }
+    (name.into(), 0)
 }
 
-/// `Path::with_extension` would replace the minutes.
+// `Path::with_extension` would replace the minutes.
 fn with_suffix(base: &Path, suffix: &str) -> PathBuf {
     let mut name = base.as_os_str().to_owned();
     name.push(suffix);

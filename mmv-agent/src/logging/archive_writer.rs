@@ -1,12 +1,11 @@
-//! The archive writer thread: from samples to archives.
+//! The archive writer thread.
 //!
-//! In come samples and [`Order`]s from the [queue](super::queue); out go archives, and
-//! the word to the housekeeping thread when a volume is closed.
+//! Input: samples and [`Order`]s from the [queue](super::queue). Output: archives, and notices to
+//! the housekeeping thread when a volume is closed.
 //!
-//! Invariant: no error of the disk ends the agent. An archive that cannot be
-//! written to keeps its complete records; later samples are lost and counted, and a mark
-//! and an event record that before the first record that is written again. Events
-//! wait until they can be written.
+//! Invariant: no disk error ends the agent. An archive that cannot be written keeps its complete
+//! records; later samples are lost and counted, and a mark and an event precede the first record
+//! that is written again. Events wait until they can be written.
 
 mod open_archive;
 
@@ -31,61 +30,55 @@ use crate::metadata::needs_new_archive;
 use crate::telemetry::{Event, EventKind, Events, SharedStatus, micros};
 use open_archive::OpenArchive;
 
-/// An archive is at most the retained bytes divided by this: only whole
-/// archives can be deleted.
+/// Divisor of the retained bytes that gives the limit on an archive, since only whole archives can
+/// be deleted.
 const ARCHIVES_RETAINED: u64 = 4;
 
-/// But at least this large, however little is retained: each archive has its own
-/// metadata.
-const LEAST_ARCHIVE: u64 = 8192;
+/// Minimum for that limit, since each archive has its own metadata.
+const MIN_ARCHIVE: u64 = 8192;
 
-/// How often the files of the archive are compared with what their names lead to.
-const WATCH: Duration = Duration::from_secs(5);
+/// Interval at which the files of the archive are compared with what their names refer to.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why an archive ends if a PMID is about to stand for another metric.
+/// Reason for ending an archive when a PMID is about to stand for another metric.
 const OTHER_MEANING: &str = "a metric changed its meaning";
 
 /// An order to the writer, carried out after all samples before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Sync records to disk.
     Sync,
-    /// Begin a new data volume.
     NewVolume,
-    /// Begin a new archive.
     NewArchive,
-    /// Follow another policy.
     Change(Policy),
 }
 
-/// When archives and volumes end, and when records are synced to disk.
+/// Rules for the end of archives and volumes, and for syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// When data volumes end, and whether archives do at midnight.
+    /// End of data volumes, and end of archives at midnight.
     pub rotation: Rotation,
     /// Bytes after which an archive ends.
     pub archive_size: Option<u64>,
     /// Time after which an archive ends.
     pub archive_time: Option<Duration>,
-    /// When records are synced to disk.
     pub sync: SyncPolicy,
-    /// The version of new archives.
+    /// Version of new archives.
     pub version: Version,
-    /// Whether lost records are reported as an event.
+    /// True if lost records are reported as an event.
     pub log_events: bool,
-    /// Whether it is logged, not only for debugging, that archives begin and end.
+    /// True if begin and end of archives are logged at level info rather than debug.
     pub log_archives: bool,
 }
 
 impl Policy {
-    /// The policy of some settings. An archive that the user has named has no
-    /// successor because of its size or the day.
-    pub(crate) fn of(settings: &Settings) -> Self {
+    /// Returns the policy of some settings. An archive named by the user is not ended for its size
+    /// or the day.
+    pub(crate) fn new(settings: &Settings) -> Self {
         let Settings { fixed, reloadable, .. } = settings;
         let retained = reloadable.retention.size;
         let mut policy = Self {
             rotation: reloadable.rotation,
-            archive_size: retained.map(|size| (size / ARCHIVES_RETAINED).max(LEAST_ARCHIVE)),
+            archive_size: retained.map(|size| (size / ARCHIVES_RETAINED).max(MIN_ARCHIVE)),
             archive_time: None,
             sync: reloadable.sync,
             version: fixed.archive_version,
@@ -100,40 +93,39 @@ impl Policy {
     }
 }
 
-/// What the writer shares with other threads.
+/// State and channels shared with other threads.
 #[derive(Debug)]
 pub(crate) struct ArchiverLinks {
-    /// The server of prologues.
+    /// State with the identity for prologues.
     pub store: Arc<Store>,
-    /// What it reports.
     pub shared: Arc<SharedStatus>,
-    /// Where closed volumes are announced.
+    /// Gets a notice of each closed volume.
     pub housekeeper: Sender<Task>,
-    /// The lock of the host's directory; `None` if the user has named the archive.
+    /// Lock of the host's directory; `None` if the user has named the archive.
     pub lock: Option<Arc<Lock>>,
 }
 
-/// What a run has written.
+/// Totals of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ArchiverReport {
-    /// Records written.
+    /// Number of records written.
     pub written: u64,
-    /// Records that could not be written.
+    /// Number of records that could not be written.
     pub lost: u64,
-    /// Why the last of them was lost.
+    /// Error of the last loss.
     pub error: Option<String>,
-    /// How often records were synced to disk, without the ends of archives.
+    /// Number of syncs, not counting those at the end of archives.
     pub synced: u64,
-    /// The base names of the archives, in order.
+    /// Base names of the archives, in order.
     pub archives: Vec<PathBuf>,
 }
 
-/// Records that are being lost.
+/// A period in which records are lost.
 #[derive(Debug)]
 struct Loss {
     records: u64,
     reason: String,
-    /// Those that no event has reported yet: since when, and how many.
+    /// Beginning and number of losses that no event has reported yet.
     unreported: Option<(Timestamp, u64)>,
 }
 
@@ -156,12 +148,12 @@ pub(crate) struct Archiver {
     policy: Policy,
     links: ArchiverLinks,
     current: Option<OpenArchive>,
-    /// How often the directory was locked again.
+    /// Number of times that the directory was locked again.
     lock_generation: u64,
-    /// The directory may have archives that this run has not written.
+    /// Set if the directory may have archives that this run has not written.
     is_new_directory: bool,
     mark_due: bool,
-    /// A file was replaced while no agent ran, and no prologue shows that yet.
+    /// Set if a file was replaced while no agent ran and no prologue shows that yet.
     unobserved: bool,
     /// Records lost since writing began to fail.
     failing: Option<Loss>,
@@ -171,7 +163,7 @@ pub(crate) struct Archiver {
 }
 
 impl Archiver {
-    /// Archives named by `names`, labelled with this process and `host`.
+    /// Creates the writer of archives named by `names` and labelled with this process and `host`.
     pub(crate) fn new(
         names: ArchiveNames,
         host: &Host,
@@ -203,7 +195,7 @@ impl Archiver {
 
     /// Writes a sample, or counts it as lost.
     pub(crate) fn write(&mut self, sample: &Sample) {
-        self.watch(sample.timestamp, WATCH);
+        self.watch(sample.timestamp, FILE_CHECK_INTERVAL);
         self.mark_due |= sample.mark;
         self.unobserved |= sample.unobserved;
         self.events.add(&sample.events);
@@ -243,7 +235,6 @@ impl Archiver {
         shared.set_written(self.report.written, self.report.lost, failure.as_deref());
     }
 
-    /// Carries out an order.
     pub(crate) fn obey(&mut self, order: &Order) {
         match order {
             Order::Sync => self.sync(),
@@ -252,7 +243,7 @@ impl Archiver {
                     current.writer.switch_volume();
                 }
             }
-            // A writer keeps the size of volumes that it was created with.
+            // The present archive keeps the volume size that it was created with.
             Order::Change(policy) => self.policy = *policy,
             Order::NewArchive => self.close("on request"),
         }
@@ -265,7 +256,6 @@ impl Archiver {
         self.report
     }
 
-    /// What was written so far.
     #[cfg(test)]
     pub(crate) fn report(&self) -> &ArchiverReport {
         &self.report
@@ -302,7 +292,7 @@ impl Archiver {
         }
     }
 
-    /// Ends the archive, or its volume, if the policy requires it.
+    /// Ends the archive or its volume if the policy requires it.
     fn rotate(&mut self, now: Timestamp) {
         let Some(current) = &mut self.current else { return };
         let day = |time: Timestamp| time.seconds().div_euclid(86_400);
@@ -325,7 +315,7 @@ impl Archiver {
         }
     }
 
-    /// Reports how much was written, and a volume that was closed.
+    /// Reports the bytes written, and a closed volume.
     fn count_written(&mut self, now: Timestamp, records: u64) {
         let Some(current) = &mut self.current else { return };
         current.count(now, records);
@@ -341,7 +331,7 @@ impl Archiver {
         }
     }
 
-    /// Reports for which users metadata was written.
+    /// Reports the users for whom metadata was written.
     fn charge(&mut self) {
         if let Some(current) = &mut self.current {
             self.links.shared.add_charges(current.writer.take_charges());
@@ -349,7 +339,7 @@ impl Archiver {
     }
 
     /// Charges users for values that were written because they had changed. The sampler charges
-    /// for those of every tick.
+    /// for the values of every tick.
     fn charge_changes(&self, sample: &Sample) {
         let Sample { changes, catalog, .. } = sample;
         if changes.after.is_empty() {
@@ -358,8 +348,8 @@ impl Archiver {
         self.links.shared.add_charges(changes.bytes(&catalog.payers));
     }
 
-    /// Ends an archive of which another program has changed a file, if that was last looked
-    /// for `pause` ago, and counts the records that are lost with the file.
+    /// Ends the archive if another program has changed one of its files, and counts the records
+    /// that are lost with the file. Does nothing if the files were checked less than `pause` ago.
     fn watch(&mut self, now: Timestamp, pause: Duration) {
         let Some(current) = self.current.as_mut().filter(|one| one.checked.elapsed() >= pause)
         else {
@@ -368,7 +358,7 @@ impl Archiver {
         current.checked = Instant::now();
         let Err(error) = current.writer.check_files() else { return };
         let Error::Disturbed { file, .. } = &error else {
-            // It may be over at the next look.
+            // The error may be gone at the next check.
             return self.links.shared.note_error(error.to_string());
         };
         let (records, since) = current.lost_with(file);
@@ -386,14 +376,14 @@ impl Archiver {
             let loss = self.failing.get_or_insert_with(|| Loss::new(reason));
             loss.add(since.unwrap_or(now), records);
         }
-        // Not completed: an index entry may lead beyond what is left of the files.
+        // Not completed, since an index entry may refer to bytes that are gone.
         self.current = None;
         self.links.shared.set_writing(None);
         let _ = self.links.housekeeper.send(Task::Repair(base));
     }
 
-    /// Makes sure that no other agent has the directory of archives, which may have been renamed
-    /// or replaced since the last sample. The archive that is being written is elsewhere then.
+    /// Makes sure that no other agent has the archive directory, which may have been renamed or
+    /// replaced since the last sample. The present archive is elsewhere then.
     fn confirm_directory(&mut self, now: Timestamp) -> Result<(), LockError> {
         let Some(lock) = &self.links.lock else { return Ok(()) };
         let confirmed = lock.confirm();
@@ -467,8 +457,8 @@ impl Archiver {
         }
         let mut reported = false;
         let written = current.write_sample(sample, &events, &mut reported);
-        // Events may fit where the values after them do not: they are not written again,
-        // unless their volume is another program's now.
+        // The events may be written although the values after them were not. They are not written
+        // again, unless another program has their volume now.
         if reported && !matches!(written, Err(Error::Disturbed { .. })) {
             self.events = Events::default();
             if let Some(loss) = &mut self.failing {
@@ -478,9 +468,9 @@ impl Archiver {
         written
     }
 
-    /// Writes the prologue of an archive without records, after all metadata: pmproxy
-    /// learns none later than the first record. Within an archive a mark separates what is
-    /// before a loss from what is after it; between archives another sequence number does.
+    /// Writes the prologue of an archive without records, after all metadata: pmproxy reads none
+    /// later than the first record. Within an archive a mark separates what precedes a loss from
+    /// what follows it; between archives another sequence number does.
     fn begin(&mut self, sample: &Sample) -> Result<(), Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
         if current.writer.last_timestamp().is_some() {
@@ -508,8 +498,8 @@ impl Archiver {
         Ok(())
     }
 
-    /// A new archive. Archives of one directory must not overlap: if the newest
-    /// one there ends after `start`, the clock was set back while no agent ran.
+    /// Creates an archive. Archives of one directory must not overlap: if the newest one ends
+    /// after `start`, the clock was set back while no agent ran.
     fn create(&mut self, start: Timestamp) -> Result<OpenArchive, Error> {
         let overlaps = self.is_new_directory && self.names.newest_end() > Some(start);
         if overlaps || self.names.is_before_newest(start) {
@@ -529,7 +519,7 @@ impl Archiver {
         Ok(OpenArchive::new(base, writer, start))
     }
 
-    /// Ends the archive, if there is one, and logs why.
+    /// Ends the archive, if there is one, and logs the reason.
     fn close(&mut self, reason: &str) {
         if let Some(current) = self.current.as_ref().filter(|_| self.has_records()) {
             let archive = current.base.display();
@@ -559,8 +549,8 @@ impl Archiver {
     }
 }
 
-/// Brings the last entry of an index to disk: after a power failure there may be zeros in
-/// its place. Of the other files nothing was written after their sync.
+/// Syncs the last entry of an index, in whose place there could be zeros after a power failure.
+/// Nothing was written to the other files after their sync.
 fn sync_index(base: &Path) -> Result<(), Error> {
     let mut name = base.as_os_str().to_owned();
     name.push(".index");

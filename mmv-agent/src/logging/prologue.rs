@@ -5,12 +5,12 @@
 //! | 2.3.3 | `pmcd.pmlogger.host` | this host, by logger |
 //! | 2.3.0 | `pmcd.pmlogger.port` | 0: it does not listen, by logger |
 //! | 2.3.2 | `pmcd.pmlogger.archive` | the base name, by logger |
-//! | 2.0.23 | `pmcd.pid` | the server's process |
-//! | 2.0.24 | `pmcd.seqnum` | how often that has lost something |
+//! | 2.0.23 | `pmcd.pid` | the pid of the agent that began to count |
+//! | 2.0.24 | `pmcd.seqnum` | the number of losses since then |
 //!
-//! pmlogextract knows it by its five sets of values (`src/pmlogger/src/logue.c`,
-//! `src/pmlogextract/pmlogextract.c`), and joins archives of one server without a
-//! mark.
+//! pmlogextract recognizes the prologue by its five value sets (`src/pmlogger/src/logue.c`,
+//! `src/pmlogextract/pmlogextract.c`), and joins archives with equal values of the last two
+//! without a mark.
 
 use std::path::Path;
 
@@ -21,11 +21,10 @@ use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType}
 
 use crate::housekeeping::PrologueIds;
 
-/// The domain of pmcd.
+/// Domain of pmcd.
 const DOMAIN: u32 = 2;
 
-/// Writes the prologue of an archive that is called `base` and starts at
-/// `timestamp`.
+/// Writes the prologue of the archive `base` that starts at `timestamp`.
 ///
 /// # Errors
 ///

@@ -1,11 +1,10 @@
 //! The queue between the sampler and the archive writer.
 //!
-//! In come samples and orders; out they go in the same order, and the buffers of
-//! written records return to the sampler.
+//! Samples and orders keep their order, and the buffers of written records return to the sampler.
 //!
-//! Invariant: the sampler never waits. The queue is bounded by bytes, since a slow disk
-//! costs memory. Two records may always wait, or a host with very large records would
-//! drop every other one.
+//! Invariant: the sampler never waits. The queue is bounded by bytes, since a slow disk costs
+//! memory. Two records of any size may wait; otherwise a host with very large records would drop
+//! every other one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,18 +15,16 @@ use pcp_archive::prepared::RecordBuffer;
 
 use super::{Order, Sample};
 
-/// Records that may wait whatever their size.
-const ALWAYS: usize = 2;
-/// Spent buffers of a template that are kept for the sampler; more are freed,
-/// so that memory shrinks after a stall.
-const SPARE: usize = 2;
+/// Number of records that may wait whatever their size.
+const MIN_WAITING_RECORDS: usize = 2;
+/// Limit on spent buffers of a template that are kept for the sampler. More are freed, so that
+/// memory shrinks after a stall.
+const MAX_SPARE_BUFFERS: usize = 2;
 
 /// A message to the archive writer.
 #[derive(Debug)]
 pub(crate) enum WriterMessage {
-    /// Write this sample.
     Write(Sample),
-    /// Do something else.
     Do(Order),
 }
 
@@ -48,7 +45,6 @@ struct Load {
     records: AtomicUsize,
 }
 
-/// The sampler's end.
 #[derive(Debug)]
 pub(crate) struct QueueSender {
     jobs: Sender<WriterMessage>,
@@ -58,7 +54,6 @@ pub(crate) struct QueueSender {
     limit: usize,
 }
 
-/// The writer's end.
 #[derive(Debug)]
 pub(crate) struct QueueReceiver {
     jobs: Receiver<WriterMessage>,
@@ -66,7 +61,7 @@ pub(crate) struct QueueReceiver {
     load: Arc<Load>,
 }
 
-/// A queue in which records of `limit` bytes in total may wait.
+/// Creates a queue in which records of `limit` bytes in total may wait.
 pub(crate) fn queue(limit: usize) -> (QueueSender, QueueReceiver) {
     let (jobs_in, jobs_out) = unbounded();
     let (spent_in, spent_out) = unbounded();
@@ -82,13 +77,13 @@ pub(crate) fn queue(limit: usize) -> (QueueSender, QueueReceiver) {
 }
 
 impl QueueSender {
-    /// Hands a sample over. The caller never waits.
+    /// Offers a sample without waiting.
     pub(crate) fn offer(&self, sample: Sample) -> Offer {
         let len = sample.size();
         // Only this end adds, so the sum can only be smaller than seen here.
         let waiting = self.load.bytes.load(Ordering::Acquire);
         let records = self.load.records.load(Ordering::Acquire);
-        if records >= ALWAYS && waiting.saturating_add(len) > self.limit {
+        if records >= MIN_WAITING_RECORDS && waiting.saturating_add(len) > self.limit {
             return Offer::Full;
         }
         self.load.bytes.fetch_add(len, Ordering::AcqRel);
@@ -99,36 +94,35 @@ impl QueueSender {
         }
     }
 
-    /// Orders the writer to do something after it has written what waits.
+    /// Orders the writer to do something after it has written the waiting samples.
     pub(crate) fn order(&self, order: Order) {
         // A writer that has ended needs no orders.
         let _ = self.jobs.send(WriterMessage::Do(order));
     }
 
-    /// How many bytes wait.
+    /// Returns the number of waiting bytes.
     pub(crate) fn waiting(&self) -> usize {
         self.load.bytes.load(Ordering::Acquire)
     }
 
-    /// Changes how many bytes may wait.
+    /// Changes the limit on waiting bytes.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Takes back the buffers that the writer has written, if their templates
-    /// are still in use.
+    /// Takes back the buffers that the writer has written, if their templates are still in use.
     pub(crate) fn collect(&mut self, in_use: impl Fn(u64) -> bool) {
         self.spare.retain(|buffer| in_use(buffer.template_id()));
         for buffer in self.spent.try_iter() {
             let template = buffer.template_id();
             let alike = self.spare.iter().filter(|known| known.template_id() == template).count();
-            if in_use(template) && alike < SPARE {
+            if in_use(template) && alike < MAX_SPARE_BUFFERS {
                 self.spare.push_back(buffer);
             }
         }
     }
 
-    /// A [`collect`]ed buffer of the template `template`.
+    /// Returns a [`collect`]ed buffer of the template `template`.
     ///
     /// [`collect`]: Self::collect
     pub(crate) fn spare(&mut self, template: u64) -> Option<RecordBuffer> {
@@ -138,19 +132,18 @@ impl QueueSender {
 }
 
 impl QueueReceiver {
-    /// Waits for the next job; `None` when the sampler has ended and the
-    /// queue is empty.
+    /// Waits for the next message; `None` when the sampler has ended and the queue is empty.
     pub(crate) fn next(&self) -> Option<WriterMessage> {
         self.jobs.recv().ok()
     }
 
-    /// The next job, if one is waiting.
+    /// Returns the next message, if one is waiting.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> Option<WriterMessage> {
         self.jobs.try_recv().ok()
     }
 
-    /// Returns a sample's buffers.
+    /// Returns a sample's buffers to the sampler.
     pub(crate) fn done(&self, sample: Sample) {
         self.load.bytes.fetch_sub(sample.size(), Ordering::AcqRel);
         self.load.records.fetch_sub(1, Ordering::AcqRel);
@@ -243,7 +236,7 @@ mod tests {
             receiver.done(next(&receiver));
         }
         sender.collect(|_| true);
-        assert_eq!(sender.spare.len(), SPARE);
+        assert_eq!(sender.spare.len(), MAX_SPARE_BUFFERS);
         sender.collect(|_| false);
         assert_eq!(sender.spare.len(), 0);
     }

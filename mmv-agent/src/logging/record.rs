@@ -1,13 +1,12 @@
 //! The record of a tick: a prepared template into which values are patched.
 //!
-//! A [`RecordShape`] maps each value of each source to its place; it changes when
-//! the sources do. A [`Recorder`] is made from it by a [`RecorderBuilder`] for the values
-//! that are present and the lengths that strings have; value sets, instances and block
-//! headers are constant bytes from then on, and a tick writes the timestamp and
-//! the values.
+//! A [`RecordShape`] maps each value of each source to its place; it changes when the sources do.
+//! A [`RecorderBuilder`] makes a [`Recorder`] from it for the values that are present and the
+//! present lengths of strings. From then on value sets, instances and block headers are constant
+//! bytes, and a tick writes the timestamp and the values.
 //!
-//! A recorder is made within a tick, and anew whenever a source comes, goes or is being
-//! written: fresh memory for it would take longer than the work, so the builder keeps its.
+//! A recorder is built within a tick, and again whenever a source comes, goes or is being written.
+//! Allocating fresh memory would take longer than the work, so the builder reuses its own.
 
 use pcp_archive::prepared::{PendingSlot, RecordBuffer, Slot, Template, TemplateBuilder};
 use pcp_archive::{EncodeError, Version};
@@ -16,9 +15,8 @@ use pcp_types::{Timestamp, ValueType};
 use crate::metadata::{RecordShape, ValueLocation, ValueSetShape};
 use crate::source::{Values, low_half};
 
-/// The values of the largest record for which a builder keeps its memory, which is some
-/// hundred bytes for each.
-const KEPT: usize = 1 << 15;
+/// Number of values up to which a builder keeps its memory, which is some hundred bytes for each.
+const MAX_KEPT_VALUES: usize = 1 << 15;
 
 #[derive(Debug, Default)]
 struct SourceSlots {
@@ -27,7 +25,7 @@ struct SourceSlots {
     texts: Vec<(u32, Slot)>,
 }
 
-/// A template and where each present value goes in it.
+/// A template, and the slot of each present value in it.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     template: Template,
@@ -36,7 +34,7 @@ pub(crate) struct Recorder {
     values: usize,
 }
 
-/// Makes the recorders of one group, one after the other.
+/// Builds the recorders of one group.
 #[derive(Debug)]
 pub(crate) struct RecorderBuilder {
     version: Version,
@@ -44,22 +42,22 @@ pub(crate) struct RecorderBuilder {
     laid: Vec<PlannedSlot>,
 }
 
-/// A value's place, its type, and where it will be in the record.
+/// A value, its type, and its slot.
 type PlannedSlot = (ValueLocation, ValueType, PendingSlot);
 
 impl RecorderBuilder {
-    /// A builder of records for archives of a version.
+    /// Creates a builder of records for archives of a version.
     pub(crate) fn new(version: Version) -> Self {
         Self { version, template: TemplateBuilder::of_version(version), laid: Vec::new() }
     }
 
-    /// A recorder for what is present now. `sources[n]` are the values of source `n`, or
-    /// `None` to leave it out. A metric whose sources are there but have no value now gets
-    /// a set without values. `None` if there is no metric to record.
+    /// Builds a recorder for the values that are present. `sources[n]` has the values of source
+    /// `n`; `None` leaves it out. A metric whose sources are present without a value gets an empty
+    /// set. Returns `None` if there is no metric to record.
     ///
     /// # Errors
     ///
-    /// [`EncodeError`] when the record would be larger than one can be.
+    /// [`EncodeError`] if the record would be too large.
     pub(crate) fn build(
         &mut self,
         shape: &RecordShape,
@@ -68,7 +66,7 @@ impl RecorderBuilder {
         let recorder = self.lay_out(shape, sources);
         self.template.clear();
         self.laid.clear();
-        if shape.values().max(shape.len()) > KEPT {
+        if shape.values().max(shape.len()) > MAX_KEPT_VALUES {
             *self = Self::new(self.version);
         }
         recorder
@@ -79,8 +77,9 @@ impl RecorderBuilder {
         shape: &RecordShape,
         sources: &[Option<&Values>],
     ) -> Result<Option<Recorder>, EncodeError> {
-        let there =
-            |set: &ValueSetShape<'_>| set.owners.iter().any(|owner| of(sources, *owner).is_some());
+        let there = |set: &ValueSetShape<'_>| {
+            set.owners.iter().any(|owner| values_of_source(sources, *owner).is_some())
+        };
         let mut sets = shape.iter().filter(there).peekable();
         if sets.peek().is_none() {
             return Ok(None);
@@ -101,7 +100,7 @@ impl RecorderBuilder {
         Ok(Some(Recorder { template, sources: slots, included, values: self.laid.len() }))
     }
 
-    /// Adds the set of one metric with the values that are present.
+    /// Adds the value set of one metric with the present values.
     fn add(
         &mut self,
         set: ValueSetShape<'_>,
@@ -110,7 +109,8 @@ impl RecorderBuilder {
         let Self { template, laid, .. } = self;
         let before = laid.len();
         for place in set.places {
-            let values = of(sources, place.source).filter(|values| values.is_present(place.value));
+            let values = values_of_source(sources, place.source)
+                .filter(|values| values.is_present(place.value));
             let Some(values) = values else { continue };
             if laid.len() == before {
                 template.begin_set(set.pmid, set.value_type);
@@ -126,18 +126,17 @@ impl RecorderBuilder {
 }
 
 impl Recorder {
-    /// How many values a record has.
+    /// Returns the number of values in a record.
     pub(crate) fn values(&self) -> usize {
         self.values
     }
 
-    /// How many bytes a record has.
+    /// Returns the bytes of a record.
     pub(crate) fn bytes(&self) -> usize {
         self.template.size()
     }
 
-    /// Whether it was made for the same sources being there, of those that
-    /// `matter`.
+    /// Returns true if it was built for the same present sources, among those that `matter`.
     pub(crate) fn is_for(
         &self,
         sources: &[Option<&Values>],
@@ -148,19 +147,18 @@ impl Recorder {
             && pairs.all(|(number, (was, is))| *was == is.is_some() || !matter(number))
     }
 
-    /// The number of the template, by which spent buffers are known.
+    /// Returns the number of the template, which identifies spent buffers.
     pub(crate) fn template_id(&self) -> u64 {
         self.template.id()
     }
 
-    /// A buffer to record into.
     pub(crate) fn new_buffer(&self) -> RecordBuffer {
         self.template.new_buffer()
     }
 
-    /// Writes the timestamp and all values into `buffer`, which is one of this
-    /// template, from the sources that it was [made for](Self::is_for). `false`
-    /// if a string no longer has the padded length that it had then.
+    /// Writes the timestamp and all values into `buffer`, which belongs to this template, from the
+    /// sources that it was [built for](Self::is_for). Returns false if a string no longer has the
+    /// same padded length.
     pub(crate) fn record(
         &self,
         timestamp: Timestamp,
@@ -186,8 +184,8 @@ impl Recorder {
     }
 }
 
-/// The values of a source that is there.
-fn of<'v>(sources: &[Option<&'v Values>], source: usize) -> Option<&'v Values> {
+/// Returns the values of a source that is present.
+fn values_of_source<'v>(sources: &[Option<&'v Values>], source: usize) -> Option<&'v Values> {
     sources.get(source).copied().flatten()
 }
 
@@ -310,7 +308,7 @@ mod tests {
     #[test]
     fn a_builder_gives_back_the_memory_of_a_large_record() {
         let value_type = ValueType::U64;
-        let places: Vec<_> = (0..=KEPT)
+        let places: Vec<_> = (0..=MAX_KEPT_VALUES)
             .map(|value| ValueLocation {
                 instance: Some(InstanceId::new(value as i32).unwrap()),
                 source: 0,

@@ -1,4 +1,4 @@
-//! What the sampler hands to the archive writer for one tick.
+//! The data of one tick for the archive writer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use pcp_types::Timestamp;
 use crate::metadata::{Catalog, Payers};
 use crate::telemetry::Events;
 
-/// About how much memory a value that is logged on change takes, and an event.
+/// Approximate memory of a value that is logged on change, and of an event, in bytes.
 const VALUE_BYTES: usize = 64;
 const EVENT_BYTES: usize = 300;
-/// Bytes of a record that a metric takes, and that each of its values takes for the instance,
-/// the length and the type.
+/// Bytes of a metric in a record, and of each of its values for the instance, the length and the
+/// type.
 const METRIC_BYTES: u64 = 12;
 const INSTANCE_BYTES: u64 = 12;
 
-/// The last known values of all metrics that are logged once or on change.
+/// Last-known values of all metrics that are logged once or on change.
 pub(crate) type LastKnown = Arc<Vec<ValueSet>>;
 
-/// What this tick logs of them.
+/// Values that have changed at this tick.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct ChangedValues {
-    /// Values as they were until now.
+    /// Previous values.
     pub before: Vec<ValueSet>,
-    /// Values as they are.
+    /// Present values.
     pub after: Vec<ValueSet>,
 }
 
 impl ChangedValues {
-    /// About how many bytes each user's values take in a record.
+    /// Returns the approximate bytes of each user's values in a record.
     pub(super) fn bytes(&self, payers: &Payers) -> BTreeMap<u32, u64> {
         let mut bytes = BTreeMap::new();
         for set in self.before.iter().chain(&self.after) {
@@ -47,30 +47,30 @@ impl ChangedValues {
     }
 }
 
-/// The records of one tick and what has to be written before them.
+/// The records of one tick, and what precedes them in the archive.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    /// When the values were read.
+    /// Time at which the values were read.
     pub timestamp: Timestamp,
-    /// The metadata of everything in the records.
+    /// Metadata of everything in the records.
     pub catalog: Arc<Catalog>,
-    /// The records, one for each group.
+    /// A record for each group.
     pub records: Vec<RecordBuffer>,
     /// Changed values of metrics that are logged once or on change.
     pub changes: ChangedValues,
-    /// All values of these metrics.
+    /// All values of metrics that are logged once or on change.
     pub last_known: LastKnown,
-    /// What happened since the previous sample.
+    /// Events since the previous sample.
     pub events: Events,
-    /// A mark belongs before this sample: samples were lost, or a program restarted
-    /// and that is to be marked.
+    /// Set if a mark belongs before this sample: samples were lost, or a program was restarted and
+    /// that is to be marked.
     pub mark: bool,
-    /// A file was replaced while no agent ran.
+    /// Set if a file was replaced while no agent ran.
     pub unobserved: bool,
 }
 
 impl Sample {
-    /// About how many bytes it takes while it waits. The last known values are shared.
+    /// Returns the approximate memory of a waiting sample. The last-known values are shared.
     pub(crate) fn size(&self) -> usize {
         let records: usize = self.records.iter().map(|record| record.as_bytes().len()).sum();
         let sets = self.changes.before.iter().chain(&self.changes.after);

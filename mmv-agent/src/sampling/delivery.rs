@@ -1,4 +1,4 @@
-//! Hands samples to the writer thread, and keeps track of those that are dropped.
+//! Hands samples to the writer thread, and keeps track of dropped ones.
 //!
 //! Invariant: a sample that follows dropped ones has a mark.
 
@@ -9,12 +9,11 @@ use crate::loading::Reporter;
 use crate::logging::{Offer, QueueSender, Sample};
 use crate::telemetry::{EventKind, OwnMetrics};
 
-/// What the sampler has done.
+/// Totals of the sampler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SamplerReport {
     /// Records handed to the writer.
     pub records: u64,
-    /// Values in them.
     pub values: u64,
     /// Records dropped because the queue was full.
     pub dropped: u64,
@@ -22,7 +21,7 @@ pub(crate) struct SamplerReport {
     pub missed: u64,
 }
 
-/// Samples that are being dropped.
+/// A period in which samples are dropped.
 #[derive(Debug)]
 struct Outage {
     since: Timestamp,
@@ -30,28 +29,25 @@ struct Outage {
     records: u64,
 }
 
-/// The way to the writer thread.
+/// The sampler's connection to the writer thread.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// The sampler's end of the queue.
     pub queue: QueueSender,
-    /// What was done so far.
     pub report: SamplerReport,
-    /// A mark belongs before the next sample.
+    /// Set if a mark belongs before the next sample.
     pub mark: bool,
-    /// A file was replaced while no agent ran, which the writer does not know yet.
+    /// Set if a file was replaced while no agent ran and the writer does not know it yet.
     pub unobserved: bool,
     outage: Option<Outage>,
 }
 
 impl Delivery {
-    /// Nothing was delivered yet.
     pub(crate) fn new(queue: QueueSender) -> Self {
         let report = SamplerReport::default();
         Self { queue, report, mark: false, unobserved: false, outage: None }
     }
 
-    /// Hands over a sample. False if the writer has ended.
+    /// Hands over a sample. Returns false if the writer has ended.
     pub(crate) fn deliver(
         &mut self,
         sample: Sample,

@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::groups::DueGroups;
 use super::schedule::{Schedule, Timer, shortest, time_of_day};
 use super::{Sampler, SamplerReport};
-use crate::config::{Destination, FlightRecorderSettings, ReloadableSettings, Retention, Settings};
+use crate::config::{Destination, ReloadableSettings, Retention, Settings};
 use crate::housekeeping::{HousekeepingRules, Task};
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
@@ -17,79 +17,75 @@ use crate::telemetry::{
     DurationQuantiles, FileReport, Forecast, Lateness, RateMeter, Status, micros, notify,
 };
 
-/// After how many missed ticks they are logged again.
-const MISSED_LOGGED: u64 = 60;
+/// Number of missed ticks after which they are logged again.
+const MISSED_LOG_INTERVAL: u64 = 60;
 
-/// A tick is late if it begins more than this part of the shortest interval after
-/// its time.
-const TOLERATED: u32 = 10;
+/// Divisor of the shortest interval that gives the lateness from which a tick counts as late.
+const LATE_DIVISOR: u32 = 10;
 
-/// How often it is looked whether the loader has applied other settings.
-const SETTINGS_AWAITED: Duration = Duration::from_millis(10);
+/// Poll interval while the loader is applying settings.
+const SETTINGS_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How many bytes may wait for the writer.
+/// Returns the limit on the bytes that wait for the writer.
 pub(crate) fn queue_limit(settings: &ReloadableSettings) -> usize {
     usize::try_from(settings.limits.queue_bytes).unwrap_or(usize::MAX)
 }
 
-/// What other threads ask of the sampler thread.
+/// A request of another thread to the sampler thread.
 #[derive(Debug)]
 pub(crate) enum SamplerCommand {
     /// Take the last sample and end.
     Stop,
-    /// Apply other settings, and begin a new data volume.
+    /// Apply settings, and begin a new data volume.
     Change(Box<Settings>),
-    /// Bring all that was sampled to disk.
+    /// Write all samples to disk.
     Sync,
-    /// Begin a new archive.
     NewArchive,
-    /// Send the status at once without the files, and those later if they are wanted.
+    /// Send the status without files at once, and the status of files later if wanted.
     Status(Sender<Status>, Option<Sender<FileReport>>),
 }
 
-/// The sampler thread: it reads the clocks, waits, and runs ticks and commands.
 #[derive(Debug)]
 pub(crate) struct Driver {
     sampler: Sampler,
     schedule: Schedule,
-    /// What the flight recorder misses is no loss of the archive's, nor the reverse.
+    /// Separate from `schedule`: what one of them misses is no loss for the other.
     flight_recorder: Option<(Schedule, Timer)>,
     settings: Settings,
     start: Instant,
     watchdog: Option<Watchdog>,
-    /// How many files systemd was informed of; `None` before the first tick.
+    /// Number of files that systemd was informed of; `None` before the first tick.
     reported_files: Option<usize>,
     lateness: DurationQuantiles,
-    /// The number of ticks that began late.
+    /// Number of ticks that began late.
     late: u64,
     /// Values and bytes a second.
     rate: RateMeter,
 }
 
-/// How often systemd expects a sign of life, and when next.
+/// The interval at which systemd expects a sign of life, and the time of the next one.
 #[derive(Debug)]
 struct Watchdog {
     interval: Duration,
     next: Duration,
 }
 
-/// What ended a wait.
+/// The reason why a wait has ended.
 enum WakeReason {
-    /// A tick is due.
     Tick,
-    /// Before the next tick: systemd expects a sign of life, or settings are awaited.
+    /// Systemd expects a sign of life, or settings are awaited.
     Early,
-    /// A command has come.
     Command(SamplerCommand),
 }
 
-/// Both clocks, read as close together as the scheduler allows, and how far apart.
+/// Returns both clocks, read as close together as the scheduler allows, and the time between the
+/// two readings.
 fn clocks() -> (Instant, Timestamp, Duration) {
     const NEAR: Duration = Duration::from_micros(50);
-    let read = || {
+    fn read() -> (Instant, Timestamp, Duration) {
         let before = Instant::now();
         (before, Timestamp::now(), before.elapsed())
-    };
+    }
     let mut nearest = read();
     for _ in 0..4 {
         if nearest.2 < NEAR {
@@ -103,7 +99,7 @@ fn clocks() -> (Instant, Timestamp, Duration) {
     nearest
 }
 
-/// The flight recorder's schedule, if it is configured.
+/// Returns the flight recorder's schedule, if it is configured.
 fn flight_recorder_schedule(
     settings: &ReloadableSettings,
     phase: Duration,
@@ -113,7 +109,7 @@ fn flight_recorder_schedule(
 }
 
 impl Driver {
-    /// A driver that starts now, or when the files that are there have been loaded.
+    /// Creates a driver that starts now, or once the existing files are loaded.
     pub(crate) fn new(mut sampler: Sampler, settings: Settings) -> Self {
         sampler.wait_for_first();
         let (start, timestamp, _) = clocks();
@@ -135,8 +131,8 @@ impl Driver {
         }
     }
 
-    /// Runs ticks until a command stops it or the schedule ends. The sleep between
-    /// ticks is the wait for a command, so a stop is immediate.
+    /// Runs ticks until a command stops it or the schedule ends. It sleeps between ticks by
+    /// waiting for a command, so a stop is immediate.
     pub(crate) fn run(mut self, inbox: &Receiver<SamplerCommand>) -> SamplerReport {
         loop {
             let goes_on = match self.wait(inbox) {
@@ -161,13 +157,13 @@ impl Driver {
         let tick = self.next_tick();
         let due = self.watchdog.as_ref().map_or(tick, |watchdog| tick.min(watchdog.next));
         let due = if self.sampler.awaits_settings() {
-            due.min(self.start.elapsed() + SETTINGS_AWAITED)
+            due.min(self.start.elapsed() + SETTINGS_POLL_INTERVAL)
         } else {
             due
         };
         let woken = match self.start.checked_add(due) {
             Some(due) => inbox.recv_deadline(due),
-            // A tick beyond the end of time: only a command can come before it.
+            // The next tick is beyond the end of time.
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         if let Some(Watchdog { interval, next }) = &mut self.watchdog
@@ -185,7 +181,7 @@ impl Driver {
         }
     }
 
-    /// When the next tick is due, of groups or of the flight recorder.
+    /// Returns the time of the next tick of groups or of the flight recorder.
     fn next_tick(&self) -> Duration {
         let groups = self.schedule.next(self.sampler.groups.timers());
         let recorder = self.flight_recorder.as_ref();
@@ -207,7 +203,7 @@ impl Driver {
             let before = self.sampler.delivery.report.missed;
             self.sampler.note_missed(tick.missed);
             let total = before + tick.missed;
-            if before == 0 || before / MISSED_LOGGED != total / MISSED_LOGGED {
+            if before == 0 || before / MISSED_LOG_INTERVAL != total / MISSED_LOG_INTERVAL {
                 warn!(lateness = ?tick.lateness, missed = total, "ticks come too late");
             }
         }
@@ -239,7 +235,7 @@ impl Driver {
         if let Some(lateness) = lateness {
             own.lateness.record(micros(lateness));
             self.lateness.record(lateness);
-            if lateness > shortest / TOLERATED {
+            if lateness > shortest / LATE_DIVISOR {
                 own.late.inc();
                 self.late += 1;
             }
@@ -247,7 +243,7 @@ impl Driver {
         self.rate.note(now, [self.sampler.delivery.report.values, shared.bytes()]);
     }
 
-    /// Whether the flight recorder is due.
+    /// Returns true if the flight recorder is due.
     fn tick_flight_recorder(&mut self, now: Moment, apart: Duration) -> bool {
         let Some((schedule, timer)) = &mut self.flight_recorder else { return false };
         if schedule.next([&*timer]) > now.monotonic {
@@ -313,7 +309,7 @@ impl Driver {
         }
     }
 
-    /// By which rules archives are deleted: those that the user has named are kept.
+    /// Returns the retention for the forecast. Archives named by the user are not deleted.
     fn deleting(&self) -> Retention {
         match self.settings.fixed.destination {
             Destination::Directory(_) => self.settings.reloadable.retention,
@@ -321,7 +317,7 @@ impl Driver {
         }
     }
 
-    /// Applies the reloadable part of other settings.
+    /// Applies the reloadable part of settings.
     fn change(&mut self, settings: Settings) {
         let before = self.settings.reloadable.flight_recorder.clone();
         for key in self.settings.reload(settings) {
@@ -329,8 +325,8 @@ impl Driver {
         }
         self.settings.group_warnings().iter().for_each(|warning| warn!("{warning}"));
         let settings = &self.settings.reloadable;
-        let interval = |own: &Option<FlightRecorderSettings>| Some(own.as_ref()?.interval);
-        if interval(&settings.flight_recorder) != interval(&before) {
+        let interval = settings.flight_recorder.as_ref().map(|recorder| recorder.interval);
+        if interval != before.as_ref().map(|recorder| recorder.interval) {
             let phase = self.schedule.since_midnight(Duration::ZERO);
             self.flight_recorder = flight_recorder_schedule(settings, phase);
         }
@@ -338,9 +334,9 @@ impl Driver {
         self.sampler.change(&self.settings, self.now(), phase);
         self.sampler.delivery.queue.set_limit(queue_limit(settings));
         self.sampler.shared().own().queue_limit.set(settings.limits.queue_bytes);
-        self.sampler.delivery.queue.order(Order::Change(Policy::of(&self.settings)));
+        self.sampler.delivery.queue.order(Order::Change(Policy::new(&self.settings)));
         self.sampler.delivery.queue.order(Order::NewVolume);
-        self.sampler.assign(Task::Change(HousekeepingRules::of(settings)));
+        self.sampler.assign(Task::Change(HousekeepingRules::new(settings)));
         info!("configuration reloaded");
         notify::ready();
     }

@@ -1,8 +1,7 @@
 //! The sampler's part of the flight recorder: a group with a schedule and a queue of its own.
 //!
-//! In come the values at each tick of its own interval; out go samples for the
-//! [flight recorder's thread](crate::flight_recorder). What it drops or misses is no loss of the
-//! archives.
+//! Input: the values at each tick of its interval. Output: samples for the [flight recorder's
+//! thread](crate::flight_recorder). Samples that it drops or misses are no loss of the archives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,20 +24,20 @@ use crate::telemetry::{Events, FlightRecorderStatus};
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     link: RecorderLink,
-    /// `None`: off.
+    /// `None` if it is off.
     settings: Option<FlightRecorderSettings>,
     group: GroupState,
     catalog: Arc<Catalog>,
-    /// A mark belongs before the next sample.
+    /// Set if a mark belongs before the next sample.
     mark: bool,
-    /// The times of the first and the last sample.
+    /// Times of the first and the last sample.
     span: Option<(Timestamp, Timestamp)>,
     missed: u64,
     dropped: u64,
 }
 
 impl FlightRecorder {
-    /// A flight recorder without metrics.
+    /// Creates a flight recorder without metrics.
     pub(super) fn new(link: RecorderLink, settings: &Settings) -> Self {
         let config = Group {
             name: "flight recorder".to_owned(),
@@ -64,12 +63,12 @@ impl FlightRecorder {
         recorder
     }
 
-    /// Returns the interval of its samples; `None`: off.
+    /// Returns the interval of its samples; `None` if it is off.
     pub(super) fn interval(&self) -> Option<Duration> {
         self.settings.as_ref().map(|settings| settings.interval)
     }
 
-    /// Applies other settings; the metrics are those of the next plan.
+    /// Applies settings. The metrics change with the next plan.
     pub(super) fn change(&mut self, settings: Option<FlightRecorderSettings>) {
         if let Some(changed) = settings.as_ref().filter(|_| settings != self.settings) {
             self.link.change(changed.clone());
@@ -90,19 +89,20 @@ impl FlightRecorder {
         retired.push(std::mem::replace(&mut self.catalog, catalog));
     }
 
-    /// Whether it records values of source number `source`.
+    /// Returns true if it records values of source number `source`.
     pub(super) fn needs(&self, source: usize) -> bool {
         self.group.needs(source)
     }
 
-    /// Other values of these sources are present, or strings have other lengths.
+    /// Notes that the record needs another shape, since other values of these sources are present
+    /// or strings have other lengths.
     pub(super) fn reshape(&mut self, sources: &[usize]) {
         if sources.iter().any(|source| self.needs(*source)) {
             self.group.drop_recorder();
         }
     }
 
-    /// Samples are missing before the next one.
+    /// Notes that samples are missing before the next one.
     pub(super) fn note_gap(&mut self) {
         self.mark = true;
     }
@@ -137,7 +137,7 @@ impl FlightRecorder {
         }
     }
 
-    /// Its status; `None`: off.
+    /// Returns its status; `None` if it is off.
     pub(super) fn status(&self) -> Option<FlightRecorderStatus> {
         let settings = self.settings.as_ref()?;
         let written = self.link.shared.archive_status();

@@ -1,8 +1,8 @@
-//! One group: its configuration, when it is due, and what it logs.
+//! One group: its configuration, its timer, and the values that it logs.
 //!
-//! In come its share of the values and the values of a tick; out go its records and
-//! changes. Everything constant is prepared and kept: the recorder while the sources
-//! and their metadata stay and the same values are present.
+//! Input: its share of the values, and the values of a tick. Output: its records and changes.
+//! Everything constant is prepared and kept: the recorder is valid while the sources and their
+//! metadata stay and the same values are present.
 
 use pcp_archive::Version;
 use pcp_archive::prepared::RecordBuffer;
@@ -19,30 +19,26 @@ use crate::metadata::RecordShape;
 use crate::source::Values;
 use crate::telemetry::GroupStatus;
 
-/// One group.
 #[derive(Debug)]
 pub(crate) struct GroupState {
-    /// Which one it is.
     pub id: GroupId,
-    /// Its configuration.
     pub config: Group,
-    /// When it is due.
     pub timer: Timer,
-    /// What it logs once or on change.
+    /// Values that it logs once or on change.
     pub on_change: OnChange,
     shape: RecordShape,
     builder: RecorderBuilder,
     recorder: Option<Recorder>,
     /// Values and bytes of the last record.
     size: (usize, usize),
-    /// Whether the first record's size was logged.
+    /// Set once the size of the first record was logged.
     estimated: bool,
-    /// Which sources have values of it.
+    /// True for each source with values of the group.
     sources: Vec<bool>,
 }
 
 impl GroupState {
-    /// A group that has no values yet.
+    /// Creates a group without values.
     pub(crate) fn new(id: GroupId, config: Group, timer: Timer, version: Version) -> Self {
         Self {
             id,
@@ -58,7 +54,7 @@ impl GroupState {
         }
     }
 
-    /// Takes another share of the values of `sources`. True if a last-known value is
+    /// Applies another share of the values of `sources`. Returns true if a last-known value is
     /// gone.
     pub(super) fn set_share(
         &mut self,
@@ -77,29 +73,29 @@ impl GroupState {
         self.on_change.set_shape(share.on_change, self.config.log == LogMode::Once)
     }
 
-    /// Whether source number `source` has values of it.
+    /// Returns true if source number `source` has values of the group.
     pub(crate) fn needs(&self, source: usize) -> bool {
         self.sources.get(source).copied().unwrap_or(false)
     }
 
-    /// Also reads a source of which it has no values, so that its changes are seen.
+    /// Also reads a source without values of the group, so that its changes are seen.
     pub(crate) fn adopt(&mut self, source: usize) {
         if let Some(owned) = self.sources.get_mut(source) {
             *owned = true;
         }
     }
 
-    /// Other values are present than in the last record.
+    /// Drops the recorder, since other values are present than in the last record.
     pub(crate) fn drop_recorder(&mut self) {
         self.recorder = None;
     }
 
-    /// The number of its template, if it has one.
+    /// Returns the number of its template, if it has one.
     pub(crate) fn template(&self) -> Option<u64> {
         self.recorder.as_ref().map(Recorder::template_id)
     }
 
-    /// Logs, once, how much a day's records will need.
+    /// Logs once how many bytes a day of records needs.
     pub(crate) fn log_estimate(&mut self) {
         let (values, bytes) = self.size;
         if self.estimated || bytes == 0 {
@@ -112,12 +108,11 @@ impl GroupState {
         info!(%group, values, ?interval, "{megabytes:.1} MB a day before compression");
     }
 
-    /// How many bytes a day records like the last one need.
+    /// Returns the bytes that a day of records like the last one needs.
     fn bytes_a_day(&self) -> u64 {
         (self.size.1 as f64 * 86_400.0 / self.timer.interval().as_secs_f64()) as u64
     }
 
-    /// Its status.
     pub(crate) fn status(&self) -> GroupStatus {
         GroupStatus {
             name: self.config.name.clone(),
@@ -128,7 +123,7 @@ impl GroupState {
         }
     }
 
-    /// The record of these values, and how many they are; `None` if there are none.
+    /// Returns the record of these values, and their number; `None` if there are none.
     pub(crate) fn record(
         &mut self,
         timestamp: Timestamp,

@@ -1,9 +1,9 @@
-//! All groups together.
+//! All groups.
 //!
-//! In come the settings, the shape of all values, and the values of a tick; out go the
-//! records of the groups that are due.
+//! Input: the settings, the shape of all values, and the values of a tick. Output: the records of
+//! the groups that are due.
 //!
-//! Invariant: each source is read by some group, or its changes would go unnoticed.
+//! Invariant: each source is read by some group; otherwise its changes would go unnoticed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use pcp_archive::prepared::RecordBuffer;
 
 use super::group_state::GroupState;
 use super::schedule::Timer;
-use crate::config::{Group, Settings};
+use crate::config::Settings;
 use crate::loading::partition::{GroupId, GroupShapes, group_configs};
 use crate::loading::update::Retired;
 use crate::logging::{ChangedValues, LastKnown, QueueSender};
@@ -21,52 +21,50 @@ use crate::moment::Moment;
 use crate::source::Values;
 use crate::telemetry::GroupStatus;
 
-/// What a tick samples.
+/// The groups to be sampled at a tick.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DueGroups {
-    /// The groups.
     pub groups: BTreeSet<GroupId>,
-    /// Whether the flight recorder is due.
+    /// True if the flight recorder is due.
     pub flight_recorder: bool,
 }
 
-/// The groups of the configuration, those of the agent's own metrics, and the default
-/// group.
+/// The groups of the configuration, those of the agent's own metrics, and the default group.
 #[derive(Debug)]
 pub(crate) struct Groups {
     all: Vec<GroupState>,
     last_known: LastKnown,
 }
 
-/// What the groups log at a tick.
+/// Everything that the groups log at a tick.
 #[derive(Debug, Default)]
 pub(crate) struct Logged {
     /// A record for each group that has values.
     pub records: Vec<RecordBuffer>,
-    /// Values in the records.
+    /// Number of values in the records.
     pub values: u64,
-    /// What is logged on change.
+    /// Values that are logged on change.
     pub changes: ChangedValues,
 }
 
 impl Groups {
-    /// Groups that are due at the first tick.
+    /// Creates groups that are due at the first tick.
     pub(crate) fn new(settings: &Settings) -> Self {
-        Self { all: Self::of(settings, Timer::new), last_known: LastKnown::default() }
+        Self { all: Self::states(settings, Timer::new), last_known: LastKnown::default() }
     }
 
-    fn of(settings: &Settings, timer: impl Fn(Duration) -> Timer) -> Vec<GroupState> {
-        let state = |(id, config): (GroupId, Group)| {
+    fn states(settings: &Settings, timer: impl Fn(Duration) -> Timer) -> Vec<GroupState> {
+        let mut states = Vec::new();
+        for (id, config) in group_configs(settings) {
             let timer = timer(settings.reloadable.interval_of(&config));
-            GroupState::new(id, config, timer, settings.fixed.archive_version)
-        };
-        group_configs(settings).into_iter().map(state).collect()
+            states.push(GroupState::new(id, config, timer, settings.fixed.archive_version));
+        }
+        states
     }
 
-    /// Takes other settings. Groups with other intervals are due at their next
-    /// multiples.
+    /// Applies settings. Groups with other intervals are due at their next multiples.
     pub(crate) fn change(&mut self, settings: &Settings, since_midnight: Duration) {
-        let changed = Self::of(settings, |interval| Timer::starting(interval, since_midnight));
+        let changed = Self::states(settings, |interval| Timer::starting(interval, since_midnight));
         let known = self.all.iter().map(|group| &group.config);
         if known.eq(changed.iter().map(|group| &group.config)) {
             for (group, changed) in self.all.iter_mut().zip(changed) {
@@ -80,43 +78,40 @@ impl Groups {
         }
     }
 
-    /// When the groups are due.
     pub(crate) fn timers(&self) -> impl Iterator<Item = &Timer> {
         self.all.iter().map(|group| &group.timer)
     }
 
-    /// The same, to run a tick.
     pub(crate) fn timers_mut(&mut self) -> Vec<&mut Timer> {
         self.all.iter_mut().map(|group| &mut group.timer).collect()
     }
 
-    /// The groups whose tick it is.
+    /// Returns the groups that are due at this tick.
     pub(crate) fn due(&self) -> BTreeSet<GroupId> {
         let due = self.all.iter().filter(|group| group.timer.is_due());
         due.map(|group| group.id).collect()
     }
 
-    /// All groups.
+    /// Returns all groups.
     pub(crate) fn ids(&self) -> BTreeSet<GroupId> {
         self.all.iter().map(|group| group.id).collect()
     }
 
-    /// The status of each group.
     pub(crate) fn status(&self) -> Vec<GroupStatus> {
         self.all.iter().map(GroupState::status).collect()
     }
 
-    /// Logs, once for each group, how much a day's records will need.
+    /// Logs once for each group how many bytes a day of records needs.
     pub(crate) fn log_estimates(&mut self) {
         self.all.iter_mut().for_each(GroupState::log_estimate);
     }
 
-    /// The groups that need source number `source`.
+    /// Returns the groups that need source number `source`.
     pub(crate) fn that_need(&self, source: usize) -> impl Iterator<Item = GroupId> {
         self.all.iter().filter(move |group| group.needs(source)).map(|group| group.id)
     }
 
-    /// Takes other shares of the values of `sources`.
+    /// Applies other shares of the values of `sources`.
     pub(super) fn set_shares(
         &mut self,
         mut shares: GroupShapes,
@@ -137,7 +132,8 @@ impl Groups {
         }
     }
 
-    /// Other values of these sources are present, or strings have other lengths.
+    /// Notes that the records of these sources need another shape, since other values are present
+    /// or strings have other lengths.
     pub(crate) fn reshape(&mut self, sources: &[usize]) {
         for group in &mut self.all {
             if sources.iter().any(|source| group.needs(*source)) {
@@ -146,7 +142,7 @@ impl Groups {
         }
     }
 
-    /// What the groups that are due log of these values.
+    /// Returns what the due groups log of these values.
     pub(crate) fn log(
         &mut self,
         now: Moment,
@@ -171,7 +167,7 @@ impl Groups {
         logged
     }
 
-    /// The last-known values of all that is logged once or on change.
+    /// Returns the last-known values of everything that is logged once or on change.
     pub(crate) fn last_known(&self) -> LastKnown {
         Arc::clone(&self.last_known)
     }

@@ -1,6 +1,6 @@
-//! The sources as the sampler has them: mapped values, and nothing else.
+//! The sources of the sampler: mapped values, and nothing else.
 //!
-//! In come the plans of the loader and the moments of ticks; out go values and faults.
+//! Input: plans of the loader and moments of ticks. Output: values and faults.
 //!
 //! Invariants: a pass costs what its values cost; nothing here opens, parses or lists. A value is
 //! used only with a moment that is at most a [`bound`](PassTime::bound) before it was read.
@@ -22,35 +22,35 @@ use crate::source::{
     usual_time,
 };
 
-/// Longest time between the timestamp of a record and the reading of a value in it, besides the
-/// time that an undisturbed pass takes: a part of the interval, within these limits.
+/// Longest time between the timestamp of a record and the reading of a value in it, in addition to
+/// the time of an undisturbed pass: a part of the interval, within these limits.
 const PART_OF_INTERVAL: u32 = 10;
 const SHORTEST_BOUND: Duration = Duration::from_millis(5);
 const LONGEST_BOUND: Duration = Duration::from_millis(50);
 
-/// Limits on a batch: looking at the clock takes a tenth of the time of a small file.
+/// Limits on a batch: reading the clock takes a tenth of the time of a small file.
 const FILES_OF_A_BATCH: usize = 8;
 const TIME_OF_A_BATCH: Duration = usual_time(2_000);
 
-/// The time of a pass.
+/// The time frame of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassTime {
     pub(super) clock: PassClock,
     /// Shortest interval of all samples.
     pub(super) interval: Duration,
-    /// There is no tick after this one.
+    /// Set if there is no tick after this one.
     pub(super) is_final: bool,
-    /// The pass is stopped if it is disturbed, to be repeated at another moment.
+    /// Set if the pass is stopped when disturbed, to be repeated at another moment.
     pub(super) may_repeat: bool,
 }
 
 impl PassTime {
-    /// Returns how long after its moment a value may be read.
+    /// Returns the time after its moment at which a value may still be read.
     fn bound(self) -> Duration {
         (self.interval / PART_OF_INTERVAL).clamp(SHORTEST_BOUND, LONGEST_BOUND)
     }
 
-    /// Returns how long a tick may wait for slow lanes.
+    /// Returns the time that a tick may wait for slow lanes.
     fn wait(self) -> Duration {
         (self.interval / PART_OF_INTERVAL).min(LONGEST_BOUND)
     }
@@ -61,11 +61,11 @@ impl PassTime {
 pub(super) struct HarvestPass {
     /// Sources whose records need another shape.
     pub(super) reshaped: Vec<usize>,
-    /// It took longer than its bound and was stopped.
+    /// True if it took longer than its bound and was stopped.
     pub(super) is_disturbed: bool,
 }
 
-/// Files of one user that are read between two looks at the clock.
+/// Files of one user that are read between two readings of the clock.
 #[derive(Debug, Default)]
 struct Batch {
     owner_index: usize,
@@ -74,17 +74,17 @@ struct Batch {
     /// Time that they take if nothing disturbs it.
     usual: Duration,
     began: Duration,
-    /// Time at which the pass up to the batch has to be over.
+    /// Time at which the pass up to the batch must be over.
     limit: Duration,
-    /// What the thread had used at the beginning of the pass, or of a batch since then whose user is
-    /// suspect: what happened at the files of others is not held against that user.
+    /// Resource usage of the thread at the beginning of the pass, or of a later batch whose user
+    /// is suspect: what happened at the files of others is not held against that user.
     usage: ThreadUsage,
-    /// Sources that a slow lane is to read.
+    /// Sources for a slow lane.
     slow: Vec<usize>,
 }
 
 impl Batch {
-    /// Returns true if a file of this user and usual time is the first of another batch.
+    /// Returns true if a file of this user and usual time begins another batch.
     fn ends_before(&self, owner_index: usize, usual: Duration) -> bool {
         !self.numbers.is_empty()
             && (self.owner_index != owner_index
@@ -94,15 +94,14 @@ impl Batch {
     }
 }
 
-/// A source by number.
+/// The place of a source by its number.
 #[derive(Debug)]
 enum HarvestSlot {
     Here(Box<ActiveSource>),
-    /// A slow lane has it.
     Away(AwaySource),
 }
 
-/// A source that a slow lane has.
+/// A source that is lent to a slow lane.
 #[derive(Debug)]
 struct AwaySource {
     ticket: Ticket,
@@ -115,23 +114,23 @@ struct AwaySource {
 #[derive(Debug, Default)]
 pub(super) struct Harvest {
     slots: Vec<Option<HarvestSlot>>,
-    /// The users, and the place of each source's among them.
+    /// Users of the sources, and each source's index among them.
     owners: Vec<OwnerPace>,
     owner_of: Vec<usize>,
     lanes: SlowLanes,
     /// Sources that came back from a slow lane and are in no plan any more.
     orphans: Vec<LentSource>,
-    /// The findings that the loader does not know yet.
+    /// Findings that the loader does not know yet.
     findings: Vec<(Ticket, Finding)>,
 }
 
 impl Harvest {
-    /// How many sources there are.
+    /// Returns the number of sources.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Takes the sources of a plan, and keeps those that it has.
+    /// Installs the sources of a plan, and keeps those that it already has.
     pub(super) fn replace(
         &mut self,
         sources: Vec<PlannedSource>,
@@ -163,7 +162,7 @@ impl Harvest {
         retired.push(std::mem::take(&mut self.orphans));
     }
 
-    /// Reads the sources that are wanted, by their numbers, and that were not read at this moment.
+    /// Reads the wanted sources that were not read at this moment.
     pub(super) fn read(
         &mut self,
         now: Moment,
@@ -233,7 +232,7 @@ impl Harvest {
     }
 
     /// Judges the time that a batch took. Returns true if the pass took longer than its bound, or
-    /// was stopped though nothing but the machine held it up.
+    /// was stopped although only the machine held it up.
     fn settle(&mut self, batch: &mut Batch, now: Moment, time: PassTime) -> bool {
         if batch.numbers.is_empty() {
             return false;
@@ -281,7 +280,7 @@ impl Harvest {
         fast.max_by_key(|(_, pace)| pace.excess()).map(|(index, _)| index)
     }
 
-    /// Has slow lanes read sources, and waits for them for a short time.
+    /// Has slow lanes read sources, and waits briefly for them.
     fn read_slow(
         &mut self,
         numbers: &[usize],
@@ -329,7 +328,7 @@ impl Harvest {
         }
     }
 
-    /// Takes what slow lanes have read, and ends the lanes of users whose files behave.
+    /// Takes results of slow lanes, and ends the lanes of users whose files are fast again.
     fn take_reports(&mut self, now: Moment, reshaped: &mut Vec<usize>) {
         while let Some(report) = self.lanes.report() {
             self.take_report(report, now, reshaped);
@@ -357,14 +356,14 @@ impl Harvest {
         }
     }
 
-    /// Puts a source in its place, and returns its number; `None` if the plan has it no more.
+    /// Puts a lent source back, and returns its number; `None` if no plan has it any more.
     fn put_back(&mut self, mut lent: LentSource, now: Moment) -> Option<usize> {
         let ticket = lent.active.ticket;
         let is_its = |slot: &Option<HarvestSlot>| match slot {
             Some(HarvestSlot::Away(away)) => away.ticket == ticket,
             _ => false,
         };
-        // Only a new plan moves a source; to search for each would take quadratic time.
+        // Only a new plan moves a source; searching for each would take quadratic time.
         let number = Some(lent.number).filter(|number| self.slots.get(*number).is_some_and(is_its));
         let Some(number) = number.or_else(|| self.slots.iter().position(is_its)) else {
             self.orphans.push(lent);
@@ -379,8 +378,7 @@ impl Harvest {
         Some(number)
     }
 
-    /// Uses final values that were read at one moment for another one, at which the pass is
-    /// repeated.
+    /// Carries final values over to the moment at which the pass is repeated.
     pub(super) fn keep_final_values(&mut self, before: Moment, now: Moment) {
         for slot in self.slots.iter_mut().flatten() {
             if let HarvestSlot::Here(active) = slot
@@ -391,12 +389,12 @@ impl Harvest {
         }
     }
 
-    /// The findings since the last call.
+    /// Returns the findings since the last call.
     pub(super) fn take_findings(&mut self) -> Vec<(Ticket, Finding)> {
         std::mem::take(&mut self.findings)
     }
 
-    /// The numbers of the sources whose last values were read at this tick.
+    /// Returns the numbers of the sources whose last values were read at this tick.
     pub(super) fn ended(&self, now: Moment) -> Vec<usize> {
         let ended = self.here().filter(|(_, active)| active.is_last(now));
         ended.map(|(number, _)| number).collect()
@@ -409,8 +407,8 @@ impl Harvest {
         })
     }
 
-    /// Counts the missing samples of this tick. Returns the spells of missing samples that
-    /// begin or end.
+    /// Counts the missing samples of this tick. Returns the spells of missing samples that begin
+    /// or end.
     pub(super) fn count_gaps(&self, now: Moment) -> Vec<Gap> {
         let mut gaps = Vec::new();
         for (slot, place) in self.slots.iter().zip(&self.owner_of) {
@@ -427,8 +425,8 @@ impl Harvest {
         gaps
     }
 
-    /// The values that were read at this tick, by the number of the source; `None` for
-    /// a source that was not read, or whose values may not be used.
+    /// Returns the values read at this tick by source number; `None` for a source that was not
+    /// read, or whose values may not be used.
     pub(super) fn values(&self, now: Moment) -> Vec<Option<&Values>> {
         let mut values = Vec::with_capacity(self.slots.len());
         for slot in &self.slots {

@@ -1,17 +1,16 @@
 //! Discrete metrics that are logged once or on change.
 //!
-//! In come the values of a tick; out go those that changed. Readers take the
-//! observation that is nearest in time, so a value that is logged only when it changes
-//! would seem to hold from halfway back to the observation before. Therefore the value
-//! before is logged again a nanosecond earlier.
+//! Input: the values of a tick. Output: those that changed. Readers use the observation nearest in
+//! time, so a value that is logged only when it changes would seem to hold from halfway back to
+//! the previous observation. Therefore the previous value is logged again a nanosecond earlier.
 //!
-//! The archive writer begins archives and writes marks, and logs all last-known values
-//! then; so each sample carries them, shared as long as none of them changes.
+//! The archive writer begins archives and writes marks, and then logs all last-known values. So
+//! each sample carries them, shared as long as none of them changes.
 
 use std::collections::{BTreeMap, HashSet};
 
 use pcp_archive::{OwnedValue, ValueSet};
-use pcp_types::{InstanceId, Pmid, ValueType};
+use pcp_types::{Pmid, ValueType};
 
 use crate::logging::ChangedValues;
 use crate::metadata::{RecordShape, ValueSetShape};
@@ -21,22 +20,18 @@ use crate::source::{Values, low_half};
 #[derive(Debug, Default)]
 pub(crate) struct OnChange {
     shape: RecordShape,
-    /// Later changes of values are not logged.
+    /// If set, later changes of values are not logged.
     once: bool,
     last_known: BTreeMap<Pmid, ValueSet>,
 }
 
 impl OnChange {
-    /// Takes other metrics, or other places of their values. The last-known values of
-    /// those that stay as they are are kept; true if one is dropped.
+    /// Applies another shape, and keeps the last-known values of unchanged metrics. Returns true
+    /// if one is dropped.
     pub(crate) fn set_shape(&mut self, shape: RecordShape, once: bool) -> bool {
         let before = self.last_known.len();
-        let kind = |set: &ValueSetShape<'_>| {
-            let singular = set.places.first().map(|place| place.instance.is_none());
-            (set.pmid, set.value_type, singular)
-        };
-        let stays: HashSet<_> = shape.iter().map(|set| kind(&set)).collect();
-        for set in self.shape.iter().filter(|set| !stays.contains(&kind(set))) {
+        let stays: HashSet<_> = shape.iter().map(|set| identity(&set)).collect();
+        for set in self.shape.iter().filter(|set| !stays.contains(&identity(set))) {
             self.last_known.remove(&set.pmid);
         }
         self.shape = shape;
@@ -44,8 +39,8 @@ impl OnChange {
         self.last_known.len() != before
     }
 
-    /// Compares the values of `sources`, and adds to `changes` what has to be logged;
-    /// true if any last-known value differs.
+    /// Compares the values of `sources`, and adds to `changes` what has to be logged. Returns true
+    /// if any last-known value differs.
     pub(crate) fn observe(
         &mut self,
         sources: &[Option<&Values>],
@@ -53,7 +48,7 @@ impl OnChange {
     ) -> bool {
         let mut different = false;
         for set in self.shape.iter() {
-            let Some(now) = values_of(&set, sources) else {
+            let Some(now) = values_of_metric(&set, sources) else {
                 different |= self.last_known.remove(&set.pmid).is_some();
                 continue;
             };
@@ -78,21 +73,32 @@ impl OnChange {
         different
     }
 
-    /// All last-known values.
     pub(crate) fn last_known(&self) -> impl Iterator<Item = &ValueSet> {
         self.last_known.values()
     }
 }
 
-/// The values of a metric; `None` if none of its sources is there.
-fn values_of(set: &ValueSetShape<'_>, sources: &[Option<&Values>]) -> Option<ValueSet> {
-    let of = |source: usize| sources.get(source).copied().flatten();
-    set.owners.iter().find_map(|owner| of(*owner))?;
-    let values = set.places.iter().filter_map(|place| {
-        let values = of(place.source).filter(|values| values.is_present(place.value))?;
-        Some((place.instance, value(values, place.value, set.value_type)))
-    });
-    Some(ValueSet { pmid: set.pmid, values: Ok(values.collect()) })
+/// Returns the properties that must not change while a last-known value is kept.
+fn identity(set: &ValueSetShape<'_>) -> (Pmid, ValueType, Option<bool>) {
+    let is_singular = set.places.first().map(|place| place.instance.is_none());
+    (set.pmid, set.value_type, is_singular)
+}
+
+/// Returns the values of a metric; `None` if none of its sources is present.
+fn values_of_metric(set: &ValueSetShape<'_>, sources: &[Option<&Values>]) -> Option<ValueSet> {
+    let source = |number: usize| sources.get(number).copied().flatten();
+    if !set.owners.iter().any(|owner| source(*owner).is_some()) {
+        return None;
+    }
+    let mut found = Vec::new();
+    for place in set.places {
+        if let Some(values) = source(place.source)
+            && values.is_present(place.value)
+        {
+            found.push((place.instance, value(values, place.value, set.value_type)));
+        }
+    }
+    Some(ValueSet { pmid: set.pmid, values: Ok(found) })
 }
 
 fn value(values: &Values, index: usize, value_type: ValueType) -> OwnedValue {
@@ -109,7 +115,7 @@ fn value(values: &Values, index: usize, value_type: ValueType) -> OwnedValue {
     }
 }
 
-/// As `==`, but a NaN equals itself.
+/// Compares like `==`, except that a NaN equals itself.
 fn same_values(one: &ValueSet, other: &ValueSet) -> bool {
     let bits = |value: &OwnedValue| match value {
         OwnedValue::Float(value) => OwnedValue::U32(value.to_bits()),
@@ -125,10 +131,8 @@ fn same_values(one: &ValueSet, other: &ValueSet) -> bool {
 }
 
 fn same_instances(one: &ValueSet, other: &ValueSet) -> bool {
-    let ids = |set: &ValueSet| -> Vec<Option<InstanceId>> {
-        set.values.iter().flatten().map(|(id, _)| *id).collect()
-    };
-    ids(one) == ids(other)
+    let one = one.values.iter().flatten().map(|(id, _)| id);
+    one.eq(other.values.iter().flatten().map(|(id, _)| id))
 }
 
 #[cfg(test)]

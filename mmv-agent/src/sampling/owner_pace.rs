@@ -11,14 +11,14 @@ use std::time::Duration;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
 /// Time that the files of a user spend in the slow lane at first. It is doubled each time that
-/// they come back within [`MEMORY`].
+/// they come back within [`SLOW_MEMORY`].
 const FIRST_SPELL: Duration = Duration::from_secs(10);
 
 /// Longest time in the slow lane.
 const LONGEST_SPELL: Duration = Duration::from_secs(3600);
 
 /// Time after which files in the fast lane count as never having been slow.
-const MEMORY: Duration = Duration::from_secs(3600);
+const SLOW_MEMORY: Duration = Duration::from_secs(3600);
 
 /// First pause of the slow lane after a pass that took too long. It is doubled after each further
 /// one.
@@ -134,7 +134,7 @@ impl OwnerPace {
     /// Begins a stay in the slow lane.
     pub(super) fn slow_down(&mut self, now: Duration) {
         let length = match self.before {
-            Some((length, end)) if now < end + MEMORY => (length * 2).min(LONGEST_SPELL),
+            Some((length, end)) if now < end + SLOW_MEMORY => (length * 2).min(LONGEST_SPELL),
             _ => FIRST_SPELL,
         };
         self.slow = Some(SlowSpell {
@@ -172,7 +172,7 @@ impl OwnerPace {
     /// Returns true if nothing needs to be remembered of a user without files.
     pub(super) fn is_forgotten(&self, now: Duration) -> bool {
         self.slow.as_ref().is_none_or(|slow| now >= slow.until)
-            && self.before.is_none_or(|(_, end)| now >= end + MEMORY)
+            && self.before.is_none_or(|(_, end)| now >= end + SLOW_MEMORY)
     }
 }
 
@@ -246,6 +246,6 @@ mod tests {
             stays.push(now.saturating_sub(since).as_secs());
         }
         assert_eq!(stays, [10, 20, 40]);
-        assert!(!pace.is_forgotten(now) && pace.is_forgotten(now + MEMORY));
+        assert!(!pace.is_forgotten(now) && pace.is_forgotten(now + SLOW_MEMORY));
     }
 }

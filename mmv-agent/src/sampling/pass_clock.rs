@@ -14,7 +14,7 @@ pub(super) struct PassClock {
 }
 
 impl PassClock {
-    /// The clock of an agent that started at this time.
+    /// Creates the clock of an agent that started at this time.
     pub(super) fn since(start: Instant) -> Self {
         Self { start: Some(start) }
     }

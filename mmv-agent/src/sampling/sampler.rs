@@ -1,8 +1,7 @@
 //! One tick: all values that are due, a record for each group.
 //!
-//! In come the moment of a tick, what is due, and the loader's updates; out go a sample
-//! for the writer thread, one for the flight recorder, and what the passes have found out
-//! about sources. No clock is read here.
+//! Input: the moment of a tick, what is due, and the loader's updates. Output: a sample for the
+//! writer thread, one for the flight recorder, and findings about sources. No clock is read here.
 //!
 //! Invariant: a tick costs what is harvested, however long files take to be loaded.
 
@@ -32,11 +31,11 @@ use crate::moment::Moment;
 use crate::source::{Finding, Ticket};
 use crate::telemetry::{EventKind, FileReport, SharedStatus, Status};
 
-/// How often a pass over the sources is repeated at one tick. Each repetition leaves out the files
-/// that disturbed the pass before, unless the machine did.
+/// Limit on repetitions of a pass over the sources at one tick. Each repetition leaves out the
+/// files that disturbed the pass before, unless the machine did.
 const MAX_REPEATS: u32 = 4;
 
-/// How often events are counted for the agent's own metrics.
+/// Interval at which events are counted for the agent's own metrics.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The sampler's state between ticks.
@@ -45,48 +44,42 @@ pub(crate) struct Sampler {
     reporter: Reporter,
     harvest: Harvest,
     catalog: Arc<Catalog>,
-    /// The groups.
     pub groups: Groups,
     /// The flight recorder; `None` for an agent without a runtime directory.
     pub flight_recorder: Option<FlightRecorder>,
-    /// The way to the writer thread, and what was done so far.
     pub delivery: Delivery,
-    /// Records that were logged by each group, weighted by the ratio of compression,
-    /// since the loader was informed.
+    /// Records of each group since the loader was informed, weighted by the compression ratio.
     charged: BTreeMap<GroupId, u64>,
-    /// The second, since the start, in which it was.
+    /// Second, since the start, in which the loader was informed.
     informed: u64,
     loading: Loading,
-    /// The time from midnight to the start, if the loader has settings for which there
-    /// is no plan yet.
+    /// Time from midnight to the start; set while the loader has settings without a plan.
     awaited: Option<Duration>,
-    /// A plan for other settings: the tick that found it is one of the groups before.
+    /// A plan for other settings; the tick that found it still samples the groups before.
     other: Option<Plan>,
-    /// The next tick is the last one.
+    /// Set if the next tick is the last one.
     ending: bool,
     /// Sources whose last values were read, which the loader does not know yet.
     last: Vec<(Ticket, Finding)>,
-    /// When events were last counted.
+    /// Time at which events were last counted.
     counted: Option<Duration>,
-    /// The numbers of events that were counted then, by kind.
+    /// Number of events of each kind at that time.
     events: [u64; EventKind::NAMES.len()],
     links: SamplerLinks,
     clock: PassClock,
 }
 
-/// The way to other threads, besides the queue to the writer and the loader.
+/// The sampler's channels to other threads than the writer and the loader.
 #[derive(Debug)]
 pub(crate) struct SamplerLinks {
-    /// The tasks of the housekeeping thread.
     pub housekeeper: Sender<Task>,
-    /// What the threads share.
     pub shared: Arc<SharedStatus>,
     /// The flight recorder's thread, if there is one.
     pub recorder: Option<RecorderLink>,
 }
 
 impl Sampler {
-    /// Samples the files that the loader finds.
+    /// Creates the sampler of the files that the loader finds.
     pub(crate) fn new(
         settings: &Settings,
         loading: Loading,
@@ -115,18 +108,18 @@ impl Sampler {
         }
     }
 
-    /// Has passes over files limited by a clock that began at `start`.
+    /// Limits passes over files by a clock that began at `start`.
     pub(crate) fn start_clock(&mut self, start: Instant) {
         self.clock = PassClock::since(start);
     }
 
-    /// Waits for the files that are there at the start, or for a while.
+    /// Waits until the existing files were tried, or for a while.
     pub(crate) fn wait_for_first(&self) {
         self.loading.wait_for_first();
     }
 
-    /// Applies other settings at `now`, which `phase` has to be added to for the time
-    /// since midnight; or when the loader [has a plan for them](Self::take_settings).
+    /// Applies settings, now or once the loader [has a plan for them](Self::take_settings); `now`
+    /// plus `phase` is the time since midnight.
     pub(crate) fn change(&mut self, settings: &Settings, now: Moment, phase: Duration) {
         self.awaited = Some(phase);
         self.loading.ask(Request::Change(Box::new(settings.clone())));
@@ -138,12 +131,12 @@ impl Sampler {
         }
     }
 
-    /// Whether a plan for other settings is awaited.
+    /// Returns true while a plan for other settings is awaited.
     pub(crate) fn awaits_settings(&self) -> bool {
         self.awaited.is_some()
     }
 
-    /// Applies them between ticks, if the loader has a plan.
+    /// Applies other settings between ticks, if the loader has a plan for them.
     pub(crate) fn take_settings(&mut self, now: Moment) {
         if !self.loading.is_inline()
             && let Some(update) = self.loading.begin(now)
@@ -153,18 +146,17 @@ impl Sampler {
         }
     }
 
-    /// Gives the housekeeping thread a task.
+    /// Sends the housekeeping thread a task.
     pub(crate) fn assign(&self, task: Task) {
-        // The thread has ended only if the agent is about to.
+        // Sending fails only while the agent stops.
         let _ = self.links.housekeeper.send(task);
     }
 
-    /// What the threads share.
     pub(crate) fn shared(&self) -> &SharedStatus {
         &self.links.shared
     }
 
-    /// Samples of all sources are missing before the next one.
+    /// Notes that samples of all sources are missing before the next one.
     pub(crate) fn note_gap(&mut self) {
         self.delivery.mark = true;
         self.reporter.report_at_next_tick(EventKind::Gap);
@@ -176,17 +168,17 @@ impl Sampler {
         self.shared().own().missed.add(ticks);
     }
 
-    /// The next tick is the last one.
+    /// Notes that the next tick is the last one.
     pub(crate) fn note_end(&mut self) {
         self.ending = true;
     }
 
-    /// How many files are harvested.
+    /// Returns the number of harvested files.
     pub(crate) fn files(&self) -> usize {
         self.harvest.len()
     }
 
-    /// The sampler's part of the status.
+    /// Returns the sampler's part of the status.
     pub(crate) fn status(&self) -> Status {
         let SamplerReport { records, values, dropped, missed } = self.delivery.report;
         Status {
@@ -206,17 +198,17 @@ impl Sampler {
         }
     }
 
-    /// Lets the loader send the part of the status about files, when it has the time.
+    /// Lets the loader send the status of files when it has the time.
     pub(crate) fn send_files(&mut self, reply: Sender<FileReport>) {
         self.loading.ask(Request::Files(reply));
     }
 
-    /// All that can be due.
+    /// Returns everything that can be due.
     pub(crate) fn everything(&self) -> DueGroups {
         DueGroups { groups: self.groups.ids(), flight_recorder: true }
     }
 
-    /// Samples what is due. False if the writer or the loader has ended.
+    /// Samples what is due. Returns false if the writer or the loader has ended.
     pub(crate) fn tick(&mut self, now: Moment, due: DueGroups) -> bool {
         self.reporter.begin(now);
         if let Some(update) = self.loading.begin(now) {
@@ -235,7 +227,7 @@ impl Sampler {
         goes_on && !self.loading.has_ended()
     }
 
-    /// Takes what is new.
+    /// Applies an update of the loader.
     fn apply(&mut self, Update { plan, news }: Update, now: Moment) {
         self.reporter.events.add(news.events, news.counts);
         self.delivery.unobserved = news.replaced.unwrap_or(self.delivery.unobserved);
@@ -245,7 +237,7 @@ impl Sampler {
                 flight_recorder.note_gap();
             }
         }
-        // A plan is complete: none before it is needed but for its sources.
+        // A plan is complete: only the sources of an earlier one are needed.
         let Some(mut plan) = plan else { return };
         if let Some(before) = self.other.take() {
             plan.follow(before);
@@ -257,7 +249,7 @@ impl Sampler {
         }
     }
 
-    /// Applies other settings, with the plan for them.
+    /// Applies other settings with the plan for them.
     fn take_other(&mut self, now: Moment) {
         let Some(mut plan) = self.other.take() else { return };
         if let Some(settings) = plan.settings.take() {
@@ -270,7 +262,7 @@ impl Sampler {
         self.swap(plan, now);
     }
 
-    /// Takes the sources and shapes of a plan.
+    /// Installs the sources and shapes of a plan.
     fn swap(&mut self, plan: Plan, now: Moment) {
         let mut retired = Retired::default();
         let sources = plan.sources.len();
@@ -283,11 +275,11 @@ impl Sampler {
         self.loading.ask(Request::Free(retired));
     }
 
-    /// Reads the sources that are needed for what is due, and returns what is due then, and the
-    /// moment of the values: a later one if the pass was disturbed and had to be repeated.
-    /// The last values of a process that has ended are logged by all groups that have
-    /// some, together with their other values, since they are read only once. Sources that
-    /// have new metadata are read again if the loader has them in time.
+    /// Reads the sources that are needed for what is due. Returns what is due then, and the moment
+    /// of the values, which is later if the pass was disturbed and had to be repeated. The last
+    /// values of an ended process are logged by all groups with values of the file, together with
+    /// their other values, since they are read only once. Sources with new metadata are read again
+    /// if the loader has it in time.
     fn harvest(&mut self, mut now: Moment, mut due: DueGroups) -> (Moment, DueGroups) {
         let mut asked = false;
         let mut repeated = 0;
@@ -327,8 +319,8 @@ impl Sampler {
         }
     }
 
-    /// Informs the loader of sources whose last values are in the sample. A plan without them
-    /// may come from now on.
+    /// Informs the loader of sources whose last values are in the sample. From now on a plan may
+    /// lack them.
     fn report_last(&mut self) {
         if !self.last.is_empty() {
             self.loading.ask(Request::Found(std::mem::take(&mut self.last)));
@@ -343,7 +335,7 @@ impl Sampler {
         }
     }
 
-    /// Takes the events that the loader has after the last tick, as of samples that are missing.
+    /// Takes the events that the loader has after the last tick, such as missing samples.
     fn take_last_events(&mut self) {
         self.reporter.events.end();
         if let Some(Update { news, .. }) = self.loading.finish() {
@@ -356,8 +348,8 @@ impl Sampler {
         self.flight_recorder.as_ref().is_some_and(|own| own.needs(source))
     }
 
-    /// Reads the sources that are needed and were not read at this tick. Returns true if the pass
-    /// was disturbed, which it is only if it `may_repeat`.
+    /// Reads the needed sources that were not read at this tick. Returns true if the pass was
+    /// disturbed, which is possible only if it `may_repeat`.
     fn read(&mut self, now: Moment, due: &DueGroups, may_repeat: bool) -> bool {
         let needed: Vec<bool> = (0..self.harvest.len())
             .map(|source| {
@@ -378,7 +370,7 @@ impl Sampler {
         pass.is_disturbed
     }
 
-    /// The sample of the values just read; `None` if there is nothing to log.
+    /// Returns the sample of the values just read; `None` if there is nothing to log.
     fn sample(&mut self, now: Moment, due: &DueGroups) -> Option<Sample> {
         let values = self.harvest.values(now);
         if let (Some(flight_recorder), true) = (&mut self.flight_recorder, due.flight_recorder) {
@@ -408,7 +400,7 @@ impl Sampler {
         })
     }
 
-    /// Informs the loader, which cuts users, of what was logged: once in a second.
+    /// Informs the loader once a second of what was logged, for the users' daily limits.
     fn inform(&mut self, now: Moment) {
         let second = now.monotonic.as_secs();
         if self.loading.is_inline() || self.informed != second {
@@ -417,8 +409,8 @@ impl Sampler {
         }
     }
 
-    /// Hands over a sample, and updates the agent's own metrics. False if the writer
-    /// has ended.
+    /// Hands over a sample, and updates the agent's own metrics. Returns false if the writer has
+    /// ended.
     fn deliver(&mut self, now: Moment, sample: Option<Sample>) -> bool {
         let own = self.links.shared.own();
         let goes_on =

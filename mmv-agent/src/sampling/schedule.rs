@@ -1,12 +1,11 @@
-//! When to sample: ticks without drift and without bursts.
+//! Schedules ticks without drift and without bursts.
 //!
-//! In come the moments of ticks; out go which timers are due, and how late. No clock is
-//! read here. Each timer is due at the multiples of its interval, counted from midnight
-//! UTC of the day of the start, however late the ticks before were; so groups meet at
-//! common multiples, and hosts sample at the same moments. The first tick is at the
-//! start, for all timers. Ticks that were missed altogether are counted and skipped.
-//! When the clock is set, or the machine was suspended, the ticks after the next one
-//! are at the multiples again.
+//! Input: the moments of ticks. Output: the timers that are due, and their lateness. No clock is
+//! read here. Each timer is due at the multiples of its interval, counted from midnight UTC of the
+//! day of the start, however late earlier ticks were; so groups meet at common multiples, and
+//! hosts sample at the same moments. All timers are due at the start. Missed ticks are counted and
+//! skipped. After the clock was set, or the machine was suspended, ticks return to the multiples
+//! after one tick.
 
 use std::time::Duration;
 
@@ -14,57 +13,55 @@ use pcp_types::Timestamp;
 
 use crate::moment::Moment;
 
-/// What is known of a tick.
+/// The properties of a tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tick {
-    /// How long after its due time the tick runs.
+    /// Time from its due time to its start.
     pub lateness: Duration,
-    /// How many ticks were skipped before this one, of all timers.
+    /// Number of ticks of all timers that were skipped before this one.
     pub missed: u64,
-    /// Whether no tick ran for so long that readers must not interpolate: the machine
-    /// was suspended, the process stopped, or the clock set forward.
+    /// True if no tick ran for so long that readers must not interpolate: the machine was
+    /// suspended, the process stopped, or the clock set forward.
     pub gap: bool,
-    /// Whether it is the last one.
     pub last: bool,
 }
 
-/// How much the difference of the two clocks may change before the wall clock counts as
-/// set, and how far apart they may have been read to compare them.
-const STEP: Duration = Duration::from_millis(1);
+/// Change of the difference of the two clocks from which the wall clock counts as set, and maximum
+/// time between two readings that are compared.
+const MIN_CLOCK_STEP: Duration = Duration::from_millis(1);
 
-/// When one group is sampled.
+/// The timer of one group.
 #[derive(Debug)]
 pub(crate) struct Timer {
     interval: Duration,
-    /// The number of the next tick: that many intervals after midnight.
+    /// Number of the next tick: that many intervals after midnight.
     next: u64,
-    /// Whether the last tick was one of this timer.
+    /// True if the last tick was one of this timer.
     due: bool,
 }
 
 impl Timer {
-    /// A timer that is due at the first tick.
+    /// Creates a timer that is due at the first tick.
     pub(crate) fn new(interval: Duration) -> Self {
         Self { interval, next: 0, due: false }
     }
 
-    /// A timer that is due at the next multiple of its interval.
+    /// Creates a timer that is due at the next multiple of its interval.
     pub(crate) fn starting(interval: Duration, since_midnight: Duration) -> Self {
         let next = ticks_until(since_midnight, interval) + 1;
         Self { interval, next, due: false }
     }
 
-    /// The time between two ticks.
     pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Whether the last tick was one of this timer.
+    /// Returns true if the last tick was one of this timer.
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// When the next tick is due, counted from midnight.
+    /// Returns the time of the next tick, counted from midnight.
     fn next(&self) -> Duration {
         let nanos = self.interval.as_nanos().saturating_mul(u128::from(self.next));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -74,7 +71,7 @@ impl Timer {
 /// The ticks of one run.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// From midnight to the start.
+    /// Time from midnight to the start.
     phase: Duration,
     samples: Option<u64>,
     end: Option<Duration>,
@@ -82,25 +79,25 @@ pub(crate) struct Schedule {
     last: Option<Timestamp>,
 }
 
-/// The time since midnight UTC.
+/// Returns the time since midnight UTC.
 pub(crate) fn time_of_day(timestamp: Timestamp) -> Duration {
     const DAY: i128 = 86_400_000_000_000;
     Duration::from_nanos(timestamp.as_nanos().rem_euclid(DAY) as u64)
 }
 
 impl Schedule {
-    /// Ticks from `phase` after midnight on; at most `samples` of them, and none later
-    /// than `end` after the start.
+    /// Creates a schedule that starts `phase` after midnight and has at most `samples` ticks, none
+    /// of them later than `end` after the start.
     pub(crate) fn new(phase: Duration, samples: Option<u64>, end: Option<Duration>) -> Self {
         Self { phase, samples, end, ticks: 0, last: None }
     }
 
-    /// The time since the midnight before the start.
+    /// Returns the time since the midnight before the start.
     pub(crate) fn since_midnight(&self, now: Duration) -> Duration {
         now.saturating_add(self.phase)
     }
 
-    /// When the next tick is due, counted from the start.
+    /// Returns the time of the next tick, counted from the start.
     pub(crate) fn next<'t>(&self, timers: impl IntoIterator<Item = &'t Timer>) -> Duration {
         if self.ticks == 0 {
             return Duration::ZERO;
@@ -109,7 +106,7 @@ impl Schedule {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Runs a tick; the timers whose tick it is [are due](Timer::is_due) then.
+    /// Runs a tick, and marks the timers that [are due](Timer::is_due).
     pub(crate) fn tick(&mut self, timers: &mut [&mut Timer], now: Moment) -> Tick {
         let first = self.ticks == 0;
         let lateness = now.monotonic.saturating_sub(self.next(timers.iter().map(|timer| &**timer)));
@@ -135,15 +132,15 @@ impl Schedule {
         Tick { lateness, missed, gap, last: enough || past_end }
     }
 
-    /// Follows the wall clock if that was set since the last tick, given clocks that
-    /// were read `apart`.
+    /// Follows the wall clock if it was set since the last tick; the clocks were read `apart` from
+    /// each other.
     pub(crate) fn follow(&mut self, timers: &mut [&mut Timer], now: Moment, apart: Duration) {
         const DAY: Duration = Duration::from_secs(86_400);
         let actual = time_of_day(now.wall).as_nanos();
         let expected = self.since_midnight(now.monotonic).as_nanos() % DAY.as_nanos();
         let step = actual.abs_diff(expected);
         let step = step.min(DAY.as_nanos() - step);
-        if apart > STEP || step < STEP.as_nanos() {
+        if apart > MIN_CLOCK_STEP || step < MIN_CLOCK_STEP.as_nanos() {
             return;
         }
         let days = now.monotonic.as_nanos() / DAY.as_nanos() + 1;
@@ -155,12 +152,12 @@ impl Schedule {
     }
 }
 
-/// The shortest interval.
+/// Returns the shortest interval.
 pub(crate) fn shortest<'t>(timers: impl IntoIterator<Item = &'t Timer>) -> Duration {
     timers.into_iter().map(Timer::interval).min().unwrap_or_default()
 }
 
-/// How many whole intervals there are in a time.
+/// Returns the number of whole intervals in a time.
 fn ticks_until(time: Duration, interval: Duration) -> u64 {
     (time.as_nanos() / interval.as_nanos().max(1)) as u64
 }

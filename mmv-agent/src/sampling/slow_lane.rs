@@ -3,7 +3,7 @@
 //! Input: sources of one user, at the beginning of a tick. Output: the same sources with their
 //! values, or without if they could not be read in time.
 //!
-//! Invariant: the sampler never waits for a slow lane longer than it says. A thread that never
+//! Invariant: the sampler waits for a slow lane only within a stated limit. A thread that never
 //! comes back from a file keeps only the sources of that user.
 
 use std::collections::HashMap;
@@ -19,18 +19,18 @@ use crate::threads;
 /// Limit on threads. Files of further users wait for one.
 const MAX_LANES: usize = 8;
 
-/// Size of the stack of a thread.
+/// Stack size of a thread.
 const STACK: usize = 256 << 10;
 
-/// A source of the sampler's that a slow lane has.
+/// A source that the sampler has lent to a slow lane.
 #[derive(Debug)]
 pub(super) struct LentSource {
     pub(super) active: Box<ActiveSource>,
-    /// Its number when it was lent; a plan may have given it another one since.
+    /// Its number when it was lent; a plan may have changed it since.
     pub(super) number: usize,
 }
 
-/// Sources of one user that are to be read at a tick.
+/// Sources of one user to be read at a tick.
 #[derive(Debug)]
 pub(super) struct LaneJob {
     pub(super) now: Moment,
@@ -40,15 +40,14 @@ pub(super) struct LaneJob {
     pub(super) sources: Vec<LentSource>,
 }
 
-/// News from a thread.
+/// A result of a slow lane.
 #[derive(Debug)]
 pub(super) enum LaneReport {
-    /// A source comes back.
     Read(LentSource, PassResult),
-    /// All sources of a job have come back.
+    /// All sources of a job are back.
     Done {
         owner: u32,
-        /// All were read in time.
+        /// True if all were read in time.
         is_complete: bool,
     },
 }
@@ -85,17 +84,16 @@ impl SlowLanes {
         }
         let (jobs, inbox) = unbounded();
         let reports = self.sender.clone();
-        let run = move || run(owner, &inbox, &reports);
-        // `threads::spawn` may wait for room, which the sampler cannot.
+        // `threads::spawn` may wait for memory, which the sampler cannot.
         let builder = thread::Builder::new().name("slow lane".into()).stack_size(STACK);
-        let started = builder.spawn(run).is_ok();
+        let started = builder.spawn(move || run(owner, &inbox, &reports)).is_ok();
         if started {
             self.lanes.insert(owner, Lane { jobs, is_busy: false });
         }
         started
     }
 
-    /// Gives a job to the thread of a user, which is free. Returns the sources if it has ended.
+    /// Assigns a job to the free thread of a user. Returns the sources if the thread has ended.
     pub(super) fn assign(&mut self, owner: u32, job: LaneJob) -> Result<(), Vec<LentSource>> {
         let Some(lane) = self.lanes.get_mut(&owner) else { return Err(job.sources) };
         lane.is_busy = true;
@@ -105,7 +103,7 @@ impl SlowLanes {
         })
     }
 
-    /// Takes the next report, if there is one.
+    /// Returns the next report, if there is one.
     pub(super) fn report(&mut self) -> Option<LaneReport> {
         let report = self.reports.try_recv().ok();
         self.note(report)

@@ -1,9 +1,8 @@
-//! What happened since the last sample: to files, and to the agent.
+//! Events since the last sample, about files and about the agent.
 //!
-//! Logs the changes of state of each file, so that a file which is rejected at each
-//! try is one event. Any process that can make files could
-//! make events as fast as the agent ticks: their rate is limited for each user, the others
-//! are counted.
+//! Only changes of a file's state are events, so a file that is rejected at each try is one event.
+//! Any process that can create files could cause events at each tick; so their rate is limited for
+//! each user, and further events are counted.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,9 +14,9 @@ use pcp_types::Timestamp;
 use super::{Event, EventKind, Events};
 use crate::limits::{FairRate, NOBODY, TokenBucket};
 
-/// How many events about files of one user in a row.
+/// Limit on consecutive events about files of one user.
 const IN_A_ROW: f64 = 1_000.0;
-/// And how many in a second later on: some 5 MB a day.
+/// Limit on events a second after that: some 5 MB a day.
 const PER_SECOND: f64 = 0.5;
 
 /// Resolution of times in event arrays.
@@ -31,36 +30,36 @@ enum PreviousState {
     Left,
     /// Another file has its name now.
     Replaced,
-    /// The same, although this process, which had the name, runs.
+    /// Another file has its name now, although this process, which had the name, runs.
     Displaced(i32),
 }
 
 /// The events of the ticks that no sample has taken yet.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    /// Events go into the archive; else they are counted only.
+    /// True if events go into the archive; otherwise they are counted only.
     pub logged: bool,
     rate: FairRate,
-    /// Limits how often the number of missed events is logged.
+    /// Rate limit on logging the number of missed events.
     missed: TokenBucket,
-    /// The user of each file.
+    /// Users of files.
     owners: HashMap<OsString, u32>,
     now: Duration,
     timestamp: Timestamp,
-    /// The time before.
+    /// Time of the previous tick.
     before: Timestamp,
     last: BTreeMap<OsString, PreviousState>,
-    /// The cluster of each file's metrics, and whether their names have the file's.
+    /// The cluster of each file's metrics, and whether their names have the file's name.
     clusters: HashMap<OsString, (u32, bool)>,
     events: Events,
-    /// A token was taken for the event with the number of missed ones.
+    /// Set once a token was taken for the event with the number of missed ones.
     paid: bool,
-    /// How many events of each kind there were.
+    /// Number of events of each kind.
     pub counts: [u64; EventKind::NAMES.len()],
 }
 
 impl EventLog {
-    /// A log that counts events, and keeps them for the archive if they are `logged`.
+    /// Creates a log that counts events, and keeps them for the archive if they are `logged`.
     pub(crate) fn new(logged: bool) -> Self {
         Self {
             logged,
@@ -78,38 +77,38 @@ impl EventLog {
         }
     }
 
-    /// A tick begins: `now` after the start, with this time.
+    /// Begins a tick, `now` after the start, with this timestamp.
     pub(crate) fn begin(&mut self, now: Duration, timestamp: Timestamp) {
         self.before = if self.timestamp == Timestamp::EPOCH { timestamp } else { self.timestamp };
         self.now = now;
         self.timestamp = timestamp;
     }
 
-    /// There is no tick after this one. What is added from now on happened after its sample, which
-    /// has no values by it.
+    /// Begins the time after the last tick. Further events happened after its sample, whose values
+    /// do not show them.
     pub(crate) fn end(&mut self) {
         self.before = self.timestamp;
         self.timestamp = self.timestamp.saturating_add(RESOLUTION);
     }
 
-    /// The files that there are, with their users. What happened to others was noted.
+    /// Sets the present files with their users. Events about other files were noted.
     pub(crate) fn set_owners<'a>(&mut self, files: impl Iterator<Item = (&'a OsStr, u32)>) {
         self.owners = files.map(|(name, owner)| (name.to_owned(), owner)).collect();
     }
 
-    /// Adds a file with its user. Returns how many are known.
+    /// Adds a file with its user. Returns the number of known files.
     pub(crate) fn add_owner(&mut self, name: OsString, owner: u32) -> usize {
         self.owners.insert(name, owner);
         self.owners.len()
     }
 
-    /// The user of a file.
+    /// Returns the user of a file.
     pub(crate) fn owner(&self, name: &OsStr) -> u32 {
         self.owners.get(name).copied().unwrap_or(NOBODY)
     }
 
-    /// The events for the next sample. They stay until one has taken them. The
-    /// number of missed events is rate-limited as well.
+    /// Returns the events for the next sample. They stay until a sample has taken them. The event
+    /// with the number of missed ones is rate-limited as well.
     pub(crate) fn due(&mut self) -> Events {
         if self.events.list.is_empty() && self.events.missed > 0 {
             self.paid = self.paid || self.missed.try_take(1.0, self.now);
@@ -120,21 +119,20 @@ impl EventLog {
         self.events.clone()
     }
 
-    /// A sample has taken them.
+    /// Removes events that a sample has taken.
     pub(crate) fn clear(&mut self) {
         self.events = Events::default();
         self.paid = false;
     }
 
-    /// Takes the events since the last call, for another log, and how many of each kind
-    /// there were.
+    /// Takes the events since the last call for another log, and the number of each kind.
     pub(crate) fn take(&mut self) -> (Events, [u64; EventKind::NAMES.len()]) {
         (std::mem::take(&mut self.events), std::mem::take(&mut self.counts))
     }
 
-    /// Adds what was taken from another log, in the order of time. What happened before the last
-    /// sample is dated after it, since its values are those of before: of a program that has
-    /// ended, the last ones.
+    /// Adds events of another log in order of time. An event from before the last sample is dated
+    /// after it, since the values of that sample precede the event: for a program that has ended
+    /// they are the last ones.
     pub(crate) fn add(&mut self, mut events: Events, counts: [u64; EventKind::NAMES.len()]) {
         let earliest = self.before.saturating_add(RESOLUTION).min(self.timestamp);
         for event in &mut events.list {
@@ -157,14 +155,14 @@ impl EventLog {
         }
     }
 
-    /// Events about a file have the cluster of its metrics if their names are not
-    /// `prefixed` by the file's: a reader has nothing else to find them.
+    /// Sets the cluster of a file's metrics. Events about the file state it if the names of its
+    /// metrics are not `prefixed` by the file's name, since readers could not find them otherwise.
     pub(crate) fn set_cluster(&mut self, name: &OsStr, cluster: u32, prefixed: bool) {
         self.clusters.insert(name.to_owned(), (cluster, prefixed));
     }
 
-    /// The cluster for events about a file; `None` if other files that are harvested have
-    /// metrics in it.
+    /// Returns the cluster for events about a file; `None` if other harvested files have metrics
+    /// in it.
     fn cluster(&self, name: &OsStr) -> Option<u32> {
         let (cluster, _) = self.clusters.get(name).filter(|(_, prefixed)| !prefixed)?;
         let is_shared = self.clusters.iter().any(|(other, (of_other, _))| {
@@ -174,8 +172,8 @@ impl EventLog {
         (!is_shared).then_some(*cluster)
     }
 
-    /// A file is harvested from now on, or from now on with other metadata. `left_out` says what of
-    /// it is not.
+    /// Adds an event for a file that is harvested from now on, or with other metadata. `left_out`
+    /// describes the part that is not harvested.
     pub(crate) fn admitted(
         &mut self,
         name: &OsStr,
@@ -200,13 +198,13 @@ impl EventLog {
         });
     }
 
-    /// The producer of a file has ended.
+    /// Adds an event for the end of a file's producer.
     pub(crate) fn ended(&mut self, name: &OsStr, pid: i32) {
         self.last.insert(name.to_owned(), PreviousState::Left);
         self.of_file(EventKind::Ended, name, |event| event.pid = Some(pid));
     }
 
-    /// A file whose process had ended was removed.
+    /// Adds an event for the removal of a file whose process had ended.
     pub(crate) fn removed(&mut self, name: &OsStr, pid: i32) {
         if self.last.get(name) == Some(&PreviousState::Left) {
             self.last.remove(name);
@@ -215,14 +213,14 @@ impl EventLog {
         self.clusters.remove(name);
     }
 
-    /// A file is not harvested, for a reason that was not logged yet.
+    /// Adds an event for a file that is not harvested, for a reason that was not logged yet.
     pub(crate) fn refused(&mut self, name: &OsStr, kind: EventKind, reason: &impl ToString) {
         self.last.insert(name.to_owned(), PreviousState::Left);
         self.of_file(kind, name, |event| event.reason = Some(reason.to_string()));
     }
 
     /// Adds an event for samples of a file that are missing from `at` on. The file is still
-    /// harvested. The event is logged by a later record, which is why its time may be later.
+    /// harvested. The event may be logged by a later record, so it states the time.
     pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp, reason: &str) {
         self.of_file(EventKind::Waiting, name, |event| {
             event.timestamp = at;
@@ -246,26 +244,27 @@ impl EventLog {
         });
     }
 
-    /// Something of a file is left out, since another user has it.
+    /// Adds an event for something of a file that is left out, since another user has it.
     pub(crate) fn left_out(&mut self, name: &OsStr, reason: &impl ToString) {
         self.of_file(EventKind::LeftOut, name, |event| event.reason = Some(reason.to_string()));
     }
 
-    /// Another file has taken the name of a file.
+    /// Adds an event for another file that has taken the name of a file.
     pub(crate) fn replaced(&mut self, name: &OsStr) {
         if let Some(last) = self.last.get_mut(name) {
             *last = PreviousState::Replaced;
         }
     }
 
-    /// The same, although the process that had the name runs.
+    /// Adds an event for another file that has taken a name, although the process that had it
+    /// runs.
     pub(crate) fn displaced(&mut self, name: &OsStr, running: i32) {
         if let Some(last) = self.last.get_mut(name) {
             *last = PreviousState::Displaced(running);
         }
     }
 
-    /// A file is gone.
+    /// Adds an event for a file that is gone.
     pub(crate) fn vanished(&mut self, name: &OsStr) {
         if self.last.remove(name).is_some() {
             self.of_file(EventKind::Vanished, name, |_| ());

@@ -1,14 +1,13 @@
-//! What happened to files and samples, as an event metric of the archive.
+//! The event metric of an archive: what happened to files and samples.
 //!
-//! A reader of an archive sees a curve stop; `mmv.agent.events` states why. It has
-//! an array of events for each tick with any, and an empty one with the
-//! next sample, since readers take the last value for the current one.
+//! A reader of an archive sees a curve stop; `mmv.agent.events` states why. It has an array of
+//! events for each tick with any, and an empty one with the next sample, since readers take the
+//! last value for the current one.
 //!
-//! No MMV file can have these PMIDs, 70.0.1000 and above ([`OWN_CLUSTER`]), nor these
-//! names.
-//! The parameters have no values but in events, and descriptors so that
-//! readers can show them. Each record of events has a set without values of each of
-//! them: pmlogextract keeps descriptors of what is in records only.
+//! No MMV file can have these PMIDs, 70.0.1000 and above ([`OWN_CLUSTER`]), nor these names. The
+//! parameters have values only within events, and descriptors so that readers can show them. Each
+//! record of events has an empty value set for each of them, since pmlogextract keeps only
+//! descriptors of metrics in records.
 
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::programs::items::{
@@ -20,20 +19,19 @@ use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
 
 use crate::metadata::{Catalog, DOMAIN, OWN_CLUSTER};
 
-/// From here on, 2038-01-01 in UTC, events are an array with times of 64 bits. Those of 32 bits
-/// end on 19 January; a metric has one type in an archive, and an archive may last for days.
+/// Time from which events are an array with 64-bit times: 2038-01-01 in UTC. 32-bit times end on
+/// 19 January; a metric has one type in an archive, and an archive may last for days.
 const LONG_TIMES: i64 = 2_145_916_800;
 
-/// The longest text of a parameter; it may come from a file.
+/// Limit on the text of a parameter, in bytes; it may come from a file.
 const TEXT: usize = 255;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// A file is harvested for the first time.
     Appeared,
-    /// Another file has taken the name of one that was known: its application was
-    /// restarted.
+    /// Another file has taken the name of a known one: its application was restarted.
     Restarted,
     /// A file has new metadata: metrics or instances have come or gone.
     Grew,
@@ -41,7 +39,7 @@ pub(crate) enum EventKind {
     Ended,
     /// A file is gone.
     Vanished,
-    /// A file is not harvested, for what is wrong with it.
+    /// A file is not harvested because something is wrong with it.
     Quarantined,
     /// A file is not harvested for now, and nothing is wrong with it.
     Waiting,
@@ -51,12 +49,10 @@ pub(crate) enum EventKind {
     Dropped,
     /// Records could not be written.
     Lost,
-    /// Nothing was sampled for a while: the machine or the agent was suspended, or
-    /// the clock was set forward.
+    /// Nothing was sampled for a while: the machine or the agent was suspended, or the clock was
+    /// set forward.
     Gap,
-    /// The agent has started.
     Started,
-    /// The agent was stopped.
     Stopped,
     /// A file whose process had ended was removed by the agent.
     Removed,
@@ -65,7 +61,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// The names in archives, in the order of the kinds.
+    /// Names in archives, in the order of the kinds.
     pub(crate) const NAMES: [&str; 15] = [
         "appeared",
         "restarted",
@@ -84,37 +80,33 @@ impl EventKind {
         "left-out",
     ];
 
-    /// How it is called in archives.
+    /// Returns the name in archives.
     pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// The tick that noticed it.
+    /// Tick that noticed it.
     pub timestamp: Timestamp,
-    /// What happened.
     pub kind: EventKind,
-    /// To which file.
     pub file: Option<String>,
-    /// Why.
     pub reason: Option<String>,
-    /// The process that feeds the file, or the agent's own.
+    /// Producer of the file, or the agent itself.
     pub pid: Option<i32>,
-    /// How many values the file has.
+    /// Number of values in the file.
     pub values: Option<u64>,
-    /// How many records are missing.
+    /// Number of missing records.
     pub records: Option<u64>,
-    /// The first moment of which something is missing.
+    /// First moment of which something is missing.
     pub since: Option<Timestamp>,
-    /// The cluster of the file's metrics, which readers cannot find by the file's name.
+    /// Cluster of the file's metrics, if readers cannot find them by the file's name.
     pub cluster: Option<u32>,
 }
 
 impl Event {
-    /// Something of which no more is known.
+    /// Creates an event without details.
     pub(crate) const fn new(kind: EventKind, timestamp: Timestamp) -> Self {
         let file = None;
         let reason = None;
@@ -127,42 +119,39 @@ impl Event {
     }
 }
 
-/// Events that are on their way to the archive.
+/// Events on their way to the archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Events {
-    /// The logged events.
     pub list: Vec<Event>,
-    /// How many more there were.
+    /// Number of further events.
     pub missed: u32,
 }
 
 impl Events {
-    /// The most events that wait, for instance while the disk is full; others are
-    /// counted.
-    pub(crate) const MOST: usize = 4_000;
+    /// Limit on waiting events, for instance while the disk is full; further ones are counted.
+    pub(crate) const MAX_WAITING: usize = 4_000;
 
-    /// Whether nothing happened.
+    /// Returns true if there are no events, not even missed ones.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty() && self.missed == 0
     }
 
-    /// Adds one, or counts it.
+    /// Adds an event, or counts it.
     pub(crate) fn push(&mut self, event: Event) {
-        if self.list.len() < Self::MOST {
+        if self.list.len() < Self::MAX_WAITING {
             self.list.push(event);
         } else {
             self.missed = self.missed.saturating_add(1);
         }
     }
 
-    /// Adds others.
     pub(crate) fn add(&mut self, others: &Self) {
         others.list.iter().for_each(|event| self.push(event.clone()));
         self.missed = self.missed.saturating_add(others.missed);
     }
 
-    /// The sets of a record: the value of `mmv.agent.events`, which has the type that it is
-    /// declared with in `catalog`, and if there are events the parameters, without values.
+    /// Returns the value sets of a record: the value of `mmv.agent.events`, of the type that is
+    /// declared in `catalog`, and empty sets of the parameters if there are events.
     ///
     /// # Errors
     ///
@@ -189,8 +178,9 @@ impl Events {
         let events = ValueSet { pmid: pmid(EVENTS), values: Ok(vec![(None, array.finish())]) };
         let mut sets = vec![events];
         if !self.list.is_empty() {
-            let empty = |item| ValueSet { pmid: pmid(item), values: Ok(Vec::new()) };
-            sets.extend((KIND..=CLUSTER).map(empty));
+            for item in KIND..=CLUSTER {
+                sets.push(ValueSet { pmid: pmid(item), values: Ok(Vec::new()) });
+            }
         }
         Ok(sets)
     }
@@ -220,7 +210,7 @@ fn put(array: &mut EventArrayBuilder, event: &Event) -> Result<(), EncodeError> 
     Ok(())
 }
 
-/// A text that is safe on a terminal, no longer than [`TEXT`] bytes.
+/// Returns a text that is safe on a terminal and no longer than [`TEXT`] bytes.
 fn printable(text: &str) -> String {
     let mut out = String::new();
     for char in text.chars().map(|char| if is_printable(char) { char } else { '?' }) {
@@ -232,7 +222,7 @@ fn printable(text: &str) -> String {
     out
 }
 
-/// `2023-11-14T22:13:20.5Z`.
+/// Formats a time like `2023-11-14T22:13:20.5Z`.
 fn in_utc(timestamp: Timestamp) -> String {
     let nanos = timestamp.as_nanos();
     jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| at.to_string())
@@ -256,12 +246,12 @@ const METRICS: [(u32, &str, ValueType, &str); 9] = [
     ),
 ];
 
-/// The names that no metric of a file may have.
+/// Returns the names that no metric of a file may have.
 pub(crate) fn names() -> impl Iterator<Item = (&'static str, Pmid)> {
     METRICS.iter().map(|(item, name, ..)| (*name, pmid(*item)))
 }
 
-/// Whether events of this time need times of 64 bits.
+/// Returns true if events of this time need 64-bit times.
 pub(crate) fn have_long_times(at: Timestamp) -> bool {
     at.seconds() >= LONG_TIMES
 }
@@ -274,7 +264,7 @@ pub(crate) fn declare(catalog: &mut Catalog, have_long_times: bool) {
             value_type => value_type,
         };
         let pmid = pmid(item);
-        // As PCP's own event metrics.
+        // As for PCP's own event metrics.
         let semantics = if item == EVENTS { Semantics::Instant } else { Semantics::Discrete };
         let desc = MetricDesc { pmid, value_type, indom: None, semantics, units: Units::NONE };
         catalog.metrics.push((desc, name.into()));
@@ -370,11 +360,12 @@ mod tests {
     #[test]
     fn more_than_can_wait_are_counted() {
         let mut events = Events::default();
-        (0..Events::MOST + 5).for_each(|_| events.push(Event::new(EventKind::Grew, timestamp())));
+        (0..Events::MAX_WAITING + 5)
+            .for_each(|_| events.push(Event::new(EventKind::Grew, timestamp())));
         let mut more = Events { missed: 2, ..Events::default() };
         more.push(Event::new(EventKind::Grew, timestamp()));
         events.add(&more);
-        assert_eq!((events.list.len(), events.missed), (Events::MOST, 8));
+        assert_eq!((events.list.len(), events.missed), (Events::MAX_WAITING, 8));
     }
 
     #[test]

@@ -9,12 +9,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process;
 use std::time::Duration;
 
-/// The agent is harvesting.
+/// Tells systemd that the agent is harvesting.
 pub(crate) fn ready() {
     notify("READY=1");
 }
 
-/// The configuration is being reloaded; [`ready`] ends that.
+/// Tells systemd that the configuration is being reloaded, until [`ready`] is called.
 pub(crate) fn reloading() {
     // systemd compares it with its own clock (`Type=notify-reload`).
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -22,25 +22,25 @@ pub(crate) fn reloading() {
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
 }
 
-/// What the agent does, in a few words.
+/// Sets the status line that systemd shows.
 pub(crate) fn status(text: &str) {
     notify(&format!("STATUS={text}"));
 }
 
-/// The agent is alive.
+/// Tells systemd that the agent is alive.
 pub(crate) fn alive() {
     notify("WATCHDOG=1");
 }
 
-/// How often systemd expects [`alive`]: twice in the time after which it would restart
-/// the agent. `None` if it does not.
+/// Returns the interval at which systemd expects [`alive`], half of the time after which it would
+/// restart the agent; `None` if it does not watch the agent.
 pub(crate) fn watchdog() -> Option<Duration> {
     let for_us = env::var("WATCHDOG_PID").map_or(true, |pid| pid == process::id().to_string());
     let micros: u64 = env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
     (for_us && micros > 0).then(|| Duration::from_micros(micros) / 2)
 }
 
-/// The agent is about to end.
+/// Tells systemd that the agent is about to end.
 pub(crate) fn stopping() {
     notify("STOPPING=1");
 }

@@ -1,14 +1,13 @@
 //! The agent's own metrics, in an MMV file like that of any other program.
 //!
-//! The file is called `agent`, so the metrics are `mmv.agent.*`. While another living
-//! agent has a file of that name, it is `agent_2`, and so on; if another user has them all, a name
-//! with the number of the process and the time. It has the PROCESS flag: the
-//! file of a killed agent counts as ended, and the next agent replaces it.
+//! The file is called `agent`, so the metrics are `mmv.agent.*`. While another living agent has a
+//! file of that name, it is `agent_2`, and so on; if other users have all of them, the name has
+//! the pid and the time. It has the PROCESS flag: the file of a killed agent counts as ended, and
+//! the next agent replaces it.
 //!
-//! The file asks for cluster 2047, `agent_2` for 2046 and so on, so that pmdammv, if it
-//! reads the same directory, gives files without a cluster the numbers that they have
-//! without an agent. In the agent's own archive the metrics are in [`OWN_CLUSTER`], which
-//! no file can have.
+//! The file asks for cluster 2047, `agent_2` for 2046 and so on, so that pmdammv, if it reads the
+//! same directory, assigns the same clusters to other files as without an agent. In the agent's
+//! own archive the metrics are in [`OWN_CLUSTER`], which no file can have.
 //!
 //! [`OWN_CLUSTER`]: crate::metadata::OWN_CLUSTER
 
@@ -25,79 +24,67 @@ use super::EventKind;
 use crate::discovery::{FileState, Process, directory};
 use crate::metadata::MAX_AUTOMATIC;
 
-/// The name of the file.
+/// Name of the file.
 const NAME: &str = "agent";
-/// How many agents may have files in one directory.
-const MOST: u32 = 9;
-/// Times up to a minute, in microseconds, to 12.5 %.
+/// Limit on agents with files in one directory.
+const MAX_AGENTS: u32 = 9;
+/// Buckets for times up to a minute, in microseconds, with an error of 12.5 %.
 const TIMES: Buckets = Buckets::new(2, 60_000_000);
 
 /// The handles. Without a file they count nowhere.
 #[derive(Debug, Default)]
 pub(crate) struct OwnMetrics {
-    /// The file's name, if there is a file.
+    /// Name of the file, if there is one.
     pub file: Option<OsString>,
     /// Dropping it removes the file.
     published: Option<Published>,
-    /// Ticks.
     pub ticks: Counter<u64>,
-    /// Ticks that began late.
     pub late: Counter<u64>,
-    /// Ticks that were skipped.
     pub missed: Counter<u64>,
-    /// How long ticks took, in microseconds.
+    /// Durations of ticks in microseconds.
     pub duration: Histogram,
-    /// How long after their time ticks began, in microseconds.
+    /// Lateness of ticks in microseconds.
     pub lateness: Histogram,
-    /// Values harvested.
     pub values: Counter<u64>,
     /// Records handed to the writer.
     pub sampled: Counter<u64>,
     /// Records dropped since the queue was full.
     pub dropped: Counter<u64>,
-    /// Records written.
     pub written: Counter<u64>,
     /// Records that could not be written.
     pub lost: Counter<u64>,
-    /// Bytes written.
     pub bytes: Counter<u64>,
     /// Bytes that wait for the writer.
     pub queued: Gauge<u64>,
-    /// Bytes that may wait.
     pub queue_limit: Gauge<u64>,
-    /// How long syncs to disk took, in microseconds.
+    /// Durations of syncs in microseconds.
     pub sync: Histogram,
-    /// Files by state, in the order of [`FileState::ALL`]; none without a file.
+    /// Files by state, in the order of [`FileState::ALL`]; empty without a file.
     pub files: Vec<Gauge<u64>>,
-    /// Events by kind, in the order of [`EventKind`]; none without a file.
+    /// Events by kind, in the order of [`EventKind`]; empty without a file.
     pub events: Vec<Counter<u64>>,
-    /// Volumes compressed, bytes before and after, and processor time in
-    /// microseconds.
     pub compression: Compressed,
-    /// Archives deleted.
     pub deleted: Counter<u64>,
-    /// Existing archives.
     pub archives: Gauge<u64>,
-    /// Bytes of existing archives.
     pub archive_bytes: Gauge<u64>,
 }
 
-/// What was compressed.
+/// Totals of compression.
 #[derive(Debug, Default)]
 pub(crate) struct Compressed {
-    /// Data volumes.
+    /// Compressed data volumes.
     pub volumes: Counter<u64>,
-    /// Their bytes before.
+    /// Bytes before compression.
     pub before: Counter<u64>,
-    /// And after.
+    /// Bytes after compression.
     pub after: Counter<u64>,
-    /// Processor time, in microseconds.
+    /// Processor time in microseconds.
     pub time: Counter<u64>,
 }
 
 impl OwnMetrics {
-    /// Publishes the file in a directory; if that fails, after a warning, returns
-    /// handles that count nowhere.
+    /// Publishes the file in a directory. If that fails, logs a warning and returns handles that
+    /// count nowhere.
     pub(crate) fn publish(directory: &Path) -> Self {
         match try_publish(directory) {
             Ok(own) => own,
@@ -108,12 +95,13 @@ impl OwnMetrics {
         }
     }
 
-    /// Publishes the file again if it is not in the directory any more, as after the directory
-    /// was removed and made again. Counters begin at 0, as in a program that starts; gauges that
-    /// are rarely set keep their values.
+    /// Publishes the file again if it is gone, as after the directory was removed and created
+    /// again. Counters begin at 0, as in a program that starts; gauges that are rarely set keep
+    /// their values.
     pub(crate) fn publish_again(&self, directory: &Path) -> Option<Self> {
-        let is_there = |name: &OsString| directory.join(name).symlink_metadata().is_ok();
-        let is_published = self.published.is_some() && self.file.as_ref().is_some_and(is_there);
+        let has_file =
+            self.file.as_ref().is_some_and(|name| directory.join(name).symlink_metadata().is_ok());
+        let is_published = self.published.is_some() && has_file;
         if is_published || !directory.is_dir() {
             return None;
         }
@@ -193,19 +181,19 @@ impl OwnMetrics {
 /// Publishes under the first free name.
 fn try_publish(directory: &Path) -> Result<OwnMetrics, Error> {
     let mut published = publish_as(directory, NAME, MAX_AUTOMATIC);
-    for number in 2..=MOST {
+    for number in 2..=MAX_AGENTS {
         if published.is_ok() {
             return published;
         }
         let name = format!("{NAME}_{number}");
         published = publish_as(directory, &name, MAX_AUTOMATIC + 1 - number);
     }
-    // Nobody could have taken all names of this form.
+    // No user can have taken all names of this form.
     let name = || {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         format!("{NAME}_{}_{}", std::process::id(), since_epoch.as_nanos())
     };
-    published.or_else(|_| publish_as(directory, &name(), MAX_AUTOMATIC - MOST))
+    published.or_else(|_| publish_as(directory, &name(), MAX_AUTOMATIC - MAX_AGENTS))
 }
 
 fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, Error> {
@@ -222,8 +210,8 @@ fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, 
     Ok(OwnMetrics { file, published: Some(published), ..own })
 }
 
-/// Whether another living process has the file. One with the number of this process is
-/// from an earlier process.
+/// Returns true if another living process has the file. A file with this process's pid is from an
+/// earlier process.
 fn belongs_to_another(path: &Path) -> bool {
     let Ok(file) = directory::open_file(path) else { return false };
     let Ok(contents) = Contents::read(&file, &view::Limits::default()) else { return false };
@@ -315,7 +303,7 @@ mod tests {
         let first = OwnMetrics::publish(dir.path());
         let mut other = Command::new("sleep").arg("60").spawn().unwrap();
         give_away(&dir.path().join("agent"), other.id());
-        for number in 2..=MOST {
+        for number in 2..=MAX_AGENTS {
             let name = format!("agent_{number}");
             std::fs::copy(dir.path().join("agent"), dir.path().join(name)).unwrap();
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mmv_writer::Buckets;
 
-/// Times up to a minute, in microseconds, to 12.5 %.
+/// Buckets for times up to a minute, in microseconds, with an error of 12.5 %.
 const TIMES: Buckets = Buckets::new(3, 60_000_000);
 
 /// Counts of durations by bucket.
@@ -16,12 +16,10 @@ pub(crate) struct DurationQuantiles {
 }
 
 impl DurationQuantiles {
-    /// No durations.
     pub(crate) fn new() -> Self {
         Self { counts: vec![0; TIMES.count()], total: 0, most: Duration::ZERO }
     }
 
-    /// Counts a duration.
     pub(crate) fn record(&mut self, time: Duration) {
         if let Some(count) = self.counts.get_mut(TIMES.index(micros(time))) {
             *count += 1;
@@ -30,27 +28,25 @@ impl DurationQuantiles {
         self.most = self.most.max(time);
     }
 
-    /// The longest duration.
     pub(crate) fn max(&self) -> Duration {
         self.most
     }
 
-    /// The duration that a share of all, 0.5 for half of them, do not exceed; zero if
+    /// Returns the duration that a share of all, 0.5 for half of them, do not exceed; zero if
     /// there are none.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         let wanted = (share * self.total as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
-        let reached = |count: &u64| {
+        let bucket = self.counts.iter().position(|count| {
             seen += count;
             seen >= wanted
-        };
-        let Some(bucket) = self.counts.iter().position(reached) else { return Duration::ZERO };
+        });
+        let Some(bucket) = bucket else { return Duration::ZERO };
         let (_, last) = TIMES.bounds(bucket).unwrap_or_default();
         Duration::from_micros(last).min(self.most)
     }
 }
 
-/// A duration in microseconds.
 pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

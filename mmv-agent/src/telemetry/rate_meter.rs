@@ -1,12 +1,12 @@
-//! Rates a second, over about the last minute.
+//! Rates per second over about the last minute.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The least time between two readings.
-const APART: Duration = Duration::from_secs(5);
-/// How many readings are kept.
-const KEPT: usize = 13;
+/// Minimum time between two readings.
+const MIN_PAUSE: Duration = Duration::from_secs(5);
+/// Number of readings that are kept.
+const READINGS: usize = 13;
 
 /// Readings of two counters.
 #[derive(Debug, Clone)]
@@ -15,29 +15,30 @@ pub(crate) struct RateMeter {
 }
 
 impl RateMeter {
-    /// Both counters are 0 at the start.
+    /// Creates a meter of two counters that start at 0.
     pub(crate) fn new() -> Self {
         Self { readings: VecDeque::from([(Duration::ZERO, [0; 2])]) }
     }
 
     /// Adds a reading; `now` counts from the start.
     pub(crate) fn note(&mut self, now: Duration, counters: [u64; 2]) {
-        if self.readings.back().is_some_and(|(at, _)| now < *at + APART) {
+        if self.readings.back().is_some_and(|(at, _)| now < *at + MIN_PAUSE) {
             return;
         }
-        if self.readings.len() == KEPT {
+        if self.readings.len() == READINGS {
             self.readings.pop_front();
         }
         self.readings.push_back((now, counters));
     }
 
-    /// The rates since the oldest reading, given the counters as they are now.
+    /// Returns the rates since the oldest reading, given the present counters.
     pub(crate) fn rates(&self, now: Duration, counters: [u64; 2]) -> [f64; 2] {
         let Some((at, before)) = self.readings.front() else { return [0.0; 2] };
         let time = now.saturating_sub(*at).as_secs_f64();
-        let rate = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / time;
-        let [first, second] = [0, 1].map(|at| (counters[at], before[at]));
-        if time > 0.0 { [rate(first), rate(second)] } else { [0.0; 2] }
+        if time <= 0.0 {
+            return [0.0; 2];
+        }
+        [0, 1].map(|number| counters[number].saturating_sub(before[number]) as f64 / time)
     }
 }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use pcp_types::Timestamp;
 
 use super::OwnMetrics;
-use super::status::{ArchiveStatus, LastError, RetainedSpan};
+use super::status::{ArchiveStatus, LastError, RetainedArchives};
 
-/// A data volume that was compressed, with its bytes before and after.
+/// A compressed data volume, with its bytes before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CompressedVolume {
     /// The plain file, which is gone.
@@ -22,17 +22,17 @@ pub(crate) struct CompressedVolume {
     pub after: u64,
 }
 
-/// Shared by the archive writer, the housekeeping thread and the sampler.
+/// State shared by the archive writer, the housekeeping thread and the sampler.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStatus {
     writing: Mutex<Option<(PathBuf, u32)>>,
     written: Mutex<(u64, u64, Option<String>)>,
     bytes: AtomicU64,
-    /// Bytes of metadata and of changed values by user, since they were charged.
+    /// Bytes of metadata and of changed values by user since the last charge.
     charges: Mutex<BTreeMap<u32, u64>>,
-    /// The volumes that were compressed since they were taken.
+    /// Volumes compressed since the last call of [`Self::take_compressed`].
     compressed: Mutex<Vec<CompressedVolume>>,
-    kept: Mutex<RetainedSpan>,
+    kept: Mutex<RetainedArchives>,
     last_error: Mutex<Option<LastError>>,
     state_error: Mutex<Option<String>>,
     warnings: Mutex<Vec<String>>,
@@ -47,23 +47,23 @@ impl SharedStatus {
         Arc::clone(&lock(&self.own))
     }
 
-    /// Sets the agent's own metrics: at the start, and when their file is gone.
+    /// Sets the agent's own metrics, at the start and when their file is gone.
     pub(crate) fn set_own(&self, own: OwnMetrics) {
         *lock(&self.own) = Arc::new(own);
     }
 
-    /// The archive that is about to be written, and its volume. Set before its files
-    /// exist.
+    /// Sets the archive that is about to be written, and its volume. Must be called before its
+    /// files exist.
     pub(crate) fn set_writing(&self, archive: Option<(PathBuf, u32)>) {
         *lock(&self.writing) = archive;
     }
 
-    /// The archive that is being written, and its volume.
+    /// Returns the archive that is being written, and its volume.
     pub(crate) fn writing(&self) -> Option<(PathBuf, u32)> {
         lock(&self.writing).clone()
     }
 
-    /// Records written and lost so far, and why writing fails.
+    /// Sets the records written and lost so far, and the reason why writing fails.
     pub(crate) fn set_written(&self, written: u64, lost: u64, error: Option<&str>) {
         let mut known = lock(&self.written);
         known.0 = written;
@@ -90,17 +90,17 @@ impl SharedStatus {
         }
     }
 
-    /// Those that were counted since the last call.
+    /// Returns the bytes counted since the last call.
     pub(crate) fn take_charges(&self) -> BTreeMap<u32, u64> {
         std::mem::take(&mut *lock(&self.charges))
     }
 
-    /// Bytes written so far.
+    /// Returns the bytes written so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The number and size of all archives, and the free bytes of the file system.
+    /// Sets number and size of all archives, and the free bytes of the file system.
     pub(crate) fn set_kept(&self, archives: u64, bytes: u64, free: Option<u64>) {
         let own = self.own();
         own.archives.set(archives);
@@ -125,48 +125,44 @@ impl SharedStatus {
         kept.compression_time += time.as_nanos() as u64;
     }
 
-    /// Those that were counted since the last call.
+    /// Returns the volumes counted since the last call.
     pub(crate) fn take_compressed(&self) -> Vec<CompressedVolume> {
         std::mem::take(&mut *lock(&self.compressed))
     }
 
-    /// All archives.
-    pub(crate) fn kept(&self) -> RetainedSpan {
-        RetainedSpan { oldest: *lock(&self.oldest), ..lock(&self.kept).clone() }
+    pub(crate) fn kept(&self) -> RetainedArchives {
+        RetainedArchives { oldest: *lock(&self.oldest), ..lock(&self.kept).clone() }
     }
 
-    /// Remembers the last error.
+    /// Sets the last error.
     pub(crate) fn note_error(&self, what: String) {
         let at = Timestamp::now().seconds();
         *lock(&self.last_error) = Some(LastError { what, at });
     }
 
-    /// The last error.
     pub(crate) fn last_error(&self) -> Option<LastError> {
         lock(&self.last_error).clone()
     }
 
-    /// Sets why the state file cannot be written; `None`: it was.
+    /// Sets the reason why the state file cannot be written; `None` once it was written.
     pub(crate) fn set_state_error(&self, error: Option<String>) {
         *lock(&self.state_error) = error;
     }
 
-    /// Why the state file cannot be written now.
+    /// Returns the reason why the state file cannot be written.
     pub(crate) fn state_error(&self) -> Option<String> {
         lock(&self.state_error).clone()
     }
 
-    /// Sets what the status warns of.
+    /// Sets the warnings of the status.
     pub(crate) fn set_warnings(&self, warnings: Vec<String>) {
         *lock(&self.warnings) = warnings;
     }
 
-    /// What the status warns of.
     pub(crate) fn warnings(&self) -> Vec<String> {
         lock(&self.warnings).clone()
     }
 
-    /// The status of the archive writer.
     pub(crate) fn archive_status(&self) -> ArchiveStatus {
         let (base, volume) = self.writing().unzip();
         let base = base.map(|base| base.display().to_string());
@@ -175,28 +171,27 @@ impl SharedStatus {
         ArchiveStatus { base, volume: volume.unwrap_or(0), written, lost, bytes, error }
     }
 
-    /// The archive writer has ended.
+    /// Notes that the archive writer has ended.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Whether the archive writer has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The start of the oldest archive, in seconds since 1970.
+    /// Sets the start of the oldest archive, in seconds since 1970.
     pub(crate) fn set_oldest(&self, start: i64) {
         *lock(&self.oldest) = Some(start);
     }
 
-    /// The start of the oldest archive; `i64::MIN` while that is unknown.
+    /// Returns the start of the oldest archive; `i64::MIN` while it is unknown.
     pub(crate) fn oldest(&self) -> i64 {
         lock(&self.oldest).unwrap_or(i64::MIN)
     }
 }
 
-/// A thread that panicked with a lock has left its data consistent.
+// A thread that panicked with a lock held has left its data consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -34,7 +34,7 @@ fn hard_links_to_a_file_are_not_harvested_and_cost_its_user_no_share() {
     refresh(&mut sources, Duration::from_secs(2));
     assert_eq!(names(&sources), ["victim", "victims_second"]);
     let reason = sources.watcher.table.get("a0".as_ref()).unwrap().reason();
-    assert_eq!(reason, Some("it is harvested under another name, \"victim\""));
+    assert_eq!(reason, Some("it is already harvested under the name \"victim\""));
     // Another agent knows the name from the state file.
     let mut sources = with_limits(dir.path(), Limits { files: 5, ..Limits::default() });
     sources.known_files = HashSet::from(["victim".into()]);

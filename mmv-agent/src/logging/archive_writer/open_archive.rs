@@ -13,14 +13,14 @@ use crate::logging::Sample;
 use crate::metadata::Declared;
 use crate::telemetry::Events;
 
-/// How long after the last record a mark is, as in PCP.
+/// Time of a mark after the last record, as in PCP.
 const MARK_AFTER_NANOS: i128 = 1_000_000;
 
-/// How much metadata an archive gets at least after its first record, in bytes: all that was
-/// ever declared stays in memory as long as the archive is written.
+/// Minimum of metadata that an archive may get after its first record, in bytes. The limit exists
+/// since everything declared stays in memory as long as the archive is written.
 const MORE_METADATA: u64 = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
-/// An archive and what it has so far.
+/// An archive, and what was written to it so far.
 #[derive(Debug)]
 pub(super) struct OpenArchive {
     pub base: PathBuf,
@@ -28,31 +28,29 @@ pub(super) struct OpenArchive {
     pub start: Timestamp,
     pub volume: u32,
     pub volume_start: Timestamp,
-    /// When records were last synced to disk.
+    /// Time of the last sync.
     pub synced: Timestamp,
-    /// The last sync failed, and that was logged.
+    /// Set if the last sync failed and that was logged.
     pub sync_failed: bool,
-    /// The metadata that it has.
     pub declared: Declared,
-    /// The last thing written is a mark: a gap has one mark, however often writing
-    /// failed in it.
+    /// Set if a mark was written last: a gap has one mark, however often writing failed in it.
     ends_in_mark: bool,
-    /// All last known values were written since the start or the last mark.
+    /// Set if all last-known values were written since the start or the last mark.
     has_last_known: bool,
-    /// Events in the last array of them.
+    /// Number of events in the last array of them.
     last_events: usize,
     /// Bytes of metadata with the first sample.
     first_metadata: Option<u64>,
-    /// Bytes that were counted as written.
+    /// Bytes that were reported as written.
     pub counted_bytes: u64,
-    /// When the files were last compared with what their names lead to.
+    /// Time at which the files were last compared with what their names refer to.
     pub checked: Instant,
-    /// The records of samples in each volume, and when the first of them was written.
+    /// Number of records of samples in each volume, and the time of the first.
     records: BTreeMap<u32, (Timestamp, u64)>,
 }
 
 impl OpenArchive {
-    /// An archive without records.
+    /// Creates the state of an archive without records.
     pub(super) fn new(base: PathBuf, writer: ArchiveWriter, start: Timestamp) -> Self {
         Self {
             base,
@@ -79,15 +77,15 @@ impl OpenArchive {
         self.first_metadata.get_or_insert(self.writer.metadata_bytes());
     }
 
-    /// How many bytes of metadata it may have: another archive would have the present ones
-    /// only.
+    /// Returns the limit on its metadata. Beyond it a new archive, which has only the present
+    /// metadata, is smaller.
     pub(super) fn metadata_limit(&self) -> u64 {
         let first = self.first_metadata.unwrap_or_default();
         first.saturating_mul(2).saturating_add(MORE_METADATA)
     }
 
-    /// How many records are lost with a file, and the time of the first: those of a volume,
-    /// all with the metadata, none with the index.
+    /// Returns the number of records that are lost with a file, and the time of the first: those
+    /// of a volume, all with the metadata, none with the index.
     pub(super) fn lost_with(&self, file: &Path) -> (u64, Option<Timestamp>) {
         let suffix = file.extension().and_then(OsStr::to_str).unwrap_or_default();
         let of = match suffix.parse::<u32>() {
@@ -110,8 +108,8 @@ impl OpenArchive {
         Ok(())
     }
 
-    /// Writes a sample and these events, after the metadata that they need. Sets `reported`
-    /// when the events are written, also if the sample cannot be.
+    /// Writes a sample and these events after the metadata that they need. Sets `reported` once
+    /// the events are written, even if writing the sample fails.
     pub(super) fn write_sample(
         &mut self,
         sample: &Sample,
@@ -146,9 +144,9 @@ impl OpenArchive {
         Ok(())
     }
 
-    /// Writes the values just before `timestamp`, by the least time that the archive can
-    /// represent, unless a record has that time already. Declares nothing new for them,
-    /// so that a reader finds changes of metadata at the time of the change.
+    /// Writes values at the latest time before `timestamp` that the archive can represent, unless
+    /// a record has that time already. Declares nothing new for them, so that a reader finds
+    /// changes of metadata at the time of the change.
     fn write_before(&mut self, timestamp: Timestamp, sets: &[ValueSet]) -> Result<(), Error> {
         let least = match self.writer.version() {
             Version::V2 => 1_000,
@@ -162,8 +160,8 @@ impl OpenArchive {
         Ok(())
     }
 
-    /// Writes events; with the first sample after them an array without
-    /// events, so that no reader takes them for later ones.
+    /// Writes events. With the first sample after them it writes an array without events, so that
+    /// no reader takes them for later ones.
     fn write_events(&mut self, sample: &Sample, events: &Events) -> Result<(), Error> {
         if events.is_empty() && self.last_events == 0 {
             return Ok(());
@@ -177,8 +175,8 @@ impl OpenArchive {
     }
 }
 
-/// A millisecond after the last record, or half-way to the next one if that
-/// is sooner; `None` if there is no time between the two.
+/// Returns a millisecond after the last record, or the middle of the gap if that is earlier;
+/// `None` if there is no time between the two.
 fn mark_timestamp(last: Timestamp, next: Timestamp) -> Option<Timestamp> {
     let after = MARK_AFTER_NANOS.min(next.nanos_since(last) / 2);
     (after > 0).then(|| Timestamp::from_nanos(last.as_nanos() + after))

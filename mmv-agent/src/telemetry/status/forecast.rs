@@ -1,4 +1,4 @@
-//! How large archives become, and how long they will be kept.
+//! Forecast of the size and the retention of archives.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,40 +6,39 @@ use crate::config::Retention;
 
 const DAY: f64 = 86_400.0;
 
-/// All archives, and the result of compression. Zero until the housekeeping thread has
-/// listed them, and always if the user named the archive.
+/// All archives, and the result of compression. Zero until the housekeeping thread has listed the
+/// archives, and always if the user has named the archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(crate) struct RetainedSpan {
-    /// The number of archives, including the one that is being written.
+pub(crate) struct RetainedArchives {
+    /// Number of archives, including the one that is being written.
     pub archives: u64,
-    /// Bytes of all their files.
     pub bytes: u64,
-    /// The start of the oldest closed archive, in seconds since 1970.
+    /// Start of the oldest closed archive, in seconds since 1970.
     pub oldest: Option<i64>,
-    /// Bytes that the file system has free; `None`: not known yet.
+    /// Free bytes of the file system; `None` if not known yet.
     pub free: Option<u64>,
     /// Bytes of the data volumes that this run compressed.
     pub compressed_from: u64,
     /// Their bytes after compression.
     pub compressed_to: u64,
-    /// The processor time that it took, in nanoseconds.
+    /// Processor time of compression in nanoseconds.
     pub compression_time: u64,
 }
 
-/// What compression has made of a value, and what that cost.
+/// Size and cost of compression for a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct PerValue {
-    /// Bytes of the compressed volume.
+    /// Bytes in the compressed volume.
     pub bytes: f64,
     /// Nanoseconds of processor time.
     pub nanoseconds: f64,
 }
 
-impl RetainedSpan {
-    /// The result and the cost of compression for a value, if there are any, given that
-    /// `values` values took `bytes` bytes before compression.
+impl RetainedArchives {
+    /// Returns size and cost of compression for a value, if any volume was compressed; `values`
+    /// values took `bytes` bytes before compression.
     pub(crate) fn per_value(&self, values: u64, bytes: u64) -> Option<PerValue> {
         let compressed = values as f64 * self.compressed_from as f64 / bytes as f64;
         (compressed > 0.0).then(|| PerValue {
@@ -49,24 +48,23 @@ impl RetainedSpan {
     }
 }
 
-/// What to expect if nothing changes.
+/// The forecast if nothing changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct Forecast {
-    /// Bytes that are written in a day, before compression.
+    /// Bytes written in a day, before compression.
     pub bytes_a_day: u64,
-    /// The measured ratio of compressed to plain bytes; `None`: this run has compressed
-    /// no volume.
+    /// Measured ratio of compressed to plain bytes; `None` if this run has compressed no volume.
     pub compressed_to: Option<f64>,
-    /// Days of data that will be kept, at least if `compressed_to` is unknown; `None`: nothing is deleted.
+    /// Days of data that will be kept, a lower bound if `compressed_to` is unknown; `None` if
+    /// nothing is deleted.
     pub days: Option<f64>,
     /// The key of retention that limits them: `age`, `size` or `free`.
     pub limit: Option<String>,
 }
 
 impl Forecast {
-    /// The forecast for a number of bytes a day.
-    pub(crate) fn new(bytes_a_day: u64, kept: &RetainedSpan, retention: &Retention) -> Self {
+    pub(crate) fn new(bytes_a_day: u64, kept: &RetainedArchives, retention: &Retention) -> Self {
         let compressed_to = (kept.compressed_from > 0)
             .then(|| kept.compressed_to as f64 / kept.compressed_from as f64);
         let rate = bytes_a_day as f64 * compressed_to.unwrap_or(1.0);
@@ -98,13 +96,13 @@ mod tests {
 
     #[test]
     fn compression_has_a_result_and_a_cost_for_a_value() {
-        let none = RetainedSpan::default();
+        let none = RetainedArchives::default();
         assert_eq!((none.per_value(10, 320), none.per_value(0, 0)), (None, None));
-        let kept = RetainedSpan {
+        let kept = RetainedArchives {
             compressed_from: 3_200,
             compressed_to: 400,
             compression_time: 3_500,
-            ..RetainedSpan::default()
+            ..RetainedArchives::default()
         };
         // 100 of 1000 values were compressed.
         let expected = PerValue { bytes: 4.0, nanoseconds: 35.0 };
@@ -116,22 +114,26 @@ mod tests {
         Retention { age, size: Some(1_000), free: Some(500) }
     }
 
-    fn limit(bytes_a_day: u64, kept: &RetainedSpan) -> (f64, String) {
+    fn limit(bytes_a_day: u64, kept: &RetainedArchives) -> (f64, String) {
         let forecast = Forecast::new(bytes_a_day, kept, &retention());
         (forecast.days.unwrap(), forecast.limit.unwrap())
     }
 
     #[test]
     fn the_first_limit_to_be_reached_sets_the_days() {
-        let kept =
-            RetainedSpan { archives: 1, bytes: 300, free: Some(10_000), ..RetainedSpan::default() };
+        let kept = RetainedArchives {
+            archives: 1,
+            bytes: 300,
+            free: Some(10_000),
+            ..RetainedArchives::default()
+        };
         assert_eq!(limit(10, &kept), (14.0, "age".to_owned()));
         assert_eq!(limit(100, &kept), (10.0, "size".to_owned()));
-        let full = RetainedSpan { free: Some(600), ..kept.clone() };
+        let full = RetainedArchives { free: Some(600), ..kept.clone() };
         assert_eq!(limit(100, &full), (4.0, "free".to_owned()));
-        let nothing_free = RetainedSpan { bytes: 700, free: Some(0), ..kept.clone() };
+        let nothing_free = RetainedArchives { bytes: 700, free: Some(0), ..kept.clone() };
         assert_eq!(limit(100, &nothing_free), (2.0, "free".to_owned()));
-        let unknown = RetainedSpan { free: None, ..kept.clone() };
+        let unknown = RetainedArchives { free: None, ..kept.clone() };
         assert_eq!(limit(100, &unknown), (10.0, "size".to_owned()));
         assert_eq!(limit(0, &full), (14.0, "age".to_owned()));
         let nothing = Retention { age: None, size: None, free: None };
@@ -140,9 +142,9 @@ mod tests {
 
     #[test]
     fn compression_counts_as_soon_as_it_is_measured() {
-        let kept = RetainedSpan { free: Some(10_000), ..RetainedSpan::default() };
+        let kept = RetainedArchives { free: Some(10_000), ..RetainedArchives::default() };
         assert_eq!(limit(200, &kept), (5.0, "size".to_owned()));
-        let measured = RetainedSpan { compressed_from: 100, compressed_to: 50, ..kept };
+        let measured = RetainedArchives { compressed_from: 100, compressed_to: 50, ..kept };
         assert_eq!(limit(200, &measured), (10.0, "size".to_owned()));
         let forecast = Forecast::new(200, &measured, &retention());
         assert_eq!((forecast.bytes_a_day, forecast.compressed_to), (200, Some(0.5)));

@@ -5,47 +5,43 @@ use std::io::{self, Write};
 use nix::unistd::{Uid, User};
 use serde::{Deserialize, Serialize};
 
-/// How much is used of what is limited.
+/// The used amount of a limited resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnerUsage {
-    /// How much is used.
     pub used: u64,
-    /// How much may be.
     pub limit: u64,
 }
 
-/// What the files of one user use.
+/// The usage of one user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct OwnerStatus {
-    /// The number of the user. The agent's own file counts as root's, as do those of the
-    /// user who runs the agent.
+    /// Uid. The agent's own file, and those of the user who runs the agent, count as root's.
     pub user: u32,
     /// Files under harvest.
     pub files: OwnerUsage,
-    /// Their values.
     pub values: OwnerUsage,
-    /// Bytes of their metadata.
+    /// Bytes of metadata.
     pub metadata: OwnerUsage,
     /// Bytes of address space.
     pub mapped: OwnerUsage,
     /// Bytes of records logged today, as the limit counts them.
     pub disk: OwnerUsage,
-    /// Whether these were too many: nothing more is logged today.
+    /// True if the user has exceeded the daily limit and is not logged today.
     pub cut: bool,
-    /// Clusters, with those of files that are gone.
+    /// Number of clusters, including those of files that are gone.
     pub clusters: u64,
-    /// Files that wait.
+    /// Number of files that wait.
     pub waiting: u64,
-    /// Why they wait: the first few reasons.
+    /// The first few reasons for waiting.
     pub reasons: Vec<String>,
 }
 
-/// How many reasons are listed.
+/// Limit on listed reasons.
 const REASONS: usize = 5;
 
 impl OwnerStatus {
-    /// Adds a file that waits for a reason.
+    /// Adds a waiting file with its reason.
     pub(crate) fn wait(&mut self, reason: &str) {
         self.waiting += 1;
         if self.reasons.len() < REASONS && !self.reasons.iter().any(|known| known == reason) {

@@ -163,7 +163,7 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Forecast, LastError, Lateness, PerValue, RetainedSpan};
+    use super::super::{Forecast, LastError, Lateness, PerValue, RetainedArchives};
     use super::*;
 
     #[test]
@@ -174,13 +174,13 @@ mod tests {
             lateness: Lateness { p50: 0.0001, p99: 0.002, max: 0.03 },
             values_a_second: 1234.4,
             bytes_a_second: 99.6,
-            kept: RetainedSpan {
+            kept: RetainedArchives {
                 archives: 2,
                 bytes: 5_000_000,
                 oldest: Some(0),
                 compressed_from: 4_000_000,
                 compressed_to: 500_000,
-                ..RetainedSpan::default()
+                ..RetainedArchives::default()
             },
             compression: Some(PerValue { bytes: 3.94, nanoseconds: 35.4 }),
             forecast: Forecast {
