@@ -2,7 +2,7 @@
 //! direction.
 //!
 //! A reader who follows the imports of a module meets no module twice. The test
-//! parses every library and binary of the workspace (`modules`), resolves each
+//! parses every library, binary and bench of the workspace (`modules`), resolves each
 //! path in code to the module that defines its item, and fails where modules with
 //! the same parent depend on each other in a circle (`circles`). Test modules are
 //! left out; so is what a module has in common with its own parent or child.
@@ -39,14 +39,14 @@ fn no_modules_import_each_other_in_a_circle() {
     }
 }
 
-/// The name and root file of each library and binary of the workspace.
+/// The name and root file of each library, binary and bench of the workspace.
 fn crate_roots() -> Vec<(String, PathBuf)> {
     let metadata = metadata(&["--no-deps"]);
     let packages = metadata["packages"].as_array().expect("packages");
     let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
     let is_product = |target: &&serde_json::Value| {
         let kinds = target["kind"].as_array().expect("kinds");
-        kinds.iter().any(|kind| !matches!(kind.as_str(), Some("test" | "bench" | "example")))
+        kinds.iter().any(|kind| !matches!(kind.as_str(), Some("test" | "example")))
     };
     let roots: Vec<_> = targets
         .filter(is_product)

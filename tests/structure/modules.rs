@@ -80,7 +80,12 @@ impl Crate {
             let child_place = joined(&place, &name);
             match child.content {
                 Some((_, items)) => self.add(file, &below, child_place, items),
-                None => self.add_file(&below.with_extension("rs"), &below, child_place),
+                None => {
+                    let named = path_attribute(&child.attrs);
+                    let named = named.zip(file.parent()).map(|(path, parent)| parent.join(path));
+                    let file = named.unwrap_or_else(|| below.with_extension("rs"));
+                    self.add_file(&file, &below, child_place);
+                }
             }
         }
         self.modules.insert(place, module);
@@ -144,6 +149,15 @@ fn joined(place: &Place, name: &str) -> Place {
     let mut place = place.clone();
     place.push(name.to_owned());
     place
+}
+
+/// Returns the file that `#[path = "FILE"]` names.
+fn path_attribute(attrs: &[Attribute]) -> Option<String> {
+    let attribute = attrs.iter().find(|attribute| attribute.path().is_ident("path"))?;
+    let Meta::NameValue(meta) = &attribute.meta else { return None };
+    let syn::Expr::Lit(value) = &meta.value else { return None };
+    let syn::Lit::Str(text) = &value.lit else { return None };
+    Some(text.value())
 }
 
 /// Whether the attributes leave an item out of everything but tests.

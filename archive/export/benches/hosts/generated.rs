@@ -10,6 +10,7 @@ use test_archives::{at, label};
 
 use crate::Options;
 use crate::archives::START;
+use crate::disk_usage::directory_bytes;
 
 /// Seconds between records.
 pub(crate) const INTERVAL: i64 = 10;
@@ -146,6 +147,6 @@ impl Fleet {
 
     /// The size of the first host's archives.
     pub(crate) fn bytes_of_a_host(&self) -> f64 {
-        self.hosts.first().map_or(0, |host| crate::lake::size(&host.directory)) as f64
+        self.hosts.first().map_or(0, |host| directory_bytes(&host.directory)) as f64
     }
 }

@@ -7,21 +7,6 @@ use std::time::Instant;
 
 use crate::generated::Fleet;
 
-/// The size of all files below a directory, in bytes.
-pub(crate) fn size(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).expect("a directory");
-    let sizes = entries.map(|entry| {
-        let entry = entry.expect("an entry");
-        match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => size(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            // An engine has removed it meanwhile.
-            Err(_) => 0,
-        }
-    });
-    sizes.sum()
-}
-
 /// An engine that reads the tree as one table.
 struct Engine {
     name: &'static str,

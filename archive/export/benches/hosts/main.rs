@@ -11,6 +11,7 @@
 
 #[path = "../../tests/shared/archives.rs"]
 mod archives;
+mod disk_usage;
 #[path = "../../tests/engines/engine.rs"]
 mod engine;
 mod generated;
@@ -185,7 +186,7 @@ fn main() {
         command.arg("parquet").arg(&tree).args(hosts);
     });
     let tables = tables.usage();
-    let bytes = lake::size(&tree);
+    let bytes = disk_usage::directory_bytes(&tree);
     sizing::print_tables(&fleet, tables, bytes);
     lake::query(&tree, &fleet);
 

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::disk_usage::directory_bytes;
 use crate::engine::Engine;
 use crate::generated::Fleet;
-use crate::lake;
 use crate::server::{get, memory, processor_seconds};
 
 /// Hosts of which all samples are counted.
@@ -62,7 +62,7 @@ impl Receiver {
     /// Ends it; the size of its files, in bytes.
     pub(crate) fn stop(self) -> u64 {
         self.engine.stop();
-        lake::size(&self.place)
+        directory_bytes(&self.place)
     }
 
     /// Samples that it was sent by remote write.
