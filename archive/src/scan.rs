@@ -187,7 +187,8 @@ impl<'a> Columns<'a> {
             }
         };
         let last = span.end_bound().cloned();
-        let (limits, rest) = (ChunkLimits::CHUNK, ColumnsState::Records);
+        let limits = ChunkLimits::CHUNK;
+        let rest = ColumnsState::Records;
         Ok(Self { source, records, last, limits, growth: 1, chunk, rest, lost: None })
     }
 

@@ -276,9 +276,11 @@ impl ArchiveWriter {
     /// As [`write_result`](Self::write_result); [`Error::Encode`] for a record
     /// of another version.
     pub fn write_prepared(&mut self, buffer: &RecordBuffer) -> Result<()> {
-        let (found, expected) = (buffer.version(), self.options.version);
+        let found = buffer.version();
+        let expected = self.options.version;
         if found != expected {
-            let (found, expected) = (found.number(), expected.number());
+            let found = found.number();
+            let expected = expected.number();
             return Err(EncodeError::Version { found, expected }.into());
         }
         if self.checked_template != Some(buffer.template_id()) {

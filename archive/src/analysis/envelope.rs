@@ -117,7 +117,9 @@ impl Cell {
     }
 
     const fn of_rate(rate: f64, seconds: f64, joined: bool) -> Self {
-        let (minimum, maximum, last) = (rate, rate, rate);
+        let minimum = rate;
+        let maximum = rate;
+        let last = rate;
         Self { minimum, maximum, last, count: 0, joined, sum: rate * seconds, weight: seconds }
     }
 
@@ -300,7 +302,8 @@ fn halved(runs: &[Run], ahead: u32) -> Vec<Run> {
     for Run { columns, cell } in runs {
         let columns = columns.start + ahead..columns.end + ahead;
         // Those without a partner in the run, at its ends, and the pairs in between.
-        let (first, after) = (columns.start.next_multiple_of(2), columns.end / 2 * 2);
+        let first = columns.start.next_multiple_of(2);
+        let after = columns.end / 2 * 2;
         if first > columns.start {
             put(columns.start / 2..first / 2, *cell);
         }

@@ -169,7 +169,8 @@ impl<'a> ReplaySelection<'a> {
         let selection = self.with_operands();
         let source = selection.chosen.source();
         let mut chunk = Chunk::new(&selection.chosen);
-        let (mut records, mut lost) = (source.records()?, Vec::new());
+        let mut records = source.records()?;
+        let mut lost = Vec::new();
         while selection.fill(&mut chunk, &mut records, ChunkLimits::UNBOUNDED, &mut lost)? {}
         let end = chunk.timestamps().last().copied().unwrap_or(source.start());
         Ok(Replay { lost, ..selection.replay(chunk.into_rows(), end, None) })
@@ -225,7 +226,8 @@ impl<'a> ReplaySelection<'a> {
         };
         let mut tracks: Vec<MetricTrack> = metrics.zip(columns).map(track).collect();
         find_walls(&mut tracks, &timeline, lives, (self.gaps, self.decrease));
-        let (mut derived, mut quantiles) = (self.derivations.all, self.derivations.quantiles);
+        let mut derived = self.derivations.all;
+        let mut quantiles = self.derivations.quantiles;
         let decrease = self.decrease;
         derived::find_histograms(&mut derived, &mut quantiles, &tracks, &operands, decrease);
         Replay {

@@ -237,7 +237,8 @@ impl<'s> SummarySegment<'s> {
             let walls = Walls::of_chunk(chunk, scope.selection, before);
             for (place, tallies) in segment.metrics.iter_mut().enumerate() {
                 let rows = (chunk.timestamps(), chunk.columns(place));
-                let (metric, run) = (tallies.metric, tallies.instances.run);
+                let metric = tallies.metric;
+                let run = tallies.instances.run;
                 let walls =
                     MetricWalls::new(&walls, metric, rows, scope.domains.presences(metric), run);
                 tallies.add(chunk, chunk.columns(place), &clock.seconds, &walls);

@@ -29,9 +29,11 @@ impl Checker {
         let index_path = self.files.index.clone().unwrap_or_default();
         let last = volumes.keys().next_back().copied();
         let version = self.label.version;
-        let (metrics, cursors) = (SequenceMap::default(), HashMap::new());
+        let metrics = SequenceMap::default();
+        let cursors = HashMap::new();
         let mut values = ValueChecker { version, metadata, metrics, cursors };
-        let (mut shapes, mut pattern) = (RecordShapes::default(), Pattern::default());
+        let mut shapes = RecordShapes::default();
+        let mut pattern = Pattern::default();
         let mut clock = TimeOrder { start: self.label.start, last: None };
         for (number, path) in volumes {
             let Some(file) = self.open(&path, Role::Data(number))? else { continue };
@@ -89,7 +91,8 @@ struct TimeOrder {
 
 impl TimeOrder {
     fn check(&mut self, record: &Record<'_>, report: &mut Report, path: &Path) {
-        let (found, start) = (record.timestamp(), self.start);
+        let found = record.timestamp();
+        let start = self.start;
         if found < start {
             report.add(path, record.offset(), Defect::DataBeforeStart { found, start });
         }
@@ -128,7 +131,8 @@ impl<'i> EntryCheck<'i> {
     /// and no later one is before it.
     fn check(&mut self, record: &Record<'_>, report: &mut Report, index: &Path) {
         while let Some(LocatedEntry { offset, entry }) = self.entries.get(self.next) {
-            let (found, volume) = (entry.data_offset, entry.volume);
+            let found = entry.data_offset;
+            let volume = entry.volume;
             if found > record.offset() {
                 break;
             }

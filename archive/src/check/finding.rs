@@ -44,7 +44,8 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, offset, defect } = self;
-        let (rule, severity) = (defect.rule(), defect.severity());
+        let rule = defect.rule();
+        let severity = defect.severity();
         write!(f, "{}: offset {offset}: {severity}: {defect} [{rule}]", printable::path(file))
     }
 }

@@ -46,7 +46,8 @@ impl Checker {
         }
         let left = rest.len() as u64;
         if left > 0 {
-            let (field, needed) = ("index entry", index::size(version) as u64);
+            let field = "index entry";
+            let needed = index::size(version) as u64;
             let source = RecordError::Truncated { field, needed, left };
             self.report.add(&path, offset, Defect::TornTail { source });
         } else if has_more {

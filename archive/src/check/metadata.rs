@@ -111,7 +111,8 @@ impl MetadataPass<'_> {
                 return;
             }
         };
-        let (report, path) = (&mut *self.report, &self.path);
+        let report = &mut *self.report;
+        let path = &self.path;
         let mut add = |defect| report.add(path, offset, defect);
         match &record {
             MetadataRecord::Desc(desc) => {

@@ -38,7 +38,8 @@ impl<'m> Pattern<'m> {
     /// Whether the record is like the last one, and none of its counters goes
     /// down. If so it is the last one from now on.
     pub(super) fn is_repeated_by(&mut self, record: &Record<'_>) -> bool {
-        let (bytes, last) = (record.bytes(), self.last.as_slice());
+        let bytes = record.bytes();
+        let last = self.last.as_slice();
         let is_same = self.shape.is_some()
             && self.shape == record.shape()
             && self
@@ -191,7 +192,9 @@ mod tests {
             for item in 0..TYPES.len() {
                 writer.declare_metric(&desc(item), &[&format!("a.n{item}")]).unwrap();
             }
-            let (mut last, mut decreases, mut values) = ([None; TYPES.len()], 0, 0);
+            let mut last = [None; TYPES.len()];
+            let mut decreases = 0;
+            let mut values = 0;
             let mut timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
             for record in &records {
                 let sets: Vec<_> = (0..TYPES.len())

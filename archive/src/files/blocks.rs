@@ -94,7 +94,8 @@ impl BlockTable {
     /// `None` if the sizes cannot be.
     fn new(found: Vec<ListedBlock>, file_len: u64, compression: Compression) -> Option<Self> {
         let mut blocks = Vec::with_capacity(found.len());
-        let (mut start, mut largest) = (0u64, 0);
+        let mut start = 0u64;
+        let mut largest = 0;
         for ListedBlock { at, size, len, check } in found {
             // Incompressible bytes take a little more room than they have.
             if len > MAX_BLOCK || size > len + len / 2 + (64 << 10) {

@@ -152,7 +152,8 @@ impl Decompressed {
     ///
     /// The system's, damage, and the end of the file.
     pub(crate) fn read_at(&mut self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let (mut at, mut rest) = (offset, bytes);
+        let mut at = offset;
+        let mut rest = bytes;
         while !rest.is_empty() {
             self.seek(at)?;
             let have = self.kept.get((at - self.kept_start) as usize..).unwrap_or_default();

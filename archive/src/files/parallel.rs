@@ -120,7 +120,9 @@ fn with_stacks<S: Send, J: Send, R: Send, T>(
     let jobs = Mutex::new(jobs);
     let workers = AtomicUsize::new(0);
     thread::scope(|scope| {
-        let (jobs, work, workers) = (&jobs, &work, &workers);
+        let jobs = &jobs;
+        let work = &work;
+        let workers = &workers;
         let mut left = None;
         for (started, state) in states.into_iter().enumerate() {
             let state = Arc::new(Mutex::new(Some(state)));

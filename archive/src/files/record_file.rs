@@ -190,10 +190,12 @@ impl RecordFile {
             return Ok(());
         }
         if len > MOST_COMPRESSED {
-            let (found, most) = (len as u32, MOST_COMPRESSED as u32);
+            let found = len as u32;
+            let most = MOST_COMPRESSED as u32;
             return Err(self.corrupt(offset, RecordError::TooLong { found, most }));
         }
-        let (mut head, mut tail) = ([0; frame::LENGTH_WORD], [0; frame::LENGTH_WORD]);
+        let mut head = [0; frame::LENGTH_WORD];
+        let mut tail = [0; frame::LENGTH_WORD];
         self.read_at(&mut head, offset)?;
         self.read_at(&mut tail, offset + len - frame::LENGTH_WORD as u64)?;
         let header = frame::parse_length(&head).map_err(|error| self.corrupt(offset, error))?;
@@ -242,7 +244,8 @@ impl RecordFile {
     pub(crate) fn read_label(&mut self, role: Role) -> Result<ArchiveLabel> {
         let (label, found) = self.read_any_label()?;
         if found != role.volume() {
-            let (file, expected) = (self.path.clone(), role.volume());
+            let file = self.path.clone();
+            let expected = role.volume();
             return Err(Error::VolumeMismatch { file, found, expected });
         }
         Ok(label)
@@ -250,7 +253,8 @@ impl RecordFile {
 
     /// The label at the start of the file, and its volume word.
     pub(crate) fn read_any_label(&mut self) -> Result<(ArchiveLabel, i32)> {
-        let (least, most) = (Version::V2.label_size(), Version::V3.label_size());
+        let least = Version::V2.label_size();
+        let most = Version::V3.label_size();
         let size = self.available(0, least, most)? as usize;
         let mut bytes = vec![0; size];
         self.read_at(&mut bytes, 0)?;
@@ -298,7 +302,8 @@ impl RecordFile {
 
     /// The entries of an index, [as many](index::MOST) as are read, and whether it has more.
     pub(crate) fn read_index(&mut self, version: Version) -> Result<(Vec<u8>, bool)> {
-        let (start, most) = (version.label_size(), index::MOST as usize * index::size(version));
+        let start = version.label_size();
+        let most = index::MOST as usize * index::size(version);
         let entries = self.read_from(start, most)?;
         let has_more = self.available(start + entries.len() as u64, 0, 1)? > 0;
         Ok((entries, has_more))

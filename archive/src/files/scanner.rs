@@ -66,7 +66,8 @@ impl Scanner {
     }
 
     fn new(file: RecordFile, version: Version, is_good: fn(Version, &[u8]) -> bool) -> Self {
-        let (window, offset) = (FileWindow::default(), version.label_size());
+        let window = FileWindow::default();
+        let offset = version.label_size();
         Self { file, window, version, is_good, offset, is_over: false }
     }
 

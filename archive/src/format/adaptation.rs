@@ -98,7 +98,8 @@ pub(crate) fn adaptation(own: &MetricDesc, timeline: &MetricDesc) -> Option<Adap
         return Some(Adaptation::LeftOut);
     }
     let units = units_conversion(own.units, timeline.units);
-    let (own, target) = (own.value_type, timeline.value_type);
+    let own = own.value_type;
+    let target = timeline.value_type;
     Some(Adaptation::Converted(NumberConversion { own, target, units }))
 }
 

@@ -323,7 +323,8 @@ fn parse_parameter<'a>(bytes: &mut Bytes<'a>) -> Result<(Pmid, Value<'a>), Recor
     let head: &ParameterHead = bytes.take("event parameter")?;
     let pmid = Pmid::from_raw(head.pmid.get());
     let word = head.type_and_length.get();
-    let (code, len) = ((word >> 24) as i32, (word & LENGTH_MASK) as usize);
+    let code = (word >> 24) as i32;
+    let len = (word & LENGTH_MASK) as usize;
     let value_type = ValueType::from_code(code)
         .map_err(|_| RecordError::Field { field: "type", found: i64::from(code) })?;
     let Some(len) = len.checked_sub(WORD) else {

@@ -69,7 +69,8 @@ impl EventArrayBuilder {
     /// [`EncodeError::TooLarge`] for a count of 2^31, else as
     /// [`record`](Self::record).
     pub fn missed(&mut self, timestamp: Timestamp, count: u32) -> Result<&mut Self, EncodeError> {
-        let (found, max) = (u64::from(count), i32::MAX as u64);
+        let found = u64::from(count);
+        let max = i32::MAX as u64;
         if found > max {
             return Err(EncodeError::TooLarge { field: "lost event records", found, max });
         }
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn a_value_out_of_range_is_rejected_and_leaves_nothing() {
         let mut builder = EventArrayBuilder::new();
-        let (early, late) = (at(1, 0), at(i64::from(i32::MAX) + 1, 0));
+        let early = at(1, 0);
+        let late = at(i64::from(i32::MAX) + 1, 0);
         let refused = builder.parameter(PMID, Value::U32(1)).unwrap_err();
         assert_eq!(refused, EncodeError::NoEventRecord { pmid: PMID });
         let refused = builder.record(late, EventFlags::POINT).unwrap_err();

@@ -53,7 +53,8 @@ pub(crate) fn parse_length(bytes: &[u8]) -> Result<u32, RecordError> {
 /// [`RecordError::Trailer`] if the last word differs from the first.
 pub(crate) fn parse(record: &[u8]) -> Result<&[u8], RecordError> {
     let header = parse_length(record)?;
-    let (found, needed) = (record.len() as u64, u64::from(header));
+    let found = record.len() as u64;
+    let needed = u64::from(header);
     if found < needed {
         return Err(RecordError::Truncated { field: "record", needed, left: found });
     }

@@ -107,7 +107,8 @@ impl<'a> IndomRecord<'a> {
                 return Err(RecordError::Offset { field: "name index", found: at.into(), end });
             }
         }
-        let (mut found, room) = (0, self.table.len() as u64);
+        let mut found = 0;
+        let room = self.table.len() as u64;
         self.each_name(|_, name| found += name.len() as u64 + 1)?;
         // Names that begin within others could be far longer in memory.
         if found > room {
@@ -198,7 +199,8 @@ pub(crate) fn encode_part(
 ) -> Result<(), EncodeError> {
     let kept = || keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(at, _)| at);
     let words = |words: &[I32]| kept().filter_map(|at| words.get(at).copied()).collect::<Vec<_>>();
-    let (ids, indexes) = (words(record.ids), words(record.indexes));
+    let ids = words(record.ids);
+    let indexes = words(record.indexes);
     frame::encode(out, |out| {
         record_type(version, kind, record.indom)?.encode(out);
         timestamp::encode(version, record.timestamp, out)?;
@@ -315,7 +317,8 @@ mod tests {
         assert_eq!(record.entries().next(), Some((id(9), Some(0))));
         assert_eq!(record.names(), [(0, b"zzzzz".as_slice())]);
         let name = "zzzzz".into();
-        let (mut out, entries) = (Vec::new(), [(id(9), Some(&name))]);
+        let mut out = Vec::new();
+        let entries = [(id(9), Some(&name))];
         encode(
             Version::V2,
             IndomRecordKind::Full,

@@ -99,7 +99,8 @@ impl LabelTarget {
     /// What the labels of a metric are attached to. Those of a later target override those of
     /// the earlier ones (`pmLookupLabels(3)`); labels of instances come after all of them.
     pub fn of_metric(desc: &MetricDesc) -> impl Iterator<Item = Self> {
-        let (domain, cluster) = (desc.pmid.domain(), desc.pmid.cluster());
+        let domain = desc.pmid.domain();
+        let cluster = desc.pmid.cluster();
         let targets = [
             Some(Self::Context),
             Some(Self::Domain(domain)),
@@ -247,7 +248,8 @@ impl LabelSet {
             return Err(EncodeError::LabelName { name: name.to_owned() });
         }
         if !json::is_value(value) {
-            let (name, value) = (name.to_owned(), value.to_owned());
+            let name = name.to_owned();
+            let value = value.to_owned();
             return Err(EncodeError::LabelValue { name, value });
         }
         // Readers take the value between the offsets unchanged.

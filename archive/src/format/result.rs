@@ -421,8 +421,11 @@ impl<'a> ValueSetView<'a> {
         let head: &SetHead = bytes.take("value set")?;
         let pmid = Pmid::from_raw(head.pmid.get());
         let count = head.count.get();
-        let (error, format) = (ErrorCode::new(count), 0);
-        let (pairs, pairs_at, conversion) = (&[][..], 0, None);
+        let error = ErrorCode::new(count);
+        let format = 0;
+        let pairs = &[][..];
+        let pairs_at = 0;
+        let conversion = None;
         let mut set = Self { record, pmid, error, format, pairs, pairs_at, conversion };
         if count > 0 {
             set.format = bytes.take::<U32>("value format")?.get();
@@ -513,7 +516,8 @@ impl<'a> ValueSetView<'a> {
 
     /// The values as they are stored, in file order.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (Option<InstanceId>, Stored<'a>)> {
-        let (record, format) = (self.record, self.format);
+        let record = self.record;
+        let format = self.format;
         self.instances().zip(self.pairs).map(move |(instance, pair)| {
             let word = pair.word.get();
             let stored = if format == IN_PLACE {

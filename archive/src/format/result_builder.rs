@@ -67,7 +67,8 @@ impl ResultBuilder {
     /// Starts the set of a metric; without a value it is an empty one.
     pub(crate) fn begin_set(&mut self, pmid: Pmid, value_type: ValueType) {
         self.put_head(pmid, 0);
-        let (count_at, format) = (self.sets.len() - WORD, format_of(value_type));
+        let count_at = self.sets.len() - WORD;
+        let format = format_of(value_type);
         self.open = Some(OpenSet { count_at, values: 0, format });
     }
 

@@ -94,7 +94,8 @@ fn misplaced(record: &[u8], index: u32) -> RecordError {
             end: (record.len() / WORD + INDEX_BIAS) as u64,
         };
     };
-    let (len, left) = (length(*header), rest.len() as u64);
+    let len = length(*header);
+    let left = rest.len() as u64;
     if len < HEADER {
         return RecordError::Field { field: "value block length", found: len as i64 };
     }

@@ -75,8 +75,10 @@ pub(super) struct Loaded {
 
 impl<'a> ArchiveRecords<'a> {
     pub(super) fn new(archive: &'a Archive, position: Position) -> Self {
-        let (window, shapes) = (FileWindow::default(), RecordShapes::default());
-        let (run, seek_cache) = (RunFinder::default(), SeekCache::default());
+        let window = FileWindow::default();
+        let shapes = RecordShapes::default();
+        let run = RunFinder::default();
+        let seek_cache = SeekCache::default();
         Self { archive, position, file: None, window, shapes, run, seek_cache }
     }
 
@@ -97,7 +99,8 @@ impl<'a> ArchiveRecords<'a> {
         let bytes = self.window.get(loaded.offset, loaded.len).unwrap_or_default();
         let volume = self.archive.volumes.get(loaded.volume);
         let number = volume.map_or(0, |volume| volume.number);
-        let (version, offset) = (self.archive.version(), loaded.offset);
+        let version = self.archive.version();
+        let offset = loaded.offset;
         match self.shapes.parse(version, bytes, number, offset) {
             Ok(record) => {
                 self.position = after;
@@ -119,7 +122,8 @@ impl<'a> ArchiveRecords<'a> {
         is_over: impl Fn(Timestamp) -> bool,
     ) -> Result<Option<RecordRun<'_>>> {
         let Some(loaded) = self.load_next()? else { return Ok(None) };
-        let (version, bytes) = (self.archive.version(), self.window.rest(loaded.offset));
+        let version = self.archive.version();
+        let bytes = self.window.rest(loaded.offset);
         let shapes = &mut self.shapes;
         Ok(self.run.find(version, bytes, loaded.len, shapes, is_wanted, is_over))
     }

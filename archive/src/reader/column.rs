@@ -141,7 +141,8 @@ impl Column {
     /// stored in [`words`](Self::words).
     #[inline]
     pub(crate) fn extend(&mut self, rows: Range<u32>) -> &mut [u64] {
-        let (len, added) = (self.words.len(), rows.len());
+        let len = self.words.len();
+        let added = rows.len();
         self.rows.extend(rows);
         self.words.resize(len + added, 0);
         self.words.get_mut(len..).unwrap_or_default()

@@ -183,7 +183,8 @@ impl Follower {
     ///
     /// [`Error::Io`].
     pub fn skip_damage(&mut self) -> Result<u64> {
-        let (version, from) = (self.label.version, self.offset);
+        let version = self.label.version;
+        let from = self.offset;
         let file = RecordFile::open(&self.file.path)?;
         let mut scanner = Scanner::of_data(file, version).starting_at(from);
         let mut after = from;

@@ -254,7 +254,8 @@ impl Domain {
     }
 
     fn change(&mut self, entries: InstanceEntries) -> InstanceChange {
-        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        let mut added = Vec::new();
+        let mut removed = Vec::new();
         for (id, name) in sorted(entries) {
             match name {
                 None if self.instances.remove(&id).is_some() => removed.push(id),

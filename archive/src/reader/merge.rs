@@ -31,7 +31,8 @@ pub(super) fn merge(archives: &[Archive]) -> Merged {
         for metric in archive.metadata().metrics() {
             merged.add_metric(metric, archive, before);
         }
-        let (metadata, later) = (&mut merged.metadata, archive.metadata());
+        let metadata = &mut merged.metadata;
+        let later = archive.metadata();
         for (indom, history) in &later.indoms {
             metadata.indoms.entry(*indom).or_default().extend(history);
         }
@@ -53,7 +54,8 @@ pub(super) fn merge(archives: &[Archive]) -> Merged {
 impl Merged {
     /// `before` are the archives that were added.
     fn add_metric(&mut self, metric: &Metric, archive: &Archive, before: &[Archive]) {
-        let (metadata, pmid) = (&mut self.metadata, metric.desc.pmid);
+        let metadata = &mut self.metadata;
+        let pmid = metric.desc.pmid;
         let at = *metadata.by_pmid.entry(pmid).or_insert_with(|| {
             metadata.metrics.push(Metric { desc: metric.desc, names: Vec::new() });
             metadata.metrics.len() - 1
@@ -68,9 +70,8 @@ impl Merged {
 
     /// The last archive that has a name decides whose it is.
     fn add_name(&mut self, name: &ByteText, at: usize, archive: &Archive, before: &[Archive]) {
-        let (metadata, pmid) = (&mut self.metadata, |archive: &Archive| {
-            Some(archive.metadata().metric_by_name(name)?.desc.pmid)
-        });
+        let metadata = &mut self.metadata;
+        let pmid = |archive: &Archive| Some(archive.metadata().metric_by_name(name)?.desc.pmid);
         let owner = metadata.by_name.insert(name.clone(), at);
         if owner == Some(at) {
             return;

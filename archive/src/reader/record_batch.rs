@@ -60,7 +60,8 @@ mod tests {
             bytes[7] = 9;
             bytes
         };
-        let (first, second) = (mark(Version::V2), mark(Version::V3));
+        let first = mark(Version::V2);
+        let second = mark(Version::V3);
         let first = Record::parse(Version::V2, &first, 1, 132).unwrap();
         let second = Record::parse(Version::V3, &second, 2, 808).unwrap().of_archive(3);
         let mut batch = RecordBatch::default();

@@ -240,10 +240,13 @@ fn is_listed<P: AsRef<Path>>(base: &Path, paths: &[P]) -> bool {
 
 /// One host, one after the other.
 fn check_pair(before: &Archive, after: &Archive) -> Result<()> {
-    let (file, other) = (after.base().to_owned(), before.base().to_owned());
-    let (label, first) = (after.label(), before.label());
+    let file = after.base().to_owned();
+    let other = before.base().to_owned();
+    let label = after.label();
+    let first = before.label();
     if label.hostname != first.hostname {
-        let (found, expected) = (label.hostname.to_string(), first.hostname.to_string());
+        let found = label.hostname.to_string();
+        let expected = first.hostname.to_string();
         return Err(Error::HostDiffers { file, found, other, expected });
     }
     if label.start < before.end() || label.start == first.start {

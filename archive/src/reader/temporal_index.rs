@@ -140,11 +140,13 @@ impl TemporalIndex {
             }
         }
         if has_more {
-            let (field, most) = ("index entries", index::MOST);
+            let field = "index entries";
+            let most = index::MOST;
             add(bytes.len() / size, RecordError::TooMany { field, most }, None);
         }
         if left > 0 {
-            let (field, needed) = ("index entry", size as u64);
+            let field = "index entry";
+            let needed = size as u64;
             add(bytes.len() / size, RecordError::Truncated { field, needed, left }, None);
         }
         defects.sort_by_key(|defect| defect.number);

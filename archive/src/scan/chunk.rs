@@ -250,7 +250,8 @@ impl Chunk {
 
     /// Adds a record, all of it or, if one of its values is damaged, nothing.
     fn add(&mut self, source: Source<'_>, record: &Record<'_>) -> Result<()> {
-        let (timestamp, row) = (record.timestamp(), u32::try_from(self.timestamps.len()));
+        let timestamp = record.timestamp();
+        let row = u32::try_from(self.timestamps.len());
         self.router.move_to(timestamp);
         // Where time went back it could not be searched.
         let (Ok(row), false) = (row, self.newest.is_some_and(|newest| timestamp < newest)) else {
@@ -331,7 +332,8 @@ impl Chunk {
     /// Adds the first records of a run, up to the limits and to one that goes back in time;
     /// returns how many.
     fn copy_run(&mut self, run: &RecordRun<'_>, limits: ChunkLimits) -> usize {
-        let (plan, row) = (self.router.plan(run.shape), u32::try_from(self.timestamps.len()));
+        let plan = self.router.plan(run.shape);
+        let row = u32::try_from(self.timestamps.len());
         let (Some(plan), Ok(row)) = (plan, row) else { return 0 };
         for &timestamp in run.timestamps {
             let is_back = self.newest.is_some_and(|newest| timestamp < newest);

@@ -71,7 +71,10 @@ impl<'a> ProgramEvent<'a> {
         let mut is_at_start = false;
         for record in array.records() {
             let at = record.timestamp();
-            let (file, cluster, pid, reason) = (None, None, None, None);
+            let file = None;
+            let cluster = None;
+            let pid = None;
+            let reason = None;
             let mut event = Self { at, kind: "", file, cluster, pid, reason, is_at_start };
             for (pmid, value) in record.parameters() {
                 let text = match value {

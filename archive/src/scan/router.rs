@@ -100,8 +100,10 @@ impl Router {
         let unchanged = start..Timestamp::MAX;
         let pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
         let by_pmid = pmids.zip(0..).collect();
-        let (ahead, effort) = (Ahead::default(), ReadCost::USUAL);
-        let (last, plans) = (Vec::new(), Vec::new());
+        let ahead = Ahead::default();
+        let effort = ReadCost::USUAL;
+        let last = Vec::new();
+        let plans = Vec::new();
         Self { by_pmid, maps, last, plans, unchanged, ahead, effort }
     }
 
@@ -275,8 +277,11 @@ impl ColumnMap {
         wanted: Option<Arc<HashSet<InstanceId>>>,
         identities: Option<Arc<Identities>>,
     ) -> Self {
-        let (value_type, has_instances) = (metric.desc.value_type, metric.desc.indom.is_some());
-        let (instances, places, last) = (Vec::new(), HashMap::new(), Vec::new());
+        let value_type = metric.desc.value_type;
+        let has_instances = metric.desc.indom.is_some();
+        let instances = Vec::new();
+        let places = HashMap::new();
+        let last = Vec::new();
         let time = Timestamp::MIN;
         Self { value_type, has_instances, identities, time, wanted, instances, places, last }
     }

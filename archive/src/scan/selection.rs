@@ -48,7 +48,9 @@ impl<'a> Selection<'a> {
     /// An empty selection of an archive, or of an [`ArchiveSet`](crate::ArchiveSet);
     /// metrics that are added to it have all their instances.
     pub fn new(source: impl Into<Source<'a>>) -> Self {
-        let (metrics, selected, instances) = (Vec::new(), HashSet::new(), Vec::new());
+        let metrics = Vec::new();
+        let selected = HashSet::new();
+        let instances = Vec::new();
         Self { source: source.into(), metrics, selected, instances, labelled: HashMap::new() }
     }
 
@@ -144,7 +146,8 @@ impl<'a> Selection<'a> {
     pub fn parts(&self, most: usize) -> Vec<Self> {
         let most = most.max(1);
         let mut parts = Vec::new();
-        let (mut part, mut room) = (self.without_metrics(), most);
+        let mut part = self.without_metrics();
+        let mut room = most;
         for (metric, wanted) in self.metrics.iter().zip(self.instances_by_metric()) {
             let pmid = metric.desc.pmid;
             let instances = metric.desc.indom.and_then(|indom| {

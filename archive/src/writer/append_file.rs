@@ -112,7 +112,8 @@ impl AppendFile {
     /// Asks the system to put on disk what was written since the last time, so that
     /// [`sync`](Self::sync) does not have to wait for all of it.
     fn begin_writeback(&mut self) {
-        let (start, end) = (self.on_the_way, self.written());
+        let start = self.on_the_way;
+        let end = self.written();
         if end.saturating_sub(start) >= WRITEBACK {
             let advice = PosixFadviseAdvice::POSIX_FADV_DONTNEED;
             // Only advice: without it all goes to disk by `sync`.

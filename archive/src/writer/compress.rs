@@ -126,9 +126,12 @@ pub fn compress_volume(
 /// [`Error::Io`] if either cannot be read.
 pub fn is_same(compressed: &Path, plain: &Path) -> Result<bool> {
     let same = || {
-        let (mut packed, mut plain) = (RecordFile::open(compressed)?, RecordFile::open(plain)?);
-        let (mut one, mut other) = (Vec::new(), Vec::new());
-        let (len, mut offset) = (plain.len()?, 0);
+        let mut packed = RecordFile::open(compressed)?;
+        let mut plain = RecordFile::open(plain)?;
+        let mut one = Vec::new();
+        let mut other = Vec::new();
+        let len = plain.len()?;
+        let mut offset = 0;
         while offset < len {
             let piece = (len - offset).min(COMPARED as u64);
             if packed.available(offset, piece, piece)? < piece {

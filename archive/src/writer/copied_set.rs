@@ -68,7 +68,8 @@ fn put_set(
     let is_copied = |instance: Option<InstanceId>| {
         instances.is_none_or(|some| instance.is_some_and(|instance| some.contains(&instance)))
     };
-    let (pmid, value_type) = (desc.pmid, desc.value_type);
+    let pmid = desc.pmid;
+    let value_type = desc.value_type;
     if set.is_empty() {
         builder.put_empty_set(pmid, set.error());
         return Ok(());

@@ -79,7 +79,8 @@ enum Item<'m> {
 impl<'m> Changes<'m> {
     /// The changes from `start` on.
     pub fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
-        let (mut all, mut cursors) = (Vec::new(), HashMap::new());
+        let mut all = Vec::new();
+        let mut cursors = HashMap::new();
         let ready = |change| (start, Item::Ready(change));
         all.extend(metadata.metrics().iter().map(|metric| ready(Change::Metric(metric))));
         let texts = metadata.texts();

@@ -60,7 +60,8 @@ impl<'a> Extract<'a> {
     /// All records of a selection.
     pub fn new(selection: Selection<'a>) -> Self {
         let window = Timestamp::from_nanos(i128::MIN)..=Timestamp::MAX;
-        let (renames, renumbered) = (Vec::new(), Vec::new());
+        let renames = Vec::new();
+        let renumbered = Vec::new();
         Self { selection, window, renames, renumbered, keeps_volumes: false }
     }
 
@@ -132,8 +133,10 @@ impl<'a> Extract<'a> {
     ) -> Result<Option<StepsBack>> {
         let source = self.selection.source();
         let mapping = Mapping::new(&self.selection, &self.renames, &self.renumbered)?;
-        let (start, end) = (*self.window.start(), *self.window.end());
-        let (changes, needs_mark) = (None, NeedsMark::default());
+        let start = *self.window.start();
+        let end = *self.window.end();
+        let changes = None;
+        let needs_mark = NeedsMark::default();
         let has_events = mapping.has_events();
         let wanted = Vec::new();
         let order = RecordOrder::default();

@@ -22,7 +22,8 @@ pub(super) enum IndomUpdate<'a> {
 /// each number once.
 pub(super) fn between<'a>(old: &'a [Instance], new: &'a [Instance]) -> IndomUpdate<'a> {
     let mut entries = Vec::new();
-    let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
+    let mut olds = old.iter().peekable();
+    let mut news = new.iter().peekable();
     loop {
         match (olds.peek(), news.peek()) {
             (Some(gone), next) if next.is_none_or(|next| gone.id < next.id) => {

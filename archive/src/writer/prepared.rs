@@ -157,7 +157,8 @@ impl TemplateBuilder {
         if self.shapes.is_empty() {
             return Err(EncodeError::NoSet);
         }
-        let (version, shapes) = (self.version, self.shapes.clone());
+        let version = self.version;
+        let shapes = self.shapes.clone();
         let mut bytes = Vec::with_capacity(self.record.len(version));
         self.record.encode(version, Timestamp::EPOCH, &mut bytes)?;
         let blocks = self.record.offset(version, ValueLocation::Blocks(0));
@@ -201,7 +202,8 @@ impl Template {
 
     /// A record of this layout, all values 0 and all strings empty bytes.
     pub fn new_buffer(&self) -> RecordBuffer {
-        let (layout, bytes) = (Arc::clone(&self.0), self.0.bytes.clone());
+        let layout = Arc::clone(&self.0);
+        let bytes = self.0.bytes.clone();
         RecordBuffer { layout, timestamp: Timestamp::EPOCH, bytes }
     }
 }
@@ -388,7 +390,8 @@ mod tests {
     #[test]
     fn a_set_that_gets_no_value_is_an_empty_one() {
         for value_type in [ValueType::U32, ValueType::U64] {
-            let (mut begun, mut empty) = (TemplateBuilder::new(), TemplateBuilder::new());
+            let mut begun = TemplateBuilder::new();
+            let mut empty = TemplateBuilder::new();
             begun.begin_set(PMID, value_type);
             empty.empty_set(PMID);
             for builder in [&mut begun, &mut empty] {

@@ -248,7 +248,9 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
     let is_there = |lost: &&Loss| salvage.files().all().any(|(file, _)| file == lost.file);
     let lost = decisions.lost.iter().find(is_there);
     if let Some(lost) = lost.or(salvage.lost_metadata().first()) {
-        let (file, offset, reason) = (lost.file.clone(), lost.offset, lost.reason.clone());
+        let file = lost.file.clone();
+        let offset = lost.offset;
+        let reason = lost.reason.clone();
         return Err(Error::Damaged { file, offset, reason });
     }
     let files = salvage.files();
@@ -405,7 +407,8 @@ impl<'s> RepairOutput<'s> {
     }
 
     fn put(&mut self, record: &Record<'_>, passed: &Filtered<'_>, version: Version) -> Result<()> {
-        let (volume, timestamp) = (record.volume(), record.timestamp());
+        let volume = record.volume();
+        let timestamp = record.timestamp();
         if let Some(at) = self.mark.due_before(timestamp, record.is_mark()) {
             let mut mark = Vec::new();
             encode_mark(version, at, &mut mark)?;

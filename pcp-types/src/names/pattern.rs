@@ -31,8 +31,10 @@ pub fn is_pattern(selector: &str) -> bool {
 /// `disk.*.read*` matches `disk.dev.read` and `disk.all.read_bytes`.
 #[must_use]
 pub fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
-    let (mut at, mut seen) = (0, 0);
+    let pattern = pattern.as_bytes();
+    let name = name.as_bytes();
+    let mut at = 0;
+    let mut seen = 0;
     // The last star, and how much of the name it has matched: on a mismatch it
     // matches one byte more. Earlier stars never need to match more.
     let mut star: Option<(usize, usize)> = None;

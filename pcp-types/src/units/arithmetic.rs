@@ -85,7 +85,8 @@ impl Units {
     }
 
     pub(super) fn powers(self) -> [i32; 4] {
-        let (space, time) = (self.space_dimension(), self.time_dimension());
+        let space = self.space_dimension();
+        let time = self.time_dimension();
         [space, time, self.count_dimension(), self.extra_unit()]
     }
 
@@ -97,7 +98,8 @@ impl Units {
 
     /// Both units, with the larger of their scales on each axis that both have.
     fn in_common_scales(self, other: Self) -> (Self, Self) {
-        let (mut left, mut right) = (self, other);
+        let mut left = self;
+        let mut right = other;
         for (dimension, scale) in AXES {
             if left.signed(dimension) != 0 && right.signed(dimension) != 0 {
                 let larger = left.scale(scale).max(right.scale(scale));
@@ -138,7 +140,8 @@ impl Units {
         let conversion = |from: Self, to: Self| {
             if from == to { Some(None) } else { from.conversion_to(to).map(Some) }
         };
-        let (left, right) = (conversion(self, scaled.0)?, conversion(other, scaled.1)?);
+        let left = conversion(self, scaled.0)?;
+        let right = conversion(other, scaled.1)?;
         Some(Combined { units, left, right })
     }
 }

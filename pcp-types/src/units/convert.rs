@@ -48,7 +48,8 @@ impl Units {
     /// # Ok::<(), pcp_types::Error>(())
     /// ```
     pub fn conversion_to(self, to: Self) -> Option<Conversion> {
-        let (from, to) = (self.or_count(), to.or_count());
+        let from = self.or_count();
+        let to = to.or_count();
         let [space, time, count, extra] = from.powers();
         if to.powers() != from.powers() {
             return None;
@@ -109,8 +110,10 @@ impl Quotient {
         if power == 0 {
             return Some(());
         }
-        let (from, to) = (from?, to?);
-        let (above, below) = (from.0 * to.1, from.1 * to.0);
+        let from = from?;
+        let to = to?;
+        let above = from.0 * to.1;
+        let below = from.1 * to.0;
         let (above, below) = if power > 0 { (above, below) } else { (below, above) };
         self.above *= above.powi(power.abs());
         self.below *= below.powi(power.abs());
@@ -130,7 +133,8 @@ fn physical(extra: i32, from: u32, to: u32) -> Option<Conversion> {
         let offset = (zero - to_zero) / to_size;
         return Some(Conversion { factor: size / to_size, offset });
     }
-    let (from, to) = (power_of_ten(extra.abs(), from)?, power_of_ten(extra.abs(), to)?);
+    let from = power_of_ten(extra.abs(), from)?;
+    let to = power_of_ten(extra.abs(), to)?;
     let power = if extra < 0 { to - from } else { from - to };
     Some(Conversion::times(if power < 0 { 1.0 / 10f64.powi(-power) } else { 10f64.powi(power) }))
 }

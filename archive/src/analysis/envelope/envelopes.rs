@@ -160,7 +160,8 @@ impl Envelopes {
     /// before the damaged one.
     pub fn extend(&self, selection: &Selection<'_>, go_on: GoOn<'_>) -> Result<bool> {
         let _alone = self.extending.lock().unwrap_or_else(PoisonError::into_inner);
-        let (source, selection) = (selection.source(), numbers(selection, self.options.gaps));
+        let source = selection.source();
+        let selection = numbers(selection, self.options.gaps);
         let scope = EnvelopeScope::new(&selection, self.options);
         let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
         let bytes = source.bytes_of(&(rest.0..=source.end()));
@@ -234,7 +235,8 @@ impl Envelopes {
         loop {
             let now = self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.next()));
             let Some((grid, mut segment)) = now else { return Ok(false) };
-            let (plan, mut chunks) = (WindowPlan::of_all(scope, &grid), 0);
+            let plan = WindowPlan::of_all(scope, &grid);
+            let mut chunks = 0;
             let filled = segment.fill(&plan, selection, &mut columns, &mut |_| {
                 chunks += 1;
                 chunks < CHUNKS && go_on()

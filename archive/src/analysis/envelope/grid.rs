@@ -41,7 +41,8 @@ impl Grid {
     pub(super) fn aligned(first: i128, width: i128, columns: u32) -> Option<Self> {
         let span = width.checked_mul(i128::from(columns)).filter(|span| *span > 0)?;
         let last = first.checked_add(span - 1)?;
-        let (start, end) = (Timestamp::from_nanos(first), Timestamp::from_nanos(last));
+        let start = Timestamp::from_nanos(first);
+        let end = Timestamp::from_nanos(last);
         let exists = start.as_nanos() == first && end.as_nanos() == last;
         let is_narrow = columns <= Self::MAX_COLUMNS;
         (exists && is_narrow).then_some(Self { start, end, span, columns })
@@ -99,7 +100,8 @@ impl Grid {
     /// An aligned grid with columns that are two of this one each, counted from 1970 on, and
     /// by how many columns of this one it begins earlier: 0 or 1.
     pub(super) fn coarser(&self) -> Option<(Self, u32)> {
-        let (first, width) = (self.start.as_nanos(), self.width());
+        let first = self.start.as_nanos();
+        let width = self.width();
         let ahead = u32::from(first.div_euclid(width).rem_euclid(2) == 1);
         let columns = (self.columns + ahead).div_ceil(2);
         let grid = Self::aligned(first - i128::from(ahead) * width, 2 * width, columns)?;
@@ -129,11 +131,13 @@ impl Grid {
             }
             return;
         }
-        let (begin, end) = (from.offset.max(0), to.offset.min(self.span));
+        let begin = from.offset.max(0);
+        let end = to.offset.min(self.span);
         if begin >= end {
             return;
         }
-        let (first, last) = (self.column_at(begin), self.column_at(end - 1));
+        let first = self.column_at(begin);
+        let last = self.column_at(end - 1);
         let within = |column: u32| {
             let after =
                 if column + 1 < self.columns { self.begin_of(column + 1) } else { self.span };

@@ -72,8 +72,10 @@ impl Pyramid {
         let columns = most_columns(&scope, &span, budget);
         let mut width = FINEST;
         let grid = loop {
-            let (first, last) = (source.start().as_nanos(), source.end().as_nanos());
-            let (first, last) = (first.div_euclid(width), last.div_euclid(width));
+            let first = source.start().as_nanos();
+            let last = source.end().as_nanos();
+            let first = first.div_euclid(width);
+            let last = last.div_euclid(width);
             let needed = (last - first).max(0) + 1;
             if needed <= i128::from(columns) {
                 break Grid::aligned(first * width, width, needed as u32)?;
@@ -81,7 +83,8 @@ impl Pyramid {
             width *= 2;
         };
         let known = source.metadata().metrics().iter().map(|metric| metric.desc.pmid).collect();
-        let (whole, cells) = (EnvelopeSegment::new(scope.metrics.len()), Vec::new());
+        let whole = EnvelopeSegment::new(scope.metrics.len());
+        let cells = Vec::new();
         let start = source.start();
         let mut made =
             Self { grid, scope, start, known, whole, cells, budget, has_given_up: false };
@@ -142,7 +145,8 @@ impl Pyramid {
         metrics.all(|(own, (tracks, (place, metric)))| {
             let wanted =
                 |scope: &EnvelopeScope, place| scope.wanted.get(place).and_then(Clone::clone);
-            let (before, after) = (wanted(&self.scope, own), wanted(next, place));
+            let before = wanted(&self.scope, own);
+            let after = wanted(next, place);
             let is_wanted = match (&before, &after) {
                 (None, None) => true,
                 (Some(before), Some(after)) => {
@@ -186,7 +190,8 @@ impl Pyramid {
     /// Widens the grid so that it has a time.
     fn reach(&mut self, end: Timestamp) -> bool {
         while !self.has_given_up {
-            let (start, width) = (self.grid.window().start().as_nanos(), self.grid.width());
+            let start = self.grid.window().start().as_nanos();
+            let width = self.grid.width();
             let needed = (end.as_nanos() - start).div_euclid(width).max(0) + 1;
             if needed <= i128::from(MOST_COLUMNS) {
                 let columns = self.grid.columns().max(needed as u32);
@@ -296,7 +301,8 @@ impl Pyramid {
         let (level, answer) = self.level(grid)?;
         let ahead = (answer.window().start().as_nanos() - self.grid.window().start().as_nanos())
             .div_euclid(self.grid.width());
-        let (places, wanted) = (places(selection), selection.instances_by_metric());
+        let places = places(selection);
+        let wanted = selection.instances_by_metric();
         let mut series = Vec::new();
         let metrics = self.whole.metrics.iter().zip(&self.cells).zip(&self.scope.metrics);
         for ((tracks, cells), metric) in metrics {

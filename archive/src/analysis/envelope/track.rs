@@ -189,7 +189,8 @@ impl InstanceTrack {
             return 0;
         };
         // Copies, which stay in registers.
-        let (mut cell, mut count) = (run.cell, 0usize);
+        let mut cell = run.cell;
+        let mut count = 0usize;
         for ((&word, at), &since) in words.iter().zip(moments).zip(seconds) {
             let next = match self.kind {
                 _ if at.column != Some(column) => break,
@@ -295,7 +296,8 @@ impl InstanceTrack {
             self.opens = self.strand.first().is_some_and(|first| first.at == last.at);
         }
         // One that began before the window continues itself.
-        let (mut is_joined, mut is_seen) = (self.has_rate || last.at.offset < 0, false);
+        let mut is_joined = self.has_rate || last.at.offset < 0;
+        let mut is_seen = false;
         grid.parts(last.at, now.at, |columns, seconds| {
             self.put(columns, Cell::of_rate(rate, seconds, is_joined));
             (is_joined, is_seen) = (true, true);

@@ -54,7 +54,8 @@ impl Lifetime {
 
     /// Which part of a span values can exist in, from 0 to 1.
     pub(crate) fn part_of(self, span: &RangeInclusive<Timestamp>) -> f64 {
-        let (start, end) = (*span.start(), *span.end());
+        let start = *span.start();
+        let end = *span.end();
         let nanos = self.death.min(end).nanos_since(self.birth.max(start)).max(0);
         nanos as f64 / end.nanos_since(start).max(1) as f64
     }

@@ -33,7 +33,8 @@ pub(crate) enum Link<T> {
 impl<T: Copy> Strand<T> {
     /// Begins without values. `wall` is the first one since the span of time began.
     pub(crate) const fn new(origin: CounterOrigin, wall: Option<Timestamp>) -> Self {
-        let (first, last) = (None, None);
+        let first = None;
+        let last = None;
         Self { first, last, is_parted: true, first_origin: CounterOrigin::Unknown, origin, wall }
     }
 

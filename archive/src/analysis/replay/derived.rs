@@ -85,9 +85,11 @@ impl ReplaySelection<'_> {
     /// As [`derive`](Self::derive).
     pub fn define(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
-        let (mut operands, mut quantiles) = (Vec::new(), Vec::new());
+        let mut operands = Vec::new();
+        let mut quantiles = Vec::new();
         let Derivations { all, defined, .. } = &self.derivations;
-        let (operands, quantiles) = (&mut operands, &mut quantiles);
+        let operands = &mut operands;
+        let quantiles = &mut quantiles;
         let mut names = Names { source, all, defined, operands, quantiles };
         if names.desc(expression.name()).is_none() {
             let desc = Bound::new(expression, &mut names)?.desc(Pmid::from_raw(0));
@@ -356,7 +358,8 @@ impl Names<'_, '_> {
                 [] => "none".to_owned(),
                 names => names.join(", "),
             };
-            let (metric, label) = (selector.name().to_owned(), label.to_owned());
+            let metric = selector.name().to_owned();
+            let label = label.to_owned();
             return Err(Problem::UnknownLabel { metric, label, known });
         }
         Ok(selector.instances(&labels, desc.indom))
@@ -450,7 +453,8 @@ impl Replay<'_> {
 
     /// The derived metrics at one moment.
     pub(super) fn derived_at<'r>(&self, now: &[ExpressionValues<'r>]) -> Vec<ExpressionValues<'r>> {
-        let (places, gaps) = (&self.operands, self.gaps);
+        let places = &self.operands;
+        let gaps = self.gaps;
         let moments = OperandValues { places, now, before: None, quantiles: &[], gaps };
         let values = |derived: &Derived| match &derived.rule {
             Rule::Expression(bound) => bound.values(&moments),
@@ -486,7 +490,9 @@ impl Replay<'_> {
         let quantiles = self.quantiles.iter();
         let quantiles: Vec<ExpressionValues<'r>> =
             quantiles.map(|quantile| quantile.values(self, pair.since, pair.at)).collect();
-        let (places, now, quantiles) = (&self.operands, &pair.now, quantiles.as_slice());
+        let places = &self.operands;
+        let now = &pair.now;
+        let quantiles = quantiles.as_slice();
         evaluate(&OperandValues { places, now, before, quantiles, gaps: self.gaps })
     }
 
@@ -507,7 +513,8 @@ impl Replay<'_> {
         if let Some(rates) = by_run {
             return rates;
         }
-        let (places, quantiles) = (&self.operands, [].as_slice());
+        let places = &self.operands;
+        let quantiles = [].as_slice();
         let gaps = self.gaps;
         let moments = OperandValues { places, now: values, before: None, quantiles, gaps };
         let befores = bound.values(&moments);

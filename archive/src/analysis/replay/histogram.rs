@@ -112,13 +112,16 @@ impl Histogram {
 
     /// A quantile of it, given the operands that have its metrics.
     pub(super) fn quantile(&self, rank: f64, counts: usize, sum: Option<usize>) -> Quantile {
-        let (layout, chosen) = (Arc::clone(&self.layout), self.chosen.clone().map(Arc::new));
+        let layout = Arc::clone(&self.layout);
+        let chosen = self.chosen.clone().map(Arc::new);
         Quantile { rank, layout, chosen, counts, sum, lines: Arc::default() }
     }
 
     pub(super) fn desc(&self, pmid: Pmid) -> MetricDesc {
-        let (value_type, semantics) = (ValueType::Double, Semantics::Instant);
-        let (indom, units) = (self.layout.indom(), self.layout.units());
+        let value_type = ValueType::Double;
+        let semantics = Semantics::Instant;
+        let indom = self.layout.indom();
+        let units = self.layout.units();
         MetricDesc { pmid, value_type, indom, semantics, units }
     }
 }

@@ -240,7 +240,8 @@ impl Replay<'_> {
         was_away: bool,
     ) -> Option<(Grown, bool)> {
         let [since, until] = moments;
-        let (column, walls) = (track.columns.get(place)?, track.walls.walls(place));
+        let column = track.columns.get(place)?;
+        let walls = track.walls.walls(place);
         let life = (*track.lives.get(place)?)?;
         let mut grown = Grown::default();
         // Since when an instance that has no value yet was 0, of the run that is observed.
@@ -310,7 +311,8 @@ impl Replay<'_> {
         else {
             return Ok(None);
         };
-        let (from, to) = (first.max(since.at), last.min(until.at));
+        let from = first.max(since.at);
+        let to = last.min(until.at);
         if from > to {
             return Ok(None);
         }

@@ -51,7 +51,8 @@ impl<'a> ReplaySelection<'a> {
         if self.is_worth_searches(moments.len() as f64) {
             return self.load_spans(&spans.collect::<Vec<_>>());
         }
-        let (first, last) = (moments.iter().min(), moments.iter().max());
+        let first = moments.iter().min();
+        let last = moments.iter().max();
         match (first, last) {
             (Some(first), Some(last)) => self.load_spans(&[first.saturating_sub(back)..=*last]),
             _ => self.load_spans(&[]),
@@ -72,7 +73,8 @@ impl<'a> ReplaySelection<'a> {
     /// Those of the reader, from the records that are read.
     pub fn load_spans(self, spans: &[Span]) -> Result<Replay<'a>> {
         let source = self.chosen.source();
-        let (start, end) = (source.start(), source.end());
+        let start = source.start();
+        let end = source.end();
         if spans.iter().any(|span| *span.start() <= start && *span.end() >= end) {
             return self.load();
         }

@@ -106,7 +106,9 @@ impl<'a> ReplaySelection<'a> {
         let reading = Reading::new(&selection)?;
         let moments = MomentReader { selection, first, step, back, is_sparse };
         let Outline { replay, is_whole, .. } = outline;
-        let (left, batch, most) = (0..count, batch.max(1), VALUES);
+        let left = 0..count;
+        let batch = batch.max(1);
+        let most = VALUES;
         Ok(Window { moments, left, batch, most, reading, replay, is_whole })
     }
 
@@ -119,7 +121,8 @@ impl<'a> ReplaySelection<'a> {
         let selection = self.with_operands();
         let source = selection.chosen.source();
         let mut chunk = Chunk::new(&selection.chosen);
-        let (mut records, mut lost) = (source.records()?, Vec::new());
+        let mut records = source.records()?;
+        let mut lost = Vec::new();
         while selection.fill(&mut chunk, &mut records, ChunkLimits::CHUNK, &mut lost)? {
             chunk.clear();
         }
@@ -272,7 +275,8 @@ impl<'a> MomentReader<'a> {
                 let inside =
                     chunk.timestamps().iter().filter(|timestamp| batch.contains(timestamp)).count();
                 let is_searched = !self.is_sparse && inside < chunk.timestamps().len() / 2;
-                let (values, end) = (chunk.values(), self.selection.chosen.source().end());
+                let values = chunk.values();
+                let end = self.selection.chosen.source().end();
                 let taken = reading.take(&self.selection);
                 let replay = self.selection.clone().replay(taken, end, Some(joined(spans)));
                 Ok(Some(Batch { replay, values, is_searched }))
@@ -313,7 +317,8 @@ impl<'a> Logged<'a> {
         while self.has_more {
             // The outline has found the same damage.
             let mut lost = Vec::new();
-            let (chunk, records) = (&mut self.chunk, &mut self.records);
+            let chunk = &mut self.chunk;
+            let records = &mut self.records;
             self.has_more = self.selection.fill(chunk, records, self.limits, &mut lost)?;
             let next = Chunk::new(&self.selection.chosen).after(&self.chunk);
             let rows = std::mem::replace(&mut self.chunk, next);

@@ -83,7 +83,8 @@ impl Tally {
             Semantics::Discrete => ValueKind::Discrete,
             Semantics::Instant => ValueKind::Instant,
         };
-        let (wraps, unit_of_time) = (decrease == Decrease::Wrap, metric.rate_time_scale());
+        let wraps = decrease == Decrease::Wrap;
+        let unit_of_time = metric.rate_time_scale();
         let value_type = metric.desc.value_type;
         let rules = Rules { value_type, kind, wraps, unit_of_time };
         Self { rules, strand: Strand::new(run.origin(), run.wall), sums: Sums::NONE }
@@ -146,7 +147,8 @@ impl Tally {
 
     /// Adds one number.
     fn add_number<N: Number>(&mut self, word: u64, at: Timestamp) {
-        let (number, value) = (N::from_word(word), N::from_word(word).value());
+        let number = N::from_word(word);
+        let value = N::from_word(word).value();
         if number.is_nan() {
             return;
         }
@@ -458,7 +460,8 @@ mod tests {
         // As a chunk's clock.
         let seconds = |millis: &u16| if *millis > 0 { f64::from(*millis) / 1e3 } else { f64::NAN };
         let clock: Vec<_> = millis.iter().map(seconds).collect();
-        let (mut blocks, mut singles) = (of(), of());
+        let mut blocks = of();
+        let mut singles = of();
         blocks.add_stretch::<N>(words, &timestamps, &clock);
         for (word, at) in words.iter().zip(timestamps) {
             singles.add_number::<N>(*word, at);

@@ -152,7 +152,8 @@ impl BlockCache {
         if entries.has(key) || entries.making.len() >= most {
             return;
         }
-        let (cache, packed) = (Arc::downgrade(self), Arc::clone(packed));
+        let cache = Arc::downgrade(self);
+        let packed = Arc::clone(packed);
         let decompress = move || {
             let cache = cache.upgrade().ok_or(io::ErrorKind::Interrupted)?;
             let block = cache.decompress(&packed, number);

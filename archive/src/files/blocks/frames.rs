@@ -162,7 +162,8 @@ pub(crate) fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
     let head = Head { magic: U32::new(SKIPPABLE_MAGIC), size: U32::new(body as u32) };
     let mut table = head.as_bytes().to_vec();
     for (compressed, decompressed) in frames {
-        let (compressed, decompressed) = (U32::new(*compressed), U32::new(*decompressed));
+        let compressed = U32::new(*compressed);
+        let decompressed = U32::new(*decompressed);
         table.extend(SeekTableEntry { compressed, decompressed }.as_bytes());
     }
     let magic = U32::new(SEEKABLE_MAGIC);

@@ -56,7 +56,8 @@ impl BlockFile {
     ) -> io::Result<Self> {
         let id = FileId::new(&file.metadata()?);
         let packed = Arc::new(Packed { file, id, table });
-        let (current, damaged) = (None, BTreeMap::new());
+        let current = None;
+        let damaged = BTreeMap::new();
         Ok(Self { packed, cache, current, damaged, in_row: 0, goes_on: true })
     }
 
@@ -115,7 +116,8 @@ impl BlockFile {
     ///
     /// The system's, damage, and the end of the file.
     pub(crate) fn read_at(&mut self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let (mut at, mut rest) = (offset, bytes);
+        let mut at = offset;
+        let mut rest = bytes;
         let mut number = self.packed.table.find(offset);
         while !rest.is_empty() {
             let start = match self.packed.table.blocks.get(number) {

@@ -37,7 +37,9 @@ pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<Listed
     if len == 0 {
         return Ok(None);
     }
-    let (mut end, mut padding, mut count) = (len, 0, 0);
+    let mut end = len;
+    let mut padding = 0;
+    let mut count = 0;
     while end > 0 {
         let Some(at) = end.checked_sub(EDGE as u64).filter(|_| end.is_multiple_of(4)) else {
             return Ok(None);
@@ -117,7 +119,8 @@ fn parse_index(index: &[u8]) -> Option<Vec<(u64, u64)>> {
     }
     let mut blocks = Vec::with_capacity(count as usize);
     for _ in 0..count {
-        let (size, len) = (take_number(&mut rest)?, take_number(&mut rest)?);
+        let size = take_number(&mut rest)?;
+        let len = take_number(&mut rest)?;
         // Larger ones are refused anyway; so no sum overflows.
         if size == 0 || size > u64::from(u32::MAX) {
             return None;

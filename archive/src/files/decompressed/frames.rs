@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn damage_lasts_until_the_next_record() {
-        let (before, hole) = (record(20), vec![0; 1000]);
+        let before = record(20);
+        let hole = vec![0; 1000];
         let bytes = [before.clone(), hole, record(50), record(9)].concat();
         for piece in [1, 7, 64] {
             let states = walked(&bytes, piece);
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_gone_are_passed_by() {
-        let (first, second) = (record(500), record(30));
+        let first = record(500);
+        let second = record(30);
         let mut frames = Frames::default();
         assert_eq!(frames.walk(&first[..100], 0), None);
         let all = [first.clone(), second.clone(), vec![0; 64]].concat();

@@ -180,7 +180,8 @@ mod tests {
         /// forall rising rows: they are what was added, whether they follow each other or not.
         #[test]
         fn rows_are_what_was_added(steps in vec((1u32..3, 1u32..5), 0..20), dropped in 0usize..9) {
-            let (mut rows, mut expected) = (Rows::default(), Vec::new());
+            let mut rows = Rows::default();
+            let mut expected = Vec::new();
             rows.extend(7..9);
             rows.clear();
             let mut next = 3;

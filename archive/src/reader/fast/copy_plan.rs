@@ -63,7 +63,8 @@ impl CopyPlan {
             if let Some(rows) = likely_rows {
                 column.expect(rows);
             }
-            let (bytes, stride) = (run.bytes.get(step.at as usize..), run.stride);
+            let bytes = run.bytes.get(step.at as usize..);
+            let stride = run.stride;
             let bytes = bytes.unwrap_or_default();
             match step.form {
                 ValueForm::Word => gather(column.extend(rows.clone()), bytes, stride, number::word),

@@ -82,8 +82,10 @@ impl Excerpt {
         sets: &[ValueSetView<'_>],
         effort: ReadCost,
     ) -> Option<Self> {
-        let (bytes, version) = (record.bytes(), record.version());
-        let (head, count) = (head_size(version), count_offset(version));
+        let bytes = record.bytes();
+        let version = record.version();
+        let head = head_size(version);
+        let count = count_offset(version);
         let tail = bytes.len().checked_sub(LENGTH_WORD)?..bytes.len();
         let mut pieces = vec![0..head, tail.clone()];
         let mut constant = vec![0..LENGTH_WORD, count..head, tail];
@@ -106,7 +108,8 @@ impl Excerpt {
         if !effort.is_worth(&pieces, bytes.len()) {
             return None;
         }
-        let (mut expected, mut mask) = (vec![0; bytes.len()], vec![0; bytes.len()]);
+        let mut expected = vec![0; bytes.len()];
+        let mut mask = vec![0; bytes.len()];
         for range in constant {
             mask.get_mut(range.clone())?.fill(0xff);
             expected.get_mut(range.clone())?.copy_from_slice(bytes.get(range)?);

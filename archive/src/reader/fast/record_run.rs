@@ -99,7 +99,9 @@ impl RunFinder {
         let all = self.excerpts.chunks_exact(excerpt.len.max(1));
         let same = all.map_while(|found| timestamp(found).filter(|_| excerpt.is_of(found)));
         self.timestamps.extend(same);
-        let (shape, bytes, stride) = (excerpt.shape, &*self.excerpts, excerpt.len);
+        let shape = excerpt.shape;
+        let bytes = &*self.excerpts;
+        let stride = excerpt.len;
         let run =
             RecordRun { shape, bytes, stride, is_excerpt: true, timestamps: &self.timestamps };
         Some(run).filter(|run| !run.timestamps.is_empty())
@@ -125,7 +127,8 @@ fn read_pieces(
     let pieces = records.flat_map(|start| {
         excerpt.pieces.iter().map(move |piece| start + piece.start as u64..start + piece.end as u64)
     });
-    let (mut rest, mut next) = (&mut **bytes, offset..offset);
+    let mut rest = &mut **bytes;
+    let mut next = offset..offset;
     let mut read = |range: &Range<u64>| {
         let (target, after) =
             std::mem::take(&mut rest).split_at_mut((range.end - range.start) as usize);

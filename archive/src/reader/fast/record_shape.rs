@@ -118,8 +118,10 @@ impl RecordShapes {
 impl RecordShape {
     /// The shape of a record that was checked.
     fn new(version: Version, record: &Record<'_>) -> Self {
-        let (bytes, start) = (record.bytes(), count_offset(version));
-        let (mut words, mut headers) = (Vec::new(), Vec::new());
+        let bytes = record.bytes();
+        let start = count_offset(version);
+        let mut words = Vec::new();
+        let mut headers = Vec::new();
         let mut end = bytes.len() - LENGTH_WORD;
         for set in record.value_sets() {
             for (_, payload) in set.payloads() {

@@ -75,7 +75,8 @@ mod tests {
         fn it_counts_as_a_plain_map_does(
             keys in prop::collection::vec((0u32..6, prop::bool::weighted(0.05)), 0..60),
         ) {
-            let (mut map, mut plain) = (SequenceMap::default(), HashMap::new());
+            let mut map = SequenceMap::default();
+            let mut plain = HashMap::new();
             for (key, cleared) in keys {
                 if cleared {
                     map.clear();

@@ -151,7 +151,8 @@ impl Mapping {
         all.sort_by_key(|(old, metric)| (metric.desc.pmid != *old, metric.display_name()));
         let mut owners: HashMap<Pmid, &Metric> = HashMap::new();
         for (_, metric) in all {
-            let (name, pmid) = (metric.display_name(), metric.desc.pmid);
+            let name = metric.display_name();
+            let pmid = metric.desc.pmid;
             if metric.desc.value_type.is_event() {
                 return Err(Error::EventParameters { name });
             }

@@ -179,14 +179,16 @@ impl<'s> OldMetadata<'s> {
         let path = salvage.files().metadata.as_deref();
         let open = |path: &'s Path| RecordFile::open(path).map(|file| (path, file));
         let file = path.map(open).transpose()?;
-        let (version, metadata) = (salvage.version(), salvage.metadata());
+        let version = salvage.version();
+        let metadata = salvage.metadata();
         Ok(Self { version, metadata, file, lost: Vec::new(), renamed: BTreeMap::new() })
     }
 
     fn filter(&mut self, places: Vec<MetadataPlace>) -> Result<Vec<KeptMetadata>> {
         let Some((path, file)) = &mut self.file else { return Ok(Vec::new()) };
         let mut filter = MetadataFilter::new(self.metadata);
-        let (mut kept, mut bytes) = (Vec::with_capacity(places.len()), Vec::new());
+        let mut kept = Vec::with_capacity(places.len());
+        let mut bytes = Vec::new();
         for place in places {
             bytes.resize(place.len, 0);
             file.read_at(&mut bytes, place.offset)?;
@@ -206,7 +208,8 @@ impl<'s> OldMetadata<'s> {
                 && self.lost.iter().all(|lost| lost.offset != place.offset)
             {
                 let file = path.to_owned();
-                let (offset, bytes) = (place.offset, place.len as u64);
+                let offset = place.offset;
+                let bytes = place.len as u64;
                 self.lost.push(Loss { file, offset, bytes, reason, after: None, before: None });
             }
         }

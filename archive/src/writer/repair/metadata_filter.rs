@@ -151,7 +151,8 @@ mod tests {
         let text = ByteText::from("name");
         let name = |number: i32| (number > 0).then_some(&text);
         let entries: Vec<_> = numbers.iter().map(|n| (id(n.abs()), name(*n))).collect();
-        let (domain, mut out) = (InDom::new(70, 1).unwrap(), Vec::new());
+        let domain = InDom::new(70, 1).unwrap();
+        let mut out = Vec::new();
         indom::encode(Version::V3, kind, Timestamp::EPOCH, domain, &entries, &mut out).unwrap();
         out
     }
@@ -183,7 +184,8 @@ mod tests {
         let metadata = Metadata::default();
         let mut filter = MetadataFilter::new(&metadata);
         let mut pass = |kind, numbers: &[i32]| passed(&mut filter, &record(kind, numbers));
-        let (full, delta) = (IndomRecordKind::Full, IndomRecordKind::Delta);
+        let full = IndomRecordKind::Full;
+        let delta = IndomRecordKind::Delta;
         assert_eq!(pass(delta, &[-7, 1]), Some((full, vec![1])), "with nothing before it");
         assert_eq!(pass(full, &[1, 2, 2]), Some((full, vec![1, 2])));
         assert_eq!(pass(delta, &[-1, 3]), Some((delta, vec![-1, 3])));

@@ -178,7 +178,9 @@ mod tests {
 
     #[test]
     fn a_name_that_readers_cannot_hold_is_cut() {
-        let (fits, longer, other) = ([b'x'; 4095], [b'x'; 4096], [b'x'; 5000]);
+        let fits = [b'x'; 4095];
+        let longer = [b'x'; 4096];
+        let other = [b'x'; 5000];
         let new = passed(&[&fits, &longer, &other]);
         assert_eq!(new[0], fits);
         for (name, mark) in new.iter().skip(1).zip(["xxx_70_1_1", "xxx_70_1_2"]) {

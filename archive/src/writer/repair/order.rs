@@ -74,7 +74,9 @@ mod tests {
     #[test]
     fn each_part_rises_and_together_they_are_everything() {
         let timestamps = [10, 11, 12, 3, 4, 13, 1].map(|s| Timestamp::new(s, 0).unwrap());
-        let (first, second, third) = (Some(0), Some(1), Some(2));
+        let first = Some(0);
+        let second = Some(1);
+        let third = Some(2);
         let all = [first, first, first, second, second, first, third];
         assert_eq!(parts(&timestamps, 9), all);
         assert_eq!(parts(&timestamps, 2), [&all[..6], &[None]].concat());

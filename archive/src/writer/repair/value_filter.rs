@@ -24,7 +24,9 @@ pub(super) struct Filtered<'b> {
 
 impl<'m> ValueFilter<'m> {
     pub(super) fn new(metadata: &'m Metadata, version: Version) -> Self {
-        let (formats, builder, record) = (HashMap::new(), ResultBuilder::default(), Vec::new());
+        let formats = HashMap::new();
+        let builder = ResultBuilder::default();
+        let record = Vec::new();
         Self { metadata, version, formats, builder, record }
     }
 

@@ -255,7 +255,8 @@ mod tests {
             (run.columns.clone(), values, cell.count, cell.joined)
         };
         assert_eq!(exact(found), exact(expected));
-        let (cell, mean) = (found.cell, expected.cell.mean());
+        let cell = found.cell;
+        let mean = expected.cell.mean();
         let near = (cell.maximum / 2.0 - cell.minimum / 2.0) * 2f64.powi(-23);
         let is_same = cell.mean().to_bits() == mean.to_bits();
         let is_near = is_same || (cell.mean() / 2.0 - mean / 2.0).abs() <= near;
@@ -292,9 +293,13 @@ mod tests {
     #[test]
     fn what_is_the_same_in_all_rows_takes_no_room() {
         let run = |n: u32| {
-            let (minimum, maximum) = (f64::from(n % 50), f64::from(n % 50 + 100));
-            let (last, count, joined) = (maximum, 16, true);
-            let (sum, weight) = (16.0 * minimum, 16.0);
+            let minimum = f64::from(n % 50);
+            let maximum = f64::from(n % 50 + 100);
+            let last = maximum;
+            let count = 16;
+            let joined = true;
+            let sum = 16.0 * minimum;
+            let weight = 16.0;
             let cell = Cell { minimum, maximum, last, count, joined, sum, weight };
             Run { columns: n..n + 1, cell }
         };

@@ -84,7 +84,8 @@ fn number(
 ) -> Option<Value<'static>> {
     match value_type {
         ValueType::Double => {
-            let (left, right) = (left.as_f64()?, right.as_f64()?);
+            let left = left.as_f64()?;
+            let right = right.as_f64()?;
             Some(Value::Double(match operator {
                 Operator::Plus => left + right,
                 Operator::Minus => left - right,
@@ -94,7 +95,8 @@ fn number(
             }))
         }
         ValueType::Float => {
-            let (left, right) = (single(left)?, single(right)?);
+            let left = single(left)?;
+            let right = single(right)?;
             Some(Value::Float(match operator {
                 Operator::Plus => left + right,
                 Operator::Minus => left - right,
@@ -102,7 +104,8 @@ fn number(
             }))
         }
         integers => {
-            let (left, right) = (integer(left)?, integer(right)?);
+            let left = integer(left)?;
+            let right = integer(right)?;
             let number = match operator {
                 Operator::Plus => left.wrapping_add(right),
                 Operator::Minus => left.wrapping_sub(right),
@@ -215,7 +218,8 @@ mod tests {
     #[test]
     fn every_number_but_0_is_true() {
         use Operator::{And, Or};
-        let (no, yes) = (Value::Double(0.0), Value::U64(u64::MAX));
+        let no = Value::Double(0.0);
+        let yes = Value::U64(u64::MAX);
         for (left, right, and, or) in
             [(no, no, 0, 0), (no, yes, 0, 1), (yes, no, 0, 1), (yes, yes, 1, 1)]
         {
@@ -227,7 +231,8 @@ mod tests {
 
     #[test]
     fn constants_take_any_type_that_holds_them() {
-        let (integer, double) = (Value::U32(u32::MAX), Value::Double(0.5));
+        let integer = Value::U32(u32::MAX);
+        let double = Value::Double(0.5);
         assert_eq!(constant(integer, ValueType::I32), Some(Value::I32(-1)), "as in PCP");
         assert_eq!(constant(integer, ValueType::U64), Some(Value::U64(u64::from(u32::MAX))));
         assert_eq!(constant(Value::U32(7), ValueType::Float), Some(Value::Float(7.0)));

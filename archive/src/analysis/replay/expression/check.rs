@@ -264,7 +264,8 @@ impl TypeChecker<'_> {
             ValueType::U64 => ValueType::I64,
             other => other,
         };
-        let (units, indom) = (inner.units, inner.indom);
+        let units = inner.units;
+        let indom = inner.indom;
         let action = Action::Negative(Box::new(inner));
         Ok(Term { action, value_type, semantics: Semantics::Instant, units, indom })
     }
@@ -284,7 +285,8 @@ impl TypeChecker<'_> {
         left: &Node,
         right: &Node,
     ) -> Result<Term, Flaw> {
-        let (left, right) = (self.number(left)?, self.number(right)?);
+        let left = self.number(left)?;
+        let right = self.number(right)?;
         let flaw = |problem| Flaw::new(at, problem);
         let semantics = semantics(operator, &left, &right).map_err(flaw)?;
         let Combined { units, left: convert_left, right: convert_right } =
@@ -340,7 +342,8 @@ impl TypeChecker<'_> {
             return self.term(if holds { yes } else { no });
         }
         let condition = self.number(condition)?;
-        let (yes, no) = (self.term(yes)?, self.term(no)?);
+        let yes = self.term(yes)?;
+        let no = self.term(no)?;
         let flaw = |problem| Flaw::new(at, problem);
         let has_value = |term: &Term| !matches!(term.action, Action::NoValue);
         let like = if has_value(&yes) { &yes } else { &no };
@@ -405,7 +408,8 @@ impl TypeChecker<'_> {
     fn rescale(&mut self, at: usize, inner: &Node, units: Units) -> Result<Term, Flaw> {
         let inner = self.number(inner)?;
         let Some(conversion) = inner.units.conversion_to(units) else {
-            let (from, to) = (inner.units.to_string(), units.to_string());
+            let from = inner.units.to_string();
+            let to = units.to_string();
             return Err(Flaw::new(at, Problem::Rescale { from, to }));
         };
         let Term { value_type, semantics, indom, .. } = inner;
@@ -469,7 +473,8 @@ fn level_semantics(left: &Term, right: &Term) -> Semantics {
 
 fn semantics(operator: Operator, left: &Term, right: &Term) -> Result<Semantics, Problem> {
     let is_counter = |term: &Term| term.semantics == Semantics::Counter;
-    let (is_left, is_right) = (is_counter(left), is_counter(right));
+    let is_left = is_counter(left);
+    let is_right = is_counter(right);
     let is_allowed = match operator {
         Operator::Plus | Operator::Minus => is_left == is_right,
         Operator::Times => !(is_left && is_right),
@@ -478,7 +483,8 @@ fn semantics(operator: Operator, left: &Term, right: &Term) -> Result<Semantics,
     };
     if !is_allowed {
         let describe = |is_counter| if is_counter { "a counter" } else { "no counter" };
-        let (left, right) = (describe(is_left), describe(is_right));
+        let left = describe(is_left);
+        let right = describe(is_right);
         return Err(Problem::Semantics { operator: operator.sign(), left, right });
     }
     let is_counter = is_left || is_right;
@@ -508,7 +514,8 @@ fn units(operator: Operator, left: &Term, right: &Term) -> Result<Combined, Prob
         _ if is_constant(left) || is_constant(right) => Some(truth),
         _ => left.units.plus(right.units).map(|both| Combined { units: Units::NONE, ..both }),
     };
-    let (left, right) = (left.units.to_string(), right.units.to_string());
+    let left = left.units.to_string();
+    let right = right.units.to_string();
     combined.ok_or(Problem::Dimensions { operator: operator.sign(), left, right })
 }
 

@@ -105,7 +105,8 @@ impl Term {
                     each(values, |value| operand.in_scale(value))
                 };
                 let singular = [left, right].map(|operand| operand.term.indom.is_none());
-                let (left, right) = (values(left), values(right));
+                let left = values(left);
+                let right = values(right);
                 meet((*operator, self.value_type), &left, &right, singular)
             }
             Action::Instances(inner, ids) => of_instances(inner.values(moments, at), ids),
@@ -272,7 +273,8 @@ impl Term {
                 inner.instances(of)
             }
             Action::Binary { left, right, .. } => {
-                let (left, right) = (&left.term, &right.term);
+                let left = &left.term;
+                let right = &right.term;
                 match (left.indom, right.indom) {
                     (Some(_), Some(_)) => &left.instances(of) & &right.instances(of),
                     (None, Some(_)) => right.instances(of),

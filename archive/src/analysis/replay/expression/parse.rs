@@ -316,7 +316,8 @@ impl<'p, 't> Parser<'p, 't> {
 
     /// The first argument of `quantile`.
     fn rank(&mut self) -> Result<f64, Flaw> {
-        let (at, found) = (self.offset(), self.peek().quoted());
+        let at = self.offset();
+        let found = self.peek().quoted();
         let rank = self.number()?.as_f64().filter(|rank| (0.0..=1.0).contains(rank));
         let expected = "a number from 0 to 1";
         rank.ok_or_else(|| Flaw::new(at, Problem::Unexpected { found, expected }))

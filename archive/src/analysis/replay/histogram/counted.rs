@@ -84,7 +84,8 @@ impl HistogramLines {
         self.walls = known.to_vec();
         if decrease == Decrease::Reset {
             let resets = falls(&columns, 0..columns.len(), known).into_iter().map(|fall| fall.end);
-            let (origin, at) = (CounterOrigin::Unknown, Timestamp::MIN);
+            let origin = CounterOrigin::Unknown;
+            let at = Timestamp::MIN;
             self.walls.extend(resets.map(|row| Wall { row, origin, at, is_birth: false }));
             self.walls.sort_by_key(|wall| wall.row);
             self.walls.dedup_by_key(|wall| (wall.row, wall.origin));

@@ -55,13 +55,16 @@ impl SuccessiveQuantiles {
     pub fn new(metadata: &Metadata, metric: &SelectedMetric, ranks: &[f64]) -> Option<Self> {
         let histogram = Histogram::find(metadata, metric)?;
         let ranks = ranks.iter().map(|&rank| {
-            let (name, desc) = (histogram.quantile_name(rank), histogram.desc(metric.desc.pmid));
+            let name = histogram.quantile_name(rank);
+            let desc = histogram.desc(metric.desc.pmid);
             (rank, SelectedMetric { name, desc })
         });
         let ranks = ranks.collect();
         let Histogram { counts, layout, .. } = histogram;
-        let (last, now) = (HashMap::new(), Vec::new());
-        let (states, from_zero) = (0, false);
+        let last = HashMap::new();
+        let now = Vec::new();
+        let states = 0;
+        let from_zero = false;
         let mut new = Self { counts, layout, states, ranks, last, from_zero, now };
         new.states = states_of(metadata, new.indoms());
         Some(new)

@@ -81,7 +81,8 @@ impl<'a> Window<'a> {
         let share = (self.left.end - self.left.start) / (threads * BATCHES_PER_THREAD) as i128;
         self.batch = self.batch.min(share.max(FIRST)).min(most);
         let moments = &self.moments;
-        let (left, batch) = (&mut self.left, &mut self.batch);
+        let left = &mut self.left;
+        let batch = &mut self.batch;
         let answer = |reading: &mut Option<_>, batch: Range<i128>| {
             (batch.end, moments.answer(batch, reading, work))
         };
