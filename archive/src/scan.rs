@@ -85,7 +85,6 @@
 //! # }
 //! ```
 
-pub(crate) mod agent;
 mod chunk;
 mod damage;
 pub mod histogram;

@@ -1,4 +1,5 @@
-//! What mmv-agent's events say of the programs whose metrics it logs.
+//! What this library knows of mmv-agent: the identifiers of its metrics, and what its events
+//! say of the programs whose metrics it logs.
 //!
 //! In: a value of `mmv.agent.events`, an event array. Out: one [`ProgramEvent`] for each
 //! thing that happened, and the [`Boundary`] that it is in the values of a program: no
@@ -22,14 +23,51 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use self::items::{CLUSTER, FILE, KIND, PID, REASON};
-pub use super::agent::DOMAIN;
-pub use super::agent::OWNER_LABEL;
-pub use super::agent::events_metric;
-use super::agent::item;
-pub use super::agent::items;
 use super::{Column, Columns, SelectedMetric, Selection};
 use crate::format::event::EventArray;
-use crate::{Pmid, Result, Source, Timestamp, Value};
+use crate::{InDom, Pmid, Result, Source, Timestamp, Value};
+
+/// The domain of metrics of MMV files.
+pub const DOMAIN: u32 = 70;
+/// The cluster of the agent's own metrics.
+const OWN_CLUSTER: u32 = 0;
+
+/// The label of a cluster with the number of the user whose files have its metrics; those of root
+/// and of the agent's user have none. It is for the agent, and no part of the identity of a series.
+pub const OWNER_LABEL: &str = "mmv_owner";
+
+/// The items of `mmv.agent.events` and of its parameters, in the agent's own cluster.
+pub mod items {
+    /// `mmv.agent.events`, an event array.
+    pub const EVENTS: u32 = 1001;
+    /// `mmv.agent.event.type`, a string: what happened.
+    pub const KIND: u32 = 1002;
+    /// `mmv.agent.event.file`, a string: the MMV file that it happened to.
+    pub const FILE: u32 = 1003;
+    /// `mmv.agent.event.reason`, a string: why.
+    pub const REASON: u32 = 1004;
+    /// `mmv.agent.event.pid`, a `u32`: the process of the file, or the agent.
+    pub const PID: u32 = 1005;
+    /// `mmv.agent.event.values`, a `u64`: how many values the file has.
+    pub const VALUES: u32 = 1006;
+    /// `mmv.agent.event.records`, a `u64`: how many records are missing.
+    pub const RECORDS: u32 = 1007;
+    /// `mmv.agent.event.since`, a string: from when on they are missing, in UTC.
+    pub const SINCE: u32 = 1008;
+    /// `mmv.agent.event.cluster`, a `u32`: the cluster that only metrics of the file have,
+    /// whose names do not begin with the file's.
+    pub const CLUSTER: u32 = 1009;
+}
+
+/// The PMID of the agent's event metric.
+pub fn events_metric() -> Pmid {
+    Pmid::from_raw(DOMAIN << 22 | OWN_CLUSTER << 10 | items::EVENTS)
+}
+
+/// The item of a metric of the agent's own cluster.
+fn item(pmid: Pmid) -> Option<u32> {
+    (pmid.domain() == DOMAIN && pmid.cluster() == OWN_CLUSTER).then(|| pmid.item())
+}
 
 /// The resolution of times in event arrays.
 const RESOLUTION: Duration = Duration::from_micros(1);
@@ -146,6 +184,11 @@ impl ProgramEvent<'_> {
     }
 }
 
+/// Whether the instances of a domain are those of an MMV file, which a program creates.
+pub(crate) fn is_created_by_program(indom: InDom) -> bool {
+    indom.domain() == DOMAIN
+}
+
 /// Whether a metric is one of an MMV file.
 pub(crate) fn has_program(metric: &SelectedMetric) -> bool {
     metric.desc.pmid.domain() == DOMAIN && metric.name.starts_with("mmv.")
@@ -250,7 +293,6 @@ mod tests {
     use super::*;
     use crate::format::event::EventArrayBuilder;
     use crate::format::event::EventFlags;
-    use crate::scan::agent::OWN_CLUSTER;
 
     fn at(micros: i64) -> Timestamp {
         Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(micros) * 1_000)

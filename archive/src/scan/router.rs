@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::agent::events_metric;
+use super::programs::events_metric;
 use super::{SelectedMetric, Selection};
 use crate::format::ShapeId;
 use crate::reader::Identities;

@@ -20,7 +20,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::Gaps;
 use crate::reader::InstanceChange;
-use crate::scan::programs::{DOMAIN, has_program};
+use crate::scan::programs::{has_program, is_created_by_program};
 use crate::scan::{SelectedMetric, Selection};
 use crate::{InDom, IndomHistory, InstanceId, Metadata, Timestamp};
 
@@ -102,7 +102,7 @@ impl Lifetimes {
         let metrics = selection.metrics().iter();
         let indoms: HashSet<InDom> = metrics.filter_map(|metric| metric.desc.indom).collect();
         let lives = |indom: InDom| {
-            let is_of_file = gaps == Gaps::Keep && indom.domain() == DOMAIN;
+            let is_of_file = gaps == Gaps::Keep && is_created_by_program(indom);
             let history = selection.source().metadata().identities(indom);
             let mut lives = history.map(|history| lifetimes(history, is_of_file));
             if let (Some(lives), Some(wanted)) = (&mut lives, selection.instances_of(indom)) {
