@@ -53,9 +53,6 @@ impl ValueType {
         Self::HighresEvent,
     ];
 
-    /// `PM_TYPE_UNKNOWN`, which occurs in the header of a value block only.
-    pub const UNKNOWN_CODE: i32 = 255;
-
     /// The `PM_TYPE_*` code.
     pub const fn code(self) -> i32 {
         self as i32

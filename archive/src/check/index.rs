@@ -51,7 +51,7 @@ impl Checker {
             let source = RecordError::Truncated { field, needed, left };
             self.report.add(&path, offset, Defect::TornTail { source });
         } else if has_more {
-            let source = RecordError::TooMany { field: "index entries", most: index::MOST };
+            let source = RecordError::TooMany { field: "index entries", most: index::MAX_ENTRIES };
             self.report.add(&path, offset, Defect::IndexEntry { source });
         } else if bytes.is_empty() {
             self.report.add(&path, offset, Defect::NoRecords);

@@ -35,7 +35,7 @@ const STEP: usize = 8 << 20;
 
 /// The longest record of a compressed file, in bytes: ten million values. A few kilobytes can
 /// decompress to one of gigabytes.
-const MOST_COMPRESSED: u64 = 256 << 20;
+const MAX_COMPRESSED_RECORD: u64 = 256 << 20;
 
 /// A file of an archive, open for reading. The length of a plain file is taken
 /// once: what is appended later is not seen.
@@ -189,9 +189,9 @@ impl RecordFile {
         if !self.is_compressed() || len <= CHUNK as u64 {
             return Ok(());
         }
-        if len > MOST_COMPRESSED {
+        if len > MAX_COMPRESSED_RECORD {
             let found = len as u32;
-            let most = MOST_COMPRESSED as u32;
+            let most = MAX_COMPRESSED_RECORD as u32;
             return Err(self.corrupt(offset, RecordError::TooLong { found, most }));
         }
         let mut head = [0; frame::LENGTH_WORD];
@@ -300,10 +300,10 @@ impl RecordFile {
         }
     }
 
-    /// The entries of an index, [as many](index::MOST) as are read, and whether it has more.
+    /// The entries of an index, [as many](index::MAX_ENTRIES) as are read, and whether it has more.
     pub(crate) fn read_index(&mut self, version: Version) -> Result<(Vec<u8>, bool)> {
         let start = version.label_size();
-        let most = index::MOST as usize * index::size(version);
+        let most = index::MAX_ENTRIES as usize * index::size(version);
         let entries = self.read_from(start, most)?;
         let has_more = self.available(start + entries.len() as u64, 0, 1)? > 0;
         Ok((entries, has_more))

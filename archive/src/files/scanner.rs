@@ -6,10 +6,10 @@ use crate::{Error, Record, RecordError, Result, Version};
 
 /// The longest record that is searched for after damage in a compressed file:
 /// no more of it stays in memory.
-const MOST_EXPANDED: u64 = 8 << 20;
+const MAX_EXPANDED_RECORD: u64 = 8 << 20;
 /// How many bytes may be parsed for each byte that is skipped. Damaged bytes
 /// can claim any length at any place; this bounds the time that a search takes.
-const PATIENCE: u64 = 64;
+const MAX_PARSED_PER_SKIPPED: u64 = 64;
 /// How much of the file is searched at once.
 const BLOCK: usize = 256 << 10;
 
@@ -120,7 +120,7 @@ impl Scanner {
     fn search(&mut self, from: u64) -> Result<Option<u64>> {
         // Enough for one record that is as long as the file.
         let mut patience = if self.file.is_compressed() {
-            MOST_EXPANDED
+            MAX_EXPANDED_RECORD
         } else {
             self.file.available(from, 0, u64::MAX)?
         };
@@ -148,11 +148,11 @@ impl Scanner {
                 let zeros = count_leading_zeros(block.get(at..).unwrap_or_default());
                 let passed_over = zeros.saturating_sub(frame::LENGTH_WORD - 1);
                 if passed_over > 0 {
-                    patience = patience.saturating_add(PATIENCE * passed_over as u64);
+                    patience = patience.saturating_add(MAX_PARSED_PER_SKIPPED * passed_over as u64);
                     at += passed_over;
                     continue;
                 }
-                patience = patience.saturating_add(PATIENCE);
+                patience = patience.saturating_add(MAX_PARSED_PER_SKIPPED);
                 if self.is_record(start, &block, at, &mut patience)? {
                     return Ok(Some(start + at as u64));
                 }
@@ -181,7 +181,7 @@ impl Scanner {
                 && spend(patience, len)
                 && self.is_good_record(record));
         }
-        if self.file.is_compressed() && len as u64 > MOST_EXPANDED {
+        if self.file.is_compressed() && len as u64 > MAX_EXPANDED_RECORD {
             return Ok(false);
         }
         let offset = start + at as u64;

@@ -37,7 +37,7 @@ pub struct IndexEntry {
 
 /// The most entries of a file that are read: one a minute for half a year. Files of zeros take
 /// no room on a disk, and their entries memory.
-pub(crate) const MOST: u64 = 1 << 18;
+pub(crate) const MAX_ENTRIES: u64 = 1 << 18;
 
 /// Bytes of an entry.
 pub(crate) const fn size(version: Version) -> usize {

@@ -294,7 +294,7 @@ struct EntryLayout {
 const _: () = assert!(size_of::<EntryLayout>() == 8 && align_of::<EntryLayout>() == 1);
 
 /// Bytes of a set with neither JSON nor labels: the least that one takes.
-const LEAST_SET: usize = 12;
+const MIN_SET_SIZE: usize = 12;
 
 /// A label record whose sets have their bytes.
 pub(crate) struct RawLabels<'a> {
@@ -346,7 +346,7 @@ fn parse_raw<'a>(version: Version, body: &mut Bytes<'a>) -> Result<RawLabels<'a>
     let class = body.take::<U32>("label class")?.get();
     let target = LabelTarget::from_words(class, body.take::<U32>("label target")?.get())?;
     let n = count("number of label sets", body.take::<I32>("number of label sets")?.get())?;
-    let mut sets = Vec::with_capacity((n as usize).min(body.len() / LEAST_SET));
+    let mut sets = Vec::with_capacity((n as usize).min(body.len() / MIN_SET_SIZE));
     for _ in 0..n {
         let mut from = *body;
         let (instance, set) = parse_set(body)?;

@@ -141,7 +141,7 @@ impl TemporalIndex {
         }
         if has_more {
             let field = "index entries";
-            let most = index::MOST;
+            let most = index::MAX_ENTRIES;
             add(bytes.len() / size, RecordError::TooMany { field, most }, None);
         }
         if left > 0 {
@@ -335,10 +335,16 @@ mod tests {
         let index = std::fs::File::options().write(true).open(&file).unwrap();
         index.set_len(1 << 29).unwrap();
         let (_, index) = TemporalIndex::open(&file).unwrap();
-        assert!(index.entries().len() as u64 <= index::MOST);
+        assert!(index.entries().len() as u64 <= index::MAX_ENTRIES);
         let last = index.defects().last().unwrap();
-        assert_eq!((last.number, last.offset), (index::MOST + 1, 808 + 32 * index::MOST));
-        assert!(matches!(last.error, RecordError::TooMany { most: index::MOST, .. }), "{last:?}");
+        assert_eq!(
+            (last.number, last.offset),
+            (index::MAX_ENTRIES + 1, 808 + 32 * index::MAX_ENTRIES)
+        );
+        assert!(
+            matches!(last.error, RecordError::TooMany { most: index::MAX_ENTRIES, .. }),
+            "{last:?}"
+        );
     }
 
     #[test]

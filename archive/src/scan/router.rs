@@ -60,14 +60,14 @@ struct Ahead {
 }
 
 impl Ahead {
-    const LEAST: usize = 8;
-    const MOST: usize = 64;
-    const MOST_MISSES: u32 = 6;
+    const MIN_RECORDS: usize = 8;
+    const MAX_RECORDS: usize = 64;
+    const MAX_MISSES: u32 = 6;
 }
 
 impl Default for Ahead {
     fn default() -> Self {
-        Self { shape: None, count: Self::LEAST, pause: 0, misses: 0 }
+        Self { shape: None, count: Self::MIN_RECORDS, pause: 0, misses: 0 }
     }
 }
 
@@ -180,9 +180,10 @@ impl Router {
     /// Of as many excerpts as were asked for, `count` were of records of the likely shape.
     pub(super) fn took_excerpts(&mut self, count: usize, asked: usize) {
         let ahead = &mut self.ahead;
-        ahead.count = if count == asked { (2 * count).min(Ahead::MOST) } else { Ahead::LEAST };
+        ahead.count =
+            if count == asked { (2 * count).min(Ahead::MAX_RECORDS) } else { Ahead::MIN_RECORDS };
         if count == 0 {
-            ahead.misses = (ahead.misses + 1).min(Ahead::MOST_MISSES);
+            ahead.misses = (ahead.misses + 1).min(Ahead::MAX_MISSES);
             ahead.pause = 1 << ahead.misses;
         } else {
             ahead.misses = 0;

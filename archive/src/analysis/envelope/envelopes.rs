@@ -19,9 +19,9 @@ const BUDGET: usize = 48 << 20;
 /// The usual segment.
 const SEGMENT: u64 = 16 << 20;
 /// Fewer segments are read one after the other.
-const LEAST_SEGMENTS: u64 = 4;
+const MIN_SEGMENTS: u64 = 4;
 /// The most segments that are read side by side.
-const MOST_SEGMENTS: u64 = 1 << 12;
+const MAX_SEGMENTS: u64 = 1 << 12;
 /// The chunks of a segment that is read after the other.
 const CHUNKS: usize = 16;
 
@@ -165,12 +165,12 @@ impl Envelopes {
         let scope = EnvelopeScope::new(&selection, self.options);
         let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
         let bytes = source.bytes_of(&(rest.0..=source.end()));
-        if bytes >= LEAST_SEGMENTS * self.segment {
+        if bytes >= MIN_SEGMENTS * self.segment {
             let same = Bound::Included(rest.0);
             if rest.1 > 0 && !self.in_sequence(&scope, &selection, same, go_on)? {
                 return Ok(false);
             }
-            let count = (bytes / self.segment).min(MOST_SEGMENTS) as usize;
+            let count = (bytes / self.segment).min(MAX_SEGMENTS) as usize;
             if self.side_by_side(&scope, &selection, count, go_on) {
                 return Ok(true);
             }

@@ -14,7 +14,7 @@
 //! # Memory
 //!
 //! When records come that are beyond the last column there can be, or when the cells take more
-//! than their budget, every two columns become one. With fewer than [`LEAST_COLUMNS`] the
+//! than their budget, every two columns become one. With fewer than [`MIN_COLUMNS`] the
 //! pyramid gives up: it has no answers, and takes no memory any more.
 
 mod cells;
@@ -35,9 +35,9 @@ use cells::{Cells, Weight};
 /// Nanoseconds of the narrowest columns, 1/512 s.
 const FINEST: i128 = 1_953_125;
 /// The most columns.
-const MOST_COLUMNS: u32 = 1 << 16;
+const MAX_COLUMNS: u32 = 1 << 16;
 /// Columns that are not halved any more.
-const LEAST_COLUMNS: u32 = 64;
+const MIN_COLUMNS: u32 = 64;
 /// About the bytes of a cell.
 const CELL: usize = 24;
 /// Bytes of an instance without cells.
@@ -193,7 +193,7 @@ impl Pyramid {
             let start = self.grid.window().start().as_nanos();
             let width = self.grid.width();
             let needed = (end.as_nanos() - start).div_euclid(width).max(0) + 1;
-            if needed <= i128::from(MOST_COLUMNS) {
+            if needed <= i128::from(MAX_COLUMNS) {
                 let columns = self.grid.columns().max(needed as u32);
                 let Some(grid) = Grid::aligned(start, width, columns) else { return false };
                 self.grid = grid;
@@ -233,7 +233,7 @@ impl Pyramid {
     fn store(&mut self) {
         self.take_runs();
         while !self.has_given_up && self.bytes() > self.budget {
-            if self.grid.columns() <= LEAST_COLUMNS {
+            if self.grid.columns() <= MIN_COLUMNS {
                 return self.give_up();
             }
             self.halve();
@@ -390,5 +390,5 @@ fn most_columns(scope: &EnvelopeScope, span: &RangeInclusive<Timestamp>, budget:
     let lives = (0..scope.metrics.len()).flat_map(|place| scope.instances(place));
     let series: f64 = lives.map(|(_, life)| life.part_of(span)).sum();
     let columns = budget as f64 / (CELL as f64 * series.max(1.0));
-    (columns as u32).clamp(LEAST_COLUMNS, MOST_COLUMNS)
+    (columns as u32).clamp(MIN_COLUMNS, MAX_COLUMNS)
 }

@@ -17,7 +17,7 @@ use crate::{InstanceId, Result, Timestamp};
 /// By how much a span before the window grows that has not all that is looked for.
 const GROWTH: i128 = 4;
 /// The length of the first such span.
-const LEAST: i128 = 10_000_000_000;
+const MIN_SPAN: i128 = 10_000_000_000;
 /// The rows of the first chunk after the window; later chunks grow by [`GROWTH`].
 const FEW_ROWS: usize = 16;
 
@@ -186,7 +186,7 @@ impl EnvelopeSegment {
     ) -> Result<Option<Self>> {
         let start = *plan.grid.window().start();
         let first = selection.source().start();
-        let mut length = LEAST;
+        let mut length = MIN_SPAN;
         if first >= start {
             return Ok(None);
         }

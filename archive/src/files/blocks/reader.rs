@@ -12,7 +12,7 @@ use super::{BlockCache, BlockTable};
 use crate::files::parallel;
 
 /// Decompressed bytes that other threads may have in the making for one reader.
-const AHEAD: u64 = 16 << 20;
+const MAX_AHEAD: u64 = 16 << 20;
 /// Stretches up to this length are known to be readable when they are said to be
 /// available; of a longer one it is the table that says so.
 const TRIED: u64 = 64 << 20;
@@ -200,7 +200,7 @@ impl BlockFile {
     /// Reads up to `most` blocks ahead: the one 1 away, 2 away and so on.
     fn read_ahead(&self, most: usize, next: impl Fn(usize) -> Option<usize>) {
         let idle = parallel::idle();
-        let fit = (AHEAD / self.packed.table.largest.max(1)) as usize;
+        let fit = (MAX_AHEAD / self.packed.table.largest.max(1)) as usize;
         let wanted = if parallel::threads() > 1 { idle.min(fit).min(most) } else { 0 };
         for number in (1..=wanted).filter_map(next) {
             if number < self.packed.table.blocks.len() && !self.damaged.contains_key(&number) {

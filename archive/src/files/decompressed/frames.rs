@@ -8,9 +8,9 @@ use crate::files::count_leading_zeros;
 use crate::format::frame::{self, LENGTH_WORD, OVERHEAD};
 
 /// The longest record that bytes after damage are tried as.
-const MOST_TRIED: u64 = 1 << 20;
+const MAX_TRIED_RECORD: u64 = 1 << 20;
 /// The longest record that can be followed: the words before and after it are compared.
-const MOST_FOLLOWED: u64 = 1 << 28;
+const MAX_FOLLOWED_RECORD: u64 = 1 << 28;
 
 /// The walk from record to record.
 #[derive(Debug, Default)]
@@ -42,7 +42,8 @@ impl Frames {
                 len
             } else {
                 let Some(head) = word(self.next) else { return self.damaged };
-                let most = if self.damaged.is_some() { MOST_TRIED } else { MOST_FOLLOWED };
+                let most =
+                    if self.damaged.is_some() { MAX_TRIED_RECORD } else { MAX_FOLLOWED_RECORD };
                 let Some(len) = length(head).filter(|len| *len <= most) else {
                     self.damaged.get_or_insert(self.next);
                     // Of zeros the last three can begin a length word.

@@ -3,7 +3,7 @@
 use crate::Timestamp;
 
 /// The most records that are remembered; those before them are forgotten.
-const MOST: usize = 4096;
+const MAX_RECORDS: usize = 4096;
 
 /// The records from an entry of the temporal index on that a search has passed.
 ///
@@ -45,7 +45,7 @@ impl<P: Copy + PartialEq> SeekCache<P> {
             return;
         }
         let highest = self.passed.last().map_or(timestamp, |(highest, _)| timestamp.max(*highest));
-        if self.passed.len() == MOST {
+        if self.passed.len() == MAX_RECORDS {
             self.passed.clear();
         }
         self.passed.push((highest, after));
@@ -92,10 +92,10 @@ mod tests {
         let mut cache = SeekCache::default();
         cache.restart(Some(0));
         cache.pass(timestamp(99_999), 1);
-        (1..MOST + 2).for_each(|at| cache.pass(timestamp(at), at + 1));
+        (1..MAX_RECORDS + 2).for_each(|at| cache.pass(timestamp(at), at + 1));
         assert_eq!(resume(&cache, 0, 5_000), None);
-        assert_eq!(resume(&cache, 0, 100_000), Some(MOST + 2));
-        assert!(cache.passed.len() <= MOST);
+        assert_eq!(resume(&cache, 0, 100_000), Some(MAX_RECORDS + 2));
+        assert!(cache.passed.len() <= MAX_RECORDS);
     }
 
     #[test]

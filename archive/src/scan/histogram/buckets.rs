@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use crate::{Instance, InstanceId};
 
 /// A higher precision than any writer has.
-const MOST_PRECISION: u32 = 32;
+const MAX_PRECISION: u32 = 32;
 
 /// One bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,7 +98,7 @@ pub(crate) struct Numbered {
 impl Numbered {
     /// `None` for a precision that no writer uses.
     pub(super) fn new(precision: u32, max: u64) -> Option<Self> {
-        if precision > MOST_PRECISION {
+        if precision > MAX_PRECISION {
             return None;
         }
         let of_max = match max.checked_ilog2().and_then(|log| log.checked_sub(precision)) {
