@@ -1,4 +1,5 @@
-//! What records mean: growth of counters, values and rates at any time, summaries, pictures.
+//! The analysis of records: growth of counters, values and rates at any time, summaries,
+//! pictures.
 //!
 //! In come columns of values and what is known of the programs that logged them; out go
 //! numbers. Invariant: all of it reads the same intervals and walls of [`growth`], so that two

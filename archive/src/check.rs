@@ -40,7 +40,7 @@ use crate::format::Role;
 use crate::progress::Progress;
 use crate::{ArchiveLabel, Error, RecordError, Result};
 
-/// How many findings of a rule are kept for each file; more are only counted.
+/// Limit on findings of a rule that are kept for each file; more are only counted.
 const MAX_FINDINGS: u64 = 100;
 
 /// The findings of a check.
@@ -51,7 +51,7 @@ pub struct Report {
     counts: HashMap<(usize, &'static str), u64>,
     files: Vec<PathBuf>,
     suppressed: u64,
-    /// Those of them that are usual.
+    /// Number of suppressed notes that are usual.
     suppressed_notes: u64,
     records: u64,
     marks: u64,
@@ -70,7 +70,8 @@ impl Report {
         self.suppressed
     }
 
-    /// Those of them that sound archives often have ([`Defect::is_usual`]).
+    /// Returns the number of suppressed notes that sound archives often have
+    /// ([`Defect::is_usual`]).
     pub const fn suppressed_notes(&self) -> u64 {
         self.suppressed_notes
     }
@@ -85,12 +86,12 @@ impl Report {
         self.records
     }
 
-    /// Marks among them.
+    /// Returns the number of records that are marks.
     pub const fn marks(&self) -> u64 {
         self.marks
     }
 
-    /// Values in them.
+    /// Returns the number of values in all records.
     pub const fn values(&self) -> u64 {
         self.values
     }
@@ -151,8 +152,8 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report> {
     check_watched(path, &mut |_, _| {})
 }
 
-/// The same with progress: `watch` is called about once a megabyte with bytes
-/// of the data volumes done, and bytes in all.
+/// Checks an archive with progress: `watch` is called about once a megabyte with bytes of the
+/// data volumes done, and bytes in all.
 ///
 /// # Errors
 ///

@@ -79,7 +79,7 @@ pub enum RecordError {
     /// A time is after `most`, which follows it in the file.
     #[error("time {found}, expected {most} or earlier")]
     TimeAfter { found: Timestamp, most: Timestamp },
-    /// What follows the most that are read.
+    /// Records or entries beyond the limit of those that are read.
     #[error("more than {most} {field}; the others are not read")]
     TooMany { field: &'static str, most: u64 },
     /// Value blocks overlap, or leave a gap between the last value set and the
@@ -116,7 +116,7 @@ fn type_text(code: i32) -> String {
     ValueType::from_code(code).map_or_else(|_| format!("code {code}"), |found| found.to_string())
 }
 
-/// Why a record cannot be encoded: a limit of the format is exceeded.
+/// A record cannot be encoded: a limit of the format is exceeded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the message above each variant")]
@@ -201,7 +201,7 @@ impl EncodeError {
     }
 }
 
-/// What opening, reading or writing an archive can fail with.
+/// An error of opening, reading or writing an archive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the message above each variant")]
@@ -374,8 +374,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether bytes of a file are no record, cannot be decompressed to any, or are a label of
-    /// another archive. Intact records may follow:
+    /// Returns whether bytes of a file are no record, cannot be decompressed to any, or are a
+    /// label of another archive. Intact records may follow:
     /// [`Records::skip_damage`](crate::Records::skip_damage) moves on to them.
     pub const fn is_damage(&self) -> bool {
         matches!(
@@ -387,8 +387,8 @@ impl Error {
         )
     }
 
-    /// Whether a file is missing, as one that another program has removed since its directory was
-    /// listed.
+    /// Returns whether a file is missing, as one that another program has removed since its
+    /// directory was listed.
     pub fn is_missing_file(&self) -> bool {
         match self {
             Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,

@@ -35,8 +35,8 @@ pub(crate) use scanner::{Damage, Scanned, Scanner};
 pub use visibility::{existing_file, remove_archive, unfinished_archives};
 pub(crate) use visibility::{move_archive, show, unfinished_metadata};
 
-/// As many bytes of a compressed file may follow the last record without one of them being
-/// the start of a record: more than a crash leaves as a hole in a volume.
+/// Bytes of a compressed file that may follow the last record without one of them being the start
+/// of a record: more than a crash leaves as a hole in a volume.
 const MAX_DAMAGE: u64 = 32 << 20;
 
 /// Counts the zeros that `bytes` begin with.

@@ -15,12 +15,12 @@ const STEP: u64 = 1 << 20;
 /// runs ahead, and waits at its end.
 pub(crate) struct Progress<'w> {
     watch: &'w mut dyn FnMut(u64, u64),
-    /// Where each volume starts in the data as a whole, and its size.
+    /// For each volume its start in the data as a whole, and its size.
     volumes: BTreeMap<u32, (u64, u64)>,
     /// Bytes of all volumes.
     size: u64,
     passes: u64,
-    /// What the passes before this one have done.
+    /// Bytes that the passes before this one have done.
     before: u64,
     reported: u64,
 }
@@ -49,7 +49,6 @@ impl<'w> Progress<'w> {
         self.report(self.before + start + record.offset().min(*size), STEP);
     }
 
-    /// Ends a pass.
     pub(crate) fn end_pass(&mut self) {
         self.before += self.size;
         self.report(self.before, 0);

@@ -97,8 +97,8 @@ pub(crate) struct VolumeFile {
     held: Option<HeldFile>,
 }
 
-/// How often files are listed again that vanish while an archive is opened: each time another
-/// program has compressed or removed one.
+/// Attempts to list files again of which one vanishes while an archive is opened: each time
+/// another program has compressed or removed one.
 const LISTINGS: usize = 5;
 
 impl VolumeFile {
@@ -233,7 +233,7 @@ impl Archive {
         &self.base
     }
 
-    /// Whether all data volumes can be read from any place on, by several readers.
+    /// Returns whether all data volumes can be read from any place on, by several readers.
     pub(crate) fn is_seekable(&self) -> bool {
         self.volumes.iter().all(|volume| {
             Compression::from_path(&volume.path).is_none()
@@ -255,12 +255,12 @@ impl Archive {
         Ok(())
     }
 
-    /// Who wrote the archive, where and when.
+    /// Returns the label: who wrote the archive, where and when.
     pub const fn label(&self) -> &ArchiveLabel {
         &self.label
     }
 
-    /// The format's version.
+    /// Returns the format's version.
     pub const fn version(&self) -> Version {
         self.label.version
     }
@@ -270,7 +270,7 @@ impl Archive {
         self.end
     }
 
-    /// Whether a record is whole: always, unless the archive was opened
+    /// Returns whether a record is whole: always, unless the archive was opened
     /// [tolerantly](Self::open_tolerant).
     pub const fn has_records(&self) -> bool {
         self.has_records

@@ -122,7 +122,7 @@ pub struct Columns<'a> {
     /// By how much a chunk may have more rows than the one before.
     growth: usize,
     chunk: Chunk,
-    /// What comes after the chunk that was returned.
+    /// The state of the scan after the chunk that was returned.
     rest: ColumnsState,
     /// The damage that was skipped; `None` if damage is an error.
     lost: Option<Vec<Loss>>,
@@ -248,14 +248,14 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The same with a first chunk of a few rows, and each by as much larger, up to the usual
-    /// size.
+    /// Sets the rows of the first chunk, and the factor by which each is larger than the one
+    /// before, up to the usual size.
     pub(crate) fn growing(mut self, rows: usize, factor: usize) -> Self {
         (self.limits.rows, self.growth) = (rows, factor);
         self
     }
 
-    /// The same with chunks of another size.
+    /// Sets the limits of a chunk.
     #[cfg(test)]
     pub(crate) fn with_limits(mut self, limits: ChunkLimits) -> Self {
         self.limits = limits;

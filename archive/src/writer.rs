@@ -42,7 +42,7 @@ use file_set::FileSet;
 use index_policy::IndexPolicy;
 pub use options::{WriterLabel, WriterOptions};
 
-/// What a finished archive consists of.
+/// The size and the span of a finished archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The archive's base name.
@@ -51,7 +51,7 @@ pub struct Summary {
     pub records: u64,
     /// Time of the first and the last record.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// Data volumes.
+    /// Number of data volumes.
     pub volumes: u32,
     /// Bytes of all files.
     pub bytes: u64,
@@ -60,7 +60,7 @@ pub struct Summary {
 /// Metadata that was given times of its own and waits for the next record.
 #[derive(Debug, Default)]
 struct Dated {
-    /// How much of the writer's metadata buffer it is.
+    /// Number of its bytes in the writer's metadata buffer.
     len: usize,
     /// It describes new metrics or instances.
     changed: bool,
@@ -341,7 +341,7 @@ impl ArchiveWriter {
         self.files.as_mut().map_or(Ok(()), FileSet::sync)
     }
 
-    /// The format's version.
+    /// Returns the format's version.
     pub const fn version(&self) -> Version {
         self.options.version
     }
@@ -370,7 +370,7 @@ impl ArchiveWriter {
         Some(last.saturating_add(resolution))
     }
 
-    /// Whether the last record is a mark.
+    /// Returns whether the last record is a mark.
     pub(crate) const fn ends_in_mark(&self) -> bool {
         self.ends_in_mark
     }
@@ -476,7 +476,7 @@ impl ArchiveWriter {
     }
 }
 
-/// The same writer again, or one that copies its archive.
+/// Conversions for a writer that goes on with its archive, or copies it.
 impl WriterLabel {
     fn archive_label(&self, version: Version, start: Timestamp) -> ArchiveLabel {
         ArchiveLabel {
@@ -512,7 +512,7 @@ fn check_events(desc: &MetricDesc, value: Value<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The same for a set of a template.
+/// Checks a set of a template, as [`check_values`] does.
 fn check_shape(desc: &MetricDesc, shape: &SetShape) -> Result<()> {
     let Some(value_type) = shape.value_type else { return Ok(()) };
     let instances = shape.with_instance;

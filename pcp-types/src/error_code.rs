@@ -244,7 +244,7 @@ impl ErrorCode {
         if code < 0 { Some(Self(code)) } else { None }
     }
 
-    /// The stored number.
+    /// Returns the stored number.
     pub const fn get(self) -> i32 {
         self.0
     }
@@ -263,7 +263,7 @@ impl ErrorCode {
         self.entry().map(|(_, name, _)| *name)
     }
 
-    /// What the code means, for the codes that PCP defines.
+    /// Returns the meaning of the code, for the codes that PCP defines.
     pub fn meaning(self) -> Option<&'static str> {
         self.entry().map(|(_, _, meaning)| *meaning)
     }

@@ -44,7 +44,7 @@ impl InDom {
         if raw == Self::NULL_RAW { None } else { Some(Self(raw)) }
     }
 
-    /// The 32-bit word.
+    /// Returns the 32-bit word.
     pub const fn raw(self) -> u32 {
         self.0
     }

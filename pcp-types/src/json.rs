@@ -9,7 +9,7 @@ use crate::names::is_label_name;
 /// Deeper nesting is rejected, so that the check needs little stack.
 const MAX_DEPTH: u32 = 32;
 
-/// Whether `text` is one JSON value, with or without white space around it.
+/// Returns whether `text` is one JSON value, with or without white space around it.
 ///
 /// Arrays and objects nest at most 33 deep. Strings of bytes need not be UTF-8.
 ///
@@ -24,7 +24,7 @@ pub fn is_value(text: impl AsRef<[u8]>) -> bool {
     value(blanks(text.as_ref()), 0).is_some_and(|after| blanks(after).is_empty())
 }
 
-/// Whether no object in `json`, which is a JSON value, has a key twice.
+/// Returns whether no object in `json`, which is a JSON value, has a key twice.
 ///
 /// ```
 /// use pcp_types::json::has_unique_keys;
@@ -142,7 +142,7 @@ pub fn single_pair(text: &str) -> Option<(&str, &str)> {
     (is_label_name(name) && is_value(value)).then_some((name, value))
 }
 
-/// What follows the value at the start of `text`; `None` if there is none.
+/// Returns what follows the value at the start of `text`; `None` if there is none.
 fn value(text: &[u8], depth: u32) -> Option<&[u8]> {
     if depth > MAX_DEPTH {
         return None;

@@ -40,17 +40,17 @@ enum Node<H> {
     Branch(Box<str>),
 }
 
-/// Why a metric cannot have a name.
+/// The reason why a metric cannot have a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameConflict<H = Pmid> {
     /// Another metric has the name.
     Taken {
-        /// That metric.
+        /// The metric that has it.
         holder: H,
     },
     /// One name would be a leaf and a branch of the other.
     LeafAndBranch {
-        /// The other name.
+        /// The name that was there before.
         other: String,
     },
 }
@@ -62,8 +62,8 @@ impl<H> Default for NameSpace<H> {
 }
 
 impl<H: Copy + PartialEq> NameSpace<H> {
-    /// Whether `holder` can take `name`: true if it is new, false if the holder
-    /// has it already. The syntax of the name is not checked.
+    /// Returns whether `holder` can take `name`: true if it is new, false if the holder has it
+    /// already. The syntax of the name is not checked.
     ///
     /// # Errors
     ///

@@ -1,11 +1,10 @@
-//! Which texts PCP accepts as names of metrics and labels, and which names a
-//! selector selects.
+//! The rules for names of metrics and labels, and selectors of names.
 
 mod pattern;
 
 pub use pattern::{is_pattern, matches_pattern, selects};
 
-/// Why a text cannot be a metric's name, with the position of the fault in it.
+/// The reason why a text cannot be a metric's name, with the position of the fault in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the fields say it")]
 pub enum MetricNameError {
@@ -52,13 +51,13 @@ pub fn check_metric_name(name: &[u8]) -> Result<(), MetricNameError> {
     Ok(())
 }
 
-/// Whether [`check_metric_name`] finds no fault.
+/// Returns whether [`check_metric_name`] finds no fault.
 #[must_use]
 pub fn is_metric_name(name: &str) -> bool {
     check_metric_name(name.as_bytes()).is_ok()
 }
 
-/// Whether `name` can be a label's name: a letter, then letters, digits and `_`
+/// Returns whether `name` can be a label's name: a letter, then letters, digits and `_`
 /// (`src/libpcp/src/labels.c`).
 #[must_use]
 pub fn is_label_name(name: &str) -> bool {

@@ -48,7 +48,7 @@ impl Pmid {
         Self(raw)
     }
 
-    /// The 32-bit word.
+    /// Returns the 32-bit word.
     pub const fn raw(self) -> u32 {
         self.0
     }
@@ -58,12 +58,12 @@ impl Pmid {
         self.0 >> 22 & Self::MAX_DOMAIN
     }
 
-    /// The cluster, 0..=4095.
+    /// Returns the cluster, 0..=4095.
     pub const fn cluster(self) -> u32 {
         self.0 >> 10 & Self::MAX_CLUSTER
     }
 
-    /// The item, 0..=1023.
+    /// Returns the item, 0..=1023.
     pub const fn item(self) -> u32 {
         self.0 & Self::MAX_ITEM
     }

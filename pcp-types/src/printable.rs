@@ -112,8 +112,8 @@ fn is_plain(text: &[u8]) -> bool {
     all && text.split(|byte| *byte == b'\r').skip(1).all(|rest| rest.starts_with(b"\n"))
 }
 
-/// The same JSON, with characters that are not [printable](is_printable) as `\uHHHH`: a
-/// parser reads the same strings. Line feeds stay, which are between the values.
+/// Escapes characters in JSON that are not [printable](is_printable) as `\uHHHH`: a parser reads
+/// the same strings. Line feeds stay, which are between the values.
 ///
 /// ```
 /// use pcp_types::printable;

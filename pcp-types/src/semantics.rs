@@ -1,10 +1,10 @@
-//! What a metric's values mean over time (`PM_SEM_*`, `<pcp/pmapi.h>`).
+//! Semantics: the meaning of a metric's values over time (`PM_SEM_*`, `<pcp/pmapi.h>`).
 
 use std::fmt;
 
 use crate::Error;
 
-/// What a metric's values mean over time.
+/// The meaning of a metric's values over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Semantics {
     /// A count that only grows; the difference of two values is the news
@@ -18,7 +18,7 @@ pub enum Semantics {
 }
 
 impl Semantics {
-    /// The `PM_SEM_*` code.
+    /// Returns the `PM_SEM_*` code.
     pub const fn code(self) -> i32 {
         self as i32
     }

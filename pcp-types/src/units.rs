@@ -26,8 +26,8 @@ pub use arithmetic::Combined;
 pub use convert::Conversion;
 pub use parse::ParsedUnits;
 
-/// What a number of a metric counts: powers of space, time and count, a scale
-/// for each, and since PCP 7.2 one of four physical units.
+/// The unit of a metric's numbers: powers of space, time and count, a scale for each, and since
+/// PCP 7.2 one of four physical units.
 ///
 /// ```
 /// use pcp_types::Units;
@@ -117,12 +117,12 @@ impl Units {
         Self(raw)
     }
 
-    /// The 32-bit word.
+    /// Returns the 32-bit word.
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// Bytes times 1024^n.
+    /// Returns bytes times 1024^n.
     pub const fn space(scale: SpaceScale) -> Self {
         Self::NONE.with(DIM_SPACE, 1).with(SCALE_SPACE, scale as i32)
     }
@@ -142,37 +142,37 @@ impl Units {
         Self(unit as u32)
     }
 
-    /// `byte`.
+    /// Returns `byte`.
     pub const fn bytes() -> Self {
         Self::space(SpaceScale::Byte)
     }
 
-    /// `Kbyte`, 1024 bytes.
+    /// Returns `Kbyte`, 1024 bytes.
     pub const fn kilobytes() -> Self {
         Self::space(SpaceScale::Kbyte)
     }
 
-    /// `Mbyte`, 1024^2 bytes.
+    /// Returns `Mbyte`, 1024^2 bytes.
     pub const fn megabytes() -> Self {
         Self::space(SpaceScale::Mbyte)
     }
 
-    /// `nanosec`.
+    /// Returns `nanosec`.
     pub const fn nanoseconds() -> Self {
         Self::time(TimeScale::Nanosecond)
     }
 
-    /// `microsec`.
+    /// Returns `microsec`.
     pub const fn microseconds() -> Self {
         Self::time(TimeScale::Microsecond)
     }
 
-    /// `millisec`.
+    /// Returns `millisec`.
     pub const fn milliseconds() -> Self {
         Self::time(TimeScale::Millisecond)
     }
 
-    /// `sec`.
+    /// Returns `sec`.
     pub const fn seconds() -> Self {
         Self::time(TimeScale::Second)
     }

@@ -53,7 +53,7 @@ impl ValueType {
         Self::HighresEvent,
     ];
 
-    /// The `PM_TYPE_*` code.
+    /// Returns the `PM_TYPE_*` code.
     pub const fn code(self) -> i32 {
         self as i32
     }
@@ -71,13 +71,13 @@ impl ValueType {
         Ok(Self::ALL[(code + 1) as usize])
     }
 
-    /// Whether a value is one number: the types that counters may have and
-    /// that can be interpolated.
+    /// Returns whether a value is one number: the types that counters may have and that can be
+    /// interpolated.
     pub const fn is_numeric(self) -> bool {
         matches!(self, Self::I32 | Self::U32 | Self::I64 | Self::U64 | Self::Float | Self::Double)
     }
 
-    /// Whether the values are arrays of event records.
+    /// Returns whether the values are arrays of event records.
     pub const fn is_event(self) -> bool {
         matches!(self, Self::Event | Self::HighresEvent)
     }

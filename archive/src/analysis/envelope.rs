@@ -69,12 +69,12 @@ pub use grid::Grid;
 /// Returns whether to continue; called by several threads. After false it must stay false.
 pub type GoOn<'f> = &'f (dyn Fn() -> bool + Sync);
 
-/// How values are reduced.
+/// Options of the reduction to columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Counters as rates; else all values as they were logged.
     pub rates: bool,
-    /// What a time without values means.
+    /// The meaning of a time without values.
     pub gaps: Gaps,
 }
 
@@ -84,16 +84,16 @@ impl Default for Options {
     }
 }
 
-/// What one column has of an instance.
+/// The values of an instance in one column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cell {
-    /// The least value.
+    /// Least value observed in the column.
     pub minimum: f64,
-    /// The greatest value.
+    /// Greatest value observed in the column.
     pub maximum: f64,
-    /// The latest value.
+    /// Latest value observed in the column.
     pub last: f64,
-    /// How many values were observed in the column: of rates, how many ended in it.
+    /// Number of observed values; of rates, of those that ended in the column.
     pub count: u32,
     /// The first value continues the last one of the cell before.
     pub joined: bool,
@@ -146,7 +146,7 @@ impl Cell {
 pub struct Run {
     /// The columns; never none.
     pub columns: Range<u32>,
-    /// What each of them has.
+    /// Values of the instance in it.
     pub cell: Cell,
 }
 
@@ -275,7 +275,7 @@ impl Envelope {
         Ok((Self { grid, series, marks: whole.marks }, is_whole))
     }
 
-    /// The same in half as many columns; `None` for an odd number of columns.
+    /// Merges every two columns into one; `None` for an odd number of columns.
     pub fn halved(&self) -> Option<Self> {
         let grid = self.grid.halved()?;
         let series = self.series.iter();

@@ -1,4 +1,4 @@
-//! What a counter grew from one of its values to the next.
+//! The growth of a counter from one of its values to the next.
 //!
 //! Reports, summaries and pictures share these rules: the difference of two values (`number`),
 //! where values do not continue and where counters began at 0 (`walls`), what each value of an
@@ -13,7 +13,7 @@ use crate::scan::{SelectedMetric, Selection, programs};
 
 pub(crate) use number::growth;
 
-/// What a decrease of a counter means.
+/// The meaning of a decrease of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decrease {
     /// The counter was reset: values between the two observations decrease linearly,
@@ -25,10 +25,10 @@ pub enum Decrease {
     Wrap,
 }
 
-/// What a time without values in between means.
+/// The meaning of a time without values between others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gaps {
-    /// Where a program was away, its metrics have no values.
+    /// A metric has no values while its program was away.
     #[default]
     Keep,
     /// Values are interpolated over it as in PCP, which knows marks only.

@@ -91,7 +91,7 @@ pub(crate) use rate::rate_between;
 pub use successive_rates::SuccessiveRates;
 pub use window::{Logged, Window};
 
-/// How far before the archive's start PCP still returns a result, without values: 1 ms.
+/// Time before the archive's start for which PCP still returns a result, without values: 1 ms.
 const SLOP: f64 = 0.001;
 
 /// Metrics chosen for replay; [`load`](Self::load) reads their observations.
@@ -99,12 +99,12 @@ const SLOP: f64 = 0.001;
 pub struct ReplaySelection<'a> {
     chosen: scan::Selection<'a>,
     derivations: Derivations,
-    /// How many of the metrics are shown, once it is known: the others are only
-    /// operands of derived ones.
+    /// Number of metrics that are shown, once it is known; the others are only operands of
+    /// derived ones.
     shown: Option<usize>,
     /// The instances that are shown of metrics of which derived ones need more.
     limits: HashMap<Pmid, HashSet<InstanceId>>,
-    /// When the selected instances exist, once that is known.
+    /// Lifetimes of the selected instances, once they are known.
     lives: Option<Arc<Lifetimes>>,
     reads_on: bool,
     decrease: Decrease,
@@ -149,7 +149,7 @@ impl<'a> ReplaySelection<'a> {
         self.chosen.metrics()
     }
 
-    /// What is replayed.
+    /// Returns the archive or archives that are replayed.
     pub const fn source(&self) -> Source<'a> {
         self.chosen.source()
     }
@@ -278,7 +278,6 @@ fn find_walls(
 }
 
 impl MetricTrack {
-    /// Whether it has the agent's events.
     fn is_of_events(&self) -> bool {
         self.metric.desc.pmid == programs::events_metric()
     }
@@ -296,7 +295,7 @@ impl MetricTrack {
         Self { metric, columns, lives, shown, walls: TrackWalls::default() }
     }
 
-    /// Whether an instance is shown, and not only an operand.
+    /// Returns whether an instance is shown, and not only an operand.
     fn shows(&self, instance: Option<InstanceId>) -> bool {
         let is_among = |shown: &HashSet<InstanceId>| {
             instance.is_some_and(|instance| shown.contains(&instance))
@@ -358,7 +357,7 @@ struct Moment {
 /// The selected metrics at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample<'r> {
-    /// The moment.
+    /// The time of the values.
     pub timestamp: Timestamp,
     /// A mark was logged at this moment. Never set in interpolated samples.
     pub is_mark: bool,
@@ -373,7 +372,7 @@ pub struct Sample<'r> {
 pub struct Replay<'a> {
     source: Source<'a>,
     timeline: Timeline,
-    /// Those that are shown: the first tracks, then the derived metrics.
+    /// The shown metrics: the first tracks, then the derived metrics.
     metrics: Vec<SelectedMetric>,
     derived: Vec<Derived>,
     /// The quantiles in expressions.
@@ -412,7 +411,6 @@ impl<'a> Replay<'a> {
         self.metrics.iter()
     }
 
-    /// How many tracks are shown.
     fn shown(&self) -> usize {
         self.metrics.len() - self.derived.len()
     }
@@ -469,7 +467,7 @@ impl<'a> Replay<'a> {
         self.some_at(at, |_| true)
     }
 
-    /// The same, without values of the tracks that are not wanted.
+    /// Computes a sample without values of the tracks that are not wanted.
     fn some_at(
         &self,
         at: Timestamp,
@@ -489,7 +487,7 @@ impl<'a> Replay<'a> {
         Moment { at, reach: self.timeline.reach(at) }
     }
 
-    /// Whether a moment is in the archive and in what was read.
+    /// Returns whether a moment is in the archive and in the records that were read.
     fn has_moment(&self, at: Timestamp) -> bool {
         self.timeline.seconds_of(at) >= -SLOP && at <= self.end() && self.is_covered(at)
     }
@@ -518,9 +516,9 @@ impl<'a> Replay<'a> {
         times(start..=end.min(self.end()), step).filter_map(|at| self.sample_at(at))
     }
 
-    /// What was logged, record by record: the observations themselves, and the
-    /// marks as samples without values. Records without any value of the
-    /// selected metrics are skipped. Derived metrics have no values here.
+    /// Returns what was logged, record by record: the observations themselves, and the marks as
+    /// samples without values. Records without any value of the selected metrics are skipped.
+    /// Derived metrics have no values here.
     pub fn observations(&self) -> Observations<'_> {
         Observations::new(self)
     }

@@ -65,7 +65,7 @@ use tally::Tally;
 /// A metric and the summaries of its instances.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricSummary {
-    /// The metric.
+    /// The metric, as it was selected.
     pub metric: SelectedMetric,
     /// The units of averages, minimum and maximum: those of the metric, or for
     /// a counter those of its rates. A sum is in the metric's own units.
@@ -97,16 +97,16 @@ pub struct Statistics {
     pub stochastic_average: f64,
     /// The average in which each value is weighted by the time for which it held.
     pub time_average: f64,
-    /// The least value.
+    /// Least value and its time.
     pub minimum: Extreme,
-    /// The greatest value.
+    /// Greatest value and its time.
     pub maximum: Extreme,
 }
 
 /// The least or greatest value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Extreme {
-    /// The value.
+    /// The value, or rate of a counter.
     pub value: f64,
     /// The time of the first record with it; of a rate, the end of its
     /// interval.
@@ -206,7 +206,7 @@ pub fn summarize_past_damage(
     Ok((SummarySegment::joined(segments, selection.source(), &span), lost))
 }
 
-/// How the metrics of a selection are summarized.
+/// The selection of a summary, and the options.
 struct SummaryScope<'s, 'a> {
     selection: &'s Selection<'a>,
     decrease: Decrease,

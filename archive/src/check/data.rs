@@ -106,7 +106,7 @@ impl TimeOrder {
 struct EntryCheck<'i> {
     entries: Vec<&'i LocatedEntry>,
     next: usize,
-    /// Where the first record starts.
+    /// Offset of the first record.
     first: u64,
     /// The latest time of the records so far.
     latest: Option<Timestamp>,
@@ -150,7 +150,7 @@ impl<'i> EntryCheck<'i> {
     }
 }
 
-/// What is known of each metric's values.
+/// The pass over the values of each metric.
 struct ValueChecker<'m> {
     version: Version,
     metadata: &'m Metadata,

@@ -7,7 +7,7 @@ use pcp_types::printable;
 
 use crate::{ByteText, Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Units};
 
-/// How bad a finding is.
+/// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Not an error.
@@ -31,12 +31,11 @@ impl fmt::Display for Severity {
 /// A defect and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// The file.
+    /// The file that it is in.
     pub file: PathBuf,
-    /// Where the record or index entry starts, bytes from the start of the
-    /// (expanded) file.
+    /// Start of the record or index entry, in bytes from the start of the (expanded) file.
     pub offset: u64,
-    /// What is wrong.
+    /// The rule that is broken.
     pub defect: Defect,
 }
 
@@ -163,7 +162,7 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// What is wrong with compressed data; the finding names the file.
+    /// Returns the defect of compressed data; the finding names the file.
     pub(super) fn compression(error: &Error) -> Self {
         let reason = match error {
             Error::Decompress { source, .. } => source.to_string(),
@@ -177,19 +176,19 @@ impl Defect {
         self.class().0
     }
 
-    /// How bad it is.
+    /// Returns the severity of all defects of this kind.
     pub const fn severity(&self) -> Severity {
         self.class().1
     }
 
-    /// Whether it is a set of labels that is not UTF-8, which PCP's readers use and ours leave
-    /// out. A repair keeps it.
+    /// Returns whether it is a set of labels that is not UTF-8, which PCP's readers use and ours
+    /// leave out. A repair keeps it.
     pub const fn is_foreign_text(&self) -> bool {
         matches!(self, Self::LabelSet { source: RecordError::NotUtf8 { .. }, .. })
     }
 
-    /// Whether sound archives often have it: counters that start again, instances that are
-    /// not in their domain, names of old versions of PCP. Other notes are of what readers
+    /// Returns whether sound archives often have it: counters that start again, instances that
+    /// are not in their domain, names of old versions of PCP. Other notes are of what readers
     /// accept, and yet may be the trace of damage.
     pub const fn is_usual(&self) -> bool {
         matches!(

@@ -15,7 +15,7 @@ pub(super) struct LocatedEntry {
     pub(super) entry: IndexEntry,
 }
 
-/// How long the files are that entries point into.
+/// Sizes of the files that entries point into.
 struct Sizes {
     metadata: Option<u64>,
     volumes: HashMap<u32, u64>,

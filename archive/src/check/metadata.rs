@@ -22,11 +22,11 @@ const MAX_SCALES: [u32; 2] = [6, 5];
 /// The largest power of a dimension in units that make sense.
 const MAX_DIMENSION: i32 = 2;
 
-/// What the pass over the metadata found out.
+/// The result of the pass over the metadata.
 #[derive(Default)]
 pub(super) struct Checked {
     pub(super) metadata: Metadata,
-    /// Where records with a time are, and their times.
+    /// Offsets and times of the records that have a time.
     pub(super) timestamps: Vec<(u64, Timestamp)>,
 }
 

@@ -16,7 +16,6 @@ use crate::{IndomHistory, Metadata, Record, Semantics, ValueType, Version};
 pub(super) struct Pattern<'m> {
     /// `None` without a pattern.
     shape: Option<ShapeId>,
-    /// The last record.
     last: Vec<u8>,
     /// `last` was compared only here.
     is_ahead: bool,
@@ -35,8 +34,8 @@ struct Counter {
 }
 
 impl<'m> Pattern<'m> {
-    /// Whether the record is like the last one, and none of its counters goes
-    /// down. If so it is the last one from now on.
+    /// Returns whether the record is like the last one, and none of its counters goes down. If so
+    /// it becomes the last one.
     pub(super) fn is_repeated_by(&mut self, record: &Record<'_>) -> bool {
         let bytes = record.bytes();
         let last = self.last.as_slice();

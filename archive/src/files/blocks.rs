@@ -45,7 +45,7 @@ const MAX_BLOCK: u64 = 24 << 20;
 /// The most blocks of a file: 256 GB in blocks of 1 MB.
 const MAX_BLOCKS: usize = 1 << 18;
 
-/// Where a block is in the file, and which bytes it has.
+/// The position of a block in the compressed file, and the decompressed bytes that it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CompressedBlock {
     /// Offset in the compressed file.
@@ -67,7 +67,7 @@ pub(crate) struct BlockTable {
     blocks: Vec<CompressedBlock>,
     /// Decompressed bytes of all.
     len: u64,
-    /// Those of the largest block.
+    /// Decompressed bytes of the largest block.
     largest: u64,
 }
 
@@ -194,7 +194,6 @@ impl CompressedBlock {
 /// Buffers and contexts that are reused from block to block.
 #[derive(Default)]
 struct BlockDecoder {
-    /// A compressed block.
     packed: Vec<u8>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }

@@ -33,13 +33,13 @@ pub(super) use decoder::MAX_XZ_MEMORY;
 
 /// Decompressed bytes that stay in memory; at the worst twice as many do.
 pub(crate) const KEPT: usize = 8 << 20;
-/// Decompressed at once.
+/// Bytes that are decompressed at once.
 const STEP: usize = 256 << 10;
 /// Records differ in their timestamps at least, so no real archive is
 /// compressed further than this. It bounds what a crafted file can make a
 /// reader decode.
 const MAX_RATIO: u64 = 1024;
-/// The same of an index, whose entries are no framed records.
+/// As [`MAX_RATIO`], for an index, whose entries are no framed records.
 const MAX_INDEX_RATIO: u64 = 64;
 /// An index that decompresses to more than that.
 const TOO_LARGE: io::ErrorKind = io::ErrorKind::FileTooLarge;
@@ -53,7 +53,7 @@ pub(super) fn most_decompressed(len: u64) -> u64 {
     len.saturating_mul(MAX_RATIO).max(MIN_LIMIT)
 }
 
-/// The same of an index.
+/// Returns the limit on the decompressed size of an index.
 fn most_of_index(len: u64) -> u64 {
     len.saturating_mul(MAX_INDEX_RATIO).max(MIN_LIMIT)
 }
@@ -66,7 +66,7 @@ pub(crate) struct Decompressed {
     limit: u64,
     /// The stream that is being decoded; none between two of them.
     decoder: Option<Decoder>,
-    /// Where the next stream starts in the file.
+    /// Offset of the next stream in the file.
     next: u64,
     /// All starts of streams that were met, rising.
     streams: Vec<StreamStart>,
@@ -75,7 +75,7 @@ pub(crate) struct Decompressed {
     kept_start: u64,
     /// Up to here the file was decoded at least once.
     known: u64,
-    /// Whether what is decoded for the first time is records; none for an index.
+    /// Checks whether what is decoded for the first time is records; none for an index.
     frames: Option<Frames>,
     end: StreamEnd,
 }
@@ -121,7 +121,7 @@ impl Decompressed {
         }
     }
 
-    /// How many decompressed bytes there are from `offset` on, at most `most`.
+    /// Returns the number of decompressed bytes from `offset` on, at most `most`.
     ///
     /// # Errors
     ///

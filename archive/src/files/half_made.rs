@@ -7,9 +7,9 @@ use super::record_file::RecordFile;
 use crate::format::{Role, frame};
 use crate::{Compression, Error, Result, Version};
 
-/// What an archive lacks that its writer did not finish making: [`Error::Missing`] without
-/// metadata or without a data volume, [`Error::Corrupt`] if the metadata or all data volumes
-/// end within their label. `None` for any other archive, damaged or not.
+/// Finds out what an archive lacks whose writer did not finish creating it: [`Error::Missing`]
+/// without metadata or without a data volume, [`Error::Corrupt`] if the metadata or all data
+/// volumes end within their label. `None` for any other archive, damaged or not.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ pub fn half_made(base: &Path) -> Result<Option<Error>> {
     Ok(cut)
 }
 
-/// Whether an archive has metadata, by which readers find it: not if it was removed.
+/// Returns whether an archive has metadata, by which readers find it: not if it was removed.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ pub fn has_metadata(base: &Path) -> Result<bool> {
     Ok(MemberFiles::list(base)?.metadata.is_some())
 }
 
-/// Whether a data volume of the archive has anything after its label, with metadata or
+/// Returns whether a data volume of the archive has anything after its label, with metadata or
 /// without.
 ///
 /// # Errors

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use crate::format::Role;
 use crate::{Error, Result, io_error};
 
-/// How a member is compressed, by its name.
+/// The compression of a member, by its suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// xz, and its predecessor lzma.
     Xz,
-    /// bzip2.
+    /// Files with the suffix `.bz2` or `.bz`.
     Bzip2,
-    /// gzip.
+    /// Files with the suffix `.gz`, `.Z` or `.z`.
     Gzip,
-    /// Zstandard.
+    /// Files with the suffix `.zst`.
     Zstd,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Members {
     pub(crate) volumes: BTreeMap<u32, PathBuf>,
 }
 
-/// Those files of an archive that there are.
+/// The existing files of an archive.
 #[derive(Debug, Default)]
 pub(crate) struct MemberFiles {
     pub(crate) base: PathBuf,
@@ -217,7 +217,7 @@ fn scan(base: &Path) -> Result<MemberFiles> {
         let plain = Compression::from_path(&file).is_none();
         match part {
             MemberKind::Metadata if plain || found.metadata.is_none() => {
-                found.metadata = Some(file)
+                found.metadata = Some(file);
             }
             MemberKind::Index if plain || found.index.is_none() => found.index = Some(file),
             MemberKind::Volume(number) if plain || !found.volumes.contains_key(&number) => {
@@ -264,7 +264,7 @@ pub(super) fn split(path: &Path) -> Option<(PathBuf, MemberKind)> {
     Some((path.with_extension(""), part))
 }
 
-/// Whether a file is an index by its name.
+/// Returns whether a file is an index by its name.
 #[cfg(feature = "compression")]
 pub(super) fn is_index(path: &Path) -> bool {
     matches!(split(path), Some((_, MemberKind::Index)))

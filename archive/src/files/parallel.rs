@@ -32,8 +32,8 @@ const MAX_THREADS: usize = 8;
 /// The size of a thread's stack, in bytes.
 const STACK: usize = 2 << 20;
 
-/// How many threads are worth starting on this machine. Determined once: the standard library
-/// reads several cgroup files for it.
+/// Returns the number of threads that are worth starting on this machine. Determined once: the
+/// standard library reads several cgroup files for it.
 pub fn threads() -> usize {
     static COUNT: LazyLock<usize> =
         LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS));
@@ -45,7 +45,7 @@ thread_local! {
     static WORKERS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many threads are worth starting besides the pool of this thread.
+/// Returns the number of threads that are worth starting besides the pool of this thread.
 #[cfg(feature = "compression")]
 pub(crate) fn idle() -> usize {
     threads().saturating_sub(WORKERS.get())
@@ -85,12 +85,12 @@ impl<J, R> Jobs<'_, J, R> {
         self.results.pop_front()?.recv().ok()
     }
 
-    /// How many results were not taken yet.
+    /// Returns the number of results that were not taken yet.
     pub fn len(&self) -> usize {
         self.results.len()
     }
 
-    /// Whether all results were taken.
+    /// Returns whether all results were taken.
     pub fn is_empty(&self) -> bool {
         self.results.is_empty()
     }

@@ -20,7 +20,7 @@ pub struct RawFile {
     entry: Option<Vec<u8>>,
 }
 
-/// What is at a place of a file.
+/// A record or damage at a place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RawPiece<'a> {
     /// A record: all of its bytes, both length words included.

@@ -18,19 +18,19 @@ use super::held::open;
 use crate::format::{Role, archive_label, frame, index};
 use crate::{ArchiveLabel, Compression, Error, RecordError, Result, Version, io_error};
 
-/// How much is read at once where records are read one after the other.
+/// Bytes that are read at once where records are read one after the other.
 const CHUNK: usize = 256 * 1024;
 
-/// How much is read at once on the way to a record that is sought.
+/// Bytes that are read at once on the way to a record that is sought.
 const LITTLE: usize = 32 * 1024;
 
-/// How much is announced at once where pieces of records are read.
+/// Bytes that are announced at once where pieces of records are read.
 const ANNOUNCED: u64 = 4 << 20;
 
 /// A piece in memory takes a tenth of this, one on a disk several times as long.
 const WAIT: Duration = Duration::from_micros(10);
 
-/// How much is read at once of a file that is read as a whole.
+/// Bytes that are read at once of a file that is read as a whole.
 const STEP: usize = 8 << 20;
 
 /// The longest record of a compressed file, in bytes: ten million values. A few kilobytes can
@@ -50,7 +50,7 @@ pub(crate) struct RecordFile {
     announced: Option<u64>,
 }
 
-/// Where the bytes come from.
+/// The origin of a file's bytes.
 #[derive(Debug)]
 enum ByteSource {
     Plain {
@@ -63,7 +63,7 @@ enum ByteSource {
     Blocks(Box<BlockFile>),
 }
 
-/// What is at a place where a record should start.
+/// The bytes at a place where a record should start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextRecord {
     /// A record of this many bytes, now in the buffer.
@@ -126,7 +126,7 @@ impl RecordFile {
         self
     }
 
-    /// How many bytes there are from `offset` on, at most `most`.
+    /// Returns the number of bytes from `offset` on, at most `most`.
     ///
     /// # Errors
     ///
@@ -172,13 +172,12 @@ impl RecordFile {
         found.map_err(io_error("stat", &self.path))
     }
 
-    /// Whether the bytes have to be decompressed.
     pub(crate) const fn is_compressed(&self) -> bool {
         !matches!(self.source, ByteSource::Plain { .. })
     }
 
-    /// Up to where damage that begins at `offset` is looked at: a small compressed file can
-    /// expand to gigabytes that are no records.
+    /// Returns the offset up to which damage that begins at `offset` is examined: a small
+    /// compressed file can expand to gigabytes that are no records.
     pub(crate) const fn most_damage(&self, offset: u64) -> u64 {
         if self.is_compressed() { offset.saturating_add(MAX_DAMAGE) } else { u64::MAX }
     }
@@ -206,7 +205,7 @@ impl RecordFile {
         Err(self.corrupt(offset, RecordError::Trailer { header, trailer }))
     }
 
-    /// Whether several readers may start anywhere in the file, each at its own place.
+    /// Returns whether several readers may start anywhere in the file, each at its own place.
     pub(crate) fn is_seekable(&self) -> bool {
         match &self.source {
             ByteSource::Plain { .. } => true,
@@ -217,8 +216,8 @@ impl RecordFile {
         }
     }
 
-    /// Where the damaged block ends in which `offset` is; `None` if it is in none, or
-    /// if the damage has no known end. Only blocks that reading has met are known.
+    /// Returns the end of the damaged block that `offset` is in; `None` if it is in none, or if
+    /// the damage has no known end. Only blocks that reading has met are known.
     #[cfg_attr(
         not(feature = "compression"),
         expect(unused_variables, reason = "only compressed files have blocks")
@@ -326,8 +325,8 @@ impl RecordFile {
         }
     }
 
-    /// Whether the file holds nothing but zeros from `offset` on, which of a compressed file
-    /// are [`MAX_DAMAGE`] bytes at most.
+    /// Returns whether the file holds nothing but zeros from `offset` on, which of a compressed
+    /// file are [`MAX_DAMAGE`] bytes at most.
     pub(crate) fn is_zero_from(&mut self, mut offset: u64) -> Result<bool> {
         let most = self.most_damage(offset);
         let mut chunk = vec![0; CHUNK];
@@ -384,7 +383,7 @@ pub(crate) struct FileWindow {
     buffer: Vec<u8>,
     start: u64,
     len: usize,
-    /// How much is read next: twice as much as the last time.
+    /// Bytes that are read next: twice as many as the last time.
     ahead: usize,
 }
 
@@ -405,7 +404,7 @@ impl FileWindow {
         self.len = 0;
     }
 
-    /// What starts at `offset`; a record is in the buffer afterwards.
+    /// Examines what starts at `offset`; a record is in the buffer afterwards.
     pub(crate) fn forward(&mut self, file: &mut RecordFile, offset: u64) -> Result<NextRecord> {
         let word = frame::LENGTH_WORD as u64;
         let left = self.fill(file, offset, word)?;
@@ -479,7 +478,7 @@ impl FileWindow {
         self.buffer.get(at..end)
     }
 
-    /// What of the file from `offset` on is in the buffer.
+    /// Returns the part of the file from `offset` on that is in the buffer.
     pub(crate) fn rest(&self, offset: u64) -> &[u8] {
         let at = offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.buffer.get(at..self.len)).unwrap_or_default()

@@ -7,13 +7,13 @@ use crate::{Error, Record, RecordError, Result, Version};
 /// The longest record that is searched for after damage in a compressed file:
 /// no more of it stays in memory.
 const MAX_EXPANDED_RECORD: u64 = 8 << 20;
-/// How many bytes may be parsed for each byte that is skipped. Damaged bytes
-/// can claim any length at any place; this bounds the time that a search takes.
+/// Bytes that may be parsed for each byte that is skipped. Damaged bytes can claim any length at
+/// any place; this bounds the time that a search takes.
 const MAX_PARSED_PER_SKIPPED: u64 = 64;
-/// How much of the file is searched at once.
+/// Bytes of the file that are searched at once.
 const BLOCK: usize = 256 << 10;
 
-/// What is next in a file.
+/// A record or damage, as a scan finds them in order.
 #[derive(Debug)]
 pub(crate) enum Scanned {
     /// A record whose length words agree. Its bytes are there until the next
@@ -59,7 +59,7 @@ impl Scanner {
         Self::new(file, version, |version, bytes| metadata_record::parse(version, bytes).is_ok())
     }
 
-    /// The same from another place on.
+    /// Starts the scan at another offset.
     pub(crate) const fn starting_at(mut self, offset: u64) -> Self {
         self.offset = offset;
         self
@@ -165,7 +165,7 @@ impl Scanner {
         }
     }
 
-    /// Whether a good record starts at a place of a block of the file.
+    /// Returns whether a good record starts at a place of a block of the file.
     fn is_record(
         &mut self,
         start: u64,
@@ -203,7 +203,7 @@ impl Scanner {
     }
 }
 
-/// Whether there is patience for a record of this length; takes it.
+/// Takes the length of a record from the budget of the search; false if it is not enough.
 const fn spend(patience: &mut u64, len: usize) -> bool {
     match patience.checked_sub(len as u64) {
         Some(left) => {

@@ -107,7 +107,7 @@ impl Drop for Staging {
     }
 }
 
-/// Whether two base names are of one archive.
+/// Returns whether two base names are of one archive.
 fn is_same(one: &Path, other: &Path) -> bool {
     let place = |base: &Path| {
         let parent = base.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! How an archive appears and disappears: for readers in one step each.
+//! Makes archives appear and disappear for readers in one step each.
 //!
 //! Readers find the archives of a directory by their metadata. PCP's take every file whose
 //! name ends in `.meta`, also one whose name begins with a dot, and refuse the whole directory

@@ -12,7 +12,7 @@ use pcp_types::{Conversion, Units};
 
 use crate::{MetricDesc, Pmid, Value, ValueType};
 
-/// How an archive's values of a metric become those of the timeline.
+/// The change of an archive's values of a metric to those of the timeline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Adaptation {
     /// They are numbers that are converted.
@@ -28,7 +28,7 @@ pub(crate) struct NumberConversion {
     pub(crate) own: ValueType,
     /// The type in the timeline.
     pub(crate) target: ValueType,
-    /// Where the units differ; then the target is a double.
+    /// Set if the units differ; then the target is a double.
     units: Option<Conversion>,
 }
 

@@ -48,7 +48,7 @@ pub struct ArchiveLabel {
     pub zoneinfo: ByteText,
 }
 
-/// Which file of an archive a label is in.
+/// The kind of file that a label is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Data(u32),
@@ -57,7 +57,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The volume word.
+    /// Returns the volume word of the label.
     pub(crate) const fn volume(self) -> i32 {
         match self {
             Self::Data(number) => number as i32,

@@ -51,12 +51,12 @@ impl ByteText {
         Self::from_bytes(&Self::unescape(text))
     }
 
-    /// The bytes.
+    /// Returns the bytes that the text stands for.
     pub fn to_bytes(&self) -> Cow<'_, [u8]> {
         Self::unescape(&self.0)
     }
 
-    /// The text.
+    /// Returns the text, in which `\xHH` stands for a byte that is not UTF-8.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -154,7 +154,6 @@ impl From<&Self> for ByteText {
     }
 }
 
-/// The text, shared.
 impl From<ByteText> for Arc<str> {
     fn from(text: ByteText) -> Self {
         text.0

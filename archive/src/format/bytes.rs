@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::RecordError;
 
-/// What of a record has not been read yet.
+/// The bytes of a record that have not been read yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
@@ -18,7 +18,7 @@ impl<'a> Bytes<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field.
+    /// Takes the next field.
     #[inline]
     pub(crate) fn take<T>(&mut self, field: &'static str) -> Result<&'a T, RecordError>
     where

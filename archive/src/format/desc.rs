@@ -27,16 +27,16 @@ use crate::{ByteText, EncodeError, InDom, Pmid, RecordError, Semantics, Units, V
 /// PCP's readers have a fixed buffer for a name and its NUL.
 pub(crate) const MAX_NAME: usize = 4095;
 
-/// What a metric's values are (`pmDesc`).
+/// The descriptor of a metric's values (`pmDesc`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MetricDesc {
-    /// The metric.
+    /// The number that records have for it.
     pub pmid: Pmid,
     /// The type of its values.
     pub value_type: ValueType,
     /// The domain of its instances; `None` if it has exactly one value.
     pub indom: Option<InDom>,
-    /// What the values mean over time.
+    /// The meaning of the values over time.
     pub semantics: Semantics,
     /// Their dimension and scale.
     pub units: Units,
@@ -80,7 +80,7 @@ struct DescLayout {
 
 const _: () = assert!(size_of::<DescLayout>() == 24 && align_of::<DescLayout>() == 1);
 
-/// What follows the type word.
+/// Parses what follows the type word.
 ///
 /// # Errors
 ///
@@ -158,7 +158,7 @@ pub(crate) fn encode(
     })
 }
 
-/// Whether a name fits into the buffers of PCP's readers.
+/// Checks that a name fits into the buffers of PCP's readers.
 ///
 /// # Errors
 ///
@@ -167,7 +167,7 @@ pub(crate) fn check_len(name: &[u8]) -> Result<(), EncodeError> {
     EncodeError::check_size("metric name", name.len(), MAX_NAME)
 }
 
-/// Whether a name can be stored and found again.
+/// Checks that a name can be stored and found again.
 ///
 /// # Errors
 ///

@@ -39,7 +39,7 @@ pub use super::event_array::{
 pub use super::event_builder::EventArrayBuilder;
 use crate::{OwnedValue, Value, ValueType};
 
-/// Whether values of a type are event arrays.
+/// Returns whether values of a type are event arrays.
 pub const fn is_array(value_type: ValueType) -> bool {
     matches!(value_type, ValueType::Event | ValueType::HighresEvent)
 }

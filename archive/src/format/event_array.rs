@@ -39,7 +39,7 @@ struct HighresTimestamp {
     nanoseconds: I64,
 }
 
-/// What follows the time of a record.
+/// The fields that follow the time of a record.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RecordHead {
@@ -58,7 +58,7 @@ struct ParameterHead {
 const _: () = assert!(size_of::<HighresTimestamp>() == 16);
 const _: () = assert!(size_of::<RecordHead>() == 8 && size_of::<ParameterHead>() == 8);
 
-/// What an event record is (`PM_EVENT_FLAG_*`).
+/// The flags of an event record (`PM_EVENT_FLAG_*`).
 ///
 /// Printed as PCP prints them: `start,id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -90,7 +90,7 @@ impl EventFlags {
         self.0
     }
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
@@ -166,17 +166,17 @@ impl<'a> EventArray<'a> {
         self.count
     }
 
-    /// Whether there is no record.
+    /// Returns whether there is no record.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether times have nanoseconds, not microseconds.
+    /// Returns whether times have nanoseconds, not microseconds.
     pub const fn is_highres(&self) -> bool {
         self.highres
     }
 
-    /// How many records were lost: the sum over all records of lost records.
+    /// Returns the number of lost records: the sum over all records that stand for lost ones.
     pub fn missed(&self) -> u64 {
         self.records().filter_map(|record| record.missed()).map(u64::from).sum()
     }
@@ -259,18 +259,18 @@ impl<'a> EventRecord<'a> {
         Ok(record)
     }
 
-    /// When it happened.
+    /// Returns the time of the event.
     pub const fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
 
-    /// What it is.
+    /// Returns the flags of the event.
     pub const fn flags(&self) -> EventFlags {
         self.flags
     }
 
-    /// How many records this one stands for, if they were lost. PCP writes 0
-    /// in high resolution, whatever it was.
+    /// Returns the number of records that this one stands for, if they were lost. PCP writes 0 in
+    /// high resolution, whatever it was.
     pub fn missed(&self) -> Option<u32> {
         (self.flags == EventFlags::MISSED).then_some(self.count)
     }

@@ -17,7 +17,7 @@ pub struct EventArrayBuilder {
 /// The record that parameters are added to.
 #[derive(Debug, Clone, Copy)]
 struct OpenRecord {
-    /// Where its count word is.
+    /// Offset of the count word.
     count_at: usize,
     parameters: u32,
 }
@@ -101,12 +101,12 @@ impl EventArrayBuilder {
         self.records
     }
 
-    /// Whether there is no record.
+    /// Returns whether there is no record.
     pub const fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// The finished value.
+    /// Returns the finished value.
     pub fn finish(self) -> OwnedValue {
         if self.highres {
             OwnedValue::HighresEvent(self.bytes)

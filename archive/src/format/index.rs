@@ -18,16 +18,16 @@ use zerocopy::big_endian::{I32, I64};
 use super::{Bytes, timestamp};
 use crate::{EncodeError, RecordError, Timestamp, Version};
 
-/// Where in the files of an archive a time is (`__pmLogTI`).
+/// The position of a time in the files of an archive (`__pmLogTI`).
 ///
 /// An entry of our writer points to the start of the record with this time and
 /// to the start of the metadata that was written for it. All that a reader may
 /// rely on: no record with a later timestamp is before `data_offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// The time.
+    /// The time that was indexed.
     pub timestamp: Timestamp,
-    /// The data volume.
+    /// Number of the data volume.
     pub volume: u32,
     /// Bytes from the start of the `.meta` file.
     pub metadata_offset: u64,

@@ -37,7 +37,7 @@ pub struct Instance {
     pub name: ByteText,
 }
 
-/// Whether a record lists all instances or what changed.
+/// Tells records that list all instances from those that list what changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IndomRecordKind {
     Full,
@@ -118,7 +118,7 @@ impl<'a> IndomRecord<'a> {
     }
 }
 
-/// What follows the type word.
+/// Parses what follows the type word.
 ///
 /// # Errors
 ///

@@ -56,11 +56,11 @@ pub enum LabelClass {
     Context = 1,
     /// Everything of a domain's agent.
     Domain = 2,
-    /// An instance domain.
+    /// Everything of an instance domain.
     InDom = 4,
     /// A cluster of metrics.
     Cluster = 8,
-    /// A metric.
+    /// Everything of one metric.
     Item = 16,
     /// Each instance of an instance domain on its own.
     Instances = 32,
@@ -73,31 +73,32 @@ impl LabelClass {
     }
 }
 
-/// What labels are attached to.
+/// The object that labels are attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LabelTarget {
-    /// The host.
+    /// The host, and so all values of the archive.
     Context,
     /// The agent of a domain, 0..=511.
     Domain(u32),
-    /// An instance domain.
+    /// Everything of an instance domain.
     InDom(InDom),
     /// A cluster of metrics.
     Cluster {
-        /// The domain, 0..=511.
+        /// Number of the domain, 0..=511.
         domain: u32,
-        /// The cluster, 0..=4095.
+        /// Number of the cluster, 0..=4095.
         cluster: u32,
     },
-    /// A metric.
+    /// Everything of one metric.
     Item(Pmid),
     /// The instances of a domain; each has a set.
     Instances(InDom),
 }
 
 impl LabelTarget {
-    /// What the labels of a metric are attached to. Those of a later target override those of
-    /// the earlier ones (`pmLookupLabels(3)`); labels of instances come after all of them.
+    /// Returns the targets that the labels of a metric are attached to. Those of a later target
+    /// override those of the earlier ones (`pmLookupLabels(3)`); labels of instances come after
+    /// all of them.
     pub fn of_metric(desc: &MetricDesc) -> impl Iterator<Item = Self> {
         let domain = desc.pmid.domain();
         let cluster = desc.pmid.cluster();
@@ -126,7 +127,7 @@ impl fmt::Display for LabelTarget {
 }
 
 impl LabelTarget {
-    /// The level.
+    /// Returns the level of the target.
     pub const fn class(self) -> LabelClass {
         match self {
             Self::Context => LabelClass::Context,
@@ -170,7 +171,7 @@ impl LabelTarget {
     }
 }
 
-/// Where one label's name and value are in the JSON text of its set.
+/// The positions of one label's name and value in the JSON text of its set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelEntry {
     /// The name, without quotes.
@@ -223,13 +224,13 @@ impl LabelSet {
         Ok(set)
     }
 
-    /// The same labels as the set of one instance.
+    /// Makes the labels a set of one instance.
     #[must_use]
     pub fn for_instance(self, instance: InstanceId) -> Self {
         Self { instance: Some(instance), ..self }
     }
 
-    /// Whether the JSON is an object, or there is none.
+    /// Returns whether the JSON is an object, or there is none.
     pub(crate) fn is_object(&self) -> bool {
         self.json.is_empty() || (self.json.starts_with('{') && json::is_value(&self.json))
     }
@@ -271,13 +272,12 @@ impl LabelSet {
     }
 }
 
-/// A label record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabelRecord {
     pub(crate) timestamp: Timestamp,
     pub(crate) target: LabelTarget,
     pub(crate) sets: Vec<LabelSet>,
-    /// What is wrong with the sets that cannot be read, by instance.
+    /// The errors of sets that cannot be read, by instance.
     pub(crate) lost: Vec<(Option<InstanceId>, RecordError)>,
 }
 
@@ -310,8 +310,8 @@ pub(crate) struct RawSet<'a> {
     bytes: &'a [u8],
 }
 
-/// What follows the type word. A set that is not UTF-8, or has an entry outside
-/// of its JSON, is lost alone.
+/// Parses what follows the type word. A set that is not UTF-8, or has an entry outside of its
+/// JSON, is lost alone.
 ///
 /// # Errors
 ///
@@ -330,7 +330,7 @@ pub(crate) fn parse(version: Version, body: &mut Bytes<'_>) -> Result<LabelRecor
     Ok(LabelRecord { timestamp, target, sets, lost })
 }
 
-/// The same of a whole record, framing included.
+/// Parses a whole record, framing included, without checking its sets.
 ///
 /// # Errors
 ///
@@ -489,7 +489,7 @@ fn encode_set(set: &LabelSet, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// Whether sets can be stored for a target.
+/// Checks that sets can be stored for a target.
 ///
 /// # Errors
 ///

@@ -78,7 +78,7 @@ pub(crate) mod test_support {
         digits.chunks(2).map(byte).collect()
     }
 
-    /// What follows the type word of a framed record.
+    /// Returns what follows the type word of a framed record.
     pub(crate) fn body(record: &[u8]) -> Bytes<'_> {
         let mut body = Bytes::new(frame::parse(record).unwrap());
         body.take::<U32>("type").unwrap();

@@ -7,7 +7,7 @@ pub(crate) fn word(bytes: &[u8]) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(*bytes.first_chunk()?)))
 }
 
-/// The same of eight bytes.
+/// Reads a number of eight bytes.
 #[inline]
 pub(crate) fn long(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*bytes.first_chunk()?))

@@ -74,7 +74,7 @@ pub(crate) const fn head_size(version: Version) -> usize {
     mark_size(version) - frame::LENGTH_WORD
 }
 
-/// Where in a record the number of value sets is.
+/// Returns the offset in a record of the number of value sets.
 pub(crate) const fn count_offset(version: Version) -> usize {
     head_size(version) - WORD
 }
@@ -102,11 +102,11 @@ pub struct Record<'a> {
     archive: u32,
     volume: u32,
     offset: u64,
-    /// How values become those of the timeline that the record is read for.
+    /// The changes that make the values those of the timeline that the record is read for.
     adaptations: Option<&'a Adaptations>,
 }
 
-/// Where a record is, and how its bytes are read.
+/// The data that is needed to parse the bytes of a record again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordPlace {
     version: Version,
@@ -176,43 +176,43 @@ impl<'a> Record<'a> {
         timestamp::parse(version, &mut Bytes::new(frame::parse(bytes)?))
     }
 
-    /// When the values were fetched.
+    /// Returns the time at which the values were fetched.
     pub const fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
 
-    /// Whether this is a mark: time was lost, and values before and after
-    /// must not be joined. A mark has no value sets.
+    /// Returns whether this is a mark: time was lost, and values before and after must not be
+    /// joined. A mark has no value sets.
     pub const fn is_mark(&self) -> bool {
         self.count == 0
     }
 
-    /// The same record as one of an archive of a set.
+    /// Sets the archive of a set that the record is of.
     pub(crate) const fn of_archive(self, archive: u32) -> Self {
         Self { archive, ..self }
     }
 
-    /// The same record as one of a timeline.
+    /// Sets the changes that make its values those of a timeline.
     pub(crate) fn adapted(self, adaptations: &'a Adaptations) -> Self {
         Self { adaptations: Some(adaptations).filter(|all| !all.is_empty()), ..self }
     }
 
-    /// Whether values can be others than those in the bytes.
+    /// Returns whether values can be others than those in the bytes.
     pub(crate) const fn is_adapted(&self) -> bool {
         self.adaptations.is_some()
     }
 
-    /// The same record with what it has in common with others.
+    /// Sets the shape of the record.
     pub(crate) const fn of_shape(self, shape: Option<ShapeId>) -> Self {
         Self { shape, ..self }
     }
 
-    /// What the record has in common with others; `None` if that is not known.
+    /// Returns what the record has in common with others; `None` if that is not known.
     pub(crate) const fn shape(&self) -> Option<ShapeId> {
         self.shape
     }
 
-    /// Which archive of a set the record is in, counted from 0.
+    /// Returns the archive of a set that the record is in, counted from 0.
     pub const fn archive(&self) -> u32 {
         self.archive
     }
@@ -222,13 +222,12 @@ impl<'a> Record<'a> {
         self.volume
     }
 
-    /// Where in its volume the record starts, bytes from the start of the
-    /// file.
+    /// Returns the start of the record in its volume, in bytes from the start of the file.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Where in its volume the record ends.
+    /// Returns the end of the record in its volume.
     pub(crate) const fn end_offset(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
@@ -238,7 +237,7 @@ impl<'a> Record<'a> {
         self.bytes.len()
     }
 
-    /// The whole record.
+    /// Returns the whole record.
     pub(crate) const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -249,7 +248,7 @@ impl<'a> Record<'a> {
         if head == head_size(Version::V2) { Version::V2 } else { Version::V3 }
     }
 
-    /// What a copy of the bytes needs to be this record again.
+    /// Returns what a copy of the bytes needs to be this record again.
     pub(crate) fn place(&self) -> RecordPlace {
         let Self { shape, archive, volume, offset, .. } = *self;
         let version = self.version();
@@ -268,7 +267,7 @@ impl<'a> Record<'a> {
         self.count
     }
 
-    /// The same as [`is_mark`](Self::is_mark).
+    /// Does the same as [`is_mark`](Self::is_mark).
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -297,8 +296,8 @@ impl<'a> Record<'a> {
         if run.broken { self.check_unordered(start, end) } else { run.finish(start, end) }
     }
 
-    /// The same for blocks in another order than the values that refer to
-    /// them; PCP reads such records and never writes them.
+    /// Checks blocks in another order than the values that refer to them; PCP reads such records
+    /// and never writes them.
     fn check_unordered(&self, start: usize, end: usize) -> Result<(), RecordError> {
         let mut blocks = Vec::new();
         for set in self.value_sets() {
@@ -319,7 +318,7 @@ impl<'a> Record<'a> {
 /// Blocks that follow each other in the order of the values.
 struct BlockRun {
     first: Option<usize>,
-    /// Where the next block should start.
+    /// Expected offset of the next block.
     next: usize,
     broken: bool,
 }
@@ -410,7 +409,7 @@ pub struct ValueSetView<'a> {
     error: Option<ErrorCode>,
     format: u32,
     pairs: &'a [Pair],
-    /// Where in the record `pairs` starts.
+    /// Offset of `pairs` in the record.
     pairs_at: usize,
     conversion: Option<&'a NumberConversion>,
 }
@@ -455,12 +454,12 @@ impl<'a> ValueSetView<'a> {
         Ok(())
     }
 
-    /// The metric.
+    /// Returns the metric of the values.
     pub const fn pmid(&self) -> Pmid {
         self.pmid
     }
 
-    /// Why there are no values; `None` if there are, or if there just were
+    /// Returns the reason why there are no values; `None` if there are, or if there just were
     /// none.
     pub const fn error(&self) -> Option<ErrorCode> {
         self.error
@@ -471,13 +470,13 @@ impl<'a> ValueSetView<'a> {
         self.pairs.len()
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     pub const fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// How the values are stored: 0 in place, 1 or 2 in blocks; `None`
-    /// without values.
+    /// Returns the storage format of the values: 0 in place, 1 or 2 in blocks; `None` without
+    /// values.
     pub fn format(&self) -> Option<u32> {
         (!self.pairs.is_empty()).then_some(self.format)
     }
@@ -487,18 +486,18 @@ impl<'a> ValueSetView<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
 
-    /// Whether the values are stored in the value set itself.
+    /// Returns whether the values are stored in the value set itself.
     pub(crate) const fn is_in_place(&self) -> bool {
         self.format == IN_PLACE
     }
 
-    /// Where in the record the set is, without blocks; `None` without values.
+    /// Returns the range of the record that the set takes, without blocks; `None` without values.
     pub(crate) fn range(&self) -> Option<Range<usize>> {
         let start = self.pairs_at.checked_sub(size_of::<SetHead>() + WORD)?;
         Some(start..self.pairs_at + size_of_val(self.pairs))
     }
 
-    /// Where in the record each value is, without header and padding, in file
+    /// Returns the range of the record that each value takes, without header and padding, in file
     /// order.
     pub(crate) fn payloads(&self) -> impl Iterator<Item = (Option<InstanceId>, Range<usize>)> {
         let Self { record, format, pairs_at, pairs, .. } = *self;
@@ -551,7 +550,6 @@ impl<'a> ValueSetView<'a> {
 /// A value as stored, before its type is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stored<'a> {
-    /// In place.
     Word(u32),
     /// A block with its header, without padding.
     Block(&'a [u8]),

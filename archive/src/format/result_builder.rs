@@ -24,7 +24,7 @@ pub(crate) const fn format_of(value_type: ValueType) -> u32 {
 pub(crate) struct ResultBuilder {
     sets: Vec<u8>,
     blocks: Vec<u8>,
-    /// Where in `sets` the words are that refer to blocks, biased later.
+    /// Offsets in `sets` of the words that refer to blocks, biased later.
     references: Vec<usize>,
     count: u32,
     open: Option<OpenSet>,
@@ -33,14 +33,14 @@ pub(crate) struct ResultBuilder {
 /// The value set that values are added to.
 #[derive(Debug)]
 struct OpenSet {
-    /// Where its count word is.
+    /// Offset of the count word.
     count_at: usize,
     values: u32,
     /// Written after the count, before the first value.
     format: u32,
 }
 
-/// Where a value went.
+/// The location of a value in a record that is being built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueLocation {
     /// Bytes from the start of the value sets.
@@ -59,7 +59,7 @@ impl ResultBuilder {
         self.open = None;
     }
 
-    /// Whether there is no set yet.
+    /// Returns whether there is no set yet.
     pub(crate) const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -213,7 +213,7 @@ impl ResultBuilder {
         head_size(version) + self.sets.len() + self.blocks.len() + WORD
     }
 
-    /// Where in the finished record a place is.
+    /// Returns the offset of a location in the finished record.
     pub(crate) fn offset(&self, version: Version, place: ValueLocation) -> usize {
         match place {
             ValueLocation::Sets(at) => head_size(version) + at,
@@ -247,7 +247,6 @@ impl ResultBuilder {
     }
 }
 
-/// Appends a mark.
 pub(crate) fn encode_mark(
     version: Version,
     timestamp: Timestamp,

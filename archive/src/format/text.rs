@@ -25,16 +25,16 @@ const FULL: u32 = 2;
 const METRIC: u32 = 4;
 const INDOM: u32 = 8;
 
-/// What a help text describes.
+/// The object that a help text describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TextTarget {
-    /// A metric.
+    /// The metric with this number.
     Metric(Pmid),
-    /// An instance domain.
+    /// The instance domain with this number.
     InDom(InDom),
 }
 
-/// How long a help text is.
+/// The length of a help text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TextKind {
     /// One line (`PM_TEXT_ONELINE`).
@@ -51,7 +51,7 @@ pub(crate) struct TextRecord<'a> {
     pub(crate) text: &'a [u8],
 }
 
-/// What follows the type word.
+/// Parses what follows the type word.
 ///
 /// # Errors
 ///

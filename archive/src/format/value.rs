@@ -14,17 +14,17 @@ pub type OwnedValue = AnyValue<Vec<u8>>;
 /// [`OwnedValue`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AnyValue<B> {
-    /// [`ValueType::I32`].
+    /// A value of type [`ValueType::I32`].
     I32(i32),
-    /// [`ValueType::U32`].
+    /// A value of type [`ValueType::U32`].
     U32(u32),
-    /// [`ValueType::I64`].
+    /// A value of type [`ValueType::I64`].
     I64(i64),
-    /// [`ValueType::U64`].
+    /// A value of type [`ValueType::U64`].
     U64(u64),
-    /// [`ValueType::Float`].
+    /// A value of type [`ValueType::Float`].
     Float(f32),
-    /// [`ValueType::Double`].
+    /// A value of type [`ValueType::Double`].
     Double(f64),
     /// [`ValueType::String`]: the bytes before the NUL, in no known encoding.
     String(B),
@@ -60,7 +60,7 @@ impl Value<'_> {
         }
     }
 
-    /// Whether this is how values of a type are represented.
+    /// Returns whether values of a type are represented like this one.
     pub const fn is_of(&self, value_type: ValueType) -> bool {
         let is_static = matches!(value_type, ValueType::AggregateStatic);
         let stored_as = if is_static { ValueType::Aggregate } else { value_type };
@@ -94,14 +94,14 @@ impl Value<'_> {
 }
 
 impl OwnedValue {
-    /// The value, borrowed.
+    /// Borrows the value.
     pub fn as_value(&self) -> Value<'_> {
         self.with_bytes(Vec::as_slice)
     }
 }
 
 impl<B> AnyValue<B> {
-    /// Where a counter of the type of this value begins.
+    /// Returns the value at which a counter of this type begins.
     pub(crate) const fn zero<'v>(&self) -> Value<'v> {
         match self {
             Self::I32(_) => AnyValue::I32(0),
@@ -133,19 +133,18 @@ impl<B> AnyValue<B> {
 /// (`pmValueSet`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueSet {
-    /// The metric.
+    /// The metric of the values.
     pub pmid: Pmid,
     /// The values in file order, by instance; `None` is the instance of a
     /// metric without instances. Empty: the metric is known and has none now.
     pub values: Result<Vec<(Option<InstanceId>, OwnedValue)>, ErrorCode>,
 }
 
-/// What many metrics were at one time: one record of a data volume
-/// (`pmResult`). Without value sets it is a mark: values before and after must
-/// not be joined.
+/// The values of many metrics at one time: one record of a data volume (`pmResult`). Without
+/// value sets it is a mark: values before and after must not be joined.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FetchResult {
-    /// The time.
+    /// The time at which they were fetched.
     pub timestamp: Timestamp,
     /// The metrics in file order.
     pub value_sets: Vec<ValueSet>,

@@ -41,12 +41,12 @@ pub(crate) struct ValueBlock {
 }
 
 impl ValueBlock {
-    /// Where its payload ends.
+    /// Returns the end of the payload.
     pub(crate) const fn end(self) -> usize {
         self.start + self.len
     }
 
-    /// Where the next block starts.
+    /// Returns the start of the next block.
     pub(crate) const fn padded_end(self) -> usize {
         self.start + padded(self.len)
     }
@@ -78,7 +78,7 @@ const fn length(header: [u8; HEADER]) -> usize {
     (u32::from_be_bytes(header) & MAX_LENGTH as u32) as usize
 }
 
-/// Why [`find`] finds nothing.
+/// Returns the error of a block that [`find`] does not find.
 #[cold]
 fn misplaced(record: &[u8], index: u32) -> RecordError {
     if index > i32::MAX as u32 {

@@ -11,7 +11,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// 2 or 3.
+    /// Returns 2 or 3.
     pub const fn number(self) -> u32 {
         self as u32
     }

@@ -14,9 +14,9 @@ use crate::{Archive, Error, Record, RecordError, Result, Timestamp, Version};
 pub struct TornTail {
     /// The last data volume, or the metadata.
     pub file: PathBuf,
-    /// Where the unfinished record starts.
+    /// Start of the unfinished record.
     pub offset: u64,
-    /// How many of its bytes, or of the zeros in its place, are there.
+    /// Number of its bytes, or of the zeros in its place, that are there.
     pub bytes: u64,
 }
 
@@ -51,16 +51,16 @@ pub(super) struct ArchiveRecords<'a> {
     seek_cache: SeekCache<Position>,
 }
 
-/// How a volume ends.
+/// The end of a volume's records.
 pub(super) struct VolumeEnd {
     /// The timestamp of the last complete record, if there is one.
     pub(super) timestamp: Option<Timestamp>,
-    /// Where records end: after the last complete one or, if damage follows it,
-    /// at the end of the file.
+    /// End of the records: after the last complete one or, if damage follows it, the end of the
+    /// file.
     pub(super) position: Position,
     /// The torn record after it.
     pub(super) torn: Option<TornTail>,
-    /// Whether there is damage before `position`.
+    /// Set if there is damage before `position`.
     pub(super) damaged: bool,
 }
 
@@ -128,8 +128,9 @@ impl<'a> ArchiveRecords<'a> {
         Ok(self.run.find(version, bytes, loaded.len, shapes, is_wanted, is_over))
     }
 
-    /// The same by excerpts of at most `count` records, which are of a shape that the archive had
-    /// before; `None` if the next record has none, or is to be read as a whole.
+    /// As [`peek_run`](Self::peek_run), by excerpts of at most `count` records, which are of a
+    /// shape that the archive had before; `None` if the next record has none, or is to be read as
+    /// a whole.
     pub(super) fn peek_excerpts(
         &mut self,
         excerpt: &Excerpt,
@@ -317,8 +318,7 @@ impl<'a> ArchiveRecords<'a> {
         }
     }
 
-    /// Whether the position certainly is before a record that the search has to
-    /// pass.
+    /// Returns whether the position certainly is before a record that the search has to pass.
     fn is_in_front(&mut self, is_behind: impl Fn(Timestamp) -> bool) -> bool {
         let found = self.load_next().and_then(|loaded| self.timestamp_of(loaded));
         let Ok(Some((timestamp, Loaded { offset, len, .. }))) = found else { return false };
@@ -326,7 +326,8 @@ impl<'a> ArchiveRecords<'a> {
         !is_behind(timestamp) && bytes.first_chunk::<LENGTH_WORD>() == bytes.last_chunk()
     }
 
-    /// Where the newest index entry before `target` points, if that can be.
+    /// Returns the position that the newest index entry before `target` points to, if that can
+    /// be.
     fn indexed_before(&self, target: Timestamp) -> Option<Position> {
         let entry = self.archive.index.last_before(target)?;
         let volumes = &self.archive.volumes;
@@ -343,8 +344,8 @@ impl<'a> ArchiveRecords<'a> {
         Ok(Some((timestamp, loaded)))
     }
 
-    /// The same of a record that is whole in all its fields. Two words within
-    /// half a record can look like the length words around one.
+    /// As [`timestamp_of`](Self::timestamp_of), of a record that is whole in all its fields. Two
+    /// words within half a record can look like the length words around one.
     fn timestamp_of_whole(&self, loaded: Option<Loaded>) -> Result<Option<(Timestamp, Loaded)>> {
         let (Some(loaded), Some((_, file))) = (loaded, &self.file) else { return Ok(None) };
         let Loaded { offset, len, .. } = loaded;
@@ -355,7 +356,7 @@ impl<'a> ArchiveRecords<'a> {
         }
     }
 
-    /// How a volume ends at whose end the position is: its last record, read
+    /// Finds the end of a volume at whose last byte the position is: its last record, read
     /// backwards, or else what a forward search finds.
     pub(super) fn find_end(&mut self, volume: usize) -> VolumeEnd {
         self.window.read_little();
@@ -398,8 +399,8 @@ impl<'a> ArchiveRecords<'a> {
         torn.then(|| TornTail { file: file.path.clone(), offset, bytes })
     }
 
-    /// Where a forward search for the end of a volume can start: its last
-    /// indexed record, or else its first.
+    /// Returns where a forward search for the end of a volume can start: its last indexed record,
+    /// or else its first.
     fn scan_starts(&self, volume: usize) -> impl Iterator<Item = Position> + use<> {
         let number = self.archive.volumes.get(volume).map(|volume| volume.number);
         let entries = self.archive.index.entries().iter().rev();

@@ -53,7 +53,7 @@ impl Column {
         self.rows.len()
     }
 
-    /// Whether the chunk has no value of this instance.
+    /// Returns whether the chunk has no value of this instance.
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -1,5 +1,4 @@
-//! What only makes reading fast. Skip it at first: every answer is the same
-//! without it.
+//! Makes reading faster, and nothing else. Skip it at first: every answer is the same without it.
 //!
 //! | module | saves | used by |
 //! |---|---|---|

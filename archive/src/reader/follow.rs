@@ -45,15 +45,15 @@ pub struct Follower {
     base: PathBuf,
     label: ArchiveLabel,
     metadata_file: RecordFile,
-    /// How long the metadata was when it was read.
+    /// Length of the metadata when it was read.
     metadata_len: u64,
     metadata: Metadata,
-    /// How often it was read.
+    /// Number of times that it was read.
     metadata_version: u64,
     /// The volume that is read, and its number.
     file: RecordFile,
     volume: u32,
-    /// Where the next record starts in it, and the one before.
+    /// Offset of the next record in it, and of the one before.
     offset: u64,
     last_offset: u64,
     window: FileWindow,
@@ -62,7 +62,7 @@ pub struct Follower {
 /// A record that has come, and what is known about its metrics by now.
 #[derive(Debug, Clone, Copy)]
 pub struct Followed<'f> {
-    /// The record.
+    /// The record that was read.
     pub record: Record<'f>,
     /// All metadata there is when the record is returned, and so all that the
     /// record needs.
@@ -164,7 +164,7 @@ impl Follower {
         &self.base
     }
 
-    /// Who writes the archive, where, and since when.
+    /// Returns the label: who writes the archive, where, and since when.
     pub const fn label(&self) -> &ArchiveLabel {
         &self.label
     }
@@ -257,8 +257,8 @@ impl Follower {
         }
     }
 
-    /// Whether an error means that what is at the position is not there yet:
-    /// zeros up to the end of the file, or less than there was a moment ago.
+    /// Returns whether an error means that what is at the position is not there yet: zeros up to
+    /// the end of the file, or less than there was a moment ago.
     fn is_unwritten(&mut self, error: &Error) -> Result<bool> {
         match error {
             Error::Corrupt { .. } => self.file.is_zero_from(self.offset),

@@ -132,7 +132,7 @@ struct Assignment {
     present: HashMap<InstanceId, (ByteText, InstanceId)>,
     taken: HashSet<InstanceId>,
     changes: Vec<Timestamp>,
-    /// How many numbers from the largest down were tried.
+    /// Count of numbers that were tried, from the largest down.
     fresh: i32,
 }
 

@@ -12,11 +12,11 @@ use crate::{Instance, InstanceId, Timestamp};
 #[derive(Debug)]
 pub struct IndomCursor<'m> {
     steps: &'m [IndomStep],
-    /// How many steps are applied.
+    /// Number of steps that are applied.
     applied: usize,
     /// The last whole state among them.
     whole: &'m [Instance],
-    /// What changed since: instances that are new, and numbers that are gone.
+    /// The changes since then: instances that are new, and numbers that are gone.
     changed: BTreeMap<InstanceId, Option<&'m Instance>>,
 }
 

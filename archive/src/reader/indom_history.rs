@@ -23,7 +23,7 @@ use crate::{ByteText, IndomCursor, Instance, InstanceId, Timestamp};
 /// The instances of a domain from one time to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndomState {
-    /// From when on.
+    /// The time from which they hold.
     pub timestamp: Timestamp,
     /// All instances, sorted by number. Empty after a difference that removed
     /// the last one.
@@ -109,15 +109,15 @@ impl IndomHistory {
         cursor.name(id).or_else(ever)
     }
 
-    /// The same instances with a number for each *name*, its identity: one that keeps it at
-    /// all times, whatever numbers the records have for the name. It is what scans, replays
+    /// Returns the same instances with a number for each *name*, its identity: one that keeps it
+    /// at all times, whatever numbers the records have for the name. It is what scans, replays
     /// and summaries call an instance. For most domains it is the number in the records.
     #[must_use]
     pub fn by_identity(&self) -> &Self {
         self.renumbered().map_or(self, |renumbered| &renumbered.history)
     }
 
-    /// Whether each number has one name at all times, and each name one number, so that
+    /// Returns whether each number has one name at all times, and each name one number, so that
     /// identities are the numbers.
     pub fn has_constant_numbers(&self) -> bool {
         self.identities().is_none()
@@ -143,7 +143,7 @@ impl IndomHistory {
         itself.into_iter().chain(ever)
     }
 
-    /// How numbers become identities; `None` if they are the same.
+    /// Returns the identities of the numbers; `None` if they are the same.
     pub(crate) fn identities(&self) -> Option<&Arc<Identities>> {
         self.renumbered().map(|renumbered| &renumbered.identities)
     }
@@ -168,7 +168,7 @@ impl IndomHistory {
         self.steps.partition_point(|step| step.timestamp <= time)
     }
 
-    /// What changed from state to state, rising in time.
+    /// Returns the changes from state to state, rising in time.
     pub(crate) fn steps(&self) -> &[IndomStep] {
         &self.steps
     }

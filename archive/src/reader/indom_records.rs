@@ -9,11 +9,11 @@ use crate::{Archive, ByteText, Error, InDom, InstanceId, Timestamp};
 /// One record of an instance domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndomRecord {
-    /// The domain.
+    /// The domain of the instances.
     pub indom: InDom,
     /// Since when the domain is so.
     pub timestamp: Timestamp,
-    /// What changed since the record before; else all instances.
+    /// Set if the record lists what changed since the one before; else it lists all instances.
     pub is_difference: bool,
     /// In file order; without a name those that are gone.
     pub instances: Vec<(InstanceId, Option<ByteText>)>,

@@ -15,7 +15,7 @@ pub(crate) struct IndomStep {
 pub(crate) enum InstanceChange {
     /// All instances, whatever was before.
     Whole(Box<[Instance]>),
-    /// What is new, and what was there and is gone.
+    /// The instances that are new, and the numbers that are gone.
     Difference { added: Box<[Instance]>, removed: Box<[InstanceId]> },
 }
 

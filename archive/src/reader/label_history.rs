@@ -5,7 +5,7 @@ use crate::{LabelSet, Timestamp};
 /// The labels of a target from one time to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelState {
-    /// From when on.
+    /// The time from which they hold.
     pub timestamp: Timestamp,
     /// One set, or one for each instance.
     pub sets: Vec<LabelSet>,

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use crate::format::{Adaptation, Adaptations, adaptation, common_desc};
 use crate::{Archive, ByteText, Error, Metadata, Metric, MetricDesc, Pmid};
 
-/// What archives in the order of time have in common.
+/// The metadata of archives in the order of time, merged.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     /// A metric has one descriptor, and a name one metric.
@@ -16,7 +16,7 @@ pub(super) struct Merged {
     /// [`Error::PmidDiffers`] once for each name that earlier archives have for
     /// another metric than the last one that has it.
     pub(super) left_out: Vec<Error>,
-    /// How the values of each archive become those of the timeline.
+    /// For each archive the changes that make its values those of the timeline.
     pub(super) adaptations: Vec<Adaptations>,
     differing: BTreeSet<Pmid>,
     moved: HashSet<ByteText>,

@@ -16,10 +16,9 @@ use crate::{
 /// One metric of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
-    /// What its values are.
+    /// Type, units and meaning of its values.
     pub desc: MetricDesc,
-    /// Its names in file order, mostly one. Empty if all of them belong to
-    /// other metrics.
+    /// Its names in file order, mostly one. Empty if all of them belong to other metrics.
     pub names: Vec<ByteText>,
 }
 
@@ -33,14 +32,14 @@ impl Metric {
 /// A label set that is not used, or not fully.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelDefect {
-    /// Where its record starts in the (expanded) `.meta` file.
+    /// Start of its record in the (expanded) `.meta` file.
     pub offset: u64,
-    /// What the labels are attached to.
+    /// The object that the labels are attached to.
     pub target: LabelTarget,
     /// The instance, for [`LabelTarget::Instances`] only.
     pub instance: Option<InstanceId>,
-    /// What is wrong. Sets that are not UTF-8, or have an entry outside of
-    /// their JSON, are left out; sets that are not JSON are kept.
+    /// The error. Sets that are not UTF-8, or have an entry outside of their JSON, are left out;
+    /// sets that are not JSON are kept.
     pub source: RecordError,
 }
 
@@ -179,7 +178,7 @@ impl Metadata {
         self.texts.get(&(target, kind))
     }
 
-    /// All help texts.
+    /// Returns all help texts.
     pub fn texts(&self) -> impl ExactSizeIterator<Item = (TextTarget, TextKind, &ByteText)> {
         self.texts.iter().map(|((target, kind), text)| (*target, *kind, text))
     }

@@ -31,7 +31,7 @@ pub(super) fn load(
     Ok((metadata, Some(TornTail { file: file.path.clone(), offset, bytes })))
 }
 
-/// Whether a good record follows the damage.
+/// Returns whether a good record follows the damage.
 fn is_followed(path: &Path, version: Version, offset: u64) -> Result<bool> {
     let file = RecordFile::open(path)?;
     let damage = Scanner::of_metadata(file, version).starting_at(offset).next()?;

@@ -179,8 +179,8 @@ impl Records<'_> {
         self.inside.peek_run(is_wanted, is_over)
     }
 
-    /// The same by excerpts of at most `count` records; `None` if the next record is to be read
-    /// as a whole.
+    /// As [`peek_run`](Self::peek_run), by excerpts of at most `count` records; `None` if the
+    /// next record is to be read as a whole.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Records<'_> {
         self.inside.peek_excerpts(excerpt, count, is_over)
     }
 
-    /// Where the run that was returned last begins: archive, volume, offset.
+    /// Returns the start of the run that was returned last: archive, volume, offset.
     pub(crate) fn place(&self) -> (u32, u32, u64) {
         let (volume, offset) = self.inside.place();
         (self.at as u32, volume, offset)

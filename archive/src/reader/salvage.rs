@@ -22,13 +22,13 @@ use crate::{ArchiveLabel, Error, Metadata, Result, Timestamp, Version};
 /// A stretch of a file without usable records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// The file.
+    /// The file with the stretch.
     pub file: PathBuf,
-    /// Where it starts, bytes from the start of the (expanded) file.
+    /// Start of the stretch, in bytes from the start of the (expanded) file.
     pub offset: u64,
     /// Its length. 0 where a compressed file cannot be decompressed further.
     pub bytes: u64,
-    /// What is wrong there.
+    /// The error at its start.
     pub reason: String,
     /// The time of the last good data record before it.
     pub after: Option<Timestamp>,
@@ -82,12 +82,12 @@ impl Salvage {
         &self.label
     }
 
-    /// What can be read of the metadata.
+    /// Returns the metadata that can be read.
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// What is lost of the metadata.
+    /// Returns the stretches of the metadata that are lost.
     pub fn lost_metadata(&self) -> &[Loss] {
         &self.lost
     }
@@ -101,7 +101,7 @@ impl Salvage {
         &self.files
     }
 
-    /// Where the good metadata records are, in file order.
+    /// Returns the places of the good metadata records, in file order.
     pub(crate) fn metadata_places(&self) -> &[MetadataPlace] {
         &self.places
     }
@@ -172,8 +172,8 @@ fn find_label(files: &MemberFiles) -> Result<ArchiveLabel> {
     Err(failure)
 }
 
-/// Whether a file can hold records of the archive: its own label, if it is
-/// good, is of the same version and role.
+/// Returns whether a file can hold records of the archive: its own label, if it is good, is of
+/// the same version and role.
 pub(crate) fn belongs(file: &mut RecordFile, role: Role, version: Version) -> Result<bool> {
     match file.read_any_label() {
         Ok((label, volume)) => Ok(label.version == version && volume == role.volume()),

@@ -27,13 +27,13 @@ use crate::{Archive, Error, Metadata, Result, files};
 pub struct ArchiveSet {
     /// In the order of time; at least one.
     archives: Vec<Archive>,
-    /// That of all archives, if there is more than one.
+    /// The metadata of all archives, if there is more than one.
     merged: Option<Metadata>,
-    /// Why archives of directories were passed by.
+    /// The reasons why archives of directories were passed by.
     passed_by: Vec<Error>,
-    /// Why archives of directories cannot be opened.
+    /// The reasons why archives of directories cannot be opened.
     unreadable: Vec<Error>,
-    /// What the archives contradict each other about.
+    /// The contradictions between the archives.
     left_out: Vec<Error>,
     /// Of each archive; none of a single one.
     adaptations: Vec<Adaptations>,
@@ -198,7 +198,7 @@ impl ArchiveSet {
         &self.unreadable
     }
 
-    /// Which values of each archive are not those of the timeline as they are.
+    /// Returns for each archive the changes that make its values those of the timeline.
     pub(super) fn adaptations(&self) -> &[Adaptations] {
         &self.adaptations
     }
@@ -226,14 +226,14 @@ impl ArchiveSet {
         self.merged.as_ref().unwrap_or_else(|| self.first().metadata())
     }
 
-    /// The earliest archive.
+    /// Returns the earliest archive.
     #[expect(clippy::indexing_slicing, reason = "`of` rejects an empty list")]
     pub(super) fn first(&self) -> &Archive {
         &self.archives[0]
     }
 }
 
-/// Whether an archive is one of a directory and not named itself.
+/// Returns whether an archive is one of a directory and not named itself.
 fn is_listed<P: AsRef<Path>>(base: &Path, paths: &[P]) -> bool {
     paths.iter().any(|path| path.as_ref().is_dir() && base.starts_with(path))
 }

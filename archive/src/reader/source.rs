@@ -50,7 +50,8 @@ impl<'a> Source<'a> {
         self.archives
     }
 
-    /// Which values of an archive are not those of the timeline as they are; `None` if all are.
+    /// Returns the changes that make the values of an archive those of the timeline; `None` if
+    /// there are none.
     pub(super) fn adaptations(self, at: usize) -> Option<&'a Adaptations> {
         self.adaptations.get(at).filter(|adaptations| !adaptations.is_empty())
     }
@@ -60,7 +61,7 @@ impl<'a> Source<'a> {
         self.first.label()
     }
 
-    /// When the first archive starts, from its label.
+    /// Returns the start of the first archive, from its label.
     pub const fn start(self) -> Timestamp {
         self.first.label().start
     }
@@ -75,7 +76,7 @@ impl<'a> Source<'a> {
         self.metadata
     }
 
-    /// Whether records can be read from any place on: not those of volumes that are
+    /// Returns whether records can be read from any place on: not those of volumes that are
     /// decoded from their start.
     pub(crate) fn is_seekable(self) -> bool {
         self.archives.iter().all(Archive::is_seekable)
@@ -86,7 +87,7 @@ impl<'a> Source<'a> {
         self.archive(record.archive() as usize).version()
     }
 
-    /// Whether a record is the mark after an archive, which is in no file.
+    /// Returns whether a record is the mark after an archive, which is in no file.
     pub(crate) fn is_between(self, record: &Record<'_>) -> bool {
         let archive = self.archive(record.archive() as usize);
         record.is_mark() && (record.volume(), record.offset()) == archive.end_place()
@@ -112,7 +113,7 @@ impl<'a> Source<'a> {
         indexes.flat_map(TemporalIndex::entries).map(|entry| entry.timestamp)
     }
 
-    /// How many entries the temporal indexes have.
+    /// Returns the number of entries in the temporal indexes.
     pub(crate) fn index_entries(self) -> usize {
         self.archives.iter().map(|archive| archive.index().entries().len()).sum()
     }

@@ -1,4 +1,4 @@
-//! How many bytes a span of time has, by the temporal index.
+//! Estimates the bytes of a span of time, by the temporal index.
 
 use std::fs;
 use std::ops::RangeInclusive;

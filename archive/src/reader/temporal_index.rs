@@ -23,18 +23,18 @@ pub struct TemporalIndex {
 /// An entry of an `.index` file that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexDefect {
-    /// Where it starts, in bytes from the start of the file.
+    /// Start of the entry, in bytes from the start of the file.
     pub offset: u64,
     /// Its number in the file; the first entry is 1. 0 for the label.
     pub number: u64,
-    /// Why it is not used.
+    /// The reason why it is not used.
     pub error: RecordError,
-    /// What it says, if only its time contradicts the start of the archive or other entries.
+    /// The entry, if only its time contradicts the start of the archive or other entries.
     pub entry: Option<IndexEntry>,
 }
 
 impl IndexDefect {
-    /// Whether the file ends within it: the writer was interrupted, or is writing.
+    /// Returns whether the file ends within it: the writer was interrupted, or is writing.
     pub const fn is_torn(&self) -> bool {
         matches!(self.error, RecordError::Truncated { .. })
     }
@@ -154,9 +154,9 @@ impl TemporalIndex {
     }
 }
 
-/// Which times are of a longest sequence that never decreases. Of two that are
-/// equally long it is the one with the later times at its start, so an entry that
-/// steps back is left out rather than the one before it.
+/// Marks the times of a longest sequence that never decreases. Of two that are equally long it is
+/// the one with the later times at its start, so an entry that steps back is left out rather than
+/// the one before it.
 fn longest_rising(times: impl DoubleEndedIterator<Item = Timestamp>) -> Vec<bool> {
     // From the last time to the first: `starts[n]` is the place of the latest time with
     // which a sequence of n + 1 times can begin, `next` what follows each time there.

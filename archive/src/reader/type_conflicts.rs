@@ -16,7 +16,7 @@ use crate::{Archive, Pmid, Record, RecordError, Result};
 pub struct TypeConflict {
     /// The file of the first such value that was met.
     pub file: PathBuf,
-    /// Where the record of that value starts, in bytes from the start of the file.
+    /// Start of the record of that value, in bytes from the start of the file.
     pub offset: u64,
     /// [`RecordError::ValueType`] or [`RecordError::ValueEncoding`].
     pub error: RecordError,

@@ -7,7 +7,7 @@ use super::{Column, Selection};
 use crate::reader::fast::RecordRun;
 use crate::{InstanceId, Record, RecordError, Records, Result, Source, Timestamp, ValueSetView};
 
-/// Where a chunk ends.
+/// The limits at which a chunk ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkLimits {
     pub(crate) rows: usize,
@@ -26,7 +26,7 @@ impl ChunkLimits {
     pub(crate) const UNBOUNDED: Self =
         Self { rows: usize::MAX, values: usize::MAX, bytes: usize::MAX };
 
-    /// How many rows with this many values fit; `None` if that is not known.
+    /// Returns the number of rows with this many values that fit; `None` if that is not known.
     fn rows_of(self, values: usize) -> Option<usize> {
         (self.values < usize::MAX).then(|| self.rows.min(self.values.div_ceil(values.max(1))))
     }
@@ -48,7 +48,7 @@ pub struct Chunk {
     after: Option<RecordLocation>,
 }
 
-/// What a chunk read.
+/// The rows and values that a chunk read.
 #[derive(Debug)]
 pub(crate) struct ChunkRows {
     pub(crate) timestamps: Vec<Timestamp>,
@@ -59,7 +59,7 @@ pub(crate) struct ChunkRows {
     pub(crate) backward_records: u64,
 }
 
-/// Where a record is: archive, volume, offset.
+/// The location of a record: archive, volume, offset.
 type RecordLocation = (u32, u32, u64);
 
 /// The first and last records that were read.
@@ -73,8 +73,8 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Whether others ended right where these begin: together that is what one
-    /// scan had read.
+    /// Returns whether others ended right where these begin: together that is what one scan had
+    /// read.
     pub(super) fn follow(&self, other: &Self) -> bool {
         self.is_forward && other.is_forward && other.after == self.first.or(self.after)
     }
@@ -101,7 +101,7 @@ impl Chunk {
         }
     }
 
-    /// The same where excerpts of short records are read as well.
+    /// Reads excerpts of short records as well.
     #[cfg(test)]
     pub(super) fn by_excerpts(self) -> Self {
         let router = self.router.with_effort(crate::reader::fast::ReadCost::NONE);
@@ -125,22 +125,22 @@ impl Chunk {
         self.columns.get(metric).map_or(&[], Vec::as_slice)
     }
 
-    /// How many values were read.
+    /// Returns the number of values that were read.
     pub(crate) const fn values(&self) -> usize {
         self.values
     }
 
-    /// Whether a metric, given by its place, has a column of an instance.
+    /// Returns whether a metric, given by its index, has a column of an instance.
     pub(crate) fn has_column(&self, metric: usize, instance: Option<InstanceId>) -> bool {
         self.router.maps().get(metric).is_some_and(|map| map.has_column(instance))
     }
 
-    /// The same for the records that follow those of another chunk.
+    /// Continues another chunk: records before its newest row go back in time.
     pub(crate) fn after(self, other: &Self) -> Self {
         Self { newest: other.newest, ..self }
     }
 
-    /// The same for records after a time.
+    /// Sets the time of the newest row so far: records before it go back in time.
     pub(super) fn from(self, newest: Timestamp) -> Self {
         Self { newest: Some(newest), ..self }
     }
@@ -181,7 +181,7 @@ impl Chunk {
         self.router.restart();
     }
 
-    /// Whether most columns have no values.
+    /// Returns whether most columns have no values.
     pub(crate) fn is_mostly_empty(&self) -> bool {
         let all = || self.columns.iter().flatten();
         2 * all().filter(|column| column.is_empty()).count() > all().count()

@@ -1,4 +1,4 @@
-//! Which buckets the instances of a metric are.
+//! Finds out which buckets of a histogram the instances of a metric are.
 //!
 //! A histogram is a counter with an instance for each bucket, and a label
 //! `histogram` with the units of the values that are counted; its domain has the
@@ -22,7 +22,7 @@ use crate::{
 
 /// The label of the counter of buckets, with the units of the values.
 const UNITS: &str = "histogram";
-/// How finely the domain's buckets are split.
+/// Label of a domain with the precision of its buckets.
 const PRECISION: &str = "bucket_precision";
 /// The highest value that does not share its bucket with all higher ones.
 const MAX: &str = "bucket_max";
@@ -76,7 +76,7 @@ impl HistogramLayout {
         Some(Self { name, sum, units, buckets, histograms })
     }
 
-    /// That of one histogram without instances.
+    /// Returns the layout of one histogram without instances.
     pub(crate) fn single(
         name: String,
         sum: Option<MetricDesc>,
@@ -113,7 +113,7 @@ impl HistogramLayout {
         Some(HistogramBucket { histogram, first, last })
     }
 
-    /// The same, with the place of the histogram.
+    /// Returns the bucket of an instance, with the place of the histogram.
     pub(crate) fn bucket_in(&self, instance: Option<InstanceId>) -> Option<Bucket> {
         self.buckets.get(instance?)
     }
@@ -156,7 +156,7 @@ fn label(metadata: &Metadata, target: LabelTarget, name: &str) -> Option<String>
     pairs.find(|(found, ..)| *found == name).map(|(_, value, _)| value.to_owned())
 }
 
-/// The same for a label whose value is a string, without its quotes.
+/// Returns the value of a label that is a string, without its quotes.
 fn text_label(metadata: &Metadata, target: LabelTarget, name: &str) -> Option<String> {
     let value = label(metadata, target, name)?;
     Some(value.strip_prefix('"')?.strip_suffix('"')?.to_owned())

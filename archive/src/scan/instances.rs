@@ -1,4 +1,4 @@
-//! Which instances a text selects.
+//! Finds the instances that a text selects.
 //!
 //! | text | in a domain with the names | selects |
 //! |---|---|---|
@@ -55,8 +55,8 @@ pub fn select_instances(
     selected.flatten().collect()
 }
 
-/// Whether a text is the part of a name before its first blank, or a pattern that matches this
-/// part or the whole.
+/// Returns whether a text is the part of a name before its first blank, or a pattern that matches
+/// this part or the whole.
 fn is_alike(text: &str, name: &str) -> bool {
     let first_word = name.split(' ').next().unwrap_or(name);
     text == first_word

@@ -75,9 +75,9 @@ const RESOLUTION: Duration = Duration::from_micros(1);
 /// One event of `mmv.agent.events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramEvent<'a> {
-    /// When, cut to microseconds.
+    /// The time, cut to microseconds.
     pub at: Timestamp,
-    /// What happened: `appeared`, `restarted`, `ended` and so on.
+    /// The kind of event: `appeared`, `restarted`, `ended` and so on.
     pub kind: &'a str,
     /// The name of the file to which it happened; `None` for events of the agent.
     pub file: Option<&'a str>,
@@ -85,13 +85,13 @@ pub struct ProgramEvent<'a> {
     pub cluster: Option<u32>,
     /// The process of the file, or the agent.
     pub pid: Option<u32>,
-    /// Why.
+    /// The reason that the agent gives.
     pub reason: Option<&'a str>,
     /// The agent started at the same time.
     is_at_start: bool,
 }
 
-/// Where values of a program do not continue.
+/// The time at which values of a program do not continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Boundary {
     /// The values from here on are after it.
@@ -136,7 +136,7 @@ impl<'a> ProgramEvent<'a> {
         all
     }
 
-    /// Whether a metric is one of the file's, by its name and PMID.
+    /// Returns whether a metric is one of the file's, by its name and PMID.
     pub fn is_of(&self, metric: &str, pmid: Pmid) -> bool {
         let Some(name) = metric.strip_prefix("mmv.") else { return false };
         if let Some(cluster) = self.cluster {
@@ -146,9 +146,9 @@ impl<'a> ProgramEvent<'a> {
         rest.is_some_and(|rest| rest.starts_with('.'))
     }
 
-    /// Whether something happened to a program that has values of a metric. That is more than
-    /// [`is_of`](Self::is_of): processes that share their metrics have each a file `NAME.PID`,
-    /// whose end is no boundary for the others' values.
+    /// Returns whether something happened to a program that has values of a metric. That is more
+    /// than [`is_of`](Self::is_of): processes that share their metrics have each a file
+    /// `NAME.PID`, whose end is no boundary for the others' values.
     pub fn concerns(&self, metric: &str, pmid: Pmid) -> bool {
         let shared = || {
             let rest = metric.strip_prefix("mmv.")?.strip_prefix(self.shared_name()?)?;
@@ -157,7 +157,7 @@ impl<'a> ProgramEvent<'a> {
         self.is_of(metric, pmid) || shared().unwrap_or(false)
     }
 
-    /// What the files of processes that share their metrics are called without the process.
+    /// Returns the name of the files of processes that share their metrics, without the process.
     fn shared_name(&self) -> Option<&'a str> {
         let (name, number) = self.file?.rsplit_once('.')?;
         (self.pid.is_some() && number.parse().ok() == self.pid).then_some(name)
@@ -178,23 +178,23 @@ impl<'a> ProgramEvent<'a> {
 }
 
 impl ProgramEvent<'_> {
-    /// Whether a program is logged again, or at last, that may have counted before.
+    /// Returns whether a program is logged again, or at last, that may have counted before.
     pub(crate) fn resumes(&self) -> bool {
         self.kind == "recovered" || self.kind == "appeared" && self.is_at_start
     }
 }
 
-/// Whether the instances of a domain are those of an MMV file, which a program creates.
+/// Returns whether the instances of a domain are those of an MMV file, which a program creates.
 pub(crate) fn is_created_by_program(indom: InDom) -> bool {
     indom.domain() == DOMAIN
 }
 
-/// Whether a metric is one of an MMV file.
+/// Returns whether a metric is one of an MMV file.
 pub(crate) fn has_program(metric: &SelectedMetric) -> bool {
     metric.desc.pmid.domain() == DOMAIN && metric.name.starts_with("mmv.")
 }
 
-/// What is known of each program, to be found by a metric of it.
+/// Values for programs, found by a metric of the program.
 #[derive(Debug)]
 pub(crate) struct ByProgram<T> {
     /// By the names of files.
@@ -232,7 +232,7 @@ impl<T: Copy> ByProgram<T> {
         }
     }
 
-    /// What is known of the program of a metric, as [`ProgramEvent::is_of`].
+    /// Returns the values for the program of a metric, as [`ProgramEvent::is_of`].
     pub(crate) fn values_of_metric<'s>(
         &'s self,
         metric: &'s str,

@@ -17,10 +17,10 @@ use crate::reader::Identities;
 use crate::reader::fast::{CopyPlan, CopyStep, Excerpt, ReadCost, ValueForm};
 use crate::{InstanceId, Pmid, Record, Timestamp, ValueSetView, ValueType};
 
-/// As many plans are kept as shapes are known at a time.
+/// Limit on plans: as many as shapes are known at a time.
 const MAX_PLANS: usize = 8;
 
-/// See the [module](self).
+/// Routes values to columns; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Router {
     by_pmid: HashMap<Pmid, usize>,
@@ -31,13 +31,13 @@ pub(super) struct Router {
     last: Vec<(Pmid, Option<usize>)>,
     /// The newest in front.
     plans: Vec<ShapePlan>,
-    /// When all numbers of instances have the identities that maps and plans know.
+    /// The time in which all numbers of instances have the identities that maps and plans know.
     unchanged: Range<Timestamp>,
     ahead: Ahead,
     effort: ReadCost,
 }
 
-/// How records of a shape are read.
+/// The way in which records of a shape are read.
 #[derive(Debug)]
 struct ShapePlan {
     shape: ShapeId,
@@ -46,16 +46,16 @@ struct ShapePlan {
     excerpt: Option<Excerpt>,
 }
 
-/// What the next records are likely to be.
+/// An estimate of the next records.
 #[derive(Debug)]
 struct Ahead {
     /// As the last ones; `None` before there were any.
     shape: Option<ShapeId>,
-    /// How many of them are likely to be alike.
+    /// Number of them that are likely to be alike.
     count: usize,
     /// Runs until excerpts are tried again.
     pause: u32,
-    /// How often in a row they were not.
+    /// Number of times in a row that they were not.
     misses: u32,
 }
 
@@ -71,17 +71,18 @@ impl Default for Ahead {
     }
 }
 
-/// Where the columns of one metric are.
+/// The columns of one metric.
 #[derive(Debug)]
 pub(super) struct ColumnMap {
     value_type: ValueType,
     has_instances: bool,
-    /// How numbers of instances become identities, if they differ, and for what time.
+    /// The identities of instance numbers, if they differ from them, and the time for which they
+    /// hold.
     identities: Option<Arc<Identities>>,
     time: Timestamp,
     /// The instances that are read; all without.
     wanted: Option<Arc<HashSet<InstanceId>>>,
-    /// Those that have columns, in the order of their first values.
+    /// The instances that have columns, in the order of their first values.
     instances: Vec<Option<InstanceId>>,
     places: HashMap<Option<InstanceId>, usize>,
     /// As [`Router::last`], for the numbers of the metric's instances.
@@ -107,7 +108,7 @@ impl Router {
         Self { by_pmid, maps, last, plans, unchanged, ahead, effort }
     }
 
-    /// Whether the plans are good for a record at a time.
+    /// Returns whether the plans are good for a record at a time.
     #[inline]
     pub(super) fn is_current(&self, time: Timestamp) -> bool {
         self.unchanged.contains(&time)
@@ -170,7 +171,8 @@ impl Router {
         self.plans.iter().find(|plan| plan.shape == shape)
     }
 
-    /// What is to be read of the next records, and of how many, if that is likely to be enough.
+    /// Returns what is to be read of the next records, and of how many, if that is likely to be
+    /// enough.
     pub(super) fn excerpt(&self) -> Option<(&Excerpt, usize)> {
         let shape = self.ahead.shape.filter(|_| self.ahead.pause == 0)?;
         let excerpt = self.known(shape)?.excerpt.as_ref()?;
@@ -196,13 +198,13 @@ impl Router {
         self.ahead.pause = self.ahead.pause.saturating_sub(1);
     }
 
-    /// The same where reading costs another effort.
+    /// Sets the cost of reading.
     #[cfg(test)]
     pub(super) fn with_effort(self, effort: ReadCost) -> Self {
         Self { effort, ..self }
     }
 
-    /// Another scan begins.
+    /// Prepares for another scan.
     pub(super) fn restart(&mut self) {
         self.ahead = Ahead::default();
     }
@@ -257,14 +259,14 @@ impl Router {
     }
 }
 
-/// Where values are in an excerpt; `None` if one is not in it.
+/// Returns the steps with the places of values in an excerpt; `None` if one is not in it.
 fn steps_in(excerpt: &Excerpt, steps: &[CopyStep]) -> Option<Vec<CopyStep>> {
     steps.iter().map(|step| Some(CopyStep { at: excerpt.place(step.at)?, ..*step })).collect()
 }
 
 impl Router {
-    /// Whether these sets have values of all metrics that are read, but for those that are in
-    /// records of their own.
+    /// Returns whether these sets have values of all metrics that are read, but for those that
+    /// are in records of their own.
     fn has_all(&self, sets: &[ValueSetView<'_>]) -> bool {
         let there = sets.iter().filter(|set| !set.is_empty()).map(ValueSetView::pmid);
         let there: HashSet<Pmid> = there.collect();
@@ -297,7 +299,7 @@ impl ColumnMap {
         &self.instances
     }
 
-    /// Whether an instance has a column.
+    /// Returns whether an instance has a column.
     pub(super) fn has_column(&self, instance: Option<InstanceId>) -> bool {
         self.places.contains_key(&instance)
     }

@@ -14,12 +14,12 @@ use crate::files::parallel;
 use crate::reader::salvage::Loss;
 use crate::{Result, Timestamp};
 
-/// How many segments there are of a span that is read as a whole. More would read faster
-/// than memory is.
+/// Limit on the segments of a span that is read as a whole. More would read faster than memory
+/// is.
 const SEGMENTS: usize = 4;
 
-/// What `work` makes of the columns of each segment of a span, in the order of
-/// time. The records of two segments never have the same time.
+/// Calls `work` with the columns of each segment of a span and returns the results in the order
+/// of time. The records of two segments never have the same time.
 ///
 /// The span is one segment if its records cannot be cut with certainty: their
 /// times go back, or the index does not cover them. So it is if `work`

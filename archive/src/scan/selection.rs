@@ -13,12 +13,12 @@ use crate::{InDom, InstanceId, MetricDesc, Pmid, Source, ValueType};
 pub struct SelectedMetric {
     /// The name it was selected by.
     pub name: String,
-    /// Its descriptor.
+    /// Type, units and meaning of its values.
     pub desc: MetricDesc,
 }
 
 impl SelectedMetric {
-    /// Whether the metric's values are numbers.
+    /// Returns whether the metric's values are numbers.
     pub const fn has_numbers(&self) -> bool {
         !matches!(
             self.desc.value_type,
@@ -196,7 +196,7 @@ impl<'a> Selection<'a> {
         &self.metrics
     }
 
-    /// What is read.
+    /// Returns the source of the values.
     pub const fn source(&self) -> Source<'a> {
         self.source
     }
@@ -215,7 +215,8 @@ impl<'a> Selection<'a> {
         self.labelled.get(&pmid)
     }
 
-    /// How the numbers of a metric's instances become identities; `None` if they are the same.
+    /// Returns the identities of the numbers of a metric's instances; `None` if they are the
+    /// same.
     pub(crate) fn identities_of(&self, metric: &SelectedMetric) -> Option<&'a Arc<Identities>> {
         self.source.metadata().indom_history(metric.desc.indom?)?.identities()
     }

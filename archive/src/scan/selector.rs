@@ -1,4 +1,4 @@
-//! Which metrics and instances a text selects, by name and by labels.
+//! Selectors: texts that select metrics and instances by name and by labels.
 //!
 //! In: `mmv.shop.requests{code="500", path=~"/api/.*"}`, with the matchers of Prometheus.
 //! Out: the metrics of the name, and which of their instances have such labels.
@@ -38,7 +38,7 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
-    /// Why it is none.
+    /// Returns the reason why the text is no selector.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -89,7 +89,7 @@ impl Selector {
         &self.name
     }
 
-    /// Whether labels decide.
+    /// Returns whether labels decide.
     pub fn has_matchers(&self) -> bool {
         !self.matchers.is_empty()
     }
@@ -139,7 +139,7 @@ impl Selector {
         self.matchers.iter().find(is_unknown).map(|matcher| matcher.label.as_str())
     }
 
-    /// Whether the labels of an instance of a metric are selected.
+    /// Returns whether the labels of an instance of a metric are selected.
     pub fn selects_instance(
         &self,
         metadata: &Metadata,

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// A write that will fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// How many writes succeed before it.
+    /// Number of writes that succeed before it.
     pub(crate) after: usize,
-    /// How many of its bytes reach the file; all if it has fewer.
+    /// Number of its bytes that reach the file; all if it has fewer.
     pub(crate) bytes: usize,
-    /// Whether everything fails from then on, including the truncation of files.
+    /// Set if everything fails from then on, including the truncation of files.
     pub(crate) is_lasting: bool,
 }
 

@@ -25,7 +25,6 @@ pub(crate) enum Step {
     Sync,
 }
 
-/// Any step.
 pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (after(), value_sets()).prop_map(|(after, sets)| Step::Result { after, sets }),
@@ -46,14 +45,14 @@ pub(crate) fn after() -> impl Strategy<Value = u64> {
 #[derive(Debug)]
 pub(crate) struct Logger {
     pub(crate) writer: ArchiveWriter,
-    /// When the next step happens at the earliest.
+    /// Earliest time of the next step.
     pub(crate) now: Timestamp,
     pub(crate) logged: Logged,
     instances: Changing<Vec<Instance>>,
     label: Changing<Vec<LabelSet>>,
 }
 
-/// What an archive must give back.
+/// The contents that an archive must give back.
 #[derive(Debug, Default)]
 pub(crate) struct Logged {
     pub(crate) records: Vec<FetchResult>,
@@ -144,8 +143,8 @@ impl Logger {
 }
 
 impl<T: Clone + PartialEq> Changing<T> {
-    /// What readers find at a record with this time. Of two states at one time
-    /// the second waits for the next.
+    /// Returns what readers find at a record with this time. Of two states at one time the second
+    /// waits for the next.
     fn write(&mut self, timestamp: Timestamp) -> Option<T> {
         let now = self.now.as_ref()?;
         let is_due = |(last, written): &(Timestamp, T)| *last != timestamp && written != now;

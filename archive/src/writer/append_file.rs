@@ -29,7 +29,7 @@ pub(super) struct AppendFile {
     ragged: bool,
     /// The last bytes, which were not written yet.
     buffer: Vec<u8>,
-    /// How many bytes it may have.
+    /// Limit on the bytes that may wait.
     capacity: usize,
     /// Up to here the system was asked to begin to put the file on disk.
     on_the_way: u64,
@@ -69,7 +69,7 @@ impl AppendFile {
         self.len
     }
 
-    /// Those of them that were written.
+    /// Returns the number of bytes that were written.
     const fn written(&self) -> u64 {
         self.len - self.buffer.len() as u64
     }
@@ -157,7 +157,6 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

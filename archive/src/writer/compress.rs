@@ -24,11 +24,10 @@ use crate::files::parallel::in_order;
 use crate::files::{AddExtension as _, MemberFiles, RecordFile, parallel};
 use crate::{Compression, Error, Result, io_error};
 
-/// How many bytes of two files are compared at a time.
+/// Bytes of two files that are compared at a time.
 const COMPARED: usize = 1 << 20;
 
-/// How much time to spend on making files small. Only zstd has several levels
-/// here.
+/// The time to spend on making files small. Only zstd has several levels here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// Little, and one processor: a logger does it all day.
@@ -46,7 +45,7 @@ impl Effort {
         }
     }
 
-    /// How many encoders work at a time.
+    /// Returns the number of encoders that work at a time.
     fn encoders(self) -> usize {
         match self {
             Self::Least => 1,
@@ -118,8 +117,8 @@ pub fn compress_volume(
     Ok(Some(name))
 }
 
-/// Whether a compressed volume has the same bytes as a plain one. One that cannot
-/// be decompressed to its end has not.
+/// Returns whether a compressed volume has the same bytes as a plain one. One that cannot be
+/// decompressed to its end has not.
 ///
 /// # Errors
 ///

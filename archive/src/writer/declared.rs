@@ -30,15 +30,16 @@ pub(super) struct DeclaredMetadata {
     indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
     labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
     texts: HashMap<(TextTarget, TextKind), ByteText>,
-    /// What waits, in the order of its declaration, with the account that pays for it.
+    /// The metadata that waits, in the order of its declaration, with the account that pays for
+    /// it.
     pending: Vec<(PendingMetadata, u32)>,
-    /// What of it must not wait twice: all but descriptors.
+    /// The part of it that must not wait twice: all but descriptors.
     queued: HashSet<PendingMetadata>,
     /// The account that pays for what is declared.
     account: u32,
 }
 
-/// What was encoded before a record.
+/// The metadata that was encoded before a record.
 #[derive(Debug, Default)]
 pub(super) struct Encoded {
     /// There are new metrics or instances.
@@ -63,7 +64,7 @@ enum PendingMetadata {
     Text(TextTarget, TextKind),
 }
 
-/// Which rules of the name space hold for names that are copied.
+/// The rules of the name space for names that are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRules {
     /// A name is a leaf or a branch.
@@ -77,7 +78,7 @@ impl DeclaredMetadata {
         Self { version, ..Self::default() }
     }
 
-    /// What is declared from now on is paid by `account`.
+    /// Charges what is declared from now on to `account`.
     pub(super) fn charge_to(&mut self, account: u32) {
         self.account = account;
     }
@@ -310,8 +311,8 @@ impl DeclaredMetadata {
         }
     }
 
-    /// What waited is in the archive, with this time; a domain and labels
-    /// that changed twice at this time wait for the next.
+    /// Marks what waited as written with this time; a domain and labels that changed twice at
+    /// this time wait for the next.
     pub(super) fn written(&mut self, timestamp: Timestamp) {
         let Self { pending, queued, indoms, labels, .. } = self;
         pending.retain(|(item, _)| match item {

@@ -21,12 +21,12 @@ pub(super) struct FileSet {
     pub(super) data: AppendFile,
     pub(super) volume: u32,
     policy: IndexPolicy,
-    /// Of each file.
+    /// Limit for each file.
     buffer_bytes: usize,
     /// The longest file that the process may write, if bytes are buffered: then it is too
     /// late to begin another volume when a write fails.
     most: u64,
-    /// Where the last record starts in its volume.
+    /// Start of the last record in its volume.
     last_offset: u64,
     /// Bytes of the volumes before the present one.
     closed_bytes: u64,
@@ -104,8 +104,8 @@ impl FileSet {
         self.closed_bytes + self.metadata.len() + self.index.len() + self.data.len()
     }
 
-    /// Whether a record would make the volume larger than `limit`, or than the
-    /// largest offset of the index. A volume without records takes any.
+    /// Returns whether a record would make the volume larger than `limit`, or than the largest
+    /// offset of the index. A volume without records takes any.
     pub(super) fn would_exceed(&self, limit: u64, record: usize) -> bool {
         let limit = limit.min(self.label.version.max_file_size()).min(self.most);
         !self.is_volume_empty() && self.data.len().saturating_add(record as u64) > limit

@@ -24,8 +24,8 @@ impl IndexPolicy {
         Self { every_bytes, every, last: None, since: 0 }
     }
 
-    /// Whether a record with this time gets an entry; `len` is the size of it
-    /// and its metadata.
+    /// Returns whether a record with this time gets an entry; `len` is the size of it and its
+    /// metadata.
     pub(super) fn is_due(&mut self, timestamp: Timestamp, demanded: bool, len: usize) -> bool {
         let due = demanded || self.since >= self.every_bytes || self.is_late(timestamp);
         let due = due && self.last != Some(timestamp);
@@ -37,7 +37,7 @@ impl IndexPolicy {
         due
     }
 
-    /// Whether the last entry is too long ago.
+    /// Returns whether the last entry is too long ago.
     fn is_late(&self, timestamp: Timestamp) -> bool {
         let next = self.last.zip(self.every).map(|(last, every)| last.saturating_add(every));
         next.is_some_and(|next| timestamp >= next)

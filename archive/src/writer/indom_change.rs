@@ -2,14 +2,12 @@
 
 use crate::{ByteText, Instance, InstanceId};
 
-/// What to write.
+/// The record to write for a change of an instance domain.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum IndomUpdate<'a> {
-    /// Nothing is different.
     Nothing,
-    /// The whole domain.
     Full,
-    /// What came, with its name, and what went, without; by number.
+    /// The new instances with their names, and those that are gone, without; by number.
     Delta(Vec<(InstanceId, Option<&'a ByteText>)>),
 }
 

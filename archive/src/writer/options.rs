@@ -1,4 +1,4 @@
-//! What a writer needs to know before the first record.
+//! Options that a writer needs before the first record.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ pub struct WriterLabel {
     /// The host that the values are from, at most 255 bytes; in version 2 at
     /// most 63.
     pub hostname: ByteText,
-    /// Its time zone as a POSIX rule without daylight saving, `AEST-10`; in
-    /// version 2 at most 39 bytes.
+    /// Its time zone as a POSIX rule without daylight saving, `AEST-10`; in version 2 at most 39
+    /// bytes.
     pub timezone: ByteText,
     /// That zone's name with a colon, `:Australia/Melbourne`, or nothing.
     /// Version 2 has no place for it.
@@ -53,7 +53,7 @@ impl WriterLabel {
     }
 }
 
-/// Which format an archive has, and how its files are cut.
+/// The format of an archive, and the sizes at which its files are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterOptions {
     /// Version 2 is for readers that are older than PCP 6.0. It has times in
@@ -70,8 +70,8 @@ pub struct WriterOptions {
     /// begins the next volume. `None`, the default: only
     /// [`switch_volume`](super::ArchiveWriter::switch_volume) begins one.
     pub volume_bytes: Option<u64>,
-    /// How many bytes of each file may wait to be written together, for archives that
-    /// are not read before they are [finished](super::ArchiveWriter::finish) or
+    /// Bytes of each file that may wait to be written together, for archives that are not read
+    /// before they are [finished](super::ArchiveWriter::finish) or
     /// [synced](super::ArchiveWriter::sync). 0, the default: each record is in its file when the
     /// call returns. With more, a limit on the size of files that is not the process's
     /// (`RLIMIT_FSIZE`) is an error; without a buffer the next volume begins there.

@@ -34,14 +34,14 @@ use crate::format::value_block::HEADER;
 use crate::format::{EventArray, ResultBuilder, WORD, padded, value_block};
 use crate::{EncodeError, ErrorCode, InstanceId, Pmid, Timestamp, Value, ValueType, Version};
 
-/// What most values are before they are put.
+/// The initial bytes of most values.
 const ZEROS: [u8; 256] = [0; 256];
 
 /// Numbers templates, so that a buffer names the one it belongs to.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-/// What a template holds of one metric: the writer compares it with what was
-/// declared, once for each template.
+/// The values of one metric in a template: the writer compares them with what was declared, once
+/// for each template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SetShape {
     pub(crate) pmid: Pmid,
@@ -49,7 +49,7 @@ pub(crate) struct SetShape {
     pub(crate) value_type: Option<ValueType>,
     /// The number of values.
     pub(crate) values: u32,
-    /// How many of them are of an instance.
+    /// Number of values that are of an instance.
     pub(crate) with_instance: u32,
 }
 
@@ -61,12 +61,12 @@ pub struct TemplateBuilder {
     shapes: Vec<SetShape>,
 }
 
-/// Where a value will be; [`Template::slot`] makes it final.
+/// The future location of a value; [`Template::slot`] makes it final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingSlot(ValueLocation);
 
-/// Where a value is in all records of a template: bytes from the record's
-/// start. Good for buffers of the template that gave it, and for no other.
+/// The location of a value in all records of a template: bytes from the record's start. Good for
+/// buffers of the template that gave it, and for no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot(u32);
 
@@ -271,7 +271,7 @@ impl RecordBuffer {
         self.layout.id
     }
 
-    /// The record's time.
+    /// Returns the time of the record.
     pub const fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
@@ -298,7 +298,7 @@ fn least_size(value_type: ValueType) -> usize {
     if value_type.is_event() { WORD } else { 0 }
 }
 
-/// Whether bytes can be a value of a type that is stored as bytes.
+/// Returns whether bytes can be a value of a type that is stored as bytes.
 fn can_store(value_type: ValueType, bytes: &[u8]) -> bool {
     let array = match value_type {
         ValueType::Event => Value::Event(bytes),

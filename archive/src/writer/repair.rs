@@ -55,7 +55,7 @@ use output_files::{DataFiles, IndexFile, OutputFile};
 use pending_mark::PendingMark;
 use value_filter::{Filtered, ValueFilter};
 
-/// What a repair kept and what it left out.
+/// The result of a repair: what it kept and what it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// The new archive's base name.
@@ -77,7 +77,7 @@ pub struct Repaired {
     pub index_entries: u64,
     /// The time of the first and the last data record.
     pub span: (Timestamp, Timestamp),
-    /// What is lost in the old files.
+    /// Stretches of the old files that are lost.
     pub lost: Vec<Loss>,
     /// Names of metrics that readers do not find, and those in their place.
     pub renamed: Vec<Renamed>,
@@ -89,14 +89,14 @@ pub struct Repaired {
 /// A metric that has another name in the new archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renamed {
-    /// The metric.
+    /// The metric that was renamed.
     pub pmid: Pmid,
     /// Its name in the old archive.
     pub old: ByteText,
     /// The one in the new archive. Of an `old` with a NUL the same with `\x00` in its
     /// place; else as much of `old` as there is room for, and the PMID: `a.b_70_1_2`.
     pub new: ByteText,
-    /// Why readers do not find it by its old name.
+    /// The reason why readers do not find it by its old name.
     pub reason: String,
 }
 
@@ -112,9 +112,8 @@ pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
     repair_watched(path, output, &mut |_, _| {})
 }
 
-/// The same with progress: `watch` is called about once a megabyte with bytes
-/// of the data volumes done, and bytes in all, each counted twice, since they
-/// are read twice.
+/// Repairs with progress: `watch` is called about once a megabyte with bytes of the data volumes
+/// done, and bytes in all, each counted twice, since they are read twice.
 ///
 /// # Errors
 ///
@@ -147,9 +146,8 @@ pub fn repair_watched(
     Ok(repaired)
 }
 
-/// The same under the base names that `place` gives to the archives: first that of `output`,
-/// then those of the [further](Repaired::further) ones. After an error the caller removes the
-/// files.
+/// Repairs to the base names that `place` gives to the archives: first that of `output`, then
+/// those of the [further](Repaired::further) ones. After an error the caller removes the files.
 fn repair_to(
     path: impl AsRef<Path>,
     output: &Path,
@@ -191,7 +189,7 @@ pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
     repair_in_place_watched(path, &mut |_, _| {})
 }
 
-/// The same with progress, as [`repair_watched`].
+/// Repairs in place with progress, as [`repair_watched`].
 ///
 /// # Errors
 ///
@@ -234,7 +232,7 @@ pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
     reindex_watched(path, &mut |_, _| {})
 }
 
-/// The same with progress, as [`repair_watched`].
+/// Rebuilds the index with progress, as [`repair_watched`].
 ///
 /// # Errors
 ///

@@ -1,8 +1,7 @@
 //! Texts that select metrics: names, branches of the name space, patterns.
 
-/// Whether a selector selects the metric of this name: it is the name, or a
-/// branch above it, or a pattern that matches it. The empty selector selects
-/// all metrics.
+/// Returns whether a selector selects the metric of this name: it is the name, or a branch above
+/// it, or a pattern that matches it. The empty selector selects all metrics.
 ///
 /// ```
 /// use pcp_types::names::selects;
@@ -19,14 +18,14 @@ pub fn selects(selector: &str, name: &str) -> bool {
     below.is_some_and(|below| selector.is_empty() || below.is_empty() || below.starts_with('.'))
 }
 
-/// Whether a selector is a pattern: it has a `*` or a `?`, which no name has.
+/// Returns whether a selector is a pattern: it has a `*` or a `?`, which no name has.
 #[must_use]
 pub fn is_pattern(selector: &str) -> bool {
     selector.contains(['*', '?'])
 }
 
-/// Whether a pattern matches a whole name: `*` matches any characters, dots
-/// too, and `?` a single one.
+/// Returns whether a pattern matches a whole name: `*` matches any characters, dots too, and `?`
+/// a single one.
 ///
 /// `disk.*.read*` matches `disk.dev.read` and `disk.all.read_bytes`.
 #[must_use]

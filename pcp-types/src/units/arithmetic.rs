@@ -12,10 +12,9 @@ use super::{AXES, Conversion, EXTRA_SCALE, EXTRA_UNIT, Field, SCALE_COUNT, Units
 pub struct Combined {
     /// The units of the result.
     pub units: Units,
-    /// What the left operand has to be converted by; `None` if it stays as it
-    /// is.
+    /// Conversion of the left operand; `None` if it stays as it is.
     pub left: Option<Conversion>,
-    /// The same of the right operand.
+    /// Conversion of the right operand; `None` if it stays as it is.
     pub right: Option<Conversion>,
 }
 
@@ -77,8 +76,8 @@ impl Units {
         self.combined(other, (left, right), units)
     }
 
-    /// Whether these are no units at all: all powers are 0, whatever scales
-    /// there are. A `count` is none of them.
+    /// Returns whether these are no units at all: all powers are 0, whatever scales there are. A
+    /// `count` is none of them.
     pub const fn is_plain_number(self) -> bool {
         let powers = [self.space_dimension(), self.time_dimension(), self.count_dimension()];
         matches!(powers, [0, 0, 0]) && self.extra_unit() == 0
@@ -90,7 +89,7 @@ impl Units {
         [space, time, self.count_dimension(), self.extra_unit()]
     }
 
-    /// Whether both have physical units, and not the same.
+    /// Returns whether both have physical units, and not the same.
     fn clashes_with(self, other: Self) -> bool {
         let extra = |units: Self| (units.extra_unit(), units.extra_scale());
         self.extra_unit() != 0 && other.extra_unit() != 0 && extra(self) != extra(other)

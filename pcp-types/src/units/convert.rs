@@ -3,7 +3,7 @@
 
 use super::Units;
 
-/// How a number in one unit becomes the same quantity in another.
+/// The conversion of a number in one unit to the same quantity in another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conversion {
     factor: f64,
@@ -32,9 +32,9 @@ impl Conversion {
 const NANOSECONDS: [f64; 6] = [1.0, 1e3, 1e6, 1e9, 6e10, 3.6e12];
 
 impl Units {
-    /// How numbers in these units become numbers in `to`, or `None` if the two
-    /// measure different things (`PM_ERR_CONV`) or have a scale that PCP does
-    /// not define (`PM_ERR_UNIT`).
+    /// Returns the conversion of numbers in these units to numbers in `to`, or `None` if the two
+    /// measure different things (`PM_ERR_CONV`) or have a scale that PCP does not define
+    /// (`PM_ERR_UNIT`).
     ///
     /// All powers must agree. A plain number counts as `count`, so a ratio can
     /// be had in `count x 10^-2`, which is per cent.
@@ -70,8 +70,8 @@ impl Units {
         Some(physical.and_times(scaled.factor))
     }
 
-    /// How many seconds the unit of time has: 0.001 for `millisec` and for
-    /// anything per `millisec`; `None` for a scale that PCP does not define.
+    /// Returns the seconds in the unit of time: 0.001 for `millisec` and for anything per
+    /// `millisec`; `None` for a scale that PCP does not define.
     pub fn time_scale_in_seconds(self) -> Option<f64> {
         let (above, below) = self.time_size()?;
         Some(above / below / 1e9)

@@ -12,7 +12,7 @@ use crate::Error;
 /// Units and the factor of a text such as `2 Mbytes / min`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ParsedUnits {
-    /// The units.
+    /// The units that the text means.
     pub units: Units,
     /// By what a value in [`units`](Self::units) is multiplied to be in the
     /// units of the text: the *inverse* of the number written, as PCP has it
@@ -70,7 +70,7 @@ enum Dimension {
 const DIMENSIONS: [Dimension; 3] = [Dimension::Space, Dimension::Time, Dimension::Count];
 
 impl Dimension {
-    /// What scale n is in bytes, seconds or counts.
+    /// Returns scale n in bytes, seconds or counts.
     fn factor(self, scale: i32) -> Option<f64> {
         const SECONDS: [f64; 6] = [1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0];
         match self {
@@ -88,7 +88,7 @@ struct Base {
     scale: i32,
 }
 
-/// What stands on one side of the fraction line.
+/// The units on one side of the fraction line.
 struct Side {
     multiplier: f64,
     /// In the order of [`DIMENSIONS`].

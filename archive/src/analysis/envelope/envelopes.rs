@@ -16,7 +16,7 @@ use crate::{Result, Timestamp};
 const SMALL: u64 = 64 << 20;
 /// The bytes that a pyramid may take.
 const BUDGET: usize = 48 << 20;
-/// The usual segment.
+/// Bytes of a segment, unless the archive is too large for [`MAX_SEGMENTS`] of them.
 const SEGMENT: u64 = 16 << 20;
 /// Fewer segments are read one after the other.
 const MIN_SEGMENTS: u64 = 4;
@@ -89,16 +89,16 @@ pub struct Envelopes {
     pyramid: RwLock<Option<Pyramid>>,
 }
 
-/// What a viewer gets.
+/// An envelope, and how it was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// In the columns that were asked for, or in those that the pyramid has.
     pub envelope: Envelope,
-    /// What it was made of.
+    /// The data that the envelope was made from.
     pub origin: EnvelopeOrigin,
 }
 
-/// What an answer was made of.
+/// The data that an answer was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvelopeOrigin {
     /// The records of the window.

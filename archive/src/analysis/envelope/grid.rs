@@ -74,7 +74,7 @@ impl Grid {
         Timestamp::from_nanos(self.start.as_nanos().saturating_add(moment.offset))
     }
 
-    /// Whether a time is not after the window, the end of which is part of its last column.
+    /// Returns whether a time is not after the window, whose end is part of its last column.
     pub(super) const fn has_until(&self, at: GridMoment) -> bool {
         at.offset <= self.span
     }

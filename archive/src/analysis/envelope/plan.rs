@@ -1,4 +1,4 @@
-//! What a reader of envelopes knows before it reads.
+//! The parts of a plan that are the same for all windows.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct EnvelopeScope {
 }
 
 impl EnvelopeScope {
-    /// That of a selection of [numbers](crate::analysis::growth::numbers).
+    /// Creates the scope of a selection of [numbers](crate::analysis::growth::numbers).
     pub(super) fn new(selection: &Selection<'_>, options: Options) -> Self {
         let Options { rates, gaps } = options;
         let metrics = selection.metrics().to_vec();
@@ -61,7 +61,7 @@ impl EnvelopeScope {
     }
 }
 
-/// What a reader of a window knows.
+/// The part of a plan that belongs to one window.
 pub(super) struct WindowPlan<'s> {
     pub(super) grid: &'s Grid,
     pub(super) scope: &'s EnvelopeScope,

@@ -34,7 +34,7 @@ use cells::{Cells, Weight};
 
 /// Nanoseconds of the narrowest columns, 1/512 s.
 const FINEST: i128 = 1_953_125;
-/// The most columns.
+/// Limit on columns; two are merged into one beyond it.
 const MAX_COLUMNS: u32 = 1 << 16;
 /// Columns that are not halved any more.
 const MIN_COLUMNS: u32 = 64;
@@ -43,7 +43,7 @@ const CELL: usize = 24;
 /// Bytes of an instance without cells.
 const TRACK: usize = size_of::<(Option<InstanceId>, Option<InstanceTrack>)>() + size_of::<Cells>();
 
-/// See the [module](self).
+/// A summary of the whole archive in columns; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Pyramid {
     grid: Grid,
@@ -123,7 +123,8 @@ impl Pyramid {
         self.reach(source.end())
     }
 
-    /// Where each metric is in another scope, and the metric; `None` if one is missing there.
+    /// Returns the index of each metric in another scope, with the metric; `None` if one is
+    /// missing there.
     fn places_in(&self, scope: &EnvelopeScope) -> Option<Vec<(usize, SelectedMetric)>> {
         let place = |own: &SelectedMetric| {
             let mut others = scope.metrics.iter();
@@ -132,7 +133,7 @@ impl Pyramid {
         self.scope.metrics.iter().map(place).collect()
     }
 
-    /// Whether another scope has the same of what was read, and more of what came later only.
+    /// Returns whether another scope has all that was read, and apart from that only later data.
     fn is_continued_by(&self, next: &EnvelopeScope) -> bool {
         let own: HashSet<Pmid> = self.scope.metrics.iter().map(|own| own.desc.pmid).collect();
         let mut added = next.metrics.iter().filter(|metric| !own.contains(&metric.desc.pmid));
@@ -223,7 +224,7 @@ impl Pyramid {
         self.whole.go_on()
     }
 
-    /// Adds that segment.
+    /// Appends a segment that follows the last one.
     pub(super) fn add_next(&mut self, segment: EnvelopeSegment) {
         self.whole.replace(&self.grid, segment);
         self.store();

@@ -14,7 +14,7 @@ use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Timestamp};
 
-/// By how much a span before the window grows that has not all that is looked for.
+/// Growth of the span before the window while it lacks something that is searched for.
 const GROWTH: i128 = 4;
 /// The length of the first such span.
 const MIN_SPAN: i128 = 10_000_000_000;
@@ -167,8 +167,8 @@ impl EnvelopeSegment {
         }
     }
 
-    /// The same in the columns of a coarser grid, which begins `ahead` columns of the other
-    /// one earlier.
+    /// Merges every two columns into those of a coarser grid, which begins `ahead` columns
+    /// earlier.
     pub(super) fn halve(&mut self, coarser: &Grid, ahead: u32) {
         let tracks = self.metrics.iter_mut().flat_map(|tracks| &mut tracks.instances.all);
         for track in tracks.filter_map(|(_, track)| track.as_mut()) {
@@ -177,7 +177,7 @@ impl EnvelopeSegment {
         self.marks.dedup_by_key(|mark| coarser.column_of(*mark));
     }
 
-    /// What is before the window, as far as the observations in it may continue it.
+    /// Reads the span before the window, as far as the observations in it may continue it.
     fn before(
         plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
@@ -291,7 +291,7 @@ impl Tracks {
         self.instances.run = next.instances.run;
     }
 
-    /// Whether a span before has all that the observations here may continue.
+    /// Returns whether an earlier span has all that the observations here may continue.
     fn is_content_with(&self, before: &Self, reaching: &[Option<InstanceId>]) -> bool {
         let known: HashSet<_> = before.observed().map(|(instance, _)| instance).collect();
         let own: HashMap<_, _> = self.seen().collect();
@@ -302,7 +302,7 @@ impl Tracks {
             && reaching.iter().all(|instance| own.contains_key(instance) || is_known(instance))
     }
 
-    /// Whether no rate reaches from here beyond what was read of the span after.
+    /// Returns whether no rate reaches from here beyond what was read of the span after.
     fn is_ended_by(&self, after: &Self) -> bool {
         if after.instances.run.wall.is_some() {
             return true;
@@ -311,7 +311,7 @@ impl Tracks {
         self.seen().all(|(instance, track)| !track.wants_later() || known.contains_key(&instance))
     }
 
-    /// Those of them with an observation: not only NaN, or values outside of a lifetime.
+    /// Returns the instances with an observation that counts: not NaN, and within the lifetime.
     fn observed(&self) -> impl Iterator<Item = (Option<InstanceId>, &InstanceTrack)> {
         self.seen().filter(|(_, track)| track.is_observed())
     }

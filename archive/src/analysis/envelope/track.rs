@@ -11,7 +11,7 @@ use crate::analysis::growth::walls::{ColumnPart, CounterOrigin, RunState, Wall, 
 use crate::scan::{Column, SelectedMetric};
 use crate::{Timestamp, ValueType};
 
-/// What a cell has of an observation.
+/// The contribution of an observation to a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CellKind {
     Value,
@@ -33,7 +33,6 @@ impl CellKind {
 /// An observation, as the next one needs it.
 #[derive(Debug, Clone, Copy)]
 struct CellObservation {
-    /// As in [`Column::words`].
     word: u64,
     at: GridMoment,
 }
@@ -73,7 +72,6 @@ impl InstanceTrack {
         Self { kind, value_type, life, strand, has_rate: false, opens: false, runs: Vec::new() }
     }
 
-    /// Whether there is any observation.
     pub(super) const fn is_observed(&self) -> bool {
         self.strand.first().is_some()
     }
@@ -83,15 +81,15 @@ impl InstanceTrack {
         self.strand.last().map(|last| grid.time_of(last.at))
     }
 
-    /// Whether an observation before this span could be joined to the first one in it, or could
-    /// say more of its origin than a span with this `run` does.
+    /// Returns whether an observation before this span could be joined to the first one in it, or
+    /// could say more of its origin than a span with this `run` does.
     pub(super) fn wants_earlier(&self, run: &RunState) -> bool {
         let origin = self.strand.first_origin();
         let is_open = self.strand.wall().is_none() || origin.is_open() && !run.settles(origin);
         self.is_observed() && is_open
     }
 
-    /// Whether a rate could reach from the last observation to one after this span.
+    /// Returns whether a rate could reach from the last observation to one after this span.
     pub(super) fn wants_later(&self) -> bool {
         self.strand.open_end().is_some() && matches!(self.kind, CellKind::Rate(_))
     }
@@ -126,8 +124,8 @@ impl InstanceTrack {
         self.runs.last()
     }
 
-    /// The same in the columns of a coarser grid, which begins `ahead` columns of the other
-    /// one earlier.
+    /// Merges every two columns into those of a coarser grid, which begins `ahead` columns
+    /// earlier.
     pub(super) fn halve(&mut self, coarser: &Grid, ahead: u32) {
         self.runs = halved(&self.runs, ahead);
         let earlier = i128::from(ahead) * coarser.width() / 2;

@@ -42,17 +42,17 @@ impl Lifetime {
     /// From the beginning to the end of time.
     pub(crate) const ALWAYS: Self = Self { birth: Timestamp::MIN, death: Timestamp::MAX };
 
-    /// Whether values exist at a moment; the end is inclusive.
+    /// Returns whether values exist at a moment; the end is inclusive.
     pub(crate) fn contains(self, at: Timestamp) -> bool {
         self.birth <= at && at <= self.death
     }
 
-    /// Whether values exist at the same times, until one moment.
+    /// Returns whether values exist at the same times, until one moment.
     pub(crate) fn agrees_with(self, other: Self, until: Timestamp) -> bool {
         self.birth == other.birth && self.death.min(until) == other.death.min(until)
     }
 
-    /// Which part of a span values can exist in, from 0 to 1.
+    /// Returns the part of a span in which values can exist, from 0 to 1.
     pub(crate) fn part_of(self, span: &RangeInclusive<Timestamp>) -> f64 {
         let start = *span.start();
         let end = *span.end();
@@ -60,7 +60,7 @@ impl Lifetime {
         nanos as f64 / end.nanos_since(start).max(1) as f64
     }
 
-    /// Whether values exist at some moment of a span.
+    /// Returns whether values exist at some moment of a span.
     pub(crate) fn overlaps(self, span: &RangeInclusive<Timestamp>) -> bool {
         self.birth <= *span.end() && *span.start() <= self.death
     }
@@ -89,7 +89,7 @@ fn lifetimes(history: &IndomHistory, small_as_well: bool) -> HashMap<InstanceId,
     lives
 }
 
-/// When the instances of the metrics of a selection exist.
+/// The lifetimes of the instances of a selection's metrics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lifetimes {
     all: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
@@ -195,7 +195,8 @@ pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
     witnesses
 }
 
-/// When an instance came into its domain, which had others before, and left it, ascending.
+/// The times at which an instance came into its domain, which had others before, and left it,
+/// ascending.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Presence {
     pub(crate) births: Vec<Timestamp>,

@@ -16,7 +16,7 @@ pub(crate) trait Number: Copy {
     /// is set if `after` is less, or too much greater: then the first is meaningless.
     fn rise_to(self, after: Self) -> (f64, u64);
 
-    /// How much a counter grew from this to `after`; `None` if it was set back.
+    /// Returns the growth of a counter from this value to `after`; `None` if it was set back.
     fn growth_to(self, after: Self, wraps: bool) -> Option<f64>;
 }
 

@@ -1,4 +1,4 @@
-//! How the values of one instance follow each other in a span of time.
+//! The order of the values of one instance in a span of time.
 
 use hashbrown::HashMap;
 
@@ -12,15 +12,15 @@ pub(crate) struct Strand<T> {
     last: Option<T>,
     /// The last value does not continue.
     is_parted: bool,
-    /// That of the first value, if the span of time before may say more.
+    /// Origin of the first value, if the span of time before may say more.
     first_origin: CounterOrigin,
-    /// That of the next value, if it continues no other.
+    /// Origin of the next value, if it continues no other.
     origin: CounterOrigin,
     /// The first wall, if it precedes all values.
     wall: Option<Timestamp>,
 }
 
-/// What a value follows.
+/// The predecessor of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Link<T> {
     Value(T),
@@ -63,7 +63,7 @@ impl<T: Copy> Strand<T> {
         self.wall
     }
 
-    /// That of the first value, if the span of time before may say more.
+    /// Returns the origin of the first value, if the span of time before may say more.
     pub(crate) const fn first_origin(&self) -> CounterOrigin {
         self.first_origin
     }
@@ -78,7 +78,6 @@ impl<T: Copy> Strand<T> {
         }
     }
 
-    /// Adds a value.
     #[inline]
     pub(crate) const fn add(&mut self, value: T) {
         if self.first.is_none() {

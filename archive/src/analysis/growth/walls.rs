@@ -1,5 +1,5 @@
-//! What values do not continue over: marks, the boundaries of programs, and the creation of
-//! instances.
+//! Walls: what no value continues over. They are marks, the boundaries of programs, and the
+//! creation of instances.
 //!
 //! Of a counter whose values begin after a wall it may be known that it began at 0:
 //!
@@ -94,7 +94,7 @@ pub(crate) enum CounterOrigin {
 }
 
 impl CounterOrigin {
-    /// Whether the span of time before says more.
+    /// Returns whether the span of time before may say more.
     pub(crate) const fn is_open(self) -> bool {
         matches!(self, Self::ZeroInRecord | Self::ZeroInMetric)
     }
@@ -188,13 +188,13 @@ impl Walls {
     }
 }
 
-/// What the time up to some row says of a metric.
+/// What is known of a metric from the time up to some row.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RunState {
-    /// The first wall.
+    /// Time of the first wall in it.
     pub(crate) wall: Option<Timestamp>,
     last_wall: Option<Timestamp>,
-    /// That of an instance which has its first value now.
+    /// Origin of an instance whose first value comes now.
     origin: CounterOrigin,
     /// The last row with values of the metric after the last wall.
     last_values: Option<Timestamp>,
@@ -215,7 +215,7 @@ impl RunState {
         self.newest
     }
 
-    /// Whether the time before could not say more of an origin after this.
+    /// Returns whether the time before could not say more of an origin after this.
     pub(crate) fn settles(&self, origin: CounterOrigin) -> bool {
         let resolved = self.resolve(origin);
         resolved != CounterOrigin::Earlier && !resolved.is_open()
@@ -369,8 +369,8 @@ impl<'c> MetricWalls<'c> {
         walls
     }
 
-    /// Whether a birth is after the last value of its instance and after the last wall before
-    /// the rows.
+    /// Returns whether a birth is after the last value of its instance and after the last wall
+    /// before the rows.
     fn is_after(&self, birth: Timestamp, last: Option<Timestamp>) -> bool {
         // A span of time begins with the time of a record.
         let start = self.run.oldest.or(self.timestamps.first().copied());

@@ -21,7 +21,7 @@ impl ReplaySelection<'_> {
         self
     }
 
-    /// Whether an error is damage that reading may skip.
+    /// Returns whether an error is damage that reading may skip.
     pub(super) const fn reads_on_behind(&self, error: &Error) -> bool {
         self.reads_on && error.is_damage()
     }

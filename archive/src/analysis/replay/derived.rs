@@ -20,7 +20,7 @@ use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp
 /// The domain of the PMIDs that PCP gives to derived metrics
 /// (`DYNAMIC_PMID`).
 const DOMAIN: u32 = 511;
-/// How many bits of a PMID are the item.
+/// Bits of a PMID that are the item.
 const ITEM_BITS: u32 = 10;
 
 /// A derived metric of a selection.
@@ -30,7 +30,7 @@ pub(super) struct Derived {
     rule: Rule,
 }
 
-/// How the values of a derived metric are computed.
+/// The computation of a derived metric's values.
 #[derive(Debug, Clone)]
 enum Rule {
     Expression(Bound),
@@ -53,7 +53,7 @@ pub(super) struct Derivations {
 #[derive(Debug, Clone)]
 pub(super) struct Needed {
     pub(super) name: String,
-    /// Those that are needed; `None` for all.
+    /// Instances that are needed; `None` for all.
     pub(super) instances: Option<HashSet<InstanceId>>,
 }
 
@@ -210,8 +210,8 @@ impl ReplaySelection<'_> {
         self.derivations.all.iter().map(|derived| &derived.metric)
     }
 
-    /// Whether a derived metric compares two moments: with
-    /// [`Replay::at_since`] it has values, with [`Replay::sample_at`] none.
+    /// Returns whether a derived metric compares two moments: with [`Replay::at_since`] it has
+    /// values, with [`Replay::sample_at`] none.
     pub fn needs_moment_before(&self) -> bool {
         self.derivations.all.iter().any(|derived| match &derived.rule {
             Rule::Expression(bound) => bound.needs_moment_before,
@@ -402,8 +402,7 @@ impl Replay<'_> {
         Some(self.sample(at, std::mem::take(&mut pair.now), derived))
     }
 
-    /// Whether a metric, given by its place in [`metrics`](Self::metrics), is
-    /// derived.
+    /// Returns whether a metric, given by its index in [`metrics`](Self::metrics), is derived.
     pub fn is_derived(&self, metric: usize) -> bool {
         (self.shown()..self.metrics.len()).contains(&metric)
     }
@@ -416,9 +415,9 @@ impl Replay<'_> {
         derived.metric.name.rsplit_once(".p").filter(|_| is_quantile).map(|(name, _)| name)
     }
 
-    /// How many values the buckets of the histograms counted from `since` to `at`, of
-    /// which a metric is a quantile: by instance, in the order of the buckets. Empty
-    /// where it has no quantile.
+    /// Counts the values in the buckets of the histograms between `since` and `at`, of which a
+    /// metric is a quantile: by instance, in the order of the buckets. Empty where it has no
+    /// quantile.
     pub fn bucket_counts(
         &self,
         metric: usize,

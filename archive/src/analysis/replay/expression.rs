@@ -210,20 +210,19 @@ impl std::str::FromStr for Expression {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression \"{expression}\", column {column}: {problem}")]
 pub struct ExpressionError {
-    /// The expression.
+    /// The text that cannot be used.
     pub expression: String,
     /// The character, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The error at that place.
     pub problem: Problem,
 }
 
-/// What is wrong with an expression.
+/// The error at a place in an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the message above each variant")]
 pub enum Problem {
-    /// An unexpected token.
     #[error("found {found}, expected {expected}")]
     Unexpected { found: String, expected: &'static str },
     /// A quoted text, a pattern or the name of an instance without an end.
@@ -303,7 +302,7 @@ pub enum Problem {
 }
 
 impl ExpressionError {
-    /// Whether the archive merely lacks a metric of the expression.
+    /// Returns whether the archive merely lacks a metric of the expression.
     pub fn is_unknown_metric(&self) -> bool {
         matches!(self.problem, Problem::UnknownMetric(_))
     }

@@ -49,18 +49,18 @@ pub(super) struct Quantile {
     counts: usize,
     /// The operand with the sum of the values, if it was logged.
     sum: Option<usize>,
-    /// Those of the histograms, in what was read.
+    /// Lines of the histograms in the records that were read.
     lines: Arc<[HistogramLines]>,
 }
 
-/// How many values a bucket has counted.
+/// The count of one bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BucketCount {
     /// The least value in it.
     pub first: f64,
     /// The greatest value in it; the least one of a bucket without an upper bound.
     pub last: f64,
-    /// How many values.
+    /// Number of values in the bucket.
     pub count: f64,
 }
 
@@ -133,7 +133,7 @@ impl Quantile {
         all.filter(|instance| self.is_chosen(*instance)).collect()
     }
 
-    /// Whether it is wanted of the histogram of an instance.
+    /// Returns whether the histogram of an instance is selected.
     fn is_chosen(&self, instance: Option<InstanceId>) -> bool {
         let is_among = |chosen: &Arc<HashSet<InstanceId>>| {
             instance.is_some_and(|instance| chosen.contains(&instance))
@@ -141,7 +141,7 @@ impl Quantile {
         self.chosen.as_ref().is_none_or(is_among)
     }
 
-    /// Whether another quantile is one of the same histograms.
+    /// Returns whether another quantile is one of the same histograms.
     pub(super) fn has_same_histograms(&self, other: &Self) -> bool {
         (self.counts, self.sum) == (other.counts, other.sum)
     }
@@ -178,7 +178,7 @@ impl Quantile {
         all.filter_map(value).collect()
     }
 
-    /// What each bucket counted between two moments, in their order.
+    /// Returns the counts of the buckets between two moments, in their order.
     pub(super) fn bucket_counts(
         &self,
         replay: &Replay<'_>,
@@ -199,7 +199,7 @@ impl Quantile {
         self.counted_by_instance(replay, since, at).map(of).collect()
     }
 
-    /// What each wanted histogram counted between two moments.
+    /// Returns the counts of each selected histogram between two moments.
     fn counted_by_instance(
         &self,
         replay: &Replay<'_>,

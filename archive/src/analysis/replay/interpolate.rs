@@ -112,7 +112,7 @@ pub(crate) fn on_the_line<'a>(
     })
 }
 
-/// How far a moment is between two observations.
+/// The position of a moment between two observations.
 #[derive(Debug, Clone, Copy)]
 struct Fraction {
     elapsed: f64,

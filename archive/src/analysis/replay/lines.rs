@@ -49,11 +49,11 @@ use crate::{InstanceId, Timestamp, Value};
 /// The walls of a metric in what was read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TrackWalls {
-    /// Those of all instances, in the order of rows.
+    /// Walls of all instances, in the order of rows.
     all: Vec<Wall>,
-    /// The same with the creations of the instance, by the place of its column.
+    /// For the place of a column, its walls with the creations of its instance.
     with_births: HashMap<usize, Vec<Wall>>,
-    /// When the instance of a column was removed, ascending.
+    /// For the place of a column, the times at which its instance was removed, ascending.
     removals: HashMap<usize, Vec<Timestamp>>,
     is_of_program: bool,
     /// From the record before to the record after each fall of an instance on a line.
@@ -108,7 +108,7 @@ impl TrackWalls {
         self.with_births(place).unwrap_or(&self.all)
     }
 
-    /// Whether an instance fell at some time within a span.
+    /// Returns whether an instance fell at some time within a span.
     fn fall_within(&self, span: &Range<Timestamp>, timeline: &Timeline) -> bool {
         self.falls.iter().any(|fall| {
             let times = timeline.timestamp(fall.start).zip(timeline.timestamp(fall.end));
@@ -132,7 +132,7 @@ impl TrackWalls {
         all
     }
 
-    /// Whether the instance of a column was removed after a time, before a wall.
+    /// Returns whether the instance of a column was removed after a time, before a wall.
     fn removes(&self, place: usize, after: Timestamp, wall: Option<&Wall>) -> bool {
         let removals = self.removals.get(&place).map(Vec::as_slice).unwrap_or_default();
         let next = removals.iter().find(|removal| after < **removal);
@@ -143,7 +143,7 @@ impl TrackWalls {
 /// A part of a column without a wall.
 #[derive(Debug, Clone)]
 pub(super) struct Line<'w> {
-    /// How many walls are before it.
+    /// Number of walls before it.
     pub(super) number: usize,
     /// The wall right before it.
     pub(super) wall: Option<&'w Wall>,
@@ -168,12 +168,12 @@ pub(super) fn lines<'w>(
     lines.take_while(move |line| line.number == first || line.wall.is_some_and(is_begun))
 }
 
-/// How much a counter grew on a line, and from when to when it has values.
+/// The growth of a counter on a line, and the first and last time of its values there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rise {
     /// With integers for integers, as everywhere.
     pub(super) by: f64,
-    /// How much more that is without rounding.
+    /// The part of the growth that rounding cuts off.
     fraction: f64,
     from: Timestamp,
     to: Timestamp,
@@ -183,7 +183,7 @@ pub(super) struct Rise {
 #[derive(Debug)]
 pub(super) struct Fell;
 
-/// How much a counter grew over a span.
+/// The growth of a counter over a span.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Grown {
     pub(super) by: f64,
@@ -198,7 +198,7 @@ impl Grown {
     }
 }
 
-/// What the instances of a counter grew over a span.
+/// The growth of the instances of a counter over a span.
 #[derive(Debug, Default)]
 pub(super) struct TrackGrowth {
     /// Without instances that fell, and those without a value at either end that nothing explains.
@@ -230,8 +230,9 @@ impl Replay<'_> {
         all
     }
 
-    /// What an instance grew between two moments, and whether on one line from the value at one to
-    /// that at the other. `None` if it fell, or if nothing explains why it has no value at a moment.
+    /// Returns the growth of an instance between two moments, and whether it is on one line from
+    /// the value at one to that at the other. `None` if it fell, or if nothing explains why it
+    /// has no value at a moment.
     fn grown(
         &self,
         track: &MetricTrack,

@@ -16,7 +16,7 @@ pub struct Observations<'r> {
     next: usize,
 }
 
-/// Where one observation is, in the order of reports.
+/// The position of an observation in the order of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ObservationKey {
     record: u32,

@@ -30,7 +30,7 @@ use crate::scan::SelectedMetric;
 use crate::{InstanceId, Semantics, Timestamp, Units, Value};
 
 impl SelectedMetric {
-    /// Whether the metric has rates: a counter whose values are numbers.
+    /// Returns whether the metric has rates: a counter whose values are numbers.
     pub fn has_rates(&self) -> bool {
         self.desc.semantics == Semantics::Counter && self.has_numbers()
     }
@@ -41,8 +41,8 @@ impl SelectedMetric {
         self.desc.units.per_second()
     }
 
-    /// How many seconds the unit of time of the metric's rates has; `None` if
-    /// its units name none that exists.
+    /// Returns the seconds in the unit of time of the metric's rates; `None` if its units name
+    /// none that exists.
     pub(crate) fn rate_time_scale(&self) -> Option<f64> {
         time_scale(self.desc.units)
     }
@@ -98,7 +98,7 @@ impl Replay<'_> {
         Some(TwoMoments { since, at, now, before, rates, grown })
     }
 
-    /// Whether a mark lies after `since` and not after `at`.
+    /// Returns whether a mark lies after `since` and not after `at`.
     pub(super) fn has_mark_between(&self, since: Timestamp, at: Timestamp) -> bool {
         self.timeline.reach(since).prior.start != self.timeline.reach(at).prior.start
     }
@@ -128,8 +128,8 @@ pub(crate) fn rate_between(
     (seconds > 0.0).then(|| growth * scale / seconds)
 }
 
-/// How many seconds the time unit of a counter's rate has: those of the unit
-/// if the counter has one, else a second.
+/// Returns the seconds in the time unit of a counter's rate: those of the unit if the counter has
+/// one, else a second.
 fn time_scale(units: Units) -> Option<f64> {
     if units.time_dimension() == 0 { Some(1.0) } else { units.time_scale_in_seconds() }
 }

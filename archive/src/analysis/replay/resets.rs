@@ -1,4 +1,4 @@
-//! Where histograms and counters were reset, because their program restarted.
+//! Resets of histograms and counters, because their program restarted.
 //!
 //! A histogram is reset as a whole. The evidence is a bucket, or the sum, that is less
 //! than before; the reset is at the first record after the higher value that has
@@ -22,7 +22,7 @@ use crate::ValueType;
 use crate::analysis::growth::growth;
 use crate::analysis::growth::walls::Wall;
 
-/// Where some of the columns that are reset together fell: from the last record before a
+/// Returns where some of the columns that are reset together fell: from the last record before a
 /// fall to the first one after it with a value of any of the columns.
 pub(super) fn falls(columns: &[&Column], falling: Range<usize>, walls: &[Wall]) -> Vec<Range<u32>> {
     let fallen = columns.get(falling).unwrap_or_default().iter();

@@ -59,7 +59,7 @@ impl<'a> ReplaySelection<'a> {
         }
     }
 
-    /// Whether there are few enough moments to search for each.
+    /// Returns whether there are few enough moments to search for each.
     pub(super) fn is_worth_searches(&self, moments: f64) -> bool {
         moments <= self.chosen.source().index_entries() as f64 * MOMENTS_PER_ENTRY
     }
@@ -122,7 +122,7 @@ impl<'a> ReplaySelection<'a> {
         Ok(())
     }
 
-    /// The same with all searches before all reading.
+    /// Decides the moments with all searches before all reading.
     fn deciding_apart(&self, spans: &[&Span], reading: &mut Reading<'a>) -> Result<()> {
         reading.chunk.restart();
         let source = self.chosen.source();
@@ -169,8 +169,8 @@ impl<'a> ReplaySelection<'a> {
     }
 }
 
-/// What is kept from one span to the next: the open files, and what is known about
-/// records and columns.
+/// State that is kept from one span to the next: the open files, and what is known about records
+/// and columns.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     pub(super) chunk: Chunk,

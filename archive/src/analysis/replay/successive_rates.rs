@@ -21,9 +21,9 @@ pub struct SuccessiveRates {
     gaps: Gaps,
     /// The times of the first record and of the newest one.
     span: Option<[Timestamp; 2]>,
-    /// Where the values of the newest record do not continue earlier ones.
+    /// Walls in the newest record.
     walls: Walls,
-    /// Those of all records, for metrics that come later.
+    /// Walls of all records, for metrics that come later.
     all_walls: Walls,
     /// Event arrays with boundaries after the newest record, and up to when they were taken.
     later: Vec<(Timestamp, OwnedValue)>,
@@ -42,7 +42,6 @@ struct MetricState {
 
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    /// As in [`Column::words`].
     word: u64,
     at: Timestamp,
 }
@@ -110,8 +109,8 @@ impl SuccessiveRates {
         }
     }
 
-    /// Whether the values that the newest record has of a metric do not continue earlier ones, and
-    /// then whether its counters were 0 in the record before.
+    /// Returns whether the counters of a metric were 0 in the record before, if its values in the
+    /// newest record do not continue earlier ones; else `None`.
     pub fn interruption(&self, metric: &SelectedMetric) -> Option<bool> {
         let walls = MetricWalls::new(&self.walls, metric, (&[], &[]), None, RunState::default());
         walls.all.last().map(|wall| wall.zero().is_some())

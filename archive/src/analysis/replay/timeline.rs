@@ -16,13 +16,13 @@ use crate::reader::column::Rows;
 pub(crate) struct Timeline {
     start: Timestamp,
     timestamps: Vec<Timestamp>,
-    /// The same in seconds, the form of PCP's arithmetic: each is used many times.
+    /// The times in seconds, the form of PCP's arithmetic: each is used many times.
     seconds: Vec<f64>,
     /// Record numbers, ascending.
     marks: Vec<u32>,
 }
 
-/// Which records can hold the neighbours of one moment.
+/// The records that can hold the neighbours of one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reach {
     /// Seconds since the archive's start.
@@ -46,7 +46,7 @@ impl Reach {
         (prior, next.filter(|(_, record)| self.next.contains(record)))
     }
 
-    /// The same without what is beyond the nearest of some walls, in the order of rows.
+    /// Returns the part that is not beyond the nearest of some walls, in the order of rows.
     pub(crate) fn limited(&self, walls: &[Wall]) -> Self {
         let passed = walls.partition_point(|wall| wall.row < self.prior.end);
         let newest = passed.checked_sub(1).and_then(|place| walls.get(place)).map(|wall| wall.row);
@@ -72,7 +72,7 @@ impl Timeline {
         &self.timestamps
     }
 
-    /// The marks, ascending.
+    /// Returns the marks, ascending.
     pub(crate) fn marks(&self) -> &[u32] {
         &self.marks
     }
@@ -92,7 +92,7 @@ impl Timeline {
         at.seconds_since(self.start)
     }
 
-    /// Which records can hold the neighbours of `at`.
+    /// Returns the records that can hold the neighbours of `at`.
     ///
     /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: before
     /// 20.0005 s are 0, 10 and 20, after it is nothing; before 25 s is nothing,

@@ -14,8 +14,8 @@ pub(super) struct TwoMoments<'r> {
     pub(super) before: Option<Vec<ExpressionValues<'r>>>,
     /// `now`, but counters as their rates.
     pub(super) rates: Vec<ExpressionValues<'r>>,
-    /// What the counters counted in between, as far as it was observed, of which a run ended
-    /// or began in between.
+    /// For each counter of which a run ended or began in between, what it counted as far as it
+    /// was observed.
     pub(super) grown: Vec<Option<ExpressionValues<'r>>>,
 }
 

@@ -48,7 +48,7 @@ pub struct Window<'a> {
     pub(super) moments: MomentReader<'a>,
     /// The moments that are left, by their numbers.
     pub(super) left: Range<i128>,
-    /// How many moments the next batch has.
+    /// Number of moments in the next batch.
     pub(super) batch: i128,
     /// About how many observations are held.
     pub(super) most: usize,
@@ -70,10 +70,10 @@ pub(super) struct MomentReader<'a> {
     is_sparse: bool,
 }
 
-/// What was read for a batch.
+/// The records that were read for a batch.
 pub(super) struct Batch<'a> {
     pub(super) replay: Replay<'a>,
-    /// Observations.
+    /// Number of observations.
     pub(super) values: usize,
     /// Most of it is outside of the batch: the batch was too short, whatever it
     /// holds.
@@ -140,8 +140,8 @@ impl<'a> ReplaySelection<'a> {
         })
     }
 
-    /// Which instances have values in the records that decide a span, and whether all
-    /// of them were read for that. The search ends as soon as all are found.
+    /// Finds the instances that have values in the records that decide a span, and whether all of
+    /// these records were read for that. The search ends as soon as all are found.
     fn outline(&self, span: &Span) -> Result<Outline<'a>> {
         let source = self.chosen.source();
         let whole = |replay| Outline { replay, is_whole: true, values_per_nano: 0.0 };
@@ -199,7 +199,7 @@ impl<'a> Window<'a> {
         &self.replay
     }
 
-    /// Whether the replay has everything from here on: it has found damage, or records
+    /// Returns whether the replay has everything from here on: it has found damage, or records
     /// that go back in time, and reports them.
     pub fn is_whole(&self) -> bool {
         self.is_whole
@@ -287,7 +287,7 @@ impl<'a> MomentReader<'a> {
     }
 }
 
-/// What was logged, batch by batch; made by [`ReplaySelection::logged`].
+/// The observations, batch by batch; made by [`ReplaySelection::logged`].
 #[derive(Debug)]
 pub struct Logged<'a> {
     selection: ReplaySelection<'a>,

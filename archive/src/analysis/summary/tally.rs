@@ -23,14 +23,13 @@ pub(super) struct Tally {
     sums: Sums,
 }
 
-/// How values of a metric are counted.
+/// The rules by which values of a metric are counted.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
     value_type: ValueType,
     kind: ValueKind,
     wraps: bool,
-    /// How many seconds the unit of time of rates has; `None` if there is no
-    /// such unit, and no rate.
+    /// Seconds in the unit of time of rates; `None` if there is no such unit, and no rate.
     unit_of_time: Option<f64>,
 }
 
@@ -48,7 +47,7 @@ struct Sums {
     maximum: Extreme,
 }
 
-/// How a value counts until the next one.
+/// The effect of a value on the time until the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
     /// It grows, at a rate.
@@ -62,14 +61,13 @@ enum ValueKind {
 /// The value before the next one.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    /// As in [`Column::words`].
     word: u64,
     value: f64,
     at: Timestamp,
 }
 
 impl Last {
-    /// That of a counter that was 0 at a time.
+    /// Returns the state of a counter that was 0 at a time.
     const fn zero(at: Timestamp) -> Self {
         Self { word: 0, value: 0.0, at }
     }
@@ -90,7 +88,7 @@ impl Tally {
         Self { rules, strand: Strand::new(run.origin(), run.wall), sums: Sums::NONE }
     }
 
-    /// Whether there was any value, even without a rate.
+    /// Returns whether there was any value, even without a rate.
     pub(super) const fn has_values(&self) -> bool {
         self.strand.last().is_some()
     }
@@ -145,7 +143,6 @@ impl Tally {
         }
     }
 
-    /// Adds one number.
     fn add_number<N: Number>(&mut self, word: u64, at: Timestamp) {
         let number = N::from_word(word);
         let value = N::from_word(word).value();

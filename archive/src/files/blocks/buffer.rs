@@ -23,8 +23,8 @@ impl Buffer {
         Ok(Self { pages: MmapMut::map_anon(len.max(1))?, len })
     }
 
-    /// The same memory for another block, with arbitrary contents; `None` if that needs more, or
-    /// would waste more than half of it.
+    /// Reuses the memory for another block, with arbitrary contents; `None` if that needs more,
+    /// or would waste more than half of it.
     pub(super) fn reuse(self, len: usize) -> Option<Self> {
         let fits = (len..=2 * len).contains(&self.pages.len());
         fits.then_some(Self { len, ..self })

@@ -24,7 +24,7 @@ const MAX_SPARES: usize = 2;
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     entries: Mutex<CacheEntries>,
-    /// How many blocks it holds.
+    /// Limit on the number of blocks.
     most: usize,
 }
 
@@ -71,9 +71,8 @@ type BlockKey = (FileId, usize);
 /// A thread that decompresses a block.
 pub(super) type Decompression = JoinHandle<io::Result<Arc<Buffer>>>;
 
-/// What is known about a block.
+/// The state of a block.
 pub(super) enum CacheLookup {
-    /// It is there.
     Held(Arc<Buffer>),
     /// A thread decompresses it, for which only the caller waits.
     Making(Decompression),
@@ -115,7 +114,7 @@ impl BlockCache {
         }
     }
 
-    /// Whether a block is held or in the making.
+    /// Returns whether a block is held or in the making.
     #[cfg(test)]
     pub(super) fn has(&self, file: FileId, number: usize) -> bool {
         self.lock().has((file, number))
@@ -212,7 +211,7 @@ mod tests {
         FileId { device: 1, inode, len: 1, changed: (0, 0) }
     }
 
-    /// How many blocks are held, and their bytes.
+    /// Returns the number of blocks that are held, and their bytes.
     fn held(cache: &BlockCache) -> (usize, usize) {
         let entries = cache.lock();
         (entries.blocks.len(), entries.bytes)

@@ -74,7 +74,7 @@ pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<Listed
 }
 
 struct Table {
-    /// Where its frame starts.
+    /// Offset of its frame.
     start: u64,
     /// Compressed and decompressed bytes of each frame.
     entries: Vec<(u64, u64)>,
@@ -109,8 +109,8 @@ fn read_table(file: &File, len: u64) -> io::Result<Option<Table>> {
     Ok(Some(Table { start, entries: entries.collect() }))
 }
 
-/// Whether a block starts like a frame, of as many bytes as the table says if it has their
-/// number.
+/// Returns whether a block starts like a frame, of as many bytes as the table says if it has
+/// their number.
 fn is_listed_right(file: &File, block: &ListedBlock) -> io::Result<bool> {
     let mut bytes = [0; FRAME_HEADER as usize];
     let wanted = bytes.get_mut(..block.size.min(FRAME_HEADER) as usize).unwrap_or_default();
@@ -125,7 +125,7 @@ fn is_listed_right(file: &File, block: &ListedBlock) -> io::Result<bool> {
     })
 }
 
-/// Whether a block is a frame that can be decompressed.
+/// Returns whether a block is a frame that can be decompressed.
 fn is_whole(file: &File, block: &ListedBlock) -> io::Result<bool> {
     if block.size > 2 * MAX_BLOCK {
         return Ok(false);

@@ -48,7 +48,7 @@ impl Packed {
         block.decompress(&self.file, self.table.compression, decoder, bytes).map(Arc::new)
     }
 
-    /// How many bytes a block has.
+    /// Returns the decompressed bytes of a block.
     pub(super) fn len(&self, number: usize) -> usize {
         self.table.blocks.get(number).map_or(0, |block| block.len as usize)
     }

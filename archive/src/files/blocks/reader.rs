@@ -13,8 +13,8 @@ use crate::files::parallel;
 
 /// Decompressed bytes that other threads may have in the making for one reader.
 const MAX_AHEAD: u64 = 16 << 20;
-/// Stretches up to this length are known to be readable when they are said to be
-/// available; of a longer one it is the table that says so.
+/// Limit on a stretch that is decompressed to find out whether it is available; of a longer one
+/// the table decides.
 const TRIED: u64 = 64 << 20;
 /// Blocks up to this size are small: several readers of one file decompress them side by
 /// side within bounded memory.
@@ -31,11 +31,11 @@ pub(crate) struct BlockFile {
     pub(super) packed: Arc<Packed>,
     pub(super) cache: Arc<BlockCache>,
     pub(super) current: Option<(usize, Arc<Buffer>)>,
-    /// Those that cannot be decompressed, and why not.
+    /// Blocks that cannot be decompressed, with the reason.
     damaged: BTreeMap<usize, (io::ErrorKind, String)>,
     /// The number of successive blocks that were each adjacent to the one before.
     in_row: usize,
-    /// Whether the block after the last one that was sought has been asked for.
+    /// Set if the block after the last one that was sought has been asked for.
     goes_on: bool,
 }
 
@@ -66,14 +66,13 @@ impl BlockFile {
         self.cache = Arc::new(BlockCache::of_few());
     }
 
-    /// Whether several readers may work on the file side by side.
+    /// Returns whether several readers may work on the file side by side.
     pub(crate) fn has_small_blocks(&self) -> bool {
         self.packed.table.largest <= SMALL
     }
 
-    /// How many decompressed bytes there are from `offset` on, at most `most`. Bytes
-    /// after a damaged block do not count, unless `most` is very large: then it is as
-    /// the table says.
+    /// Returns the number of decompressed bytes from `offset` on, at most `most`. Bytes after a
+    /// damaged block do not count, unless `most` is very large: then the table decides.
     ///
     /// # Errors
     ///
@@ -100,7 +99,7 @@ impl BlockFile {
         Ok(listed)
     }
 
-    /// Where the damage that `offset` is in ends; `None` if it is in none that was met.
+    /// Returns the end of the damage that `offset` is in; `None` if it is in none that was met.
     pub(crate) fn damaged_until(&self, offset: u64) -> Option<u64> {
         let table = &self.packed.table;
         let first = table.find(offset);

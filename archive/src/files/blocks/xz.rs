@@ -160,7 +160,7 @@ pub(super) fn sum_of(bytes: &[u8]) -> [u8; 4] {
     U32::new(crc32fast::hash(bytes)).to_bytes()
 }
 
-/// What a stream with checks of this type begins with.
+/// Returns the header of a stream with checks of this type.
 pub(super) fn stream_header(check: u8) -> [u8; EDGE] {
     let mut header = [0; EDGE];
     let sum = sum_of(&[0, check]);

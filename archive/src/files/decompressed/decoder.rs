@@ -18,8 +18,8 @@ pub(super) type Input = BufReader<Arc<File>>;
 /// The memory that an xz stream may ask for; `xz -9` asks for 65 MiB.
 pub(in crate::files) const MAX_XZ_MEMORY: u64 = 128 << 20;
 
-/// How files begin that compress(1) made, of which `.Z` is the suffix. gzip
-/// decompresses them, but it is no gzip.
+/// The first bytes of files made by compress(1), whose suffix is `.Z`. gzip decompresses them,
+/// but the format is not gzip's.
 const LZW: [u8; 2] = [0x1f, 0x9d];
 
 /// The decoder of one stream: a file may consist of several.
@@ -47,7 +47,7 @@ impl Decoder {
         })
     }
 
-    /// Where in the file the stream ends, once all of it was read.
+    /// Returns the offset in the file at which the stream ends, once all of it was read.
     pub(super) fn finish(self) -> io::Result<u64> {
         let mut input = match self {
             Self::Xz(decoder) => decoder.into_inner(),

@@ -1,4 +1,4 @@
-//! Whether decompressed bytes are records, while they are decompressed.
+//! Checks that decompressed bytes are records, while they are decompressed.
 //!
 //! In: the bytes, in pieces, in order. Out: for how many bytes nothing was a record. A file
 //! of a few kilobytes can decompress to gigabytes that are no records; this is what ends
@@ -15,11 +15,11 @@ const MAX_FOLLOWED_RECORD: u64 = 1 << 28;
 /// The walk from record to record.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// Where the next record starts or, after damage, where one is looked for.
+    /// Offset of the next record or, after damage, of the next byte to search from.
     next: u64,
     /// The length of the record at `next`, once its first word was there.
     len: Option<u64>,
-    /// Where damage began that lasts.
+    /// Start of the damage that lasts.
     damaged: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ mod tests {
         out
     }
 
-    /// What the walk says after each piece of this size.
+    /// Returns the verdict of the walk after each piece of this size.
     fn walked(bytes: &[u8], piece: usize) -> Vec<Option<u64>> {
         let mut frames = Frames::default();
         let ends = (piece..=bytes.len()).step_by(piece);

@@ -16,7 +16,7 @@ pub struct Rows {
     others: Vec<Start>,
 }
 
-/// Where a stretch begins.
+/// The start of a stretch.
 #[derive(Debug, Clone, Copy)]
 struct Start {
     row: u32,
@@ -24,12 +24,12 @@ struct Start {
 }
 
 impl Rows {
-    /// How many there are.
+    /// Returns the number of rows.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -57,7 +57,7 @@ impl Rows {
         other.unwrap_or(Start { row: self.first, place: 0 })
     }
 
-    /// The last row.
+    /// Returns the last row.
     #[inline]
     pub fn last(&self) -> Option<u32> {
         let Start { row, place } = self.start(self.others.len());
@@ -69,8 +69,8 @@ impl Rows {
         self.stretches().flat_map(|(places, first)| (first..).take(places.len()))
     }
 
-    /// How many of the rows are before `row`: of 3, 4, 5, 7, 8 there are three
-    /// before 7, and before 6.
+    /// Returns the number of rows before `row`: of 3, 4, 5, 7, 8 there are three before 7, and
+    /// before 6.
     #[inline]
     pub fn count_before(&self, row: u32) -> usize {
         self.split(row).2
@@ -93,8 +93,8 @@ impl Rows {
         (count < self.len).then_some((count, found))
     }
 
-    /// How many stretches after the first begin before `row`, where the last of
-    /// them begins, and how many rows are before `row`.
+    /// Returns the number of stretches after the first that begin before `row`, the start of the
+    /// last of them, and the number of rows before `row`.
     #[inline]
     fn split(&self, row: u32) -> (usize, Start, usize) {
         let begun = self.others.partition_point(|start| start.row < row);

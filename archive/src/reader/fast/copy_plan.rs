@@ -1,4 +1,4 @@
-//! Where in the records of a shape the wanted values are, and their columns.
+//! The places of the wanted values in the records of a shape, and their columns.
 //!
 //! In: a plan that the scan made of the first record of a shape, and a run of
 //! records of that shape. Out: their values at the ends of the columns, as if each
@@ -8,7 +8,7 @@ use super::RecordRun;
 use crate::format::{number, value_block};
 use crate::reader::column::Column;
 
-/// What to copy out of the records of a shape.
+/// The values to copy out of the records of a shape.
 #[derive(Debug, Default)]
 pub(crate) struct CopyPlan {
     pub(crate) steps: Vec<CopyStep>,
@@ -17,7 +17,7 @@ pub(crate) struct CopyPlan {
     pub(crate) values: usize,
     /// Bytes of all values that are not numbers.
     pub(crate) bytes: usize,
-    /// Where the same values are in excerpts of the records, if these are read faster.
+    /// The same values in excerpts of the records, if these are read faster.
     pub(crate) in_excerpt: Vec<CopyStep>,
 }
 

@@ -29,10 +29,10 @@ use crate::{Record, ValueSetView, Version};
 /// Excerpts that are read at once are no longer than this together.
 const MAX_SIZE: usize = 256 * 1024;
 
-/// What reading costs.
+/// The cost of reading pieces of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadCost {
-    /// How many bytes can be copied in the time that it takes to ask for a piece.
+    /// Bytes that can be copied in the time that it takes to ask for a piece.
     asking: usize,
     /// Pieces that are closer than this are read together with what is between them.
     gap: usize,
@@ -45,7 +45,7 @@ impl ReadCost {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { asking: 0, gap: 0 };
 
-    /// Whether reading pieces is worth it, for records of a length.
+    /// Returns whether reading pieces is worth it, for records of a length.
     fn is_worth(self, pieces: &[Range<usize>], len: usize) -> bool {
         // The end of a record and the start of the next one are read together.
         let read = pieces.iter().map(Range::len).sum::<usize>() * usize::from(self.asking > 0);
@@ -53,7 +53,7 @@ impl ReadCost {
     }
 }
 
-/// See the [module](self).
+/// The pieces of a record that are read; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Excerpt {
     /// The shape of the records.
@@ -65,9 +65,10 @@ pub(crate) struct Excerpt {
     /// The pieces of a record that are read, ascending: the first begins with the record, the last
     /// ends with it.
     pub(crate) pieces: Vec<Range<usize>>,
-    /// How long they are together.
+    /// Length of all pieces together.
     pub(crate) len: usize,
-    /// What they have in common with those of other records, with zeros for what they have not.
+    /// The bytes that the pieces have in common with those of other records, with zeros for the
+    /// others.
     expected: Vec<u8>,
     /// Ones where `expected` has to be equal.
     mask: Vec<u8>,
@@ -129,12 +130,12 @@ impl Excerpt {
         })
     }
 
-    /// How many may be read at once.
+    /// Returns the limit on excerpts that are read at once.
     pub(crate) fn most(&self) -> usize {
         (MAX_SIZE / self.len.max(1)).max(1)
     }
 
-    /// Where a place of the record is in the pieces.
+    /// Returns the offset in the pieces of a place of the record.
     pub(crate) fn place(&self, at: u32) -> Option<u32> {
         let mut before = 0;
         for piece in &self.pieces {
@@ -146,7 +147,7 @@ impl Excerpt {
         None
     }
 
-    /// Whether pieces are those of a record of the shape, as far as they show.
+    /// Returns whether pieces are those of a record of the shape, as far as they show.
     pub(crate) fn is_of(&self, pieces: &[u8]) -> bool {
         let each = pieces.iter().zip(&self.expected).zip(&self.mask);
         let differs =

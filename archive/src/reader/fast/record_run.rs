@@ -20,7 +20,6 @@ pub(crate) struct RunFinder {
     /// The length of each record.
     len: usize,
     timestamps: Vec<Timestamp>,
-    /// Excerpts of records.
     excerpts: Vec<u8>,
 }
 
@@ -32,7 +31,7 @@ pub(crate) struct RecordRun<'r> {
     pub(crate) bytes: &'r [u8],
     /// The length of each.
     pub(crate) stride: usize,
-    /// They are excerpts.
+    /// Set if they are excerpts.
     pub(crate) is_excerpt: bool,
     /// The timestamps of the records, one at least.
     pub(crate) timestamps: &'r [Timestamp],

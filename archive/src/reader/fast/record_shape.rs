@@ -26,15 +26,15 @@ use crate::format::result::count_offset;
 use crate::format::value_block::HEADER;
 use crate::{Record, RecordError, Version};
 
-/// How many shapes are known at a time: loggers write groups of metrics at
-/// different intervals.
+/// Limit on the shapes that are known at a time: loggers write groups of metrics at different
+/// intervals.
 const MAX_KNOWN: usize = 8;
 /// Larger records are checked one by one, so that shapes hold 8 MiB at most.
 const MAX_SIZE: usize = 512 * 1024;
 /// After this many records in a row that repeated nothing, only one in as many
 /// is learnt.
 const MAX_MISSES: u32 = 16;
-/// How many bytes are compared without a branch.
+/// Bytes that are compared without a branch.
 const STRETCH: usize = 2048;
 
 /// The shapes of the records of one archive so far.
@@ -46,7 +46,7 @@ pub(crate) struct RecordShapes {
     misses: u32,
 }
 
-/// What records of one shape have in common.
+/// The data that records of one shape have in common.
 #[derive(Debug)]
 struct RecordShape {
     id: ShapeId,
@@ -57,9 +57,9 @@ struct RecordShape {
     sets: Vec<u8>,
     /// Ones where `sets` has to be equal; empty if that is everywhere.
     mask: Vec<u8>,
-    /// Where the number of value sets is.
+    /// Offset of the number of value sets.
     start: usize,
-    /// Where blocks start, and their headers.
+    /// Starts of the blocks, and their headers.
     headers: Vec<(u32, u32)>,
 }
 
@@ -109,7 +109,7 @@ impl RecordShapes {
         self.known.first().map(|shape| shape.id)
     }
 
-    /// Whether a record is of the shape that was found last.
+    /// Returns whether a record is of the shape that was found last.
     pub(crate) fn is_found_last(&self, bytes: &[u8]) -> bool {
         self.known.first().is_some_and(|shape| shape.is_of(bytes))
     }

@@ -1,4 +1,4 @@
-//! What a search by time came past, so that the next one nearby need not.
+//! Remembers what a search by time came past, so that the next one nearby need not.
 
 use crate::Timestamp;
 
@@ -18,7 +18,7 @@ const MAX_RECORDS: usize = 4096;
 /// ```
 #[derive(Debug)]
 pub(crate) struct SeekCache<P> {
-    /// Where it starts; it is valid from no other place.
+    /// Start of the search; the cache is valid from no other place.
     start: Option<P>,
     /// The highest timestamp from the start through a record, and the place
     /// after it.
@@ -51,8 +51,8 @@ impl<P: Copy + PartialEq> SeekCache<P> {
         self.passed.push((highest, after));
     }
 
-    /// Where a search from `start` may begin as well: the search would pass
-    /// every record up to there.
+    /// Returns a later place where a search from `start` may begin: the search would pass every
+    /// record up to there.
     pub(crate) fn resume(&self, start: P, is_behind: impl Fn(Timestamp) -> bool) -> Option<P> {
         let passed = &self.passed;
         let over = passed.partition_point(|(highest, _)| !is_behind(*highest));

@@ -17,7 +17,7 @@ pub(crate) struct SequenceMap<K, V> {
     /// In the order in which the keys first came.
     entries: Vec<(K, V)>,
     places: HashMap<K, usize>,
-    /// Where the next key is likely to be.
+    /// Likely index of the next key.
     next: usize,
 }
 
@@ -56,7 +56,6 @@ impl<K: Copy + Eq + Hash, V> SequenceMap<K, V> {
         self.entries.iter_mut().map(|(_, value)| value)
     }
 
-    /// Forgets all keys.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.places.clear();

@@ -7,7 +7,7 @@ use crate::{Instance, InstanceId};
 /// A higher precision than any writer has.
 const MAX_PRECISION: u32 = 32;
 
-/// One bucket.
+/// The bounds of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bucket {
     /// The index of its histogram among those of the metric.
@@ -36,7 +36,8 @@ pub(crate) enum Buckets {
 }
 
 impl Buckets {
-    /// Those of one histogram, by their numbers; `None` for a precision that no writer uses.
+    /// Returns the buckets of one histogram, by their numbers; `None` for a precision that no
+    /// writer uses.
     pub(crate) fn numbered(precision: u32, max: u64) -> Option<Self> {
         Numbered::new(precision, max).map(Self::Numbered)
     }
@@ -51,7 +52,7 @@ impl Buckets {
         Self::Named(instances.iter().filter_map(bucket).collect())
     }
 
-    /// Those of one histogram, whose instances' names are their bounds: `96..103`.
+    /// Returns the buckets of one histogram, whose instances' names are their bounds: `96..103`.
     pub(super) fn ranges(instances: &[Instance]) -> Self {
         let bucket = |instance: &Instance| {
             let (first, last) = bounds(&instance.name)?;

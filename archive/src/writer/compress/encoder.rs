@@ -18,10 +18,9 @@ pub(super) enum BlockEncoder {
     Zstd(Compressor<'static>),
 }
 
-/// A compressed block.
 pub(super) struct EncodedBlock {
     packed: Vec<u8>,
-    /// How many bytes it had.
+    /// Bytes before compression.
     len: u64,
     /// Their CRC32, for xz.
     sum: u32,
@@ -52,7 +51,7 @@ impl BlockEncoder {
     }
 }
 
-/// What a file has around its blocks, by which a reader can enter at any of them.
+/// The parts of a file around its blocks, by which a reader can enter at any of them.
 pub(super) enum Container {
     /// One stream of xz.
     Xz(XzIndex),
@@ -61,7 +60,7 @@ pub(super) enum Container {
 }
 
 impl Container {
-    /// What the file begins with.
+    /// Writes the beginning of the file.
     pub(super) fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Xz(_) => out.write_all(&XzIndex::header(CRC32)),
@@ -69,7 +68,6 @@ impl Container {
         }
     }
 
-    /// Adds a block.
     pub(super) fn push(&mut self, block: &EncodedBlock, out: &mut impl Write) -> io::Result<()> {
         let EncodedBlock { packed, len, sum } = block;
         match self {
@@ -90,7 +88,7 @@ impl Container {
         }
     }
 
-    /// What the file ends with.
+    /// Writes the end of the file.
     pub(super) fn finish(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Xz(index) => out.write_all(&index.finish(CRC32)),

@@ -68,12 +68,12 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// The same up to what is no record: of a small file that can be gigabytes.
+    /// Reads pieces up to what is no record: of a small file that can be gigabytes.
     pub(super) fn of_records(file: R) -> Self {
         Self { only_records: true, ..Self::new(file) }
     }
 
-    /// The same of a data volume, up to a record that is earlier than the one before it.
+    /// Reads pieces of a data volume, up to a record that is earlier than the one before it.
     pub(super) fn of_volume(file: R, order: Order) -> Self {
         Self { order: Some(order), ..Self::of_records(file) }
     }
@@ -83,7 +83,7 @@ impl<R: Read> Pieces<R> {
         self.order
     }
 
-    /// How many records the pieces had so far, the label included; `None` if they had
+    /// Returns the number of records in the pieces so far, the label included; `None` if they had
     /// anything else.
     pub(super) const fn records(&self) -> Option<u64> {
         self.records
@@ -140,7 +140,7 @@ impl<R: Read> Pieces<R> {
 /// Whole records at the start of some bytes.
 #[derive(Debug, Default)]
 struct WholeRecords {
-    /// Their bytes.
+    /// Bytes of the records.
     len: usize,
     count: u64,
     /// The length of the next one; `None` if what follows them is no record.

@@ -28,7 +28,7 @@ use crate::{Archive, Compression, Error, IndexEntry, Result, Summary, io_error};
 /// Archives are readable by all users.
 const MODE: u32 = 0o644;
 
-/// How much is copied at once.
+/// Bytes that are copied at once.
 const STEP: u64 = 8 << 20;
 
 /// Copies an archive to the base name `to`, with all of its volumes compressed in this way
@@ -119,7 +119,7 @@ struct Copied {
     records: u64,
     /// The bytes of the copy.
     written: u64,
-    /// Those of its records and its label.
+    /// Bytes of its records and its label.
     plain: u64,
 }
 
@@ -197,7 +197,7 @@ fn pour_file(file: &Path, mut output: &File, goes_on: &AtomicBool) -> io::Result
     }
 }
 
-/// Whether a plain file has nothing but records.
+/// Returns whether a plain file has nothing but records.
 fn is_of_records(file: &Path) -> Result<bool> {
     let read = || {
         let mut pieces = Pieces::of_records(File::open(file)?);

@@ -1,4 +1,4 @@
-//! Which metadata and which values are extracted, and under which names.
+//! Decides which metadata and values are extracted, and under which names.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct RenumberedInstances {
     /// The wanted identities, of the domain and of metrics.
     of_domain: WantedInstances,
     of_metrics: Vec<(Pmid, Arc<HashSet<InstanceId>>)>,
-    /// When they have the numbers that the mapping knows.
+    /// The time in which they have the numbers that the mapping knows.
     unchanged: Range<Timestamp>,
 }
 
@@ -205,12 +205,12 @@ impl Mapping {
         if self.renames.is_empty() { NameRules::OneOwner } else { NameRules::All }
     }
 
-    /// Whether a metric of the source is wanted.
+    /// Returns whether a metric of the source is wanted.
     pub(super) fn has(&self, pmid: Pmid) -> bool {
         self.metrics.contains_key(&pmid)
     }
 
-    /// Whether the sets of wanted metrics are copied unchanged.
+    /// Returns whether the sets of wanted metrics are copied unchanged.
     pub(super) const fn keeps_sets(&self) -> bool {
         self.keeps_sets
     }
@@ -230,7 +230,7 @@ impl Mapping {
         desc.value_type.is_event().then_some((desc, kept.instances.as_deref()))
     }
 
-    /// Whether a metric of the source is wanted that has events.
+    /// Returns whether a metric of the source is wanted that has events.
     pub(super) fn has_events(&self) -> bool {
         self.metrics.values().any(|kept| kept.metric.desc.value_type.is_event())
     }
@@ -329,7 +329,7 @@ impl Mapping {
     }
 }
 
-/// Whether PCP's readers have room for a name.
+/// Returns whether PCP's readers have room for a name.
 fn has_room(name: &ByteText) -> bool {
     check_len(&name.to_bytes()).is_ok()
 }
@@ -343,7 +343,7 @@ fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, ByteText)
     })
 }
 
-/// Those whose instances are wanted.
+/// Returns the instances or labels that are wanted.
 fn only<T: Clone>(
     all: &[T],
     wanted: &WantedInstances,

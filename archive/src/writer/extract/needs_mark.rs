@@ -9,16 +9,16 @@
 
 use crate::{Pmid, Record, Timestamp, Value, ValueType};
 
-/// `pmcd.pid` and `pmcd.seqnum`.
+/// The metric with `pmcd.pid` and `pmcd.seqnum`.
 const PROCESS: Pmid = Pmid::from_raw((2 << 22) + 23);
 const SEQUENCE: Pmid = Pmid::from_raw((2 << 22) + 24);
 /// The number of values in such a record.
 const VALUES: u32 = 5;
 
-/// Who served the values: process and sequence number of a pmcd.
+/// Process and sequence number of the pmcd that served the values.
 type Server = (u64, u32);
 
-/// Where an archive ends and the next begins.
+/// The end of an archive and the start of the next, to decide on a mark between them.
 #[derive(Debug, Default)]
 pub(super) struct NeedsMark {
     /// From the newest record that names one.

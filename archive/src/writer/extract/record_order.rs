@@ -15,7 +15,7 @@ pub struct StepsBack {
     pub file: PathBuf,
     /// Its offset, in bytes from the start of the file.
     pub offset: u64,
-    /// Its time.
+    /// The time of the record.
     pub timestamp: Timestamp,
     /// The time of the latest record before it.
     pub latest: Timestamp,

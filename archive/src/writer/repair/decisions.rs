@@ -21,7 +21,7 @@ pub(super) struct Decisions {
     pub(super) parts: Vec<RepairedPart>,
     /// Metadata records that are in none of them.
     pub(super) dropped_metadata: u64,
-    /// What is lost of the data, and of the metadata that is kept.
+    /// Stretches that are lost of the data, and of the metadata that is kept.
     pub(super) lost: Vec<Loss>,
     /// The names that are replaced.
     pub(super) renamed: Vec<Renamed>,
@@ -34,7 +34,7 @@ pub(super) struct Decisions {
 /// A new archive.
 pub(super) struct RepairedPart {
     pub(super) label: ArchiveLabel,
-    /// Metadata by time.
+    /// Ordered by time.
     pub(super) metadata: Vec<KeptMetadata>,
     /// First and last data record.
     pub(super) span: (Timestamp, Timestamp),
@@ -43,9 +43,9 @@ pub(super) struct RepairedPart {
 
 /// A metadata record of a new archive.
 pub(super) struct KeptMetadata {
-    /// Where it was.
+    /// Its place in the old metadata.
     pub(super) place: MetadataPlace,
-    /// What takes its place.
+    /// The bytes that take its place.
     pub(super) changed: Option<Vec<u8>>,
 }
 
@@ -84,7 +84,7 @@ impl Decisions {
         self.part_of.iter().filter(|part| part.is_none()).count() as u64
     }
 
-    /// Where in the old metadata that of a time starts.
+    /// Returns the offset in the old metadata at which that of a time starts.
     pub(super) fn old_metadata_offset(&self, timestamp: Timestamp) -> u64 {
         self.old.offset(timestamp)
     }
@@ -157,7 +157,7 @@ impl RepairedPart {
         Ok(Self { label, metadata, span, new })
     }
 
-    /// Where in the new metadata that of a time starts.
+    /// Returns the offset in the new metadata at which that of a time starts.
     pub(super) fn metadata_offset(&self, timestamp: Timestamp) -> u64 {
         self.new.offset(timestamp)
     }
@@ -217,14 +217,14 @@ impl<'s> OldMetadata<'s> {
     }
 }
 
-/// What a pass over the data finds.
+/// The result of a pass over the data.
 #[derive(Default)]
 struct Survey {
     /// For each good record, whether any of its values can be read.
     readable: Vec<bool>,
     /// The times of those.
     timestamps: Vec<Timestamp>,
-    /// Which of those are marks.
+    /// For each of those whether it is a mark.
     marks: Vec<bool>,
     lost: Vec<Loss>,
 }
@@ -287,7 +287,7 @@ fn keys(places: &[MetadataPlace]) -> Vec<Timestamp> {
     keys
 }
 
-/// Where in the file the metadata of a time is.
+/// Offsets in a file by the time of the metadata.
 struct Places {
     /// Time and offset, both rising: from the offset on is everything of this
     /// time and later.

@@ -36,7 +36,7 @@ pub(super) struct Swap {
     base: PathBuf,
     /// The directory of new files that are being written.
     repairing: PathBuf,
-    /// The same when they are complete.
+    /// Base name of the files when they are complete.
     repaired: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a process still writes an archive whose files are to be replaced.
+//! Finds the process that still writes an archive whose files are to be replaced.
 //!
 //! What it writes afterwards would be in files without a name. The processes of this machine
 //! that the caller may look at are asked, by what they have open (proc(5): `fd`, `fdinfo`);

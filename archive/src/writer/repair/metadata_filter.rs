@@ -17,14 +17,13 @@ use crate::format::labelset::RawSet;
 use crate::format::{IndomRecordKind, MetadataRecord, desc, indom, labelset, metadata_record};
 use crate::{EncodeError, InDom, InstanceId, LabelClass, Metadata, RecordError, Version};
 
-/// What becomes of a record.
+/// The fate of a record.
 #[derive(Debug)]
 pub(super) enum FilteredRecord {
-    /// It is copied.
     Whole,
     /// These bytes take its place. With a reason if something is lost.
     Changed(Vec<u8>, Option<String>),
-    /// The same with other names.
+    /// Copied with other names.
     Renamed(Vec<u8>, Vec<Renamed>),
     /// Nothing of it is left. With a reason if something is lost.
     Nothing(Option<String>),
@@ -128,7 +127,7 @@ fn pass_labels(version: Version, bytes: &[u8]) -> Result<FilteredRecord, EncodeE
     Ok(FilteredRecord::Changed(changed, reason))
 }
 
-/// Why a set cannot be kept. Other bytes than UTF-8 are not damage.
+/// Returns the reason why a set cannot be kept. Bytes that are not UTF-8 are not damage.
 fn defect(set: &RawSet<'_>) -> Option<String> {
     match &set.set {
         Ok(set) => label_defect(set).map(str::to_owned),

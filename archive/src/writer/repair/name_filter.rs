@@ -18,7 +18,7 @@ use crate::{ByteText, Metadata, Pmid};
 
 /// Decides about the names of one descriptor after the other.
 pub(super) struct NameFilter<'m> {
-    /// What the names of the old archive mean.
+    /// Metadata of the old archive.
     old: &'m Metadata,
     /// The names that were made.
     new: HashSet<ByteText>,
@@ -103,12 +103,12 @@ fn is_escape(bytes: &[u8]) -> bool {
         if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// What tells the names of two metrics apart.
+/// Returns a suffix that tells the names of two metrics apart.
 fn mark(pmid: Pmid) -> String {
     format!("_{}_{}_{}", pmid.domain(), pmid.cluster(), pmid.item())
 }
 
-/// As much of a name as there is room for, and a mark.
+/// Returns as much of a name as there is room for, and a mark.
 fn marked(name: &[u8], mark: &str) -> ByteText {
     let room = desc::MAX_NAME.saturating_sub(mark.len());
     let kept = name.get(..room).unwrap_or(name);

@@ -59,7 +59,7 @@ pub(super) struct DataFiles {
     label: ArchiveLabel,
     /// The number that the volume being written had, and the file.
     volume: Option<(u32, OutputFile)>,
-    /// How many volumes were begun: numbers have no gaps.
+    /// Number of volumes that were begun: numbers have no gaps.
     count: u32,
     index: IndexFile,
 }

@@ -1,4 +1,4 @@
-//! Where records are missing.
+//! Marks where records are missing.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::Timestamp;
 /// The time from the last record to the mark after it, as in pmlogger.
 const MARK_DELAY: Duration = Duration::from_millis(1);
 
-/// Whether a mark has to follow the last record because others are missing.
+/// Decides whether a mark has to follow the last record because others are missing.
 #[derive(Default)]
 pub(super) struct PendingMark {
     /// The time of the last record, and whether it is a mark.

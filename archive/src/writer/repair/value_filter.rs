@@ -60,7 +60,7 @@ impl<'m> ValueFilter<'m> {
     }
 }
 
-/// Whether the records of an event array can be read.
+/// Returns whether the records of an event array can be read.
 fn is_whole(value: Value<'_>) -> bool {
     let is_array = matches!(value, Value::Event(_) | Value::HighresEvent(_));
     !is_array || EventArray::unpack(value).is_ok()

@@ -25,7 +25,7 @@ const LOW: u64 = 0xffff_ffff;
 /// The usual weight of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Weight {
-    /// As many as there are observations.
+    /// One value for each observation.
     Count,
     /// The seconds of a column.
     Seconds(f64),
@@ -132,7 +132,7 @@ fn run(row: &Row, end: u32, usual: Weight) -> Run {
     Run { columns, cell }
 }
 
-/// Where a value is between two others, from 0 to 1.
+/// Returns where a value is between two others, from 0 to 1.
 fn part(value: f64, least: f64, greatest: f64) -> f32 {
     if value <= least {
         return 0.0;
@@ -144,7 +144,7 @@ fn part(value: f64, least: f64, greatest: f64) -> f32 {
     ((value / 2.0 - least / 2.0) / (greatest / 2.0 - least / 2.0)) as f32
 }
 
-/// The value there.
+/// Returns the value at a part of the way between two others.
 fn at_part(part: f32, least: f64, greatest: f64) -> f64 {
     match part {
         0.0 => least,

@@ -70,7 +70,7 @@ pub(super) fn binary(
     Some(Value::U32(holds.into()))
 }
 
-/// Whether a number is not 0.
+/// Returns whether a number is not 0; `None` without a number.
 pub(super) fn is_true(value: Value<'_>) -> Option<bool> {
     Some(value.as_f64()? != 0.0)
 }

@@ -54,7 +54,7 @@ impl Term {
         Some(each(self.growth(moments, before, GrowthForm::PerSecond).unwrap_or_default(), rate))
     }
 
-    /// What the values grew if an operand was cut, in a type, else `None`.
+    /// Returns the growth of the values in a type if an operand was cut, else `None`.
     pub(super) fn growth_by_run<'v>(
         &self,
         moments: &OperandValues<'_, 'v>,
@@ -65,13 +65,13 @@ impl Term {
         Some(each(grown, |value| constant(value, value_type)))
     }
 
-    /// How many seconds the unit of a time has; 1 for other units.
+    /// Returns the seconds in the unit of a time; 1 for other units.
     pub(super) fn seconds_of_unit(&self) -> f64 {
         let is_time = self.units.time_dimension() == 1;
         self.units.time_scale_in_seconds().filter(|_| is_time).unwrap_or(1.0)
     }
 
-    /// Whether an operand was cut.
+    /// Returns whether an operand was cut.
     fn is_cut<'v>(&self, moments: &OperandValues<'_, 'v>, before: &Before<'_, 'v>) -> bool {
         let any = |terms: &[&Self]| terms.iter().any(|term| term.is_cut(moments, before));
         match &self.action {
@@ -87,8 +87,8 @@ impl Term {
         }
     }
 
-    /// What the values grew, as doubles; `None` if it does not follow from the growth of the
-    /// operands.
+    /// Returns the growth of the values as doubles; `None` if it does not follow from the growth
+    /// of the operands.
     fn growth<'v>(
         &self,
         moments: &OperandValues<'_, 'v>,
@@ -144,7 +144,7 @@ impl Term {
         })
     }
 
-    /// What a sum, a difference or a multiple grew.
+    /// Returns the growth of a sum, a difference or a multiple.
     fn growth_of_both<'v>(
         &self,
         operator: Operator,

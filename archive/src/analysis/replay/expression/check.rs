@@ -94,7 +94,7 @@ pub(super) struct Term {
     pub(super) indom: Option<InDom>,
 }
 
-/// How the values of a part are computed.
+/// The computation of the values of a node.
 #[derive(Debug, Clone)]
 pub(super) enum Action {
     /// The value of each of these instances.
@@ -448,7 +448,6 @@ fn called(function: Function, inner: Term) -> Result<Term, Problem> {
 }
 
 impl Term {
-    /// A metric.
     fn from_operand(operand: Operand) -> Self {
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         Self { action: Action::Metric(operand.place), value_type, semantics, units, indom }

@@ -48,7 +48,7 @@ pub fn definitions(text: &str) -> Vec<(usize, Result<Expression, ExpressionError
     definitions
 }
 
-/// Whether a quoted text continues after one of its lines.
+/// Returns whether a quoted text continues after one of its lines.
 fn is_open(line: &str, quote: char) -> bool {
     let mut characters = line.chars();
     while let Some(character) = characters.next() {

@@ -25,18 +25,18 @@ pub(crate) struct OperandValues<'m, 'v> {
     pub(crate) before: Option<Before<'m, 'v>>,
     /// The quantiles since then, by their indexes.
     pub(crate) quantiles: &'m [ExpressionValues<'v>],
-    /// What a sum is of instances that do not exist.
+    /// Decides the sum of instances that do not exist.
     pub(crate) gaps: Gaps,
 }
 
-/// The moment before.
+/// The operands at the moment before.
 #[derive(Debug)]
 pub(crate) struct Before<'m, 'v> {
     pub(crate) values: &'m [ExpressionValues<'v>],
     /// The rates since then of the operands that are counters.
     pub(crate) rates: &'m [ExpressionValues<'v>],
-    /// What those of them counted since then of which a run ended or began; they have no
-    /// values at the moment before.
+    /// For each operand of which a run ended or began since then, what it counted; it has no
+    /// value at the moment before.
     pub(crate) grown: &'m [Option<ExpressionValues<'v>>],
     /// The time since then; more than 0.
     pub(crate) seconds: f64,
@@ -53,7 +53,7 @@ impl<'v> OperandValues<'_, 'v> {
         place.and_then(|&place| list.get(place)).cloned().unwrap_or_default()
     }
 
-    /// What an operand counted, if one of its runs ended or began.
+    /// Returns what an operand counted, if one of its runs ended or began.
     pub(super) fn grown<'b>(
         &self,
         operand: usize,
@@ -126,8 +126,8 @@ impl Term {
         }
     }
 
-    /// Whether other instances than those that are selected of a metric have values: the
-    /// selected ones do not exist yet, or no longer.
+    /// Returns whether instances of a metric other than the selected ones have values, as when
+    /// the selected ones do not exist yet, or no longer.
     fn is_logged<'v>(&self, moments: &OperandValues<'_, 'v>, at: &[ExpressionValues<'v>]) -> bool {
         let has_values = |inner: &Self, list| {
             inner

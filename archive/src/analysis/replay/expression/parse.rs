@@ -23,7 +23,7 @@ use crate::{InDom, InstanceId, Semantics, Units, Value, ValueType};
 /// of a thread's stack also where it is not optimized.
 const MAX_DEPTH: usize = 100;
 
-/// What an operand starts with.
+/// The start of an operand, for error messages.
 const OPERAND: &str = "a metric, a number, a function or \"(\"";
 
 /// A node of the tree.
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     depth: usize,
 }
 
-/// What a node is.
+/// The kind of a node, with its operands.
 #[derive(Debug, Clone)]
 pub(super) enum NodeKind {
     Constant(Value<'static>, ConstantMetadata),
@@ -57,7 +57,7 @@ pub(super) enum NodeKind {
     Quantile(f64, Selector),
 }
 
-/// What limits the instances of a metric.
+/// A restriction of the instances of a metric.
 #[derive(Debug, Clone)]
 pub(crate) enum Limit {
     Labels(Selector),
@@ -77,13 +77,11 @@ pub(super) struct ConstantMetadata {
     pub(super) metric: Option<String>,
 }
 
-/// Which instances are selected.
+/// A condition on the name or number of instances.
 #[derive(Debug, Clone)]
 pub(crate) enum Filter {
-    /// Those of this name.
     Name(String),
-    /// Those whose name, up to the first blank, matches; or does not, if the
-    /// flag is set.
+    /// Matched against the name up to its first blank; negated if the flag is set.
     Pattern(Regex, bool),
 }
 
@@ -401,7 +399,7 @@ impl<'p, 't> Parser<'p, 't> {
         node(at, kind, depth)
     }
 
-    /// `/pattern/` or `!/pattern/`.
+    /// Parses `/pattern/` or `!/pattern/`.
     fn pattern(&mut self) -> Result<Filter, Flaw> {
         let is_negated = self.takes("!");
         let Token::Pattern(pattern) = self.peek() else {
@@ -415,7 +413,7 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(Filter::Pattern(regex, is_negated))
     }
 
-    /// `tag=value, ...`
+    /// Parses `tag=value, ...`.
     fn metadata(&mut self) -> Result<ConstantMetadata, Flaw> {
         const TAG: &str = "type=, semantics=, units=, indom= or meta=";
         let mut metadata = ConstantMetadata::default();

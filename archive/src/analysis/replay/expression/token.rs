@@ -2,12 +2,10 @@
 
 use super::{Flaw, Problem};
 
-/// One token.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token<'t> {
     /// A metric, a function or a parameter: letters, digits, `_` and dots.
     Name(&'t str),
-    /// An integer constant.
     Integer(u32),
     /// A constant with a point.
     Double(f64),

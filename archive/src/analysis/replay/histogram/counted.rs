@@ -1,4 +1,4 @@
-//! What histograms counted between two moments.
+//! The counts of histograms between two moments.
 //!
 //! Marks, resets and the known boundaries of runs cut the time between the moments into
 //! parts. What was counted is the sum of what each bucket grew in each part:
@@ -31,7 +31,7 @@ use crate::{Timestamp, Value};
 #[derive(Debug, Clone, Default)]
 pub(super) struct HistogramLines {
     members: Vec<Member>,
-    /// Those of the metric, and resets, in the order of rows.
+    /// Walls of the metric, and resets, in the order of rows.
     walls: Vec<Wall>,
     /// For each line, which has as many walls before it, the record in which all buckets that are
     /// not in it were empty.
@@ -146,8 +146,8 @@ impl HistogramLines {
             || base.zip(first).is_some_and(|(base, first)| base < first)
     }
 
-    /// Whether PCP's rules give values: there is no mark and no reset in between, and none
-    /// follows before each counter has another value.
+    /// Returns whether PCP's rules give values: there is no mark and no reset in between, and
+    /// none follows before each counter has another value.
     fn is_joined(&self, replay: &Replay<'_>, [since, until]: &[Moment; 2]) -> bool {
         let number = self.walls.partition_point(|wall| wall.row < since.reach.prior.end);
         let next = self.walls.get(number).map(|wall| wall.row);

@@ -22,7 +22,7 @@ use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 pub struct SuccessiveQuantiles {
     counts: SelectedMetric,
     layout: Arc<HistogramLayout>,
-    /// How many states its domains had.
+    /// Number of states that the domains had.
     states: usize,
     /// From 0 to 1, and the metric of each.
     ranks: Vec<(f64, SelectedMetric)>,
@@ -41,7 +41,7 @@ struct CounterKey {
     instance: Option<InstanceId>,
 }
 
-/// What a record has of a histogram.
+/// The values of a histogram in a record.
 #[derive(Debug, Clone)]
 struct InRecord {
     is_there: bool,
@@ -153,7 +153,7 @@ impl SuccessiveQuantiles {
         self.ranks.iter().map(|(rank, _)| values(*rank)).collect()
     }
 
-    /// Whether a histogram had values before: a bucket, or a sum of 0.
+    /// Returns whether a histogram had values before: a bucket, or a sum of 0.
     fn was_there(&self, place: usize) -> bool {
         let own = self.last.iter().filter(|(key, _)| self.place_of(**key) == Some(place));
         own.into_iter().any(|(key, value)| !key.is_sum || is_zero(value.as_value()))
@@ -165,7 +165,7 @@ impl SuccessiveQuantiles {
     }
 }
 
-/// How many states some domains have.
+/// Returns the number of states of some domains.
 fn states_of(metadata: &Metadata, indoms: [Option<InDom>; 2]) -> usize {
     let histories = indoms.into_iter().flatten().filter_map(|indom| metadata.indom_history(indom));
     histories.map(|history| history.states().len()).sum()
