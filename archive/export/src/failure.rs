@@ -1,4 +1,4 @@
-//! Why a command fails, and its exit status.
+//! Errors of the commands and their exit statuses.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// All of them, in the order of the help.
+    /// All statuses, in the order of the help.
     const ALL: [Self; 7] = [
         Self::Success,
         Self::NoData,
@@ -29,7 +29,7 @@ impl Status {
         Self::NoReceiver,
     ];
 
-    /// What the help says of it.
+    /// Returns the explanation in the help.
     const fn meaning(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -42,10 +42,11 @@ impl Status {
         }
     }
 
-    /// The end of the help: a line for each.
+    /// Returns the end of the help: a line for each status.
     pub(crate) fn list() -> String {
-        let line = |status: Self| format!("\n  {:>2}  {}", status as u8, status.meaning());
-        Self::ALL.into_iter().map(line).fold("Exit status:".to_owned(), |list, line| list + &line)
+        let lines =
+            Self::ALL.map(|status| format!("\n  {:>2}  {}", status as u8, status.meaning()));
+        format!("Exit status:{}", lines.concat())
     }
 }
 
@@ -55,24 +56,19 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why a command fails.
+/// The error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The archives are fine and have nothing of what is requested.
+    /// The archives are valid and have no data for the request.
     #[error("{0}")]
     NoData(String),
     /// An archive cannot be opened or read.
     #[error(transparent)]
     Archive(#[from] Error),
-    /// Archives of some hosts cannot be read, or not fully; all else was done, and each was
-    /// reported.
+    /// Archives of some hosts cannot be read, or not fully. Each was reported, and everything else
+    /// was done.
     #[error("archives of {hosts} of {all} hosts were not read, or not fully")]
-    Hosts {
-        /// How many.
-        hosts: usize,
-        /// Of how many.
-        all: usize,
-    },
+    Hosts { hosts: usize, all: usize },
     /// No connections can be accepted.
     #[cfg(feature = "serve")]
     #[error("cannot listen: {0}")]
@@ -85,15 +81,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "parquet")]
     #[error("cannot write {0}")]
     Table(#[from] crate::tables::WriteError),
-    /// Some of what there is has to wait. Each reason was reported.
+    /// Some data could not be sent yet. Each reason was reported.
     #[cfg(feature = "push")]
     #[error("archives of {hosts} of {all} hosts are not fully sent; the next run goes on")]
-    Unsent {
-        /// How many.
-        hosts: usize,
-        /// Of how many.
-        all: usize,
-    },
+    Unsent { hosts: usize, all: usize },
     /// Requests cannot go to this URL.
     #[cfg(feature = "push")]
     #[error("--url: {0}")]
@@ -106,7 +97,7 @@ pub(crate) enum Failure {
     #[cfg(feature = "push")]
     #[error("gave up: {0}; the next run goes on")]
     GaveUp(String),
-    /// What answers is no receiver.
+    /// The URL is not that of a receiver.
     #[cfg(feature = "push")]
     #[error("the receiver does not accept such requests: {0}")]
     NoReceiver(String),
@@ -114,7 +105,7 @@ pub(crate) enum Failure {
     #[cfg(feature = "push")]
     #[error("stopped by a signal; the next run goes on")]
     Stopped,
-    /// What was sent cannot be read or stored.
+    /// The state directory cannot be read or written.
     #[cfg(feature = "push")]
     #[error("{0}")]
     State(String),
@@ -125,13 +116,13 @@ pub(crate) enum Failure {
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] std::io::Error),
-    /// The reader of the output has closed it. No failure.
+    /// The reader of the output has closed it, which is not a failure.
     #[error("the output is closed")]
     Closed,
 }
 
 impl Failure {
-    /// The exit status; success if the reader closed the output.
+    /// Returns the exit status; success if the reader closed the output.
     pub(crate) const fn status(&self) -> Status {
         match self {
             Self::Closed => Status::Success,

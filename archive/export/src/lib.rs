@@ -1,8 +1,8 @@
-//! Archives of Performance Co-Pilot for engines that exist: the `mmv-export` command and the
-//! parts that it is made of.
+//! Exports archives of Performance Co-Pilot to existing engines: the `mmv-export` command and its
+//! parts.
 //!
-//! The archive is the queue: whatever reads from it stores how far it came, and goes on from
-//! there. Nothing here stores metrics, and nothing evaluates queries.
+//! The archive is the queue: each reader stores its position and continues from there. Nothing
+//! here stores metrics or evaluates queries.
 //!
 //! ```text
 //! HOST/archives --> tree --> walk --> samples --> push, serve
@@ -12,17 +12,17 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`mapping`] | what metrics are called elsewhere (`docs/export-mapping.md`) |
-//! | [`tree`] | which archives of which hosts |
-//! | [`position`] | a place between two records, to go on from |
+//! | [`mapping`] | names, units and labels of metrics in other engines (`docs/export-mapping.md`) |
+//! | [`tree`] | hosts and their archives |
+//! | [`position`] | a position between two records, to resume from |
 //! | [`walk`] | the values of a host's archives in order |
-//! | [`samples`] | the same as Prometheus has them: milliseconds, doubles, stale markers, histograms |
-//! | [`tables`] | the same as tables: Parquet, CSV, JSON Lines |
+//! | [`samples`] | the values as samples of Prometheus: milliseconds, doubles, stale markers, histograms |
+//! | [`tables`] | the values as tables: Parquet, CSV, JSON Lines |
 //! | `serve` | `mmv-export serve`: remote read and scrapes |
-//! | `push` | batches of samples to receivers, none missing, none twice |
+//! | `push` | batches of samples for receivers, each sent exactly once |
 //! | `commands`, `options`, `window` | the subcommands of `mmv-export` |
-//! | `open_files` | how many files may be open |
-//! | `shared_values` | label sets and names that many series have, once in memory |
+//! | `open_files` | the limit on open files |
+//! | `shared_values` | interned label sets and names |
 //! | `failure`, `text`, `completions` | exit statuses, printable output, scripts of shells |
 
 #![forbid(unsafe_code)]
@@ -72,10 +72,9 @@ use commands::parquet as parquet_command;
 use failure::{Failure, Status};
 use text::warn;
 
-/// Where the rules of names are.
 const NOTES: &str = "docs/export-mapping.md has the rules for names, labels and units.";
 
-/// Commands to begin with, after all of the command's help.
+/// First commands to try, at the end of the help.
 const EXAMPLES: &str = "\
 Examples:
   Begin with the names that the metrics of this machine's agent have elsewhere:
@@ -87,7 +86,7 @@ Examples:
 
 \"mmv-export COMMAND --help\" has examples of each command.";
 
-/// After the long help.
+/// Returns the end of the long help.
 fn notes() -> String {
     format!("{NOTES}\n\n{}\n\n{EXAMPLES}", Status::list())
 }
@@ -122,7 +121,7 @@ enum Command {
     },
 }
 
-/// The command line, for manual pages and completions.
+/// Returns the command line, for manual pages and completions.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
@@ -146,11 +145,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     finish(result, ExitCode::SUCCESS)
 }
 
-/// Prints what is wrong with a command line, or the help that it asks for.
+/// Prints the error of a command line, or the help that it asks for.
 fn explain(error: &clap::Error) -> ExitCode {
-    // Help and version go to standard output and are no errors.
+    // Help and version go to standard output and are not errors.
     let status = if error.use_stderr() { Status::Usage } else { Status::Success };
-    // It repeats words of the command line, which a pattern of the shell may have made.
+    // It repeats words of the command line, which may be file names with any bytes.
     let text = error.to_string();
     if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {
         let _ = std::io::stderr().write_all(&shown);

@@ -1,4 +1,4 @@
-//! What the metrics of an archive are called elsewhere: `docs/export-mapping.md` in code.
+//! Names, units and labels of metrics in other engines, as `docs/export-mapping.md` defines them.
 //!
 //! In: the metadata of an archive, as it grows. Out: a [`Role`] for each metric and a [`Family`]
 //! for each that is exported. A family keeps its name as long as the [`Mapping`] lives,
@@ -24,10 +24,10 @@ pub use label::{Label, LabelledInstance, MetricLabels};
 pub use name::{label_name, metric_name};
 pub use unit::{Scale, base_unit};
 
-/// The label of the counter of buckets that makes it a histogram.
+/// The label that marks a counter of buckets as a histogram.
 pub const HISTOGRAM_LABEL: &str = "histogram";
 
-/// How the samples of a family are to be read.
+/// The type of a metric family in Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Grows from 0, and from 0 again after a restart.
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it in expositions.
+    /// Returns the word for it in expositions.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// What the names of its samples end with.
+    /// Returns the suffixes of the names of samples.
     const fn suffixes(self) -> &'static [&'static str] {
         match self {
             Self::Counter => &["", "_total", "_created"],
@@ -58,7 +58,7 @@ impl Kind {
     }
 }
 
-/// A metric as it is called elsewhere.
+/// A metric as other engines see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
     /// The metric's name in the archive; of a histogram what its metrics share.
@@ -80,7 +80,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// The name of the samples of a counter or gauge.
+    /// Returns the name of the samples of a counter or gauge.
     pub fn sample_name(&self) -> String {
         match self.kind {
             Kind::Counter => format!("{}_total", self.name),
@@ -92,34 +92,34 @@ impl Family {
 /// A family's place in [`Mapping::families`].
 pub type FamilyId = usize;
 
-/// What a metric is in the mapping.
+/// The part that a metric has in the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A family of its own.
     Family(FamilyId),
-    /// Counts the buckets of a histogram.
+    /// The buckets of a histogram.
     Buckets(FamilyId),
-    /// Has the sum of a histogram.
+    /// The sum of a histogram.
     Sum(FamilyId),
-    /// Is not exported.
+    /// The metric is not exported.
     LeftOut(LeftOut),
 }
 
-/// Why a metric is not exported.
+/// The reason why a metric is not exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeftOut {
-    /// Its values are strings.
+    /// The values are strings.
     Strings,
-    /// Its values are event arrays.
+    /// The values are event arrays.
     Events,
-    /// Its values are opaque bytes, or of no type.
+    /// The values are opaque bytes, or have no type.
     Opaque,
     /// It has no name.
     Unnamed,
 }
 
 impl LeftOut {
-    /// What the values are, for messages.
+    /// Returns a description of the values, for messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Strings => "strings",
@@ -134,7 +134,7 @@ impl LeftOut {
 #[derive(Debug, Default)]
 pub struct Mapping {
     families: Vec<Family>,
-    /// By family, of histograms.
+    /// The buckets of histograms, by family.
     layouts: HashMap<FamilyId, HistogramLayout>,
     roles: HashMap<Pmid, Role>,
     /// By the metric's name and kind, so that a metric is the same family in each archive.
@@ -143,14 +143,13 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// No families.
+    /// Creates a mapping without families.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the metrics of an archive, or what its metadata has become. Metrics that were
-    /// there keep their families; new ones take names in the order of their names in the
-    /// archive.
+    /// Sets the metadata of an archive, after which only its metrics have roles. Known metrics keep
+    /// their families; new ones get names in the order of their names in the archive.
     pub fn set_metadata(&mut self, metadata: &Metadata) {
         let mut sorted: Vec<&Metric> = metadata.metrics().iter().collect();
         sorted.sort_by(|one, other| one.names.first().cmp(&other.names.first()));
@@ -189,16 +188,21 @@ impl Mapping {
         if let Some(left_out) = left_out(metric.desc.value_type) {
             return Role::LeftOut(left_out);
         }
-        let help = || help(metadata, &metric.desc, name);
+        let help_text = help(metadata, &metric.desc, name);
         let Some(layout) = layout else {
             let kind = match metric.desc.semantics {
                 Semantics::Counter => Kind::Counter,
                 _ => Kind::Gauge,
             };
-            return Role::Family(self.family_of(name, kind, base_unit(metric.desc.units), help));
+            return Role::Family(self.family_of(
+                name,
+                kind,
+                base_unit(metric.desc.units),
+                help_text,
+            ));
         };
         let unit = base_unit(layout.units());
-        let family = self.family_of(layout.name(), Kind::Histogram, unit, help);
+        let family = self.family_of(layout.name(), Kind::Histogram, unit, help_text);
         self.layouts.insert(family, layout);
         Role::Buckets(family)
     }
@@ -208,7 +212,7 @@ impl Mapping {
         metric: &str,
         kind: Kind,
         (unit, scale): (String, Scale),
-        help: impl FnOnce() -> String,
+        help: String,
     ) -> FamilyId {
         let key = (metric.to_owned(), kind, format!("{unit} {scale:?}"));
         if let Some(&known) = self.known.get(&key) {
@@ -216,13 +220,13 @@ impl Mapping {
         }
         let (column, name) = self.free_names(metric, kind, &unit);
         let metric = metric.to_owned();
-        self.families.push(Family { metric, column, name, unit, kind, scale, help: help() });
+        self.families.push(Family { metric, column, name, unit, kind, scale, help });
         self.known.insert(key, self.families.len() - 1);
         self.families.len() - 1
     }
 
-    /// The names of a new column and family: with the suffix of the metric's name, and more of
-    /// them, until none of them is taken.
+    /// Takes names for a new column and family, appending the hash of the metric's name until they
+    /// are unique.
     fn free_names(&mut self, metric: &str, kind: Kind, unit: &str) -> (String, String) {
         let mut column = metric_name(metric);
         if kind == Kind::Counter
@@ -244,28 +248,28 @@ impl Mapping {
         }
     }
 
-    /// All families, in the order in which they came.
+    /// Returns all families in the order in which they were added.
     pub fn families(&self) -> &[Family] {
         &self.families
     }
 
-    /// A family; `None` if there is no such one.
+    /// Returns a family; `None` if it does not exist.
     pub fn family(&self, id: FamilyId) -> Option<&Family> {
         self.families.get(id)
     }
 
-    /// The buckets of a histogram that is in the metadata.
+    /// Returns the buckets of a histogram that is in the metadata.
     pub fn layout(&self, id: FamilyId) -> Option<&HistogramLayout> {
         self.layouts.get(&id)
     }
 
-    /// What a metric is; [`LeftOut::Unnamed`] for one that is not in the metadata.
+    /// Returns the role of a metric; [`LeftOut::Unnamed`] if it is not in the metadata.
     pub fn role(&self, pmid: Pmid) -> Role {
         self.roles.get(&pmid).copied().unwrap_or(Role::LeftOut(LeftOut::Unnamed))
     }
 }
 
-/// A name that ends with a unit, once.
+/// Appends a unit to a name unless it ends with the unit already.
 fn with_unit(name: &str, unit: &str) -> String {
     let has_it = name.strip_suffix(unit).is_some_and(|before| before.ends_with('_'));
     if unit.is_empty() || has_it { name.to_owned() } else { format!("{name}_{unit}") }

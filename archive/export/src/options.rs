@@ -8,7 +8,7 @@ use glob::Pattern;
 use crate::Failure;
 use crate::tree::{Host, hosts};
 
-/// The hosts of a command.
+/// Options that select hosts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HostOptions {
     /// Archives: a directory with a directory for each host, the directory of one host, or an
@@ -22,7 +22,7 @@ pub(crate) struct HostOptions {
 }
 
 impl HostOptions {
-    /// The hosts that there are now.
+    /// Returns the hosts that exist now.
     ///
     /// # Errors
     ///

@@ -1,31 +1,30 @@
 //! Archives to receivers of Prometheus remote write and OTLP.
 //!
-//! In: the archives of hosts. Out: requests, in the order of the archive, each of which goes
-//! again byte for byte until its answer is known. The archive is the queue: nothing is stored
-//! here but a [cursor](state) for each host.
+//! In: the archives of hosts. Out: requests in the order of the archive, each of which is repeated
+//! byte for byte until its answer is known. The archive is the queue: only a [cursor](state) is
+//! stored for each host.
 //!
 //! ```text
 //! walk --> samples --> queue: batches between two records --> sender --> client
 //!                        |                                      |
-//!                      state: what was sent, what is being sent  verdict: what an answer means
+//!                      state: what was sent, what is being sent  verdict: meaning of an answer
 //! ```
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`target`] | where requests go, and with which secrets |
+//! | [`target`] | the URL and credentials of a receiver |
 //! | [`client`] | one request, one answer, both bounded |
-//! | [`verdict`] | what an answer means |
+//! | [`verdict`] | the meaning of an answer |
 //! | [`series`], [`batch`] | samples between two records, in the order in which they are sent |
 //! | [`labels`], [`remote_write`], [`otlp`] | the bytes of requests |
 //! | [`state`] | the cursor of a host, in a file |
 //! | [`queue`] | the batches of a host |
-//! | [`sender`] | what is done about each verdict |
-//! | [`backoff`], [`counts`] | how long to wait; what became of samples |
+//! | [`sender`] | sends, retries, drops or gives up by verdict |
+//! | [`backoff`], [`counts`] | delays before retries; counts of samples by outcome |
 //! | [`own_metrics`] | the counts as metrics of an MMV file |
 //!
-//! A batch is named by the records before and at its end. Both are stored before its first
-//! request is sent, so that a sender that is killed sends the same requests again, and no
-//! others twice.
+//! A batch is identified by the positions at its beginning and end. Both are stored before its
+//! first request is sent, so that a killed sender repeats exactly the requests of that batch.
 
 mod backoff;
 mod batch;
@@ -45,7 +44,7 @@ mod verdict;
 
 pub(crate) use counts::Counts;
 
-/// What requests are.
+/// The protocol of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Protocol {
     /// Prometheus remote write 1.0
@@ -61,7 +60,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Whether points have the time from which on they count, instead of a zero at it.
+    /// Returns whether points carry their start time, so that no zero is sent for it.
     const fn has_starts(self) -> bool {
         match self {
             Self::RemoteWrite1 | Self::RemoteWrite2 => false,

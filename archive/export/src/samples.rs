@@ -1,18 +1,18 @@
-//! Values as Prometheus has them: doubles in base units, at milliseconds.
+//! Samples of Prometheus: doubles in base units, with times in milliseconds.
 //!
 //! In: the [steps](Step) of a [walk](crate::walk). Out: [samples](Sample) in the order of the
-//! archive, of each series at rising times. `docs/export-mapping.md` has the rules:
+//! archive, with rising times for each series. `docs/export-mapping.md` has the rules:
 //!
-//! | the archive has | sent is |
+//! | in the archive | sample |
 //! |---|---|
 //! | a value | a value, divided into base units |
 //! | the end of a series, a mark | a [stale marker](stale_value) |
-//! | an event of the agent: the program began to count | 0 at that time, of counters and histograms |
+//! | an event of the agent: the program started | 0 at that time for counters and histograms |
 //! | buckets and their sum | cumulative buckets, sum and count |
 //! | two records in one millisecond | the second one a millisecond later |
 //!
-//! A walk that goes on from a position repeats the steps before it: they have to be converted,
-//! too, and what they give is not to be sent. Then the rest is the same to the byte.
+//! Resuming repeats earlier steps to rebuild state: they must be converted as well, and their
+//! output discarded. Then the rest is the same to the byte.
 
 mod histogram;
 mod table;
@@ -35,48 +35,48 @@ use table::Table;
 pub struct Sample {
     /// The series.
     pub series: SampleSeriesId,
-    /// Since 1970 UTC.
+    /// Milliseconds since 1970 UTC.
     pub milliseconds: i64,
     /// The value, in base units.
     pub value: f64,
-    /// Where it is from.
+    /// The origin of the sample.
     pub kind: SampleKind,
 }
 
-/// Where a sample is from.
+/// The origin of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleKind {
     /// A value of the archive.
     Value,
-    /// A counter began at 0, as the agent's events say.
+    /// The 0 of a counter whose program started, according to the agent's events.
     Zero,
-    /// The series ends.
+    /// A stale marker: the series ends.
     Stale,
 }
 
-/// What a step becomes.
+/// The samples of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Converted<'s> {
-    /// Series that are new, or numbers that are other series than before.
+    /// New series, including those that reuse the number of another one.
     pub began: &'s [SampleSeriesId],
-    /// In order; of each series at rising times.
+    /// The samples in order, with rising times for each series.
     pub samples: &'s [Sample],
     table: &'s Table,
 }
 
 impl<'s> Converted<'s> {
-    /// As [`Samples::series`].
+    /// Returns a series, as [`Samples::series`].
     pub fn series(&self, id: SampleSeriesId) -> Option<&'s SampleSeries> {
         self.table.get(id)
     }
 }
 
-/// The value of a sample that ends a series: one of the values that are no number.
+/// Returns the value of a stale marker, a NaN with the bits that Prometheus defines.
 pub const fn stale_value() -> f64 {
     f64::from_bits(0x7ff0_0000_0000_0002)
 }
 
-/// A series of the archive, as a part of what is sent.
+/// The destination of the values of a series of the archive.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     Single {
@@ -100,51 +100,51 @@ enum Target {
 #[derive(Debug, Default)]
 pub struct Samples {
     table: Table,
-    /// By the numbers of the walk's series, with the generation for which they hold.
+    /// Targets by the numbers of the walk's series, with the generation of the series.
     targets: Vec<Option<(u64, Target)>>,
     histograms: Vec<Histogram>,
     by_instance: HashMap<(FamilyId, Option<InstanceId>), usize>,
-    /// Series that ended in this step, and when.
+    /// Series that ended in this step, and their ends.
     ended: Vec<(Target, i64)>,
-    /// An archive ended with the last step.
+    /// Whether an archive ended with the last step.
     is_over: bool,
     rounded: u64,
     names: SharedValues<str>,
 }
 
 impl Samples {
-    /// For the steps of a walk from its first one on.
+    /// Creates a converter for all steps of a walk.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A series that was in [`Converted::began`], until the step after the end of its archive.
+    /// Returns a series that was in [`Converted::began`], until the step after the end of its archive.
     pub fn series(&self, id: SampleSeriesId) -> Option<&SampleSeries> {
         self.table.get(id)
     }
 
-    /// Integers beyond 2^53, which may have been rounded.
+    /// Returns the number of integers beyond 2^53, which may have been rounded.
     pub const fn rounded(&self) -> u64 {
         self.rounded
     }
 
-    /// Values that were dropped, since their time is not after that of the one before.
+    /// Returns the number of values that were dropped because their times do not rise.
     pub const fn dropped(&self) -> u64 {
         self.table.dropped
     }
 
-    /// Gives memory back that is only needed while steps are converted.
+    /// Releases memory that is only needed while steps are converted.
     pub fn rest(&mut self) {
         self.table.rest();
         fit(&mut self.targets);
         self.ended = Vec::new();
     }
 
-    /// Converts a step.
+    /// Converts a step to samples.
     pub fn convert(&mut self, step: &Step<'_>) -> Converted<'_> {
         let milliseconds = step.timestamp.div_euclid(1_000_000);
         self.begin(milliseconds);
-        // Sums first: their labels are those of their histograms.
+        // Sums first: histograms take their labels.
         for is_sum in [true, false] {
             for change in step.changes {
                 match *change {
@@ -207,7 +207,7 @@ impl Samples {
             earlier => {
                 if let Some((_, Target::Single { series, .. })) = earlier {
                     let series = *series;
-                    // A series of this number has ended.
+                    // The series that had this number has ended.
                     self.table.stale(series, milliseconds);
                     self.table.remove(series);
                 }
@@ -279,7 +279,7 @@ impl Samples {
         }
     }
 
-    /// What a series of the archive is a part of.
+    /// Returns the destination of the values of a series, creating it.
     fn target(&mut self, series: &crate::walk::Series, catalog: &Catalog) -> Target {
         let mapping = catalog.mapping();
         let (Role::Family(id) | Role::Buckets(id) | Role::Sum(id)) = series.role else {
@@ -291,16 +291,16 @@ impl Samples {
                 let layout = mapping.layout(id);
                 let bucket = layout.zip(series.identity).and_then(|(layout, id)| layout.bucket(id));
                 let Some(bucket) = bucket else { return Target::Nothing };
-                let labels = || without_instance(&series.labels);
-                let histogram = self.histogram(id, family, bucket.histogram, labels);
+                let histogram = self
+                    .histogram(id, family, bucket.histogram, || without_instance(&series.labels));
                 Target::Bucket {
                     histogram,
                     bound: bucket.last.map(|last| family.scale.apply(last)),
                 }
             }
             Role::Sum(_) => {
-                let labels = || Arc::clone(&series.labels);
-                let histogram = self.histogram(id, family, series.identity, labels);
+                let histogram =
+                    self.histogram(id, family, series.identity, || Arc::clone(&series.labels));
                 Target::Sum { histogram, scale: family.scale }
             }
             _ => {
@@ -326,7 +326,8 @@ impl Samples {
         instance: Option<InstanceId>,
         labels: impl FnOnce() -> Arc<[Label]>,
     ) -> usize {
-        let (table, histograms) = (&mut self.table, &mut self.histograms);
+        let table = &mut self.table;
+        let histograms = &mut self.histograms;
         *self.by_instance.entry((id, instance)).or_insert_with(|| {
             histograms.push(Histogram::new(id, family, labels(), table));
             histograms.len() - 1
@@ -338,13 +339,14 @@ fn is_of_sum(id: SeriesId, catalog: &Catalog) -> bool {
     catalog.series(id).is_some_and(|series| matches!(series.role, Role::Sum(_)))
 }
 
-/// The labels of a bucket as those of its histogram.
+/// Returns the labels of the histogram that a bucket with these labels belongs to.
 fn without_instance(labels: &[Label]) -> Arc<[Label]> {
-    let is_kept = |label: &&Label| !matches!(&*label.name, "instname" | "instid");
-    labels.iter().filter(is_kept).cloned().collect()
+    let mut all = labels.to_vec();
+    all.retain(|label| !matches!(&*label.name, "instname" | "instid"));
+    all.into()
 }
 
-/// Labels with one more, sorted by name.
+/// Adds a label, keeping labels sorted by name.
 fn named(labels: &[Label], name: &str, value: &str) -> Arc<[Label]> {
     let mut all = labels.to_vec();
     let at = all.partition_point(|label| &*label.name < name);
@@ -352,15 +354,15 @@ fn named(labels: &[Label], name: &str, value: &str) -> Arc<[Label]> {
     all.into()
 }
 
-/// The text of a bound, in the canonical form of `OpenMetrics`: always with a point or an
-/// exponent, so that it is the same text from whatever side it comes.
+/// Formats a bound in the canonical form of `OpenMetrics`: always with a point or an exponent, so
+/// that equal bounds have equal text.
 fn bound_text(bound: f64) -> String {
     let text = float_text(bound);
     if bound.is_finite() && !text.contains(['.', 'e']) { format!("{text}.0") } else { text }
 }
 
-/// A double in the shortest form that reads back as it, with an exponent if that is below -4
-/// or above 20, as Go writes it.
+/// Formats a double in the shortest form that parses to the same number, with an exponent if that
+/// is below -4 or above 20, as Go does.
 pub fn float_text(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };

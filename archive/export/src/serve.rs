@@ -5,18 +5,18 @@
 //! | `/api/v1/read` | remote read: the samples of any series in any span of time |
 //! | `/metrics` | the newest value of each series, as text or `OpenMetrics` |
 //!
-//! Read only, on a loopback address or a unix socket. One thread has all connections, a bounded
-//! number of others reads archives.
+//! Read only, on a loopback address or a unix socket. One thread handles all connections, and a
+//! bounded number of others reads archives.
 //!
-//! What connections cost is limited by [`mmv_http`]. Beside that a peer can
+//! [`mmv_http`] limits what connections cost. Other attacks of a client and their effect:
 //!
-//! | | it costs |
+//! | client | effect |
 //! |---|---|
-//! | send a body slowly | its own connection, after ten seconds |
-//! | send a large body, or one that grows when decompressed | an answer of 413 or 400 |
-//! | be a page of a browser under a name that resolves to this machine | an answer of 403 |
-//! | ask for much | an answer of 413 above `--max-samples`; a few answers are read or sent at a time |
-//! | ask and leave | nothing: reading ends |
+//! | sends a body slowly | its connection is closed after ten seconds |
+//! | sends a large body, or one that grows when decompressed | status 413 or 400 |
+//! | is a browser with a page whose name resolves to this machine | status 403 |
+//! | asks for much data | status 413 above `--max-samples`; few answers are read or sent at a time |
+//! | disconnects | reading stops |
 
 mod exposition;
 mod matcher;
@@ -43,8 +43,8 @@ use crate::text::warn;
 use newest::Newest;
 use service::Service;
 
-/// Threads that read archives.
-const READERS: usize = 4;
+/// The number of threads that read archives.
+const READER_THREADS: usize = 4;
 
 /// The end of the help.
 const EXAMPLES: &str = "\
@@ -58,7 +58,6 @@ Examples:
   Serve on a socket, for a proxy with authentication:
     mmv-export serve --socket /run/mmv-export/socket /var/log/mmv-agent";
 
-/// Options of `serve`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -78,7 +77,7 @@ pub(crate) struct Arguments {
     max_samples: usize,
 }
 
-/// An address that only this machine reaches.
+/// Parses an address that only this machine reaches.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr =
         text.parse().map_err(|_| "not an address such as 127.0.0.1:9465".to_owned())?;
@@ -91,11 +90,11 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        // An option that selects no host, or a path that does not exist, is seen at once.
+        // Reports options that select no host, and missing paths, at the start.
         self.hosts.hosts()?;
         let runtime = Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(READERS)
+            .max_blocking_threads(READER_THREADS)
             .build()
             .map_err(Failure::Serve)?;
         runtime.block_on(async {
@@ -103,7 +102,7 @@ impl Arguments {
             let newest = Newest::follow(self.hosts.clone())?;
             let is_tcp = self.socket.is_none();
             let service =
-                Service::new(self.hosts.clone(), newest, self.max_samples, READERS, is_tcp);
+                Service::new(self.hosts.clone(), newest, self.max_samples, READER_THREADS, is_tcp);
             let service = Arc::new(service);
             let answer = move |request, place| {
                 let service = Arc::clone(&service);
@@ -114,7 +113,7 @@ impl Arguments {
         })
     }
 
-    /// Listens, and says where.
+    /// Opens the listening socket and prints its address.
     fn listen(&self) -> io::Result<Listener> {
         if let Some(path) = &self.socket {
             let listener = Listener::unix(path)?;

@@ -17,7 +17,7 @@
 //! | `host` | from steps to rows |
 //! | `writer` | Parquet |
 //! | `text` | CSV and JSON Lines |
-//! | `file` | files that appear whole |
+//! | `file` | files that only appear when they are complete |
 
 mod batch;
 mod file;
@@ -38,10 +38,10 @@ use crate::walk::{Counts, Start, Walk};
 use batch::CellType;
 use host::HostTables;
 
-/// What files are.
+/// The format of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Apache Parquet.
+    /// Apache Parquet files.
     Parquet,
     /// Comma-separated values with a header.
     Csv,
@@ -50,7 +50,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What names of files end with.
+    /// Returns the extension of file names.
     const fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -60,14 +60,15 @@ impl Format {
     }
 }
 
-/// What is written, and where.
+/// Options of an export.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The directory of the tables, created if it is missing.
     pub directory: PathBuf,
-    /// What files are.
+    /// The format of the files.
     pub format: Format,
-    /// One table with a row for each value, in place of a table for each instance domain.
+    /// Whether to write one table with a row for each value, instead of a table for each instance
+    /// domain.
     pub is_narrow: bool,
     /// The first time; `None` for all.
     pub start: Option<Timestamp>,
@@ -75,12 +76,12 @@ pub struct Options {
     pub finish: Option<Timestamp>,
 }
 
-/// What a table has got.
+/// Counts of what was written to a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
     /// Values that are not null, without the columns of times, instances and labels.
     pub values: u64,
@@ -94,7 +95,7 @@ pub struct Totals {
 pub struct WriteError {
     /// The file or directory.
     pub path: PathBuf,
-    /// Why.
+    /// The error of the system.
     pub source: std::io::Error,
 }
 
@@ -110,7 +111,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Nothing is written yet.
+    /// Creates an exporter; nothing is written yet.
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -121,22 +122,23 @@ impl Exporter {
         }
     }
 
-    /// What tables have got, by their names.
+    /// Returns the totals by the names of tables.
     pub const fn totals(&self) -> &BTreeMap<String, Totals> {
         &self.totals
     }
 
-    /// Values that are in no table.
+    /// Returns counts of values that are in no table.
     pub const fn left_out(&self) -> Counts {
         self.left_out
     }
 
-    /// Integers beyond 2^53 that narrow tables have as the nearest double.
+    /// Returns the number of integers beyond 2^53 that narrow tables have as the nearest double.
     pub const fn rounded(&self) -> u64 {
         self.rounded
     }
 
-    /// Writes all of a host; false if not all of it can be read. `report` gets each reason.
+    /// Writes the tables of a host, and returns false if some of it cannot be read. `report` gets
+    /// each reason.
     ///
     /// # Errors
     ///
@@ -169,7 +171,7 @@ impl Exporter {
                 Ok(None) => break,
                 Err(error) => report(&error),
             }
-            if errors.is_too_many(host.archives.bases()) {
+            if errors.is_last(host.archives.bases()) {
                 break;
             }
             if walk.recover().is_none() {
@@ -182,7 +184,7 @@ impl Exporter {
     }
 }
 
-/// What a walk failed at.
+/// Counts of the errors of a walk.
 #[derive(Debug, Default)]
 struct Errors {
     all: u64,
@@ -190,9 +192,9 @@ struct Errors {
 }
 
 impl Errors {
-    /// Counts an error. It is the last one if the archives cannot be listed, or if there are
-    /// more without a record between them than archives to fail at.
-    fn is_too_many(&mut self, bases: Result<Vec<PathBuf>>) -> bool {
+    /// Counts an error, and returns whether to give up: the archives cannot be listed, or there are
+    /// more errors in a row than archives.
+    fn is_last(&mut self, bases: Result<Vec<PathBuf>>) -> bool {
         self.all += 1;
         self.in_a_row += 1;
         bases.map_or(true, |bases| self.in_a_row > bases.len() + 1)
@@ -209,7 +211,7 @@ fn added(one: Counts, other: Counts) -> Counts {
     }
 }
 
-/// Nanoseconds since 1970 UTC; beyond what 64 bits have, the nearest of these.
+/// Returns nanoseconds since 1970 UTC, clamped to 64 bits.
 fn nanos(timestamp: Timestamp) -> i64 {
     let nanos = timestamp.as_nanos().clamp(i64::MIN.into(), i64::MAX.into());
     i64::try_from(nanos).unwrap_or_default()

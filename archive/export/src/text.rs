@@ -1,4 +1,4 @@
-//! What the commands print: names of archives have any content, so all of it is made printable
+//! Output of the commands. Names in archives may have any content, so all output is made printable
 //! here.
 
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use pcp_types::printable;
 
 use crate::Failure;
 
-/// Prints a line on standard error. An error of that is ignored.
+/// Prints a line on standard error, ignoring errors.
 pub(crate) fn warn(message: &dyn std::fmt::Display) {
     let message = message.to_string();
     let _ = writeln!(std::io::stderr(), "mmv-export: {}", printable::line(&message));
@@ -20,7 +20,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(stdout.flush()?)
 }
 
-/// A value as one line of JSON, in which what is not printable is `\uHHHH`.
+/// Formats a value as one line of JSON, with unprintable characters as `\uHHHH`.
 pub(crate) fn json_line(value: &impl serde::Serialize) -> Result<String, Failure> {
     let line = serde_json::to_string(value).map_err(std::io::Error::from)?;
     Ok(format!("{}\n", printable::json(&line)))

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A path is such a tree, the directory of one host, or one archive. A host whose archives
-//! cannot be read costs only itself: it is reported where it is read, and the others go on.
+//! cannot be read does not affect others: the error is reported where they are read.
 
 use std::path::{Path, PathBuf};
 
@@ -25,23 +25,23 @@ use pcp_types::printable;
 pub struct Host {
     /// The name of its directory, in one printable line.
     pub name: String,
-    /// Where its archives are.
+    /// Its archives.
     pub archives: Archives,
 }
 
-/// Which archives of a host are read.
+/// The archives of a host that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Archives {
-    /// All of a directory, also those that come later.
+    /// All archives of a directory, also those that are added later.
     Directory(PathBuf),
-    /// These, by their base names.
+    /// Individual archives, by their base names.
     Listed(Vec<PathBuf>),
 }
 
 impl Archives {
-    /// The base names of the archives there are now, in the order of their starts; those
-    /// without a readable label come first. Of a directory, those that a writer did not finish
-    /// making are passed by.
+    /// Returns the base names of the existing archives, in the order of their starts; those without
+    /// a readable label come first. Archives of a directory that a writer did not finish creating
+    /// are left out.
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ pub struct Overlap {
 }
 
 impl Archives {
-    /// Returns the archives that begin before an earlier one ends, as its index has it. They are
-    /// no timeline: what reads a host's archives in their order does not have the values of both.
+    /// Returns the archives that begin before an earlier one ends, according to its index. A walk
+    /// reads the archives one after the other, so it does not merge their values.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Archives {
     }
 }
 
-/// The time of the last index entry of an archive; `None` without an index that can be read.
+/// Returns the time of the last index entry of an archive; `None` without a readable index.
 fn end_of(base: &Path) -> Option<Timestamp> {
     let mut index = base.as_os_str().to_owned();
     index.push(".index");
@@ -110,8 +110,7 @@ fn end_of(base: &Path) -> Option<Timestamp> {
     index.entries().last().map(|entry| entry.timestamp)
 }
 
-/// The base names in a directory; none in one without archives, but one that is missing is an
-/// error.
+/// Returns the base names in a directory, which may have none. A missing directory is an error.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
     match ArchiveSet::bases(&[directory]) {
         Err(Error::NotFound { .. }) if directory.is_dir() => Ok(Vec::new()),
@@ -119,8 +118,8 @@ fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The hosts of some paths whose names a pattern matches, each host once, in the order of the
-/// paths and of names below a path.
+/// Returns the hosts of paths whose names match a pattern, each once, in the order of the paths and
+/// of names below a path.
 ///
 /// # Errors
 ///
@@ -147,7 +146,7 @@ pub fn hosts(paths: &[PathBuf], pattern: Option<&Pattern>) -> Result<Vec<Host>> 
     Ok(hosts)
 }
 
-/// The directories that a path stands for, and what is read of each.
+/// Returns the directories of hosts that a path stands for, and their archives.
 fn found(path: &Path) -> Result<Vec<(PathBuf, Archives)>> {
     if !path.is_dir() {
         let bases = ArchiveSet::bases(&[path])?;
@@ -163,11 +162,14 @@ fn found(path: &Path) -> Result<Vec<(PathBuf, Archives)>> {
     if has_own || directories.is_empty() {
         directories.insert(0, path.to_owned());
     }
-    let whole = |directory: PathBuf| (directory.clone(), Archives::Directory(directory));
-    Ok(directories.into_iter().map(whole).collect())
+    let mut found = Vec::new();
+    for directory in directories {
+        found.push((directory.clone(), Archives::Directory(directory)));
+    }
+    Ok(found)
 }
 
-/// The name of a directory, whatever way leads to it.
+/// Returns the name of a directory, also for paths such as `.` and links.
 fn name_of(directory: &Path) -> String {
     let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let name = whole.file_name().unwrap_or(whole.as_os_str());

@@ -23,15 +23,15 @@
 //! # }
 //! ```
 //!
-//! | between two records | is |
+//! | between two records | step |
 //! |---|---|
 //! | a mark | a step without observations, at which all series end |
-//! | the end of an archive and the next one | the same, 1 ms after the last record; series and their numbers are void |
-//! | damage that was [passed by](Walk::recover) | the same |
+//! | the end of an archive and the next one | such a step 1 ms after the last record; numbers of series become invalid |
+//! | damage that was [skipped](Walk::recover) | such a step |
 //!
-//! A walk that goes on from a [`Position`] reads the archive from its start, and so knows the
-//! same series as the one that stored it: the steps before it are marked as
-//! [repeated](Step::is_repeated), those after it are the same to the byte.
+//! A walk that resumes from a [`Position`] reads the archive from its start to know the same series
+//! as the walk that stored it: the steps before it are marked as [repeated](Step::is_repeated),
+//! those after it are the same to the byte.
 
 mod catalog;
 mod newest;
@@ -59,96 +59,96 @@ use newest::{RecordPlace, newest_records};
 use queue::Queue;
 use runs::Runs;
 
-/// From the last record of an archive to the mark after it, as in PCP.
+/// Nanoseconds from the last record of an archive to the mark after it, as in PCP.
 const MARK_AFTER: i64 = 1_000_000;
 
-/// Where a walk begins.
+/// The beginning of a walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// With the first record of the first archive.
+    /// The first record of the first archive.
     First,
-    /// With the first record at a time or later.
+    /// The first record at a time or later.
     Time(Timestamp),
-    /// With the first record of the newest archive.
+    /// The first record of the newest archive.
     NewestArchive,
-    /// With the newest values of each metric in the newest archive: records that there are at
-    /// first and have none of them are passed by.
+    /// The newest values of each metric in the newest archive: existing records without any of them
+    /// are skipped.
     NewestValues,
-    /// Where another walk was.
+    /// The position of another walk.
     Position(Position),
 }
 
-/// What a record is.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
-    /// Values.
+    /// A record with values.
     Record,
-    /// Samples are missing.
+    /// A mark: samples are missing.
     Mark,
-    /// An archive ends. After this step all numbers of series are void.
+    /// The end of an archive. After this step all numbers of series are invalid.
     EndOfArchive,
 }
 
-/// One record, and what it says.
+/// A record with its observations and changes of series.
 #[derive(Debug)]
 pub struct Step<'w> {
     /// Nanoseconds since 1970 UTC.
     pub timestamp: i64,
     /// Values, or a mark.
     pub kind: StepKind,
-    /// The record is before the position that the walk goes on from.
+    /// Whether the record is before the position that the walk resumes from.
     pub is_repeated: bool,
-    /// The place after the record.
+    /// The position after the record.
     pub position: &'w Position,
     /// Series that ended and began, in their order, before the observations.
     pub changes: &'w [Change],
-    /// One for each value that is a number, in the order of the record.
+    /// The values that are numbers, in the order of the record.
     pub observations: &'w [Observation],
-    /// What the numbers of series are.
+    /// The metrics and series at this time.
     pub catalog: &'w Catalog,
 }
 
-/// A value.
+/// A value of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// The series.
     pub series: SeriesId,
-    /// Its value, as it is in the archive.
+    /// The value in the units of the archive.
     pub value: Number,
 }
 
 /// A series begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It has no value from this time on, nanoseconds since 1970 UTC, until it begins again.
+    /// The series has no value from a time on until it begins again.
     Ended {
         /// The series.
         series: SeriesId,
-        /// From when on.
+        /// Nanoseconds since 1970 UTC.
         at: i64,
     },
-    /// It has a value in this step, and had none since it ended, or never before.
+    /// The series has its first value, or its first one since it ended.
     Began {
         /// The series.
         series: SeriesId,
-        /// Its program began to count from 0 at this time, after the last value of
-        /// the metric.
+        /// The time at which its program began to count from 0, after the last value of the
+        /// metric; nanoseconds since 1970 UTC.
         from_zero: Option<i64>,
     },
 }
 
-/// Values that were left out of steps.
+/// Counts of values that were left out of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Strings.
+    /// Values that are strings.
     pub strings: u64,
-    /// Event arrays.
+    /// Values that are event arrays.
     pub events: u64,
-    /// Opaque bytes.
+    /// Values that are opaque bytes.
     pub opaque: u64,
-    /// Of metrics without a name or descriptor.
+    /// Values of metrics without a name or descriptor.
     pub unknown: u64,
-    /// That cannot be read.
+    /// Values that cannot be read.
     pub damaged: u64,
 }
 
@@ -163,17 +163,17 @@ pub struct Walk {
     output: Output,
     wants: Wants,
     position: Position,
-    /// Records before it are repeated.
+    /// The position to resume from; steps before it are repeated.
     resume: Option<Position>,
-    /// The position's archive is gone.
+    /// Whether the archive of the position no longer exists.
     is_position_lost: bool,
     seek: Option<Timestamp>,
-    /// The first archive is read for its newest values.
+    /// Whether only the newest values of the first archive are wanted.
     wants_newest: bool,
-    /// The records that are read before all that follow them.
+    /// The records with the newest values, which are read first.
     chosen: VecDeque<RecordPlace>,
     runs: Runs,
-    /// A mark that is in no file comes next.
+    /// The next step, if it is a mark that is in no file.
     due: Option<StepKind>,
     /// The archive that cannot be opened.
     unreadable: Option<PathBuf>,
@@ -181,7 +181,7 @@ pub struct Walk {
     now: RecordState,
 }
 
-/// What is known of the record that was read last.
+/// Properties of the step that was read last.
 #[derive(Clone, Copy)]
 struct RecordState {
     timestamp: i64,
@@ -196,7 +196,7 @@ impl fmt::Debug for Walk {
 }
 
 impl Walk {
-    /// A walk over the archives of a host.
+    /// Creates a walk over the archives of a host.
     ///
     /// If the archive of a position is gone, it begins with the first archive that begins
     /// later ([`is_position_lost`](Self::is_position_lost)).
@@ -207,7 +207,9 @@ impl Walk {
     pub fn new(archives: Archives, start: Start) -> Result<Self> {
         let mut queue = Queue::new(archives);
         let wants_newest = start == Start::NewestValues;
-        let (mut resume, mut is_position_lost, mut seek) = (None, false, None);
+        let mut resume = None;
+        let mut is_position_lost = false;
+        let mut seek = None;
         match start {
             Start::First => {}
             Start::Time(from) => {
@@ -245,37 +247,37 @@ impl Walk {
         })
     }
 
-    /// Leaves out the values of all families but those that are wanted.
+    /// Limits the walk to the values of families for which a function returns true.
     #[must_use]
     pub fn only(mut self, wants: impl Fn(&Family) -> bool + Send + 'static) -> Self {
         self.wants = Box::new(wants);
         self
     }
 
-    /// Whether the archive of the position to go on from is gone: what was between is not
-    /// seen.
+    /// Returns whether the archive of the position to resume from no longer exists, so that values
+    /// may have been missed.
     pub const fn is_position_lost(&self) -> bool {
         self.is_position_lost
     }
 
-    /// Gives memory back that is only needed while records are read.
+    /// Releases memory that is only needed while records are read.
     pub fn rest(&mut self) {
         self.output.observations = Vec::new();
         self.output.changes = Vec::new();
         self.catalog.fit();
     }
 
-    /// What was left out so far.
+    /// Returns counts of what was left out so far.
     pub const fn counts(&self) -> Counts {
         self.output.counts
     }
 
-    /// The next record; `None` if it is not there yet, or never comes.
+    /// Reads the next step; `None` if there is none yet.
     ///
     /// # Errors
     ///
-    /// Those of [`Follower::next`] and [`Follower::open`]. The same error comes again, unless
-    /// [`recover`](Self::recover) moves on.
+    /// Those of [`Follower::next`] and [`Follower::open`]. The same error is returned again until
+    /// [`recover`](Self::recover) skips its cause.
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the walk")]
     pub fn next(&mut self) -> Result<Option<Step<'_>>> {
         self.output.observations.clear();
@@ -290,7 +292,7 @@ impl Walk {
         if self.read()? {
             return Ok(Some(self.step()));
         }
-        // In this order: once a later archive exists, this one grows no more.
+        // In this order: once a later archive exists, this one no longer grows.
         if self.queue.peek()?.is_none() {
             return Ok(None);
         }
@@ -300,10 +302,10 @@ impl Walk {
         Ok(Some(self.step()))
     }
 
-    /// Passes by what [`next`](Self::next) failed at: a damaged record with all that is up to
-    /// the next whole one, or an archive that cannot be read at all. Returns how many bytes
-    /// of a volume were passed by; `None` if there is nothing to pass by, since the archives
-    /// cannot be listed: that may be better later.
+    /// Skips the cause of an error of [`next`](Self::next): a damaged record with everything up to
+    /// the next intact one, or an archive that cannot be read at all. Returns how many bytes of a
+    /// volume were skipped; `None` if there is nothing to skip, since the archives cannot be listed
+    /// at present.
     pub fn recover(&mut self) -> Option<u64> {
         self.queue.peek().ok()?;
         if self.unreadable.take().is_some() {
@@ -311,12 +313,12 @@ impl Walk {
         }
         let skipped = self.follower.as_mut()?.skip_damage().unwrap_or_default();
         self.position.offset = self.position.offset.saturating_add(skipped);
-        // What is not in this record does not go away: the rest of the archive is lost.
+        // Other errors do not go away: the rest of the archive is lost.
         self.due = Some(if skipped > 0 { StepKind::Mark } else { StepKind::EndOfArchive });
         Some(skipped)
     }
 
-    /// Makes an archive the one that is read; false if there is none yet.
+    /// Opens the next archive unless one is open, and returns false if there is none yet.
     fn open(&mut self) -> Result<bool> {
         if self.follower.is_some() {
             return Ok(true);
@@ -345,7 +347,7 @@ impl Walk {
         self.seek = None;
         self.chosen.clear();
         if std::mem::take(&mut self.wants_newest) {
-            // What is damaged is found, and reported, where all records are read.
+            // Damage is reported when the records are read.
             self.chosen = newest_records(&mut follower).unwrap_or_default();
         }
         let label = follower.label();
@@ -357,19 +359,22 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads a record; false if it is not there yet.
+    /// Reads a record, and returns false if there is none yet.
     fn read(&mut self) -> Result<bool> {
         let Some(follower) = &mut self.follower else { return Ok(false) };
         if let Some((volume, offset)) = self.chosen.pop_front() {
             follower.move_to(volume, offset)?;
         }
         let Some(next) = follower.next()? else { return Ok(false) };
-        let (record, metadata, version) = (next.record, next.metadata, next.metadata_version);
+        let record = next.record;
+        let metadata = next.metadata;
+        let version = next.metadata_version;
         if std::mem::replace(&mut self.metadata_version, version) != version {
             self.catalog.set_metadata(metadata, &*self.wants);
         }
         self.records += 1;
-        let (timestamp, nanos) = (record.timestamp(), nanos(record.timestamp()));
+        let timestamp = record.timestamp();
+        let nanos = nanos(timestamp);
         let at = RecordContext { metadata, timestamp, nanos, record: self.records };
         self.catalog.move_to(timestamp);
         self.runs.pass(&record, &mut self.catalog, &mut self.output);
@@ -380,7 +385,8 @@ impl Walk {
             self.catalog.observe(&set, at, &mut self.output);
         }
         let kind = if record.is_mark() { StepKind::Mark } else { StepKind::Record };
-        let (volume, offset) = (record.volume(), record.offset());
+        let volume = record.volume();
+        let offset = record.offset();
         let is_repeated = self.resume.as_ref().is_some_and(|from| from.is_after(volume, offset));
         self.now = RecordState { timestamp: nanos, kind, is_repeated };
         self.position.volume = volume;
@@ -389,18 +395,19 @@ impl Walk {
         Ok(true)
     }
 
-    /// A mark that is in no file.
+    /// Makes a mark that is in no file the current step.
     fn mark(&mut self, kind: StepKind) {
         let timestamp = self.position.time.saturating_add(MARK_AFTER);
         self.catalog.move_to(Timestamp::from_nanos(timestamp.into()));
         self.catalog.end_all(timestamp, &mut self.output);
         if kind == StepKind::EndOfArchive {
             self.follower = None;
-            (self.position.volume, self.position.offset) = (u32::MAX, u64::MAX);
+            self.position.volume = u32::MAX;
+            self.position.offset = u64::MAX;
         }
         let Position { volume, offset, .. } = self.position;
-        let reaches = |from: &Position| (volume, offset) <= (from.volume, from.offset);
-        let is_repeated = self.resume.as_ref().is_some_and(reaches);
+        let is_repeated =
+            self.resume.as_ref().is_some_and(|from| (volume, offset) <= (from.volume, from.offset));
         if kind == StepKind::EndOfArchive {
             self.resume = None;
         }
@@ -420,7 +427,7 @@ impl Walk {
     }
 }
 
-/// The name of an archive without its directory.
+/// Returns the name of an archive without its directory.
 fn name_of(base: &Path) -> String {
     base.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -6,8 +6,8 @@
 //! | `@1714557600.5` | seconds since 1970 UTC |
 //! | `now`, `2 hours ago` | now, and before now |
 //!
-//! They are those of `mmv-archive` that do not depend on where an archive begins or ends: each
-//! host has other archives, and the window is the same for all.
+//! These are the forms of `mmv-archive` that do not depend on where an archive begins or ends: the
+//! window is the same for all hosts.
 
 use clap::Args;
 use jiff::civil;
@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use pcp_archive::Timestamp;
 use pcp_types::parse_interval;
 
-/// First and last time.
+/// Options for the first and last time.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct WindowOptions {
     /// First time: a date (2024-05-01T18:05:00Z), seconds since 1970 UTC (@1714557600.5), or a
@@ -29,30 +29,33 @@ pub(crate) struct WindowOptions {
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
-    let unknown = || {
+    parse_any_time(text).ok_or_else(|| {
         format!(
             "\"{text}\" is not a time such as 2024-05-01T18:05:00Z, \"2 hours ago\" or @1714557600.5"
         )
-    };
+    })
+}
+
+fn parse_any_time(text: &str) -> Option<Timestamp> {
     let trimmed = text.trim();
     if trimmed.eq_ignore_ascii_case("now") {
-        return Ok(Timestamp::now());
+        return Some(Timestamp::now());
     }
     if let Some(before) = trimmed.strip_suffix(" ago") {
-        let before = parse_interval(before.trim()).map_err(|_| unknown())?;
-        return Ok(Timestamp::now().saturating_sub(before));
+        let before = parse_interval(before.trim()).ok()?;
+        return Some(Timestamp::now().saturating_sub(before));
     }
     let instant = match trimmed.strip_prefix('@') {
-        Some(seconds) => return epoch(seconds).ok_or_else(unknown),
+        Some(seconds) => return epoch(seconds),
         None => trimmed.parse::<jiff::Timestamp>().or_else(|_| {
             let local: civil::DateTime = trimmed.parse()?;
             Ok::<_, jiff::Error>(local.to_zoned(TimeZone::system())?.timestamp())
         }),
     };
-    Ok(Timestamp::from_nanos(instant.map_err(|_| unknown())?.as_nanosecond()))
+    Some(Timestamp::from_nanos(instant.ok()?.as_nanosecond()))
 }
 
-/// `SECONDS` or `SECONDS.FRACTION`.
+/// Parses `SECONDS` or `SECONDS.FRACTION`.
 fn epoch(text: &str) -> Option<Timestamp> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! `mmv-export mapping`: what the metrics of archives are called elsewhere.
+//! `mmv-export mapping`: the names of metrics in other engines.
 
 use clap::Args;
 use pcp_archive::follow::Follower;
@@ -21,7 +21,6 @@ Examples:
   Which column of its table has each metric?
     mmv-export mapping /var/log/mmv-agent --json | jq '{metric, column}'";
 
-/// Options of `mapping`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -33,12 +32,12 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// One metric.
+/// The output for a metric.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     host: &'a str,
     metric: String,
-    /// `counter`, `gauge`, `histogram`, or why it is not exported.
+    /// `counter`, `gauge`, `histogram`, or the reason why it is not exported.
     #[serde(rename = "type")]
     kind: &'a str,
     is_exported: bool,
@@ -59,10 +58,11 @@ impl Arguments {
         if failed > 0 { Err(Failure::Hosts { hosts: failed, all: hosts.len() }) } else { Ok(()) }
     }
 
-    /// Prints the newest archive's metrics after those of earlier ones have taken their names;
-    /// false if an archive cannot be read.
+    /// Prints the metrics of the newest archive with the names that earlier archives leave them, and
+    /// returns false if an archive cannot be read.
     fn print_host(&self, host: &Host) -> Result<bool, Failure> {
-        let (mut mapping, mut is_whole) = (Mapping::new(), true);
+        let mut mapping = Mapping::new();
+        let mut is_whole = true;
         let mut newest = None;
         let bases = host.archives.bases().unwrap_or_else(|error| {
             warn(&format_args!("{}: {error}", host.name));

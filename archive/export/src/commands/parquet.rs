@@ -24,7 +24,6 @@ Examples:
     mmv-export parquet hour /var/log/mmv-agent --narrow --csv \\
         --start 2026-11-23T18:00:00Z --finish 2026-11-23T19:00:00Z";
 
-/// Options of `parquet`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -69,8 +68,9 @@ impl Arguments {
         });
         let mut failed = 0;
         for host in &hosts {
-            let mut report = |error: &_| warn(&format_args!("{}: {error}", host.name));
-            let is_whole = exporter.write_host(host, &mut report)?;
+            let is_whole = exporter.write_host(host, &mut |error| {
+                warn(&format_args!("{}: {error}", host.name));
+            })?;
             failed += usize::from(!is_whole);
         }
         warn_of_left_out(&exporter);
@@ -90,7 +90,7 @@ impl Arguments {
     }
 }
 
-/// Folders have names of hosts: two hosts with one name would replace each other's files.
+/// Returns an error if two hosts have the same name: they would replace each other's files.
 fn check_names(hosts: &[Host]) -> Result<(), Failure> {
     let mut names = HashSet::new();
     match hosts.iter().find(|host| !names.insert(host.name.as_str())) {

@@ -20,8 +20,8 @@ use crate::push::{Counts, Protocol};
 use crate::text::{json_line, print, warn};
 use crate::tree::Host;
 
-/// What lets old samples in.
-const WINDOW: &str = "storage.tsdb.out_of_order_time_window in the configuration of Prometheus \
+/// Advice for receivers that refuse old samples.
+const OLD_SAMPLES_ADVICE: &str = "storage.tsdb.out_of_order_time_window in the configuration of Prometheus \
                       lets them in, --drop-too-old drops them";
 
 /// The end of the help.
@@ -38,7 +38,6 @@ Examples:
         --url https://otlp.example.org/v1/metrics \\
         --state /var/lib/mmv-export-otlp /var/log/mmv-agent";
 
-/// Options of `push`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -106,7 +105,7 @@ impl Arguments {
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
-        // Not by the parser of the command line: it prints what it refuses.
+        // Not by the command line parser, which would print a URL with credentials.
         let target: Target = self.url.parse().map_err(Failure::Url)?;
         let state = StateDirectory::open(&self.state)?;
         let client = Client::new(ClientOptions {
@@ -141,10 +140,12 @@ impl Arguments {
         HostQueue::open(host, state, &self.url, self.protocol)
     }
 
-    /// Sends what there is, one host after the other.
+    /// Sends all existing data, one host after the other.
     fn back_fill(&self, sender: &Sender, state: &StateDirectory) -> Result<(), Failure> {
         let hosts = self.hosts.hosts()?;
-        let (mut counts, mut unsent, mut damaged) = (Counts::default(), 0, 0);
+        let mut counts = Counts::default();
+        let mut unsent = 0;
+        let mut damaged = 0;
         for host in &hosts {
             let mut queue = match self.open(host, state) {
                 Ok(queue) => queue,
@@ -182,7 +183,7 @@ impl Arguments {
     }
 }
 
-/// Sends all that a host has; false if some of it has to wait.
+/// Sends all existing data of a host, and returns false if some of it has to wait.
 fn send_all(queue: &mut HostQueue, sender: &Sender) -> Result<bool, Failure> {
     loop {
         match queue.fill(BATCH)? {
@@ -204,10 +205,12 @@ fn send_all(queue: &mut HostQueue, sender: &Sender) -> Result<bool, Failure> {
 fn report_held(queue: &HostQueue, why: &str) {
     let until = queue.sent_until().map_or_else(|| "the start".to_owned(), shown);
     let name = &queue.name;
-    warn(&format_args!("{name}: held after {until}: the receiver says {why:?}: {WINDOW}"));
+    warn(&format_args!(
+        "{name}: held after {until}: the receiver says {why:?}: {OLD_SAMPLES_ADVICE}"
+    ));
 }
 
-// Here, since failures are known to all that the queue of a host is made of.
+// Here and not in `failure`, which modules of `push` depend on.
 impl From<StateError> for Failure {
     fn from(error: StateError) -> Self {
         Self::State(error.to_string())

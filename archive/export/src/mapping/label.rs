@@ -1,9 +1,9 @@
 //! The labels of a series.
 //!
 //! In: the labels of an archive at some time, the name of its host, and an instance. Out: the
-//! labels that a receiver sees, sorted by name, each name once. What is attached to an
-//! instance overrides what is attached to a metric, that what is attached to its cluster, its
-//! instance domain, its domain and the host (`pmLookupLabels(3)`).
+//! labels that a receiver sees, sorted by name, each name once. Labels of an instance override
+//! those of the metric, which override those of its cluster, instance domain, domain and host
+//! (`pmLookupLabels(3)`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use super::name;
 /// One label of a series.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
-    /// Matches `[a-zA-Z_][a-zA-Z0-9_]*`.
+    /// The name, which matches `[a-zA-Z_][a-zA-Z0-9_]*`.
     pub name: Arc<str>,
-    /// Any text but the empty one.
+    /// The value, which is not empty.
     pub value: Arc<str>,
 }
 
-/// An instance, as labels name it.
+/// The identity of an instance in labels.
 #[derive(Debug, Clone, Copy)]
 pub struct LabelledInstance<'n> {
     /// The number in records.
     pub id: InstanceId,
     /// The name, if it is known.
     pub name: Option<&'n str>,
-    /// Another instance has the same name.
+    /// Whether another instance has the same name.
     pub is_repeated: bool,
 }
 
 /// The labels of the series of one metric.
 #[derive(Debug)]
 pub struct MetricLabels<'m> {
-    /// Values by names, both as they are in the archive: values are JSON.
+    /// Values by names, as they are in the archive: values are JSON.
     common: BTreeMap<&'m str, &'m str>,
     of_instances: HashMap<InstanceId, &'m LabelSet>,
     hostname: &'m str,
@@ -48,13 +48,13 @@ pub struct MetricLabels<'m> {
 const HOSTNAME: &str = "hostname";
 /// The label with the name of an instance.
 const INSTANCE_NAME: &str = "instname";
-/// The label with the number of an instance that has no name of its own. The number is no label of
-/// others: it may be another after a restart, and series would end.
+/// The label with the number of an instance without a unique name. Other instances do not have it:
+/// numbers may change at a restart, which would begin new series.
 const INSTANCE_ID: &str = "instid";
 
 impl<'m> MetricLabels<'m> {
-    /// The labels at a time of what is attached to the metric, to its cluster and so on, and
-    /// to the instances of `instances`; `hostname` is that of the archive's label.
+    /// Returns the labels at a time of the metric, its cluster and so on, and of the instances of
+    /// `instances`; `hostname` is that of the archive's label.
     pub fn new(
         metadata: &'m Metadata,
         desc: &MetricDesc,
@@ -62,38 +62,38 @@ impl<'m> MetricLabels<'m> {
         hostname: &'m str,
         at: Timestamp,
     ) -> Self {
-        let sets_of = |target| metadata.labels_at(target, at).into_iter().flatten();
         let mut common = BTreeMap::new();
         for target in LabelTarget::of_metric(&MetricDesc { indom: instances, ..*desc }) {
-            for set in sets_of(target) {
+            for set in metadata.labels_at(target, at).into_iter().flatten() {
                 let pairs = set.pairs().map(|(name, value, _)| (name, value));
                 common.extend(pairs.filter(|(name, _)| *name != OWNER_LABEL));
             }
         }
-        let sets = instances.into_iter().flat_map(|indom| sets_of(LabelTarget::Instances(indom)));
+        let targets = instances.into_iter().map(LabelTarget::Instances);
+        let sets = targets.flat_map(|target| metadata.labels_at(target, at).into_iter().flatten());
         let of_instances = sets.filter_map(|set| Some((set.instance?, set))).collect();
         Self { common, of_instances, hostname }
     }
 
-    /// Returns whether what is attached to the metric and all that it is of is the same.
+    /// Returns whether the labels that all instances share are the same.
     pub fn has_same_common(&self, other: &Self) -> bool {
         self.hostname == other.hostname && self.common == other.common
     }
 
-    /// Returns whether what is attached to an instance is the same.
+    /// Returns whether the labels of an instance are the same.
     pub fn has_same_instance(&self, other: &Self, instance: Option<InstanceId>) -> bool {
         let Some(id) = instance else { return true };
         self.of_instances.get(&id) == other.of_instances.get(&id)
     }
 
-    /// Leaves out a label of the archive.
+    /// Removes a label of the archive.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.common.remove(name);
         self
     }
 
-    /// The labels of an instance, or of a metric without instances.
+    /// Returns the labels of an instance, or of a metric without instances.
     pub fn of_instance(&self, instance: Option<LabelledInstance<'_>>) -> Arc<[Label]> {
         let mut all = self.common.clone();
         let set = instance.and_then(|instance| self.of_instances.get(&instance.id));
@@ -129,8 +129,8 @@ impl<'m> MetricLabels<'m> {
     }
 }
 
-/// A JSON value as the value of a label: a string without quotes and escapes, anything else as
-/// it is written; empty for `null`.
+/// Converts a JSON value to the value of a label: strings are unescaped, `null` is empty, and
+/// anything else stays as it is written.
 fn text(value: &str) -> String {
     match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inner) => json::unescape(inner),

@@ -1,13 +1,13 @@
-//! Names of metrics and labels in the form that Prometheus has for them.
+//! Names of metrics and labels in the syntax of Prometheus.
 
-/// The name of a metric: dots, and everything else that is not in `[a-zA-Z0-9_]`, become `_`.
-/// A name that would begin with a digit begins with `_`.
+/// Returns the name of a metric: dots, and everything else that is not in `[a-zA-Z0-9_]`, become
+/// `_`, which is also put in front of a leading digit.
 pub fn metric_name(name: &str) -> String {
     cleaned(name)
 }
 
-/// The name of a label, cleaned as that of a metric. Names that Prometheus and its formats own
-/// get `exported_` in front, as Prometheus itself renames them.
+/// Returns the name of a label, cleaned like that of a metric. Names that Prometheus and its formats
+/// reserve get the prefix `exported_`, as in Prometheus itself.
 pub fn label_name(name: &str) -> String {
     let name = cleaned(name);
     match name.as_str() {
@@ -17,8 +17,8 @@ pub fn label_name(name: &str) -> String {
     }
 }
 
-/// What a name ends with that another one took: 8 hexadecimal digits that depend on the
-/// name in the archive alone, and so are the same on each host and at any time.
+/// Returns a suffix that makes a name unique: 8 hexadecimal digits that depend only on the name in
+/// the archive, so that they are the same on each host and at any time.
 pub(super) fn suffix(name: &str) -> String {
     format!("_x{:08x}", fnv(name))
 }
@@ -32,7 +32,7 @@ fn cleaned(name: &str) -> String {
     clean
 }
 
-/// The hash FNV-1a of 32 bits.
+/// Computes the 32-bit FNV-1a hash.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

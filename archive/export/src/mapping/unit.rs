@@ -1,10 +1,10 @@
-//! Units as the end of a name, and how values get there.
+//! Base units as suffixes of names, and the conversion of values to them.
 
 use pcp_types::Units;
 
-/// How a value in a metric's units becomes one in base units: seconds, bytes, and single
-/// things. Multiplied first and divided once, so that the quotient is the double nearest to the
-/// exact one (1100 milliseconds are 1.1 seconds).
+/// A conversion to base units: seconds, bytes, and plain counts. It multiplies first and divides
+/// once, so that the result is the double nearest to the exact quotient (1100 milliseconds are 1.1
+/// seconds).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     above: f64,
@@ -12,10 +12,10 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Values stay as they are.
+    /// The conversion that changes nothing.
     pub const NONE: Self = Self { above: 1.0, below: 1.0 };
 
-    /// The value in base units.
+    /// Converts a value to base units.
     #[inline]
     pub fn apply(self, value: f64) -> f64 {
         if self == Self::NONE { value } else { value * self.above / self.below }
@@ -27,9 +27,9 @@ impl Scale {
     }
 }
 
-/// The base unit of some units, as the end of a name, and the scale to it. The end is empty of
-/// plain numbers and of counts. Units with a scale that PCP does not define have none, and
-/// their values stay as they are.
+/// Returns the base unit of units as a suffix of names, and the conversion to it. The suffix is
+/// empty for plain numbers and counts. Units with a scale that PCP does not define have none, and
+/// their values are not converted.
 pub fn base_unit(units: Units) -> (String, Scale) {
     let Some(scale) = scale_of(units) else { return (String::new(), Scale::NONE) };
     let physical = match (units.extra_unit().abs(), units.extra_scale()) {
@@ -59,7 +59,7 @@ pub fn base_unit(units: Units) -> (String, Scale) {
     (words.join("_"), scale)
 }
 
-/// `bytes`, or `bytes2` of a square.
+/// Appends a power to a unit: `bytes`, but `bytes2` for a square.
 fn powered(word: &str, power: i32) -> String {
     if power == 1 { word.to_owned() } else { format!("{word}{power}") }
 }

@@ -1,7 +1,6 @@
-//! Samples between two records, and requests of them.
+//! The samples between two positions, and how they are cut into requests.
 //!
-//! The order depends on nothing but the samples: a batch that is read again is cut into the
-//! same requests.
+//! The order depends only on the samples: a batch that is read again is cut into the same requests.
 
 use super::Protocol;
 #[cfg(feature = "otlp")]
@@ -10,39 +9,38 @@ use super::remote_write;
 use super::series::{Point, SeriesTable};
 use crate::position::Position;
 
-/// What is between two records.
+/// The samples between two positions of an archive.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// In the order of the archive until it is [ordered](Self::order).
     pub(super) points: Vec<Point>,
-    /// The place after its last record.
+    /// The position after its last record.
     pub(super) end: Option<Position>,
-    /// An archive ends with it.
+    /// Whether an archive ends with it.
     pub(super) ends_archive: bool,
 }
 
 impl Batch {
-    /// Makes it one without records.
     pub(super) fn clear(&mut self) {
         self.points.clear();
         self.end = None;
         self.ends_archive = false;
     }
 
-    /// Adds a record.
+    /// Adds the samples of a record, whose end is `position`.
     pub(super) fn add(&mut self, points: &[Point], position: &Position) {
         self.points.extend_from_slice(points);
         match &mut self.end {
             Some(end) if end.archive == position.archive => {
-                (end.volume, end.offset) = (position.volume, position.offset);
+                end.volume = position.volume;
+                end.offset = position.offset;
                 end.time = position.time;
             }
             end => *end = Some(position.clone()),
         }
     }
 
-    /// Puts its samples into the order of requests: of remote write series by series, of OTLP
-    /// time by time.
+    /// Sorts the samples into the order of requests: by series for remote write, by time for OTLP.
     pub(super) fn order(&mut self, protocol: Protocol, table: &SeriesTable) {
         match protocol {
             Protocol::RemoteWrite1 | Protocol::RemoteWrite2 => self.order_by_series(table.len()),
@@ -51,7 +49,8 @@ impl Batch {
         }
     }
 
-    /// Series in the order of their first samples; their numbers depend on what was before.
+    /// Sorts by series in the order of their first samples, since numbers of series depend on earlier
+    /// batches.
     fn order_by_series(&mut self, numbers: usize) {
         const NONE: u32 = u32::MAX;
         let mut places = vec![NONE; numbers];
@@ -84,8 +83,8 @@ impl Batch {
     }
 }
 
-/// Where to cut samples that are in order, near a place: between two series, or of OTLP
-/// between two points. Samples of one series of remote write are cut at the place.
+/// Returns where to cut ordered samples, close to `near`: between two series, or for OTLP between
+/// two points. Samples of a single series of remote write are cut exactly there.
 pub(super) fn cut(
     points: &[Point],
     near: usize,
@@ -110,7 +109,7 @@ pub(super) fn cut(
     between.or_else(|| (is_one_series && near > 0 && near < points.len()).then_some(near))
 }
 
-/// The body of a request.
+/// Encodes the body of a request.
 pub(super) fn encode(points: &[Point], protocol: Protocol, table: &SeriesTable) -> Vec<u8> {
     let mut message = Vec::new();
     match protocol {

@@ -1,7 +1,7 @@
-//! One request, one answer, both bounded.
+//! HTTP requests to a receiver, with bounded answers.
 //!
-//! Redirects are not followed: a receiver that was not named gets nothing, least of all
-//! secrets. Proxies of the environment are not used either.
+//! Redirects are not followed, and proxies of the environment are not used: only the given receiver
+//! gets data and secrets.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -14,18 +14,17 @@ use ureq::tls::{RootCerts, TlsConfig};
 use super::Protocol;
 use super::target::{Authorization, SecretError, Target, certificates};
 
-/// No more is read of an answer.
-const LONGEST_ANSWER: u64 = 8 << 10;
-/// Nor of its headers.
-const LONGEST_HEADERS: usize = 16 << 10;
+/// Limit on the bytes that are read of an answer.
+const MAX_ANSWER: u64 = 8 << 10;
+/// Limit on the bytes of the headers of an answer.
+const MAX_HEADERS: usize = 16 << 10;
 
-/// How to reach a receiver.
 pub(crate) struct ClientOptions {
     pub(crate) target: Target,
     pub(crate) protocol: Protocol,
     pub(crate) authorization: Option<Authorization>,
     pub(crate) ca_file: Option<PathBuf>,
-    /// From the start of a request to the end of its answer.
+    /// The time from the start of a request to the end of its answer.
     pub(crate) timeout: Duration,
 }
 
@@ -37,20 +36,20 @@ pub(crate) struct Client {
     headers: Vec<(&'static str, String)>,
 }
 
-/// What a receiver answered.
+/// The answer of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// How long it asks to wait.
+    /// The delay that it asks for.
     pub(crate) retry_after: Option<Duration>,
-    /// How many samples it says that it stored.
+    /// The number of samples that it claims to have stored.
     pub(crate) written: Option<u64>,
     /// The beginning of its text.
     pub(crate) text: Vec<u8>,
 }
 
 impl Client {
-    /// Reads secrets and certificates; connects with the first request.
+    /// Reads secrets and certificates. The first request connects.
     pub(crate) fn new(options: ClientOptions) -> Result<Self, SecretError> {
         let roots = if options.target.is_tls() {
             certificates(options.ca_file.as_deref())?
@@ -67,7 +66,7 @@ impl Client {
             .max_redirects_will_error(false)
             .proxy(None)
             .timeout_global(Some(options.timeout))
-            .max_response_header_size(LONGEST_HEADERS)
+            .max_response_header_size(MAX_HEADERS)
             .user_agent(concat!("mmv-export/", env!("CARGO_PKG_VERSION")))
             .tls_config(tls)
             .build()
@@ -79,26 +78,30 @@ impl Client {
         Ok(Self { agent, target: options.target, headers })
     }
 
-    /// Sends a request; an error if there is no whole answer. The receiver may have stored
-    /// it nevertheless.
+    /// Sends a request and returns the answer. After an error the receiver may still have stored the
+    /// request.
     pub(super) fn post(&self, body: &[u8]) -> Result<Answer, ureq::Error> {
         let mut request = self.agent.post(self.target.uri());
         for (name, value) in &self.headers {
             request = request.header(*name, value);
         }
         let mut response = request.send(body)?;
-        let header = |name: &str| response.headers().get(name)?.to_str().ok()?.parse().ok();
         let mut answer = Answer {
             status: response.status().as_u16(),
-            retry_after: header("Retry-After").map(Duration::from_secs),
-            written: header("X-Prometheus-Remote-Write-Samples-Written"),
+            retry_after: number(&response, "Retry-After").map(Duration::from_secs),
+            written: number(&response, "X-Prometheus-Remote-Write-Samples-Written"),
             text: Vec::new(),
         };
-        // A status is an answer, whatever becomes of its text.
+        // The status is an answer even if the text cannot be read.
         let reader = response.body_mut().as_reader();
-        let _ = reader.take(LONGEST_ANSWER).read_to_end(&mut answer.text);
+        let _ = reader.take(MAX_ANSWER).read_to_end(&mut answer.text);
         Ok(answer)
     }
+}
+
+/// Returns the number in a header.
+fn number<B>(response: &ureq::http::Response<B>, name: &str) -> Option<u64> {
+    response.headers().get(name)?.to_str().ok()?.parse().ok()
 }
 
 fn protocol_headers(protocol: Protocol) -> Vec<(&'static str, String)> {

@@ -1,28 +1,28 @@
-//! What became of samples.
+//! Counts of samples by outcome.
 
 use serde::{Deserialize, Serialize};
 
-/// Samples of one host, or of all; with what was left out of them.
+/// Counts of one host, or of all hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// That the receiver stored.
+    /// Samples that the receiver stored.
     pub(crate) sent: u64,
-    /// Requests that it stored.
+    /// Requests that the receiver stored.
     pub(crate) requests: u64,
-    /// That it had already: a request that went again, since its answer was lost.
+    /// Samples that the receiver already had: a request was repeated since its answer was lost.
     pub(crate) repeated: u64,
-    /// That it refused alone.
+    /// Samples that the receiver refused even in a request of their own.
     pub(crate) refused: u64,
-    /// That it refused as too old, and that were dropped on request.
+    /// Samples that the receiver refused as too old and `--drop-too-old` dropped.
     pub(crate) too_old: u64,
-    /// Gaps of archives that retention deleted before they were sent.
+    /// Gaps where retention deleted archives before they were sent.
     pub(crate) lost_gaps: u64,
     /// Records and archives that could not be read.
     pub(crate) damaged: u64,
 }
 
 impl Counts {
-    /// What was added since an earlier time.
+    /// Returns the difference to earlier counts.
     pub(crate) const fn since(&self, before: &Self) -> Self {
         Self {
             sent: self.sent.saturating_sub(before.sent),
@@ -35,7 +35,7 @@ impl Counts {
         }
     }
 
-    /// Adds those of another host.
+    /// Adds the counts of another host.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);
         self.requests = self.requests.saturating_add(other.requests);

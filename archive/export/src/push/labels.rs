@@ -1,4 +1,4 @@
-//! The labels of a series, as they are in front of its samples in remote write 1.0.
+//! The encoded labels of a series, which precede its samples in remote write 1.0.
 
 use prost::Message;
 
@@ -20,8 +20,11 @@ struct Labels {
     labels: Vec<Label>,
 }
 
-/// Labels sorted by name, encoded once for all requests.
+/// Encodes labels, which are sorted by name, once for all requests.
 pub(super) fn encoded<'l>(labels: impl Iterator<Item = (&'l str, &'l str)>) -> Box<[u8]> {
-    let label = |(name, value): (&str, &str)| Label { name: name.into(), value: value.into() };
-    Labels { labels: labels.map(label).collect() }.encode_to_vec().into()
+    let mut message = Labels::default();
+    for (name, value) in labels {
+        message.labels.push(Label { name: name.into(), value: value.into() });
+    }
+    message.encode_to_vec().into()
 }

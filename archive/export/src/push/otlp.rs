@@ -1,7 +1,7 @@
 //! The bytes of requests of OTLP over HTTP.
 //!
-//! A family is a metric: counters are monotonic sums, all cumulative; parts of a histogram at
-//! one time are one point. A stale marker is a point without a recorded value.
+//! A family becomes a metric: counters are cumulative monotonic sums, and the parts of a histogram
+//! at one time are one point. A stale marker is a point without a recorded value.
 
 use hashbrown::HashMap;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
@@ -18,21 +18,21 @@ use super::series::{Point, Series, SeriesTable};
 use crate::mapping::{Kind, Label};
 use crate::samples::{FamilyPart, stale_value};
 
-/// How many points an answer says that the receiver refused, and why; `None` if it stored all.
+/// Returns the number of points that the receiver refused and its reason; `None` if it stored all.
 pub(super) fn refused(answer: &[u8]) -> Option<(u64, String)> {
-    // Some answer with no such message, or with text.
+    // Some receivers answer without this message, or with text.
     let partial = ExportMetricsServiceResponse::decode(answer).ok()?.partial_success?;
     let refused =
         u64::try_from(partial.rejected_data_points).ok().filter(|refused| *refused > 0)?;
     Some((refused, partial.error_message))
 }
 
-/// What the samples of one point of OTLP have in common.
+/// Returns the key that all samples of one point of OTLP share.
 pub(super) fn key(point: &Point, table: &SeriesTable) -> (i64, u32) {
     (point.milliseconds, table.get(point.series).map_or(point.series, |series| series.group))
 }
 
-/// A request of samples that are in the order of their keys.
+/// Encodes a request of samples that are sorted by key.
 pub(super) fn encode(points: &[Point], table: &SeriesTable) -> Vec<u8> {
     let mut metrics: Vec<Metric> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -55,7 +55,7 @@ pub(super) fn encode(points: &[Point], table: &SeriesTable) -> Vec<u8> {
             _ => {}
         }
     }
-    // No scope, whose name receivers would make a label of each series.
+    // Without a scope, whose name receivers would add as a label to each series.
     let scope_metrics = vec![ScopeMetrics { metrics, ..ScopeMetrics::default() }];
     let resource_metrics = vec![ResourceMetrics { scope_metrics, ..ResourceMetrics::default() }];
     ExportMetricsServiceRequest { resource_metrics }.encode_to_vec()
@@ -82,8 +82,8 @@ fn metric(series: &Series) -> Metric {
     Metric { name, unit: ucum(&series.unit).to_owned(), data: Some(data), ..Metric::default() }
 }
 
-/// The code of a base unit in the Unified Code for Units of Measure, as OTLP has it. Receivers
-/// that add units to names then find that it is there.
+/// Returns the code of a base unit in the Unified Code for Units of Measure, as OTLP requires.
+/// Receivers that append units to names then recognize that the name has the unit already.
 fn ucum(unit: &str) -> &str {
     match unit {
         "seconds" => "s",
@@ -108,10 +108,12 @@ fn number(point: &Point, series: &Series) -> NumberDataPoint {
     }
 }
 
-/// The point of a histogram; none without the number of its values, as of a bucket that was
+/// Converts a histogram to a point; `None` without its count, as for the sample of a bucket that was
 /// not known at that time.
 fn histogram(parts: &[Point], series: &Series, table: &SeriesTable) -> Option<HistogramDataPoint> {
-    let (mut buckets, mut sum, mut count) = (Vec::new(), None, None);
+    let mut buckets = Vec::new();
+    let mut sum = None;
+    let mut count = None;
     for point in parts {
         match table.get(point.series)?.of.part {
             FamilyPart::Bucket(bound) => buckets.push((bound, point.value)),
@@ -135,7 +137,7 @@ fn histogram(parts: &[Point], series: &Series, table: &SeriesTable) -> Option<Hi
     buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut below = 0;
     for (bound, cumulative) in buckets {
-        // A count, and therefore a whole number.
+        // Counts are whole numbers.
         let cumulative = cumulative as u64;
         if bound.is_finite() {
             made.explicit_bounds.push(bound);
@@ -150,13 +152,13 @@ fn histogram(parts: &[Point], series: &Series, table: &SeriesTable) -> Option<Hi
 }
 
 fn attributes(labels: &[Label]) -> Vec<KeyValue> {
-    let value = |text: &str| AnyValue { value: Some(Value::StringValue(text.to_owned())) };
-    let pair = |label: &Label| KeyValue {
-        key: label.name.to_string(),
-        value: Some(value(&label.value)),
-        ..KeyValue::default()
-    };
-    labels.iter().map(pair).collect()
+    let mut attributes = Vec::new();
+    for label in labels {
+        let value = AnyValue { value: Some(Value::StringValue(label.value.to_string())) };
+        let key = label.name.to_string();
+        attributes.push(KeyValue { key, value: Some(value), ..KeyValue::default() });
+    }
+    attributes
 }
 
 fn is_stale(point: &Point) -> bool {
@@ -167,12 +169,12 @@ const fn flags(is_stale: bool) -> u32 {
     if is_stale { DataPointFlags::NoRecordedValueMask as u32 } else { 0 }
 }
 
-/// 0 where it is not known.
+/// Returns the start time in nanoseconds; 0 if it is unknown.
 fn start(series: &Series) -> u64 {
     series.of.start.and_then(|start| u64::try_from(start).ok()).unwrap_or(0)
 }
 
-/// Times before 1970 are not in OTLP.
+/// Returns the time in nanoseconds; 0 before 1970, which OTLP cannot represent.
 fn nanos(point: &Point) -> u64 {
     u64::try_from(point.milliseconds).unwrap_or(0).saturating_mul(1_000_000)
 }

@@ -1,14 +1,14 @@
-//! What a sender counts about itself, in an MMV file like that of any other program.
+//! Metrics of the sender itself, in an MMV file.
 //!
-//! In: the [counts](Counts) of each host, time and again. Out: metrics with an instance for
-//! each host, which `mmv-agent` logs like all others. They start at 0 with the process, unlike
-//! the counts, which are since the first run.
+//! In: the [counts](Counts) of each host, repeatedly. Out: metrics with an instance for each host,
+//! which `mmv-agent` logs like all others. They start at 0 with the process, unlike the counts,
+//! which start at the first run.
 
 use mmv_writer::{Counter, Error, Family, Gauge, LiveRegistry, Registry, Units};
 
 use super::Counts;
 
-/// Name and help of a counter, and the count that it shows.
+/// The name, the help text and the value of a counter.
 type OwnMetric = (&'static str, &'static str, fn(&Counts) -> u64);
 
 const COUNTERS: [OwnMetric; 7] = [
@@ -21,45 +21,44 @@ const COUNTERS: [OwnMetric; 7] = [
     ("damaged", "records and archives that could not be read", |counts| counts.damaged),
 ];
 
-/// What is known of a host.
+/// The state of a host that its metrics show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostState {
-    /// Since the start of this process.
+    /// The counts since the start of this process.
     pub(crate) counts: Counts,
     /// The time of the last record that was sent, nanoseconds since 1970 UTC; `None` before the
     /// first one.
     pub(crate) sent_until: Option<i64>,
-    /// The receiver takes none of its samples now.
+    /// Whether the receiver refuses its samples as too old.
     pub(crate) is_held: bool,
 }
 
-/// The metrics.
 #[derive(Debug)]
 pub(crate) struct OwnMetrics {
     /// In the order of [`COUNTERS`].
     counters: Vec<Family<Counter<u64>>>,
     sent_until: Family<Gauge<f64>>,
     held: Family<Gauge<u32>>,
-    // Withdraws the file at its end.
+    // Removes the file when it is dropped.
     _registry: LiveRegistry,
 }
 
 impl OwnMetrics {
-    /// Publishes the file `name`, whose metrics are `mmv.NAME.*`. Where there can be no file the
-    /// reason is printed, and they count nowhere: samples are sent all the same.
+    /// Publishes the file `name`, whose metrics are `mmv.NAME.*`. If the file cannot be created, the
+    /// reason is printed and the metrics count nowhere; samples are sent nevertheless.
     ///
     /// # Errors
     ///
-    /// A name that no file can have, or that another running process has.
+    /// If the name is not a valid file name, or is used by another running process.
     pub(crate) fn publish(name: &str) -> Result<Self, Error> {
         let registry = Registry::builder(name).lenient().live().build()?;
         let hosts = registry.indom("hosts").help("hosts whose archives are sent").build()?;
-        let counter = |(name, help, _): &OwnMetric| {
-            let counter = registry.counter(*name).units(Units::count()).help(*help);
-            counter.build_family(&hosts)
-        };
-        let counters = COUNTERS.iter().map(counter).collect::<Result<_, _>>()?;
-        // A time, not a lag: it is right also while nothing updates it, since a request waits.
+        let mut counters = Vec::new();
+        for (name, help, _) in COUNTERS {
+            let counter = registry.counter(name).units(Units::count()).help(help);
+            counters.push(counter.build_family(&hosts)?);
+        }
+        // A time and not a lag, which would be wrong while a waiting request delays updates.
         let sent_until = registry.gauge("sent_until").units(Units::seconds());
         let sent_until = sent_until.help("time of the last sent record, seconds since 1970 UTC");
         let sent_until = sent_until.build_family(&hosts)?;
@@ -68,11 +67,11 @@ impl OwnMetrics {
         Ok(Self { counters, sent_until, held, _registry: registry })
     }
 
-    /// Shows the state of a host.
+    /// Sets the metrics of a host.
     ///
     /// # Errors
     ///
-    /// A name that no instance can have; too many hosts.
+    /// If the name of the host is not a valid instance name, or there are too many hosts.
     pub(crate) fn show(&self, host: &str, state: &HostState) -> Result<(), Error> {
         for (family, (.., count)) in self.counters.iter().zip(&COUNTERS) {
             let count = count(&state.counts);

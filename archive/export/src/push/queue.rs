@@ -1,8 +1,8 @@
 //! The batches of one host.
 //!
-//! In: the archives of a host and its [cursor](super::state). Out: one batch after the other,
-//! each of whole records, never with a record of the future. A batch stays until it is
-//! [done](HostQueue::done); its end is in the file before any of it is sent.
+//! In: the archives of a host and its [cursor](super::state). Out: one batch after the other, each
+//! of whole records and without records of the future. A batch stays until it is
+//! [done](HostQueue::done); its end is stored in the file before any of it is sent.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,30 +17,30 @@ use crate::text::warn;
 use crate::tree::{Archives, Host};
 use crate::walk::{Start, Step, StepKind, Walk};
 
-/// A record may be as much later than the clock of this host, in nanoseconds. Prometheus
-/// refuses everything that is older than the newest sample, which must not be of tomorrow.
+/// Nanoseconds by which a record may be later than the clock of this host. Prometheus refuses samples
+/// that are older than the newest one, so a record of tomorrow would block all others.
 pub(super) const MAX_FUTURE: i64 = 300_000_000_000;
-/// Between the archives of a host, in nanoseconds: a longer time is a gap.
-const BETWEEN_ARCHIVES: i64 = 60_000_000_000;
-/// How often archives are listed, to notice when retention deletes them.
-const LIST_EVERY: Duration = Duration::from_secs(30);
-/// How long a cursor may be newer than its file while nothing is sent.
-const WRITE_AFTER: Duration = Duration::from_secs(10);
-/// Errors in a row that nothing can be passed by at, before waiting.
-const ERRORS: u32 = 3;
+/// Nanoseconds between two archives of a host above which there is a gap.
+const MAX_TIME_BETWEEN_ARCHIVES: i64 = 60_000_000_000;
+/// Interval at which archives are listed, to notice when retention deletes them.
+const LIST_INTERVAL: Duration = Duration::from_secs(30);
+/// Time for which a cursor may be newer than its file while nothing is sent.
+const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+/// Errors in a row that cannot be skipped before the queue waits.
+const MAX_ERRORS: u32 = 3;
 
-/// What there is to send.
+/// The result of filling a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
     /// A batch, and perhaps more after it.
     Batch,
-    /// Nothing yet.
+    /// There is nothing to send yet.
     Nothing,
-    /// A record of this time, nanoseconds since 1970 UTC, which is later than the clock.
+    /// The next record is later than the clock; its time in nanoseconds since 1970 UTC.
     Future(i64),
 }
 
-/// A record that was read and is not in the batch.
+/// A record that was read and is not in the batch yet.
 #[derive(Debug)]
 struct Waiting {
     points: Vec<Point>,
@@ -49,7 +49,7 @@ struct Waiting {
     ends_archive: bool,
 }
 
-/// The samples of a step, before they have numbers of the table.
+/// Buffers for the samples of a step.
 #[derive(Debug, Default)]
 struct Converted {
     began: Vec<SampleSeriesId>,
@@ -57,7 +57,7 @@ struct Converted {
     points: Vec<Point>,
 }
 
-/// What is to be sent of a host.
+/// The samples of a host that are to be sent.
 #[derive(Debug)]
 pub(crate) struct HostQueue {
     pub(crate) name: String,
@@ -69,34 +69,34 @@ pub(crate) struct HostQueue {
     pub(super) batch: Batch,
     /// Samples at the start of the batch that were delivered.
     pub(super) delivered: usize,
-    /// Some of the batch may be stored: an earlier process began to send it.
+    /// Whether some of the batch may be stored already, since an earlier process began to send it.
     pub(super) is_repeated: bool,
     waiting: Option<Waiting>,
     file: StateFile,
     cursor: Cursor,
-    /// The file was written then; and has less than the cursor.
+    /// The time of the last write of the file.
     written: Option<Instant>,
     is_ahead_of_file: bool,
     scratch: Converted,
-    /// The time from which on records are missing, to be said with the next one.
+    /// The time since which records are missing, to be reported with the next record.
     gap_from: Option<i64>,
     seen: SeenArchives,
     last_error: String,
     reported_future: bool,
 }
 
-/// Which archives there were.
+/// Archives that were read or listed.
 #[derive(Debug, Default)]
 struct SeenArchives {
-    /// Was read, by base name.
+    /// The base names of archives that were read.
     read: BTreeSet<String>,
-    /// In their order, when they were listed last.
+    /// The base names of the last listing, in order.
     listed: Vec<String>,
     at: Option<Instant>,
 }
 
 impl HostQueue {
-    /// Goes on from the cursor of the host.
+    /// Resumes from the cursor of the host.
     pub(crate) fn open(
         host: &Host,
         state: &StateDirectory,
@@ -136,7 +136,7 @@ impl HostQueue {
         Ok(queue)
     }
 
-    /// What became of samples since the first run.
+    /// Returns the counts since the first run.
     pub(crate) const fn counts(&self) -> &Counts {
         &self.cursor.counts
     }
@@ -145,22 +145,23 @@ impl HostQueue {
         &mut self.cursor.counts
     }
 
-    /// The time of the last record that is sent, nanoseconds since 1970 UTC.
+    /// Returns the time of the last record that was sent, in nanoseconds since 1970 UTC.
     pub(crate) fn sent_until(&self) -> Option<i64> {
         self.cursor.sent.as_ref().map(|position| position.time)
     }
 
-    /// Reads records up to some samples, or to the end of the batch that an earlier process
-    /// began to send; and stores where the batch ends.
+    /// Reads records until the batch has `limit` samples, or up to the end of the batch that an
+    /// earlier process began to send, and stores the end of the batch.
     pub(crate) fn fill(&mut self, limit: usize) -> Result<Filled, StateError> {
         if self.batch.end.is_some() {
             return Ok(Filled::Batch);
         }
-        if self.seen.at.is_none_or(|at| at.elapsed() > LIST_EVERY) {
+        if self.seen.at.is_none_or(|at| at.elapsed() > LIST_INTERVAL) {
             self.list_archives();
         }
         let sending = self.cursor.sending.take();
-        let (mut future, mut errors) = (None, 0);
+        let mut future = None;
+        let mut errors = 0;
         loop {
             if let Some(timestamp) = self.add_waiting() {
                 future = Some(timestamp);
@@ -176,7 +177,7 @@ impl HostQueue {
                 Err(error) => {
                     self.report(&error);
                     errors = if self.walk.recover().is_some() { 0 } else { errors + 1 };
-                    if errors > ERRORS {
+                    if errors > MAX_ERRORS {
                         break;
                     }
                 }
@@ -197,7 +198,7 @@ impl HostQueue {
         Ok(Filled::Batch)
     }
 
-    /// The batch is stored by the receiver, or counted.
+    /// Removes the batch, whose samples the receiver has stored or which were counted as dropped.
     pub(crate) fn done(&mut self) {
         self.cursor.sent = self.batch.end.take();
         self.cursor.sending = None;
@@ -213,7 +214,7 @@ impl HostQueue {
         }
     }
 
-    /// Gives memory back that is not needed until there are records again: a process may follow
+    /// Releases memory that is not needed until there are new records, since a process may follow
     /// many hosts.
     fn rest(&mut self) {
         self.walk.rest();
@@ -223,12 +224,12 @@ impl HostQueue {
         self.scratch = Converted::default();
     }
 
-    /// Writes the cursor if its file has an older one.
+    /// Writes the cursor if its file is older.
     pub(crate) fn close(&mut self) -> Result<(), StateError> {
         if self.is_ahead_of_file { self.write() } else { Ok(()) }
     }
 
-    /// Stores what became of the samples of a batch that is not done.
+    /// Writes the cursor with the counts of a batch that is not done.
     pub(crate) fn write(&mut self) -> Result<(), StateError> {
         self.file.write(&self.cursor)?;
         self.is_ahead_of_file = false;
@@ -237,21 +238,22 @@ impl HostQueue {
     }
 
     fn write_if_due(&mut self) -> Result<(), StateError> {
-        let is_due = self.written.is_none_or(|at| at.elapsed() > WRITE_AFTER);
+        let is_due = self.written.is_none_or(|at| at.elapsed() > WRITE_INTERVAL);
         if is_due && self.is_ahead_of_file { self.write() } else { Ok(()) }
     }
 
-    /// Whether the batch ends here: with an archive, or where it ended before.
+    /// Returns whether the batch is complete: it has the end of an archive, or reaches the end that an
+    /// earlier process stored.
     fn is_complete(&self, sending: Option<&Position>) -> bool {
-        let is_before = |end: &Position, sending: &Position| {
-            end.archive == sending.archive && sending.is_after(end.volume, end.offset)
+        let (Some(end), Some(sending)) = (&self.batch.end, sending) else {
+            return self.batch.ends_archive;
         };
-        let end = self.batch.end.as_ref();
-        self.batch.ends_archive
-            || end.zip(sending).is_some_and(|(end, sending)| !is_before(end, sending))
+        let is_before = end.archive == sending.archive && sending.is_after(end.volume, end.offset);
+        self.batch.ends_archive || !is_before
     }
 
-    /// Adds the record that was read to the batch, unless it is of the future: then its time.
+    /// Adds the record that was read to the batch. Returns its time if it is in the future and has to
+    /// wait.
     fn add_waiting(&mut self) -> Option<i64> {
         let waiting = self.waiting.take()?;
         if waiting.timestamp > now().saturating_add(MAX_FUTURE) {
@@ -260,8 +262,8 @@ impl HostQueue {
             if !std::mem::replace(&mut self.reported_future, true) {
                 let time = shown(timestamp);
                 warn(&format_args!(
-                    "{}: a record of {time} is later than this host's clock; it and all after it \
-                     wait until then",
+                    "{}: a record of {time} is later than this host's clock; it and all later \
+                     records wait until then",
                     self.name
                 ));
             }
@@ -274,13 +276,14 @@ impl HostQueue {
         None
     }
 
-    /// Reads a record that was not sent; false if there is none yet.
+    /// Reads the next record that was not sent, and returns false if there is none yet.
     fn read(&mut self) -> pcp_archive::Result<bool> {
         loop {
             let Some(step) = self.walk.next()? else { return Ok(false) };
             let mut scratch = std::mem::take(&mut self.scratch);
             convert(&step, &mut self.samples, &mut self.table, &mut scratch);
-            let (position, timestamp) = (step.position.clone(), step.timestamp);
+            let position = step.position.clone();
+            let timestamp = step.timestamp;
             let ends_archive = step.kind == StepKind::EndOfArchive;
             let is_repeated = step.is_repeated;
             self.note_archive(&position.archive, timestamp, is_repeated);
@@ -309,29 +312,29 @@ impl HostQueue {
     }
 
     fn list_archives(&mut self) {
-        // An error of it is one of the walk, too.
+        // The walk reports errors.
         if let Ok(bases) = self.archives.bases() {
-            let name = |base: &std::path::PathBuf| Some(base.file_name()?.to_str()?.to_owned());
-            self.seen.listed = bases.iter().filter_map(name).collect();
+            let names = bases.iter().filter_map(|base| base.file_name()?.to_str());
+            self.seen.listed = names.map(str::to_owned).collect();
         }
         self.seen.at = Some(Instant::now());
     }
 
-    /// Notices archives that were there and are passed by: retention deleted them.
+    /// Detects listed archives that the walk did not read because retention deleted them.
     fn note_archive(&mut self, archive: &str, timestamp: i64, is_repeated: bool) {
         if !self.seen.read.contains(archive) {
             let seen = &self.seen;
-            let before = seen.listed.iter().take_while(|name| *name != archive);
-            let is_lost = |name: &&String| !seen.read.contains(*name);
+            let mut before = seen.listed.iter().take_while(|name| *name != archive);
+            let has_unread = before.any(|name| !seen.read.contains(name));
             let is_listed = seen.listed.iter().any(|name| name == archive);
-            if !seen.read.is_empty() && is_listed && before.filter(is_lost).count() > 0 {
+            if !seen.read.is_empty() && is_listed && has_unread {
                 self.gap_from = self.gap_from.or_else(|| self.sent_until());
             }
             self.seen.read.insert(archive.to_owned());
         }
         let Some(from) = self.gap_from.take_if(|_| !is_repeated) else { return };
         let had_ended = self.cursor.sent.as_ref().is_some_and(|sent| sent.offset == u64::MAX);
-        if had_ended && timestamp.saturating_sub(from) < BETWEEN_ARCHIVES {
+        if had_ended && timestamp.saturating_sub(from) < MAX_TIME_BETWEEN_ARCHIVES {
             return;
         }
         self.cursor.counts.lost_gaps += 1;
@@ -360,25 +363,25 @@ fn convert(
     table.take(began, list, samples, step.catalog, points);
 }
 
-/// Nanoseconds since 1970 UTC.
+/// Returns the current time in nanoseconds since 1970 UTC.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A time as text.
+/// Formats a time in nanoseconds since 1970 UTC.
 pub(crate) fn shown(nanos: i64) -> String {
     jiff::Timestamp::from_nanosecond(nanos.into())
         .map_or_else(|_| format!("{nanos} ns"), |time| time.to_string())
 }
 
-/// Why the archives of a host cannot be sent at all.
+/// An error that prevents sending any archive of a host.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// The cursor.
+    /// The cursor cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The archives.
+    /// The archives cannot be listed.
     #[error(transparent)]
     Archive(#[from] pcp_archive::Error),
 }

@@ -1,7 +1,7 @@
 //! The bytes of requests of Prometheus remote write, 1.0 and 2.0.
 //!
 //! Source: the specifications "Prometheus Remote-Write 1.0" and "2.0". A series of 1.0 begins
-//! with its labels, which are encoded once; what follows are its samples.
+//! with its labels, which are encoded once for all requests, followed by its samples.
 
 use hashbrown::HashMap;
 use prost::Message;
@@ -11,49 +11,53 @@ use super::series::{Point, Series, SeriesTable};
 use crate::mapping::Kind;
 use crate::samples::FamilyPart;
 
-/// `io.prometheus.write.v2.Request`.
-#[derive(Clone, PartialEq, Message)]
-struct Request2 {
-    #[prost(string, repeated, tag = "4")]
-    symbols: Vec<String>,
-    #[prost(message, repeated, tag = "5")]
-    series: Vec<Series2>,
+/// Messages of the package `io.prometheus.write.v2`.
+mod v2 {
+    use prost::Message;
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Request {
+        #[prost(string, repeated, tag = "4")]
+        pub(super) symbols: Vec<String>,
+        #[prost(message, repeated, tag = "5")]
+        pub(super) series: Vec<Series>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Series {
+        /// Alternating names and values, as indexes of `symbols`.
+        #[prost(uint32, repeated, tag = "1")]
+        pub(super) labels: Vec<u32>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) samples: Vec<Sample>,
+        #[prost(message, optional, tag = "5")]
+        pub(super) metadata: Option<Metadata>,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Message)]
+    pub(super) struct Sample {
+        #[prost(double, tag = "1")]
+        pub(super) value: f64,
+        #[prost(int64, tag = "2")]
+        pub(super) milliseconds: i64,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Message)]
+    pub(super) struct Metadata {
+        /// 1 counter, 2 gauge, 3 histogram.
+        #[prost(int32, tag = "1")]
+        pub(super) kind: i32,
+        #[prost(uint32, tag = "4")]
+        pub(super) unit: u32,
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct Series2 {
-    /// Places in `symbols`: names and values in turn.
-    #[prost(uint32, repeated, tag = "1")]
-    labels: Vec<u32>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<Sample2>,
-    #[prost(message, optional, tag = "5")]
-    metadata: Option<Metadata2>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-struct Sample2 {
-    #[prost(double, tag = "1")]
-    value: f64,
-    #[prost(int64, tag = "2")]
-    milliseconds: i64,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-struct Metadata2 {
-    /// 1 counter, 2 gauge, 3 histogram.
-    #[prost(int32, tag = "1")]
-    kind: i32,
-    #[prost(uint32, tag = "4")]
-    unit: u32,
-}
-
-/// Number of the field with the series of a request of 1.0.
+/// The number of the field with the series of a request of 1.0.
 const REQUEST_SERIES: u32 = 1;
-/// Number of the field with the samples of a series.
+/// The number of the field with the samples of a series.
 const SERIES_SAMPLES: u32 = 2;
 
-/// Writes the samples of some series, one series at a time, uncompressed.
+/// Encodes an uncompressed request of 1.0 with samples that are sorted by series.
 pub(super) fn encode_1(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>) {
     for run in points.chunk_by(|one, other| one.series == other.series) {
         let series = run.first().and_then(|point| table.get(point.series));
@@ -75,12 +79,12 @@ fn sample_len(point: &Point) -> usize {
     double::encoded_len(1, &point.value) + int64::encoded_len(2, &point.milliseconds)
 }
 
-/// A field with a key of one byte and its length in front.
+/// Returns the size of a field with a key of one byte and its length in front.
 fn framed(length: usize) -> usize {
     1 + encoded_len_varint(length as u64) + length
 }
 
-/// Writes the same as a request of 2.0, uncompressed.
+/// Encodes an uncompressed request of 2.0 with samples that are sorted by series.
 pub(super) fn encode_2(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>) {
     let mut symbols = Symbols::default();
     symbols.place("");
@@ -89,15 +93,18 @@ pub(super) fn encode_2(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>)
         let series = run.first().and_then(|point| table.get(point.series));
         let Some(series) = series else { continue };
         let sample =
-            |point: &Point| Sample2 { value: point.value, milliseconds: point.milliseconds };
+            |point: &Point| v2::Sample { value: point.value, milliseconds: point.milliseconds };
         let labels = series.labels().flat_map(|(name, value)| [name, value]);
-        all.push(Series2 {
+        all.push(v2::Series {
             labels: labels.map(|text| symbols.place(text)).collect(),
             samples: run.iter().map(sample).collect(),
-            metadata: Some(Metadata2 { kind: kind_2(series), unit: symbols.place(&series.unit) }),
+            metadata: Some(v2::Metadata {
+                kind: kind_2(series),
+                unit: symbols.place(&series.unit),
+            }),
         });
     }
-    out.extend(Request2 { symbols: symbols.all, series: all }.encode_to_vec());
+    out.extend(v2::Request { symbols: symbols.all, series: all }.encode_to_vec());
 }
 
 const fn kind_2(series: &Series) -> i32 {
@@ -108,7 +115,7 @@ const fn kind_2(series: &Series) -> i32 {
     }
 }
 
-/// Each text once; the first is the empty one.
+/// The table of texts of a request, each once. The first must be empty.
 #[derive(Default)]
 struct Symbols {
     all: Vec<String>,

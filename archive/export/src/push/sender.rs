@@ -1,14 +1,14 @@
-//! What is done about each verdict.
+//! Sends batches, and reacts to the verdict on each request.
 //!
-//! | verdict | is done |
+//! | verdict | reaction |
 //! |---|---|
 //! | stored | counted; the next request |
-//! | stored in part | the same, with what is refused counted and said |
-//! | not now | the same bytes again, after a wait |
-//! | too old, of a request that may be stored already | asked once whether the newest samples are there; then it is |
-//! | too old | the host is held, or with `--drop-too-old` halved as below |
-//! | refused | halved; what is refused alone is dropped, counted and said |
-//! | no receiver | all stops |
+//! | stored in part | the same; refused samples are counted and reported |
+//! | not now | the same bytes are sent again after a delay |
+//! | too old, but possibly stored before | the newest samples are sent once more: if they are accepted, the request was stored |
+//! | too old | the host is held, or with `--drop-too-old` the request is halved as below |
+//! | refused | the request is halved; samples that are refused alone are dropped, counted and reported |
+//! | no receiver | the command fails |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,53 +25,53 @@ use super::verdict::{Verdict, verdict};
 use super::{Counts, Protocol};
 use crate::text::warn;
 
-/// Samples of a batch, up to the end of a record.
+/// Samples of a batch, which is extended to the end of a record.
 pub(crate) const BATCH: usize = 10_000;
-/// Samples of a request, up to the end of a series.
-const REQUEST: usize = 2 * BATCH;
-/// Dropped samples of a batch that are printed one by one.
-const PRINTED: u64 = 5;
-/// Between two messages about the same failure.
-const SAY_EVERY: Duration = Duration::from_secs(60);
+/// Samples of a request, which is cut between two series.
+const MAX_REQUEST: usize = 2 * BATCH;
+/// Dropped samples of a request that are printed one by one.
+const MAX_PRINTED: u64 = 5;
+/// Minimum time between two messages about the same failure.
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why a batch is not delivered. What was delivered of it is counted.
+/// The reason why a batch is not delivered. Samples of it that were delivered are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Undelivered {
     /// The process was asked to stop.
     Stopped,
-    /// The receiver did not answer, or not now, for too long.
+    /// The receiver did not answer, or asked to retry, for too long.
     GaveUp(String),
-    /// The receiver takes no samples as old as these.
+    /// The receiver refuses samples as old as these.
     Held(String),
-    /// Nothing can be sent to this receiver.
+    /// The URL is not that of a receiver.
     NoReceiver(String),
 }
 
-/// Sends batches.
+/// The options and the client for sending batches.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) client: Client,
     pub(crate) protocol: Protocol,
     pub(crate) drops_too_old: bool,
-    /// How long one request is tried.
+    /// The time after which a request is given up; `None` for never.
     pub(crate) retry_for: Option<Duration>,
-    /// Asks to stop.
+    /// Set by signals to stop the process.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// One delivery.
+/// The delivery of one request, possibly in parts.
 struct Delivery<'d> {
     sender: &'d Sender,
     table: &'d SeriesTable,
     host: &'d str,
-    /// All of the request.
+    /// All samples of the request.
     points: &'d [Point],
     counts: Counts,
-    /// How many drops were printed.
+    /// The number of dropped samples that were printed.
     printed: u64,
 }
 
-/// Why samples are dropped.
+/// The reason why samples are dropped.
 #[derive(Clone, Copy)]
 enum Drop {
     Refused,
@@ -79,16 +79,17 @@ enum Drop {
 }
 
 impl Sender {
-    /// Delivers the batch of a host, from where an earlier try of this process ended.
+    /// Delivers the batch of a host, continuing an earlier attempt of this process.
     pub(crate) fn deliver(&self, queue: &mut HostQueue) -> Result<(), Undelivered> {
         while queue.delivered < queue.batch.points.len() {
             let rest = queue.batch.points.get(queue.delivered..).unwrap_or_default();
-            let length = match cut(rest, REQUEST, self.protocol, &queue.table) {
-                Some(length) if rest.len() > REQUEST => length,
+            let length = match cut(rest, MAX_REQUEST, self.protocol, &queue.table) {
+                Some(length) if rest.len() > MAX_REQUEST => length,
                 _ => rest.len(),
             };
             let points = rest.get(..length).unwrap_or(rest);
-            let (table, host) = (&queue.table, queue.name.as_str());
+            let table = &queue.table;
+            let host = queue.name.as_str();
             let mut delivery = Delivery {
                 sender: self,
                 table,
@@ -161,11 +162,12 @@ impl Delivery<'_> {
         }
     }
 
-    /// Sends a request until the answer is not "not now".
+    /// Sends a request until the answer is other than "not now".
     fn answer(&self, points: &[Point], may_be_stored: &mut bool) -> Result<Verdict, Undelivered> {
         let sender = self.sender;
         let body = encode(points, sender.protocol, self.table);
-        let (mut backoff, began) = (Backoff::default(), Instant::now());
+        let mut backoff = Backoff::default();
+        let began = Instant::now();
         let mut said: Option<Instant> = None;
         loop {
             if sender.stop.load(Ordering::Relaxed) {
@@ -184,7 +186,7 @@ impl Delivery<'_> {
                 return Err(Undelivered::GaveUp(why));
             }
             let wait = backoff.next(after);
-            if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+            if said.is_none_or(|at| at.elapsed() >= MESSAGE_INTERVAL) {
                 warn(&format_args!("{}: {why}; trying again", self.host));
                 said = Some(Instant::now());
             }
@@ -194,13 +196,12 @@ impl Delivery<'_> {
         }
     }
 
-    /// Whether the receiver takes the newest sample that the request has of each series: it is
-    /// an exact repetition if it was stored with the others, which are older.
+    /// Returns whether the receiver accepts the newest sample of each series of the request. It
+    /// accepts an exact repetition, so the older samples were stored as well.
     fn has_newest(&self, points: &[Point]) -> Result<bool, Undelivered> {
         let series: HashSet<u32> = points.iter().map(|point| point.series).collect();
-        let of = self.points.iter().filter(|point| series.contains(&point.series));
         let mut newest: Vec<Point> = Vec::new();
-        for point in of {
+        for point in self.points.iter().filter(|point| series.contains(&point.series)) {
             match newest.last_mut().filter(|last| last.series == point.series) {
                 Some(last) => *last = *point,
                 None => newest.push(*point),
@@ -209,7 +210,7 @@ impl Delivery<'_> {
         Ok(self.answer(&newest, &mut false)? == Verdict::Stored)
     }
 
-    /// Whether the newest of some samples is too old, and with it all others.
+    /// Returns whether the newest of some samples is too old, and therefore all of them.
     fn is_all_too_old(&self, points: &[Point]) -> Result<bool, Undelivered> {
         let newest = points.iter().max_by_key(|point| point.milliseconds);
         let newest: Vec<Point> = newest.into_iter().copied().collect();
@@ -217,7 +218,7 @@ impl Delivery<'_> {
         Ok(matches!(answer, Verdict::TooOldForAll(_)))
     }
 
-    /// Delivers halves; drops what cannot be halved.
+    /// Delivers samples in halves, dropping those that cannot be halved.
     fn halve(
         &mut self,
         points: &[Point],
@@ -243,7 +244,7 @@ impl Delivery<'_> {
             Drop::Refused => self.counts.refused += points.len() as u64,
             Drop::TooOld => self.counts.too_old += points.len() as u64,
         }
-        for point in points.iter().take((PRINTED.saturating_sub(self.printed)) as usize) {
+        for point in points.iter().take((MAX_PRINTED.saturating_sub(self.printed)) as usize) {
             self.printed += 1;
             if let Some(series) = self.table.get(point.series) {
                 let nanos = point.milliseconds.saturating_mul(1_000_000);
@@ -253,7 +254,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// What became of the samples.
+    /// Reports dropped samples that were not printed, and returns the counts.
     fn finish(self) -> Counts {
         let dropped = self.counts.refused + self.counts.too_old;
         if dropped > self.printed {

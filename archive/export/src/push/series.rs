@@ -1,7 +1,7 @@
 //! The series of samples that wait to be sent.
 //!
-//! Numbers of [`SampleSeriesId`] become other series while samples of the earlier one still
-//! wait; the numbers of this table do not, until [`forget`](SeriesTable::forget).
+//! A [`SampleSeriesId`] may be reused for another series while samples of the earlier one still
+//! wait; numbers of this table are not reused until [`forget`](SeriesTable::forget).
 
 use std::sync::Arc;
 
@@ -19,36 +19,36 @@ use crate::samples::{Sample, SampleKind, SampleSeries, SampleSeriesId, Samples};
 use crate::shared_values::{SharedValues, fit};
 use crate::walk::Catalog;
 
-/// A sample that waits.
+/// A sample that waits to be sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
-    /// Its number in the table.
+    /// The number of its series in the table.
     pub(super) series: u32,
-    /// Since 1970 UTC.
+    /// The time since 1970 UTC.
     pub(super) milliseconds: i64,
     pub(super) value: f64,
 }
 
-/// A series, as requests have it.
+/// A series with the form that it has in requests.
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub(super) of: SampleSeries,
     /// Counter, gauge or histogram.
     pub(super) kind: Kind,
-    /// The name of its family, without the endings of samples.
+    /// The name of its family, without the suffixes of samples.
     #[cfg(feature = "otlp")]
     pub(super) family: Arc<str>,
     /// The base unit, or empty.
     pub(super) unit: Arc<str>,
-    /// Its labels as in a request of remote write 1.0.
+    /// The labels, encoded for a request of remote write 1.0.
     pub(super) encoded: Box<[u8]>,
-    /// The parts of one histogram have one number in common, all others one of their own.
+    /// A number that the parts of one histogram share; unique for other series.
     #[cfg(feature = "otlp")]
     pub(super) group: u32,
 }
 
 impl Series {
-    /// All labels, sorted by name, with the one that has the metric's name.
+    /// Returns all labels, including that of the metric's name, sorted by name.
     pub(super) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let at = self.of.labels.partition_point(|label| &*label.name < labels::NAME);
         let before = self.of.labels.iter().take(at);
@@ -77,11 +77,11 @@ pub(super) struct SeriesTable {
     protocol: Protocol,
     all: Vec<Option<Series>>,
     free: Vec<u32>,
-    /// By the numbers of [`Samples`].
+    /// Numbers of series by the numbers of [`Samples`].
     current: Vec<Option<u32>>,
-    /// Are other series now; samples of them may wait.
+    /// Series that were replaced by others, of which samples may wait.
     replaced: Vec<u32>,
-    /// Of families and units.
+    /// The names of families and units.
     names: SharedValues<str>,
     /// The first series of each histogram, by family and labels.
     #[cfg(feature = "otlp")]
@@ -106,7 +106,7 @@ impl SeriesTable {
         self.all.get(number as usize)?.as_ref()
     }
 
-    /// How many numbers there are.
+    /// Returns the number of series, including free entries.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -144,12 +144,15 @@ impl SeriesTable {
 
     fn push(&self, sample: &Sample, points: &mut Vec<Point>) {
         if let Some(Some(series)) = self.current.get(sample.series.index()) {
-            let (series, milliseconds, value) = (*series, sample.milliseconds, sample.value);
-            points.push(Point { series, milliseconds, value });
+            points.push(Point {
+                series: *series,
+                milliseconds: sample.milliseconds,
+                value: sample.value,
+            });
         }
     }
 
-    /// A program that restarted has the same series with another start.
+    /// Replaces a series whose start has changed since its program restarted.
     fn follow_start(&mut self, id: SampleSeriesId, samples: &Samples, catalog: &Catalog) {
         let known = self.current.get(id.index()).copied().flatten().and_then(|one| self.get(one));
         let now = samples.series(id);
@@ -200,12 +203,12 @@ impl SeriesTable {
         if series.of.part == FamilyPart::Value {
             return number;
         }
-        let is_common = |label: &&Label| &*label.name != "le";
-        let labels = series.of.labels.iter().filter(is_common).cloned().collect();
+        let mut labels = series.of.labels.to_vec();
+        labels.retain(|label| &*label.name != "le");
         *self.histograms.entry((Arc::clone(&series.family), labels)).or_insert(number)
     }
 
-    /// No samples wait: numbers of series that were replaced become free.
+    /// Frees the numbers of replaced series. No samples may wait.
     pub(super) fn forget(&mut self) {
         for number in self.replaced.drain(..) {
             if let Some(place) = self.all.get_mut(number as usize) {
@@ -215,13 +218,13 @@ impl SeriesTable {
         }
     }
 
-    /// Gives memory back that it does not need.
+    /// Releases spare memory.
     pub(super) fn fit(&mut self) {
         fit(&mut self.all);
         fit(&mut self.current);
     }
 
-    /// An archive ended, and with it the numbers of [`Samples`].
+    /// Ends all series at the end of an archive, where the numbers of [`Samples`] become invalid.
     pub(super) fn end_archive(&mut self) {
         self.replaced.extend(self.current.drain(..).flatten());
         #[cfg(feature = "otlp")]

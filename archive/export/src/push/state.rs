@@ -1,7 +1,7 @@
 //! The cursor of a host, in a file of its own.
 //!
-//! The file is replaced as a whole: written beside, synchronized, renamed. After a crash it is
-//! the old one or the new one.
+//! The file is replaced atomically: a new file is written, synchronized and renamed, so that after a
+//! crash the file is either the old or the new one.
 //!
 //! ```json
 //! {"version":1,"url":"http://127.0.0.1:9090/api/v1/write",
@@ -21,92 +21,73 @@ use serde::{Deserialize, Serialize};
 use super::Counts;
 use crate::position::Position;
 
-/// Of the file.
+/// The version of the file format.
 const VERSION: u32 = 1;
-/// No state is longer.
-const LONGEST: u64 = 64 << 10;
+/// Limit on the size of a state file, which is far larger than any cursor.
+const MAX_FILE_SIZE: u64 = 64 << 10;
 
-/// How far a host's archives are sent.
+/// The progress of sending a host's archives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cursor {
     version: u32,
     url: String,
-    /// All before it is stored by the receiver, or counted as dropped.
+    /// The position before which all samples are stored by the receiver, or counted as dropped.
     pub(super) sent: Option<Position>,
-    /// The end of the batch from `sent` on that is being sent.
+    /// The end of the batch after `sent` that is being sent.
     pub(super) sending: Option<Position>,
-    /// Since the first run.
+    /// The counts since the first run.
     pub(super) counts: Counts,
 }
 
-/// Why there is no cursor.
+/// An error of the state directory or a state file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StateError {
     /// The file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The file is not one of ours.
-    #[error("{}: not a state of this program: {why}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// The file is about another receiver.
+    Io { path: PathBuf, source: std::io::Error },
+    /// The file is not a state file of this program.
+    #[error("{}: not a state file of this program: {why}", path.display())]
+    Invalid { path: PathBuf, why: String },
+    /// The file belongs to another receiver.
     #[error(
-        "{}: it has what was sent to {url}; give another receiver another --state",
+        "{}: belongs to the receiver {url}; use another --state directory for each receiver",
         path.display()
     )]
-    OtherReceiver {
-        /// The file.
-        path: PathBuf,
-        /// Its receiver.
-        url: String,
-    },
-    /// Another process sends from this state.
+    OtherReceiver { path: PathBuf, url: String },
+    /// Another process uses the directory.
     #[error("{}: in use by another mmv-export push", path.display())]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
 }
 
-/// A directory of cursors that no other process uses.
+/// A locked directory of state files.
 #[derive(Debug)]
 pub(crate) struct StateDirectory {
     path: PathBuf,
-    /// Locked as long as it is open.
+    /// Holds the lock while it is open.
     _lock: File,
 }
 
 impl StateDirectory {
-    /// Makes the directory if there is none, and locks it.
+    /// Creates the directory if it does not exist, and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, StateError> {
-        let io = |source| StateError::Io { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(io)?;
-        let lock = File::create(path.join(".lock")).map_err(io)?;
+        let lock = fs::create_dir_all(path).and_then(|()| File::create(path.join(".lock")));
+        let lock = lock.map_err(|source| StateError::Io { path: path.to_owned(), source })?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(Errno::WOULDBLOCK) => Err(StateError::InUse { path: path.to_owned() }),
-            Err(error) => Err(io(error.into())),
+            Err(error) => Err(StateError::Io { path: path.to_owned(), source: error.into() }),
         }
     }
 
-    /// The file of a host.
+    /// Returns the file of a host.
     pub(super) fn file(&self, host: &str, url: &str) -> StateFile {
-        // Of a name with a slash there is no directory, but a backslash may be in one.
+        // Host names are directory names made printable, which do not normally contain a slash.
         let name = format!("{}.json", host.replace('/', "_"));
         StateFile { path: self.path.join(name), url: url.to_owned() }
     }
 }
 
-/// The file with a cursor.
+/// The file with the cursor of a host.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
@@ -114,11 +95,11 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// The cursor; at the start of all if there is no file.
+    /// Reads the cursor; a new one if there is no file.
     pub(super) fn read(&self) -> Result<Cursor, StateError> {
         let text = match fs::metadata(&self.path).map(|data| data.len()) {
-            Ok(length) if length > LONGEST => {
-                let why = format!("{length} bytes, more than {LONGEST}");
+            Ok(length) if length > MAX_FILE_SIZE => {
+                let why = format!("{length} bytes, more than {MAX_FILE_SIZE}");
                 return Err(StateError::Invalid { path: self.path.clone(), why });
             }
             Ok(_) => fs::read(&self.path).map_err(|source| self.io(source))?,
@@ -128,33 +109,34 @@ impl StateFile {
             }
             Err(source) => return Err(self.io(source)),
         };
-        let invalid = |why: String| StateError::Invalid { path: self.path.clone(), why };
-        let cursor: Cursor =
-            serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
+        let cursor: Cursor = serde_json::from_slice(&text).map_err(|error| {
+            StateError::Invalid { path: self.path.clone(), why: error.to_string() }
+        })?;
         if cursor.version != VERSION {
-            return Err(invalid(format!("version {}, not {VERSION}", cursor.version)));
+            let why = format!("version {}, not {VERSION}", cursor.version);
+            return Err(StateError::Invalid { path: self.path.clone(), why });
         }
         if cursor.url != self.url {
-            let (path, url) = (self.path.clone(), cursor.url);
-            return Err(StateError::OtherReceiver { path, url });
+            return Err(StateError::OtherReceiver { path: self.path.clone(), url: cursor.url });
         }
         Ok(cursor)
     }
 
-    /// Replaces the file. When it returns, the cursor outlives a crash of the machine.
+    /// Replaces the file. After it returns, the cursor survives a crash of the machine.
     pub(super) fn write(&self, cursor: &Cursor) -> Result<(), StateError> {
-        let beside = self.path.with_extension("json.new");
-        let replace = || {
-            let mut file = File::create(&beside)?;
-            file.write_all(&serde_json::to_vec(cursor)?)?;
-            file.sync_data()?;
-            fs::rename(&beside, &self.path)?;
-            match self.path.parent() {
-                Some(parent) => File::open(parent)?.sync_all(),
-                None => Ok(()),
-            }
-        };
-        replace().map_err(|source| self.io(source))
+        self.replace(cursor).map_err(|source| self.io(source))
+    }
+
+    fn replace(&self, cursor: &Cursor) -> std::io::Result<()> {
+        let new = self.path.with_extension("json.new");
+        let mut file = File::create(&new)?;
+        file.write_all(&serde_json::to_vec(cursor)?)?;
+        file.sync_data()?;
+        fs::rename(&new, &self.path)?;
+        match self.path.parent() {
+            Some(parent) => File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
     }
 
     fn io(&self, source: std::io::Error) -> StateError {

@@ -1,7 +1,7 @@
-//! Where requests go, and with which secrets.
+//! The URL and the credentials of a receiver.
 //!
-//! A URL is on the command line, in logs and in process lists, so it has no secret in it:
-//! secrets come from files.
+//! A URL appears on the command line, in logs and in process lists, so it must not contain secrets:
+//! they come from files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use ureq::http::Uri;
 
-/// A secret is not longer.
-const LONGEST_SECRET: u64 = 64 << 10;
-/// All certificates of a system are not longer.
-const LONGEST_CERTIFICATES: u64 = 16 << 20;
+/// Limit on the size of a secret.
+const MAX_SECRET: u64 = 64 << 10;
+/// Limit on the size of a file of certificates, larger than the list of any system.
+const MAX_CERTIFICATES: u64 = 16 << 20;
 
-/// Where systems have the certificates that they trust.
+/// Paths at which systems store the certificates of authorities.
 const SYSTEM_CERTIFICATES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -28,12 +28,11 @@ const SYSTEM_CERTIFICATES: [&str; 4] = [
 pub(crate) struct Target(Uri);
 
 impl Target {
-    /// Whether connections are encrypted.
+    /// Returns whether connections are encrypted.
     pub(super) fn is_tls(&self) -> bool {
         self.0.scheme_str() == Some("https")
     }
 
-    /// The URL.
     pub(crate) const fn uri(&self) -> &Uri {
         &self.0
     }
@@ -44,65 +43,50 @@ impl std::str::FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let uri: Uri = text.parse().map_err(|error| format!("not a URL: {error}"))?;
-        let authority = uri.authority().ok_or("a URL has a host, as in http://127.0.0.1:9090/")?;
+        let authority =
+            uri.authority().ok_or("the URL has no host, as in http://127.0.0.1:9090/")?;
         if authority.as_str().contains('@') {
-            return Err("a URL has no credentials here: others can see it; use --password-file \
-                        or --bearer-token-file"
+            return Err("the URL must not contain credentials, which others can see; use \
+                        --password-file or --bearer-token-file"
                 .to_owned());
         }
         match uri.scheme_str() {
             Some("http" | "https") => Ok(Self(uri)),
-            _ => Err("a URL begins with http:// or https://".to_owned()),
+            _ => Err("the URL must begin with http:// or https://".to_owned()),
         }
     }
 }
 
-/// Why a secret or certificate cannot be used.
+/// An error of a secret or certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// The file is longer than any secret or certificate.
     #[error("{}: longer than {limit} bytes", path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// The bound.
-        limit: u64,
-    },
-    /// The file has nothing that can be in a header.
-    #[error("{}: no secret of printable characters in one line", path.display())]
-    NotPrintable {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file has no certificate.
-    #[error("{}: no certificate", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The system has none of the usual files.
-    #[error("this system has no certificates that it trusts; use --ca-file")]
+    TooLong { path: PathBuf, limit: u64 },
+    /// The file has no secret that is valid in a header.
+    #[error("{}: not a secret: expected one line of printable ASCII characters", path.display())]
+    NotPrintable { path: PathBuf },
+    /// The file contains no certificate.
+    #[error("{}: no certificate in the file (expected PEM)", path.display())]
+    NoCertificate { path: PathBuf },
+    /// The system has none of the usual files of certificates.
+    #[error("no certificates of authorities were found on this system; use --ca-file")]
     NoSystemCertificates,
 }
 
-/// The header that says who sends.
+/// Credentials for the header `Authorization`.
 pub(crate) enum Authorization {
-    /// A token.
+    /// A file with a token.
     Bearer(PathBuf),
-    /// A user's name and password.
+    /// A user name, and a file with the password.
     Basic(String, PathBuf),
 }
 
 impl Authorization {
-    /// The value of the header.
+    /// Returns the value of the header.
     pub(super) fn header(&self) -> Result<String, SecretError> {
         match self {
             Self::Bearer(path) => Ok(format!("Bearer {}", secret(path)?)),
@@ -116,7 +100,7 @@ impl Authorization {
 }
 
 fn secret(path: &Path) -> Result<String, SecretError> {
-    let bytes = read(path, LONGEST_SECRET)?;
+    let bytes = read(path, MAX_SECRET)?;
     let text = String::from_utf8(bytes).unwrap_or_default();
     let text = text.trim_end_matches(['\n', '\r']);
     if text.is_empty() || text.chars().any(char::is_control) || !text.is_ascii() {
@@ -125,13 +109,15 @@ fn secret(path: &Path) -> Result<String, SecretError> {
     Ok(text.to_owned())
 }
 
-/// The certificates of authorities to trust: those of a file, or the system's.
+/// Reads the certificates of authorities to trust, from a file or those of the system.
 pub(super) fn certificates(
     file: Option<&Path>,
 ) -> Result<Vec<ureq::tls::Certificate<'static>>, SecretError> {
-    let system = || SYSTEM_CERTIFICATES.iter().map(Path::new).find(|path| path.exists());
-    let path = file.or_else(system).ok_or(SecretError::NoSystemCertificates)?;
-    let bytes = read(path, LONGEST_CERTIFICATES)?;
+    let mut system_files = SYSTEM_CERTIFICATES.iter().map(Path::new);
+    let path = file
+        .or_else(|| system_files.find(|path| path.exists()))
+        .ok_or(SecretError::NoSystemCertificates)?;
+    let bytes = read(path, MAX_CERTIFICATES)?;
     let certificates: Vec<_> = ureq::tls::parse_pem(&bytes)
         .filter_map(|item| match item {
             Ok(ureq::tls::PemItem::Certificate(certificate)) => Some(certificate),
@@ -145,9 +131,10 @@ pub(super) fn certificates(
 }
 
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, SecretError> {
-    let io = |source| SecretError::Io { path: path.to_owned(), source };
     let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;
+    File::open(path)
+        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
+        .map_err(|source| SecretError::Io { path: path.to_owned(), source })?;
     if bytes.len() as u64 > limit {
         return Err(SecretError::TooLong { path: path.to_owned(), limit });
     }

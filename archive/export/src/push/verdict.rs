@@ -1,16 +1,16 @@
-//! What an answer means.
+//! The meaning of an answer.
 //!
 //! | answer | verdict |
 //! |---|---|
 //! | 2xx | stored; of remote write 2.0 only if it counts all samples as written |
-//! | 2xx of OTLP that speaks of refused points | stored but these |
-//! | none, 408, 429, 5xx | not now: the same request again |
-//! | 400, 422 or 500 that speaks of samples that are too old or out of order | too old |
-//! | 400, 413, 422 | refused: some of it, or it is too large |
+//! | 2xx of OTLP with refused points | stored except for these |
+//! | none, 408, 429, 5xx | not now: the same request is repeated |
+//! | 400, 422 or 500 about samples that are too old or out of order | too old |
+//! | 400, 413, 422 | refused: some samples are invalid, or the request is too large |
 //! | any other, also a redirect | no receiver |
 //!
-//! Prometheus rolls a request back as a whole for one sample that it refuses, and answers
-//! "too old" as 500 in version 2.42, as 400 later.
+//! Prometheus rolls back the whole request if it refuses one sample. For "too old" the status is 500
+//! in version 2.42, and 400 later.
 
 use std::time::Duration;
 
@@ -21,37 +21,37 @@ use super::client::Answer;
 #[cfg(feature = "otlp")]
 use super::otlp;
 
-/// What an answer means.
+/// The verdict on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// All of it is stored.
+    /// All samples are stored.
     Stored,
-    /// Some points are refused, and all others stored: it is not to go again.
+    /// Some points are refused and all others stored: the request must not be repeated.
     #[cfg(feature = "otlp")]
     StoredInPart { refused: u64, why: String },
-    /// The same request is to go again, if the receiver asks for it after a while.
+    /// The same request is to be repeated, after the delay that the receiver asks for.
     NotNow {
         after: Option<Duration>,
-        /// Some of it may be stored.
+        /// Whether some samples may be stored.
         may_be_stored: bool,
         why: String,
     },
-    /// The receiver has newer samples and takes no older ones.
+    /// The receiver has newer samples of a series and accepts no older ones.
     TooOld(String),
-    /// The receiver takes no older samples of any series.
+    /// The receiver accepts no samples of any series from this time.
     TooOldForAll(String),
-    /// Something of it is refused.
+    /// Some samples are refused.
     Refused(String),
-    /// This is no receiver of such requests, or it does not want them.
+    /// The URL does not accept such requests.
     NoReceiver(String),
 }
 
-/// Texts of Prometheus about one series, whose last sample is newer.
+/// Messages of Prometheus about a series whose last sample is newer.
 const OUT_OF_ORDER: [&str; 1] = ["out of order"];
-/// Texts of Prometheus about a time before which it takes nothing.
+/// Messages of Prometheus about samples before its time limit.
 const TOO_OLD: [&str; 2] = ["too old", "out of bounds"];
 
-/// The verdict on a request of some samples.
+/// Returns the verdict on a request with some samples.
 pub(super) fn verdict(
     answer: Result<Answer, ureq::Error>,
     protocol: Protocol,
@@ -76,7 +76,8 @@ pub(super) fn verdict(
     }
 }
 
-/// Receivers that know only remote write 1.0 answer 204 to 2.0, and store nothing.
+/// Returns the verdict on a successful request. Receivers that only support remote write 1.0 answer
+/// requests of 2.0 with 204 and store nothing.
 fn stored(answer: &Answer, protocol: Protocol, samples: u64, said: &str) -> Verdict {
     #[cfg(feature = "otlp")]
     if protocol == Protocol::Otlp
@@ -88,8 +89,8 @@ fn stored(answer: &Answer, protocol: Protocol, samples: u64, said: &str) -> Verd
         return Verdict::Stored;
     }
     Verdict::NoReceiver(match answer.written {
-        None => format!("{said}: it does not count what it stores, as receivers of 2.0 do"),
-        Some(written) => format!("{said}: it counts {written} of {samples} samples as stored"),
+        None => format!("{said}: the answer has no count of stored samples, as 2.0 requires"),
+        Some(written) => format!("{said}: only {written} of {samples} samples were stored"),
     })
 }
 
@@ -98,7 +99,7 @@ fn has_any(text: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| text.contains(word))
 }
 
-/// The first line of a text, short and printable.
+/// Returns the first line of a text, shortened and made printable.
 fn text(bytes: &[u8]) -> String {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line: String = String::from_utf8_lossy(line).chars().take(200).collect();

@@ -1,9 +1,9 @@
-//! Histograms as Prometheus has them: cumulative counts by upper bound.
+//! Histograms in the form of Prometheus: cumulative counts by upper bound.
 //!
 //! An archive has the count of each bucket that was ever hit. Here each bucket has the count of
-//! all values up to its bound, so it has to be there before it was hit, too: when a bucket
-//! appears, it gets the count of the ones below it at the time of the sample before. Otherwise
-//! an increase over that time would see more values in the lower bucket than in the new one.
+//! all values up to its bound, also before it was hit: when a bucket appears, it gets a sample with
+//! the count of the buckets below it at the time of the previous sample. Otherwise the increase
+//! over that time would be greater for the lower bucket than for the new one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::mapping::{Family, FamilyId, Label};
 struct Bucket {
     bound: f64,
     count: f64,
-    /// Of this bucket and those below it, when they were sent last.
+    /// The last sent count of this bucket and those below it.
     cumulative: f64,
     series: SampleSeriesId,
 }
@@ -27,18 +27,18 @@ pub(super) struct Histogram {
     family: FamilyId,
     base: Arc<str>,
     labels: Arc<[Label]>,
-    /// By bound, rising.
+    /// The buckets, sorted by bound.
     buckets: Vec<Bucket>,
     /// The count of the bucket without a bound.
     unbounded: f64,
     infinite: SampleSeriesId,
     count: SampleSeriesId,
     sum: Option<(SampleSeriesId, f64)>,
-    /// When it was sent last, if it has not ended since.
+    /// The time of the last samples, unless the histogram has ended since.
     last: Option<i64>,
-    /// Series of the archive that have values now.
+    /// The number of its series of the archive that have values now.
     pub(super) live: usize,
-    /// It began to count from 0 at this time.
+    /// The time at which it began to count from 0, until the zeros are sent.
     pub(super) from_zero: Option<i64>,
     pub(super) start: Option<i64>,
     pub(super) is_touched: bool,
@@ -52,14 +52,13 @@ impl Histogram {
         table: &mut Table,
     ) -> Self {
         let base: Arc<str> = family.name.as_str().into();
-        let mut part = |suffix: &str, part, labels: &Arc<[Label]>| {
-            let name = format!("{base}{suffix}").into();
-            let labels = Arc::clone(labels);
-            table.add(new_series(id, name, labels, part, None))
-        };
-        let bound = with_bound(&labels, f64::INFINITY);
-        let infinite = part("_bucket", FamilyPart::Bucket(f64::INFINITY), &bound);
-        let count = part("_count", FamilyPart::Count, &labels);
+        let bucket_name = format!("{base}_bucket").into();
+        let bucket_labels = with_bound(&labels, f64::INFINITY);
+        let bucket = FamilyPart::Bucket(f64::INFINITY);
+        let infinite = table.add(new_series(id, bucket_name, bucket_labels, bucket, None));
+        let count_name = format!("{base}_count").into();
+        let count_labels = Arc::clone(&labels);
+        let count = table.add(new_series(id, count_name, count_labels, FamilyPart::Count, None));
         Self {
             family: id,
             base,
@@ -77,7 +76,7 @@ impl Histogram {
         }
     }
 
-    /// Sets the count of a bucket; `bound` is that of its values, scaled.
+    /// Sets the count of the bucket with an upper bound in base units.
     pub(super) fn set_bucket(&mut self, bound: Option<f64>, count: f64, table: &mut Table) {
         self.is_touched = true;
         let Some(bound) = bound else {
@@ -95,8 +94,8 @@ impl Histogram {
                 let cumulative = below.map_or(0.0, |below| below.cumulative);
                 let name = format!("{}_bucket", self.base).into();
                 let labels = with_bound(&self.labels, bound);
-                let (family, part) = (self.family, FamilyPart::Bucket(bound));
-                let series = table.add(new_series(family, name, labels, part, self.start));
+                let part = FamilyPart::Bucket(bound);
+                let series = table.add(new_series(self.family, name, labels, part, self.start));
                 self.buckets.insert(at, Bucket { bound, count, cumulative, series });
                 if let Some(last) = self.last.filter(|_| self.from_zero.is_none()) {
                     table.earlier(series, last, cumulative);
@@ -112,13 +111,12 @@ impl Histogram {
         } else {
             let name = format!("{}_sum", self.base).into();
             let labels = Arc::clone(&self.labels);
-            let (family, part) = (self.family, FamilyPart::Sum);
-            table.add(new_series(family, name, labels, part, self.start))
+            table.add(new_series(self.family, name, labels, FamilyPart::Sum, self.start))
         };
         self.sum = Some((series, sum));
     }
 
-    /// The bucket has no value any more: what is in it does not count.
+    /// Sets the count of a bucket that no longer has a value to 0.
     pub(super) fn empty_bucket(&mut self, bound: Option<f64>) {
         match bound {
             None => self.unbounded = 0.0,
@@ -131,7 +129,7 @@ impl Histogram {
         }
     }
 
-    /// Sends all of it, after what it got in this step.
+    /// Adds the samples of all parts, after the values of a step were set.
     pub(super) fn send(&mut self, milliseconds: i64, table: &mut Table) {
         self.is_touched = false;
         if let Some(began) = self.from_zero.take() {
@@ -155,7 +153,7 @@ impl Histogram {
         self.last = Some(milliseconds);
     }
 
-    /// Ends it.
+    /// Ends all series with stale markers.
     pub(super) fn end(&mut self, milliseconds: i64, table: &mut Table) {
         self.all().for_each(|series| table.stale(series, milliseconds));
         self.last = None;

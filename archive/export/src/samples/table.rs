@@ -1,4 +1,4 @@
-//! Series as Prometheus has them, and what was last said of each.
+//! The series of samples, and the last sample of each.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use crate::shared_values::fit;
 
 use super::{Sample, SampleKind};
 
-/// A series of samples. Numbers are used again for later series.
+/// The number of a series of samples. Numbers of ended series are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampleSeriesId(u32);
 
 impl SampleSeriesId {
-    /// The number, for tables beside: the least that is free.
+    /// Returns the number as an index for tables of the caller.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Which part of its family a series is.
+/// The part of its family that a series has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FamilyPart {
-    /// All of a counter or gauge.
+    /// The value of a counter or gauge.
     Value,
-    /// How many values of a histogram are not greater than a bound, which may be infinite.
+    /// The number of values of a histogram up to a bound, which may be infinite.
     Bucket(f64),
     /// The sum of the values of a histogram.
     Sum,
@@ -31,21 +31,21 @@ pub enum FamilyPart {
     Count,
 }
 
-/// What is the same for all samples of a series.
+/// The properties that all samples of a series share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleSeries {
     /// The name, with `_total`, `_bucket` and so on.
     pub name: Arc<str>,
     /// The other labels, sorted by name.
     pub labels: Arc<[Label]>,
-    /// The family.
+    /// The family in the mapping.
     pub family: FamilyId,
-    /// Which part of it.
+    /// The part of the family.
     pub part: FamilyPart,
-    /// The value holds until the next one.
+    /// Whether a value holds until the next one.
     pub is_discrete: bool,
-    /// When the program began to count from 0, nanoseconds since 1970 UTC, if the archive
-    /// says so.
+    /// The time at which the program began to count from 0, in nanoseconds since 1970 UTC, if
+    /// known.
     pub start: Option<i64>,
 }
 
@@ -54,11 +54,11 @@ struct SeriesState {
     series: SampleSeries,
     /// The time of the last sample, of any kind.
     last: i64,
-    /// The last sample is a value.
+    /// Whether the last sample is a value.
     is_live: bool,
-    /// The last sample is of the step with this number.
+    /// The number of the step with the last value.
     step: u64,
-    /// A value was put after its time, since another one had its millisecond.
+    /// Whether the last value was moved by a millisecond, since an earlier one had its time.
     is_late: bool,
 }
 
@@ -74,14 +74,14 @@ pub(super) struct Table {
     /// The time of the step, and that of the steps before it.
     now: i64,
     previous: i64,
-    /// No sample of an archive is at this time or earlier.
+    /// The time after which all samples of an archive must be.
     floor: i64,
-    /// Values that have the millisecond of an earlier one, or an earlier time.
+    /// The number of values that were dropped because their times do not rise.
     pub(super) dropped: u64,
 }
 
 impl Table {
-    /// Begins a step, whose samples take the place of those of the step before.
+    /// Begins a step and removes the samples of the previous one.
     pub(super) fn begin(&mut self, milliseconds: i64) {
         self.samples.clear();
         self.began.clear();
@@ -121,14 +121,14 @@ impl Table {
         self.entries.get_mut(id.index())?.as_mut()
     }
 
-    /// Gives memory back that is only needed within a step.
+    /// Releases memory that is only needed within a step.
     pub(super) fn rest(&mut self) {
         fit(&mut self.entries);
         self.samples = Vec::new();
         self.began = Vec::new();
     }
 
-    /// All series are void; later samples are after those so far.
+    /// Removes all series. Later samples must be after those so far.
     pub(super) fn clear(&mut self) {
         let last = self.entries.iter().flatten().map(|entry| entry.last).max();
         self.floor = self.floor.max(last.unwrap_or(i64::MIN));
@@ -142,7 +142,7 @@ impl Table {
         }
     }
 
-    /// A value at a time. Two records within a millisecond are a millisecond apart.
+    /// Adds a value. The second of two values within a millisecond is moved to the next one.
     pub(super) fn value(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64) {
         let step = self.step;
         let Some(entry) = self.entry(id) else { return };
@@ -157,18 +157,20 @@ impl Table {
             self.dropped += 1;
             return;
         }
-        (entry.last, entry.is_live, entry.step) = (at, true, step);
+        entry.last = at;
+        entry.is_live = true;
+        entry.step = step;
         let kind = SampleKind::Value;
         self.samples.push(Sample { series: id, milliseconds: at, value, kind });
     }
 
-    /// What a series had at a time at which it was not known yet: before its first value.
+    /// Adds a value from before the first value of a series.
     pub(super) fn earlier(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64) {
         self.before(id, milliseconds, value, SampleKind::Value);
     }
 
-    /// A counter began at 0 at a time, before the value at another, and after the last value of the
-    /// run before and its stale marker.
+    /// Adds the 0 at which a counter began, before its first value and after the last value of the
+    /// previous run and its stale marker.
     pub(super) fn zero(&mut self, id: SampleSeriesId, began: i64, first: i64) {
         let began = began.max(self.previous.saturating_add(2)).min(first.saturating_sub(1));
         self.before(id, began, 0.0, SampleKind::Zero);
@@ -182,7 +184,7 @@ impl Table {
         }
     }
 
-    /// A series that was live and has no value in this step ended at a time.
+    /// Ends a series with a stale marker, if it was live and has no value in this step.
     pub(super) fn stale(&mut self, id: SampleSeriesId, milliseconds: i64) {
         let step = self.step;
         let Some(entry) = self.entry(id) else { return };
@@ -190,8 +192,11 @@ impl Table {
             return;
         }
         let milliseconds = milliseconds.max(entry.last.saturating_add(1));
-        (entry.last, entry.is_live, entry.is_late) = (milliseconds, false, false);
-        let (value, kind) = (super::stale_value(), SampleKind::Stale);
+        entry.last = milliseconds;
+        entry.is_live = false;
+        entry.is_late = false;
+        let value = super::stale_value();
+        let kind = SampleKind::Stale;
         self.samples.push(Sample { series: id, milliseconds, value, kind });
     }
 }

@@ -5,35 +5,36 @@ use std::fmt::Write as _;
 use crate::mapping::{Family, Kind, Label};
 use crate::samples::float_text;
 
-/// Which of the two.
+/// A text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// Prometheus' text format.
+    /// The text format of Prometheus.
     Text,
-    /// `OpenMetrics`.
+    /// The format of `OpenMetrics`.
     OpenMetrics,
 }
 
 impl Format {
-    /// The format that a header `Accept` prefers; text if it names neither.
+    /// Returns the format that a header `Accept` prefers; text if it names neither.
     pub(super) fn accepted(accept: &str) -> Self {
-        let weight = |range: &str| {
+        let mut open_metrics: f64 = 0.0;
+        let mut text: f64 = 0.0;
+        for range in accept.split(',') {
             let mut parts = range.split(';').map(str::trim);
             let name = parts.next().unwrap_or_default().to_ascii_lowercase();
-            let q = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f64>().ok());
-            (name, q.unwrap_or(1.0))
-        };
-        let ranges: Vec<(String, f64)> = accept.split(',').map(weight).collect();
-        let best = |names: &[&str]| {
-            let of = ranges.iter().filter(|(name, _)| names.contains(&name.as_str()));
-            of.map(|(_, q)| *q).fold(0.0, f64::max)
-        };
-        let open_metrics = best(&["application/openmetrics-text"]);
-        let is_preferred = open_metrics > 0.0 && open_metrics >= best(&["text/plain"]);
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f64>().ok());
+            let weight = weight.unwrap_or(1.0);
+            match name.as_str() {
+                "application/openmetrics-text" => open_metrics = open_metrics.max(weight),
+                "text/plain" => text = text.max(weight),
+                _ => {}
+            }
+        }
+        let is_preferred = open_metrics > 0.0 && open_metrics >= text;
         if is_preferred { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// The header `Content-Type`.
+    /// Returns the value of the header `Content-Type`.
     pub(super) const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -41,7 +42,7 @@ impl Format {
         }
     }
 
-    /// What precedes the samples of a family.
+    /// Writes the lines before the samples of a family.
     pub(super) fn head(self, family: &Family, out: &mut String) {
         let name = match (self, family.kind) {
             (Self::Text, Kind::Counter) => family.sample_name(),
@@ -55,7 +56,7 @@ impl Format {
         }
     }
 
-    /// A sample, after the name and labels that [`series`] makes.
+    /// Writes a sample, whose name and labels were made by [`series`].
     pub(super) fn sample(self, series: &str, value: f64, milliseconds: i64, out: &mut String) {
         out.push_str(series);
         out.push(' ');
@@ -75,7 +76,7 @@ impl Format {
         };
     }
 
-    /// What follows all families.
+    /// Returns the line after all families.
     pub(super) const fn end(self) -> &'static str {
         match self {
             Self::Text => "",
@@ -84,7 +85,7 @@ impl Format {
     }
 }
 
-/// The name and labels of a series, the same in both formats.
+/// Formats the name and labels of a series, which are the same in both formats.
 pub(super) fn series(name: &str, labels: &[Label]) -> String {
     let mut out = name.to_owned();
     for (place, Label { name, value }) in labels.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which series a query is about.
+//! The matchers of a query.
 
 use regex_lite::{Regex, RegexBuilder};
 
@@ -7,10 +7,10 @@ use crate::mapping::{Family, Kind, Label};
 
 /// The label with the name of a metric.
 const NAME: &str = "__name__";
-/// Bytes that a compiled expression may have.
-const EXPRESSION_BYTES: usize = 1 << 20;
+/// Limit on the bytes of a compiled expression.
+const MAX_EXPRESSION: usize = 1 << 20;
 
-/// What labels must be. A label that a series does not have is the empty string.
+/// Conditions for labels. A label that a series does not have is the empty string.
 #[derive(Debug)]
 pub(super) struct Matchers(Vec<Matcher>);
 
@@ -18,7 +18,7 @@ pub(super) struct Matchers(Vec<Matcher>);
 struct Matcher {
     label: String,
     test: Test,
-    /// The value must not pass.
+    /// Whether the value must fail the test.
     is_not: bool,
 }
 
@@ -29,25 +29,27 @@ enum Test {
 }
 
 impl Matchers {
-    /// The matchers of a query.
+    /// Compiles the matchers of a query.
     ///
     /// # Errors
     ///
     /// A message about an unknown kind of matcher or an expression that cannot be compiled.
     pub(super) fn new(matchers: &[LabelMatcher]) -> Result<Self, String> {
-        let matcher = |one: &LabelMatcher| {
-            let LabelMatcher { r#type, name, value } = one;
+        let mut all = Vec::new();
+        for LabelMatcher { r#type, name, value } in matchers {
             let test = match r#type {
                 0 | 1 => Test::Equal(value.clone()),
                 2 | 3 => Test::Expression(expression(value)?),
-                other => return Err(format!("{name}: there is no matcher of type {other}")),
+                other => {
+                    return Err(format!("{name}: unknown type of matcher {other}, not 0 to 3"));
+                }
             };
-            Ok(Matcher { label: name.clone(), test, is_not: matches!(r#type, 1 | 3) })
-        };
-        Ok(Self(matchers.iter().map(matcher).collect::<Result<_, String>>()?))
+            all.push(Matcher { label: name.clone(), test, is_not: matches!(r#type, 1 | 3) });
+        }
+        Ok(Self(all))
     }
 
-    /// Whether any sample of a family has a name that matches.
+    /// Returns whether any sample of a family has a name that matches.
     pub(super) fn may_match(&self, family: &Family) -> bool {
         let names: Vec<String> = match family.kind {
             Kind::Counter | Kind::Gauge => vec![family.sample_name()],
@@ -59,7 +61,7 @@ impl Matchers {
         names.iter().any(|name| self.matches_label(NAME, name))
     }
 
-    /// Whether a series matches.
+    /// Returns whether a series matches.
     pub(super) fn matches(&self, name: &str, labels: &[Label]) -> bool {
         self.0.iter().all(|matcher| {
             let value = if matcher.label == NAME {
@@ -87,13 +89,16 @@ impl Matcher {
     }
 }
 
-/// An expression that matches a whole value, in which a dot is any character.
+/// Compiles an expression that matches a whole value, in which a dot is any character.
 fn expression(text: &str) -> Result<Regex, String> {
-    // By itself first: parentheses that only pair with those around it are an error.
-    let compile = |text: &str| RegexBuilder::new(text).size_limit(EXPRESSION_BYTES).build();
-    let fault = |error| format!("{text:?}: {error}");
-    compile(text).map_err(fault)?;
-    compile(&format!("^(?s:{text})$")).map_err(fault)
+    // Alone first, so that parentheses that only pair with the added ones are an error.
+    compile(text)
+        .and_then(|_| compile(&format!("^(?s:{text})$")))
+        .map_err(|error| format!("{text:?}: {error}"))
+}
+
+fn compile(text: &str) -> Result<Regex, regex_lite::Error> {
+    RegexBuilder::new(text).size_limit(MAX_EXPRESSION).build()
 }
 
 #[cfg(test)]

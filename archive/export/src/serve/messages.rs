@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-/// What is asked.
+/// A request with one or several queries.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ReadRequest {
     #[prost(message, repeated, tag = "1")]
@@ -13,7 +13,7 @@ pub(super) struct ReadRequest {
     pub(super) accepted_response_types: Vec<i32>,
 }
 
-/// `STREAMED_XOR_CHUNKS` of `ReadRequest.ResponseType`.
+/// The value `STREAMED_XOR_CHUNKS` of `ReadRequest.ResponseType`.
 pub(super) const STREAMED_CHUNKS: i32 = 1;
 
 /// Series in a span of time, both ends included.
@@ -27,10 +27,10 @@ pub(super) struct Query {
     pub(super) matchers: Vec<LabelMatcher>,
 }
 
-/// What a label must be.
+/// A condition for a label.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LabelMatcher {
-    /// 0 equal, 1 not equal, 2 a regular expression, 3 none.
+    /// 0 equal, 1 not equal, 2 matches a regular expression, 3 does not match it.
     #[prost(int32, tag = "1")]
     pub(super) r#type: i32,
     #[prost(string, tag = "2")]
@@ -100,12 +100,12 @@ pub(super) struct Chunk {
     pub(super) min_time_ms: i64,
     #[prost(int64, tag = "2")]
     pub(super) max_time_ms: i64,
-    /// [`XOR`].
+    /// The encoding, always [`XOR`].
     #[prost(int32, tag = "3")]
     pub(super) r#type: i32,
     #[prost(bytes = "vec", tag = "4")]
     pub(super) data: Vec<u8>,
 }
 
-/// `XOR` of `Chunk.Encoding`.
+/// The value `XOR` of `Chunk.Encoding`.
 pub(super) const XOR: i32 = 1;

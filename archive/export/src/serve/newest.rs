@@ -1,8 +1,8 @@
 //! The newest value of each series of all hosts, for scrapes.
 //!
-//! A thread follows the archives and keeps for each series its name and labels as text, its
-//! newest value and the time of that. Series that ended are not there. A discrete metric is
-//! logged when it changes: its value holds at the time of the newest record.
+//! A thread follows the archives and keeps for each series its name and labels as text, and its
+//! newest value with its time. Ended series are left out. A discrete metric is logged when it
+//! changes, so its value holds at the time of the newest record.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,11 +22,11 @@ use crate::text::warn;
 use crate::tree::{Host, Overlap};
 use crate::walk::{Start, StepKind, Walk};
 
-/// How often archives are looked at.
-const POLL: Duration = Duration::from_millis(500);
-/// How often hosts are.
-const POLL_HOSTS: Duration = Duration::from_secs(10);
-/// Bytes of a piece of an answer.
+/// Interval at which to look for new records.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval at which to look for new hosts.
+const HOST_POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Bytes of a piece of an answer, which ends with a family.
 const PIECE: usize = 1 << 16;
 
 /// The newest values of all hosts.
@@ -36,18 +36,18 @@ pub(super) struct Newest(Arc<Mutex<Table>>);
 #[derive(Debug, Default)]
 struct Table {
     hosts: Vec<HostTable>,
-    /// All that was there at the start was read.
+    /// Whether everything that existed at the start was read.
     is_complete: bool,
 }
 
 /// The newest values of one host.
 #[derive(Debug, Default)]
 struct HostTable {
-    /// By name.
+    /// Families by name.
     families: BTreeMap<String, Members>,
-    /// By number.
+    /// Series by number.
     series: Vec<Option<SeriesEntry>>,
-    /// The time of the newest record, milliseconds since 1970.
+    /// The time of the newest record, in milliseconds since 1970.
     newest: i64,
 }
 
@@ -62,10 +62,10 @@ struct Members {
 #[derive(Debug)]
 struct SeriesEntry {
     family: FamilyId,
-    /// Name and labels, as they are printed.
+    /// Name and labels in the text format.
     text: String,
-    /// The place among the series of the family: labels without `le`, then buckets by bound,
-    /// then the others.
+    /// The sort key within the family: labels without `le`, then buckets by bound, then the other
+    /// parts.
     order: (String, u8, u64),
     is_discrete: bool,
     value: Option<(i64, f64)>,
@@ -76,14 +76,15 @@ struct Followed {
     host: Host,
     walk: Walk,
     samples: Samples,
-    /// Archives that overlap were reported.
+    /// Whether overlapping archives were reported.
     is_checked: bool,
 }
 
-/// Warns of archives of a host that are not both read.
+/// Warns of overlapping archives of a host, which are not merged.
 fn warn_of_overlaps(host: &Host) {
     for Overlap { earlier, later } in host.archives.overlaps().unwrap_or_default() {
-        let (earlier, later) = (printable::path(&earlier), printable::path(&later));
+        let earlier = printable::path(&earlier);
+        let later = printable::path(&later);
         warn(&format_args!(
             "{}: {later} begins before {earlier} ends: /metrics has the values of the one that \
              begins last, and answers lack values of the other; put archives of several loggers \
@@ -98,12 +99,14 @@ impl Newest {
     ///
     /// # Errors
     ///
-    /// [`Failure::Output`] if there is no thread to be had.
+    /// [`Failure::Output`] if the thread cannot be started.
     pub(super) fn follow(options: HostOptions) -> Result<Self, Failure> {
         let newest = Self::default();
         let table = newest.clone();
-        let run = move || table.run(&options);
-        thread::Builder::new().name("newest".to_owned()).spawn(run).map_err(Failure::Output)?;
+        thread::Builder::new()
+            .name("newest".to_owned())
+            .spawn(move || table.run(&options))
+            .map_err(Failure::Output)?;
         Ok(newest)
     }
 
@@ -115,7 +118,7 @@ impl Newest {
         let mut followed: Vec<Followed> = Vec::new();
         let mut looked: Option<Instant> = None;
         loop {
-            if looked.is_none_or(|at| at.elapsed() >= POLL_HOSTS) {
+            if looked.is_none_or(|at| at.elapsed() >= HOST_POLL_INTERVAL) {
                 self.add_hosts(options, &mut followed);
                 looked = Some(Instant::now());
             }
@@ -127,7 +130,7 @@ impl Newest {
                 one.is_checked = true;
                 warn_of_overlaps(&one.host);
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -151,7 +154,7 @@ impl Newest {
         }
     }
 
-    /// Reads all that has come of a host.
+    /// Reads all new records of a host.
     fn update(&self, place: usize, one: &mut Followed) {
         loop {
             match one.walk.next() {
@@ -188,7 +191,7 @@ impl Newest {
         }
     }
 
-    /// Whether all that was there at the start was read.
+    /// Returns whether everything that existed at the start was read.
     pub(super) fn is_complete(&self) -> bool {
         self.table().is_complete
     }
@@ -197,7 +200,7 @@ impl Newest {
     ///
     /// # Errors
     ///
-    /// [`Closed`] if nobody takes them.
+    /// [`Closed`] if the client has disconnected.
     pub(super) fn send(&self, format: Format, sink: Sink) -> Result<(), Closed> {
         let mut out = String::with_capacity(PIECE + PIECE / 4);
         let mut after: Option<String> = None;
@@ -210,8 +213,8 @@ impl Newest {
         sink.finish()
     }
 
-    /// Writes the families after one by their names until a piece is full; false if those
-    /// were all.
+    /// Writes the families after the one named `after` until a piece is full, and returns false if
+    /// there are no more.
     fn write(&self, format: Format, after: &mut Option<String>, out: &mut String) -> bool {
         let mut table = self.table();
         while let Some(name) = table.next_family(after.as_deref()) {
@@ -227,21 +230,19 @@ impl Newest {
 }
 
 impl Table {
-    /// The least name of a family that is greater than one.
+    /// Returns the name of the family after another one.
     fn next_family(&self, after: Option<&str>) -> Option<String> {
         use std::ops::Bound;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let next = |host: &HostTable| {
-            host.families
-                .range::<str, _>((from, Bound::Unbounded))
-                .next()
-                .map(|(name, _)| name.clone())
-        };
-        self.hosts.iter().filter_map(next).min()
+        let next_of_hosts = self.hosts.iter().filter_map(|host| {
+            let (name, _) = host.families.range::<str, _>((from, Bound::Unbounded)).next()?;
+            Some(name)
+        });
+        next_of_hosts.min().cloned()
     }
 
-    /// Writes a family of all hosts. Where hosts differ in what it is, the first one decides,
-    /// and the others are left out: a name can have one type.
+    /// Writes a family of all hosts. If hosts disagree on its type, those that differ from the first
+    /// one are left out, since a name can only have one type.
     fn write_family(&self, name: &str, format: Format, out: &mut String) {
         let mut kind = None;
         for host in &self.hosts {
@@ -270,7 +271,7 @@ impl HostTable {
         self.series.get_mut(id.index())?.as_mut()
     }
 
-    /// Adds a series, in the place of one that had its number before.
+    /// Adds a series, replacing one that had its number.
     fn add(&mut self, id: SampleSeriesId, one: &SampleSeries, mapping: &Mapping) {
         if let Some(before) = self.entry(id).map(|entry| entry.family)
             && let Some(family) = mapping.family(before)
@@ -281,7 +282,7 @@ impl HostTable {
         let Some(family) = mapping.family(one.family) else { return };
         let others: Vec<Label> =
             one.labels.iter().filter(|label| &*label.name != "le").cloned().collect();
-        // Doubles that are not negative are ordered as their bits are.
+        // The bits of doubles that are not negative sort like the doubles.
         let (rank, bound) = match one.part {
             FamilyPart::Bucket(bound) => (0, bound.max(0.0).to_bits()),
             FamilyPart::Value | FamilyPart::Sum => (1, 0),
@@ -300,22 +301,27 @@ impl HostTable {
         if let Some(place) = self.series.get_mut(id.index()) {
             *place = Some(entry);
         }
-        let new = || Members { family: family.clone(), ids: Vec::new(), is_sorted: true };
-        let members = self.families.entry(family.name.clone()).or_insert_with(new);
+        let members = self.families.entry(family.name.clone()).or_insert_with(|| Members {
+            family: family.clone(),
+            ids: Vec::new(),
+            is_sorted: true,
+        });
         members.ids.push(id);
         members.is_sorted = false;
     }
 
-    /// Sorts the series of a family, if there are new ones.
+    /// Sorts the series of a family if there are new ones.
     fn sort(&mut self, name: &str) {
         let Some(members) = self.families.get_mut(name).filter(|members| !members.is_sorted) else {
             return;
         };
         let series = &self.series;
-        let order = |id: &SampleSeriesId| {
-            series.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.order)
-        };
-        members.ids.sort_by(|one, other| order(one).cmp(&order(other)));
+        members.ids.sort_by(|one, other| {
+            let [one, other] = [one, other].map(|id| {
+                series.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.order)
+            });
+            one.cmp(&other)
+        });
         members.is_sorted = true;
     }
 }

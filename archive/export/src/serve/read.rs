@@ -23,18 +23,18 @@ use super::stream::{Closed, Sink};
 use super::xor;
 use crate::tree::Host;
 
-/// Bytes of a request once it is decompressed.
-const REQUEST_BYTES: usize = 1 << 20;
-/// Queries of a request: Prometheus sends one.
-const QUERIES: usize = 100;
+/// Limit on the bytes of a decompressed request.
+const MAX_REQUEST: usize = 1 << 20;
+/// Limit on the queries of a request, of which Prometheus sends one.
+const MAX_QUERIES: usize = 100;
 
-/// What is answered, with the status of HTTP.
+/// An error that is answered with a status of HTTP.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// 400.
+    /// 400: the request is invalid.
     #[error("{0}")]
     Request(String),
-    /// 503: there are no archives to read.
+    /// 503: the archives cannot be listed, or there are none.
     #[error("{0}")]
     Archives(String),
     /// 413: more samples than are permitted.
@@ -45,60 +45,60 @@ pub(super) enum ReadError {
     Over,
 }
 
-/// A request that was understood.
+/// A parsed request.
 #[derive(Debug)]
 pub(super) struct ReadQuery {
     queries: Vec<(Arc<Matchers>, Span)>,
-    /// The answer is in chunks.
+    /// Whether the answer is in chunks.
     pub(super) is_chunked: bool,
 }
 
 impl ReadQuery {
-    /// Understands the body of a request.
+    /// Parses the body of a request.
     ///
     /// # Errors
     ///
     /// [`ReadError::Request`].
     pub(super) fn parse(body: &[u8]) -> Result<Self, ReadError> {
-        let fault = |text: String| ReadError::Request(text);
-        let len = snap::raw::decompress_len(body).map_err(|error| fault(error.to_string()))?;
-        if len > REQUEST_BYTES {
-            return Err(fault(format!(
-                "the request has {len} bytes, at most {REQUEST_BYTES} can be"
-            )));
-        }
-        let message = snap::raw::Decoder::new().decompress_vec(body);
-        let message = message.map_err(|error| fault(error.to_string()))?;
-        let request = ReadRequest::decode(&*message).map_err(|error| fault(error.to_string()))?;
-        if request.queries.len() > QUERIES {
-            let found = request.queries.len();
-            return Err(fault(format!(
-                "the request has {found} queries, at most {QUERIES} can be"
-            )));
-        }
-        let query = |query: &super::messages::Query| {
-            let span = Span { start: query.start_timestamp_ms, end: query.end_timestamp_ms };
-            Ok((Arc::new(Matchers::new(&query.matchers)?), span))
-        };
-        let queries = request.queries.iter().map(query).collect::<Result<_, String>>();
-        // Those that ask for samples first get samples.
-        let is_chunked = request.accepted_response_types.first() == Some(&STREAMED_CHUNKS);
-        Ok(Self { queries: queries.map_err(fault)?, is_chunked })
+        Self::parse_message(body).map_err(ReadError::Request)
     }
 
-    /// The series of each query.
+    fn parse_message(body: &[u8]) -> Result<Self, String> {
+        let len = snap::raw::decompress_len(body).map_err(|error| error.to_string())?;
+        if len > MAX_REQUEST {
+            return Err(format!("the request has {len} bytes, more than {MAX_REQUEST}"));
+        }
+        let message =
+            snap::raw::Decoder::new().decompress_vec(body).map_err(|error| error.to_string())?;
+        let request = ReadRequest::decode(&*message).map_err(|error| error.to_string())?;
+        if request.queries.len() > MAX_QUERIES {
+            let found = request.queries.len();
+            return Err(format!("the request has {found} queries, more than {MAX_QUERIES}"));
+        }
+        let mut queries = Vec::new();
+        for query in &request.queries {
+            let span = Span { start: query.start_timestamp_ms, end: query.end_timestamp_ms };
+            queries.push((Arc::new(Matchers::new(&query.matchers)?), span));
+        }
+        // The first accepted type is the preferred one.
+        let is_chunked = request.accepted_response_types.first() == Some(&STREAMED_CHUNKS);
+        Ok(Self { queries, is_chunked })
+    }
+
+    /// Reads the series of each query.
     ///
     /// # Errors
     ///
     /// [`ReadError::TooMany`] if all of them have more than `most` samples, [`ReadError::Over`]
-    /// if `is_over` ended it.
+    /// once `is_over` is set.
     pub(super) fn select(
         &self,
         hosts: &[Host],
         most: usize,
         is_over: &AtomicBool,
     ) -> Result<Vec<Vec<Selected>>, ReadError> {
-        let (mut results, mut left) = (Vec::new(), most);
+        let mut results = Vec::new();
+        let mut left = most;
         for (matchers, span) in &self.queries {
             let selected = select(hosts, matchers, *span, left, is_over);
             let selected = selected.map_err(|error| match error {
@@ -112,23 +112,23 @@ impl ReadQuery {
     }
 }
 
-/// One message with all samples, compressed.
+/// Encodes all samples as one compressed message.
 ///
 /// # Errors
 ///
 /// [`ReadError::Request`] if it is larger than a compressed block can be.
 pub(super) fn samples(results: Vec<Vec<Selected>>) -> Result<Bytes, ReadError> {
-    let series = |selected: Selected| TimeSeries {
-        labels: labels(&selected),
-        samples: selected
-            .samples
-            .into_iter()
-            .map(|(timestamp, value)| Sample { value, timestamp })
-            .collect(),
-    };
-    let result =
-        |all: Vec<Selected>| QueryResult { timeseries: all.into_iter().map(series).collect() };
-    let response = ReadResponse { results: results.into_iter().map(result).collect() };
+    let mut response = ReadResponse::default();
+    for all in results {
+        let mut result = QueryResult::default();
+        for selected in all {
+            let labels = labels(&selected);
+            let samples = selected.samples.into_iter();
+            let samples = samples.map(|(timestamp, value)| Sample { value, timestamp }).collect();
+            result.timeseries.push(TimeSeries { labels, samples });
+        }
+        response.results.push(result);
+    }
     let message = response.encode_to_vec();
     drop(response);
     let compressed = snap::raw::Encoder::new().compress_vec(&message);
@@ -139,7 +139,7 @@ pub(super) fn samples(results: Vec<Vec<Selected>>) -> Result<Bytes, ReadError> {
 ///
 /// # Errors
 ///
-/// [`Closed`] if nobody takes them.
+/// [`Closed`] if the client has disconnected.
 pub(super) fn send_chunks(results: Vec<Vec<Selected>>, sink: &Sink) -> Result<(), Closed> {
     for (query, all) in (0..).zip(results) {
         for selected in all {
@@ -157,15 +157,17 @@ pub(super) fn send_chunks(results: Vec<Vec<Selected>>, sink: &Sink) -> Result<()
 }
 
 fn labels(selected: &Selected) -> Vec<Label> {
-    let label = |(name, value): (&str, &str)| Label { name: name.into(), value: value.into() };
-    selected.all_labels().map(label).collect()
+    let mut labels = Vec::new();
+    for (name, value) in selected.all_labels() {
+        labels.push(Label { name: name.into(), value: value.into() });
+    }
+    labels
 }
 
 fn chunk(samples: &[(i64, f64)]) -> Chunk {
-    let at = |sample: Option<&(i64, f64)>| sample.map_or(0, |(at, _)| *at);
     Chunk {
-        min_time_ms: at(samples.first()),
-        max_time_ms: at(samples.last()),
+        min_time_ms: samples.first().map_or(0, |(time, _)| *time),
+        max_time_ms: samples.last().map_or(0, |(time, _)| *time),
         r#type: XOR,
         data: xor::encode(samples),
     }
@@ -259,7 +261,7 @@ mod tests {
         let bomb = [0xff, 0xff, 0xff, 0xff, 0x0f, 0x00];
         let garbage = snap::raw::Encoder::new().compress_vec(&[0xff; 100]).unwrap();
         let mut many = request("x", 0..=1);
-        many.queries = vec![many.queries[0].clone(); QUERIES + 1];
+        many.queries = vec![many.queries[0].clone(); MAX_QUERIES + 1];
         let mut wrong = request("x", 0..=1);
         wrong.queries[0].matchers[0].r#type = 9;
         for body in [&bomb[..], &[], b"xyz", &garbage, &body(&many), &body(&wrong)] {

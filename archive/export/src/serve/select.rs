@@ -1,4 +1,4 @@
-//! The samples of a query, out of the archives.
+//! Reads the samples of a query from the archives.
 
 use std::cmp;
 use std::sync::Arc;
@@ -14,36 +14,37 @@ use crate::text::warn;
 use crate::tree::Host;
 use crate::walk::{Start, Walk};
 
-/// Series whose samples are in a span of time.
+/// A series with its samples in a span of time.
 #[derive(Debug)]
 pub(super) struct Selected {
     pub(super) name: Arc<str>,
-    /// Sorted by name.
+    /// The labels without the name, sorted by name.
     pub(super) labels: Arc<[Label]>,
-    /// Milliseconds and values, at rising times.
+    /// Times in milliseconds, which rise, and values.
     pub(super) samples: Vec<(i64, f64)>,
 }
 
 impl Selected {
-    /// The order in which Prometheus merges series: by all labels, one after the other.
+    /// Compares series in the order in which Prometheus merges them: by all labels, one after the
+    /// other.
     fn order(&self, other: &Self) -> cmp::Ordering {
         self.all_labels().cmp(other.all_labels())
     }
 
-    /// All labels, sorted by name.
+    /// Returns all labels with the name, sorted by name.
     pub(super) fn all_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let name = ("__name__", &*self.name);
         let at = self.labels.partition_point(|label| &*label.name < name.0);
         let (before, after) = self.labels.split_at_checked(at).unwrap_or((&self.labels, &[]));
-        let pair = |label| {
-            let Label { name, value }: &Label = label;
-            (&**name, &**value)
-        };
         before.iter().map(pair).chain([name]).chain(after.iter().map(pair))
     }
 }
 
-/// Why a query has no answer.
+fn pair(label: &Label) -> (&str, &str) {
+    (&label.name, &label.value)
+}
+
+/// An error of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SelectError {
     /// It has more samples than are permitted.
@@ -59,8 +60,8 @@ pub(super) struct Span {
     pub(super) end: i64,
 }
 
-/// The series of all hosts that match, in the order in which Prometheus merges them. A host
-/// whose archives are damaged is reported on standard error; what can be read of it is there.
+/// Reads the matching series of all hosts, in the order in which Prometheus merges them. Damaged
+/// archives are reported on standard error; everything else is returned.
 ///
 /// # Errors
 ///
@@ -73,15 +74,22 @@ pub(super) fn select(
     most: usize,
     is_over: &AtomicBool,
 ) -> Result<Vec<Selected>, SelectError> {
-    let (all, places) = (Vec::new(), HashMap::new());
-    let mut selection = Selection { matchers, span, most, is_over, all, places, samples: 0 };
+    let mut selection = Selection {
+        matchers,
+        span,
+        most,
+        is_over,
+        all: Vec::new(),
+        places: HashMap::new(),
+        samples: 0,
+    };
     for host in hosts {
         selection.read(host)?;
     }
     let mut all = selection.all;
     all.retain(|series| !series.samples.is_empty());
     for series in &mut all {
-        // Two directories with archives of one host may overlap: the first one counts.
+        // Directories with archives of the same host may overlap: the first one counts.
         if !series.samples.is_sorted_by_key(|(at, _)| *at) {
             series.samples.sort_by_key(|(at, _)| *at);
         }
@@ -114,7 +122,7 @@ impl Selection<'_> {
             }
         };
         let mut samples = Samples::new();
-        // By the number of the series: its place, unless it does not match.
+        // The index in `all` by the number of the series; `None` if the series does not match.
         let mut places: Vec<Option<usize>> = Vec::new();
         loop {
             if self.is_over.load(Ordering::Relaxed) {
@@ -165,7 +173,8 @@ impl Selection<'_> {
     ) {
         let all = &mut self.all;
         let place = self.matchers.matches(&series.name, &series.labels).then(|| {
-            let (name, labels) = (Arc::clone(&series.name), Arc::clone(&series.labels));
+            let name = Arc::clone(&series.name);
+            let labels = Arc::clone(&series.labels);
             let key = (Arc::clone(&name), Arc::clone(&labels));
             *self.places.entry(key).or_insert_with(|| {
                 all.push(Selected { name, labels, samples: Vec::new() });

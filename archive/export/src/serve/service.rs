@@ -1,4 +1,4 @@
-//! Requests and answers.
+//! Answers requests.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use super::select::Selected;
 use super::stream::{Cut, stream};
 use crate::options::HostOptions;
 
-/// Bytes of a request's body, compressed.
-const BODY_BYTES: usize = 1 << 18;
-/// How long it may take.
-const BODY_TIME: Duration = Duration::from_secs(10);
-/// How long a request waits for a thread.
-const WAIT: Duration = Duration::from_secs(20);
-/// How many requests wait: half of the connections, which they keep.
-const WAITING: usize = mmv_http::MAX_CONNECTIONS / 2;
+/// Limit on the bytes of a request's body, which is compressed.
+const MAX_BODY: usize = 1 << 18;
+/// Time to receive a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for which a request waits for a thread.
+const THREAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// Limit on waiting requests: half of the connections, which they keep busy.
+const MAX_WAITING: usize = mmv_http::MAX_CONNECTIONS / 2;
 
-/// A thread's turn to read archives.
+/// A permit to read archives with one of the threads.
 type Permit = Arc<OwnedSemaphorePermit>;
-/// The body of an answer. Its connection is busy, and the permit is held, until it is sent.
+/// The body of an answer, which keeps its connection busy and holds its permit until it is sent.
 type Body = Sent<BoxBody<Bytes, Cut>, (Busy, Option<Permit>)>;
 
-/// An answer, and the permit that it holds until it is sent.
+/// An answer with the permit that it holds until it is sent.
 struct Answer {
     response: Response<BoxBody<Bytes, Cut>>,
     permit: Option<Permit>,
 }
 
-/// What answers requests.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(super) struct Service {
     hosts: HostOptions,
@@ -53,12 +53,12 @@ pub(super) struct Service {
     max_samples: usize,
     readers: Arc<Semaphore>,
     waiting: Semaphore,
-    /// Browsers can connect: not to a unix socket.
+    /// Whether browsers can connect, unlike to a unix socket.
     is_tcp: bool,
 }
 
 impl Service {
-    /// Answers from these hosts, at most `readers` requests at a time.
+    /// Creates a service that reads the archives of hosts for at most `readers` requests at a time.
     pub(super) fn new(
         hosts: HostOptions,
         newest: Newest,
@@ -67,46 +67,52 @@ impl Service {
         is_tcp: bool,
     ) -> Self {
         let readers = Arc::new(Semaphore::new(readers));
-        let waiting = Semaphore::new(WAITING);
+        let waiting = Semaphore::new(MAX_WAITING);
         Self { hosts, newest, max_samples, readers, waiting, is_tcp }
     }
 
-    /// Answers a request, whatever it is.
+    /// Answers any request.
     pub(super) async fn answer(
         &self,
         mut request: Request<Incoming>,
         place: &Arc<ConnectionPlace>,
     ) -> Response<Body> {
         let is_own = !self.is_tcp || request.headers().get_all(HOST).iter().all(is_loopback);
-        // The connection is idle, and may be closed, until a request is whole.
+        // The connection is idle, and may be closed, until the request is complete.
         let body = match (request.uri().path(), request.method()) {
             ("/api/v1/read", &Method::POST) if is_own => Some(whole(request.body_mut()).await),
             _ => None,
         };
         let busy = place.busy();
         let answer = match (request.uri().path(), request.method(), body) {
-            _ if !is_own => plain(StatusCode::FORBIDDEN, "Host is not a loopback address\n"),
+            _ if !is_own => {
+                plain(StatusCode::FORBIDDEN, "the header Host is not a loopback address\n")
+            }
             (_, _, Some(Ok(body))) => self.read(&body).await,
             (_, _, Some(Err(refused))) => refused,
             ("/metrics", &Method::GET, None) => self.scrape(&request).await,
             ("/metrics", ..) => not_allowed("GET"),
             ("/api/v1/read", ..) => not_allowed("POST"),
-            _ => plain(StatusCode::NOT_FOUND, "there are /metrics and /api/v1/read\n"),
+            _ => {
+                plain(StatusCode::NOT_FOUND, "not found: the paths are /metrics and /api/v1/read\n")
+            }
         };
         answer.response.map(|body| Sent::new(body, (busy, answer.permit)))
     }
 
     async fn scrape(&self, request: &Request<Incoming>) -> Answer {
         if !self.newest.is_complete() {
-            return later("the archives are being read\n");
+            return later("the archives are still being read: try again later\n");
         }
         let accept = request.headers().get_all(ACCEPT).iter().filter_map(|one| one.to_str().ok());
         let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
-        let Some(permit) = self.reader().await else { return later("too many requests\n") };
+        let Some(permit) = self.reader().await else {
+            return later("too many requests: try again later\n");
+        };
         let newest = self.newest.clone();
         let (sink, pieces) = stream();
         let kept = Arc::clone(&permit);
-        // It goes on while the answer is sent.
+        // The thread continues while the answer is sent.
         spawn_blocking(move || {
             let _permit = kept;
             let _ = newest.send(format, sink);
@@ -119,7 +125,9 @@ impl Service {
             Ok(read) => read,
             Err(error) => return refusal(&error),
         };
-        let Some(permit) = self.reader().await else { return later("too many requests\n") };
+        let Some(permit) = self.reader().await else {
+            return later("too many requests: try again later\n");
+        };
         let job = Job {
             read,
             hosts: self.hosts.clone(),
@@ -127,30 +135,32 @@ impl Service {
             is_over: Arc::default(),
             _permit: Arc::clone(&permit),
         };
-        // Reading ends when this future is dropped, as it is when the peer goes.
+        // Stops reading when this future is dropped because the client disconnects.
         let _over = OverOnDrop(Arc::clone(&job.is_over));
         let answered = if job.read.is_chunked { job.chunks().await } else { job.samples().await };
         match answered {
             Some(Ok(answer)) => answer.holding(permit),
             Some(Err(error)) => refusal(&error),
-            None => plain(StatusCode::INTERNAL_SERVER_ERROR, "the request failed\n"),
+            None => {
+                plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error while reading archives\n")
+            }
         }
     }
 
-    /// A thread to read with, if one is free in time.
+    /// Waits for a permit to read archives; `None` if there is none in time.
     async fn reader(&self) -> Option<Permit> {
         let _waits = self.waiting.try_acquire().ok()?;
-        let permit = timeout(WAIT, Arc::clone(&self.readers).acquire_owned()).await;
+        let permit = timeout(THREAD_TIMEOUT, Arc::clone(&self.readers).acquire_owned()).await;
         permit.ok()?.ok().map(Arc::new)
     }
 }
 
-/// A remote read, for a thread that may wait.
+/// A remote read, which runs in a blocking thread.
 struct Job {
     read: ReadQuery,
     hosts: HostOptions,
     most: usize,
-    /// The client has disconnected.
+    /// Whether the client has disconnected.
     is_over: Arc<AtomicBool>,
     _permit: Permit,
 }
@@ -165,26 +175,25 @@ impl Drop for OverOnDrop {
 }
 
 impl Job {
-    /// The series of the request.
+    /// Reads the series of the request.
     fn selected(&self) -> Result<Vec<Vec<Selected>>, ReadError> {
         let hosts = self.hosts.hosts();
         let hosts = hosts.map_err(|failure| ReadError::Archives(failure.to_string()))?;
         self.read.select(&hosts, self.most, &self.is_over)
     }
 
-    /// One message; `None` if the thread failed.
+    /// Answers with one message; `None` if the thread failed.
     async fn samples(self) -> Option<Result<Answer, ReadError>> {
         let message = spawn_blocking(move || read::samples(self.selected()?));
-        let answer = |message| {
+        Some(message.await.ok()?.map(|message| {
             let body = Full::new(message).map_err(|never| match never {}).boxed();
             let mut answer = with_body(StatusCode::OK, "application/x-protobuf", body);
             set(&mut answer, CONTENT_ENCODING, "snappy");
             answer
-        };
-        Some(message.await.ok()?.map(answer))
+        }))
     }
 
-    /// A frame for each series, sent while the others are made; `None` if the thread failed.
+    /// Answers with a frame for each series, sent as they are encoded; `None` if the thread failed.
     async fn chunks(self) -> Option<Result<Answer, ReadError>> {
         let (sink, pieces) = stream();
         let (sender, is_selected) = oneshot::channel();
@@ -206,27 +215,29 @@ impl Job {
 }
 
 impl Answer {
-    /// With a permit that is held until it is sent.
+    /// Adds the permit that is held until the answer is sent.
     fn holding(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
     }
 }
 
-/// The body of a request, once it is whole.
+/// Receives the complete body of a request.
 async fn whole(body: &mut Incoming) -> Result<Bytes, Answer> {
-    match timeout(BODY_TIME, Limited::new(body, BODY_BYTES).collect()).await {
+    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large\n"))
+            Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large\n"))
         }
-        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the request is not whole\n")),
-        Err(_) => Err(plain(StatusCode::REQUEST_TIMEOUT, "the request takes too long\n")),
+        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the request body is incomplete\n")),
+        Err(_) => {
+            Err(plain(StatusCode::REQUEST_TIMEOUT, "the request body was not received in time\n"))
+        }
     }
 }
 
-/// Whether a `Host` means this machine: a page of a browser whose name was made to resolve to a
-/// loopback address (DNS rebinding) sends its own name.
+/// Returns whether a header `Host` names this machine. The page of a site whose name was made to
+/// resolve to a loopback address (DNS rebinding) sends the name of the site.
 fn is_loopback(host: &HeaderValue) -> bool {
     let Ok(host) = host.to_str() else { return false };
     let without_port = match host.rsplit_once(':') {
@@ -248,7 +259,7 @@ fn refusal(error: &ReadError) -> Answer {
 }
 
 fn not_allowed(method: &'static str) -> Answer {
-    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "the method is another one\n");
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed for this path\n");
     set(&mut answer, ALLOW, method);
     answer
 }

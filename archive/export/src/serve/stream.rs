@@ -1,8 +1,8 @@
-//! Bodies of answers that are sent while they are made.
+//! Bodies of answers that are sent while they are produced.
 //!
-//! A thread makes pieces and waits until the connection has taken them: memory stays small. A
-//! peer that takes too little loses its connection, which ends the thread. An answer that is not
-//! finished ends its connection, so that nobody takes it for a whole one.
+//! A thread produces pieces and waits until the connection accepts them, which bounds memory. A
+//! peer that reads too slowly loses its connection, which ends the thread. An unfinished answer
+//! closes its connection, so that clients do not mistake it for a complete one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,33 +11,33 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::sync::mpsc;
 
-/// Pieces that wait for the connection.
+/// Limit on the pieces that wait for the connection.
 const PIECES: usize = 4;
 
 /// The client has disconnected.
 #[derive(Debug)]
 pub(super) struct Closed;
 
-/// An answer ends before it is whole.
+/// The error of an answer that ends early.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer is not whole")]
+#[error("the answer is incomplete")]
 pub(super) struct Cut;
 
-/// Where a thread that may wait puts the pieces of an answer; the last item is `None`.
+/// The sending end of an answer, for blocking threads. The last item is `None`.
 #[derive(Debug)]
 pub(super) struct Sink(mpsc::Sender<Option<Bytes>>);
 
 impl Sink {
-    /// Sends a piece; waits until there is room for it.
+    /// Sends a piece, waiting until there is room for it.
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the connection is.
+    /// [`Closed`] if the client has disconnected.
     pub(super) fn send(&self, piece: Bytes) -> Result<(), Closed> {
         self.put(Some(piece))
     }
 
-    /// The answer is whole.
+    /// Marks the answer as complete.
     ///
     /// # Errors
     ///
@@ -51,11 +51,11 @@ impl Sink {
     }
 }
 
-/// The body that has the pieces.
+/// The body of an answer, which receives the pieces.
 #[derive(Debug)]
 pub(super) struct Pieces(mpsc::Receiver<Option<Bytes>>);
 
-/// The two ends of an answer.
+/// Creates the two ends of an answer.
 pub(super) fn stream() -> (Sink, Pieces) {
     let (sender, receiver) = mpsc::channel(PIECES);
     (Sink(sender), Pieces(receiver))

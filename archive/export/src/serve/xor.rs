@@ -14,14 +14,16 @@
 //! its bits if they are within those of the one before, else `11`, 5 bits with the number of
 //! leading zeros, 6 bits with that of the bits that follow (0 is 64), and these.
 
-/// As many samples as Prometheus puts into a chunk.
+/// The number of samples that Prometheus puts into a chunk.
 pub(super) const SAMPLES: usize = 120;
 
-/// Encodes samples, at most 65535, at rising times.
+/// Encodes at most 65535 samples with rising times.
 pub(super) fn encode(samples: &[(i64, f64)]) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.push(samples.len() as u64, 16);
-    let (mut time, mut distance, mut value) = (0_i64, 0_i64, Xor::default());
+    let mut time = 0_i64;
+    let mut distance = 0_i64;
+    let mut value = Xor::default();
     for (place, &(at, number)) in samples.iter().enumerate() {
         let now = at.wrapping_sub(time);
         match place {
@@ -39,25 +41,25 @@ pub(super) fn encode(samples: &[(i64, f64)]) -> Vec<u8> {
                 value.push(number.to_bits(), &mut bits);
             }
         }
-        (time, distance) = (at, if place == 0 { 0 } else { now });
+        time = at;
+        distance = if place == 0 { 0 } else { now };
     }
     bits.bytes
 }
 
-/// The change of the distance in time.
+/// Appends the change of the distance in time.
 fn push_change(change: i64, bits: &mut Bits) {
-    let fits = |width: u32| change > -(1 << (width - 1)) && change <= 1 << (width - 1);
     match change {
         0 => bits.push(0, 1),
-        _ if fits(14) => {
+        -0x1fff..=0x2000 => {
             bits.push(0b10, 2);
             bits.push(change.cast_unsigned(), 14);
         }
-        _ if fits(17) => {
+        -0xffff..=0x1_0000 => {
             bits.push(0b110, 3);
             bits.push(change.cast_unsigned(), 17);
         }
-        _ if fits(20) => {
+        -0x7_ffff..=0x8_0000 => {
             bits.push(0b1110, 4);
             bits.push(change.cast_unsigned(), 20);
         }
@@ -68,7 +70,7 @@ fn push_change(change: i64, bits: &mut Bits) {
     }
 }
 
-/// The value before, and the bits of the last exclusive or that were written in full.
+/// The previous value, and the window of the last exclusive or that was written in full.
 #[derive(Default)]
 struct Xor {
     before: u64,
@@ -82,8 +84,9 @@ impl Xor {
             bits.push(0, 1);
             return;
         }
-        // Five bits have no more than 31.
-        let (leading, trailing) = (xor.leading_zeros().min(31), xor.trailing_zeros());
+        // Only five bits are available.
+        let leading = xor.leading_zeros().min(31);
+        let trailing = xor.trailing_zeros();
         if let Some((known_leading, known_trailing)) = self.window
             && leading >= known_leading
             && trailing >= known_trailing
@@ -101,11 +104,11 @@ impl Xor {
     }
 }
 
-/// Bits, the highest of each byte first.
+/// A writer of bits, the highest of each byte first.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
-    /// How many bits of the last byte are free.
+    /// The number of free bits in the last byte.
     free: u32,
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::walk::Number;
 
-/// The type of a column's cells. Metrics of 32 bits are as wide as those of 64: a metric
-/// that grows from one to the other keeps its column.
+/// The type of a column's cells. Metrics of 32 bits are widened to 64, so that a metric that changes
+/// from one to the other keeps its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum CellType {
     I64,
@@ -17,7 +17,7 @@ pub(super) enum CellType {
 }
 
 impl CellType {
-    /// As the end of a column's name.
+    /// Returns the suffix of a column's name.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::I64 => "i64",
@@ -39,7 +39,7 @@ pub(super) enum Cells {
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) cell_type: CellType,
-    /// JSON for the file's metadata: what the metric is.
+    /// A description of the metric as JSON, for the file's metadata.
     pub(super) about: Arc<str>,
     pub(super) cells: Cells,
     /// 1 for a value, 0 for null; empty while there are no nulls.
@@ -55,7 +55,7 @@ impl Column {
         Self { name, cell_type, about, cells, levels: Vec::new() }
     }
 
-    /// Sets a cell.
+    /// Sets the cell of a row.
     #[inline]
     pub(super) fn set(&mut self, row: usize, number: Number) {
         match (&mut self.cells, number) {
@@ -71,7 +71,7 @@ impl Column {
         }
     }
 
-    /// The number of cells; all others are null.
+    /// Returns the number of cells; all later ones are null.
     pub(super) fn len(&self) -> usize {
         match &self.cells {
             Cells::Integers(cells) => cells.len(),
@@ -79,7 +79,7 @@ impl Column {
         }
     }
 
-    /// Makes the column as long as there are rows, and returns how many values it has.
+    /// Extends the column with nulls to `rows` rows, and returns its number of values.
     pub(super) fn complete(&mut self, rows: usize) -> usize {
         let values = if self.levels.is_empty() {
             self.len()
@@ -103,7 +103,7 @@ impl Column {
         }
     }
 
-    /// The value of a row; `None` if it is null.
+    /// Returns the value of a row; `None` if it is null.
     pub(super) fn get(&self, row: usize) -> Option<Number> {
         if !self.levels.is_empty() && self.levels.get(row) != Some(&1) {
             return None;
@@ -120,7 +120,7 @@ impl Column {
 fn put<T: Copy + Default>(cells: &mut Vec<T>, levels: &mut Vec<i16>, row: usize, value: T) {
     if row == cells.len() {
         if row == cells.capacity() {
-            // Twice as much each time would be twice the memory for thousands of columns.
+            // Doubling would waste up to half of the memory for thousands of columns.
             cells.reserve_exact((row / 8).max(64));
         }
         cells.push(value);
@@ -131,11 +131,12 @@ fn put<T: Copy + Default>(cells: &mut Vec<T>, levels: &mut Vec<i16>, row: usize,
     }
     pad(cells, levels, row + 1);
     if let (Some(cell), Some(level)) = (cells.get_mut(row), levels.get_mut(row)) {
-        (*cell, *level) = (value, 1);
+        *cell = value;
+        *level = 1;
     }
 }
 
-/// Appends nulls up to `rows` cells, and has levels from now on.
+/// Appends nulls up to `rows` cells. From then on the column has levels.
 fn pad<T: Copy + Default>(cells: &mut Vec<T>, levels: &mut Vec<i16>, rows: usize) {
     levels.resize(cells.len(), 1);
     if cells.len() < rows {
@@ -144,7 +145,7 @@ fn pad<T: Copy + Default>(cells: &mut Vec<T>, levels: &mut Vec<i16>, rows: usize
     }
 }
 
-/// What rows are of, apart from their times.
+/// The columns that identify the series of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RowKey {
     pub(super) hostname: Arc<str>,
@@ -156,7 +157,7 @@ pub(super) struct RowKey {
     pub(super) labels: Option<Arc<str>>,
 }
 
-/// Which columns a table has beside those of metrics.
+/// The optional columns of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     /// The name of the metric.
@@ -165,18 +166,18 @@ pub(super) struct Shape {
     pub(super) has_instances: bool,
 }
 
-/// Rows to be written: as many times, `begins` and keys as there are rows.
+/// Rows to be written. `times`, `begins` and `key_of_row` have an entry for each row.
 #[derive(Debug)]
 pub(super) struct Batch<'t> {
     pub(super) shape: Shape,
     /// Nanoseconds since 1970 UTC.
     pub(super) times: &'t [i64],
-    /// Whether the row is the first one of a series.
+    /// True for the first row of a series.
     pub(super) begins: &'t [bool],
-    /// Places in `keys`.
+    /// Indexes in `keys`.
     pub(super) key_of_row: &'t [u32],
     pub(super) keys: &'t [RowKey],
-    /// In the order of the file, complete.
+    /// Complete columns in the order of the file.
     pub(super) columns: &'t [&'t Column],
 }
 

@@ -1,5 +1,5 @@
-//! Files that appear whole: written under another name, synchronized, then renamed. A file
-//! that was there is replaced in one step, so readers see the old one or the new one.
+//! Files that are written atomically: under another name, synchronized, then renamed. Readers see
+//! either the old file or the complete new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::WriteError;
 
-/// A file that is not there yet.
+/// A file that does not have its name yet.
 #[derive(Debug)]
 pub(super) struct NewFile {
     out: BufWriter<File>,
@@ -18,8 +18,8 @@ pub(super) struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file; its directory is created if it is missing. The other name begins with a
-    /// dot, which engines pass by; what a killed process left there is removed.
+    /// Creates a file and its directory. The temporary name begins with a dot, which engines ignore;
+    /// a file that a killed process left there is removed.
     ///
     /// # Errors
     ///
@@ -37,11 +37,11 @@ impl NewFile {
         Ok(Self { out, temporary, target, bytes: 0, is_finished: false })
     }
 
-    /// Makes the file appear, and returns its size in bytes.
+    /// Renames the complete file to its name, and returns its size in bytes.
     ///
     /// # Errors
     ///
-    /// Those of the file system; then there is no file, or still the old one.
+    /// Those of the file system, after which there is no file, or still the old one.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         self.out.flush()?;
         self.out.get_ref().sync_all()?;
@@ -74,7 +74,7 @@ impl Drop for NewFile {
     }
 }
 
-/// Removes the files `STEM-N.EXTENSION` from a number on, up to the first that is not there.
+/// Removes the files `STEM-N.EXTENSION` from a number on, up to the first that does not exist.
 ///
 /// # Errors
 ///

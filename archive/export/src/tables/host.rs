@@ -1,8 +1,8 @@
-//! From the steps of a host to rows of its tables.
+//! Converts the steps of a host to rows of its tables.
 //!
-//! In: steps in order. Out: rows. A series has a place: a table, a row for each step (that of
-//! its instance) and a column, looked up once when the series begins. All files of an archive
-//! are complete when it ends, those of a day when the next one begins.
+//! In: steps in order. Out: rows. The table, the column and the slot of a series, which is the row
+//! of its instance in each step, are looked up once when the series begins. All files of an archive
+//! are completed when it ends, those of a day when the next one begins.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,11 +18,11 @@ use super::{Exporter, Totals, WriteError};
 use crate::mapping::{Label, Role};
 use crate::walk::{Catalog, Change, Series, SeriesId, Step, StepKind};
 
-/// Bytes of rows in memory, of all tables.
-pub(super) const BUDGET: usize = 16 << 20;
-/// Rows of a row group.
+/// Limit on the bytes of rows in memory, for all tables.
+pub(super) const MAX_BUFFERED: usize = 16 << 20;
+/// Limit on the rows of a row group.
 const MAX_ROWS: usize = 1 << 17;
-/// Files open at the same time.
+/// Limit on files that are open at the same time.
 const MAX_OPEN: usize = 64;
 const DAY: i64 = 86_400_000_000_000;
 /// The labels that have columns of their own.
@@ -47,7 +47,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// Where the values of a series go.
+/// The cells of a series.
 #[derive(Debug, Clone, Copy)]
 struct SeriesPlace {
     table: u32,
@@ -69,11 +69,11 @@ pub(super) struct HostTables<'e> {
     dirty: Vec<(u32, SlotKey)>,
     archive: String,
     day: Day,
-    /// The numbers of the next files.
+    /// The numbers of the next files, by table and day.
     parts: HashMap<(String, Day), u32>,
     step: u64,
     buffered: usize,
-    /// A table has rows for a row group.
+    /// Whether a table has enough rows for a row group.
     is_full: bool,
 }
 
@@ -96,7 +96,7 @@ impl<'e> HostTables<'e> {
         }
     }
 
-    /// Takes a step; its values only if it is not before `first`.
+    /// Adds the values of a step, unless it is before `first`.
     pub(super) fn take(&mut self, step: &Step<'_>, first: i64) -> Result<(), WriteError> {
         self.step += 1;
         if self.archive != step.position.archive {
@@ -135,8 +135,9 @@ impl<'e> HostTables<'e> {
             }
         }
         if self.exporter.options.is_narrow {
-            let is_rounded = |one: &&crate::walk::Observation| one.value.is_beyond_doubles();
-            self.exporter.rounded += step.observations.iter().filter(is_rounded).count() as u64;
+            for observation in step.observations {
+                self.exporter.rounded += u64::from(observation.value.is_beyond_doubles());
+            }
         }
         if std::mem::take(&mut self.is_full) {
             for at in 0..self.tables.len() {
@@ -145,20 +146,21 @@ impl<'e> HostTables<'e> {
                 }
             }
         }
-        while self.buffered > BUDGET {
-            let bytes = |at: &usize| self.tables.get(*at).map(Table::bytes);
-            let Some(largest) = (0..self.tables.len()).max_by_key(bytes) else { break };
+        while self.buffered > MAX_BUFFERED {
+            let tables = self.tables.iter().enumerate();
+            let largest = tables.max_by_key(|(_, table)| table.bytes());
+            let Some((largest, _)) = largest else { break };
             self.write_and_limit(largest)?;
         }
         Ok(())
     }
 
-    /// Writes what is in memory.
+    /// Writes all rows in memory and completes all files.
     pub(super) fn finish(mut self) -> Result<(), WriteError> {
         self.end_archive()
     }
 
-    /// Gives a series its place.
+    /// Looks up the cells of a new series.
     fn begin(&mut self, id: SeriesId, catalog: &Catalog) {
         let Some(place) = catalog.series(id).and_then(|series| self.place(id, series, catalog))
         else {
@@ -211,7 +213,7 @@ impl<'e> HostTables<'e> {
         Some(SeriesPlace { table, slot, column, is_live: true })
     }
 
-    /// The table of a metric.
+    /// Returns the index of the table of a metric, creating it.
     fn table(&mut self, metric: &str, series: &Series, catalog: &Catalog) -> Option<u32> {
         let is_narrow = self.exporter.options.is_narrow;
         let indom = catalog.metric(series.pmid)?.1.indom;
@@ -241,7 +243,7 @@ impl<'e> HostTables<'e> {
         Some(at)
     }
 
-    /// A series has no more values.
+    /// Ends a series.
     fn end(&mut self, id: SeriesId) {
         let Some(Some(place)) = self.places.get_mut(id.index()) else { return };
         place.is_live = false;
@@ -253,8 +255,8 @@ impl<'e> HostTables<'e> {
         }
     }
 
-    /// Makes the keys of rows what the series of their slots have in common; a slot without a
-    /// series is forgotten.
+    /// Updates the keys of slots to what their series have in common, and removes slots without
+    /// series.
     fn settle(&mut self, catalog: &Catalog) {
         for (at, key) in self.dirty.drain(..) {
             let Some(table) = self.tables.get_mut(at as usize) else { continue };
@@ -327,8 +329,8 @@ impl<'e> HostTables<'e> {
         Ok(())
     }
 
-    /// Completes the files of an archive. What an earlier run made of it in the same folders,
-    /// and more of it, is removed.
+    /// Completes the files of an archive. Further files that an earlier run made of the same archive
+    /// in these folders are removed.
     fn end_archive(&mut self) -> Result<(), WriteError> {
         self.end_day()?;
         let options = &self.exporter.options;
@@ -349,18 +351,18 @@ fn directory_of(tables: &std::path::Path, table: &str, host: &str, day: Day) -> 
     tables.join(table).join(format!("host={host}")).join(format!("date={day}"))
 }
 
-/// The name of a metric's column.
+/// Returns the name of a metric's column.
 fn column_name(catalog: &Catalog, series: &Series) -> Option<String> {
-    let family = |id| catalog.mapping().family(id);
+    let mapping = catalog.mapping();
     Some(match series.role {
-        Role::Family(id) => family(id)?.column.clone(),
-        Role::Buckets(id) => format!("{}_bucket", family(id)?.column),
-        Role::Sum(id) => format!("{}_sum", family(id)?.column),
+        Role::Family(id) => mapping.family(id)?.column.clone(),
+        Role::Buckets(id) => format!("{}_bucket", mapping.family(id)?.column),
+        Role::Sum(id) => format!("{}_sum", mapping.family(id)?.column),
         Role::LeftOut(_) => return None,
     })
 }
 
-/// What a column is, as JSON.
+/// Describes the metric of a column as JSON.
 fn about(metric: &str, series: &Series, catalog: &Catalog) -> Arc<str> {
     let help = match series.role {
         Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => catalog.mapping().family(id),
@@ -379,8 +381,8 @@ fn about(metric: &str, series: &Series, catalog: &Catalog) -> Arc<str> {
     about.to_string().into()
 }
 
-/// What the rows of some series have in common: the instance, and the labels that all of them
-/// have. `None` without a series.
+/// Returns the key of the row of some series: their instance, and the labels that all of them share.
+/// `None` without series.
 fn row_key<'s>(
     mut members: impl Iterator<Item = &'s Series>,
     catalog: &Catalog,
@@ -407,7 +409,7 @@ fn row_key<'s>(
 }
 
 impl Exporter {
-    /// The name of a column, with the type if the column that has it is of another one.
+    /// Returns the name of a column, with its type appended if the name is used with another type.
     fn typed_name(&mut self, table: &str, name: String, cell_type: CellType) -> String {
         let key = (table.to_owned(), name);
         let known = *self.types.entry(key.clone()).or_insert(cell_type);

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | metrics without instances of an application | the application: `mmv_shop`, `kernel` |
 //! | metrics with the instances of a domain | what their names share: `mmv_shop_latency`, `disk_dev` |
-//! | the same, where it is no more than the application | with the domain's serial: `mmv_shop_indom_7` |
-//! | the same, where another table has the name | with the domain's number and a hash of the application: `disk_dev_indom_60_9_x98c1f3a2` |
+//! | such metrics that only share the application | with the domain's serial: `mmv_shop_indom_7` |
+//! | such metrics, if another table has the name | with the domain's number and a hash of the application: `disk_dev_indom_60_9_x98c1f3a2` |
 //!
 //! The application of `mmv.shop.orders` is `mmv.shop`, that of `disk.dev.read` is `disk`.
 
@@ -17,7 +17,7 @@ use pcp_archive::{InDom, Pmid};
 
 use crate::mapping::metric_name;
 
-/// Columns that tables have anyway, and those that engines make of folders.
+/// The names of fixed columns, and of those that engines derive from folders.
 const RESERVED: [&str; 11] = [
     "timestamp",
     "timestamp_ns",
@@ -31,12 +31,12 @@ const RESERVED: [&str; 11] = [
     "host",
     "date",
 ];
-/// Bytes of a folder's name; more of it is a hash.
+/// Limit on the bytes of a folder's name, after which a hash is appended. File systems allow 255.
 const MAX_NAME: usize = 200;
-/// The bits of an instance domain's serial that a program chose, in the agent's domain.
+/// The bits of an instance domain's serial that a program chooses, in the agent's domain.
 const PROGRAM_SERIAL: u32 = (1 << 11) - 1;
 
-/// What a table is of.
+/// The identity of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct TableKey {
     pub(super) application: String,
@@ -44,18 +44,18 @@ pub(super) struct TableKey {
 }
 
 impl TableKey {
-    /// The table of a metric.
+    /// Returns the key of the table of a metric.
     pub(super) fn new(metric: &str, indom: Option<InDom>) -> Self {
         let ends = metric.match_indices('.').map(|(end, _)| end);
         let components = usize::from(metric.starts_with("mmv."));
-        // A name of a program without a prefix, `mmv.orders`, has no application in it.
+        // The name `mmv.orders` of a program without a prefix contains no application.
         let end = ends.clone().nth(components).or_else(|| ends.clone().next());
         let application = end.and_then(|end| metric.get(..end)).unwrap_or(metric).to_owned();
         Self { application, indom }
     }
 }
 
-/// The names of a host's tables, which they keep.
+/// The names of a host's tables.
 #[derive(Debug, Default)]
 pub(super) struct TableNames {
     known: HashMap<TableKey, String>,
@@ -63,7 +63,8 @@ pub(super) struct TableNames {
 }
 
 impl TableNames {
-    /// The name of a table; `metrics` are all names of metrics of which it has columns.
+    /// Returns the name of a table, which is chosen once. `metrics` are the names of all metrics with
+    /// columns in it.
     pub(super) fn take<'m>(
         &mut self,
         key: &TableKey,
@@ -119,8 +120,8 @@ impl ColumnNames {
         Self { taken: HashMap::new() }
     }
 
-    /// The name of a metric's column: `wanted`, unless the table has a column of another metric
-    /// with it.
+    /// Returns the name of a metric's column: `wanted`, unless it is reserved or used by another
+    /// metric.
     pub(super) fn take(&mut self, wanted: &str, metric: &str, pmid: Pmid) -> String {
         let lower = wanted.to_ascii_lowercase();
         let is_reserved = RESERVED.contains(&lower.as_str());
@@ -133,8 +134,8 @@ impl ColumnNames {
     }
 }
 
-/// A name as a part of a path that engines take apart: what is not in `[a-zA-Z0-9._-]` is `%HH`,
-/// as in Hive.
+/// Escapes a name for a path that engines parse: characters other than `[a-zA-Z0-9._-]` become
+/// `%HH`, as in Hive.
 pub(super) fn folder(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -148,7 +149,7 @@ pub(super) fn folder(name: &str) -> String {
     escaped
 }
 
-/// File systems have at most 255 bytes.
+/// Shortens a name to [`MAX_NAME`] bytes and a hash.
 fn shorten(name: &mut String) {
     if name.len() > MAX_NAME {
         let hash = fnv(name);
@@ -161,7 +162,7 @@ fn shorten(name: &mut String) {
     }
 }
 
-/// The hash FNV-1a of 32 bits.
+/// Computes the 32-bit FNV-1a hash.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

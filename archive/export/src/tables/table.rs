@@ -1,4 +1,4 @@
-//! One table of a host: its rows in memory, and the file that they go to.
+//! A table of a host: its rows in memory, and the open file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::writer::ParquetFile;
 use super::{Format, Totals, WriteError};
 use crate::walk::SeriesId;
 
-/// What a row is made for: an instance, or a series in narrow tables.
+/// The key of a slot: an instance, or a series in narrow tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum SlotKey {
     Single,
@@ -21,38 +21,39 @@ pub(super) enum SlotKey {
     Series(SeriesId),
 }
 
-/// The rows of one instance.
+/// The state of the rows of one instance or series.
 #[derive(Debug, Clone)]
 pub(super) struct RowSlot {
     pub(super) made_for: SlotKey,
     pub(super) members: Vec<SeriesId>,
     pub(super) is_dirty: bool,
     key: Option<RowKey>,
-    /// The place of `key` in the rows' keys, if the rows are of that generation.
+    /// A generation of rows, and the index of `key` in its keys.
     place: (u64, u32),
-    /// The step in which it has its last row, and where.
+    /// The step of the last row, and its index.
     row: (u64, usize),
-    /// The step in which a series of it began.
+    /// The last step in which one of its series began.
     pub(super) began: u64,
 }
 
 impl RowSlot {
-    /// Makes this the key of the rows to come.
+    /// Sets the key of later rows.
     pub(super) fn set_key(&mut self, key: RowKey) {
         if self.key.as_ref() != Some(&key) {
-            (self.key, self.place) = (Some(key), (0, 0));
+            self.key = Some(key);
+            self.place = (0, 0);
         }
     }
 }
 
-/// A table.
+/// A table with its buffered rows.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
     pub(super) shape: Shape,
     pub(super) column_names: ColumnNames,
     pub(super) columns: Vec<Column>,
-    /// Places in `columns`, by name.
+    /// Indexes in `columns`, by name.
     by_name: HashMap<String, u32>,
     pub(super) slots: Vec<RowSlot>,
     pub(super) by_key: HashMap<SlotKey, u32>,
@@ -61,7 +62,7 @@ pub(super) struct Table {
     begins: Vec<bool>,
     key_of_row: Vec<u32>,
     keys: Vec<RowKey>,
-    /// Counts the batches.
+    /// The number of the batch in memory.
     generation: u64,
     open: Option<OpenFile>,
 }
@@ -82,16 +83,16 @@ enum Writer {
     Text(TextFile),
 }
 
-/// Where the files of a table go.
+/// The names and the format of the files of a table.
 #[derive(Debug)]
 pub(super) struct FileTarget<'p> {
     pub(super) format: Format,
     pub(super) directory: PathBuf,
-    /// `part-ARCHIVE`.
+    /// The beginning of file names, `part-ARCHIVE`.
     pub(super) stem: &'p str,
     /// The number of the next file.
     pub(super) part: &'p mut u32,
-    /// Of the file's metadata.
+    /// Entries of the file's metadata.
     pub(super) about: &'p [(&'static str, String)],
 }
 
@@ -115,28 +116,27 @@ impl Table {
         }
     }
 
-    /// The number of rows in memory.
+    /// Returns the number of rows in memory.
     pub(super) fn rows(&self) -> usize {
         self.times.len()
     }
 
-    /// Bytes of a row in memory, at most.
+    /// Returns an upper bound of the bytes of a row in memory.
     #[inline]
     pub(super) fn row_bytes(&self) -> usize {
         13 + 10 * self.columns.len()
     }
 
-    /// Bytes of the rows in memory, at most.
+    /// Returns an upper bound of the bytes of all rows in memory.
     pub(super) fn bytes(&self) -> usize {
         self.rows() * self.row_bytes()
     }
 
-    /// Whether it has a file open.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// The slot of what rows are made for.
+    /// Returns the index of the slot of a key, adding it.
     pub(super) fn slot(&mut self, key: SlotKey) -> u32 {
         if let Some(slot) = self.by_key.get(&key) {
             return *slot;
@@ -162,7 +162,7 @@ impl Table {
         slot
     }
 
-    /// The place of a column, a new one if there is none with its name.
+    /// Returns the index of the column with a name, adding it.
     pub(super) fn column(
         &mut self,
         name: String,
@@ -179,14 +179,14 @@ impl Table {
         at
     }
 
-    /// Forgets a slot.
+    /// Removes a slot, whose index is reused.
     pub(super) fn remove(&mut self, key: SlotKey) {
         if let Some(slot) = self.by_key.remove(&key) {
             self.free.push(slot);
         }
     }
 
-    /// The row of a slot in a step, and whether it is new.
+    /// Returns the row of a slot in a step, and whether it is new.
     #[inline]
     pub(super) fn row(&mut self, slot: u32, step: u64, time: i64) -> Option<(usize, bool)> {
         let slot = self.slots.get_mut(slot as usize)?;
@@ -205,8 +205,8 @@ impl Table {
         Some((row, true))
     }
 
-    /// Writes the rows in memory to the file, a new one if they have columns that the open one
-    /// has not.
+    /// Writes the rows in memory to the open file, or to a new one if they have columns that the
+    /// open file lacks.
     pub(super) fn write(&mut self, place: &mut FileTarget<'_>) -> Result<Totals, WriteError> {
         let mut closed = Totals::default();
         let rows = self.rows();
@@ -215,14 +215,15 @@ impl Table {
         }
         let values: Vec<usize> =
             self.columns.iter_mut().map(|column| column.complete(rows)).collect();
-        let has_values = |at: usize| values.get(at).is_some_and(|values| *values > 0);
-        let is_new = |at: usize| {
-            has_values(at) && self.open.as_ref().is_none_or(|file| !file.has.contains(&at))
-        };
-        if self.open.is_none() || (0..self.columns.len()).any(is_new) {
+        let used: Vec<usize> = (0..self.columns.len())
+            .filter(|at| values.get(*at).is_some_and(|values| *values > 0))
+            .collect();
+        let is_complete =
+            self.open.as_ref().is_some_and(|file| used.iter().all(|at| file.has.contains(at)));
+        if !is_complete {
             let mut columns = self.open.as_ref().map_or_else(Vec::new, |file| file.columns.clone());
             closed = self.close()?;
-            columns.extend((0..self.columns.len()).filter(|at| has_values(*at)));
+            columns.extend(used);
             self.begin(columns, place)?;
         }
         if let Some(file) = &mut self.open {
@@ -248,19 +249,22 @@ impl Table {
         Ok(closed)
     }
 
-    /// Begins a file with these columns, by their names.
+    /// Begins a file with these columns, sorted by name.
     fn begin(
         &mut self,
         mut columns: Vec<usize>,
         place: &mut FileTarget<'_>,
     ) -> Result<(), WriteError> {
-        let name = |at: &usize| self.columns.get(*at).map(|column| column.name.as_str());
-        columns.sort_by(|one, other| name(one).cmp(&name(other)));
+        columns.sort_by(|one, other| {
+            let [one, other] = [one, other].map(|at| self.columns.get(*at));
+            one.map(|column| &column.name).cmp(&other.map(|column| &column.name))
+        });
         columns.dedup();
         let file = format!("{}-{}.{}", place.stem, place.part, place.format.extension());
         let path = place.directory.join(&file);
         let of_file: Vec<&Column> = columns.iter().filter_map(|at| self.columns.get(*at)).collect();
-        let (directory, shape) = (&place.directory, self.shape);
+        let directory = &place.directory;
+        let shape = self.shape;
         let writer = match place.format {
             Format::Parquet => ParquetFile::create(directory, &file, shape, &of_file, place.about)
                 .map(Writer::Parquet),
@@ -274,7 +278,7 @@ impl Table {
         Ok(())
     }
 
-    /// Completes the open file, and returns what it has got.
+    /// Completes the open file, and returns its totals.
     pub(super) fn close(&mut self) -> Result<Totals, WriteError> {
         let Some(OpenFile { writer, path, mut totals, .. }) = self.open.take() else {
             return Ok(Totals::default());

@@ -335,7 +335,7 @@ fn rows_beyond_the_budget_go_to_row_groups_and_new_columns_to_a_new_file() {
         let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
         let groups = reader.metadata().row_groups();
         let bytes = groups.iter().map(|group| group.num_rows() as usize * 1_000 * 10).max();
-        assert!(bytes.unwrap() <= super::host::BUDGET + 20_000, "{bytes:?}");
+        assert!(bytes.unwrap() <= super::host::MAX_BUFFERED + 20_000, "{bytes:?}");
         groups.iter().map(RowGroupMetaData::num_rows).sum::<i64>()
     };
     assert_eq!(rows(0) + rows(1), 2_600);

@@ -1,7 +1,7 @@
-//! The same rows as text: CSV (RFC 4180, with a header), or one JSON object per line.
+//! Rows as text: CSV (RFC 4180, with a header), or one JSON object per line.
 //!
-//! Null is nothing in CSV, and a member that is not there in JSON. A double that is no number
-//! is `NaN`, `inf` or `-inf` in CSV, null in JSON.
+//! Null is an empty field in CSV, and is left out in JSON. NaN and infinities are `NaN`, `inf` or
+//! `-inf` in CSV, and null in JSON.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use super::batch::{Batch, Column, RowKey, Shape};
 use super::file::NewFile;
 use crate::walk::Number;
 
-/// What a spreadsheet takes for the beginning of a formula, also in full width.
+/// Characters that begin a formula in spreadsheets, also in full width.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
 /// A file of text.
@@ -25,7 +25,7 @@ pub(super) struct TextFile {
 }
 
 impl TextFile {
-    /// Begins a file with a header.
+    /// Creates a file of CSV with a header.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl TextFile {
         Ok(Self { file, is_csv: true, line: String::new() })
     }
 
-    /// Begins a file.
+    /// Creates a file of JSON Lines.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl TextFile {
         Ok(())
     }
 
-    /// Makes the file appear, and returns its size.
+    /// Completes the file, and returns its size.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ fn csv_line(
     }
 }
 
-/// A field: in quotes where it must be. Text that a spreadsheet would take for a formula gets an
+/// Appends a field, quoted if necessary. Text that spreadsheets would evaluate as a formula gets an
 /// apostrophe in front; control characters are escaped.
 fn csv_text(line: &mut String, text: &str) {
     let text = printable::line(text);

@@ -1,8 +1,8 @@
-//! Files of Apache Parquet, by the low-level writer: no Arrow.
+//! Files of Apache Parquet, written by the low-level writer without Arrow.
 //!
 //! Each batch is a row group. Integers are delta-packed, strings have a dictionary, doubles are
-//! plain (Spark reads no other encoding of them), all are compressed by zstd. Statistics are of
-//! row groups: an index of pages would take more memory than it saves time.
+//! plain (Spark reads no other encoding of them), and all are compressed by zstd. There are
+//! statistics for row groups but no index of pages, which would take more memory than it is worth.
 
 use std::io;
 use std::path::Path;
@@ -21,19 +21,19 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use super::batch::{Batch, CellType, Cells, Column, RowKey, Shape};
 use super::file::NewFile;
 
-/// What the file says it was written by.
+/// The field `created_by` of files.
 const CREATED_BY: &str = concat!("mmv-export version ", env!("CARGO_PKG_VERSION"));
 
 /// A file of Apache Parquet.
 #[derive(Debug)]
 pub(super) struct ParquetFile {
     writer: SerializedFileWriter<NewFile>,
-    /// A level for each row of the longest batch so far: not null.
+    /// Levels of a column without nulls, for the longest batch so far.
     ones: Vec<i16>,
 }
 
 impl ParquetFile {
-    /// Begins a file with the columns of a shape and of metrics. `about` goes to its metadata.
+    /// Creates a file with the columns of a shape and of metrics, and `about` in its metadata.
     ///
     /// # Errors
     ///
@@ -69,20 +69,20 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// Makes the file appear, and returns its size.
+    /// Completes the file, and returns its size.
     ///
     /// # Errors
     ///
     /// Those of the file system.
     pub(super) fn finish(self) -> io::Result<u64> {
-        // It writes the end of the file first.
+        // `into_inner` writes the end of the file.
         self.writer.into_inner().map_err(io_error)?.finish()
     }
 }
 
 type Group<'g> = SerializedRowGroupWriter<'g, NewFile>;
 
-/// The columns of a row group, in the order of the [schema].
+/// Writes the columns of a row group, in the order of the [schema].
 fn write_group(group: &mut Group<'_>, batch: &Batch<'_>, ones: &[i16]) -> Result<(), ParquetError> {
     let micros: Vec<i64> = batch.times.iter().map(|nanos| nanos.div_euclid(1_000)).collect();
     column::<Int64Type>(group, &micros, None)?;
@@ -114,7 +114,7 @@ fn write_group(group: &mut Group<'_>, batch: &Batch<'_>, ones: &[i16]) -> Result
     Ok(())
 }
 
-/// A column whose values may be null: those that are not.
+/// Writes a column of metrics, whose cells may be null.
 fn cells_of<T: DataType>(
     group: &mut Group<'_>,
     cells: &[T::T],
@@ -141,7 +141,7 @@ fn column<T: DataType>(
     writer.close()
 }
 
-/// What each row has of its key.
+/// Returns a part of the key of each row.
 fn of_rows<'b, V>(
     batch: &'b Batch<'_>,
     of: impl Fn(&'b RowKey) -> Option<V>,
@@ -149,7 +149,7 @@ fn of_rows<'b, V>(
     batch.key_of_row.iter().map(move |key| batch.keys.get(*key as usize).and_then(&of))
 }
 
-/// A column of strings, one for each key.
+/// Writes a column of strings, which are parts of keys.
 fn strings(
     group: &mut Group<'_>,
     batch: &Batch<'_>,
@@ -158,14 +158,17 @@ fn strings(
 ) -> Result<(), ParquetError> {
     let of_keys: Vec<Option<ByteArray>> =
         batch.keys.iter().map(|key| of(key).map(|text| ByteArray::from(&**text))).collect();
-    let of_row = |key: &u32| of_keys.get(*key as usize).and_then(Option::as_ref);
-    let values: Vec<ByteArray> = batch.key_of_row.iter().filter_map(of_row).cloned().collect();
-    let levels = batch.key_of_row.iter().map(|key| i16::from(of_row(key).is_some()));
-    let levels: Option<Vec<i16>> = may_be_null.then(|| levels.collect());
-    column::<ByteArrayType>(group, &values, levels.as_deref())
+    let mut values = Vec::new();
+    let mut levels = Vec::with_capacity(batch.key_of_row.len());
+    for key in batch.key_of_row {
+        let value = of_keys.get(*key as usize).and_then(Option::as_ref);
+        levels.push(i16::from(value.is_some()));
+        values.extend(value.cloned());
+    }
+    column::<ByteArrayType>(group, &values, may_be_null.then_some(levels.as_slice()))
 }
 
-/// The columns of a file: `docs/engines/parquet.md`.
+/// Returns the schema of a file, as `docs/engines/parquet.md` defines it.
 fn schema(shape: Shape, columns: &[&Column]) -> Result<TypePtr, ParquetError> {
     let micros = LogicalType::timestamp(true, TimeUnit::MICROS);
     let mut fields = vec![

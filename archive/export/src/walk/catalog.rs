@@ -1,4 +1,4 @@
-//! The metrics and series of the archive that is read, at the time of its last record.
+//! The metrics and series of the current archive, at the time of its last record.
 //!
 //! In: metadata, and the value sets of records in order. Out: observations, and which series
 //! began and ended. A series ends where the values of its metric no longer have its instance,
@@ -29,14 +29,14 @@ pub struct Catalog {
     /// The place of the metric that was looked up last.
     last: usize,
     series: SeriesTable,
-    /// Free with the next step.
+    /// Series that are removed at the next step.
     removed: Vec<SeriesId>,
-    /// When labels change, and how many of these times are over.
+    /// The times at which labels change.
     label_times: Vec<Timestamp>,
     label_times_over: usize,
-    /// Another number after labels may have changed.
+    /// Changes when labels may have changed.
     version: u64,
-    /// When programs began to count from 0, by metric, in earlier archives.
+    /// The starts of metrics in earlier archives, by name.
     earlier_starts: HashMap<String, i64>,
 }
 
@@ -49,15 +49,15 @@ struct Metric {
     is_wanted: bool,
     /// In the order of the last record that had values.
     slots: Vec<InstanceSeries>,
-    /// As of when the labels and names of `slots` are.
+    /// The version of the labels and names of `slots`.
     version: u64,
     states: usize,
     refreshed: Timestamp,
-    /// When the program began to count from 0.
+    /// The time at which the program began to count from 0.
     start: Option<i64>,
-    /// The same until the first value after it.
+    /// A copy of `start` until the first value after it.
     from_zero: Option<i64>,
-    /// The record that had its values last.
+    /// The number of the last record with its values.
     record: u64,
 }
 
@@ -68,7 +68,7 @@ struct InstanceSeries {
     is_live: bool,
 }
 
-/// Where observations and changes go.
+/// The observations and changes of a step, and counts of what is left out.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) observations: Vec<Observation>,
@@ -76,46 +76,45 @@ pub(super) struct Output {
     pub(super) counts: Counts,
 }
 
-/// The record that is read.
+/// The current record.
 #[derive(Clone, Copy)]
 pub(super) struct RecordContext<'r> {
     pub(super) metadata: &'r Metadata,
     pub(super) timestamp: Timestamp,
     pub(super) nanos: i64,
-    /// Counted from 1.
+    /// The number of the record, counted from 1.
     pub(super) record: u64,
 }
 
 impl Catalog {
-    /// The name of the host in the label of the archive.
+    /// Returns the name of the host in the label of the archive.
     pub fn hostname(&self) -> &str {
         &self.hostname
     }
 
-    /// The families of the host.
+    /// Returns the families of the host.
     pub const fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// A series that has not ended before this step.
+    /// Returns a series that has not ended before this step.
     pub fn series(&self, id: SeriesId) -> Option<&Series> {
         self.series.get(id)
     }
 
-    /// The name and descriptor of a metric of the archive.
+    /// Returns the name and descriptor of a metric of the archive.
     pub fn metric(&self, pmid: Pmid) -> Option<(&str, &MetricDesc)> {
         let metric = self.metrics.get(*self.by_pmid.get(&pmid)?)?;
         Some((&metric.name, &metric.desc))
     }
 
-    /// The names and descriptors of the metrics that are exported.
+    /// Returns the names and descriptors of the metrics that are exported.
     pub fn metrics(&self) -> impl Iterator<Item = (&str, &MetricDesc)> {
         let exported = self.metrics.iter().filter(|one| !matches!(one.role, Role::LeftOut(_)));
         exported.map(|metric| (metric.name.as_str(), &metric.desc))
     }
 
-    /// Begins with the metadata of an archive: there are no series, and numbers of earlier
-    /// ones are void.
+    /// Begins an archive without series. Numbers of earlier series become invalid.
     pub(super) fn begin(
         &mut self,
         hostname: &str,
@@ -132,7 +131,7 @@ impl Catalog {
         self.set_metadata(metadata, wants);
     }
 
-    /// Takes what the metadata has become.
+    /// Adds new metrics and labels of the metadata.
     pub(super) fn set_metadata(&mut self, metadata: &Metadata, wants: &dyn Fn(&Family) -> bool) {
         self.mapping.set_metadata(metadata);
         self.version += 1;
@@ -146,7 +145,8 @@ impl Catalog {
             };
             if let Some(known) = self.by_pmid.get(&metric.desc.pmid) {
                 if let Some(known) = self.metrics.get_mut(*known) {
-                    (known.role, known.is_wanted) = (role, is_wanted);
+                    known.role = role;
+                    known.is_wanted = is_wanted;
                 }
                 continue;
             }
@@ -173,12 +173,12 @@ impl Catalog {
         self.label_times.dedup();
     }
 
-    /// Gives memory back that is not needed between steps.
+    /// Releases memory that is not needed between steps.
     pub(super) fn fit(&mut self) {
         self.series.fit();
     }
 
-    /// Frees what the last step removed, and moves to the time of a record.
+    /// Removes series that ended in the last step, and moves to the time of a record.
     pub(super) fn move_to(&mut self, timestamp: Timestamp) {
         for id in self.removed.drain(..) {
             self.series.remove(id);
@@ -197,7 +197,7 @@ impl Catalog {
         }
     }
 
-    /// Ends the series of a program, or the run in which they were.
+    /// Ends the series of some metrics at a boundary between runs of their program.
     pub(super) fn end_run(&mut self, of: &[Pmid], boundary: Boundary, output: &mut Output) {
         let at = nanos(boundary.at);
         for pmid in of {
@@ -211,14 +211,14 @@ impl Catalog {
         }
     }
 
-    /// The metrics that an event is about.
+    /// Returns the metrics that an event is about.
     pub(super) fn metrics_of(&self, event: &ProgramEvent<'_>) -> Vec<Pmid> {
         let of = self.metrics.iter().filter(|metric| event.is_of(&metric.name, metric.desc.pmid));
         of.map(|metric| metric.desc.pmid).collect()
     }
 
-    /// Where a metric is. Records mostly have metrics in the order of the metadata: the one after
-    /// the last is tried first.
+    /// Returns the index of a metric. Records mostly have metrics in the order of the metadata, so the
+    /// one after the last is tried first.
     fn place(&mut self, pmid: Pmid) -> Option<usize> {
         let next = self.last + 1;
         let is_next = self.metrics.get(next).is_some_and(|metric| metric.desc.pmid == pmid);
@@ -226,7 +226,7 @@ impl Catalog {
         Some(self.last)
     }
 
-    /// Takes the values of a metric.
+    /// Adds the values of a metric.
     pub(super) fn observe(
         &mut self,
         set: &ValueSetView<'_>,
@@ -242,20 +242,21 @@ impl Catalog {
             output.counts.leave_out(reason, set.len() as u64);
             return;
         }
-        // A second set of one metric in a record is no other observation.
+        // A second set of a metric in one record is ignored.
         if !metric.is_wanted || std::mem::replace(&mut metric.record, at.record) == at.record {
             return;
         }
         let history = metric.desc.indom.and_then(|indom| at.metadata.indom_history(indom));
         let states = history.map_or(0, |history| history.states_until(at.timestamp));
         if metric.version != self.version || metric.states != states {
-            (metric.version, metric.states) = (self.version, states);
+            metric.version = self.version;
+            metric.states = states;
             self.refresh(place, at, output);
         }
         self.take(place, set, at, output);
     }
 
-    /// Ends the series of a metric whose labels, names or roles are others now.
+    /// Ends the series of a metric whose labels, names or roles have changed.
     fn refresh(&mut self, place: usize, at: RecordContext<'_>, output: &mut Output) {
         let Some(metric) = self.metrics.get_mut(place) else { return };
         let before = RecordContext { timestamp: metric.refreshed, ..at };
@@ -287,8 +288,8 @@ impl Catalog {
         });
     }
 
-    /// Takes values: those of the same instances in the same order as the last time one by
-    /// one, others by their instances.
+    /// Adds values. If the instances are the same as in the last record, and in the same order, they
+    /// need no lookup.
     fn take(
         &mut self,
         place: usize,
@@ -327,8 +328,8 @@ impl Catalog {
         }
     }
 
-    /// Makes the slots those of a record: each instance keeps its series, new ones get
-    /// one, and those of others end.
+    /// Arranges the slots in the order of a record: known instances keep their series, new ones get
+    /// one, and the series of missing ones end.
     fn rearrange(
         &mut self,
         place: usize,
@@ -350,7 +351,7 @@ impl Catalog {
                 is_live: false,
             }));
         }
-        // In their order, so that the same archive always has the same changes.
+        // In the order of slots, so that an archive always has the same changes.
         for slot in slots.iter().filter(|slot| old.contains_key(&slot.instance)) {
             output.end(slot, at.nanos);
             self.removed.push(slot.series);
@@ -359,7 +360,7 @@ impl Catalog {
     }
 }
 
-/// Ends series that are kept, since they mostly go on.
+/// Ends series but keeps their slots, since most series continue.
 fn end(slots: &mut [InstanceSeries], at: i64, output: &mut Output) {
     for slot in slots {
         output.end(slot, at);
@@ -375,7 +376,7 @@ impl Output {
     }
 }
 
-/// What the series of a metric are made of.
+/// The properties that the series of a metric are made of.
 struct Source<'m> {
     pmid: Pmid,
     role: Role,
@@ -383,7 +384,7 @@ struct Source<'m> {
     labels: MetricLabels<'m>,
     /// The domain at this time.
     domain: Option<IndomCursor<'m>>,
-    /// Instances whose name another one with a lower number has at this time.
+    /// Instances with the same name as one with a lower number at this time.
     repeated: HashSet<InstanceId>,
     at: RecordContext<'m>,
     indom: Option<InDom>,
@@ -406,7 +407,7 @@ impl<'m> Source<'m> {
         Self { pmid, role: metric.role, start: metric.start, labels, domain, repeated, at, indom }
     }
 
-    /// Returns whether an instance is in the domain with this name, or there is none.
+    /// Returns whether an instance has this name in the domain, or neither exists.
     fn has_name(&self, instance: Option<InstanceId>, name: Option<&str>) -> bool {
         match (instance, &self.domain) {
             (None, _) => name.is_none(),
@@ -416,8 +417,10 @@ impl<'m> Source<'m> {
     }
 
     fn series(&self, instance: Option<InstanceId>) -> Series {
-        let in_domain = |id| self.domain.as_ref().and_then(|domain| domain.name(id));
-        let name = instance.and_then(|id| in_domain(id).or_else(|| self.ever(id)));
+        let name = instance.and_then(|id| {
+            let listed = self.domain.as_ref().and_then(|domain| domain.name(id));
+            listed.or_else(|| self.name_at_any_time(id))
+        });
         let of_labels = instance.map(|id| LabelledInstance {
             id,
             name,
@@ -440,13 +443,13 @@ impl<'m> Source<'m> {
         history.map_or(Some(id), |history| history.identity_at(id, self.at.timestamp))
     }
 
-    /// The name of an instance that is not in the domain at this time.
-    fn ever(&self, id: InstanceId) -> Option<&'m str> {
+    /// Returns the name of an instance that is not in the domain at this time.
+    fn name_at_any_time(&self, id: InstanceId) -> Option<&'m str> {
         self.at.metadata.indom_history(self.indom?)?.name_at(id, self.at.timestamp)
     }
 }
 
-/// The instances of a domain whose name another one with a lower number has.
+/// Returns the instances of a domain with the same name as one with a lower number.
 fn repeated_names(domain: &IndomCursor<'_>) -> HashSet<InstanceId> {
     let instances = domain.instances();
     let mut seen = HashSet::new();
@@ -454,7 +457,7 @@ fn repeated_names(domain: &IndomCursor<'_>) -> HashSet<InstanceId> {
     repeated.map(|instance| instance.id).collect()
 }
 
-/// Nanoseconds since 1970, of times between 1677 and 2262; others are the nearest of these.
+/// Returns nanoseconds since 1970, clamped to 64 bits: the years 1677 to 2262.
 pub(super) fn nanos(timestamp: Timestamp) -> i64 {
     let nanos = timestamp.as_nanos().clamp(i64::MIN.into(), i64::MAX.into());
     i64::try_from(nanos).unwrap_or_default()

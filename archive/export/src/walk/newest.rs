@@ -1,8 +1,8 @@
 //! The records of an archive on which the newest values depend.
 //!
-//! A record has either all values of a metric at its time or the metric is not in it. So the newest
-//! record of each metric has the newest values. Marks and the agent's events end series; they are
-//! needed as well, and with the newest record of all it is known that they are over.
+//! A record has either all values of a metric at its time or none, so the newest record with a
+//! metric has its newest values. Marks and the agent's events are needed as well, since they end
+//! series.
 
 use std::collections::VecDeque;
 
@@ -14,8 +14,8 @@ use pcp_archive::{Pmid, Result};
 /// The volume of a record, and its offset.
 pub(super) type RecordPlace = (u32, u64);
 
-/// Returns the records of an archive that have the newest values of a metric, marks or events, in
-/// order. The follower is where it was.
+/// Returns the records of an archive with the newest values of any metric, marks or events, in
+/// order. The position of the follower does not change.
 ///
 /// # Errors
 ///

@@ -2,22 +2,22 @@
 
 use pcp_archive::Value;
 
-/// The value of a metric that is a number, as wide as it gets without a loss.
+/// A numeric value of a metric, widened without loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// Of 32 or 64 bits with a sign.
+    /// A signed integer.
     I64(i64),
-    /// Of 32 or 64 bits.
+    /// An unsigned integer.
     U64(u64),
-    /// Of single or double precision.
+    /// A number of single or double precision.
     F64(f64),
 }
 
-/// Up to here each integer is a double.
+/// The largest integer up to which all integers are doubles.
 const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
 
 impl Number {
-    /// The number of a value; `None` for strings, events and bytes.
+    /// Converts a value; `None` for strings, events and bytes.
     #[inline]
     pub fn from_value(value: Value<'_>) -> Option<Self> {
         Some(match value {
@@ -31,7 +31,7 @@ impl Number {
         })
     }
 
-    /// The double that is nearest to it.
+    /// Returns the nearest double.
     #[inline]
     pub fn as_f64(self) -> f64 {
         match self {
@@ -41,7 +41,7 @@ impl Number {
         }
     }
 
-    /// Whether it may be another number as a double: an integer beyond 2^53.
+    /// Returns whether conversion to a double may round: an integer beyond 2^53.
     #[inline]
     pub fn is_beyond_doubles(self) -> bool {
         match self {

@@ -8,12 +8,12 @@ use pcp_archive::{Result, Timestamp};
 
 use crate::tree::Archives;
 
-/// Which archives of a host come next. An archive that appears later is taken if it begins
-/// after those that were read.
+/// A queue of the archives of a host. An archive that appears later is added if it does not begin
+/// before those that were taken.
 #[derive(Debug)]
 pub(super) struct Queue {
     archives: Archives,
-    /// Taken, or begun before the first one that was.
+    /// Archives that were taken or skipped.
     done: HashSet<PathBuf>,
     newest: Option<Timestamp>,
 }
@@ -31,17 +31,25 @@ impl Queue {
         Ok(Some(next))
     }
 
-    /// The next archive.
+    /// Returns the next archive without taking it.
     pub(super) fn peek(&self) -> Result<Option<PathBuf>> {
-        let is_next = |base: &PathBuf| {
-            // One without a label is taken, so that its error is seen.
-            let is_later = |newest| start_of(base).map_or(true, |start| start >= newest);
-            !self.done.contains(base) && self.newest.is_none_or(is_later)
-        };
-        Ok(self.archives.bases()?.into_iter().find(is_next))
+        for base in self.archives.bases()? {
+            if self.done.contains(&base) {
+                continue;
+            }
+            // An archive without a label is taken, so that its error is reported.
+            let is_later = match (self.newest, start_of(&base)) {
+                (Some(newest), Ok(start)) => start >= newest,
+                _ => true,
+            };
+            if is_later {
+                return Ok(Some(base));
+            }
+        }
+        Ok(None)
     }
 
-    /// Passes by all archives in front of one, which is taken next; false if it is not there.
+    /// Skips all archives before the wanted one, and returns false if it does not exist.
     pub(super) fn skip_to(&mut self, is_wanted: impl Fn(&Path) -> bool) -> Result<bool> {
         let bases = self.archives.bases()?;
         let Some(at) = bases.iter().position(|base| is_wanted(base)) else { return Ok(false) };
@@ -49,8 +57,8 @@ impl Queue {
         Ok(true)
     }
 
-    /// Passes by all archives that begin at a time or before, except for the last of them if
-    /// that is kept.
+    /// Skips all archives that begin at a time or before, except for the last of them if `keeps_last`
+    /// is set.
     pub(super) fn skip_begun(&mut self, at: Timestamp, keeps_last: bool) -> Result<()> {
         let mut begun = self.archives.bases()?;
         begun.retain(|base| start_of(base).is_ok_and(|start| start <= at));

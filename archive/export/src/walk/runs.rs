@@ -1,8 +1,8 @@
-//! Where the agent's events say that runs of programs end and begin.
+//! Ends the runs of programs according to the agent's events.
 //!
 //! The record with an event comes before those with the values of the same time, of which
-//! there is one for each group of metrics. So a run ends where the first record after the
-//! event has the program's metrics, or else with the first later time.
+//! there is one for each group of metrics. So a run ends at the first record after the event that
+//! has the program's metrics, or at the first record with a later time.
 
 use hashbrown::HashSet;
 use pcp_archive::programs::{Boundary, ProgramEvent, events_metric};
@@ -10,31 +10,32 @@ use pcp_archive::{Pmid, Record, Timestamp};
 
 use super::catalog::{Catalog, Output};
 
-/// Boundaries that no record has passed.
+/// Boundaries that later records have to pass.
 #[derive(Debug, Default)]
 pub(super) struct Runs(Vec<Pending>);
 
 #[derive(Debug)]
 struct Pending {
     boundary: Boundary,
-    /// The metrics of the program that were not seen since.
+    /// The metrics of the program that have not passed the boundary.
     metrics: Vec<Pmid>,
     /// The time of the record with the event.
     logged: Timestamp,
 }
 
 impl Runs {
-    /// Takes the events of a record, and ends the runs that its values are not of.
+    /// Ends runs at the boundaries that a record passes, and adds those of its events.
     pub(super) fn pass(&mut self, record: &Record<'_>, catalog: &mut Catalog, output: &mut Output) {
         let at = record.timestamp();
         if !self.0.is_empty() {
             let has: HashSet<Pmid> = record.value_sets().map(|set| set.pmid()).collect();
             for pending in self.0.iter_mut().filter(|pending| pending.boundary.at <= at) {
                 let is_over = at > pending.logged;
-                let is_passed = |pmid: &Pmid| is_over || has.contains(pmid);
-                let passed: Vec<Pmid> = pending.metrics.iter().copied().filter(is_passed).collect();
+                let metrics = std::mem::take(&mut pending.metrics);
+                let (passed, rest): (Vec<Pmid>, Vec<Pmid>) =
+                    metrics.into_iter().partition(|pmid| is_over || has.contains(pmid));
                 catalog.end_run(&passed, pending.boundary, output);
-                pending.metrics.retain(|pmid| !is_passed(pmid));
+                pending.metrics = rest;
             }
             self.0.retain(|pending| !pending.metrics.is_empty());
         }
@@ -47,7 +48,8 @@ impl Runs {
             for (_, value) in set.values(desc.value_type).filter_map(std::result::Result::ok) {
                 for event in ProgramEvent::all(value) {
                     let Some(boundary) = event.boundary() else { continue };
-                    let (metrics, logged) = (catalog.metrics_of(&event), record.timestamp());
+                    let metrics = catalog.metrics_of(&event);
+                    let logged = record.timestamp();
                     self.0.push(Pending { boundary, metrics, logged });
                 }
             }

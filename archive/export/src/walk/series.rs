@@ -7,23 +7,23 @@ use pcp_archive::{InstanceId, Pmid};
 use crate::mapping::{Label, Role};
 use crate::shared_values::{SharedValues, fit};
 
-/// A series while it lasts. Numbers are used again for later series.
+/// The number of a series until its end. Numbers of ended series are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeriesId(pub(super) u32);
 
 impl SeriesId {
-    /// The number, for tables beside the catalog: the least that is free.
+    /// Returns the number as an index for tables of the caller.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What is the same for all values of a series.
+/// The properties that all values of a series share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The metric.
+    /// The number of the metric.
     pub pmid: Pmid,
-    /// What the metric is in the mapping; never left out.
+    /// The role of the metric in the mapping, which is not [`Role::LeftOut`].
     pub role: Role,
     /// The number of the instance in records; `None` of a metric without instances.
     pub instance: Option<InstanceId>,
@@ -32,22 +32,22 @@ pub struct Series {
     pub identity: Option<InstanceId>,
     /// The instance's name, if the archive has it.
     pub instance_name: Option<Arc<str>>,
-    /// The labels that receivers see, sorted by name. Those of a bucket have the bucket's
-    /// instance in them, not the histogram's.
+    /// The labels that receivers see, sorted by name. Those of a bucket include the bucket's
+    /// instance, not the histogram's.
     pub labels: Arc<[Label]>,
-    /// When the program of the metric began to count from 0, nanoseconds since 1970 UTC, if
-    /// the archive says so.
+    /// The time at which the program began to count from 0, in nanoseconds since 1970 UTC, if
+    /// known.
     pub start: Option<i64>,
-    /// Distinguishes the series that have the same [`SeriesId`] one after the other.
+    /// Distinguishes successive series with the same [`SeriesId`].
     pub generation: u64,
 }
 
-/// The series there are, by number.
+/// Existing series by number.
 #[derive(Debug, Default)]
 pub(super) struct SeriesTable {
     all: Vec<Option<Series>>,
     free: Vec<SeriesId>,
-    /// Of the series that was added last.
+    /// The generation of the last added series.
     generation: u64,
     labels: SharedValues<[Label]>,
     names: SharedValues<str>,
@@ -91,7 +91,7 @@ impl SeriesTable {
         self.free.clear();
     }
 
-    /// Gives memory back that it does not need.
+    /// Releases spare memory.
     pub(super) fn fit(&mut self) {
         fit(&mut self.all);
     }

@@ -241,12 +241,12 @@ fn redirects_are_not_followed() {
 }
 
 #[test]
-fn remote_write_2_0_stops_where_a_receiver_does_not_count_what_it_stores() {
+fn remote_write_2_0_requires_a_count_of_stored_samples() {
     let sent = Sent::new(10, 10);
     let receiver = Receiver::start(|_, _| Reaction::Answer(204, "", ""));
     let output = sent.push(&receiver, &["--protocol", "2.0"]);
     assert_eq!(output.status.code(), Some(76), "{}", messages(&output));
-    assert!(messages(&output).contains("does not count"), "{}", messages(&output));
+    assert!(messages(&output).contains("no count of stored samples"), "{}", messages(&output));
     let written = "X-Prometheus-Remote-Write-Samples-Written: 100";
     let receiver = Receiver::start(move |_, _| Reaction::Answer(204, written, ""));
     let _ = std::fs::remove_dir_all(sent.state());

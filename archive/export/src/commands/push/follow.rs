@@ -1,4 +1,4 @@
-//! `mmv-export push --follow`: the hosts in turns, until a signal.
+//! `mmv-export push --follow`: sends all hosts in turns until a signal.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -14,18 +14,20 @@ use crate::push::sender::{BATCH, Sender, Undelivered};
 use crate::push::state::StateDirectory;
 use crate::text::warn;
 
-/// How often archives are looked at for new records, and metrics are updated.
-const POLL: Duration = Duration::from_secs(1);
-/// How often new hosts are looked for, and the counts are printed.
-const MINUTE: Duration = Duration::from_secs(60);
-/// Batches of one host before the next one gets its turn.
-const TURN: usize = 16;
-/// How long a host is held at first, and at most.
-const HOLD: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(600)];
-/// Open files at most, which is what the kernel permits by default.
-const OPEN_FILES: u64 = 1 << 20;
+/// Interval at which to look for new records and to update the own metrics.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which to look for new hosts and to print the counts.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+/// Batches of one host before the next host gets its turn.
+const BATCHES_PER_TURN: usize = 16;
+/// Time for which a host is held at first.
+const MIN_HOLD: Duration = Duration::from_secs(15);
+/// Longest time for which a host is held; the time doubles until then.
+const MAX_HOLD: Duration = Duration::from_secs(600);
+/// Limit on open files, which is also the default limit of the kernel.
+const MAX_OPEN_FILES: u64 = 1 << 20;
 
-/// Sends what is logged, until a signal.
+/// Sends records as they are logged, until a signal.
 pub(super) fn run(
     arguments: &Arguments,
     sender: &Sender,
@@ -33,8 +35,8 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let own = arguments.metrics.as_deref().map(OwnMetrics::publish).transpose();
     let own = own.map_err(Failure::OwnMetrics)?;
-    // Each host takes some.
-    open_files::permit(OPEN_FILES);
+    // Each host has several open files.
+    open_files::raise_limit(MAX_OPEN_FILES);
     let mut hosts = Hosts { arguments, state, followed: BTreeMap::new(), own, shown: None };
     let result = hosts.follow(sender);
     for host in hosts.followed.values_mut() {
@@ -47,23 +49,21 @@ pub(super) fn run(
     }
 }
 
-/// All hosts that are followed.
 struct Hosts<'a> {
     arguments: &'a Arguments,
     state: &'a StateDirectory,
-    /// By name.
+    /// Hosts by name.
     followed: BTreeMap<String, Followed>,
     own: Option<OwnMetrics>,
-    /// When the own metrics were updated.
+    /// The last update of the own metrics.
     shown: Option<Instant>,
 }
 
-/// A host that is followed.
 struct Followed {
     queue: HostQueue,
-    /// Its counts before this process.
+    /// The counts of earlier processes.
     before: Counts,
-    /// Until when it is held, and for how long that was.
+    /// The end of a hold, and its length.
     held: Option<(Instant, Duration)>,
 }
 
@@ -72,7 +72,7 @@ impl Hosts<'_> {
         let mut looked: Option<Instant> = None;
         let mut reported = Counts::default();
         loop {
-            if looked.is_none_or(|at| at.elapsed() >= MINUTE) {
+            if looked.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 self.look()?;
                 reported = if looked.is_some() { self.report(reported) } else { self.counts() };
                 looked = Some(Instant::now());
@@ -82,17 +82,17 @@ impl Hosts<'_> {
                 is_idle &= host.turn(sender)?;
             }
             self.show();
-            if sender.stop.load(Ordering::Relaxed) || (is_idle && sender.wait(POLL)) {
+            if sender.stop.load(Ordering::Relaxed) || (is_idle && sender.wait(POLL_INTERVAL)) {
                 return Ok(());
             }
         }
     }
 
-    /// Adds hosts that are new.
+    /// Adds new hosts.
     fn look(&mut self) -> Result<(), Failure> {
         let found = match self.arguments.hosts.hosts() {
             Ok(found) => found,
-            // There may be some later.
+            // Hosts may be created later.
             Err(Failure::NoData(_)) => Vec::new(),
             Err(failure) => return Err(failure),
         };
@@ -118,7 +118,7 @@ impl Hosts<'_> {
         counts
     }
 
-    /// Prints what became of samples, if that changed since an earlier report.
+    /// Prints the counts if they have changed since an earlier report, and returns them.
     fn report(&self, before: Counts) -> Counts {
         let counts = self.counts();
         if counts != before {
@@ -131,10 +131,10 @@ impl Hosts<'_> {
         counts
     }
 
-    /// Updates the own metrics, if that is due. They end at the first error.
+    /// Updates the own metrics if an update is due. They end at the first error.
     fn show(&mut self) {
         let Some(own) = &self.own else { return };
-        if self.shown.is_some_and(|at| at.elapsed() < POLL) {
+        if self.shown.is_some_and(|at| at.elapsed() < POLL_INTERVAL) {
             return;
         }
         self.shown = Some(Instant::now());
@@ -147,12 +147,12 @@ impl Hosts<'_> {
 }
 
 impl Followed {
-    /// Sends some batches; true if there is nothing more to send now.
+    /// Sends some batches, and returns true if there is nothing more to send now.
     fn turn(&mut self, sender: &Sender) -> Result<bool, Failure> {
         if self.held.is_some_and(|(until, _)| Instant::now() < until) {
             return Ok(true);
         }
-        for _ in 0..TURN {
+        for _ in 0..BATCHES_PER_TURN {
             match self.queue.fill(BATCH)? {
                 Filled::Nothing | Filled::Future(_) => return Ok(true),
                 Filled::Batch => {}
@@ -165,8 +165,7 @@ impl Followed {
                     self.queue.done();
                 }
                 Err(Undelivered::Held(why)) => {
-                    let [first, longest] = HOLD;
-                    let time = self.held.map_or(first, |(_, last)| (last * 2).min(longest));
+                    let time = self.held.map_or(MIN_HOLD, |(_, last)| (last * 2).min(MAX_HOLD));
                     self.held = Some((Instant::now() + time, time));
                     report_held(&self.queue, &why);
                     return Ok(true);
@@ -177,7 +176,7 @@ impl Followed {
         Ok(false)
     }
 
-    /// Seconds since the last record that was sent.
+    /// Returns the seconds since the last record that was sent.
     fn lag(&self) -> Option<f64> {
         let since = now().saturating_sub(self.queue.sent_until()?);
         Some(since as f64 / 1e9)
