@@ -25,7 +25,6 @@ pub(crate) struct Column {
     pub(crate) instance: Option<InstanceId>,
     /// The newest number that records have for the instance.
     pub(crate) number: Option<InstanceId>,
-    /// The metric's name.
     pub(crate) name: String,
     /// The name of the instance; `None` without instances, and if no record of the domain
     /// names it.
@@ -54,7 +53,7 @@ pub(crate) enum ValueTime {
 }
 
 impl ValueTime {
-    /// What heads say of it.
+    /// Returns the word for it in the head of a table.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Interval => "average",
@@ -150,13 +149,13 @@ const UNITS: [&str; 16] = [
     "byte", "Kbyte", "Mbyte", "Gbyte", "Tbyte", "Pbyte", "Ebyte", "Zbyte", "Ybyte", "nanosec",
     "microsec", "millisec", "sec", "min", "hour", "count",
 ];
-/// What others call units.
+/// Common abbreviations of units, and the names that PCP has for them.
 const ABBREVIATIONS: [(&str, &str); 4] =
     [("nsec", "nanosec"), ("usec", "microsec"), ("msec", "millisec"), ("hr", "hour")];
-/// How like a proposed unit is at least.
+/// Minimum similarity of a unit that is proposed instead of an unknown one.
 const MIN_LIKENESS: f64 = 0.6;
 
-/// Which columns a report has.
+/// The options that determine the columns of a report.
 #[derive(Debug, Default)]
 pub(crate) struct Choice<'o> {
     /// The names or numbers of instances; all if empty.
@@ -248,7 +247,8 @@ fn warn_of_unused_units(replay: &Replay<'_>, choice: &Choice<'_>) {
         found.sort_unstable();
         found.dedup();
         found.truncate(MAX_UNITS);
-        let (text, found) = (&wanted.text, found.join("\", \""));
+        let text = &wanted.text;
+        let found = found.join("\", \"");
         warn(&format_args!(
             "--units \"{text}\" fits no metric and is ignored: the units here are \"{found}\", \
              which convert to others of their dimension, as byte to Mbyte, sec to hour, count to \

@@ -1,4 +1,4 @@
-//! Why a command fails, and its exit status.
+//! Errors of the commands and their exit statuses.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ impl Status {
     const ALL: [Self; 6] =
         [Self::Success, Self::NoData, Self::Usage, Self::Damaged, Self::Io, Self::Written];
 
-    /// What the help says of it.
+    /// Returns the explanation in the help.
     const fn meaning(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -33,10 +33,11 @@ impl Status {
         }
     }
 
-    /// The end of the help: a line for each.
+    /// Returns the end of the help: a line for each status.
     pub(crate) fn list() -> String {
-        let line = |status: Self| format!("\n  {:>2}  {}", status as u8, status.meaning());
-        Self::ALL.into_iter().map(line).fold("Exit status:".to_owned(), |list, line| list + &line)
+        let lines =
+            Self::ALL.map(|status| format!("\n  {:>2}  {}", status as u8, status.meaning()));
+        format!("Exit status:{}", lines.concat())
     }
 }
 
@@ -46,13 +47,13 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why a command fails.
+/// The error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
-    /// The archive is fine and has nothing of what is requested.
+    /// The archive is valid and has no data for the request.
     #[error("{0}")]
     NoData(String),
     /// A check found something and printed it.
@@ -73,13 +74,13 @@ pub(crate) enum Failure {
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] std::io::Error),
-    /// The reader of the output has closed it, as in `dump | head`. No failure.
+    /// The reader of the output has closed it, as in `dump | head`, which is not a failure.
     #[error("the output is closed")]
     Closed,
 }
 
 impl Failure {
-    /// The exit status; success if the reader closed the output.
+    /// Returns the exit status; success if the reader closed the output.
     pub(crate) const fn status(&self) -> Status {
         match self {
             Self::Closed => Status::Success,

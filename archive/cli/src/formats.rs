@@ -29,10 +29,10 @@ pub(crate) enum Format {
     Jsonl,
 }
 
-/// What is reported, and how.
+/// The columns and the options of a report.
 pub(crate) struct Report<'a> {
     pub(crate) metadata: &'a Metadata,
-    /// By metric.
+    /// The PMIDs as text, by metric.
     pub(crate) pmids: Vec<String>,
     pub(crate) columns: Vec<Column>,
     pub(crate) zone: Zone,
@@ -41,7 +41,7 @@ pub(crate) struct Report<'a> {
     /// Decimal places of floating-point numbers, if given.
     pub(crate) precision: Option<usize>,
     pub(crate) width: usize,
-    /// What happened, between the rows of a table.
+    /// Events, which are printed between the rows of a table.
     pub(crate) events: Vec<(Timestamp, String)>,
 }
 
@@ -70,7 +70,8 @@ impl Formatted {
         format: Format,
         samples: impl Iterator<Item = Sample<'r>>,
     ) -> Result<Self, Failure> {
-        let (mut out, mut rows) = (Output::detached(), Vec::new());
+        let mut out = Output::detached();
+        let mut rows = Vec::new();
         let values = match format {
             Format::Csv => csv::write(&mut out, report, zone, samples)?,
             Format::Jsonl => jsonl::write(&mut out, report, samples)?,
@@ -104,7 +105,8 @@ impl<'a> Writer<'a> {
     {
         let mut count = 0;
         let samples = samples.inspect(|_| count += 1);
-        let (out, report) = (&mut self.out, &self.report);
+        let out = &mut self.out;
+        let report = &self.report;
         self.values += match (self.format, &mut self.blocks) {
             (Format::Csv, _) => csv::write(out, report, &report.zone, samples)?,
             (_, Some(blocks)) => blocks.write(out, report, samples)?,
@@ -122,7 +124,8 @@ impl<'a> Writer<'a> {
         sample: impl for<'r> Fn(&'r Replay<'_>, Timestamp) -> Option<Sample<'r>> + Sync,
     ) -> Result<(), Failure> {
         let Self { out, report, blocks, format, values } = self;
-        let (report, format) = (&*report, *format);
+        let report = &*report;
+        let format = *format;
         let format_span = |replay: &Replay<'_>, span| {
             let samples =
                 replay::times(span, step).filter_map(|timestamp| sample(replay, timestamp));

@@ -1,4 +1,4 @@
-//! What there is in place of an archive that does not exist.
+//! Suggestions for the name of an archive that does not exist.
 //!
 //! In: the error of a name that means no archive, or more than one. Out: the names that a
 //! user can type next, for the end of the message.

@@ -23,7 +23,7 @@ const OVERSAMPLING: u32 = 2;
 /// The valid width and height in pixels.
 const SIDES: std::ops::RangeInclusive<u32> = 100..=10_000;
 
-/// Why an image cannot be drawn.
+/// An error of drawing an image.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ImageError {
@@ -33,7 +33,7 @@ pub(crate) enum ImageError {
     /// The font is damaged.
     #[error("cannot read the font of images")]
     Font,
-    /// The drawing failed.
+    /// A drawing operation failed.
     #[error("cannot draw: {0}")]
     Draw(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The pixels cannot be compressed.
@@ -54,7 +54,7 @@ pub(crate) struct Panel {
     pub heat: Vec<HeatCell>,
 }
 
-/// An image.
+/// The contents and options of an image.
 pub(crate) struct Image<'a> {
     title: &'a str,
     subtitle: &'a str,
@@ -225,7 +225,8 @@ mod tests {
             count,
         };
         let heat = vec![cell(0.0, 8.0, 1.0), cell(5.0, 512.0, 9.0)];
-        let (unit, lines) = ("latency: usec".to_owned(), Vec::new());
+        let unit = "latency: usec".to_owned();
+        let lines = Vec::new();
         let panel = Panel { unit, lines, is_histogram: true, heat };
         let panels = [panel.clone(), Panel { heat: Vec::new(), ..panel }];
         let svg = Image::new("x", &panels).svg().unwrap();

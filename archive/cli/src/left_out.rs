@@ -1,4 +1,4 @@
-//! What readers of the archives left out.
+//! Warnings about values that readers of the archives left out.
 
 use pcp_archive::{Archive, ArchiveSet, TypeConflict};
 

@@ -68,7 +68,7 @@ use commands::{
 use failure::{Failure, Status};
 use text::{Output, warn};
 
-/// How bytes of archives are printed.
+/// A note in the help about bytes of archives that are not printable.
 const NOTES: &str = "\
 Names and texts are bytes: each byte that is not valid UTF-8 is printed as \\xHH, also in JSON, and \
 a backslash that would look like such a byte as \\x5c. Names are selected by the text that is \

@@ -36,7 +36,7 @@ const SCRIPTS: [&str; 4] = [
     include_str!("page/charts.js"),
     include_str!("page/page.js"),
 ];
-/// How a page with its data begins, and how one that asks for it.
+/// The script of a page that contains its data, and of one that requests it.
 const FROM_FILE: &str = include_str!("page/file.js");
 const LIVE: &str = include_str!("page/live.js");
 
@@ -52,7 +52,7 @@ pub(crate) fn live(nonce: &str) -> String {
     assembled(nonce, &live_policy(nonce), &[], LIVE)
 }
 
-/// What it may load: data from where it is itself.
+/// Returns the content security policy of a page, which may only load data from its own origin.
 pub(crate) fn live_policy(nonce: &str) -> String {
     format!("{}; connect-src 'self'", policy(nonce))
 }

@@ -18,7 +18,7 @@ use crate::text::{shown_path, warn};
 
 /// The most names that are proposed for one that does not exist.
 const MAX_SIMILAR: usize = 3;
-/// How like the wanted name they are at least: one letter in four may differ.
+/// Minimum similarity of proposed names: one letter in four may differ.
 const MIN_LIKENESS: f64 = 0.75;
 /// The most PMIDs that a warning lists.
 const MAX_LISTED: usize = 10;
@@ -59,12 +59,12 @@ pub(crate) fn select_metrics<'a>(
     Ok(selection)
 }
 
-/// What a text on the command line selects. A name that the archive has means that metric,
-/// even if it looks like a selector with labels.
+/// Parses a metric of the command line. A name that the archive has means that metric, even if it
+/// looks like a selector with labels.
 ///
 /// # Errors
 ///
-/// [`Failure::Usage`] for a text that is none.
+/// [`Failure::Usage`] for a text that is not a selector.
 pub(crate) fn selector_of(text: &str, metadata: &Metadata) -> Result<Selector, Failure> {
     if metadata.metric_by_name(text).is_some() {
         return Ok(Selector::of_name(text));
@@ -204,8 +204,8 @@ pub(crate) fn select_with_derived<'a>(
     Ok(selection)
 }
 
-/// Whether a text of `-e` is the path of a file of definitions. For pmrep it is
-/// after any dot, but `.5 * x` is an expression.
+/// Returns whether a text of `-e` is the path of a file of definitions. For pmrep it is one after
+/// any dot, but `.5 * x` is an expression.
 pub(crate) fn is_definition_file(text: &str) -> bool {
     text.starts_with('/') || text.starts_with("./") || text.starts_with("../")
 }
@@ -266,7 +266,9 @@ pub(crate) fn warn_of_loss(lost: &Loss) {
         (None, Some(before)) => format!(" before {before}"),
         (None, None) => String::new(),
     };
-    let (file, offset, reason) = (shown_path(&lost.file), lost.offset, &lost.reason);
+    let file = shown_path(&lost.file);
+    let offset = lost.offset;
+    let reason = &lost.reason;
     let lost = match lost.bytes {
         // The file cannot be opened or decompressed.
         0 => "all records".to_owned(),

@@ -33,7 +33,7 @@ use crate::Failure;
 pub(crate) use window::{SpanOptions, Window, WindowOptions};
 pub(crate) use zone::{Zone, ZoneOptions};
 
-/// Why a time on the command line is invalid.
+/// An error of a time on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TimeError {
     /// None of the forms of a time.
@@ -56,7 +56,7 @@ impl From<TimeError> for Failure {
     }
 }
 
-/// What relative and incomplete times refer to.
+/// The times and the zone that relative and incomplete times refer to.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     /// `30s` is after this; missing parts of a date are those of this.

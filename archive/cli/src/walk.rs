@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::text::warn;
 use crate::time::Window;
 
-/// How many damaged records are printed.
+/// Limit on the damaged records that are printed one by one.
 const MAX_WARNINGS: u64 = 10;
 
 /// A cursor over the records of a window.
@@ -18,7 +18,7 @@ pub(crate) struct Walk<'a> {
     records: Records<'a>,
     window: Option<Window>,
     reverse: bool,
-    /// How many damaged records were passed by.
+    /// The number of damaged records that were skipped.
     damaged: u64,
 }
 

@@ -20,7 +20,6 @@ Examples:
   Count the findings of each rule:
     mmv-archive check @ --json | jq -r '.rule // empty' | sort | uniq -c";
 
-/// Options of `check`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

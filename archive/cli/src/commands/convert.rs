@@ -23,7 +23,6 @@ Examples:
   Rename a branch of metrics:
     mmv-archive convert @ -o renamed --rename mmv.shop=mmv.store";
 
-/// Options of `convert`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -114,7 +113,7 @@ impl Arguments {
         if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 
-    /// Whether nothing but the compression of volumes changes.
+    /// Returns whether only the compression of volumes changes.
     fn only_compresses(&self, archives: &ArchiveSet) -> bool {
         let mut volumes = archives
             .archives()
@@ -127,7 +126,7 @@ impl Arguments {
     }
 }
 
-/// `OLD=NEW`.
+/// Parses `OLD=NEW`.
 fn rename(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => {
@@ -137,7 +136,7 @@ fn rename(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `NAME=D.C.I`.
+/// Parses `NAME=D.C.I`.
 fn renumber(text: &str) -> Result<(String, Pmid), String> {
     let (name, pmid) = rename(text).map_err(|_| "not NAME=D.C.I".to_owned())?;
     let pmid = pmid.parse().map_err(|error| format!("{error}"))?;

@@ -39,7 +39,6 @@ Examples:
   Print the bytes of one file of an archive:
     mmv-archive dump -v 20261123.00.10.index";
 
-/// Options of `dump`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of pmdumplog")]
@@ -164,7 +163,8 @@ impl Arguments {
 
     fn print(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
         let zone = self.zone.zone(archive.label())?;
-        let (start, end) = (archive.label().start, archive.end());
+        let start = archive.label().start;
+        let end = archive.end();
         let window = || self.span.window(start, end, zone.time_zone());
         let window = self.span.is_given().then(window).transpose()?;
         let (chosen, labelled) = match self.chosen(archive)? {
@@ -181,7 +181,8 @@ impl Arguments {
         if self.raw_text {
             out.write_raw();
         }
-        let (dates, is_raw) = (self.dates, self.raw_text);
+        let dates = self.dates;
+        let is_raw = self.raw_text;
         let mut dump = Dump { archive, zone, dates, labelled, is_raw, out };
         if self.json {
             json::records(&mut dump, &options)
@@ -248,7 +249,7 @@ impl Arguments {
 }
 
 impl Dump<'_> {
-    /// Whether an instance of a metric is printed.
+    /// Returns whether an instance of a metric is printed.
     fn shows(&self, pmid: Pmid, instance: Option<InstanceId>) -> bool {
         let Some(some) = self.labelled.get(&pmid) else { return true };
         instance.is_some_and(|instance| some.contains(&instance))

@@ -34,7 +34,6 @@ Examples:
   Read events by a program:
     mmv-archive events @ --last 1h --json";
 
-/// Options of `events`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -22,7 +22,6 @@ Examples:
   Keep one instance of a metric:
     mmv-archive extract @ mmv.server.requests -i cart -o cart";
 
-/// Options of `extract`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

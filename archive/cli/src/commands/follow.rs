@@ -34,7 +34,6 @@ Examples:
   Pass each value on as a line of JSON:
     mmv-archive follow @ mmv.shop --json | jq -c .";
 
-/// Options of `follow`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -131,20 +130,21 @@ impl Arguments {
         Ok(())
     }
 
-    /// The time of the first record to show.
+    /// Returns the time of the first record to show.
     fn first(&self, follower: &Follower, zone: &Zone) -> Result<Timestamp, Failure> {
         let end = match Archive::open(follower.base()) {
             Err(pcp_archive::Error::NoData { .. }) => follower.label().start,
             archive => archive?.end(),
         };
         let Some(text) = &self.start else { return Ok(end) };
-        let (start, now) = (follower.label().start, Timestamp::now());
+        let start = follower.label().start;
+        let now = Timestamp::now();
         let frame = Frame { start, end, now, zone: zone.time_zone().clone() };
         Ok(time::parse_time(text, &frame)?)
     }
 }
 
-/// What the texts select.
+/// Parses the metrics of the command line.
 fn selectors(texts: &[String], metadata: &Metadata) -> Result<Vec<Selector>, Failure> {
     texts.iter().map(|text| selector_of(text, metadata)).collect()
 }
@@ -161,7 +161,7 @@ impl<'a> Queue<'a> {
         Self { path, done: HashSet::new() }
     }
 
-    /// The newest archive.
+    /// Opens the newest archive.
     fn newest(&mut self) -> Result<Follower, Failure> {
         let mut newest: Option<(Timestamp, PathBuf)> = None;
         let bases = ArchiveSet::bases(&[self.path])?;
@@ -187,7 +187,7 @@ impl<'a> Queue<'a> {
         Ok(Follower::open(path)?)
     }
 
-    /// The next archive after the current one, if there is one.
+    /// Opens the next archive after the current one, if there is one.
     fn after(&mut self, current: &Follower) -> Result<Option<Follower>, Failure> {
         if !self.path.is_dir() {
             return Ok(None);

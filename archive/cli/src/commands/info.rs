@@ -21,7 +21,6 @@ Examples:
   Print the number of values of each archive in a directory:
     mmv-archive info /var/log/mmv-agent/web1 --json | jq .values";
 
-/// Options of `info`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -36,7 +35,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-/// The output.
+/// The properties of an archive.
 #[derive(Debug, Serialize)]
 struct Info<'a> {
     version: u32,
@@ -118,7 +117,8 @@ fn index_defect(archive: &Archive) -> Option<String> {
 
 impl Info<'_> {
     fn text(&self, archive: &Archive, zone: &Zone) -> String {
-        let (start, end) = (archive.label().start, archive.end());
+        let start = archive.label().start;
+        let end = archive.end();
         let unless_empty =
             |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
         let volumes: Vec<String> = self.volumes.iter().map(ToString::to_string).collect();

@@ -29,7 +29,6 @@ Examples:
   Which metrics of one program have the label code?
     mmv-archive metrics @ --names 'mmv.shop.*{code=~\".+\"}'";
 
-/// Options of `metrics`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

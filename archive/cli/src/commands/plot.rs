@@ -34,7 +34,7 @@ const MAX_SAMPLES: u128 = 800;
 /// The maximum number of columns of a heat map without a given interval.
 const MAX_INTERVALS: u128 = 200;
 
-/// What is plotted of a histogram if nothing else is asked for.
+/// The quantiles of histograms that are plotted by default.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// The end of the help.
@@ -49,7 +49,6 @@ Examples:
   Draw the three instances with the largest rates:
     mmv-archive plot @ --last 1h mmv.server.requests --top 3";
 
-/// Options of `plot`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -116,7 +115,7 @@ type Row = (f64, Vec<Option<Reading>>);
 /// The window of a plot.
 type Span = std::ops::RangeInclusive<Timestamp>;
 
-/// What a line has at a time.
+/// The value of a line at a time.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     value: f64,
@@ -129,7 +128,7 @@ struct Caption {
     title: String,
     subtitle: String,
     clock: Clock,
-    /// When programs of the metrics began, by the clock.
+    /// The times at which programs of the metrics started, by the clock.
     marks: Vec<f64>,
 }
 
@@ -215,7 +214,8 @@ impl Arguments {
         let archives = self.archive.open(asked.unwrap_or_default())?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
-        let (start, end) = (source.start(), source.end());
+        let start = source.start();
+        let end = source.end();
         let window = self.span.window(start, end, zone.time_zone())?;
         let selection = self.selection(source)?;
         let (step, has_several) = self.step(&selection, window)?;
@@ -270,7 +270,8 @@ impl Arguments {
         clock: &Clock,
     ) -> Result<Vec<Panel>, Failure> {
         let units = self.display.units()?;
-        let (instances, rates) = (self.display.instances.as_slice(), !self.display.no_rate);
+        let instances = self.display.instances.as_slice();
+        let rates = !self.display.no_rate;
         let choice = Choice { instances, rates, units: &units, raw: false };
         let columns = columns::columns(source.metadata(), window.replay(), &choice);
         if self.heatmap {
@@ -356,7 +357,7 @@ impl Arguments {
     }
 }
 
-/// What the lines of a plot are read from.
+/// The source of the lines of a plot.
 struct PlotSource<'r, 'a> {
     selection: &'r ReplaySelection<'a>,
     moments: &'r mut replay::Window<'a>,
@@ -432,13 +433,13 @@ fn logged_interval(
     Ok(None)
 }
 
-/// Whether the output has colors: to a terminal, unless `NO_COLOR` is set.
+/// Returns whether the output has colors: on a terminal, unless `NO_COLOR` is set.
 fn has_colors() -> bool {
     let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     std::io::stdout().is_terminal() && !is_unwanted
 }
 
-/// When the programs of the metrics began, within the window.
+/// Returns the times within the window at which programs of the metrics started.
 fn restarts(
     source: Source<'_>,
     metrics: &[SelectedMetric],
@@ -457,7 +458,7 @@ fn restarts(
     Ok(marks)
 }
 
-/// `1200x675`.
+/// Parses a size in pixels, such as `1200x675`.
 fn size(text: &str) -> Result<(u32, u32), Failure> {
     let sides = text.split_once('x').and_then(|(width, height)| {
         Some((width.trim().parse().ok()?, height.trim().parse().ok()?))

@@ -26,7 +26,6 @@ Examples:
   List what is lost, and between which times:
     mmv-archive repair damaged -o repaired --json | jq .lost";
 
-/// Options of `repair`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

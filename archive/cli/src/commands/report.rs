@@ -29,7 +29,7 @@ use samples::{Request, SampleTimes, Samples};
 /// The options of samples at regular intervals, which conflict with given times.
 const REGULAR: [&str; 5] = ["start", "finish", "last", "align", "origin"];
 
-/// How long before now a record of an archive that is being written is at most.
+/// Maximum age of the last record of an archive that is still being written.
 const RECENT: Duration = Duration::from_secs(120);
 
 /// The end of the help.
@@ -47,7 +47,6 @@ Examples:
   Values as they were logged, for a spreadsheet:
     mmv-archive report @ --last 1h --raw mmv.shop.orders --format csv";
 
-/// Options of `report`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
@@ -174,7 +173,8 @@ impl Arguments {
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.display.width();
-        let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
+        let places = self.places(window)?;
+        let precision = self.precision.map(usize::from);
         let metadata = source.metadata();
         let events = self.events(source, &used_metrics, window)?;
         let report = Report { metadata, pmids, columns, zone, places, precision, width, events };
@@ -202,7 +202,7 @@ impl Arguments {
         Ok(selection)
     }
 
-    /// What happened in the window to the programs of the metrics that are used, and to the agent.
+    /// Returns the events within the window of the programs of used metrics, and of the agent.
     fn events(
         &self,
         source: Source<'_>,
@@ -229,7 +229,7 @@ impl Arguments {
         Ok(events)
     }
 
-    /// Whether counters are converted to rates: by default in tables, as in PCP's
+    /// Returns whether counters are converted to rates: by default in tables, as in PCP's
     /// pmrep.
     fn has_rates(&self) -> bool {
         let by_default = self.format.format() == Format::Table && !self.raw;
@@ -238,7 +238,8 @@ impl Arguments {
 
     fn columns(&self, source: Source<'_>, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
         let units = self.display.units()?;
-        let (instances, rates) = (self.display.instances.as_slice(), self.has_rates());
+        let instances = self.display.instances.as_slice();
+        let rates = self.has_rates();
         let choice = Choice { instances, rates, units: &units, raw: self.raw };
         Ok(columns::columns(source.metadata(), replay, &choice))
     }

@@ -42,7 +42,6 @@ Examples:
   Limit the page to the metrics of one program, and its size to 500 KB:
     mmv-archive snapshot @ mmv.shop --max-size 500K -o shop.html";
 
-/// Options of `snapshot`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -107,7 +106,8 @@ impl Arguments {
             histograms.push(take_histograms(selection)?);
         }
         let header = Header::new(sides, &selections, (window, zone));
-        let (mut all_events, mut heats) = (Vec::new(), Vec::new());
+        let mut all_events = Vec::new();
+        let mut heats = Vec::new();
         for (place, (side, histograms)) in sides.iter().zip(&histograms).enumerate() {
             all_events.extend(events(place, side, window, &|| true)?.unwrap_or_default());
             heats.extend(self.heats((place, side), histograms, window)?);

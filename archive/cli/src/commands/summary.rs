@@ -44,7 +44,6 @@ Examples:
     mmv-archive summary @ -S 'yesterday 00:00' -T 'today 00:00' \\
         --sum mmv.shop.orders";
 
-/// Options of `summary`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

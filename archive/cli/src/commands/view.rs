@@ -44,7 +44,6 @@ Examples:
   Use a port that \"ssh -L 8080:127.0.0.1:8080\" forwards:
     mmv-archive view @ --port 8080";
 
-/// Options of `view`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

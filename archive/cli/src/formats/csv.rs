@@ -15,7 +15,7 @@ use crate::columns::cell;
 use crate::text::{Output, push_plain, shown};
 use crate::time::Zone;
 
-/// Writes the header.
+/// Writes the line with the names of columns.
 pub(crate) fn write_header(out: &mut Output, report: &Report<'_>) {
     out.text.extend_from_slice(b"Time");
     for column in &report.columns {
@@ -63,7 +63,7 @@ fn push_value(out: &mut Vec<u8>, field: &mut Vec<u8>, value: Value<'_>, places: 
     push_text(out, &String::from_utf8_lossy(field));
 }
 
-/// How formulas begin.
+/// Characters that begin a formula in spreadsheets, also in full width.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
 /// Appends a field of text, which is no formula, quoted if necessary.

@@ -37,7 +37,7 @@ pub(crate) struct Row {
     pub(crate) at: Timestamp,
     pub(crate) time: String,
     pub(crate) cells: Vec<String>,
-    /// What happened, if the row is an event.
+    /// The text of an event, if the row is one.
     pub(crate) event: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl Blocks {
     }
 }
 
-/// How many rows of this many columns a block has.
+/// Returns the number of rows of a block with this number of columns.
 fn block_len(columns: usize) -> usize {
     (BLOCK_CELLS / columns.max(1)).clamp(1, BLOCK_ROWS)
 }
@@ -115,7 +115,7 @@ fn block_len(columns: usize) -> usize {
 /// A table that is written block by block.
 pub(crate) struct Table {
     heads: Vec<Vec<String>>,
-    /// Of the terminal.
+    /// The width of the terminal.
     width: usize,
     /// The width of each column so far. It never shrinks.
     widths: Vec<usize>,
@@ -279,7 +279,8 @@ fn panels(widths: &[usize], width: usize) -> Vec<Range<usize>> {
     for (column, own) in widths.iter().enumerate() {
         if column > begin && used + GAP + own > width {
             panels.push(begin..column);
-            (begin, used) = (column, 0);
+            begin = column;
+            used = 0;
         }
         used += GAP + own;
     }

@@ -32,7 +32,8 @@ pub(super) fn draw<DB: DrawingBackend>(
     let room = f64::from(height) / (7 + 5 * image.panels.len()) as f64;
     let em = by_size.max((MIN_TEXT_SIZE * scale).min(room).min(f64::from(width) / 26.0));
     let sheet = Sheet { area, em, sink };
-    let (width, height) = (width as i32, height as i32);
+    let width = width as i32;
+    let height = height as i32;
     let margin = sheet.ems(1.2);
     let room = width - 2 * margin;
     let title = sheet.cut(image.title, TITLE, room)?;
@@ -100,7 +101,8 @@ fn times<DB: DrawingBackend>(
     let mut free = 0;
     for time in axis::round_times(frame.span, step).take(100) {
         let text = (image.time_label)(time, step);
-        let (x, half) = (frame.x(time), sheet.width(&text, 0.95)? / 2);
+        let x = frame.x(time);
+        let half = sheet.width(&text, 0.95)? / 2;
         if x - half >= free {
             free = x + half + sheet.ems(1.0);
             ticks.push((x, text));

@@ -24,7 +24,8 @@ pub(super) fn draw<DB: DrawingBackend>(
         return Ok(());
     };
     draw_unit_and_times(sheet, panel, frame, times)?;
-    let (width, height) = (frame.right - frame.left, frame.bottom - frame.top);
+    let width = frame.right - frame.left;
+    let height = frame.bottom - frame.top;
     for (value, text) in axes.ticks((f64::from(height) / (sheet.em * 2.0 * PER_TICK)) as usize) {
         let y = frame.bottom - (axes.height(value) * f64::from(height)).round() as i32;
         sheet.line(&[(frame.left, y), (frame.right, y)], FAINT, 0.07)?;

@@ -14,15 +14,15 @@ pub(super) type DrawResult<DB, T = ()> =
 
 /// Text of titles and labels.
 pub(super) const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
-/// Text of axes.
+/// The color of the text of axes.
 pub(super) const GREY: RGBColor = RGBColor(0x5c, 0x63, 0x6b);
 /// Lines of the grid.
 pub(super) const FAINT: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
 
-/// How much of its color a band has.
+/// The opacity of a band.
 const LIGHT: f64 = 0.4;
 
-/// A drawing area.
+/// A drawing area with the size of its text.
 pub(super) struct Sheet<'a, DB: DrawingBackend> {
     pub(super) area: &'a DrawingArea<DB, Shift>,
     /// The height of plain text in pixels, the unit of all sizes.
@@ -76,7 +76,8 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         }
         let letters: Vec<char> = text.chars().collect();
         for kept in (2..letters.len()).rev() {
-            let (head, tail) = (kept.div_ceil(2), letters.len() - kept / 2);
+            let head = kept.div_ceil(2);
+            let tail = letters.len() - kept / 2;
             let head = letters.iter().take(head);
             let cut: String = head.chain(&['\u{2026}']).chain(letters.iter().skip(tail)).collect();
             if self.width(&cut, size)? <= room {

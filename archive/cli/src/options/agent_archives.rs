@@ -11,9 +11,9 @@ use mmv_format::directory::{SYSTEM_ARCHIVES, UserDirectories};
 const AGENT: &str = "@";
 /// Stands for the archives of an agent's flight recorder.
 const RECORDER: &str = "@recorder";
-/// Those of the system's agent.
+/// The flight recorder of the system's agent.
 const SYSTEM_RECORDER: &str = "/run/mmv-agent/recorder";
-/// Those of a user's agent, in the user's runtime directory.
+/// The flight recorder of a user's agent, below the user's runtime directory.
 const USER_RECORDER: &str = "mmv-agent/recorder";
 
 /// Returns the archive that an argument names: for `@` and `@recorder` the directory of this
@@ -36,7 +36,7 @@ fn newest(directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     directories.collect::<Vec<_>>().into_iter().rev().max_by_key(|directory| last_write(directory))
 }
 
-/// When a file in a directory, or in one of its directories, was written last.
+/// Returns the time of the last write to a file in a directory, or in one of its directories.
 fn last_write(directory: &Path) -> Option<SystemTime> {
     let hosts = entries(directory);
     let files = hosts.iter().flat_map(|host| entries(host));

@@ -17,9 +17,9 @@ use crate::Failure;
 use crate::left_out::check_whole;
 use crate::text::{Output, shown_path, warn};
 
-/// How many bad entries of an index, or records of metadata, are reported one by one.
+/// Limit on the bad entries of an index, or records of metadata, that are reported one by one.
 const MAX_WARNINGS: usize = 10;
-/// How many label sets that are not used are reported one by one.
+/// Limit on the unused label sets that are reported one by one.
 const MAX_LABEL_WARNINGS: usize = 10;
 
 /// The archives of a command.
@@ -309,8 +309,8 @@ fn open_held(base: &Path) -> Result<Archive> {
     Ok(archive)
 }
 
-/// Whether a command has failed because one of several archives was removed after they had been
-/// listed: the answer is that of the others.
+/// Returns whether a command has failed because one of several archives was removed after they had
+/// been listed. The answer is then that of the others.
 fn was_removed(failure: &Failure, base: &Path, bases: &[PathBuf]) -> bool {
     let is_about_it = match failure {
         Failure::Archive(error) => error.is_missing_file(),
@@ -405,7 +405,8 @@ fn warn_of_defects(archive: &Archive) {
 
 /// Warns of the first label sets that are not used, and of the number of others.
 fn warn_of_labels(archive: &Archive) {
-    let (base, defects) = (shown_path(archive.base()), archive.metadata().label_defects());
+    let base = shown_path(archive.base());
+    let defects = archive.metadata().label_defects();
     for defect in defects.iter().take(MAX_LABEL_WARNINGS) {
         warn(&format_args!("{base}.meta: offset {}: {defect}; not used", defect.offset));
     }

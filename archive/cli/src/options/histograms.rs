@@ -5,7 +5,7 @@ use pcp_archive::replay::{Gaps, ReplaySelection};
 
 use crate::Failure;
 
-/// Which quantiles of histograms are shown.
+/// Options for quantiles of histograms.
 #[derive(Debug, Args)]
 pub(crate) struct QuantileOptions {
     /// Show these quantiles of each histogram instead of its buckets, for the values counted
@@ -34,7 +34,7 @@ pub(crate) fn quantile(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
-/// What a time without values means.
+/// Options for time without values.
 #[derive(Debug, Args)]
 pub(crate) struct GapOptions {
     /// Follow PCP's rules for gaps: continue values over the time in which a program was not

@@ -23,7 +23,7 @@ use crate::Failure;
 use crate::text::{Output, json_time, shown_path, warn};
 use crate::time::Zone;
 
-/// How many bytes of a file are written at once.
+/// Size of the write buffer of each file.
 const WRITTEN_AT_ONCE: usize = 256 << 10;
 
 /// Options of the new archive.
@@ -93,14 +93,17 @@ impl OutputOptions {
         archives: &ArchiveSet,
         staging: &Staging,
     ) -> Result<Summary, Failure> {
-        let (version, volume_bytes) = (self.archive_version, self.volume_size);
+        let version = self.archive_version;
+        let volume_bytes = self.volume_size;
         // Nobody reads it before it is complete.
-        let (buffer_bytes, defaults) = (WRITTEN_AT_ONCE, WriterOptions::default());
+        let buffer_bytes = WRITTEN_AT_ONCE;
+        let defaults = WriterOptions::default();
         let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
         let label = fit_label(&Source::from(archives).label().into(), version);
         let created = ArchiveWriter::create(staging.hidden(), label, options);
         let mut writer = created.map_err(|error| explain(error, version))?;
-        let (mut done, total) = (0, archives.archives().iter().map(bytes_of).sum());
+        let mut done = 0;
+        let total = archives.archives().iter().map(bytes_of).sum();
         let mut progress = self.progress.start();
         let written = extract.write(&mut writer, |record| {
             done += record.size() as u64;
@@ -135,7 +138,8 @@ impl OutputOptions {
             return Ok(None);
         }
         let staging = self.staging(archives)?;
-        let (mut done, total) = (0, bytes_of(archive));
+        let mut done = 0;
+        let total = bytes_of(archive);
         let mut progress = self.progress.start();
         let watch = &mut |bytes| {
             done += bytes;
@@ -252,7 +256,7 @@ pub(crate) fn sizes(files: impl IntoIterator<Item = impl AsRef<Path>>) -> u64 {
     sizes.map(|found| found.len()).sum()
 }
 
-/// `2` or `3`.
+/// Parses the version, `2` or `3`.
 fn archive_version(text: &str) -> Result<Version, String> {
     match text {
         "2" => Ok(Version::V2),

@@ -28,7 +28,7 @@ pub(crate) struct Progress {
 }
 
 impl ProgressOptions {
-    /// Starts the delay.
+    /// Starts the delay before progress is shown.
     pub(crate) fn start(&self) -> Progress {
         Progress { since: Instant::now(), is_enabled: !self.no_progress, bar: None }
     }

@@ -43,7 +43,7 @@ pub(crate) struct SidesArgument {
     align: Option<Align>,
 }
 
-/// What is moved to the same time.
+/// The alignment of archives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Align {
     /// The starts of the archives
@@ -59,7 +59,7 @@ pub(crate) struct Parts {
 }
 
 impl SidesArgument {
-    /// Whether the starts of all archives are shown at the same time.
+    /// Returns whether the starts of all archives are shown at the same time.
     pub(crate) fn is_aligned(&self) -> bool {
         self.align == Some(Align::Start)
     }
@@ -70,7 +70,8 @@ impl SidesArgument {
     ///
     /// [`Failure::Usage`] for several archives that are not all named, each differently.
     pub(crate) fn parts(&self) -> Result<Parts, Failure> {
-        let (mut others, mut metrics) = (Vec::new(), Vec::new());
+        let mut others = Vec::new();
+        let mut metrics = Vec::new();
         for text in &self.metrics {
             match named(Path::new(text)) {
                 Some((name, path)) => others.push((name, ArchiveArgument::new(path))),
@@ -105,7 +106,8 @@ impl SidesArgument {
 pub(crate) fn named(text: &Path) -> Option<(String, PathBuf)> {
     let bytes = text.as_os_str().as_bytes();
     let at = bytes.iter().position(|byte| *byte == b'=')?;
-    let (name, path) = (bytes.get(..at)?, bytes.get(at + 1..)?);
+    let name = bytes.get(..at)?;
+    let path = bytes.get(at + 1..)?;
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
     let is_named = (1..=MAX_NAME).contains(&name.len()) && name.iter().all(is_name);
     if !is_named || path.is_empty() || text.exists() {

@@ -34,7 +34,7 @@ impl std::fmt::Debug for GzipPart {
 }
 
 impl GzipPart {
-    /// Adds bytes.
+    /// Compresses more bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sum.update(bytes);
         self.encoder.write_all(bytes)
@@ -44,7 +44,8 @@ impl GzipPart {
 /// The stream of some parts.
 #[expect(clippy::little_endian_bytes, reason = "gzip's order")]
 pub(super) fn stream(parts: impl IntoIterator<Item = GzipPart>) -> io::Result<Vec<u8>> {
-    let (mut out, mut sum) = (HEADER.to_vec(), Crc::new());
+    let mut out = HEADER.to_vec();
+    let mut sum = Crc::new();
     for mut part in parts {
         // To the boundary of a byte.
         part.encoder.flush()?;
@@ -79,7 +80,8 @@ mod tests {
                 plain[*place].extend(piece);
             }
             let bytes = stream(parts).unwrap();
-            let (mut decoder, mut found) = (GzDecoder::new(&bytes[..]), Vec::new());
+            let mut decoder = GzDecoder::new(&bytes[..]);
+            let mut found = Vec::new();
             decoder.read_to_end(&mut found).unwrap();
             prop_assert_eq!(found, plain.concat());
             // All of it is one member.

@@ -1,4 +1,4 @@
-//! What a page knows apart from values: archives, metrics, events.
+//! The header of a page: archives, metrics and events, without values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const MAX_EVENTS: usize = 10_000;
 /// The most changes of the clock that are known to the page.
 const MAX_CHANGES: usize = 200;
 
-/// What a page knows apart from values.
+/// The header of a page: everything except for values.
 #[derive(Debug, Serialize)]
 pub(crate) struct Header {
     pub(crate) sides: Vec<SideHeader>,
@@ -28,7 +28,7 @@ pub(crate) struct Header {
     pub(crate) end: f64,
     /// From each time on, the offset of the clock and its name.
     pub(crate) zone: Vec<(f64, i64, String)>,
-    /// Those of all sides; one for all that have the same name and units.
+    /// The metrics of all sides. Metrics of several sides with the same name and units are one.
     pub(crate) metrics: Vec<Metric>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Metric {
     pub(crate) name: String,
     help: String,
     units: String,
-    /// Of a counter.
+    /// The units of the rate of a counter.
     rate_units: Option<String>,
     semantics: String,
     /// For each side its PMID there.

@@ -1,4 +1,4 @@
-//! What histograms counted, for heat maps.
+//! Heat maps of the counts of histograms.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::time::Window;
 
 /// The most columns of a heat map.
 const MAX_COLUMNS: u128 = 256;
-/// How many intervals between observations a part of the window has that tells how long they are.
+/// Minimum number of intervals between observations in a part of the window that is read to find their length.
 const ENOUGH: u32 = 4;
 /// The most heat maps.
 const MAX_MAPS: usize = 200;
@@ -44,7 +44,7 @@ pub(crate) struct Heat {
 pub(crate) struct Histogram {
     /// The name of the metric that counts values by bucket.
     counts: String,
-    /// Its PMID, by which a page asks for it.
+    /// The PMID by which a page requests it.
     pub(crate) pmid: Pmid,
     pub(crate) name: String,
     pub(crate) units: String,
@@ -61,7 +61,8 @@ pub(crate) struct Histogram {
 /// Those of [`Replay::open`] for a selection of nothing.
 pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histogram>, Error> {
     let source = selection.source();
-    let (mut found, mut parts) = (Vec::new(), HashSet::new());
+    let mut found = Vec::new();
+    let mut parts = HashSet::new();
     for metric in selection.metrics() {
         let Some(quantiles) = SuccessiveQuantiles::new(source.metadata(), metric, &[0.5]) else {
             continue;
@@ -87,7 +88,7 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
     Ok(found)
 }
 
-/// How a map is made.
+/// Options for reading a heat map.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'r> {
     pub(crate) gaps: Gaps,
@@ -129,7 +130,8 @@ pub(crate) fn maps(
     let least = duration(span.div_ceil(MAX_COLUMNS));
     let part = duration(span / u128::from(reading.parts.max(1))).max(Duration::from_nanos(1));
     // A part in which a program was not there has few observations, or those around it.
-    let (mut whole, mut logged) = (None, None);
+    let mut whole = None;
+    let mut logged = None;
     for from in times(own.start..=end, part).take(reading.parts.max(1) as usize) {
         let Some(read) = load(from, from.saturating_add(part).min(end))? else { return Ok(None) };
         logged = [logged, read.typical_interval()].into_iter().flatten().min();
@@ -160,7 +162,7 @@ pub(crate) fn maps(
 /// From when to when.
 type Column = (Timestamp, Timestamp);
 
-/// What a bucket counted: the column, the bounds of the bucket, and the count.
+/// A count of a bucket: the column, the bounds of the bucket, and the count.
 type Cell = (usize, [f64; 2], f64);
 
 /// By histogram and instance.

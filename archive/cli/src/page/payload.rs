@@ -52,7 +52,7 @@ pub(crate) struct Payload<'f> {
     numbers: Numbers,
 }
 
-/// What is not in columns.
+/// The data of a page that is not in columns.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) header: Header,
@@ -71,7 +71,9 @@ struct Numbers {
 impl<'f> Payload<'f> {
     /// A page whose series have this many columns.
     pub(crate) fn new(frame: &'f Frame, columns: u32) -> Self {
-        let (marks, series, numbers) = (Vec::new(), Vec::new(), Numbers::default());
+        let marks = Vec::new();
+        let series = Vec::new();
+        let numbers = Numbers::default();
         Self { frame, columns, marks, series, numbers }
     }
 
@@ -91,12 +93,12 @@ impl<'f> Payload<'f> {
         self.marks.extend(of.marks(envelope));
     }
 
-    /// Whether there is nothing to draw.
+    /// Returns whether there is nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
         self.series.is_empty() && self.frame.heats.is_empty()
     }
 
-    /// All of it.
+    /// Returns the whole payload, compressed.
     pub(crate) fn compressed(self) -> Result<Vec<u8>, Failure> {
         let Self { frame, columns, marks, series, numbers } = self;
         let Frame { header, events, heats } = frame;
@@ -122,8 +124,11 @@ impl Numbers {
                 *place = Some(cell).filter(|cell| is_drawn(cell));
             }
         }
-        let (mut scales, mut minima, mut maxima) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut means, mut flags) = (Vec::new(), Vec::new());
+        let mut scales = Vec::new();
+        let mut minima = Vec::new();
+        let mut maxima = Vec::new();
+        let mut means = Vec::new();
+        let mut flags = Vec::new();
         for block in cells.chunks(BLOCK) {
             let known = || block.iter().flatten();
             let least = known().map(|cell| cell.minimum).fold(f64::INFINITY, f64::min);
@@ -149,9 +154,11 @@ impl Numbers {
     }
 }
 
-/// Where a value is between two others, from 0 to 1.
+/// Returns the position of a value between two others, from 0 to 1.
 fn part(value: f64, [least, greatest]: [f64; 2]) -> f64 {
     // Halves, as the difference of the largest doubles is none.
-    let (value, least, greatest) = (value / 2.0, least / 2.0, greatest / 2.0);
+    let value = value / 2.0;
+    let least = least / 2.0;
+    let greatest = greatest / 2.0;
     if greatest > least { ((value - least) / (greatest - least)).clamp(0.0, 1.0) } else { 0.0 }
 }

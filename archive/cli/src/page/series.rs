@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::header::{Names, seconds};
 use super::sides::Side;
 
-/// What a series is of, and which columns it has: from its first with a value to its last.
+/// The identity of a series, and its columns from the first with a value to the last.
 #[derive(Debug, Serialize)]
 pub(crate) struct SeriesHeader {
     side: usize,
@@ -22,7 +22,7 @@ pub(crate) struct SeriesHeader {
     pub(crate) count: u32,
 }
 
-/// What is known of the metrics of an envelope, by their places in its selection.
+/// The PMIDs and names of instances of an envelope's metrics, by their indexes in its selection.
 #[derive(Debug)]
 pub(crate) struct EnvelopeNames {
     side: usize,
@@ -54,8 +54,8 @@ impl EnvelopeNames {
 
     /// `None` for a series without a value.
     pub(crate) fn place(&self, series: &Series) -> Option<SeriesHeader> {
-        let (first, last) = (series.runs.first()?, series.runs.last()?);
-        let (first, count) = (first.columns.start, last.columns.end - first.columns.start);
+        let first = series.runs.first()?.columns.start;
+        let count = series.runs.last()?.columns.end - first;
         let key = (series.metric, series.instance);
         let known = self.names.binary_search_by_key(&key, |(metric, id, _)| (*metric, *id)).ok()?;
         let (_, _, instance) = self.names.get(known)?;
@@ -71,7 +71,8 @@ impl EnvelopeNames {
 
     /// The side and the time of each mark.
     pub(crate) fn marks(&self, envelope: &Envelope) -> impl Iterator<Item = (usize, f64)> {
-        let (side, shift) = (self.side, self.shift);
+        let side = self.side;
+        let shift = self.shift;
         envelope.marks.iter().map(move |mark| (side, seconds(*mark) + shift as f64 / 1e9))
     }
 }
@@ -80,7 +81,7 @@ const HAS_VALUES: u8 = 1;
 const IS_JOINED: u8 = 2;
 const IS_OBSERVED: u8 = 4;
 
-/// What a column has, as bits.
+/// Returns the flags of a column.
 pub(crate) fn flags(cell: Option<&Cell>) -> u8 {
     let Some(cell) = cell else { return 0 };
     let is_observed = if cell.count > 0 { IS_OBSERVED } else { 0 };

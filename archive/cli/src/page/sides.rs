@@ -54,7 +54,7 @@ impl Side {
         Timestamp::from_nanos(own.as_nanos().saturating_add(self.shift))
     }
 
-    /// Its own time of one on the page.
+    /// Converts a time on the page to the side's own time.
     pub(crate) fn own(&self, on_page: Timestamp) -> Timestamp {
         Timestamp::from_nanos(on_page.as_nanos().saturating_sub(self.shift))
     }
@@ -88,7 +88,7 @@ impl Sides {
         Ok(Self { first, others, metrics, instances: argument.instances.clone() })
     }
 
-    /// The same archives as they are now, at the same places of the page.
+    /// Opens the archives again as they are now, in the same order.
     ///
     /// # Errors
     ///
@@ -96,11 +96,13 @@ impl Sides {
     pub(crate) fn reopened(&self) -> Result<Self, Failure> {
         let again = |side: &Side| -> Result<Side, Failure> {
             let archives = side.argument.open_quietly()?;
-            let (name, argument) = (side.name.clone(), side.argument.clone());
+            let name = side.name.clone();
+            let argument = side.argument.clone();
             Ok(Side { name, argument, archives, shift: side.shift })
         };
         let others = self.others.iter().map(again).collect::<Result<_, _>>()?;
-        let (metrics, instances) = (self.metrics.clone(), self.instances.clone());
+        let metrics = self.metrics.clone();
+        let instances = self.instances.clone();
         Ok(Self { first: again(&self.first)?, others, metrics, instances })
     }
 
@@ -131,7 +133,7 @@ impl Sides {
         self.iter().map(|side| self.selection(side)).collect()
     }
 
-    /// The same of one side.
+    /// Returns a selection of the metrics and instances of one side.
     pub(crate) fn selection<'s>(&self, side: &'s Side) -> Selection<'s> {
         let mut selection = Selection::new(&side.archives);
         if self.metrics.is_empty() {

@@ -46,7 +46,8 @@ impl Grid {
     /// right-aligned. Where it is too wide for a terminal, the cells of the first column
     /// have lines of their own.
     pub(crate) fn write(&self, out: &mut Output, terminal: Option<usize>) -> Result<(), Failure> {
-        let (mut start, last) = (0, self.widths.len() - 1);
+        let mut start = 0;
+        let last = self.widths.len() - 1;
         let width = self.widths.iter().sum::<usize>() + GAP * last;
         let is_too_wide = terminal.is_some_and(|terminal| width > terminal);
         for row in self.cells.chunks(self.widths.len()) {

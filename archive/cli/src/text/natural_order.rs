@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 /// Compares names byte by byte, but digits as numbers: `cpu2` comes before `cpu10`.
 pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
-    let (mut left, mut right) = (one.as_bytes(), other.as_bytes());
+    let mut left = one.as_bytes();
+    let mut right = other.as_bytes();
     while let (Some(a), Some(b)) = (left.first(), right.first()) {
         if a.is_ascii_digit() && b.is_ascii_digit() {
             let (a, after_a) = leading_number(left);
@@ -13,9 +14,11 @@ pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
             if order.is_ne() {
                 return order;
             }
-            (left, right) = (after_a, after_b);
+            left = after_a;
+            right = after_b;
         } else if a == b {
-            (left, right) = (left.get(1..).unwrap_or_default(), right.get(1..).unwrap_or_default());
+            left = left.get(1..).unwrap_or_default();
+            right = right.get(1..).unwrap_or_default();
         } else {
             return a.cmp(b);
         }

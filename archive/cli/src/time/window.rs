@@ -51,16 +51,14 @@ pub(crate) struct WindowOptions {
 /// A window of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// The first time.
     pub(crate) start: Timestamp,
-    /// The last time.
     pub(crate) end: Timestamp,
     /// The time of the first sample.
     pub(crate) origin: Timestamp,
 }
 
 impl SpanOptions {
-    /// Whether any option is given.
+    /// Returns whether any option is given.
     pub(crate) const fn is_given(&self) -> bool {
         self.start.is_some() || self.finish.is_some() || self.last.is_some()
     }
@@ -106,7 +104,8 @@ impl WindowOptions {
             None => read(&self.span.start, first, first)?,
         };
         if given > last {
-            let (given, last) = (text_of(given), text_of(last));
+            let given = text_of(given);
+            let last = text_of(last);
             let reason = format!("the archive ends at {last}, before the window begins at {given}");
             return Err(Failure::NoData(reason));
         }
@@ -122,14 +121,16 @@ impl WindowOptions {
         let finish = read(&self.span.finish, start, last)?;
         // Without a given start, an end before the archive is not an invalid window.
         if finish < first && (self.span.start.is_none() || given <= finish) {
-            let (finish, first) = (text_of(finish), text_of(first));
+            let finish = text_of(finish);
+            let first = text_of(first);
             let reason =
                 format!("the archive begins at {first}, after the window ends at {finish}");
             return Err(Failure::NoData(reason));
         }
         let end = finish.min(last);
         if end < start {
-            let (end, start) = (text_of(end), text_of(start));
+            let end = text_of(end);
+            let start = text_of(start);
             let reason = format!("the window ends at {end}, before its start at {start}");
             return Err(Failure::Usage(reason));
         }

@@ -94,7 +94,9 @@ mod tests {
     /// Saturday after it at 09:00.
     fn frame() -> Frame {
         let at = |seconds| Timestamp::new(seconds, 0).unwrap();
-        let (start, end, now) = (at(1_700_000_000), at(1_700_240_400), at(1_700_298_000));
+        let start = at(1_700_000_000);
+        let end = at(1_700_240_400);
+        let now = at(1_700_298_000);
         Frame { start, end, now, zone: TimeZone::UTC }
     }
 
@@ -117,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_time_of_day_outside_of_a_short_archive_is_the_nearest_one() {
-        let (start, end) = (frame().end, frame().end.saturating_add(Duration::from_secs(60)));
+        let start = frame().end;
+        let end = frame().end.saturating_add(Duration::from_secs(60));
         let short = Frame { start, end, ..frame() };
         let date = |text| {
             let found = to_jiff(parse(text, &short).unwrap().unwrap()).unwrap();

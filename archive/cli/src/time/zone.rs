@@ -24,7 +24,7 @@ pub(crate) struct ZoneOptions {
     timezone: Option<String>,
 }
 
-/// A time zone.
+/// A time zone that caches the last offset.
 #[derive(Debug)]
 pub(crate) struct Zone {
     zone: TimeZone,
@@ -33,7 +33,7 @@ pub(crate) struct Zone {
     cached: Mutex<Option<Quarter>>,
 }
 
-/// What times of the same quarter of an hour and the same day have in common.
+/// The parts of a time that are the same within a quarter of an hour of one day.
 #[derive(Debug)]
 struct Quarter {
     /// Quarters of an hour and local days since 1970.
@@ -94,7 +94,8 @@ fn named(name: &str) -> Result<TimeZone, Failure> {
 /// take an abbreviation without an offset in TZ as an offset of zero, and labels have such
 /// abbreviations. On the command line they are an error.
 fn of_label(label: &ArchiveLabel) -> TimeZone {
-    let (rule, name) = (label.timezone.as_str(), label.zoneinfo.as_str());
+    let rule = label.timezone.as_str();
+    let name = label.zoneinfo.as_str();
     if let Ok(zone) = named(rule).or_else(|_| at_zero(rule)).or_else(|_| named(name)) {
         return zone;
     }
@@ -170,7 +171,7 @@ impl Zone {
         }
     }
 
-    /// Whether the time is within the years that jiff has.
+    /// Appends the time, and returns false if it is beyond the years that jiff supports.
     fn push_local(
         &self,
         out: &mut Vec<u8>,
@@ -194,7 +195,7 @@ impl Zone {
         out.extend_from_slice(self.strftime(timestamp, "%a %b %e").as_bytes());
     }
 
-    /// The year.
+    /// Formats the year.
     pub(crate) fn year(&self, timestamp: Timestamp) -> String {
         self.strftime(timestamp, "%Y")
     }
@@ -204,7 +205,7 @@ impl Zone {
         self.strftime(timestamp, "%Y-%m-%d %H:%M:%S%.9f %Z")
     }
 
-    /// As [`push_rfc3339`](Self::push_rfc3339).
+    /// Formats a time as [`push_rfc3339`](Self::push_rfc3339) does.
     pub(crate) fn rfc3339(&self, timestamp: Timestamp) -> String {
         let mut text = Vec::new();
         self.push_rfc3339(&mut text, timestamp);

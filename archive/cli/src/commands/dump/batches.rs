@@ -27,7 +27,7 @@ struct Batch {
 /// A batch with its text, which ends early after a failure.
 type Printed = (Batch, Result<(), Failure>);
 
-/// What a thread keeps from batch to batch.
+/// The state of a thread between batches.
 struct Printer<'a> {
     dump: Dump<'a>,
     options: &'a Options<'a>,

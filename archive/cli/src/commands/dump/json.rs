@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::text::{Json, json_time};
 use crate::walk::Walk;
 
-/// One record.
+/// A record as a line of JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     time: (i64, u32),
@@ -29,7 +29,7 @@ struct JsonValueSet<'a> {
     values: Vec<(Option<i32>, Json<'a>)>,
 }
 
-/// Prints the records.
+/// Prints each record as a line of JSON.
 pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
     let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
     loop {

@@ -15,20 +15,20 @@ use crate::Failure;
 use crate::text::number;
 use crate::time::Window;
 
-/// Which records are printed, and how.
+/// Options for printing records.
 pub(super) struct Options<'a> {
     /// The chosen metrics in their order; `None` for all.
     pub(super) chosen: Option<&'a [Pmid]>,
     /// `None` for all records.
     pub(super) window: Option<Window>,
-    /// Newest first.
+    /// Whether to print the newest record first.
     pub(super) reverse: bool,
     pub(super) marks: bool,
     pub(super) sizes: bool,
 }
 
 impl Options<'_> {
-    /// Whether any part of a record is printed.
+    /// Returns whether any part of a record is printed.
     pub(super) fn shows(&self, record: &Record<'_>) -> bool {
         match self.chosen {
             _ if record.is_mark() => self.marks,
@@ -65,7 +65,7 @@ impl MetricText {
         Some(Self { line, value_type, indom })
     }
 
-    /// `    29.0.5 (sample.colour`
+    /// Returns the beginning of the line of a metric: `    29.0.5 (sample.colour`.
     fn title(&self) -> &[u8] {
         self.line.get(..self.line.len() - SINGULAR.len() - 1).unwrap_or_default()
     }
@@ -108,7 +108,8 @@ pub(super) fn print_record<'a>(
     cache: &mut Cache<'a>,
     record: &Record<'_>,
 ) -> Result<(), Failure> {
-    let (archive, is_raw) = (dump.archive, dump.is_raw);
+    let archive = dump.archive;
+    let is_raw = dump.is_raw;
     let mut print_set = |dump: &mut Dump<'a>, set: ValueSetView<'_>| {
         print_set(dump, cache.metric(archive, &set, record, is_raw), record, &set)
     };
@@ -207,7 +208,8 @@ fn print_set(
             continue;
         }
         let value = readable(dump, record, observed)?;
-        let (is_raw, out) = (dump.is_raw, &mut dump.out.text);
+        let is_raw = dump.is_raw;
+        let out = &mut dump.out.text;
         if !several && known.indom.is_none() {
             out.extend_from_slice(&known.line);
         } else {
@@ -289,7 +291,8 @@ fn print_events(
             continue;
         }
         let value = readable(dump, record, observed)?;
-        let (is_raw, out) = (dump.is_raw, &mut dump.out.text);
+        let is_raw = dump.is_raw;
+        let out = &mut dump.out.text;
         out.extend_from_slice(known.title());
         if known.indom.is_some() {
             out.push(b'[');

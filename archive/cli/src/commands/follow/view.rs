@@ -34,7 +34,7 @@ pub(super) struct Choice<'o> {
     pub(super) precision: Option<usize>,
     pub(super) width: usize,
     pub(super) json: bool,
-    /// Whether rates reach over the time in which a program was away.
+    /// The treatment of time in which a program was not running.
     pub(super) gaps: Gaps,
     /// The quantiles of histograms, from 0 to 1; none if their buckets are shown.
     pub(super) quantiles: &'o [f64],
@@ -47,13 +47,13 @@ impl Choice<'_> {
         self.metrics.iter().map(Selector::name).filter(move |wanted| !is_known(wanted))
     }
 
-    /// Whether a selected metric of an archive is a histogram.
+    /// Returns whether a selected metric of an archive is a histogram.
     pub(super) fn has_histogram(&self, metadata: &Metadata) -> bool {
         let pmids = metadata.metrics().iter().map(|metric| metric.desc.pmid);
         pmids.into_iter().any(|pmid| Histogram::with_part(self, pmid, metadata).is_some())
     }
 
-    /// Whether an instance has the labels of a selector that its metric has the name of.
+    /// Returns whether an instance has the labels of a selector that matches the name of its metric.
     fn has_labels(
         &self,
         metric: &SelectedMetric,
@@ -79,7 +79,7 @@ impl Choice<'_> {
     }
 }
 
-/// A selected metric.
+/// A selected metric with its columns.
 struct ShownMetric {
     metric: SelectedMetric,
     scale: Scale,
@@ -126,7 +126,7 @@ impl ShownMetric {
         }
     }
 
-    /// Whether the texts select an instance.
+    /// Returns whether the texts select an instance.
     fn is_chosen(
         &mut self,
         texts: &[String],

@@ -66,7 +66,8 @@ pub(super) fn rows(
 fn add(series: &Series, (place, column): (usize, &Column), is_discrete: bool, rows: &mut [Row]) {
     let mut last: Option<(usize, f64)> = None;
     for (at, cell) in series.cells() {
-        let (at, reading) = (at as usize, of_cell(cell, column));
+        let at = at as usize;
+        let reading = of_cell(cell, column);
         let both = last.filter(|_| cell.joined).zip(reading);
         if let Some(((from, before), Reading { value, .. })) = both {
             let rise = if is_discrete { 0.0 } else { (value - before) / (at - from) as f64 };
@@ -91,7 +92,8 @@ fn set(row: &mut [Option<Reading>], place: usize, reading: Reading) {
 /// The numbers of a cell in the units of a column. Infinity is on no axis.
 fn of_cell(cell: &Cell, column: &Column) -> Option<Reading> {
     let number = |number| column.scale.apply(Value::Double(number)).as_f64();
-    let (least, greatest) = (number(cell.minimum)?, number(cell.maximum)?);
+    let least = number(cell.minimum)?;
+    let greatest = number(cell.maximum)?;
     let spread = Some((least, greatest)).filter(|(least, greatest)| least < greatest);
     let value = number(cell.mean()).filter(|value| value.is_finite())?;
     (least.is_finite() && greatest.is_finite()).then_some(Reading { value, spread })

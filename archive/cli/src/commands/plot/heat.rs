@@ -54,7 +54,7 @@ pub(super) fn panels(
     Ok(panels.into_iter().take(top).map(|(_, panel)| panel).collect())
 }
 
-/// What the histograms counted in the intervals that end at some times.
+/// Returns the counts of histograms in the intervals that end at some times.
 fn cells(
     replay: &Replay<'_>,
     times: impl Iterator<Item = Timestamp>,

@@ -13,14 +13,14 @@ const LEGEND_LINES: usize = 18;
 /// A sum larger than the largest line times this has a panel of its own.
 const MAX_SUM_RATIO: f64 = 3.0;
 
-/// How many lines are drawn.
+/// The number of lines that are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineCount {
     /// This number of each metric, and the sum of its others.
     EachMetric(usize),
     /// About this number of each unit, sums included, but at least one of each metric.
     UnitTotal(usize),
-    /// As many as the legends of an image have room for.
+    /// All lines that fit into the legends of an image.
     FitLegend,
 }
 
@@ -387,7 +387,8 @@ mod tests {
     fn labels_leave_out_what_all_lines_share() {
         let labels = |columns: &[Column]| -> Vec<String> {
             let columns: Vec<(usize, &Column)> = columns.iter().enumerate().collect();
-            let (shared, one) = (shared_prefix(&columns), is_one_metric(&columns));
+            let shared = shared_prefix(&columns);
+            let one = is_one_metric(&columns);
             columns.iter().map(|(_, column)| label(column, one, shared)).collect()
         };
         let one =

@@ -28,7 +28,7 @@ pub(super) struct Reduced {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SumOfOthers {
     pub(super) metric: usize,
-    /// Its place in a row.
+    /// Its index in a row.
     pub(super) place: usize,
     /// The number of columns.
     pub(super) count: usize,
@@ -59,7 +59,7 @@ impl Tally {
     }
 }
 
-/// What becomes of a column.
+/// The treatment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It has this place in a row.

@@ -17,7 +17,7 @@ use crate::formats::Writer;
 use crate::selection::warn_of_losses;
 use crate::time::Window;
 
-/// Which samples are reported.
+/// The samples to report.
 pub(super) struct Request {
     pub(super) times: SampleTimes,
     pub(super) window: Window,
@@ -38,7 +38,7 @@ pub(super) enum SampleTimes {
     Logged,
     /// From the first to the last time, every interval.
     Regular { first: Timestamp, last: Timestamp },
-    /// Given times.
+    /// At given times.
     Listed(Vec<Timestamp>),
 }
 
@@ -90,7 +90,7 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Writes the samples.
+    /// Reads the samples and writes them.
     pub(super) fn write(
         &mut self,
         request: &Request,

@@ -28,8 +28,9 @@ impl Quantiles {
             let numbers = values.into_iter().flatten();
             let numbers =
                 numbers.filter_map(|(instance, value)| Some((*instance, value.as_f64()?)));
-            let (metric, units) = (metric.clone(), metric.desc.units);
-            Some((MetricSummary { metric, units, instances: Vec::new() }, numbers.collect()))
+            let units = metric.desc.units;
+            let summary = MetricSummary { metric: metric.clone(), units, instances: Vec::new() };
+            Some((summary, numbers.collect()))
         });
         Self { metrics: quantiles.collect() }
     }

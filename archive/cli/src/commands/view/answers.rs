@@ -37,9 +37,9 @@ const GROWTH: u32 = 4;
 /// The body of an answer.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// JSON.
+    /// A JSON object.
     Json(String),
-    /// As `page::tile` describes.
+    /// Columns in the encoding of `page::tile`.
     Columns(Vec<u8>),
 }
 
@@ -77,7 +77,7 @@ fn json(value: &impl Serialize) -> Answer {
     Ok(Some(Body::Json(text(value)?)))
 }
 
-/// What an answer is made from.
+/// The data that an answer is computed from.
 struct Request<'r> {
     archives: &'r Archives,
     opened: &'r Opened,
@@ -86,7 +86,8 @@ struct Request<'r> {
 
 impl<'r> Request<'r> {
     fn window(&self, span: Span) -> Window {
-        let (start, end) = (self.archives.timestamp(span.from), self.archives.timestamp(span.to));
+        let start = self.archives.timestamp(span.from);
+        let end = self.archives.timestamp(span.to);
         Window { start, end, origin: start }
     }
 
@@ -209,7 +210,7 @@ impl<'r> Request<'r> {
     }
 }
 
-/// How many columns fit into an answer with this number of series, at most `wanted`.
+/// Returns the number of columns that fit into an answer with this number of series, at most `wanted`.
 fn fitting(wanted: u32, series: usize) -> u32 {
     let mut columns = wanted;
     while columns > MIN_COLUMNS && columns as usize * series > MAX_CELLS {
@@ -245,14 +246,16 @@ fn former(
     go_on: GoOn<'_>,
 ) -> Result<Option<Timestamp>, Error> {
     let start = selection.source().start();
-    let (mut end, mut length) = (at, MIN_SAMPLE_SEARCH);
+    let mut end = at;
+    let mut length = MIN_SAMPLE_SEARCH;
     while end > start && go_on() {
         let from = end.saturating_sub(length).max(start);
         let span = (Bound::Included(from), Bound::Excluded(end));
         if let Some(last) = last(selection, span, go_on)? {
             return Ok(Some(last));
         }
-        (end, length) = (from, length.saturating_mul(GROWTH));
+        end = from;
+        length = length.saturating_mul(GROWTH);
     }
     Ok(None)
 }
@@ -346,7 +349,7 @@ mod tests {
         assert!((exact..4 * exact).contains(&length(&archives)));
     }
 
-    /// Those of many series are read one after the other.
+    /// Selections with many series are read in parts.
     #[test]
     fn parts_of_a_selection_have_the_same_series_in_the_same_order() {
         let names = ["a", "b", "c", "d", "e", "f", "g"];

@@ -25,7 +25,7 @@ use crate::{Failure, columns};
 
 /// The least time between two looks at the files.
 const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// How much longer the pause is than opening took.
+/// Ratio of the pause before archives are opened again to the time that opening took.
 const PAUSE_FACTOR: u32 = 10;
 
 /// The bytes of windows that are read each time.
@@ -50,7 +50,7 @@ pub(super) struct Archives {
 #[derive(Debug)]
 struct State {
     opened: Arc<Opened>,
-    /// Why they cannot be opened now.
+    /// The reason why the archives cannot be opened at present.
     problem: Option<String>,
 }
 
@@ -60,7 +60,7 @@ struct Look {
     next: Instant,
 }
 
-/// What changes when a file does.
+/// The properties of a file that show whether it has changed.
 #[derive(Debug, PartialEq, Eq)]
 struct File {
     path: PathBuf,
@@ -73,10 +73,10 @@ struct File {
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) sides: Sides,
-    /// Of each side.
+    /// The histograms of each side.
     pub(super) histograms: Vec<Vec<Histogram>>,
     pub(super) end: Timestamp,
-    /// What the page knows apart from values, as JSON; its end is that of [`ViewState`].
+    /// The header of the page as JSON, whose end is that of [`ViewState`].
     pub(super) header: String,
     /// Rises when the header changes: when there are more metrics or instances.
     generation: u64,
@@ -154,7 +154,7 @@ impl Archives {
         Ok(())
     }
 
-    /// What was opened last.
+    /// Returns the archives as they were last opened.
     pub(super) fn opened(&self) -> Arc<Opened> {
         Arc::clone(&lock(&self.state).opened)
     }
@@ -195,7 +195,8 @@ impl Archives {
             look.next = end + MIN_LOOK_INTERVAL.max((end - begin) * PAUSE_FACTOR);
         }
         let State { opened, problem } = &*lock(&self.state);
-        let (end, generation) = (seconds(opened.end), opened.generation);
+        let end = seconds(opened.end);
+        let generation = opened.generation;
         ViewState { end, generation, problem: problem.clone() }
     }
 }
@@ -233,7 +234,8 @@ fn instances(selections: &[Selection<'_>]) -> (Vec<Vec<String>>, Vec<BTreeMap<u3
     let mut lists = Vec::new();
     let of_side = |selection: &Selection<'_>| {
         let metadata = selection.source().metadata();
-        let (mut known, mut places) = (HashMap::new(), BTreeMap::new());
+        let mut known = HashMap::new();
+        let mut places = BTreeMap::new();
         for metric in selection.metrics() {
             let Some(indom) = metric.desc.indom else { continue };
             let place = *known.entry(indom).or_insert_with(|| {

@@ -26,14 +26,13 @@ impl Drop for Busy {
     }
 }
 
-/// How long each thread that reads waits at a time while questions are answered, and how often
-/// for one reading: enough for a first picture. Then it goes on, or it would never end while
-/// something is dragged.
+/// Time for which each reading thread pauses while questions are answered. The number of pauses is
+/// limited, enough for a first picture: otherwise reading would never end while a chart is dragged.
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSES: usize = 500;
 
 impl Background {
-    /// Where the thread cannot be started all windows are read each time.
+    /// Starts the thread. If that fails, all windows are read each time.
     pub(super) fn new(archives: Arc<Archives>) -> Self {
         let (wake, woken) = sync_channel(1);
         let questions = Arc::<AtomicUsize>::default();

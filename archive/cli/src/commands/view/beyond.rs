@@ -52,7 +52,8 @@ pub(super) fn search(
                 Direction::Before => (start.saturating_sub(length), start.saturating_sub(next)),
                 Direction::After => (end.saturating_add(next), end.saturating_add(length)),
             };
-            let (from, to) = (from.max(source.start()), to.min(source.end()));
+            let from = from.max(source.start());
+            let to = to.min(source.end());
             if from > to || source.bytes_of(&(from..=to)) > MAX_SEARCHED_BYTES {
                 break;
             }

@@ -1,4 +1,4 @@
-//! What a page asks for.
+//! The requests of a page.
 //!
 //! In: the part of an address after the token. Out: a [`Question`] whose numbers are within
 //! their limits, or `None`. Everything in it is digits and a few signs: nothing is decoded.
@@ -24,20 +24,20 @@ pub(super) struct Span {
     pub(super) to: f64,
 }
 
-/// What a page asks for.
+/// A request of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Question {
-    /// The page itself.
+    /// The page as HTML.
     Page,
-    /// What it knows apart from values.
+    /// The archives, metrics and time zone.
     Header,
-    /// Whether there is more by now.
+    /// The current end of the archives.
     Now,
     /// The values of metrics in columns.
     Columns { metrics: Vec<SideMetric>, span: Span, columns: u32, raw: bool },
-    /// What histograms counted.
+    /// Heat maps of histograms.
     Heat { metrics: Vec<SideMetric>, span: Span },
-    /// What happened.
+    /// The events in a span of time.
     Events { span: Span },
     /// The next or former sample.
     Sample { metrics: Vec<SideMetric>, at: f64, forward: bool },
@@ -91,11 +91,12 @@ impl<'q> Pairs<'q> {
     }
 
     fn span(&self) -> Option<Span> {
-        let (from, to) = (self.offset("from")?, self.offset("to")?);
+        let from = self.offset("from")?;
+        let to = self.offset("to")?;
         (from <= to).then_some(Span { from, to })
     }
 
-    /// `SIDE:PMID,SIDE:PMID`.
+    /// Parses the metrics in the form `SIDE:PMID,SIDE:PMID`.
     fn metrics(&self) -> Option<Vec<SideMetric>> {
         let one = |text: &str| {
             let (side, pmid) = text.split_once(':')?;

@@ -37,10 +37,10 @@ use crate::{Failure, page};
 
 /// The port of addresses that name none.
 const HTTP_PORT: u16 = 80;
-/// How many questions are answered at a time: each uses all processors.
+/// Limit on questions that are answered at the same time, since each uses all processors.
 const ANSWERS: usize = 2;
 
-/// A listening server.
+/// The server of a page, which listens already.
 #[derive(Debug)]
 pub(super) struct Server {
     runtime: Runtime,
@@ -51,7 +51,7 @@ pub(super) struct Server {
 /// A response, whose connection keeps its place until it is sent.
 type Answer = Response<Sent<Full<Bytes>, Option<Busy>>>;
 
-/// What all connections need.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Shared {
     archives: Arc<Archives>,
@@ -84,7 +84,7 @@ impl Server {
         Ok(Self { runtime, listener, shared })
     }
 
-    /// Where the page is.
+    /// Returns the address of the page.
     pub(super) fn address(&self) -> String {
         format!("http://{}/{}/", self.shared.address, self.shared.token)
     }
@@ -163,7 +163,8 @@ impl Shared {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
         };
         let stop = StopOnDrop(Arc::default());
-        let (archives, flag) = (Arc::clone(&self.archives), Arc::clone(&stop.0));
+        let archives = Arc::clone(&self.archives);
+        let flag = Arc::clone(&stop.0);
         let shared = Arc::clone(self);
         let answered = task::spawn_blocking(move || {
             let _permit = permit;
@@ -182,7 +183,7 @@ impl Shared {
         }
     }
 
-    /// What is asked, if it may be.
+    /// Returns the question of a request, if the request is permitted.
     fn question<B: hyper::body::Body>(
         &self,
         request: &Request<B>,
@@ -208,12 +209,13 @@ impl Shared {
             .ok_or((StatusCode::BAD_REQUEST, "no such question"))
     }
 
-    /// Whether a request is meant for this address: a name of another site that is made to
-    /// mean it has its own name as `Host`.
+    /// Returns whether a request is meant for this address. A site whose name was made to resolve to
+    /// it (DNS rebinding) sends its own name as `Host`.
     fn is_own<B>(&self, request: &Request<B>) -> bool {
         let is_name = |name: &[u8]| is_loopback(name, self.address.port());
         let mut hosts = request.headers().get_all(header::HOST).iter();
-        let (host, more) = (hosts.next(), hosts.next());
+        let host = hosts.next();
+        let more = hosts.next();
         let authority = request.uri().authority();
         host.is_some_and(|host| is_name(host.as_bytes()))
             && more.is_none()
@@ -221,8 +223,8 @@ impl Shared {
     }
 }
 
-/// Whether an authority is this machine's loopback at a port, which browsers leave out if it is
-/// that of HTTP.
+/// Returns whether an authority is this machine's loopback address with a port, which browsers omit
+/// if it is that of HTTP.
 fn is_loopback(authority: &[u8], port: u16) -> bool {
     let host = authority.strip_suffix(format!(":{port}").as_bytes());
     let host = host.or((port == HTTP_PORT).then_some(authority));

@@ -33,7 +33,7 @@ impl<'a> Json<'a> {
         Self { value, metadata: Some(metadata) }
     }
 
-    /// A computed number.
+    /// Wraps a computed number.
     pub(crate) const fn number(number: f64) -> Self {
         Self { value: Value::Double(number), metadata: None }
     }
