@@ -202,8 +202,9 @@ pub(crate) fn columns(
         }
         let names = metric.desc.indom.map(|indom| instance_names(metadata, indom));
         let selected = metric.desc.indom.filter(|_| !choice.instances.is_empty()).map(|indom| {
-            let select = || select_instances(choice.instances, metadata.indom_history(indom));
-            &*chosen.entry(indom).or_insert_with(select)
+            &*chosen.entry(indom).or_insert_with(|| {
+                select_instances(choice.instances, metadata.indom_history(indom))
+            })
         });
         for instance in replay.instances(index) {
             let column = Column {

@@ -90,8 +90,13 @@ pub(crate) fn script(shell: Shell, mut command: Command) -> String {
 
 /// The commands that have metrics among their arguments.
 fn takers_of_metrics(command: &Command) -> Vec<String> {
-    let takes = |command: &&Command| command.get_positionals().any(|one| one.get_id() == METRICS);
-    command.get_subcommands().filter(takes).map(|one| one.get_name().to_owned()).collect()
+    let mut names = Vec::new();
+    for command in command.get_subcommands() {
+        if command.get_positionals().any(|argument| argument.get_id() == METRICS) {
+            names.push(command.get_name().to_owned());
+        }
+    }
+    names
 }
 
 /// The script with another action for the arguments that are metrics.

@@ -25,12 +25,13 @@ pub(crate) fn groups<'a>(
             _ => groups.push((cells, HashSet::from([metric.desc.pmid]))),
         }
     }
-    let of = |(_, group): (usize, HashSet<Pmid>)| {
+    let mut selections = Vec::new();
+    for (_, group) in groups {
         let mut chosen = selection.clone();
         chosen.retain(|metric| group.contains(&metric.desc.pmid));
-        chosen
-    };
-    groups.into_iter().map(of).collect()
+        selections.push(chosen);
+    }
+    selections
 }
 
 #[cfg(test)]

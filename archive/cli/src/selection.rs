@@ -156,11 +156,12 @@ pub(crate) fn warn_of_unknown_instances(
     indoms: impl Iterator<Item = InDom>,
 ) -> usize {
     let indoms: HashSet<InDom> = indoms.collect();
-    let is_unknown = |text: &&String| {
-        let selected = |indom: &InDom| select_instances(&[text], metadata.indom_history(*indom));
-        indoms.iter().all(|indom| selected(indom).is_empty())
-    };
-    let unknown: Vec<&String> = texts.iter().filter(is_unknown).collect();
+    let unknown = texts.iter().filter(|text| {
+        indoms
+            .iter()
+            .all(|indom| select_instances(&[text], metadata.indom_history(*indom)).is_empty())
+    });
+    let unknown: Vec<&String> = unknown.collect();
     for text in &unknown {
         warn(&format_args!("{text}: no instance of this name in the archive"));
     }

@@ -165,8 +165,11 @@ impl Arguments {
         let zone = self.zone.zone(archive.label())?;
         let start = archive.label().start;
         let end = archive.end();
-        let window = || self.span.window(start, end, zone.time_zone());
-        let window = self.span.is_given().then(window).transpose()?;
+        let window = if self.span.is_given() {
+            Some(self.span.window(start, end, zone.time_zone())?)
+        } else {
+            None
+        };
         let (chosen, labelled) = match self.chosen(archive)? {
             Some((chosen, labelled)) => (Some(chosen), labelled),
             None => (None, HashMap::new()),

@@ -401,16 +401,18 @@ fn rows(
     clock: &Clock,
 ) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    let row = |sample: Sample<'_>| {
-        let reading = |column| Some(Reading { value: number(&sample, column)?, spread: None });
-        (clock.seconds(sample.timestamp), columns.iter().map(reading).collect())
+    let read_rows = |replay: &Replay<'_>, span| {
+        let mut rows: Vec<Row> = Vec::new();
+        for timestamp in replay::times(span, step) {
+            let Some(sample) = sample_at(replay, timestamp, step, rates) else { continue };
+            let readings = columns
+                .iter()
+                .map(|column| Some(Reading { value: number(&sample, column)?, spread: None }));
+            rows.push((clock.seconds(sample.timestamp), readings.collect()));
+        }
+        Ok::<_, Failure>(rows)
     };
-    let work = |replay: &Replay<'_>, span| {
-        let samples = replay::times(span, step)
-            .filter_map(|timestamp| sample_at(replay, timestamp, step, rates).map(row));
-        Ok::<Vec<Row>, Failure>(samples.collect())
-    };
-    window.for_each(work, |more| {
+    window.for_each(read_rows, |more| {
         rows.extend(more);
         Ok(())
     })?;
@@ -449,8 +451,7 @@ fn restarts(
     let mut marks = Vec::new();
     for_each_event(source, window.start..=window.end, |event| {
         let begins = event.boundary().is_some_and(|boundary| boundary.from_zero);
-        let is_own = |metric: &SelectedMetric| event.concerns(&metric.name, metric.desc.pmid);
-        if begins && metrics.iter().any(is_own) {
+        if begins && metrics.iter().any(|metric| event.concerns(&metric.name, metric.desc.pmid)) {
             marks.push(clock.seconds(event.at));
         }
     })?;

@@ -140,13 +140,14 @@ impl Sort {
     /// Sorts lines; those without values come last, equal ones keep their order.
     fn sort(self, lines: &mut [Line<'_>]) {
         if self == Self::Name {
-            let name = |line: &Line<'_>| (line.metric.metric.name.clone(), line.instance_title());
-            lines.sort_by_cached_key(name);
+            lines.sort_by_cached_key(|line| {
+                (line.metric.metric.name.clone(), line.instance_title())
+            });
             return;
         }
-        let is_sorted = |line: &Line<'_>| self != Self::Rate || line.metric.metric.has_rates();
         let key = |line: &Line<'_>| {
-            let statistics = line.statistics.filter(|_| is_sorted(line));
+            let is_sorted = self != Self::Rate || line.metric.metric.has_rates();
+            let statistics = line.statistics.filter(|_| is_sorted);
             statistics.map(|statistics| self.key(statistics)).filter(|key| !key.is_nan())
         };
         lines.sort_by(|one, other| match (key(one), key(other)) {

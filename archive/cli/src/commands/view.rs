@@ -69,8 +69,11 @@ impl Arguments {
         let sides = Sides::open(&self.sides)?;
         sides.check_names()?;
         let zone = self.zone.zone(sides.label())?;
-        let window = || self.span.window(sides.start(), sides.end(), zone.time_zone());
-        let shown = self.span.is_given().then(window).transpose()?;
+        let shown = if self.span.is_given() {
+            Some(self.span.window(sides.start(), sides.end(), zone.time_zone())?)
+        } else {
+            None
+        };
         let archives = Archives::new(sides, zone, self.gaps.gaps())?;
         let port = self.port;
         let failed = |error| Failure::Input(format!("127.0.0.1:{port}: {error}"));

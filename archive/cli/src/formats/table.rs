@@ -54,13 +54,13 @@ pub(crate) struct Blocks {
 impl Blocks {
     pub(crate) fn new(report: &Report<'_>) -> Self {
         let table = Table::new(heads(report.columns.iter()), report.width);
-        let event = |(at, event): &(Timestamp, String)| Row {
+        let events = report.events.iter().map(|(at, event)| Row {
             at: *at,
             time: time_text(&report.zone, *at, report.places),
             cells: Vec::new(),
             event: Some(event.clone()),
-        };
-        let events = report.events.iter().map(event).collect();
+        });
+        let events = events.collect();
         Self { table, rows: Vec::new(), events, len: block_len(report.columns.len()) }
     }
 
@@ -206,8 +206,11 @@ impl Table {
 }
 
 pub(crate) fn row(report: &Report<'_>, zone: &Zone, sample: &Sample<'_>) -> Row {
-    let text = |column| cell_text(cell(sample, column), column, report.precision);
-    let cells = report.columns.iter().map(text).collect();
+    let cells = report
+        .columns
+        .iter()
+        .map(|column| cell_text(cell(sample, column), column, report.precision))
+        .collect();
     Row {
         at: sample.timestamp,
         event: None,

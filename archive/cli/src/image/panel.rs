@@ -138,8 +138,8 @@ pub(super) fn draw<DB: DrawingBackend>(
     }
     for (number, line) in panel.lines.iter().enumerate().rev() {
         for part in parts(&line.points) {
-            let point = |&(time, value)| (frame.x(time), frame.y(&scale, value));
-            let points: Vec<(i32, i32)> = part.iter().map(point).collect();
+            let points: Vec<(i32, i32)> =
+                part.iter().map(|&(time, value)| (frame.x(time), frame.y(&scale, value))).collect();
             sheet.line(&points, color(panel, number), 0.14)?;
         }
     }
@@ -190,11 +190,11 @@ fn spreads(line: &Line) -> Vec<Vec<(f64, (f64, f64))>> {
     if line.spreads.iter().all(Option::is_none) {
         return Vec::new();
     }
-    let of_point = |(&(time, value), spread): (&Point, &Option<(f64, f64)>)| {
+    let all = line.points.iter().zip(&line.spreads).map(|(&(time, value), spread)| {
         let value = value.filter(|value| value.is_finite())?;
         Some((time, spread.unwrap_or((value, value))))
-    };
-    let all: Vec<_> = line.points.iter().zip(&line.spreads).map(of_point).collect();
+    });
+    let all: Vec<_> = all.collect();
     let parts = all.split(Option::is_none).filter(|part| !part.is_empty());
     parts.map(|part| part.iter().flatten().copied().collect()).collect()
 }

@@ -40,8 +40,8 @@ fn newest(directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
 fn last_write(directory: &Path) -> Option<SystemTime> {
     let hosts = entries(directory);
     let files = hosts.iter().flat_map(|host| entries(host));
-    let written = |path: PathBuf| fs::metadata(path).ok()?.modified().ok();
-    files.chain(hosts.iter().cloned()).filter_map(written).max()
+    let paths = files.chain(hosts.iter().cloned());
+    paths.filter_map(|path| fs::metadata(path).ok()?.modified().ok()).max()
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {

@@ -149,13 +149,18 @@ impl ArchiveArgument {
             return Ok(bases);
         }
         bases.retain(|base| has_metadata(base).unwrap_or(true));
-        let reason = |base: &PathBuf| half_made(base).ok().flatten();
-        let (made, others): (Vec<_>, Vec<_>) =
-            bases.iter().cloned().partition(|base| reason(base).is_none());
+        let mut made = Vec::new();
+        let mut reasons = Vec::new();
+        for base in &bases {
+            match half_made(base).ok().flatten() {
+                Some(reason) => reasons.push(reason),
+                None => made.push(base.clone()),
+            }
+        }
         if made.is_empty() {
             return Ok(bases);
         }
-        others.iter().filter_map(reason).for_each(|reason| warn_of_half_made(&reason));
+        reasons.iter().for_each(warn_of_half_made);
         Ok(made)
     }
 

@@ -108,8 +108,8 @@ pub(crate) fn named(text: &Path) -> Option<(String, PathBuf)> {
     let at = bytes.iter().position(|byte| *byte == b'=')?;
     let name = bytes.get(..at)?;
     let path = bytes.get(at + 1..)?;
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
-    let is_named = (1..=MAX_NAME).contains(&name.len()) && name.iter().all(is_name);
+    let is_named = (1..=MAX_NAME).contains(&name.len())
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
     if !is_named || path.is_empty() || text.exists() {
         return None;
     }

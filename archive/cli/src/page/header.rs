@@ -73,13 +73,13 @@ impl Header {
         selections: &[Selection<'_>],
         (window, zone): (Window, &Zone),
     ) -> Self {
-        let side = |side: &Side| SideHeader {
+        let headers = sides.iter().map(|side| SideHeader {
             name: side.name.clone(),
             host: side.source().label().hostname.to_string(),
             shift: side.shift() as f64 / 1e9,
-        };
+        });
         Self {
-            sides: sides.iter().map(side).collect(),
+            sides: headers.collect(),
             start: seconds(window.start),
             end: seconds(window.end),
             zone: changes(zone, window),

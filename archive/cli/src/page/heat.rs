@@ -200,11 +200,11 @@ impl Counted {
             let mut buckets: Vec<[f64; 2]> = cells.iter().map(|(_, bucket, _)| *bucket).collect();
             buckets.sort_by(|one, other| one[0].total_cmp(&other[0]));
             buckets.dedup();
-            let place_of = |bucket: &[f64; 2]| buckets.partition_point(|one| one[0] < bucket[0]);
-            let cells: Vec<_> = cells
-                .iter()
-                .map(|(column, bucket, count)| (*column, place_of(bucket), *count))
-                .collect();
+            let cells = cells.iter().map(|(column, bucket, count)| {
+                let place = buckets.partition_point(|one| one[0] < bucket[0]);
+                (*column, place, *count)
+            });
+            let cells: Vec<_> = cells.collect();
             maps.push(Heat {
                 side: place,
                 name: histogram.name.clone(),

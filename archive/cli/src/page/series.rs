@@ -42,12 +42,13 @@ impl EnvelopeNames {
     ) -> Self {
         let metrics = selection.metrics();
         let mut names = Names::default();
-        let mut name = |series: &Series| {
-            let metric = metrics.get(series.metric)?;
-            names.instance_name(selection, metric, series.instance)
-        };
-        let all = envelope.series.iter();
-        let names = all.map(|one| (one.metric, one.instance, name(one))).collect();
+        let names = envelope.series.iter().map(|series| {
+            let metric = metrics.get(series.metric);
+            let name =
+                metric.and_then(|metric| names.instance_name(selection, metric, series.instance));
+            (series.metric, series.instance, name)
+        });
+        let names = names.collect();
         let pmids = metrics.iter().map(|metric| metric.desc.pmid.raw()).collect();
         Self { side: place, shift: side.shift(), pmids, names }
     }

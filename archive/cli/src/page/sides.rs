@@ -54,6 +54,13 @@ impl Side {
         Timestamp::from_nanos(own.as_nanos().saturating_add(self.shift))
     }
 
+    fn reopened(&self) -> Result<Self, Failure> {
+        let archives = self.argument.open_quietly()?;
+        let name = self.name.clone();
+        let argument = self.argument.clone();
+        Ok(Self { name, argument, archives, shift: self.shift })
+    }
+
     /// Converts a time on the page to the side's own time.
     pub(crate) fn own(&self, on_page: Timestamp) -> Timestamp {
         Timestamp::from_nanos(on_page.as_nanos().saturating_sub(self.shift))
@@ -94,16 +101,10 @@ impl Sides {
     ///
     /// Those of [`ArchiveArgument::open`].
     pub(crate) fn reopened(&self) -> Result<Self, Failure> {
-        let again = |side: &Side| -> Result<Side, Failure> {
-            let archives = side.argument.open_quietly()?;
-            let name = side.name.clone();
-            let argument = side.argument.clone();
-            Ok(Side { name, argument, archives, shift: side.shift })
-        };
-        let others = self.others.iter().map(again).collect::<Result<_, _>>()?;
+        let others = self.others.iter().map(Side::reopened).collect::<Result<_, _>>()?;
         let metrics = self.metrics.clone();
         let instances = self.instances.clone();
-        Ok(Self { first: again(&self.first)?, others, metrics, instances })
+        Ok(Self { first: self.first.reopened()?, others, metrics, instances })
     }
 
     /// The first, and the others in the order of the command line.

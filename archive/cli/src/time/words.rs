@@ -47,19 +47,19 @@ fn time_of_day(text: &str) -> Option<Time> {
 /// The last such time of a day within the frame, or else the nearest one.
 fn day_within(frame: &Frame, time: Time, text: &str) -> Option<Result<Timestamp, TimeError>> {
     let last: civil::Date = to_jiff(frame.end)?.to_zoned(frame.zone.clone()).date();
-    let on = |days: i64| {
+    let on_day = |days: i64| {
         let date = last.checked_add(Span::new().days(days)).ok()?;
         Some(in_zone(date.to_datetime(time), &frame.zone, text))
     };
     for days in [0, -1] {
-        match on(days)? {
+        match on_day(days)? {
             Ok(found) if frame.start <= found && found <= frame.end => return Some(Ok(found)),
             _ => {}
         }
     }
-    let (before, after) = match on(0)? {
-        Ok(found) if found < frame.start => (Ok(found), on(1)?),
-        found => (on(-1)?, found),
+    let (before, after) = match on_day(0)? {
+        Ok(found) if found < frame.start => (Ok(found), on_day(1)?),
+        found => (on_day(-1)?, found),
     };
     let is_before = before.as_ref().is_ok_and(|before| {
         let distance = frame.start.nanos_since(*before);

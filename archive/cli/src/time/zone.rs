@@ -70,9 +70,12 @@ impl ZoneOptions {
 /// The local zone. Without TZ the system's own file is read, and the time zone
 /// database is not searched for its name, which takes longer than most commands.
 fn local() -> TimeZone {
-    let own = || TimeZone::tzif("Local", &std::fs::read("/etc/localtime").ok()?).ok();
-    let is_set = std::env::var_os("TZ").is_some();
-    Some(own).filter(|_| !is_set).and_then(|own| own()).unwrap_or_else(TimeZone::system)
+    if std::env::var_os("TZ").is_some() {
+        return TimeZone::system();
+    }
+    let file = std::fs::read("/etc/localtime").ok();
+    let zone = file.and_then(|file| TimeZone::tzif("Local", &file).ok());
+    zone.unwrap_or_else(TimeZone::system)
 }
 
 /// A zone by its name in the time zone database, also with the colon of

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pcp_archive::{IndexDefect, IndexEntry, Version};
+use pcp_archive::{IndexEntry, Version};
 
 use super::Dump;
 use crate::Failure;
@@ -57,8 +57,8 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
         last = Some(entry);
         dump.out.spill()?;
     }
-    let is_printed = |defect: &IndexDefect| defect.entry.is_some() || defect.is_torn();
-    Ok(archive.index().defects().iter().all(is_printed))
+    let mut defects = archive.index().defects().iter();
+    Ok(defects.all(|defect| defect.entry.is_some() || defect.is_torn()))
 }
 
 /// The size of a file that is not compressed.

@@ -91,8 +91,8 @@ impl<'a> Cache<'a> {
         let known = self.metrics.entry(pmid);
         let known = known.or_insert_with(|| MetricText::new(archive, pmid, is_raw));
         let known = known.as_ref()?;
-        let history = |indom| Some((indom, archive.metadata().indom_history(indom)?));
-        let cursor = known.indom.and_then(history).map(|(indom, history)| {
+        let history = known.indom.and_then(|indom| archive.metadata().indom_history(indom));
+        let cursor = known.indom.zip(history).map(|(indom, history)| {
             let cursor = self.cursors.entry(indom).or_insert_with(|| history.cursor());
             cursor.move_to(record.timestamp());
             &*cursor
@@ -164,9 +164,10 @@ fn print_count(dump: &mut Dump<'_>, metrics: usize) {
 /// The value sets of the chosen metrics in the order of the choice, as in
 /// pmdumplog.
 fn picked<'r>(record: &Record<'r>, chosen: &[Pmid]) -> Vec<ValueSetView<'r>> {
-    let place = |set: &ValueSetView<'_>| chosen.iter().position(|pmid| *pmid == set.pmid());
-    let mut sets: Vec<_> =
-        record.value_sets().filter_map(|set| Some((place(&set)?, set))).collect();
+    let mut sets: Vec<_> = record
+        .value_sets()
+        .filter_map(|set| Some((chosen.iter().position(|pmid| *pmid == set.pmid())?, set)))
+        .collect();
     sets.sort_by_key(|(place, _)| *place);
     sets.into_iter().map(|(_, set)| set).collect()
 }

@@ -43,8 +43,8 @@ pub(super) struct Choice<'o> {
 impl Choice<'_> {
     /// The selectors that select no metric of an archive.
     pub(super) fn unknown(&self, metadata: &Metadata) -> impl Iterator<Item = &str> {
-        let is_known = |wanted: &str| metadata.select(wanted).next().is_some();
-        self.metrics.iter().map(Selector::name).filter(move |wanted| !is_known(wanted))
+        let wanted = self.metrics.iter().map(Selector::name);
+        wanted.filter(move |name| metadata.select(name).next().is_none())
     }
 
     /// Returns whether a selected metric of an archive is a histogram.
@@ -293,9 +293,11 @@ impl<'o> View<'o> {
 
     /// The place of the histogram, of which quantiles are shown, that a metric is a part of.
     fn histogram_of(&mut self, pmid: Pmid, metadata: &Metadata) -> Option<usize> {
-        let has_part = |histogram: &Histogram| histogram.quantiles.parts().any(|part| part == pmid);
-        let known = self.histograms.iter().position(has_part);
-        // A metric that was met before is none.
+        let known = self
+            .histograms
+            .iter()
+            .position(|histogram| histogram.quantiles.parts().any(|part| part == pmid));
+        // A metric that was seen before is not part of another histogram.
         if known.is_some() || self.choice.quantiles.is_empty() || self.metrics.contains_key(&pmid) {
             return known;
         }

@@ -35,9 +35,10 @@ pub(super) fn rows(
     let grid = Grid::new(window.start..=window.end, count);
     let width = span as f64 / 1e9 / f64::from(grid.columns());
     let begin = clock.seconds(window.start);
-    let time = |column: u32| begin + width * (f64::from(column) + 0.5);
-    let mut rows: Vec<Row> =
-        (0..grid.columns()).map(|column| (time(column), vec![None; columns.len()])).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for column in 0..grid.columns() {
+        rows.push((begin + width * (f64::from(column) + 0.5), vec![None; columns.len()]));
+    }
     let mut selection = Selection::new(source);
     let mut places: HashMap<(Pmid, Option<InstanceId>), Vec<usize>> = HashMap::new();
     for (number, metric) in replay.metrics().enumerate() {

@@ -23,12 +23,12 @@ pub(super) fn panels(
     top: usize,
 ) -> Result<Vec<Panel>, Failure> {
     let mut maps: BTreeMap<Key, Vec<HeatCell>> = BTreeMap::new();
-    let work = |replay: &Replay<'_>, span| {
-        // What was counted before the window is not in it.
+    let count_cells = |replay: &Replay<'_>, span| {
+        // Intervals must begin within the window.
         let times = replay::times(span, step).filter(|at| at.saturating_sub(step) >= start);
         Ok::<_, Failure>(cells(replay, times, step, clock))
     };
-    window.for_each(work, |cells| {
+    window.for_each(count_cells, |cells| {
         for (key, cell) in cells {
             maps.entry(key).or_default().push(cell);
         }

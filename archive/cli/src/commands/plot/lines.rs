@@ -111,9 +111,9 @@ fn largest_lines(
     let top = match count {
         LineCount::EachMetric(top) => top,
         LineCount::UnitTotal(most) => {
-            let others = |metric| sums.iter().find(|sum| sum.metric == metric);
             let sizes = metrics.iter().map(|(column, lines)| {
-                lines.len() + others(column.metric).map_or(0, |sum| sum.count)
+                let others = sums.iter().find(|sum| sum.metric == column.metric);
+                lines.len() + others.map_or(0, |sum| sum.count)
             });
             let sizes: Vec<usize> = sizes.collect();
             lines_per_metric(&sizes, most)
@@ -133,8 +133,11 @@ fn largest_lines(
         }
         largest.push(lines);
     }
-    let mean = |lines: &Vec<Line>| lines.first().and_then(Line::mean).unwrap_or(f64::MIN);
-    largest.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+    largest.sort_by(|one, other| {
+        let [one, other] =
+            [one, other].map(|lines| lines.first().and_then(Line::mean).unwrap_or(f64::MIN));
+        other.total_cmp(&one)
+    });
     largest.concat()
 }
 
@@ -158,29 +161,34 @@ fn reading_at(numbers: &[Option<Reading>], place: usize) -> Option<Reading> {
 }
 
 fn points(rows: &[Row], place: usize) -> Vec<(f64, Option<f64>)> {
-    let point = |(seconds, numbers): &Row| {
-        (*seconds, reading_at(numbers, place).map(|reading| reading.value))
-    };
-    rows.iter().map(point).collect()
+    let mut points = Vec::new();
+    for (seconds, numbers) in rows {
+        points.push((*seconds, reading_at(numbers, place).map(|reading| reading.value)));
+    }
+    points
 }
 
 /// The number of lines of each metric besides the sum of its others, so that metrics with these
 /// numbers of lines have at most `most` together; at least 1.
 fn lines_per_metric(sizes: &[usize], most: usize) -> usize {
-    let total = |top: usize| sizes.iter().map(|size| (top + 1).min(*size)).sum::<usize>();
-    let fits = (2..most).take_while(|top| total(*top) <= most);
+    let fits = (2..most).take_while(|top| {
+        let total: usize = sizes.iter().map(|size| (top + 1).min(*size)).sum();
+        total <= most
+    });
     fits.last().unwrap_or(1)
 }
 
-/// Puts sums into a panel of their own that are so large that the other lines would be flat.
+/// Returns the largest absolute value of a line.
+fn largest_value(line: &Line) -> f64 {
+    line.points.iter().filter_map(|(_, value)| value.map(f64::abs)).fold(0.0, f64::max)
+}
+
+/// Puts sums that are so large that the other lines would be flat into a panel of their own.
 fn separate_sums(mut panel: Panel) -> Vec<Panel> {
-    let largest = |line: &Line| {
-        line.points.iter().filter_map(|(_, value)| value.map(f64::abs)).fold(0.0, f64::max)
-    };
     let lines = panel.lines.iter().filter(|line| !line.is_sum);
-    let limit = MAX_SUM_RATIO * lines.map(largest).fold(0.0, f64::max);
-    let is_large = |line: &mut Line| line.is_sum && largest(line) > limit;
-    let lines: Vec<Line> = panel.lines.extract_if(.., is_large).collect();
+    let limit = MAX_SUM_RATIO * lines.map(largest_value).fold(0.0, f64::max);
+    let lines: Vec<Line> =
+        panel.lines.extract_if(.., |line| line.is_sum && largest_value(line) > limit).collect();
     if panel.lines.is_empty() {
         panel.lines = lines;
         return vec![panel];
@@ -250,11 +258,11 @@ fn label(column: &Column, is_one_metric: bool, shared: usize) -> String {
 fn shared_prefix(columns: &[(usize, &Column)]) -> usize {
     let Some((_, first)) = columns.first() else { return 0 };
     let ends = first.name.match_indices('.').map(|(dot, _)| dot + 1);
-    let is_shared = |end: &usize| {
+    let shared = ends.take_while(|end| {
         let prefix = first.name.get(..*end).unwrap_or_default();
         columns.iter().all(|(_, column)| column.name.starts_with(prefix))
-    };
-    ends.take_while(is_shared).last().unwrap_or(0)
+    });
+    shared.last().unwrap_or(0)
 }
 
 #[cfg(test)]

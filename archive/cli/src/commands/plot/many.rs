@@ -178,11 +178,11 @@ fn choose(
     }
     summed.sort_unstable_by_key(|(metric, _)| *metric);
     let mut places = 0..;
-    let fate = |is_drawn: bool| {
+    let mut fates = Vec::new();
+    for is_drawn in is_drawn {
         let place = if is_drawn { places.next() } else { None };
-        place.map_or(Fate::Dropped, Fate::Drawn)
-    };
-    let mut fates: Vec<Fate> = is_drawn.into_iter().map(fate).collect();
+        fates.push(place.map_or(Fate::Dropped, Fate::Drawn));
+    }
     let mut sums = Vec::new();
     for (metric, others) in summed {
         let Some(place) = places.next() else { break };

@@ -1,6 +1,6 @@
 //! A plot in the terminal: a chart for each line, one for all quantiles of a histogram.
 
-use mmv_chart::{Chart, Line, Point};
+use mmv_chart::{Chart, Point};
 
 use super::Caption;
 use crate::image::Panel;
@@ -13,8 +13,10 @@ const MIN_HEIGHT: usize = 8;
 /// All charts, one below the other.
 pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize, colored: bool) -> String {
     let mut out = format!("{}\n{}\n", caption.title, caption.subtitle);
-    let charts = |panel: &Panel| if panel.is_histogram { 1 } else { panel.lines.len() };
-    let count: usize = panels.iter().map(charts).sum();
+    let mut count = 0;
+    for panel in panels {
+        count += if panel.is_histogram { 1 } else { panel.lines.len() };
+    }
     let height =
         HEIGHTS.iter().find(|(most, _)| count <= *most).map_or(MIN_HEIGHT, |(_, height)| *height);
     for panel in panels {
@@ -42,15 +44,17 @@ pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize, colored:
 
 /// A chart for each line.
 fn separate(panel: &Panel, caption: &Caption, (width, height): (usize, usize)) -> String {
-    let chart = |line: &Line| {
-        Chart::new(width, height)
-            .title(&title(&line.label, &panel.unit))
+    let mut charts = Vec::new();
+    for line in &panel.lines {
+        let title = title(&line.label, &panel.unit);
+        let chart = Chart::new(width, height)
+            .title(&title)
             .from_zero(true)
             .marks(&caption.marks)
-            .time_labels(|seconds, step| caption.clock.label(seconds, step))
-            .render(&line.drawn())
-    };
-    panel.lines.iter().map(chart).collect::<Vec<_>>().join("\n")
+            .time_labels(|seconds, step| caption.clock.label(seconds, step));
+        charts.push(chart.render(&line.drawn()));
+    }
+    charts.join("\n")
 }
 
 /// The label of the line, unless the heading has it, and the heading of the panel.

@@ -105,10 +105,10 @@ impl<'a> Samples<'a> {
                 let values = vec![replay::ExpressionValues::new(); replay.metrics().len()];
                 let empty =
                     |timestamp| Sample { timestamp, is_mark: false, values: values.clone() };
-                let sample = |&timestamp| {
+                let samples = times.iter().map(|&timestamp| {
                     request.sample(replay, timestamp).unwrap_or_else(|| empty(timestamp))
-                };
-                writer.write(times.iter().map(sample)).map(|_| ())
+                });
+                writer.write(samples).map(|_| ())
             }
             (Self::Loaded(replay), SampleTimes::Regular { first, last }) => {
                 let times = replay::times(*first..=*last, request.step);
@@ -125,11 +125,11 @@ fn write_logged(
     writer: &mut Writer<'_>,
 ) -> Result<(), Failure> {
     let Window { start, end, .. } = request.window;
-    let is_inside = |sample: &Sample<'_>| start <= sample.timestamp && sample.timestamp <= end;
     let mut remaining = request.count;
     while remaining > 0 && logged.next_batch()? {
-        let samples = logged.replay().observations().filter(is_inside).take(remaining);
-        remaining -= writer.write(samples)?;
+        let samples = logged.replay().observations();
+        let inside = samples.filter(|sample| (start..=end).contains(&sample.timestamp));
+        remaining -= writer.write(inside.take(remaining))?;
     }
     Ok(())
 }

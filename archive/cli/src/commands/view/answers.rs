@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
 use pcp_archive::envelope::{Envelope, GoOn, Grid, Options};
-use pcp_archive::scan::{Columns, SelectedMetric, Selection};
+use pcp_archive::scan::{Columns, Selection};
 use pcp_archive::{Error, Timestamp};
 use serde::Serialize;
 
@@ -95,13 +95,12 @@ impl<'r> Request<'r> {
     fn selections(&self, metrics: &[SideMetric]) -> Vec<(usize, &'r Side, Selection<'r>)> {
         let mut all = Vec::new();
         for (place, side) in self.opened.sides.iter().enumerate() {
-            let is_wanted = |metric: &SelectedMetric| {
-                let pmid = metric.desc.pmid.raw();
-                metric.has_numbers() && metrics.contains(&SideMetric { side: place, pmid })
-            };
             if metrics.iter().any(|one| one.side == place) {
                 let mut selection = self.opened.sides.selection(side);
-                selection.retain(is_wanted);
+                selection.retain(|metric| {
+                    let pmid = metric.desc.pmid.raw();
+                    metric.has_numbers() && metrics.contains(&SideMetric { side: place, pmid })
+                });
                 all.push((place, side, selection));
             }
         }
@@ -162,10 +161,10 @@ impl<'r> Request<'r> {
         let mut all = Vec::new();
         let sides = self.opened.sides.iter().zip(&self.opened.histograms);
         for (place, (side, histograms)) in sides.enumerate() {
-            let is_asked_for = |histogram: &&Histogram| {
+            let mut own: Vec<Histogram> = histograms.clone();
+            own.retain(|histogram| {
                 metrics.contains(&SideMetric { side: place, pmid: histogram.pmid.raw() })
-            };
-            let own: Vec<Histogram> = histograms.iter().filter(is_asked_for).cloned().collect();
+            });
             if own.is_empty() {
                 continue;
             }

@@ -98,12 +98,12 @@ impl<'q> Pairs<'q> {
 
     /// Parses the metrics in the form `SIDE:PMID,SIDE:PMID`.
     fn metrics(&self) -> Option<Vec<SideMetric>> {
-        let one = |text: &str| {
+        let mut metrics = Vec::new();
+        for text in self.get("of")?.split(',').take(MAX_METRICS + 1) {
             let (side, pmid) = text.split_once(':')?;
-            Some(SideMetric { side: side.parse().ok()?, pmid: pmid.parse().ok()? })
-        };
-        let all = self.get("of")?.split(',').take(MAX_METRICS + 1).map(one);
-        all.collect::<Option<Vec<_>>>().filter(|all| all.len() <= MAX_METRICS)
+            metrics.push(SideMetric { side: side.parse().ok()?, pmid: pmid.parse().ok()? });
+        }
+        (metrics.len() <= MAX_METRICS).then_some(metrics)
     }
 }
 
