@@ -25,7 +25,7 @@ use pcp_types::printable;
 pub struct Host {
     /// The name of its directory, in one printable line.
     pub name: String,
-    /// Its archives.
+    /// The archives in it.
     pub archives: Archives,
 }
 

@@ -78,7 +78,8 @@ mod tests {
             assert!(sent.is_end_stream());
             // What the connection does with a piece that its peer takes in parts.
             drop(sent);
-            let (taken, left) = (piece.slice(..3), piece.slice(3..));
+            let taken = piece.slice(..3);
+            let left = piece.slice(3..);
             drop((piece, taken));
             assert_eq!(Arc::strong_count(&held), 2);
             drop(left);

@@ -29,7 +29,7 @@ pub(super) enum Verdict {
     /// Some points are refused and all others stored: the request must not be repeated.
     #[cfg(feature = "otlp")]
     StoredInPart { refused: u64, why: String },
-    /// The same request is to be repeated, after the delay that the receiver asks for.
+    /// The request must be repeated unchanged, after the delay that the receiver asks for.
     NotNow {
         after: Option<Duration>,
         /// Whether some samples may be stored.

@@ -162,7 +162,8 @@ mod tests {
         }
 
         fn uvarint(&mut self) -> u64 {
-            let (mut number, mut shift) = (0, 0);
+            let mut number = 0;
+            let mut shift = 0;
             loop {
                 let byte = self.bits(8);
                 number |= (byte & 0x7f) << shift;
@@ -185,8 +186,11 @@ mod tests {
     fn decode(bytes: &[u8]) -> Vec<(i64, u64)> {
         let mut reader = Reader { bytes, at: 0 };
         let count = reader.bits(16);
-        let (mut time, mut distance, mut value) = (0_i64, 0_i64, 0_u64);
-        let (mut leading, mut trailing) = (0, 0);
+        let mut time = 0_i64;
+        let mut distance = 0_i64;
+        let mut value = 0_u64;
+        let mut leading = 0;
+        let mut trailing = 0;
         let mut samples = Vec::new();
         for place in 0..count {
             if place == 0 {
