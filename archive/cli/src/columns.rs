@@ -61,7 +61,7 @@ impl ValueTime {
         }
     }
 
-    /// The time of the values of a metric, or of its rates.
+    /// Returns the time of the values of a metric, or of its rates.
     fn new(metric: &SelectedMetric, is_rate: bool) -> Option<Self> {
         match metric.desc.semantics {
             _ if is_rate => Some(Self::Interval),
@@ -72,8 +72,8 @@ impl ValueTime {
 }
 
 impl Scale {
-    /// The first of `wanted` with the same dimension, else the metric's own
-    /// units or those of its rates.
+    /// Returns the first of `wanted` with the same dimension, else the metric's own units or those
+    /// of its rates.
     pub(crate) fn new(metric: &SelectedMetric, rates: bool, wanted: &[WantedUnits]) -> Self {
         let is_rate = rates && metric.has_rates();
         let own = if is_rate { metric.rate_units() } else { metric.desc.units };
@@ -88,7 +88,7 @@ impl Scale {
         Self { units: units(metric, is_rate), is_computed: is_rate, time, conversion: None }
     }
 
-    /// A value in these units. Values that are no numbers are returned as they are.
+    /// Converts a value to these units. Values that are not numbers are returned unchanged.
     pub(crate) fn apply<'v>(&self, value: Value<'v>) -> Value<'v> {
         match (self.conversion, value.as_f64()) {
             (Some(conversion), Some(number)) => Value::Double(conversion.apply(number)),
@@ -128,7 +128,7 @@ impl WantedUnits {
     }
 }
 
-/// The unit that is most like a word, if one is.
+/// Returns the unit that is most like a word, if one is.
 fn most_like(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     let word = word.as_str();
@@ -168,21 +168,21 @@ pub(crate) struct Choice<'o> {
 }
 
 impl Column {
-    /// The instance's name or else its number; `None` without instances.
+    /// Returns the instance's name or else its number; `None` without instances.
     pub(crate) fn instance_title(&self) -> Option<Arc<str>> {
         instance_title(self.instance, self.instance_name.as_ref())
     }
 }
 
-/// The instance's name or else its number; `None` without instances.
+/// Returns the instance's name or else its number; `None` without instances.
 pub(crate) fn instance_title(id: Option<InstanceId>, name: Option<&Arc<str>>) -> Option<Arc<str>> {
     name.cloned().or_else(|| id.map(|id| id.get().to_string().into()))
 }
 
-/// The columns of all chosen instances with values, ordered by metric and name of the
-/// instance; metrics without instances are always among them. An
-/// instance without a name exists at no time for replay and has a column only
-/// if the values are raw. Warns of chosen instances that do not exist.
+/// Returns the columns of all chosen instances with values, ordered by metric and name of the
+/// instance; metrics without instances are always among them. An instance without a name exists at
+/// no time for replay and has a column only if the values are raw. Warns of chosen instances that
+/// do not exist.
 pub(crate) fn columns(
     metadata: &Metadata,
     replay: &Replay<'_>,
@@ -258,16 +258,16 @@ fn warn_of_unused_units(replay: &Replay<'_>, choice: &Choice<'_>) {
     }
 }
 
-/// The value in a column of a sample, in the column's units.
+/// Returns the value in a column of a sample, in the column's units.
 pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>> {
     let values = sample.values.get(column.metric)?;
     let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
     values.get(place).map(|(_, value)| column.scale.apply(*value))
 }
 
-/// The columns with a value in a sample, and the value in the column's units. Columns are in the
-/// order of metrics and instances. The cost grows with the values of the sample, not with the
-/// number of columns.
+/// Returns the columns with a value in a sample, and the value in the column's units. Columns are
+/// in the order of metrics and instances. The cost grows with the values of the sample, not with
+/// the number of columns.
 pub(crate) fn present<'s, 'a>(
     sample: &'s Sample<'a>,
     columns: &'s [&'s Column],
@@ -308,7 +308,7 @@ pub(crate) fn number_in_records(
     history.number_at(instance?, Timestamp::MAX)
 }
 
-/// The name of every instance that a domain ever had, by its identity.
+/// Returns the name of every instance that a domain ever had, by its identity.
 pub(crate) fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
     let history = metadata.identities(indom);
     let instances = history.map(IndomHistory::union).unwrap_or_default();

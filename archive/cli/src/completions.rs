@@ -61,7 +61,7 @@ _mmv-archive_metric_names() {
 }
 "#;
 
-/// The script of a shell.
+/// Returns the script of a shell.
 pub(crate) fn script(shell: Shell, mut command: Command) -> String {
     let mut generated = Vec::new();
     let takers = takers_of_metrics(&command);
@@ -88,7 +88,7 @@ pub(crate) fn script(shell: Shell, mut command: Command) -> String {
     script
 }
 
-/// The commands that have metrics among their arguments.
+/// Returns the commands that have metrics among their arguments.
 fn takers_of_metrics(command: &Command) -> Vec<String> {
     let mut names = Vec::new();
     for command in command.get_subcommands() {
@@ -99,7 +99,7 @@ fn takers_of_metrics(command: &Command) -> Vec<String> {
     names
 }
 
-/// The script with another action for the arguments that are metrics.
+/// Returns the script with another action for the arguments that are metrics.
 fn with_metrics_in_zsh(script: &str) -> String {
     let mut text = String::with_capacity(script.len() + ZSH.len());
     for line in script.lines() {
@@ -120,7 +120,7 @@ fn with_metrics_in_zsh(script: &str) -> String {
     text
 }
 
-/// The names of metrics that the last word can become; none if it is no metric. `words` are
+/// Returns the names of metrics that the last word can become; none if it is no metric. `words` are
 /// those of the command line, without the program.
 pub(crate) fn metric_names(command: &Command, words: &[OsString]) -> Vec<String> {
     let Some((last, before)) = words.split_last() else { return Vec::new() };
@@ -139,7 +139,7 @@ pub(crate) fn metric_names(command: &Command, words: &[OsString]) -> Vec<String>
     names
 }
 
-/// The archive among the words, if the next word can be a metric.
+/// Returns the archive among the words, if the next word can be a metric.
 fn archive_before_metric(command: &Command, words: &[OsString], next: &OsStr) -> Option<OsString> {
     let (name, words) = words.split_first()?;
     let command = command.find_subcommand(name)?;

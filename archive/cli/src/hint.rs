@@ -12,7 +12,7 @@ use crate::text::shown_path;
 /// The most names that are listed.
 const MAX_NAMES: usize = 5;
 
-/// The end of a message; empty for errors that need none.
+/// Returns the end of a message; empty for errors that need none.
 pub(crate) fn hint(error: &Error) -> String {
     match error {
         Error::NotFound { path } => instead_of(path),
@@ -60,7 +60,7 @@ fn instead_of(path: &Path) -> String {
     }
 }
 
-/// The first paths, or those whose names are most like a wanted one, and the number of the
+/// Returns the first paths, or those whose names are most like a wanted one, and the number of the
 /// others.
 fn listed(paths: &[PathBuf], wanted: Option<&str>) -> String {
     let mut all: Vec<String> = paths.iter().map(|path| shown(path)).collect();
@@ -77,7 +77,7 @@ fn listed(paths: &[PathBuf], wanted: Option<&str>) -> String {
     all.join(", ") + &more
 }
 
-/// A path as it can be typed.
+/// Formats a path as it can be typed.
 fn shown(path: &Path) -> String {
     shown_path(path.strip_prefix(".").unwrap_or(path)).into_owned()
 }

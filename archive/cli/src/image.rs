@@ -65,13 +65,13 @@ pub(crate) struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// An image of 1200 by 675 pixels, with times in seconds.
+    /// Creates an image of 1200 by 675 pixels, with times in seconds.
     pub(crate) fn new(title: &'a str, panels: &'a [Panel]) -> Self {
         let time_label = Box::new(|seconds, _step| format!("{seconds}s"));
         Self { title, subtitle: "", panels, size: (1200, 675), time_label, marks: &[] }
     }
 
-    /// The line below the title.
+    /// Sets the line below the title.
     #[must_use]
     pub(crate) fn subtitle(mut self, subtitle: &'a str) -> Self {
         self.subtitle = subtitle;
@@ -92,15 +92,15 @@ impl<'a> Image<'a> {
         self
     }
 
-    /// The label of a time in seconds, where ticks are a step of seconds apart. They are at round
-    /// numbers of these seconds.
+    /// Sets the function that formats a time in seconds, given the seconds between ticks, which are
+    /// at multiples of that.
     #[must_use]
     pub(crate) fn time_labels(mut self, label: impl Fn(f64, f64) -> String + 'a) -> Self {
         self.time_label = Box::new(label);
         self
     }
 
-    /// The image as SVG, with text elements.
+    /// Draws the image as SVG, with text elements.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl<'a> Image<'a> {
         Ok(text)
     }
 
-    /// The image as PNG, with 8 bits per color.
+    /// Draws the image as PNG, with 8 bits per color.
     ///
     /// # Errors
     ///

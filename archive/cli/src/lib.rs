@@ -147,7 +147,7 @@ enum Command {
     },
 }
 
-/// The command line, for manual pages and completions.
+/// Returns the command line, for manual pages and completions.
 pub fn command() -> clap::Command {
     Arguments::command()
 }

@@ -40,14 +40,14 @@ const SCRIPTS: [&str; 4] = [
 const FROM_FILE: &str = include_str!("page/file.js");
 const LIVE: &str = include_str!("page/live.js");
 
-/// The page with data: gzip, as in `page::payload`.
+/// Returns the page with data: gzip, as in `page::payload`.
 pub(crate) fn with_data(data: &[u8]) -> String {
     let nonce = nonce();
     let policy = format!("{}; connect-src 'none'", policy(&nonce));
     assembled(&nonce, &policy, data, FROM_FILE)
 }
 
-/// The page that asks for its data.
+/// Returns the page that requests its data.
 pub(crate) fn live(nonce: &str) -> String {
     assembled(nonce, &live_policy(nonce), &[], LIVE)
 }
@@ -89,7 +89,7 @@ fn push_code(page: &mut String, script: &str) {
     page.extend(lines.filter(|line| !line.trim_start().starts_with("//")));
 }
 
-/// A number that nobody can know in advance, for the content security policy.
+/// Returns an unpredictable number for the content security policy.
 fn nonce() -> String {
     format!("{:016x}{:016x}", RandomState::new().hash_one(0), RandomState::new().hash_one(0))
 }

@@ -90,7 +90,7 @@ fn warn_of_unknown_labels(text: &str, metadata: &Metadata) -> bool {
     true
 }
 
-/// The first of some texts, and the number of the others.
+/// Returns the first of some texts, and the number of the others.
 fn listed(texts: &[&str]) -> String {
     let (first, more) = texts.split_at(texts.len().min(MAX_LISTED));
     match (first.is_empty(), more.len()) {
@@ -119,19 +119,19 @@ pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
     warn(&format_args!("{name}: no metric of this name in the archive{question}"));
 }
 
-/// The parts of `METRIC[INSTANCE]`, as columns are called.
+/// Parses the parts of `METRIC[INSTANCE]`, as columns are called.
 fn of_instance(text: &str) -> Option<(&str, &str)> {
     text.strip_suffix(']')?.split_once('[')
 }
 
-/// A name and those of the nodes above it, which select all metrics below them.
+/// Returns a name and those of the nodes above it, which select all metrics below them.
 fn with_prefixes(name: &str) -> impl Iterator<Item = &str> {
     let above = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
     above.chain([name])
 }
 
-/// The names that are most like one that does not exist: as a whole, or with other parts
-/// in front.
+/// Returns the names that are most like one that does not exist: as a whole, or with other parts in
+/// front.
 fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let parts = wanted.split('.').count();
     let alike = |name: &'n str| {

@@ -113,7 +113,7 @@ fn relative(interval_text: &str, whole: &str) -> Result<Duration, TimeError> {
     parse_interval(interval_text).map_err(|_| TimeError::Time(whole.to_owned()))
 }
 
-/// A time after `@`; `None` for other text.
+/// Parses a time after `@`; `None` for other text.
 fn absolute(text: &str, frame: &Frame) -> Option<Result<Timestamp, TimeError>> {
     if let Some(timestamp) = epoch(text) {
         return Some(Ok(timestamp));

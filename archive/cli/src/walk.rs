@@ -44,7 +44,7 @@ impl<'a> Walk<'a> {
         Ok(Self { records, window, reverse, damaged: 0 })
     }
 
-    /// The next record; `None` after the end of the window.
+    /// Reads the next record; `None` after the end of the window.
     ///
     /// # Errors
     ///

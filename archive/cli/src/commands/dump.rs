@@ -235,7 +235,7 @@ impl Arguments {
             || self.index
     }
 
-    /// The chosen metrics in the order of their names, and the instances of those that are
+    /// Returns the chosen metrics in the order of their names, and the instances of those that are
     /// chosen by labels; `None` for all.
     fn chosen(&self, archive: &Archive) -> Result<Option<Chosen>, Failure> {
         if self.metrics.is_empty() {
@@ -322,7 +322,7 @@ impl Dump<'_> {
     }
 }
 
-/// A name in one line, or its bytes.
+/// Formats a name in one line, or its bytes.
 fn line_of(name: &str, is_raw: bool) -> Cow<'_, [u8]> {
     if is_raw {
         return ByteText::unescape(name);

@@ -158,8 +158,8 @@ impl Printer<'_> {
         Ok(count)
     }
 
-    /// The time, the metric if there are several, and the parameters: the type of the
-    /// event without its name.
+    /// Formats the time, the metric if there are several, and the parameters: the type of the event
+    /// without its name.
     fn line(&self, name: &str, record: EventRecord<'_>) -> String {
         let mut line = self.zone.strftime(record.timestamp(), "%Y-%m-%d %H:%M:%S%.3f");
         if self.has_names {

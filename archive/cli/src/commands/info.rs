@@ -143,7 +143,7 @@ impl Info<'_> {
         lines.collect::<Vec<_>>().join("\n") + "\n"
     }
 
-    /// The number of entries, and the damage of the index.
+    /// Formats the number of entries, and the damage of the index.
     fn index_text(&self) -> String {
         match &self.index_defect {
             Some(defect) => format!("{} (damaged at {defect})", self.index_entries),
@@ -152,7 +152,7 @@ impl Info<'_> {
     }
 }
 
-/// A duration such as `1d 2h 3m 4.500s`.
+/// Formats a duration such as `1d 2h 3m 4.500s`.
 fn span(start: Timestamp, end: Timestamp) -> String {
     let millis = end.nanos_since(start).max(0) / 1_000_000;
     let seconds = millis / 1000;

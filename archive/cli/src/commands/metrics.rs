@@ -201,8 +201,8 @@ fn text_of(labels: &Map<String, JsonValue>) -> String {
     printable::json(&serde_json::to_string(labels).unwrap_or_default()).into_owned()
 }
 
-/// The labels of a metric: of the context, its domain, instance domain, cluster
-/// and item; the more specific override the others.
+/// Returns the labels of a metric: of the context, its domain, instance domain, cluster and item;
+/// the more specific override the others.
 fn metric_labels(
     metadata: &Metadata,
     desc: &MetricDesc,
@@ -217,7 +217,7 @@ fn metric_labels(
     merged
 }
 
-/// The instances at the end of the archive, with their own labels.
+/// Returns the instances at the end of the archive, with their own labels.
 fn instances(archive: &Archive, indom: InDom) -> Vec<InstanceEntry> {
     let metadata = archive.metadata();
     let timestamp = archive.end();
@@ -239,7 +239,7 @@ fn instances(archive: &Archive, indom: InDom) -> Vec<InstanceEntry> {
         .collect()
 }
 
-/// The members of a JSON object; none for other text.
+/// Returns the members of a JSON object; none for other text.
 fn object(json: &str) -> Map<String, JsonValue> {
     serde_json::from_str(json).unwrap_or_default()
 }

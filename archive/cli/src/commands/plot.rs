@@ -158,7 +158,7 @@ impl Clock {
         timestamp.seconds_since(Timestamp::from_nanos(i128::from(self.zero) * 1_000_000_000))
     }
 
-    /// The label of a time among others that are `step` seconds apart, so that they differ.
+    /// Returns the label of a time among others that are `step` seconds apart, so that they differ.
     fn label(&self, seconds: f64, step: f64) -> String {
         let date = match self.length {
             length if length < 2.0 * DAY => "",
@@ -175,7 +175,7 @@ impl Clock {
         self.format(seconds, &[date, " ", time].concat())
     }
 
-    /// The format of times of day that are `step` seconds apart: at least as precise as the
+    /// Returns the format of times of day that are `step` seconds apart: at least as precise as the
     /// window suggests.
     fn time_format(&self, step: f64) -> &'static str {
         let suggested = match self.length {
@@ -261,7 +261,7 @@ impl Arguments {
         Ok(selection)
     }
 
-    /// The lines, by unit. Each step may have several logged values.
+    /// Returns the lines, by unit. Each step may have several logged values.
     fn panels(
         &self,
         source: Source<'_>,
@@ -316,7 +316,7 @@ impl Arguments {
         some_panels(lines::panels((&columns, &[]), &rows, count, &histogram))
     }
 
-    /// The time between samples, and whether it was made longer than that between logged
+    /// Returns the time between samples, and whether it was made longer than that between logged
     /// values. Rates over less than the time between two logged values would show how values in
     /// between are rounded.
     fn step(
@@ -364,7 +364,7 @@ struct PlotSource<'r, 'a> {
     window: Window,
 }
 
-/// The most rows that a window has.
+/// Returns an upper bound of the rows of a window.
 fn most_rows(window: Window, step: Duration) -> u128 {
     let span = window.end.nanos_since(window.start).unsigned_abs();
     span / step.as_nanos().max(1) + 1
@@ -377,7 +377,7 @@ fn some_panels(panels: Vec<Panel>) -> Result<Vec<Panel>, Failure> {
     Ok(panels)
 }
 
-/// The values at a time, or the rates over the step before it.
+/// Returns the values at a time, or the rates over the step before it.
 fn sample_at<'r>(
     replay: &'r Replay<'_>,
     timestamp: Timestamp,
@@ -392,7 +392,7 @@ fn number(sample: &Sample<'_>, column: &columns::Column) -> Option<f64> {
     cell(sample, column).and_then(|value| value.as_f64())
 }
 
-/// The values at the times of samples, or the rates before them.
+/// Returns the values at the times of samples, or the rates before them.
 fn rows(
     window: &mut replay::Window<'_>,
     columns: &[columns::Column],
@@ -419,7 +419,7 @@ fn rows(
     Ok(rows)
 }
 
-/// The usual time between logged values, where the window begins to have some.
+/// Returns the usual time between logged values, where the window begins to have some.
 fn logged_interval(
     selection: &ReplaySelection<'_>,
     window: Window,

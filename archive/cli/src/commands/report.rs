@@ -188,7 +188,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// The metrics that are selected.
+    /// Returns the metrics that are selected.
     fn selection<'a>(&self, source: Source<'a>) -> Result<ReplaySelection<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let selection = Replay::open(source).decrease(decrease).gaps(self.gaps.gaps()).read_on();
@@ -271,7 +271,7 @@ impl Arguments {
         Ok(window)
     }
 
-    /// The request for this window.
+    /// Returns the request for this window.
     fn request(
         &self,
         window: Window,
@@ -289,7 +289,7 @@ impl Arguments {
         })
     }
 
-    /// The times of the samples.
+    /// Returns the times of the samples.
     fn sample_times(
         &self,
         window: Window,
@@ -349,7 +349,7 @@ impl Arguments {
     }
 }
 
-/// The time of the newest record that has one of the metrics, of the last [`RECENT`] of the
+/// Returns the time of the newest record that has one of the metrics, of the last [`RECENT`] of the
 /// archive; else the end of the archive.
 fn newest(selection: &ReplaySelection<'_>, frame: &Frame) -> Result<Timestamp, Failure> {
     let pmids: HashSet<Pmid> = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
@@ -378,7 +378,7 @@ fn words(event: &ProgramEvent<'_>) -> String {
     shown(&words).into_owned()
 }
 
-/// The times in a file, one per line; empty lines and comments (`#`) are ignored.
+/// Reads the times in a file, one per line; empty lines and comments (`#`) are ignored.
 fn times_in(path: &Path, frame: &Frame) -> Result<Vec<Timestamp>, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::Input(format!("{}: {error}", shown_path(path))))?;

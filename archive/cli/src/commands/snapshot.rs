@@ -93,7 +93,7 @@ impl Arguments {
         sides.iter().try_for_each(|side| check_whole_set(&side.archives))
     }
 
-    /// The page in the most columns that the limit of the size allows, and how many these
+    /// Returns the page in the most columns that the limit of the size allows, and how many these
     /// are at most and in it.
     fn fitted(
         &self,
@@ -199,7 +199,7 @@ impl Arguments {
     }
 }
 
-/// The number of columns for which there is enough memory, by the number of instances.
+/// Returns the number of columns for which there is enough memory, by the number of instances.
 fn columns_for(selections: &[Selection<'_>]) -> u32 {
     let series: usize = selections.iter().map(page::series::count).sum();
     let mut columns = MAX_COLUMNS;

@@ -210,7 +210,7 @@ impl Arguments {
         check()
     }
 
-    /// The quantiles of the histograms in a selection, which they leave.
+    /// Returns the quantiles of the histograms in a selection, and removes the histograms from it.
     fn quantiles(
         &self,
         selection: &mut Selection<'_>,
@@ -364,14 +364,14 @@ impl Line<'_> {
         columns::instance_title(self.instance, self.name.as_ref())
     }
 
-    /// The units of all columns except the sum.
+    /// Returns the units of all columns except the sum.
     fn units(&self) -> String {
         let metric = &self.metric.metric;
         columns::units(metric, metric.has_rates())
     }
 }
 
-/// The instances of all metrics, with their names.
+/// Returns the instances of all metrics, with their names.
 fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s>> {
     let mut names: HashMap<_, HashMap<InstanceId, Arc<str>>> = HashMap::new();
     let mut lines = Vec::new();

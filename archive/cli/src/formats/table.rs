@@ -226,8 +226,8 @@ pub(crate) fn time_text(zone: &Zone, timestamp: Timestamp, places: usize) -> Str
     String::from_utf8_lossy(&time).into_owned()
 }
 
-/// A value of a column; floating-point numbers have `precision` decimal places
-/// if that is given.
+/// Returns a value of a column; floating-point numbers have `precision` decimal places if that is
+/// given.
 pub(crate) fn cell_text(
     value: Option<Value<'_>>,
     column: &Column,
@@ -239,8 +239,8 @@ pub(crate) fn cell_text(
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The lines above columns. Where rates, which are averages, are next to values of one instant,
-/// each says which it is.
+/// Returns the lines above columns. Where rates, which are averages, are next to values of one
+/// instant, each says which it is.
 pub(crate) fn heads<'c>(columns: impl Iterator<Item = &'c Column> + Clone) -> Vec<Vec<String>> {
     let has = |time| columns.clone().any(|column| column.scale.time == Some(time));
     let has_both = has(ValueTime::Interval) && has(ValueTime::Instant);
@@ -251,8 +251,8 @@ pub(crate) fn heads<'c>(columns: impl Iterator<Item = &'c Column> + Clone) -> Ve
     heads
 }
 
-/// The lines above a column: the name broken at its dots, the instance, the
-/// units; control characters of names as their bytes.
+/// Returns the lines above a column: the name broken at its dots, the instance, the units; control
+/// characters of names as their bytes.
 fn head(column: &Column) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for part in shown(&column.name).split_inclusive('.') {

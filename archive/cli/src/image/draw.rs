@@ -74,7 +74,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     Ok(())
 }
 
-/// The first and the last time of all panels.
+/// Returns the first and the last time of all panels.
 fn span(panels: &[Panel]) -> (f64, f64) {
     let lines = panels.iter().flat_map(|panel| &panel.lines);
     let times = lines.flat_map(|line| line.points.iter().map(|&(time, _)| time));
@@ -83,7 +83,7 @@ fn span(panels: &[Panel]) -> (f64, f64) {
     axis::range(times.filter(|time| time.is_finite())).unwrap_or((0.0, 0.0))
 }
 
-/// The ticks of the time axis and their labels, which do not overlap.
+/// Returns the ticks of the time axis and their labels, which do not overlap.
 fn times<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     image: &Image<'_>,

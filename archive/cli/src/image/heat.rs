@@ -53,7 +53,8 @@ pub(super) fn draw<DB: DrawingBackend>(
     sheet.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], GREY, 0.08)
 }
 
-/// The color of a share of the most, by its root, so that little is seen as well.
+/// Returns the color of a share of the largest count, by its square root, so that small shares are
+/// visible.
 fn color(share: f64) -> RGBColor {
     let [low, middle, high] = COLORS;
     let place = 2.0 * share.sqrt().clamp(0.0, 1.0);

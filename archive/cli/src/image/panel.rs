@@ -60,7 +60,7 @@ impl Frame {
     }
 }
 
-/// The range of all values and zero.
+/// Returns the range of all values and zero.
 fn range(panel: &Panel) -> (f64, f64) {
     let points = panel.lines.iter().flat_map(Line::drawn);
     let values = points.filter_map(|(_, value)| value).filter(|value| value.is_finite());
@@ -68,7 +68,7 @@ fn range(panel: &Panel) -> (f64, f64) {
     (low.min(0.0), high.max(0.0))
 }
 
-/// The width of the legends; zero if there is only one line.
+/// Returns the width of the legends; zero if there is only one line.
 pub(super) fn legend_width<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panels: &[Panel],
@@ -86,7 +86,7 @@ pub(super) fn legend_width<DB: DrawingBackend>(
     Ok((widest + sheet.ems(SWATCH + 1.2)).min(most))
 }
 
-/// The width of the value axes of all panels.
+/// Returns the width of the value axes of all panels.
 pub(super) fn axis_width<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panels: &[Panel],
@@ -176,7 +176,7 @@ pub(super) fn draw_marks<DB: DrawingBackend>(
     Ok(())
 }
 
-/// The parts of a line without gaps.
+/// Returns the parts of a line without gaps.
 fn parts(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
     let broken = points.split(|(_, value)| value.is_none_or(|value| !value.is_finite()));
     let part =
@@ -199,7 +199,7 @@ fn spreads(line: &Line) -> Vec<Vec<(f64, (f64, f64))>> {
     parts.map(|part| part.iter().flatten().copied().collect()).collect()
 }
 
-/// The color of a line. A sum is grey unless there are several.
+/// Returns the color of a line. A sum is grey unless there are several.
 fn color(panel: &Panel, number: usize) -> RGBColor {
     let is_sum = panel.lines.get(number).is_some_and(|line| line.is_sum);
     if is_sum && panel.lines.iter().filter(|line| line.is_sum).count() == 1 {

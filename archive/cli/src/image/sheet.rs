@@ -45,7 +45,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         TextStyle { color: color.to_backend_color(), ..style }
     }
 
-    /// The width of a text in pixels.
+    /// Returns the width of a text in pixels.
     pub(super) fn width(&self, text: &str, size: f64) -> DrawResult<DB, i32> {
         if text.is_empty() {
             return Ok(0);
@@ -54,7 +54,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         Ok(self.area.estimate_text_size(text, &style)?.0 as i32)
     }
 
-    /// The text, truncated with an ellipsis to at most `room` pixels.
+    /// Returns the text, truncated with an ellipsis to at most `room` pixels.
     pub(super) fn cut(&self, text: &str, size: f64, room: i32) -> DrawResult<DB, String> {
         if self.width(text, size)? <= room {
             return Ok(text.to_owned());

@@ -30,7 +30,7 @@ pub(crate) fn resolve(archive: &Path) -> PathBuf {
     newest(user.into_iter().chain([PathBuf::from(system)])).unwrap_or_default()
 }
 
-/// The directory with the newest file, the first one of several without any.
+/// Returns the directory with the newest file, the first one of several without any.
 fn newest(directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     // The last of equals is returned.
     directories.collect::<Vec<_>>().into_iter().rev().max_by_key(|directory| last_write(directory))

@@ -39,13 +39,13 @@ struct Heading<'a> {
 }
 
 impl ArchiveArgument {
-    /// The archives of a text on the command line.
+    /// Creates the argument from a text of the command line.
     pub(crate) fn new(archive: impl Into<PathBuf>) -> Self {
         Self { archive: archive.into() }
     }
 
-    /// All archives as one timeline. Metadata records that cannot be used are passed by,
-    /// with a warning; [`check_whole`] makes them a failure when all else is done.
+    /// Opens all archives as one timeline. Metadata records that cannot be used are passed by, with
+    /// a warning; [`check_whole`] makes them a failure when all else is done.
     ///
     /// There is a warning for each metric about which the archives contradict each other, if
     /// `asked` selects it by a name, branch, pattern or selector; an empty list selects all.
@@ -140,7 +140,7 @@ impl ArchiveArgument {
         failed
     }
 
-    /// The base names, but in a directory with other archives not those whose writer ended
+    /// Returns the base names, but in a directory with other archives not those whose writer ended
     /// while it made their files; of these it warns.
     fn made(&self) -> Result<Vec<PathBuf>, Failure> {
         let paths = self.paths()?;
@@ -193,7 +193,7 @@ impl ArchiveArgument {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The named files, and all files of the named archives.
+    /// Lists the named files, and all files of the named archives.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for path in self.paths()? {
@@ -208,7 +208,7 @@ impl ArchiveArgument {
         Ok(all)
     }
 
-    /// The elements of the list. A name with commas that exists is not a list.
+    /// Returns the elements of the list. A name with commas that exists is not a list.
     pub(crate) fn paths(&self) -> Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for path in self.parts()? {
@@ -217,7 +217,7 @@ impl ArchiveArgument {
         Ok(all)
     }
 
-    /// The elements of the list, with patterns as they are.
+    /// Returns the elements of the list, with patterns as they are.
     fn parts(&self) -> Result<Vec<PathBuf>> {
         let archive = agent_archives::resolve(&self.archive);
         let name = archive.as_os_str().as_bytes();
@@ -229,9 +229,9 @@ impl ArchiveArgument {
     }
 }
 
-/// The archives whose base names, or names of files, a pattern matches: the shell leaves a
-/// pattern alone that is in quotes, or that matches no file. Any other path is itself, also
-/// one with a bracket that is not closed.
+/// Returns the archives whose base names, or names of files, a pattern matches: the shell leaves a
+/// pattern alone that is in quotes, or that matches no file. Any other path is itself, also one
+/// with a bracket that is not closed.
 fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
     let name = path.file_name().and_then(OsStr::to_str);
     let pattern = name.filter(|name| name.contains(['*', '?', '[']));

@@ -32,7 +32,7 @@ pub(crate) struct DisplayOptions {
 }
 
 impl DisplayOptions {
-    /// The units to convert to.
+    /// Returns the units to convert to.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl DisplayOptions {
         self.units.iter().map(|text| WantedUnits::parse(text)).collect()
     }
 
-    /// The width of the output in columns.
+    /// Returns the width of the output in columns.
     pub(crate) fn width(&self) -> usize {
         self.width.unwrap_or_else(output_width)
     }

@@ -28,7 +28,7 @@ impl QuantileOptions {
     }
 }
 
-/// A quantile on the command line.
+/// Parses a quantile on the command line.
 pub(crate) fn quantile(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
     number.ok_or_else(|| "not a number from 0 to 1".to_owned())

@@ -76,7 +76,7 @@ struct JsonSummary<'s> {
 }
 
 impl OutputOptions {
-    /// The hidden name of the new archive.
+    /// Returns the hidden name of the new archive.
     pub(crate) fn staging(&self, archives: &ArchiveSet) -> Result<Staging, Failure> {
         let sources: Vec<&Path> = archives.archives().iter().map(Archive::base).collect();
         Ok(if self.force {

@@ -58,7 +58,7 @@ impl Drop for Progress {
     }
 }
 
-/// A bar that draws nothing if standard error is not a terminal.
+/// Creates a bar that draws nothing if standard error is not a terminal.
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template(TEMPLATE);

@@ -101,7 +101,7 @@ impl SidesArgument {
     }
 }
 
-/// The name and the archive of `NAME=ARCHIVE`; `None` for other text, and for a file of that
+/// Parses the name and the archive of `NAME=ARCHIVE`; `None` for other text, and for a file of that
 /// name.
 pub(crate) fn named(text: &Path) -> Option<(String, PathBuf)> {
     let bytes = text.as_os_str().as_bytes();

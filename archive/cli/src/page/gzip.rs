@@ -41,7 +41,7 @@ impl GzipPart {
     }
 }
 
-/// The stream of some parts.
+/// Returns the stream of some parts.
 #[expect(clippy::little_endian_bytes, reason = "gzip's order")]
 pub(super) fn stream(parts: impl IntoIterator<Item = GzipPart>) -> io::Result<Vec<u8>> {
     let mut out = HEADER.to_vec();

@@ -67,7 +67,7 @@ pub(crate) struct Event {
 }
 
 impl Header {
-    /// The header of the selected metrics in a window.
+    /// Creates the header of the selected metrics in a window.
     pub(crate) fn new(
         sides: &Sides,
         selections: &[Selection<'_>],
@@ -88,7 +88,7 @@ impl Header {
     }
 }
 
-/// The metrics of all sides.
+/// Returns the metrics of all sides.
 fn metrics(selections: &[Selection<'_>]) -> Vec<Metric> {
     let mut all: Vec<Metric> = Vec::new();
     let mut known = HashMap::new();
@@ -135,7 +135,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The name of an instance of a metric of one source.
+    /// Returns the name of an instance of a metric of one source.
     pub(crate) fn instance_name(
         &mut self,
         selection: &Selection<'_>,
@@ -150,7 +150,7 @@ impl Names {
     }
 }
 
-/// The events of a side in a window of the page; `None` if `go_on` ended it.
+/// Returns the events of a side in a window of the page; `None` if `go_on` ended it.
 ///
 /// # Errors
 ///
@@ -190,7 +190,7 @@ pub(crate) fn events(
     Ok(Some(found))
 }
 
-/// The offset of the clock in seconds and its name: from each time on.
+/// Returns the offset of the clock in seconds and its name: from each time on.
 fn changes(zone: &Zone, window: Window) -> Vec<(f64, i64, String)> {
     let at = |time| (seconds(time), zone.offset(time), zone.strftime(time, "%Z"));
     let mut all = vec![at(window.start)];

@@ -98,7 +98,7 @@ pub(crate) struct Reading<'r> {
     pub(crate) go_on: GoOn<'r>,
 }
 
-/// A map for each instance that counted anything in a window of the page; `None` if `go_on`
+/// Returns a map for each instance that counted anything in a window of the page; `None` if `go_on`
 /// ended it.
 ///
 /// # Errors
@@ -222,7 +222,7 @@ impl Counted {
 }
 
 impl Histogram {
-    /// The name of one of its instances.
+    /// Returns the name of one of its instances.
     pub(crate) fn instance_name(
         &self,
         side: &Side,

@@ -69,7 +69,7 @@ struct Numbers {
 }
 
 impl<'f> Payload<'f> {
-    /// A page whose series have this many columns.
+    /// Creates a payload whose series have this many columns.
     pub(crate) fn new(frame: &'f Frame, columns: u32) -> Self {
         let marks = Vec::new();
         let series = Vec::new();

@@ -34,7 +34,7 @@ pub(crate) struct EnvelopeNames {
 }
 
 impl EnvelopeNames {
-    /// The metrics of a selection, and the instances that the envelope has of them.
+    /// Looks up the metrics of a selection, and the instances that the envelope has of them.
     pub(crate) fn new(
         (place, side): (usize, &Side),
         selection: &Selection<'_>,
@@ -70,7 +70,7 @@ impl EnvelopeNames {
         })
     }
 
-    /// The side and the time of each mark.
+    /// Returns the side and the time of each mark.
     pub(crate) fn marks(&self, envelope: &Envelope) -> impl Iterator<Item = (usize, f64)> {
         let side = self.side;
         let shift = self.shift;

@@ -39,17 +39,17 @@ impl Side {
         Source::from(&self.archives)
     }
 
-    /// The files of its archives as they are now; none if they cannot be listed.
+    /// Returns the files of its archives as they are now; none if they cannot be listed.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.argument.files().unwrap_or_default()
     }
 
-    /// The nanoseconds from its times to those of the page.
+    /// Returns the nanoseconds from its times to those of the page.
     pub(crate) const fn shift(&self) -> i128 {
         self.shift
     }
 
-    /// The time on the page of one of its own.
+    /// Returns the time on the page of one of its own.
     pub(crate) fn on_page(&self, own: Timestamp) -> Timestamp {
         Timestamp::from_nanos(own.as_nanos().saturating_add(self.shift))
     }
@@ -66,7 +66,7 @@ impl Side {
         Timestamp::from_nanos(on_page.as_nanos().saturating_sub(self.shift))
     }
 
-    /// A window of the page in its own times.
+    /// Returns a window of the page in its own times.
     pub(crate) fn own_window(&self, window: Window) -> Window {
         let [start, end, origin] = [window.start, window.end, window.origin].map(|at| self.own(at));
         Window { start, end, origin }
@@ -107,29 +107,29 @@ impl Sides {
         Ok(Self { first: self.first.reopened()?, others, metrics, instances })
     }
 
-    /// The first, and the others in the order of the command line.
+    /// Returns the first side, and the others in the order of the command line.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Side> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The label of the first.
+    /// Returns the label of the first side.
     pub(crate) fn label(&self) -> &ArchiveLabel {
         self.first.source().label()
     }
 
-    /// The first time of any, on the page.
+    /// Returns the first time of any side, on the page.
     pub(crate) fn start(&self) -> Timestamp {
         let first = self.first.source().start();
         self.others.iter().map(|side| side.on_page(side.source().start())).fold(first, Ord::min)
     }
 
-    /// The last time of any, on the page.
+    /// Returns the last time of any side, on the page.
     pub(crate) fn end(&self) -> Timestamp {
         let first = self.first.source().end();
         self.others.iter().map(|side| side.on_page(side.source().end())).fold(first, Ord::max)
     }
 
-    /// The metrics and instances that the command line selects, of each side.
+    /// Returns the metrics and instances that the command line selects, of each side.
     pub(crate) fn selections(&self) -> Vec<Selection<'_>> {
         self.iter().map(|side| self.selection(side)).collect()
     }

@@ -119,7 +119,7 @@ impl Tile {
         self.flags.extend(cells.iter().map(|cell| series::flags(*cell)));
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     ///
     /// # Errors
     ///

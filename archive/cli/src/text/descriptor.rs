@@ -2,7 +2,7 @@
 
 use pcp_archive::{MetricDesc, Units, ValueType};
 
-/// The two lines that `pmPrintDesc(3)` prints.
+/// Returns the two lines that `pmPrintDesc(3)` prints.
 pub(crate) fn descriptor(desc: &MetricDesc) -> String {
     if desc.value_type == ValueType::NoSupport {
         return format!("    Data Type: {}\n", desc.value_type);
@@ -24,7 +24,7 @@ pub(crate) fn units(units: Units) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// The name of a type in JSON.
+/// Returns the name of a type in JSON.
 pub(crate) fn type_name(value_type: ValueType) -> &'static str {
     match value_type {
         ValueType::NoSupport => "nosupport",

@@ -19,7 +19,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// An empty table of at least one column.
+    /// Creates an empty table of at least one column.
     pub(crate) fn new(columns: usize) -> Self {
         Self { text: String::new(), cells: Vec::new(), widths: vec![0; columns] }
     }

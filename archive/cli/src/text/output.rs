@@ -36,7 +36,7 @@ impl Output {
         Self { text: Vec::with_capacity(CHUNK + CHUNK / 4), is_raw: false, is_detached: false }
     }
 
-    /// A buffer whose text is passed to another one.
+    /// Creates a buffer whose text is passed to another one.
     pub(crate) const fn detached() -> Self {
         Self { text: Vec::new(), is_raw: false, is_detached: true }
     }
@@ -122,9 +122,9 @@ const WIDTH: usize = 100;
 /// No table fits into less.
 const MIN_WIDTH: usize = 20;
 
-/// The width of the output in columns: what COLUMNS has, else that of the terminal that
-/// standard output is, or standard error (so that a pager gets the width of its
-/// terminal), else 100.
+/// Returns the width of the output in columns: what COLUMNS has, else that of the terminal that
+/// standard output is, or standard error (so that a pager gets the width of its terminal), else
+/// 100.
 pub(crate) fn output_width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let terminal = || {
@@ -135,23 +135,23 @@ pub(crate) fn output_width() -> usize {
     columns.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(WIDTH)
 }
 
-/// The width of the terminal that standard output is, in columns; `None` if it is a file
-/// or a pipe, whose lines another program reads.
+/// Returns the width of the terminal that standard output is, in columns; `None` if it is a file or
+/// a pipe, whose lines another program reads.
 pub(crate) fn terminal_width() -> Option<usize> {
     std::io::stdout().is_terminal().then(output_width)
 }
 
-/// A name in one line. It may have bytes as `\xHH` already, as names of an archive have.
+/// Formats a name in one line. It may have bytes as `\xHH` already, as names of an archive have.
 pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     printable::line(name)
 }
 
-/// A string of an archive in one line.
+/// Formats a string of an archive in one line.
 pub(crate) fn shown_bytes(bytes: &[u8]) -> Cow<'_, str> {
     printable::bytes(bytes)
 }
 
-/// The name of a file in one line.
+/// Formats the name of a file in one line.
 pub(crate) fn shown_path(path: &Path) -> Cow<'_, str> {
     printable::path(path)
 }

@@ -85,7 +85,7 @@ impl Parts {
         Time::new(hour, time.minute(), time.second(), time.subsec_nanosecond()).ok()
     }
 
-    /// The date, with missing parts from `start`.
+    /// Returns the date, with missing parts from `start`.
     fn resolve(&self, start: DateTime, time: Time) -> Option<DateTime> {
         let date = start.date();
         if let Some(year) = self.year {

@@ -63,7 +63,7 @@ impl SpanOptions {
         self.start.is_some() || self.finish.is_some() || self.last.is_some()
     }
 
-    /// The window in an archive from `first` to `last`.
+    /// Returns the window in an archive from `first` to `last`.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl SpanOptions {
 }
 
 impl WindowOptions {
-    /// The window in an archive from `first` to `last`.
+    /// Returns the window in an archive from `first` to `last`.
     ///
     /// # Errors
     ///
@@ -143,13 +143,13 @@ impl WindowOptions {
     }
 }
 
-/// The first multiple of `step` since 1970 that is not before `at`.
+/// Returns the first multiple of `step` since 1970 that is not before `at`.
 fn round_up(timestamp: Timestamp, step: Duration) -> Timestamp {
     let down = round_down(timestamp, step);
     if down < timestamp { down.saturating_add(step) } else { down }
 }
 
-/// The last multiple of `step` since 1970 that is not after `at`.
+/// Returns the last multiple of `step` since 1970 that is not after `at`.
 fn round_down(timestamp: Timestamp, step: Duration) -> Timestamp {
     let step = step.as_nanos().max(1) as i128;
     Timestamp::from_nanos(timestamp.as_nanos().div_euclid(step) * step)

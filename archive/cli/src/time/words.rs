@@ -44,7 +44,7 @@ fn time_of_day(text: &str) -> Option<Time> {
     Time::new(hour, time.minute(), time.second(), time.subsec_nanosecond()).ok()
 }
 
-/// The last such time of a day within the frame, or else the nearest one.
+/// Returns the last such time of a day within the frame, or else the nearest one.
 fn day_within(frame: &Frame, time: Time, text: &str) -> Option<Result<Timestamp, TimeError>> {
     let last: civil::Date = to_jiff(frame.end)?.to_zoned(frame.zone.clone()).date();
     let on_day = |days: i64| {

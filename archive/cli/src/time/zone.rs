@@ -52,7 +52,7 @@ impl Clone for Zone {
 }
 
 impl ZoneOptions {
-    /// The zone of the options.
+    /// Returns the zone of the options.
     ///
     /// # Errors
     ///
@@ -67,8 +67,8 @@ impl ZoneOptions {
     }
 }
 
-/// The local zone. Without TZ the system's own file is read, and the time zone
-/// database is not searched for its name, which takes longer than most commands.
+/// Returns the local zone. Without TZ the system's own file is read, and the time zone database is
+/// not searched for its name, which takes longer than most commands.
 fn local() -> TimeZone {
     if std::env::var_os("TZ").is_some() {
         return TimeZone::system();
@@ -78,8 +78,8 @@ fn local() -> TimeZone {
     zone.unwrap_or_else(TimeZone::system)
 }
 
-/// A zone by its name in the time zone database, also with the colon of
-/// `:Area/City`, or by a POSIX rule. UTC and GMT need no database.
+/// Returns a zone by its name in the time zone database, also with the colon of `:Area/City`, or by
+/// a POSIX rule. UTC and GMT need no database.
 fn named(name: &str) -> Result<TimeZone, Failure> {
     let plain = name.strip_prefix(':').unwrap_or(name);
     if plain == "UTC" || plain == "GMT" {
@@ -93,9 +93,9 @@ fn named(name: &str) -> Result<TimeZone, Failure> {
     })
 }
 
-/// The zone of an archive's label: its rule, else its name, else UTC with a note. C libraries
-/// take an abbreviation without an offset in TZ as an offset of zero, and labels have such
-/// abbreviations. On the command line they are an error.
+/// Returns the zone of an archive's label: its rule, else its name, else UTC with a note. C
+/// libraries take an abbreviation without an offset in TZ as an offset of zero, and labels have
+/// such abbreviations. On the command line they are an error.
 fn of_label(label: &ArchiveLabel) -> TimeZone {
     let rule = label.timezone.as_str();
     let name = label.zoneinfo.as_str();
@@ -111,7 +111,7 @@ fn of_label(label: &ArchiveLabel) -> TimeZone {
     TimeZone::UTC
 }
 
-/// A zone of this abbreviation with the clock of UTC.
+/// Returns a zone of this abbreviation with the clock of UTC.
 fn at_zero(abbreviation: &str) -> Result<TimeZone, Failure> {
     TimeZone::posix(&format!("{abbreviation}+0"))
         .map_err(|_| Failure::Usage(format!("\"{abbreviation}\" is not a time zone")))
@@ -131,7 +131,7 @@ impl Zone {
         &self.zone
     }
 
-    /// The offset from UTC in seconds; 0 outside the years that jiff has.
+    /// Returns the offset from UTC in seconds; 0 outside the years that jiff has.
     pub(crate) fn offset(&self, timestamp: Timestamp) -> i64 {
         self.in_quarter(timestamp, |quarter| quarter.offset).unwrap_or(0)
     }
@@ -203,7 +203,7 @@ impl Zone {
         self.strftime(timestamp, "%Y")
     }
 
-    /// A date and time such as `2023-11-14 22:13:20.123456789 UTC`.
+    /// Formats a date and time such as `2023-11-14 22:13:20.123456789 UTC`.
     pub(crate) fn long(&self, timestamp: Timestamp) -> String {
         self.strftime(timestamp, "%Y-%m-%d %H:%M:%S%.9f %Z")
     }

@@ -13,7 +13,7 @@ const COMPOUND: u8 = 0x40;
 /// (`PM_LABEL_OPTIONAL`).
 const OPTIONAL: u8 = 0x80;
 
-/// The archive's label, with time zone and process if `long`.
+/// Prints the archive's label, with time zone and process if `long`.
 pub(super) fn label(dump: &mut Dump<'_>, long: bool) {
     let archive = dump.archive;
     let label = archive.label();
@@ -51,7 +51,7 @@ pub(super) fn label(dump: &mut Dump<'_>, long: bool) {
     dump.text(&format!("PID for pmlogger: {}\n", label.pid));
 }
 
-/// The descriptors in the order of their metric identifiers.
+/// Prints the descriptors in the order of their metric identifiers.
 pub(super) fn descriptors(dump: &mut Dump<'_>) -> Result<(), Failure> {
     dump.text("\nDescriptions for Metrics in the Log ...\n");
     let mut metrics: Vec<_> = dump.archive.metadata().metrics().iter().collect();
@@ -66,7 +66,7 @@ pub(super) fn descriptors(dump: &mut Dump<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All label records, ordered by time, class and identifier.
+/// Prints all label records, ordered by time, class and identifier.
 pub(super) fn labels(dump: &mut Dump<'_>) -> Result<(), Failure> {
     dump.text("\nMetric Labels in the Log ...\n");
     let archive = dump.archive;
@@ -145,7 +145,7 @@ fn class_name(target: &LabelTarget) -> &'static str {
     }
 }
 
-/// All help text: of metrics by identifier, then of instance domains.
+/// Prints all help text: of metrics by identifier, then of instance domains.
 pub(super) fn help_text(dump: &mut Dump<'_>) -> Result<(), Failure> {
     dump.text("\nMetric Help Text in the Log ...\n");
     let archive = dump.archive;
@@ -180,7 +180,7 @@ pub(super) fn help_text(dump: &mut Dump<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The instance domains, complete after each change.
+/// Prints the instance domains, complete after each change.
 pub(super) fn instances(dump: &mut Dump<'_>) -> Result<(), Failure> {
     dump.text("\nInstance Domains in the Log ...\n");
     let archive = dump.archive;

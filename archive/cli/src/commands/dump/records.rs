@@ -79,7 +79,7 @@ pub(super) struct Cache<'a> {
 }
 
 impl<'a> Cache<'a> {
-    /// The metric of a value set and its domain at the record's time.
+    /// Returns the metric of a value set and its domain at the record's time.
     fn metric(
         &mut self,
         archive: &'a Archive,
@@ -161,8 +161,7 @@ fn print_count(dump: &mut Dump<'_>, metrics: usize) {
     dump.text(if metrics == 1 { " metric\n" } else { " metrics\n" });
 }
 
-/// The value sets of the chosen metrics in the order of the choice, as in
-/// pmdumplog.
+/// Returns the value sets of the chosen metrics in the order of the choice, as in pmdumplog.
 fn picked<'r>(record: &Record<'r>, chosen: &[Pmid]) -> Vec<ValueSetView<'r>> {
     let mut sets: Vec<_> = record
         .value_sets()
@@ -236,7 +235,7 @@ fn print_set(
     Ok(())
 }
 
-/// The values of a set with their instances and places.
+/// Returns the values of a set with their instances and places.
 fn observations<'r>(
     set: &ValueSetView<'r>,
     value_type: ValueType,
@@ -245,7 +244,7 @@ fn observations<'r>(
     set.instances().zip(values).enumerate()
 }
 
-/// A value, unless it is [left out](Archive::leave_out).
+/// Returns a value, unless it is [left out](Archive::leave_out).
 fn readable<'r>(
     dump: &Dump<'_>,
     record: &Record<'_>,

@@ -41,7 +41,7 @@ pub(super) struct Choice<'o> {
 }
 
 impl Choice<'_> {
-    /// The selectors that select no metric of an archive.
+    /// Returns the selectors that select no metric of an archive.
     pub(super) fn unknown(&self, metadata: &Metadata) -> impl Iterator<Item = &str> {
         let wanted = self.metrics.iter().map(Selector::name);
         wanted.filter(move |name| metadata.select(name).next().is_none())
@@ -66,7 +66,7 @@ impl Choice<'_> {
             || named.any(|m| m.selects_instance(metadata, &metric.desc, instance))
     }
 
-    /// The metric with a PMID, by the first of its names that is selected.
+    /// Returns the metric with a PMID, by the first of its names that is selected.
     fn shown(&self, pmid: Pmid, metadata: &Metadata) -> Option<ShownMetric> {
         let metric = metadata.metric(pmid)?;
         let all = self.metrics.is_empty();
@@ -90,8 +90,8 @@ struct ShownMetric {
 }
 
 impl ShownMetric {
-    /// The column index of an instance; `None` if it is not selected. The column is
-    /// added at the first value.
+    /// Returns the column index of an instance; `None` if it is not selected. The column is added
+    /// at the first value.
     fn column_index(
         &mut self,
         instance: Option<InstanceId>,
@@ -222,7 +222,7 @@ impl<'o> View<'o> {
         Ok(true)
     }
 
-    /// The values of the selected metrics. Adds columns of new instances.
+    /// Returns the values of the selected metrics. Adds columns of new instances.
     fn cells(&mut self, followed: &Followed<'_>) -> Result<Vec<Cell>, Failure> {
         let choice = self.choice;
         let timestamp = followed.record.timestamp();
@@ -291,7 +291,7 @@ impl<'o> View<'o> {
         Ok(cells)
     }
 
-    /// The place of the histogram, of which quantiles are shown, that a metric is a part of.
+    /// Returns the index of the histogram with shown quantiles that a metric is a part of.
     fn histogram_of(&mut self, pmid: Pmid, metadata: &Metadata) -> Option<usize> {
         let known = self
             .histograms

@@ -90,7 +90,7 @@ fn set(row: &mut [Option<Reading>], place: usize, reading: Reading) {
     }
 }
 
-/// The numbers of a cell in the units of a column. Infinity is on no axis.
+/// Returns the numbers of a cell in the units of a column. Infinity is on no axis.
 fn of_cell(cell: &Cell, column: &Column) -> Option<Reading> {
     let number = |number| column.scale.apply(Value::Double(number)).as_f64();
     let least = number(cell.minimum)?;

@@ -14,7 +14,7 @@ use crate::{Failure, columns};
 /// A histogram: the place of its first metric, and the instance.
 type Key = (usize, Option<InstanceId>);
 
-/// A panel for each histogram, those that counted most first, and no more than `top`.
+/// Returns a panel for each histogram, those that counted most first, and no more than `top`.
 pub(super) fn panels(
     source: Source<'_>,
     (window, start): (&mut replay::Window<'_>, Timestamp),

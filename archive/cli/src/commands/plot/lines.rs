@@ -35,10 +35,10 @@ impl LineCount {
     }
 }
 
-/// A panel for each unit and each histogram, in the order of the columns. Units without numbers
-/// have no panel. Each metric has its largest lines and the sum of its others: different metrics
-/// are never added, and none is left out for having small values. Rows may have sums of further
-/// columns.
+/// Returns a panel for each unit and each histogram, in the order of the columns. Units without
+/// numbers have no panel. Each metric has its largest lines and the sum of its others: different
+/// metrics are never added, and none is left out for having small values. Rows may have sums of
+/// further columns.
 pub(super) fn panels<'a>(
     (columns, sums): (&[Column], &[SumOfOthers]),
     rows: &[Row],
@@ -84,13 +84,13 @@ pub(super) fn panels<'a>(
     if panels.len() > groups.len() { drawn(fitting(panels.len())) } else { panels }
 }
 
-/// The number of lines that the legend of a panel has room for.
+/// Returns the number of lines that the legend of a panel has room for.
 fn fitting(panels: usize) -> LineCount {
     LineCount::UnitTotal((LEGEND_LINES / panels.max(1)).clamp(4, 13))
 }
 
-/// The largest lines of each metric of a group and the sum of its others, the metric with the
-/// largest line first.
+/// Returns the largest lines of each metric of a group and the sum of its others, the metric with
+/// the largest line first.
 fn largest_lines(
     group: &[(usize, &Column)],
     sums: &[SumOfOthers],
@@ -141,7 +141,8 @@ fn largest_lines(
     largest.concat()
 }
 
-/// The largest lines of a metric and the sum of its others, of which some are summed already.
+/// Returns the largest lines of a metric and the sum of its others, of which some are summed
+/// already.
 fn top_with_sum(lines: Vec<Line>, top: usize, sum: &SumOfOthers, rows: &[Row]) -> Vec<Line> {
     let mut lines = ranked(lines);
     let mut others = lines.split_off(top.min(lines.len()));
@@ -168,8 +169,8 @@ fn points(rows: &[Row], place: usize) -> Vec<(f64, Option<f64>)> {
     points
 }
 
-/// The number of lines of each metric besides the sum of its others, so that metrics with these
-/// numbers of lines have at most `most` together; at least 1.
+/// Returns the number of lines of each metric besides the sum of its others, so that metrics with
+/// these numbers of lines have at most `most` together; at least 1.
 fn lines_per_metric(sizes: &[usize], most: usize) -> usize {
     let fits = (2..most).take_while(|top| {
         let total: usize = sizes.iter().map(|size| (top + 1).min(*size)).sum();
@@ -210,8 +211,8 @@ fn without_repeated_label(mut panel: Panel) -> Panel {
     panel
 }
 
-/// The unit, after the name of the metric if that is the only one in this panel but
-/// not in the plot.
+/// Returns the unit, after the name of the metric if that is the only one in this panel but not in
+/// the plot.
 fn heading(unit: &str, group: &[(usize, &Column)], panels: usize) -> String {
     match group.first() {
         Some((_, first)) if panels > 1 && is_one_metric(group) => named(&first.name, unit),
@@ -219,12 +220,12 @@ fn heading(unit: &str, group: &[(usize, &Column)], panels: usize) -> String {
     }
 }
 
-/// A name and the unit, if there is one.
+/// Formats a name and the unit, if there is one.
 fn named(name: &str, unit: &str) -> String {
     if unit.is_empty() { name.to_owned() } else { format!("{name}: {unit}") }
 }
 
-/// The lines of columns whose names share their first bytes.
+/// Returns the lines of columns whose names share their first bytes.
 fn lines(group: &[(usize, &Column)], rows: &[Row], shared: usize) -> Vec<Line> {
     let is_one_metric = is_one_metric(group);
     let line = |(place, column): &(usize, &Column)| Line {
@@ -242,8 +243,8 @@ fn is_one_metric(group: &[(usize, &Column)]) -> bool {
     metrics.all(|metric| Some(metric) == first)
 }
 
-/// The instance if there is only one metric, else the part of the metric's name that
-/// is not shared, and the instance.
+/// Returns the instance if there is only one metric, else the part of the metric's name that is not
+/// shared, and the instance.
 fn label(column: &Column, is_one_metric: bool, shared: usize) -> String {
     let name = column.name.get(shared..).unwrap_or(&column.name);
     match &column.instance_name {
@@ -253,8 +254,8 @@ fn label(column: &Column, is_one_metric: bool, shared: usize) -> String {
     }
 }
 
-/// The length of the leading parts that all names share, with their dots and
-/// without the last part.
+/// Returns the length of the leading parts that all names share, with their dots and without the
+/// last part.
 fn shared_prefix(columns: &[(usize, &Column)]) -> usize {
     let Some((_, first)) = columns.first() else { return 0 };
     let ends = first.name.match_indices('.').map(|(dot, _)| dot + 1);

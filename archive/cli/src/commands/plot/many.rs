@@ -121,7 +121,7 @@ pub(super) fn reduce(
     Ok(Reduced { columns: columns.map(|(column, _)| column).collect(), rows, sums })
 }
 
-/// The means of columns, and the times between which they have values.
+/// Returns the means of columns, and the times between which they have values.
 fn tallies(
     selection: &ReplaySelection<'_>,
     columns: &[Column],

@@ -10,7 +10,7 @@ const HEIGHTS: [(usize, usize); 3] = [(1, 18), (2, 13), (4, 10)];
 /// The height of each of more charts.
 const MIN_HEIGHT: usize = 8;
 
-/// All charts, one below the other.
+/// Draws all charts, one below the other.
 pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize, colored: bool) -> String {
     let mut out = format!("{}\n{}\n", caption.title, caption.subtitle);
     let mut count = 0;
@@ -42,7 +42,7 @@ pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize, colored:
     out
 }
 
-/// A chart for each line.
+/// Draws a chart for each line.
 fn separate(panel: &Panel, caption: &Caption, (width, height): (usize, usize)) -> String {
     let mut charts = Vec::new();
     for line in &panel.lines {
@@ -57,7 +57,7 @@ fn separate(panel: &Panel, caption: &Caption, (width, height): (usize, usize)) -
     charts.join("\n")
 }
 
-/// The label of the line, unless the heading has it, and the heading of the panel.
+/// Returns the label of the line, unless the heading has it, and the heading of the panel.
 fn title(label: &str, heading: &str) -> String {
     let name = heading.split(':').next().unwrap_or_default();
     match heading {

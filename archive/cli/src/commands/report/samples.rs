@@ -50,7 +50,7 @@ pub(super) enum Samples<'a> {
 }
 
 impl Request {
-    /// The sample at a time; `None` outside the archive.
+    /// Returns the sample at a time; `None` outside the archive.
     fn sample<'r>(&self, replay: &'r Replay<'_>, timestamp: Timestamp) -> Option<Sample<'r>> {
         let since = timestamp.saturating_sub(self.step);
         if self.rates {
@@ -81,7 +81,7 @@ impl<'a> Samples<'a> {
         })
     }
 
-    /// The part of the archive that is loaded.
+    /// Returns the part of the archive that is loaded.
     pub(super) fn replay(&self) -> &Replay<'a> {
         match self {
             Self::Logged(logged) => logged.replay(),

@@ -19,7 +19,7 @@ pub(super) struct Quantiles {
 type Values = Vec<(Option<InstanceId>, f64)>;
 
 impl Quantiles {
-    /// The quantiles of what was counted in a span.
+    /// Returns the quantiles of what was counted in a span.
     pub(super) fn new(replay: &Replay<'_>, span: &RangeInclusive<Timestamp>) -> Self {
         let sample = replay.at_since(*span.end(), *span.start());
         let quantiles = replay.metrics().enumerate().filter_map(|(place, metric)| {

@@ -91,7 +91,7 @@ impl<'r> Request<'r> {
         Window { start, end, origin: start }
     }
 
-    /// Each side that is asked for, with a selection of its metrics.
+    /// Returns each side that is asked for, with a selection of its metrics.
     fn selections(&self, metrics: &[SideMetric]) -> Vec<(usize, &'r Side, Selection<'r>)> {
         let mut all = Vec::new();
         for (place, side) in self.opened.sides.iter().enumerate() {
@@ -184,7 +184,7 @@ impl<'r> Request<'r> {
         json(&all)
     }
 
-    /// The time of the sample next to one, of any of the metrics.
+    /// Returns the time of the sample next to one, of any of the metrics.
     fn sample(&self, metrics: &[SideMetric], at: f64, forward: bool) -> Answer {
         let at = self.archives.timestamp(at);
         let mut found: Option<Timestamp> = None;
@@ -218,7 +218,7 @@ fn fitting(wanted: u32, series: usize) -> u32 {
     columns
 }
 
-/// The time of the first sample after a time.
+/// Returns the time of the first sample after a time.
 fn next(
     selection: &Selection<'_>,
     at: Timestamp,
@@ -238,7 +238,7 @@ fn next(
     Ok(None)
 }
 
-/// The time of the last sample before a time.
+/// Returns the time of the last sample before a time.
 fn former(
     selection: &Selection<'_>,
     at: Timestamp,

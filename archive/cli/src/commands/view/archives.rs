@@ -159,13 +159,13 @@ impl Archives {
         Arc::clone(&lock(&self.state).opened)
     }
 
-    /// The time of an offset in seconds from the start.
+    /// Returns the time of an offset in seconds from the start.
     pub(super) fn timestamp(&self, offset: f64) -> Timestamp {
         let nanos = (offset * 1e9).round() as i128;
         Timestamp::from_nanos(self.origin.as_nanos().saturating_add(nanos))
     }
 
-    /// The offset of a time in seconds.
+    /// Returns the offset of a time in seconds.
     pub(super) fn offset(&self, at: Timestamp) -> f64 {
         at.nanos_since(self.origin) as f64 / 1e9
     }
@@ -229,7 +229,7 @@ impl Opened {
     }
 }
 
-/// The instances of all metrics: lists of names, and for each side the list of each PMID.
+/// Returns the instances of all metrics: lists of names, and for each side the list of each PMID.
 fn instances(selections: &[Selection<'_>]) -> (Vec<Vec<String>>, Vec<BTreeMap<u32, usize>>) {
     let mut lists = Vec::new();
     let of_side = |selection: &Selection<'_>| {
@@ -253,7 +253,7 @@ fn instances(selections: &[Selection<'_>]) -> (Vec<Vec<String>>, Vec<BTreeMap<u3
     (lists, places)
 }
 
-/// The histograms of all sides, one by one.
+/// Returns the histograms of all sides, one by one.
 fn listed(sides: &Sides, histograms: &[Vec<Histogram>]) -> Vec<HistogramHeader> {
     let mut all = Vec::new();
     for (place, (side, histograms)) in sides.iter().zip(histograms).enumerate() {
@@ -270,7 +270,7 @@ fn listed(sides: &Sides, histograms: &[Vec<Histogram>]) -> Vec<HistogramHeader> 
     all
 }
 
-/// The files of all archives, and what would show that they changed.
+/// Returns the files of all archives, with properties that show whether they have changed.
 fn files(sides: &Sides) -> Vec<File> {
     let mut all = Vec::new();
     for path in sides.iter().flat_map(Side::files) {

@@ -80,7 +80,7 @@ fn is_all(way: Direction, part: (Timestamp, Timestamp), all: (Timestamp, Timesta
     }
 }
 
-/// The metrics with values of which some series has none near an end of the window, or all.
+/// Returns the metrics with values of which some series has none near an end of the window, or all.
 fn lacking<'s>(
     selection: &Selection<'s>,
     envelope: &Envelope,
@@ -110,7 +110,7 @@ fn lacking<'s>(
     wanted
 }
 
-/// The metrics that have a series.
+/// Returns the metrics that have a series.
 fn pmids(selection: &Selection<'_>, envelope: &Envelope) -> HashSet<Pmid> {
     let metrics = envelope.series.iter().filter_map(|one| selection.metrics().get(one.metric));
     metrics.map(|metric| metric.desc.pmid).collect()

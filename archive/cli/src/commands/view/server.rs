@@ -62,7 +62,7 @@ struct Shared {
 }
 
 impl Server {
-    /// A server with a new token on a port of the loopback interface.
+    /// Creates a server with a new token on a port of the loopback interface.
     ///
     /// # Errors
     ///
@@ -231,7 +231,7 @@ fn is_loopback(authority: &[u8], port: u16) -> bool {
     host.is_some_and(|host| matches!(host, b"127.0.0.1" | b"localhost"))
 }
 
-/// The page, with a nonce of its own.
+/// Returns the page, with a nonce of its own.
 fn page_response() -> Response<Full<Bytes>> {
     let Ok(nonce) = random() else {
         return plain(StatusCode::INTERNAL_SERVER_ERROR, "no random numbers");

@@ -28,7 +28,7 @@ pub(crate) struct Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// A value of an archive with this metadata.
+    /// Creates a value of an archive with this metadata.
     pub(crate) const fn new(value: Value<'a>, metadata: &'a Metadata) -> Self {
         Self { value, metadata: Some(metadata) }
     }
@@ -120,7 +120,7 @@ struct ParameterJson<'a> {
 }
 
 impl<'a> EventJson<'a> {
-    /// A record of an event array, with the names that the metadata has.
+    /// Creates a record of an event array, with the names that the metadata has.
     pub(crate) fn new(record: EventRecord<'a>, metadata: Option<&'a Metadata>) -> Self {
         let parameters = record.parameters();
         let parameters = parameters.map(|(pmid, value)| ParameterJson::new(pmid, value, metadata));

@@ -15,7 +15,7 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// The histogram that a metric is a part of, if its counter of buckets is selected.
+    /// Returns the histogram that a metric is a part of, if its counter of buckets is selected.
     pub(super) fn with_part(choice: &Choice<'_>, pmid: Pmid, metadata: &Metadata) -> Option<Self> {
         let names = metadata.metric(pmid)?.names.iter();
         let counts = names.flat_map(|name| match name.strip_suffix(".sum") {
@@ -46,7 +46,7 @@ impl Histogram {
         }
     }
 
-    /// The quantiles of the record; adds columns of new instances.
+    /// Returns the quantiles of the record; adds columns of new instances.
     pub(super) fn cells(
         &mut self,
         choice: &Choice<'_>,
