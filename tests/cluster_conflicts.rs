@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::chown;
 
-use mmv_writer::{Counter, Gauge, Published, Registry};
+use mmv_writer::{Counter, Gauge, Registry};
 
 use crate::compliance;
 use crate::harness::agent::Agent;
@@ -31,10 +31,10 @@ impl Case {
         Self { file, prefix: false, metric, counter: true, instances: &[], value }
     }
 
-    fn publish(&self, scratch: &Scratch) -> Published {
+    fn publish(&self, scratch: &Scratch) -> Registry {
         let registry = Registry::builder(self.file).directory(scratch.mmv_dir()).cluster(321);
         let registry = if self.prefix { registry } else { registry.no_prefix() };
-        let registry = registry.build().expect("a registry");
+        let registry = registry.sealed().build().expect("a registry");
         if self.instances.is_empty() {
             if self.counter {
                 let count = registry.counter(self.metric).item(1).build();
@@ -50,7 +50,7 @@ impl Case {
             let indom =
                 self.instances.iter().fold(indom, |all, (id, name)| all.instance(*id, *name));
             let indom = indom.build().expect("a domain");
-            let counts = registry.counter::<u64>(self.metric).item(1).build_instances(&indom);
+            let counts = registry.counter(self.metric).item(1).build_instances(&indom);
             counts.expect("counters").iter().for_each(|count| count.add(self.value));
         }
         registry.publish().expect("a file")

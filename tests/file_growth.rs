@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::process::Stdio;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Family, LiveRegistry, Published, Registry};
+use mmv_writer::{Counter, NamedFamily, Registry};
 
 use crate::compliance;
 use crate::harness::agent::Agent;
@@ -24,26 +24,26 @@ use crate::harness::wait;
 const INSTANCES: u64 = 10_000;
 
 /// A file that does not change.
-fn steady(scratch: &Scratch, name: &str, value: u64) -> Published {
-    let registry = Registry::builder(name).directory(scratch.mmv_dir()).build().unwrap();
-    registry.counter::<u64>("steady").build().unwrap().add(value);
+fn steady(scratch: &Scratch, name: &str, value: u64) -> Registry {
+    let registry = Registry::builder(name).sealed().directory(scratch.mmv_dir()).build().unwrap();
+    registry.counter("steady").build().unwrap().add(value);
     registry.publish().unwrap()
 }
 
 /// A file that grows between two others, in the order of names and in that of time.
 struct Files {
-    growing: LiveRegistry,
-    count: Family<Counter<u64>>,
-    _others: [Published; 2],
+    growing: Registry,
+    count: NamedFamily<Counter<u64>>,
+    _others: [Registry; 2],
 }
 
 impl Files {
     fn new(scratch: &Scratch) -> Self {
         let before = steady(scratch, "before", 8);
-        let growing = Registry::builder("growing").directory(scratch.mmv_dir()).live();
+        let growing = Registry::builder("growing").directory(scratch.mmv_dir());
         let growing = growing.build().unwrap();
         let things = growing.indom("things").build().unwrap();
-        let count = growing.counter("count").build_family(&things).unwrap();
+        let count = growing.counter("count").build_named(&things).unwrap();
         growing.announce();
         let others = [before, steady(scratch, "other", 9)];
         Self { growing, count, _others: others }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmv_writer::{Counter, Family, LiveRegistry, Registry};
+use mmv_writer::{Counter, NamedFamily, Registry};
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 use serde_json::Value;
@@ -214,13 +214,13 @@ struct Busy {
 impl Busy {
     fn run<R>(directory: &Path, meanwhile: impl FnOnce() -> R) -> R {
         let busy = Self { ended: AtomicBool::new(false) };
-        let registry: LiveRegistry =
-            Registry::builder("busy").directory(directory).live().build().expect("a file");
+        let registry: Registry =
+            Registry::builder("busy").directory(directory).build().expect("a file");
         let indom = registry.indom("workers").help("workers").build().expect("a domain");
-        let done: Family<Counter<u64>> =
-            registry.counter("done").build_family(&indom).expect("a metric");
+        let done: NamedFamily<Counter<u64>> =
+            registry.counter("done").build_named(&indom).expect("a metric");
         let rounds: Counter<u64> = registry.counter("rounds").build().expect("a metric");
-        let ratio = registry.gauge::<f64>("ratio").build().expect("a metric");
+        let ratio = registry.gauge("ratio").build().expect("a metric");
         let words = registry.text("words").build().expect("a metric");
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -499,7 +499,8 @@ fn recording_keeps_its_span_and_not_much_more() {
 /// Publishes counters that grow by numbers without a pattern, until `is_done`.
 #[track_caller]
 fn with_noise(directory: &Path, mut is_done: impl FnMut() -> bool) {
-    let registry = Registry::builder("noise").directory(directory).build().expect("a registry");
+    let registry =
+        Registry::builder("noise").sealed().directory(directory).build().expect("a registry");
     let counters: Vec<Counter<u64>> = (0..200)
         .map(|number| registry.counter(format!("n{number}")).build().expect("a metric"))
         .collect();

@@ -61,10 +61,10 @@ fn registrations_on_a_small_disk() {
 /// The old file stays, and no other file is left.
 fn publication(disk: &Path) {
     let registry = |count: usize| {
-        let registry = Registry::builder("app").directory(disk).build().unwrap();
+        let registry = Registry::builder("app").sealed().directory(disk).build().unwrap();
         let help = "what fills a disk, ".repeat(10);
         for number in 0..count {
-            let metric = registry.counter::<u64>(format!("m{number}")).help(help.clone());
+            let metric = registry.counter(format!("m{number}")).help(help.clone());
             let _: Counter<u64> = metric.build().unwrap();
         }
         registry
@@ -81,9 +81,9 @@ fn publication(disk: &Path) {
 
 /// What was there counts on.
 fn growth(disk: &Path) {
-    let registry = Registry::builder("live").directory(disk).live().build().unwrap();
+    let registry = Registry::builder("live").directory(disk).build().unwrap();
     let domain = registry.indom("paths").build().unwrap();
-    let family = registry.counter::<u64>("hits").build_family(&domain).unwrap();
+    let family = registry.counter("hits").build_named(&domain).unwrap();
     let mut handles: Vec<Counter<u64>> = Vec::new();
     let refused = loop {
         match family.get_or_create(&format!("/{}", handles.len())) {
@@ -105,9 +105,9 @@ fn recording(disk: &Path) {
     let elsewhere = disk.with_file_name("elsewhere");
     std::fs::create_dir_all(&elsewhere).expect("a directory");
     let registry = Registry::builder("app").directory(&elsewhere).process(false);
-    let registry = registry.build().expect("a registry");
+    let registry = registry.sealed().build().expect("a registry");
     for number in 0..200 {
-        let counter = registry.counter::<u64>(format!("requests{number}")).build();
+        let counter = registry.counter(format!("requests{number}")).build();
         counter.expect("a counter").add(3);
     }
     let published = registry.publish().expect("an MMV file");

@@ -308,18 +308,19 @@ fn an_image_of_hostile_names_is_valid_xml() {
 
 /// An MMV file in which every text is hostile.
 fn mmv_file(directory: &Path) -> PathBuf {
-    let registry = Registry::builder("app").directory(directory).cluster(9).build().unwrap();
+    let registry =
+        Registry::builder("app").sealed().directory(directory).cluster(9).build().unwrap();
     registry.label(Label::new("owner", HOSTILE)).unwrap();
     let indom = registry.indom("many").instance(1, HOSTILE).instance(2, FORMULA);
     let indom = indom.help(HOSTILE).long_help(HOSTILE).build().unwrap();
-    let numbers = registry.counter::<u64>("abcdefghijkl").help(HOSTILE).long_help(HOSTILE);
+    let numbers = registry.counter("abcdefghijkl").help(HOSTILE).long_help(HOSTILE);
     let numbers = numbers.build_instances(&indom).unwrap();
     let text = registry.text("text").help(HOSTILE).build().unwrap();
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     numbers.iter().for_each(|number| number.add(3));
     text.set(HOSTILE);
-    let bytes = fs::read(published.path()).unwrap();
-    drop(published);
+    let bytes = fs::read(registry.path()).unwrap();
+    registry.withdraw();
     let path = directory.join(file_name());
     fs::write(&path, bytes).unwrap();
     replace(&path, b"abcdefghijkl", &HOSTILE_NAME[8..]);

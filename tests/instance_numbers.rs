@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, with_local_recorder};
 use mmv_metrics::Recorder;
-use mmv_writer::{Family, Gauge, LiveBuilder, LiveRegistry, Published, Registry};
+use mmv_writer::{Gauge, NamedFamily, Registry, RegistryBuilder};
 
 use crate::compliance;
 use crate::harness::agent::Agent;
@@ -22,17 +22,18 @@ const INSTANCES: u32 = 200;
 
 /// A file that readers see when all of it is there: which instances a sample has does not
 /// depend on its moment.
-fn live(scratch: &Scratch, name: &str) -> LiveBuilder {
+fn live(scratch: &Scratch, name: &str) -> RegistryBuilder {
     let builder = Registry::builder(name).directory(scratch.mmv_dir());
-    builder.live().announce_interval(Duration::from_secs(3600))
+    builder.announce_interval(Duration::from_secs(3600))
 }
 
 /// A run of a program whose gauge is `base` and the index of each instance, in the order in
 /// which it uses them.
-fn run(scratch: &Scratch, base: u32, indexes: impl Iterator<Item = u32>) -> LiveRegistry {
+fn run(scratch: &Scratch, base: u32, indexes: impl Iterator<Item = u32>) -> Registry {
     let registry = live(scratch, "app").build().expect("a registry");
     let pages = registry.indom("pages").build().expect("a domain");
-    let level: Family<Gauge<u32>> = registry.gauge("level").build_family(&pages).expect("a family");
+    let level: NamedFamily<Gauge<u32>> =
+        registry.metric("level").build_named(&pages).expect("a family");
     for index in indexes {
         let page = level.get_or_create(&format!("page{index}")).expect("an instance");
         page.set(base + index);
@@ -138,7 +139,7 @@ fn restarts_keep_the_numbers_of_instances() {
 fn facade(scratch: &Scratch, base: u32, forwards: bool) -> Recorder {
     // Announced when all are there.
     let file = live(scratch, "app").announce_interval(Duration::from_millis(800));
-    let recorder = Recorder::on(file).expect("a recorder");
+    let recorder = Recorder::new(&file.build().expect("a registry"));
     with_local_recorder(&recorder, || {
         let mut tenants = [("ann", 1), ("bob", 2), ("eve", 3)];
         if !forwards {
@@ -191,10 +192,10 @@ fn files_of_one_application_agree_on_the_numbers_of_names() {
     let scratch = Scratch::new();
     let process = |number: u32, names: &[&str]| {
         let builder = Registry::builder(format!("app.{number}")).directory(scratch.mmv_dir());
-        let registry = builder.no_prefix().cluster(7).live().build().expect("a registry");
+        let registry = builder.no_prefix().cluster(7).build().expect("a registry");
         let tenants = registry.indom("tenants").build().expect("a domain");
-        let sessions: Family<Gauge<u32>> =
-            registry.gauge("app.sessions").build_family(&tenants).expect("a family");
+        let sessions: NamedFamily<Gauge<u32>> =
+            registry.metric("app.sessions").build_named(&tenants).expect("a family");
         for name in names {
             sessions.get_or_create(name).expect("an instance").set(number);
         }
@@ -214,13 +215,13 @@ fn files_of_one_application_agree_on_the_numbers_of_names() {
 }
 
 /// A program that states the numbers of its instances, as other producers do.
-fn numbered(scratch: &Scratch, base: u32, instances: [(i32, &str); 2]) -> Published {
+fn numbered(scratch: &Scratch, base: u32, instances: [(i32, &str); 2]) -> Registry {
     let registry = Registry::builder("other").directory(scratch.mmv_dir());
-    let registry = registry.build().expect("a registry");
+    let registry = registry.sealed().build().expect("a registry");
     let pages = registry.indom("pages");
     let pages = instances.iter().fold(pages, |pages, (id, name)| pages.instance(*id, *name));
     let pages = pages.build().expect("a domain");
-    let level = registry.gauge::<u32>("level").build_instances(&pages).expect("a metric");
+    let level = registry.metric::<Gauge<u32>>("level").build_instances(&pages).expect("a metric");
     for (_, name) in instances {
         level.by_name(name).expect("an instance").set(base + u32::from(name == "b"));
     }

@@ -131,15 +131,15 @@ fn empty_instances_and_their_labels_stop_no_tick() {
 /// A growing file of many values, as its program leaves it, of another user from the beginning.
 fn put_growing(scratch: &Scratch, name: &str, instances: usize) -> File {
     let elsewhere = tempfile::tempdir_in(scratch.path()).expect("a directory");
-    let registry = Registry::builder(name).directory(elsewhere.path()).process(false).live();
+    let registry = Registry::builder(name).directory(elsewhere.path()).process(false);
     let registry = registry.build().expect("a registry");
     let domain = registry.indom("many").build().expect("a domain");
-    let family = registry.counter::<u64>("v").build_family(&domain).expect("counters");
+    let family = registry.counter("v").build_named(&domain).expect("counters");
     for number in 0..instances {
         family.get_or_create(&number.to_string()).expect("a counter").add(7);
     }
     registry.announce();
-    let file = registry.published().path().to_owned();
+    let file = registry.path().to_owned();
     give_away(&file);
     let path = scratch.mmv_dir().join(name);
     fs::rename(file, &path).expect("move the file");
@@ -177,11 +177,11 @@ fn give_away(path: &Path) {
 /// A file of many values, as its program leaves it.
 fn put_many_values(scratch: &Scratch, name: &str, instances: usize) {
     let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
-    let registry = registry.build().expect("a registry");
+    let registry = registry.sealed().build().expect("a registry");
     let names: Vec<String> = (0..instances).map(|number| format!("instance {number}")).collect();
     let domain = registry.indom("many").names(names.iter().map(String::as_str));
     let domain = domain.build().expect("a domain");
-    let _ = registry.counter::<u64>("v").build_instances(&domain).expect("counters");
+    let _ = registry.counter("v").build_instances(&domain).expect("counters");
     let published = registry.publish().expect("a file");
     give_away(published.path());
     std::mem::forget(published);
@@ -190,7 +190,7 @@ fn put_many_values(scratch: &Scratch, name: &str, instances: usize) {
 /// A file of many instances with long names, one of which has a label, without values.
 fn put_many_names(scratch: &Scratch, name: &str, instances: i32) {
     let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
-    let registry = registry.build().expect("a registry");
+    let registry = registry.sealed().build().expect("a registry");
     let instance = |number: i32| format!("{number} {}", "name ".repeat(20));
     let domain = registry.indom("many").names((0..instances).map(instance));
     let label = Label::new("of", "one");
@@ -309,7 +309,7 @@ fn a_new_file_of_a_thousand_metrics_is_logged_in_an_interval_and_fifty_milliseco
     for turn in 0..5 {
         let name = format!("app{turn}");
         let registry = Registry::builder(&name).directory(scratch.mmv_dir()).process(false);
-        let registry = registry.build().expect("a registry");
+        let registry = registry.sealed().build().expect("a registry");
         for number in 0..1000 {
             let _: Counter<u64> =
                 registry.counter(format!("m{number}")).build().expect("a counter");
@@ -321,7 +321,7 @@ fn a_new_file_of_a_thousand_metrics_is_logged_in_an_interval_and_fifty_milliseco
         wait::until_true("its values", || agent.volume_bytes() > before + 20_000);
         let delay = delayed(&agent).saturating_sub(delayed_before);
         taken.push(began.elapsed().saturating_sub(delay));
-        drop(published);
+        published.withdraw();
         thread::sleep(2 * INTERVAL);
     }
     assert!(agent.terminate().success(), "{}", agent.log());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mmv_writer::{Counter, Family, Label, LiveRegistry, Registry};
+use mmv_writer::{Counter, Label, NamedFamily, Registry};
 
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
@@ -14,20 +14,20 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
 struct Metrics {
-    registry: LiveRegistry,
+    registry: Registry,
     stays: Counter<u64>,
     plain: Counter<u64>,
-    calls: Family<Counter<u64>>,
+    calls: NamedFamily<Counter<u64>>,
 }
 
 impl Metrics {
     fn new(scratch: &Scratch) -> Self {
-        let registry = Registry::builder("app").directory(scratch.mmv_dir()).cluster(7).live();
+        let registry = Registry::builder("app").directory(scratch.mmv_dir()).cluster(7);
         let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
         let plugins = registry.indom("plugins").build().unwrap();
         let label = Label::new("kind", "plugin");
         let plain = registry.counter("plain").label(label.clone()).build().unwrap();
-        let calls = registry.counter("calls").label(label).build_family(&plugins).unwrap();
+        let calls = registry.counter("calls").label(label).build_named(&plugins).unwrap();
         let stays = registry.counter("stays").build().unwrap();
         calls.with("a", Counter::inc).unwrap();
         stays.add(8);
@@ -63,7 +63,7 @@ fn pmdammv_serves_what_is_left_when_metrics_are_removed() {
         (&*left["mmv.app.stays"].values[""], &*left["mmv.app.stays"].pmid),
         ("108", "70.7.3")
     );
-    let again = metrics.registry.counter::<u64>("plain").build().unwrap();
+    let again = metrics.registry.counter("plain").build().unwrap();
     again.add(1);
     let both = served();
     assert_eq!((&*both["mmv.app.plain"].values[""], &*both["mmv.app.plain"].pmid), ("1", "70.7.4"));

@@ -394,14 +394,14 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     let elsewhere = scratch.path().join("elsewhere");
     fs::create_dir(&elsewhere).expect("make a directory");
     let registry = Registry::builder("flood").directory(elsewhere).process(false);
-    let registry = registry.build().expect("a registry");
+    let registry = registry.sealed().build().expect("a registry");
     let many = registry.indom("many").names((0..1_000).map(|number| format!("n{number}")));
     let many = many.build().expect("a domain");
-    let counts = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let counts = registry.counter("count").build_instances(&many).expect("counters");
     counts.iter().for_each(|count: &Counter<u64>| count.add(FALSE));
     let published = registry.publish().expect("a file");
     let flood = fs::read(published.path()).expect("its bytes");
-    drop(published);
+    published.withdraw();
     put(&scratch, "flood", ATTACKER, &flood);
     log_with(&agent, "user 4002 has reached its daily limit");
     sleep(Duration::from_millis(500));
@@ -449,10 +449,10 @@ fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_hi
     let elsewhere = scratch.path().join("elsewhere");
     fs::create_dir(&elsewhere).expect("make a directory");
     let registry = Registry::builder("noise").directory(elsewhere).process(false);
-    let registry = registry.build().expect("a registry");
+    let registry = registry.sealed().build().expect("a registry");
     let many = registry.indom("many").names((0..2_000).map(|number| format!("n{number}")));
     let many = many.build().expect("a domain");
-    let counts = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let counts = registry.counter("count").build_instances(&many).expect("counters");
     let published = registry.publish().expect("a file");
     chown(published.path(), Some(ATTACKER), None).expect("give it away");
     fs::rename(published.path(), scratch.mmv_dir().join("noise")).expect("move it");
@@ -473,10 +473,10 @@ fn with_instances(scratch: &Scratch, prefix: &str) -> Vec<u8> {
     let elsewhere = scratch.path().join("elsewhere");
     fs::create_dir_all(&elsewhere).expect("make a directory");
     let registry = Registry::builder("swarm").directory(elsewhere).process(false);
-    let registry = registry.build().expect("a registry");
+    let registry = registry.sealed().build().expect("a registry");
     let names = (0..1_000).map(|number| format!("{prefix} {number} {}", "x".repeat(150)));
     let _ = registry.indom("many").names(names).build().expect("a domain");
-    registry.counter::<u64>("count").build().expect("a counter").add(FALSE);
+    registry.counter("count").build().expect("a counter").add(FALSE);
     let published = registry.publish().expect("a file");
     fs::read(published.path()).expect("its bytes")
 }

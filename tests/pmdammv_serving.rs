@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mmv_format::layout::Version;
 use mmv_runtime::ProcessMetrics;
-use mmv_writer::{Buckets, Counter, Family, Gauge, Label, Published, Registry, Text, Timer, Units};
+use mmv_writer::{Buckets, Counter, Gauge, Label, NamedFamily, Registry, Text, Timer, Units};
 
 use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;
@@ -95,13 +95,13 @@ fn complaints_about_gaps(oracle: &Oracle, by_default: bool) -> Vec<String> {
     let scratch = Scratch::new();
     let builder = Registry::builder("gaps").directory(scratch.mmv_dir());
     let builder = if by_default { builder } else { builder.no_sentinel() };
-    let registry = builder.live().build().unwrap();
+    let registry = builder.build().unwrap();
     let users = registry.indom("users").build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
-    let level: Family<Gauge<f64>> = registry.gauge("level").build_family(&users).unwrap();
-    let share: Family<Gauge<f32>> = registry.gauge("share").build_family(&users).unwrap();
-    let mood: Family<Text> = registry.text("mood").build_family(&users).unwrap();
-    let busy: Family<Timer> = registry.timer("busy").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
+    let level: NamedFamily<Gauge<f64>> = registry.gauge("level").build_named(&users).unwrap();
+    let share: NamedFamily<Gauge<f32>> = registry.metric("share").build_named(&users).unwrap();
+    let mood: NamedFamily<Text> = registry.text("mood").build_named(&users).unwrap();
+    let busy: NamedFamily<Timer> = registry.timer("busy").build_named(&users).unwrap();
     seen.with("ann", Counter::inc).unwrap();
     level.with("bob", |level| level.set(f64::NAN)).unwrap();
     share.with("eve", |share| share.set(f32::NAN)).unwrap();
@@ -110,10 +110,10 @@ fn complaints_about_gaps(oracle: &Oracle, by_default: bool) -> Vec<String> {
     for index in 0..100 {
         seen.with(&format!("u{index}"), Counter::inc).unwrap();
     }
-    registry.gauge::<f64>("ratio").build().unwrap().set(f64::NAN);
+    registry.gauge("ratio").build().unwrap().set(f64::NAN);
     if by_default {
         let buckets = registry.buckets(Buckets::new(3, 1_000)).unwrap();
-        registry.counter::<u64>("took").build_histogram(&buckets).unwrap().record(7);
+        registry.histogram("took").bucket_indom(&buckets).build().unwrap().record(7);
     }
     registry.announce();
     let pmcd = Pmcd::start(oracle, &scratch);
@@ -136,8 +136,9 @@ fn complaints(scratch: &Scratch) -> Vec<String> {
 fn the_recorder_for_the_metrics_facade_leaves_no_gap_that_pmdammv_complains_of() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
-    let file = Registry::builder("facade").directory(scratch.mmv_dir()).live();
-    let recorder = mmv_metrics::Recorder::on(file.announce_interval(Duration::ZERO)).unwrap();
+    let file = Registry::builder("facade").directory(scratch.mmv_dir());
+    let registry = file.announce_interval(Duration::ZERO).build().unwrap();
+    let recorder = mmv_metrics::Recorder::new(&registry);
     metrics::with_local_recorder(&recorder, || {
         for index in 0..10 {
             let user = format!("u{index}");
@@ -165,9 +166,9 @@ fn no_value_that_is_absent_makes_pmdammv_complain_unless_the_program_wants_no_si
 fn metrics_of_the_process_are_counters_and_sizes_for_pmdammv() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
-    let registry = Registry::builder("own").directory(scratch.mmv_dir()).build().unwrap();
+    let registry = Registry::builder("own").sealed().directory(scratch.mmv_dir()).build().unwrap();
     let process = ProcessMetrics::new(&registry).unwrap();
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
     process.update().unwrap();
     let pmcd = Pmcd::start(&oracle, &scratch);
     let served = pminfo::ask(&oracle, ["-h", &pmcd.host()]);
@@ -227,16 +228,16 @@ fn served_as_registered(version: Version) {
 }
 
 /// A file with every type, units and semantics, one indom, and for version 3 labels.
-fn publish(scratch: &Scratch, version: Version) -> Published {
+fn publish(scratch: &Scratch, version: Version) -> Registry {
     let builder = Registry::builder("ours").directory(scratch.mmv_dir()).cluster(77);
-    let registry = builder.process(false).version(version).build().unwrap();
+    let registry = builder.process(false).version(version).sealed().build().unwrap();
     let labels = version == Version::V3;
     if labels {
         registry.label(Label::new("application", "ours")).unwrap();
         registry.label(Label::new("release", 3).optional()).unwrap();
     }
     let mut disks = registry.indom("disks").serial(7).instance(0, "sda").instance(4, "sdb 1");
-    let mut requests = registry.counter::<u64>("requests.count").units(Units::count());
+    let mut requests = registry.counter("requests.count").units(Units::count());
     if labels {
         disks =
             disks.label(Label::new("rotating", false)).instance_label("sda", Label::new("bay", 1));
@@ -245,15 +246,17 @@ fn publish(scratch: &Scratch, version: Version) -> Published {
     let disks = disks.build().unwrap();
     let help = "Requests answered since the start.\nOf both kinds.";
     requests.help("requests").long_help(help).build().unwrap().add(12_345_678_901_234);
-    let temperature = registry.gauge::<i32>("temperature").help("only one line");
+    let temperature = registry.metric::<Gauge<i32>>("temperature").help("only one line");
     temperature.build().unwrap().set(-40);
     let thousands = Units::new([0, 0, 1], [0, 0, 3]).unwrap();
-    registry.gauge::<u32>("sessions").units(thousands).build().unwrap().set(4_000_000_000);
-    let balance = registry.gauge::<i64>("balance").units(Units::kilobytes()).help("balance");
+    registry.metric::<Gauge<u32>>("sessions").units(thousands).build().unwrap().set(4_000_000_000);
+    let balance =
+        registry.metric::<Gauge<i64>>("balance").units(Units::kilobytes()).help("balance");
     balance.build().unwrap().set(i64::MIN + 1);
-    let rate = registry.gauge::<f32>("rate").units(Units::megabytes().per_second()).help("rate");
+    let rate =
+        registry.metric::<Gauge<f32>>("rate").units(Units::megabytes().per_second()).help("rate");
     rate.build().unwrap().set(0.1);
-    let latency = registry.gauge::<f64>("latency").units(Units::milliseconds()).help("latency");
+    let latency = registry.gauge("latency").units(Units::milliseconds()).help("latency");
     let latency = latency.build_instances(&disks).unwrap();
     latency.by_name("sda").unwrap().set(1.0 / 3.0);
     latency.get(1).unwrap().set(1e300);
@@ -272,16 +275,16 @@ fn pmdammv_sees_updates_and_the_end_of_a_published_file() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let builder = Registry::builder("ours").directory(scratch.mmv_dir()).no_prefix();
-    let registry = builder.build().unwrap();
+    let registry = builder.sealed().build().unwrap();
     let total: Counter<u64> = registry.counter("total").units(Units::count()).build().unwrap();
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     let pmcd = Pmcd::start(&oracle, &scratch);
     let served = || pminfo::ask(&oracle, ["-h", &pmcd.host()]);
     total.add(5);
     assert_eq!(served()["mmv.total"].values[""], "5");
     total.inc();
     assert_eq!(served()["mmv.total"].values[""], "6");
-    drop(published);
+    registry.withdraw();
     wait::until_true("pmdammv to see the end", || served().is_empty());
     total.inc();
 }

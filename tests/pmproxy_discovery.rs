@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use mmv_writer::{Counter, Family, Gauge, Label, LiveRegistry, Registry, Units};
+use mmv_writer::{Counter, Gauge, Label, NamedFamily, Registry, Units};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -19,19 +19,19 @@ use crate::harness::wait;
 /// A program: a shop that sells products.
 struct Shop {
     orders: Counter<u64>,
-    sales: Family<Counter<u64>>,
-    registry: LiveRegistry,
+    sales: NamedFamily<Counter<u64>>,
+    registry: Registry,
 }
 
 impl Shop {
     fn open(scratch: &Scratch) -> Self {
-        let registry = Registry::builder("shop").directory(scratch.mmv_dir()).cluster(77).live();
+        let registry = Registry::builder("shop").directory(scratch.mmv_dir()).cluster(77);
         let registry = registry.build().unwrap();
         registry.label(Label::new("owner", "Wile E. Coyote")).unwrap();
         let orders = registry.counter("orders").item(1).units(Units::count()).build().unwrap();
         let products = registry.indom("products").serial(1);
         let products = products.label(Label::new("kind", "goods")).build().unwrap();
-        let sales = registry.counter("sales").item(2).build_family(&products).unwrap();
+        let sales = registry.counter("sales").item(2).build_named(&products).unwrap();
         let shop = Self { orders, sales, registry };
         shop.sell("anvils", 7);
         shop.sell("rockets", 8);
@@ -120,7 +120,7 @@ fn pmproxy_finds_an_archive_while_it_is_written_and_follows_it_wherever_it_goes(
     wait_for_value(&proxy, "mmv.shop.orders", None, 4);
     wait_for_value(&proxy, "mmv.shop.sales", Some("anvils"), 8);
     shop.sell("springs", 9);
-    let staff: Gauge<u32> = shop.registry.gauge("staff").item(3).build().unwrap();
+    let staff: Gauge<u32> = shop.registry.metric("staff").item(3).build().unwrap();
     staff.set(12);
     shop.registry.announce();
     wait_for_value(&proxy, "mmv.shop.sales", Some("springs"), 9);

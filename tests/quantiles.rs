@@ -31,14 +31,14 @@ fn latency(number: u64) -> u64 {
 fn quantiles_of_a_harvested_histogram_are_those_of_the_values_recorded() {
     let scratch = Scratch::new();
     let registry = Registry::builder("web").directory(scratch.mmv_dir());
-    let registry = registry.build().unwrap();
+    let registry = registry.sealed().build().unwrap();
     let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
-    let counter = registry.counter::<u64>("latency").units(Units::microseconds());
-    let histogram = counter.build_histogram(&buckets).unwrap();
-    let served = registry.counter::<u64>("served").units(Units::count());
+    let counter = registry.histogram("latency").units(Units::microseconds());
+    let histogram = counter.bucket_indom(&buckets).build().unwrap();
+    let served = registry.counter("served").units(Units::count());
     let stripes = registry.indom("stripes").names(["0", "1", "2", "3"]).build().unwrap();
     let served = served.build_striped(&stripes).unwrap();
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
 
     let mut agent = Agent::start(&scratch);
     let reached = |sum: u64| {
@@ -96,15 +96,15 @@ fn quantiles_over_a_restart_are_those_of_the_values_of_both_runs() {
     };
     let run = |number: usize, values: Range<u64>| {
         let registry = Registry::builder("web").directory(scratch.mmv_dir()).sentinel();
-        let registry = registry.build().unwrap();
+        let registry = registry.sealed().build().unwrap();
         let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
-        let counter = registry.counter::<u64>("latency").units(Units::microseconds());
-        let histogram = counter.build_histogram(&buckets).unwrap();
-        let published = registry.publish().unwrap();
+        let counter = registry.histogram("latency").units(Units::microseconds());
+        let histogram = counter.bucket_indom(&buckets).build().unwrap();
+        registry.publish().unwrap();
         values.clone().for_each(|number| histogram.record(latency(number)));
         let sum = values.map(latency).sum::<u64>() as f64;
         agent.wait_for("the sum", |base| newest(base, "latency.sum") == Some(sum));
-        drop(published);
+        registry.withdraw();
         agent.wait_for("the end", |base| ends(base) == number);
     };
     run(1, 0..3_000);
@@ -131,11 +131,9 @@ fn quantiles_over_a_restart_are_those_of_the_values_of_both_runs() {
 #[test]
 fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
     let scratch = Scratch::new();
-    let file = Registry::builder("web")
-        .directory(scratch.mmv_dir())
-        .live()
-        .announce_interval(Duration::ZERO);
-    let recorder = mmv_metrics::Recorder::on(file).unwrap();
+    let file =
+        Registry::builder("web").directory(scratch.mmv_dir()).announce_interval(Duration::ZERO);
+    let recorder = mmv_metrics::Recorder::new(&file.build().unwrap());
     let record = |number: u64| {
         histogram!("latency", "path" => "/").record(latency(number) as f64);
         histogram!("latency", "path" => "/slow", "code" => "500").record(3e6);
@@ -234,11 +232,9 @@ fn answers<'a>(
 #[test]
 fn instances_of_the_facades_metrics_are_selected_by_their_labels() {
     let scratch = Scratch::new();
-    let file = Registry::builder("web")
-        .directory(scratch.mmv_dir())
-        .live()
-        .announce_interval(Duration::ZERO);
-    let recorder = mmv_metrics::Recorder::on(file).unwrap();
+    let file =
+        Registry::builder("web").directory(scratch.mmv_dir()).announce_interval(Duration::ZERO);
+    let recorder = mmv_metrics::Recorder::new(&file.build().unwrap());
     let mut agent = with_local_recorder(&recorder, || {
         for (path, code, count) in [("/", "200", 7), ("/", "500", 2), ("/cart", "503", 3)] {
             counter!("requests", "path" => path, "code" => code).increment(count);

@@ -72,11 +72,11 @@ fn the_report_has_the_quantiles_of_a_histogram() {
     let child = command.spawn().expect("start mmv-agent");
     let directory = wait::until("the directory", || std::fs::read_to_string(&place).ok());
     let registry = Registry::builder("web").directory(Path::new(directory.trim()).join("mmv"));
-    let registry = registry.build().unwrap();
+    let registry = registry.sealed().build().unwrap();
     let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
-    let counter = registry.counter::<u64>("latency").units(Units::microseconds());
-    let histogram = counter.build_histogram(&buckets).unwrap();
-    let _published = registry.publish().unwrap();
+    let counter = registry.histogram("latency").units(Units::microseconds());
+    let histogram = counter.bucket_indom(&buckets).build().unwrap();
+    registry.publish().unwrap();
     let sum = |expected: u64| {
         wait::until_true("the sum", || {
             let Ok(archive) = Archive::open(&base) else { return false };

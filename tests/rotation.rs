@@ -120,7 +120,7 @@ fn other_labels_of_the_host_begin_a_new_archive_and_others_of_a_program_do_not()
     configure("north");
     let mut agent = Agent::start_with(&scratch, &["--config", config.to_str().expect("UTF-8")]);
     wait_for_archive(&agent, 1);
-    let application = Registry::builder("web").directory(scratch.mmv_dir()).cluster(77).live();
+    let application = Registry::builder("web").directory(scratch.mmv_dir()).cluster(77);
     let application = application.build().expect("a registry");
     application.label(Label::new("team", "blue")).expect("a label");
     application.announce();
@@ -265,11 +265,11 @@ fn the_size_that_is_kept_holds_while_volumes_are_compressed() {
     const LIMIT: u64 = 6_000_000;
     const VOLUME: u64 = 500_000;
     let scratch = Scratch::new();
-    let registry = Registry::builder("app").directory(scratch.mmv_dir()).build();
+    let registry = Registry::builder("app").sealed().directory(scratch.mmv_dir()).build();
     let registry = registry.expect("a registry");
     let many = registry.indom("many").names((0..600).map(|number| format!("n{number}")));
     let many = many.build().expect("a domain");
-    let counters = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let counters = registry.counter("count").build_instances(&many).expect("counters");
     let _published = registry.publish().expect("a file");
     let config = scratch.path().join("agent.toml");
     let text = format!(

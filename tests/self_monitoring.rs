@@ -446,11 +446,11 @@ fn lost_records_are_an_event_once_writing_works_again() {
 #[test]
 fn events_on_a_full_disk_count_each_lost_record_once() {
     let scratch = Scratch::new();
-    let registry = Registry::builder("app").directory(scratch.mmv_dir()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(scratch.mmv_dir()).build().unwrap();
     for number in 0..200 {
         let _: Counter<u64> = registry.counter(format!("count{number}")).build().unwrap();
     }
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
     let agent = Agent::start_on_full_disk(&scratch, 62_000, &WITH_EVENTS);
     let Some(mut agent) = agent else { return };
     let lost = |base: &Path| {

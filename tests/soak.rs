@@ -171,11 +171,11 @@ fn packed(agent: &Agent) -> (usize, usize) {
 #[test]
 fn an_agent_killed_while_it_compresses_loses_no_record() {
     let scratch = Scratch::new();
-    let registry = Registry::builder("app").directory(scratch.mmv_dir()).build();
+    let registry = Registry::builder("app").sealed().directory(scratch.mmv_dir()).build();
     let registry = registry.expect("a registry");
     let many = registry.indom("many").names((0..600).map(|number| format!("n{number}")));
     let many = many.build().expect("a domain");
-    let _count = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let _count = registry.counter("count").build_instances(&many).expect("counters");
     let _published = registry.publish().expect("a file");
     let config = scratch.path().join("agent.toml");
     let options = ["--config", config.to_str().expect("UTF-8")];

@@ -20,9 +20,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mmv_format::layout::Header;
-use mmv_writer::{
-    Buckets, Counter, Gauge, Label, Published, Registry, RegistryBuilder, Text, Units,
-};
+use mmv_writer::{Buckets, Counter, Gauge, Label, Registry, RegistryBuilder, Text, Units};
 use pcp_archive::OwnedValue;
 
 use crate::config::{Destination, Settings};
@@ -39,16 +37,16 @@ fn u64s(values: &[u64]) -> Vec<Option<OwnedValue>> {
 #[test]
 fn values_of_every_kind_are_logged_with_their_metadata() {
     let mut rig = Rig::new();
-    let registry = builder(&rig, "shop").cluster(77).build().unwrap();
+    let registry = builder(&rig, "shop").cluster(77).sealed().build().unwrap();
     registry.label(Label::new("team", "blue")).unwrap();
     let tills = registry.indom("tills").names(["left", "right"]).help("The tills").build().unwrap();
     let sold: Counter<u64> =
         registry.counter("sold").units(Units::count()).help("Things sold").build().unwrap();
     let heat: Gauge<f64> = registry.gauge("heat").build().unwrap();
-    let cold: Gauge<i32> = registry.gauge("cold").build().unwrap();
-    let open = registry.counter::<u64>("open").build_instances(&tills).unwrap();
+    let cold: Gauge<i32> = registry.metric("cold").build().unwrap();
+    let open = registry.counter("open").build_instances(&tills).unwrap();
     let mood: Text = registry.text("mood").build().unwrap();
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
     sold.add(5);
     heat.set(21.5);
     cold.set(-3);
@@ -89,7 +87,7 @@ fn without_files_nothing_is_written_and_later_ones_are_found() {
     let (count, published) = counter_file(&rig, "app", "count");
     count.add(1);
     rig.tick();
-    drop(published);
+    published.withdraw();
     rig.tick();
     rig.tick();
     let log = rig.finish();
@@ -105,7 +103,7 @@ fn a_restarted_application_keeps_its_pmids_without_a_mark() {
     count.add(10);
     other.add(1);
     rig.tick();
-    drop(published);
+    published.withdraw();
     let (count, _published) = counter_file(&rig, "app", "count");
     count.add(3);
     rig.tick();
@@ -118,7 +116,7 @@ fn a_restarted_application_keeps_its_pmids_without_a_mark() {
 }
 
 /// Overwrites the file at `path` in place with what `with` publishes.
-fn overwrite(path: &Path, with: &Published) {
+fn overwrite(path: &Path, with: &Registry) {
     let bytes = fs::read(with.path()).unwrap();
     let file = OpenOptions::new().write(true).open(path).unwrap();
     // Like a growing producer: the content first, the generations last.
@@ -132,14 +130,15 @@ fn a_file_that_grows_in_place_loses_no_sample_and_gets_no_mark() {
     let mut rig = Rig::new();
     let workshop = tempfile::tempdir().unwrap();
     let build = |metrics: &[&str]| {
-        let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
+        let registry =
+            Registry::builder("app").sealed().directory(workshop.path()).build().unwrap();
         let handles: Vec<Counter<u64>> =
             metrics.iter().map(|name| registry.counter(*name).build().unwrap()).collect();
-        let published = registry.publish().unwrap();
+        registry.publish().unwrap();
         for handle in &handles {
             handle.add(7);
         }
-        published
+        registry
     };
     let path = rig.mmv_dir().join("app");
     let small = build(&["first"]);
@@ -182,11 +181,11 @@ const PID_AT: u64 = std::mem::offset_of!(Header, pid) as u64;
 /// The file "app" with the counter "count" at 9, whose producer is `process`.
 fn file_of(rig: &Rig, process: u32) -> File {
     let workshop = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(workshop.path()).build().unwrap();
     let count: Counter<u64> = registry.counter("count").build().unwrap();
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     count.add(9);
-    publish_for(rig, published.path(), process)
+    publish_for(rig, registry.path(), process)
 }
 
 /// A copy of a file as "app", whose producer is `process`.
@@ -243,13 +242,13 @@ fn the_last_values_of_a_process_that_grew_before_it_ended_are_logged() {
     let file = file_of(&rig, child.id());
     rig.tick();
     let workshop = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(workshop.path()).build().unwrap();
     let count: Counter<u64> = registry.counter("count").build().unwrap();
     let second: Counter<u64> = registry.counter("second").build().unwrap();
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     count.add(11);
     second.add(3);
-    overwrite(&rig.mmv_dir().join("app"), &published);
+    overwrite(&rig.mmv_dir().join("app"), &registry);
     file.write_all_at(&child.id().to_ne_bytes(), PID_AT).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -265,11 +264,11 @@ fn the_last_values_of_a_process_that_grew_before_it_ended_are_logged() {
 fn processes_that_share_a_cluster_are_merged_and_the_first_wins_a_duplicate() {
     let mut rig = Rig::new();
     let publish = |name: &str, instances: &[(i32, &str)], value: u64| {
-        let registry = builder(&rig, name).cluster(500).no_prefix().build().unwrap();
+        let registry = builder(&rig, name).cluster(500).no_prefix().sealed().build().unwrap();
         let indom = registry.indom("processes").serial(1);
         let indom = instances.iter().fold(indom, |indom, (id, name)| indom.instance(*id, *name));
         let indom = indom.build().unwrap();
-        let counts = registry.counter::<u64>("app.count").item(1).build_instances(&indom).unwrap();
+        let counts = registry.counter("app.count").item(1).build_instances(&indom).unwrap();
         counts.iter().for_each(|count| count.add(value));
         registry.publish().unwrap()
     };
@@ -290,11 +289,11 @@ fn processes_that_share_a_cluster_are_merged_and_the_first_wins_a_duplicate() {
 #[test]
 fn with_the_sentinel_flag_values_come_and_go() {
     let mut rig = Rig::new();
-    let registry = builder(&rig, "app").sentinel().build().unwrap();
-    let level: Gauge<f64> = registry.gauge("level").build().unwrap();
+    let registry = builder(&rig, "app").sentinel().sealed().build().unwrap();
+    let level: Gauge<f64> = registry.metric("level").build().unwrap();
     let text: Text = registry.text("text").build().unwrap();
     let count: Counter<u64> = registry.counter("count").build().unwrap();
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
     count.add(1);
     for (value, words) in [(1.0, ""), (f64::NAN, "on"), (2.0, "on")] {
         level.set(value);
@@ -315,13 +314,13 @@ fn with_the_sentinel_flag_values_come_and_go() {
 #[test]
 fn a_live_file_that_gets_the_sentinel_flag_is_read_with_it_from_then_on() {
     let mut rig = Rig::new();
-    let registry = builder(&rig, "app").live().build().unwrap();
-    let level: Gauge<i64> = registry.gauge("level").build().unwrap();
+    let registry = builder(&rig, "app").build().unwrap();
+    let level: Gauge<i64> = registry.metric("level").build().unwrap();
     level.set(-1);
     registry.announce();
     rig.tick();
     let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
-    let took = registry.counter::<u64>("took").build_histogram(&buckets).unwrap();
+    let took = registry.histogram("took").bucket_indom(&buckets).build().unwrap();
     took.record(2);
     registry.announce();
     // The first tick finds the new generation, the second one reads by it.
@@ -342,13 +341,13 @@ fn a_live_file_that_gets_the_sentinel_flag_is_read_with_it_from_then_on() {
 #[test]
 fn a_metric_that_changes_its_meaning_begins_a_new_archive() {
     let mut rig = Rig::new();
-    let (count, published) = counter_file(&rig, "app", "count");
+    let (count, registry) = counter_file(&rig, "app", "count");
     count.add(1);
     rig.tick();
-    drop(published);
-    let registry = builder(&rig, "app").build().unwrap();
+    registry.withdraw();
+    let registry = builder(&rig, "app").sealed().build().unwrap();
     let count: Gauge<f64> = registry.gauge("count").item(1).build().unwrap();
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
     count.set(0.5);
     rig.tick();
     let archives = rig.archives();
@@ -363,12 +362,12 @@ fn a_metric_that_changes_its_meaning_begins_a_new_archive() {
 fn a_rebuilt_program_keeps_the_pmids_of_its_metrics() {
     let mut rig = Rig::new();
     for (run, names) in [&["a", "b"][..], &["new", "b", "a"], &["a"]].into_iter().enumerate() {
-        let registry = builder(&rig, "app").build().unwrap();
+        let registry = builder(&rig, "app").sealed().build().unwrap();
         for name in names {
             let count: Counter<u64> = registry.counter(*name).build().unwrap();
             count.add(run as u64);
         }
-        let _published = registry.publish().unwrap();
+        registry.publish().unwrap();
         rig.tick();
         if run == 0 {
             rig.restart();

@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use mmv_writer::{Label, Registry, Units};
+use mmv_writer::{Gauge, Label, Registry, Units};
 
 const PRODUCTS: [&str; 3] = ["Anvils", "Rockets", "Giant_Rubber_Bands"];
 
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
 
-    let registry = options.cluster(321).build()?;
+    let registry = options.sealed().cluster(321).build()?;
     registry.label(Label::new("owner", "Wile E. Coyote").optional())?;
     let products = registry
         .indom("products")
@@ -33,22 +33,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .long_help("Most popular products produced by the Acme Corporation")
         .build()?;
     let count = registry
-        .counter::<u64>("products.count")
+        .counter("products.count")
         .item(7)
         .units(Units::count())
         .help("Acme factory product throughput")
         .long_help("Monotonic count of products since the factory started")
         .build_instances(&products)?;
     let time = registry
-        .counter::<u64>("products.time")
+        .counter("products.time")
         .item(8)
         .units(Units::microseconds())
         .help("Machine time spent producing Acme products")
         .build_instances(&products)?;
-    let working = registry.gauge::<u32>("machines").help("Machines at work").build()?;
+    let working = registry.metric::<Gauge<u32>>("machines").help("Machines at work").build()?;
     let product = registry.text("product").help("What is being made").build()?;
-    let published = registry.publish()?;
-    println!("{}", published.path().display());
+    registry.publish()?;
+    println!("{}", registry.path().display());
 
     working.set(1);
     let end = Instant::now() + Duration::from_secs(seconds);

@@ -23,15 +23,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
     let mut log = BufWriter::new(File::options().create(true).append(true).open(log)?);
 
-    let registry = Registry::new("endpoints")?;
+    let registry = Registry::builder("endpoints").sealed().build()?;
     let endpoints = registry.indom("endpoints").names(ENDPOINTS).build()?;
-    let requests = registry.counter::<u64>("requests").units(Units::count());
+    let requests = registry.counter("requests").units(Units::count());
     let requests = requests.help("requests answered").build_instances(&endpoints)?;
     // Up to a minute, to 3 %.
     let buckets = registry.buckets(Buckets::new(4, 60_000_000_000))?;
-    let latency = registry.counter("latency").units(Units::nanoseconds());
-    let latency = latency.help("time to answer").build_histogram(&buckets)?;
-    let _published = registry.publish()?;
+    let latency = registry.histogram("latency").units(Units::nanoseconds());
+    let latency = latency.help("time to answer").bucket_indom(&buckets).build()?;
+    registry.publish()?;
 
     let end = Instant::now() + Duration::from_secs(seconds);
     for turn in 0_u64.. {

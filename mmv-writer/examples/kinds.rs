@@ -9,7 +9,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use mmv_writer::{Buckets, Registry, Units};
+use mmv_writer::{Buckets, Gauge, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -19,20 +19,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
 
-    let registry = options.build()?;
+    let registry = options.sealed().build()?;
     let queues = registry.indom("queues").names(["in", "out"]).build()?;
     let stripes = registry.stripes(2)?;
-    let events = registry.counter::<u64>("events").units(Units::count()).build()?;
-    let depth = registry.gauge::<i32>("depth").isolated().build_instances(&queues)?;
+    let events = registry.counter("events").units(Units::count()).build()?;
+    let depth = registry.metric::<Gauge<i32>>("depth").isolated().build_instances(&queues)?;
     let limit = registry.discrete::<f64>("limit").optional().build()?;
     let mode = registry.text("mode").help("even or odd").build()?;
     let mut busy = registry.elapsed("busy").help("seen while it runs").build()?;
     let work = registry.timer("work.time").build()?;
-    let hits = registry.counter::<u64>("hits").units(Units::count()).build_striped(&stripes)?;
+    let hits = registry.counter("hits").units(Units::count()).build_striped(&stripes)?;
     let buckets = registry.buckets(Buckets::new(3, 10_000_000_000))?;
-    let latency = registry.counter::<u64>("latency").units(Units::nanoseconds());
-    let latency = latency.build_histogram(&buckets)?;
-    let _published = registry.publish()?;
+    let latency = registry.histogram("latency").units(Units::nanoseconds());
+    let latency = latency.bucket_indom(&buckets).build()?;
+    registry.publish()?;
 
     let mut stripe = hits.claim();
     for second in 0..seconds {

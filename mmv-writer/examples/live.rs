@@ -11,7 +11,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Family, Registry, Units};
+use mmv_writer::{Counter, NamedFamily, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -22,11 +22,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sessions = arguments.next().map_or(Ok(10_000), |sessions| sessions.parse::<u64>())?;
     let a_second = arguments.next().map_or(Ok(500.0), |rate| rate.parse::<f64>())?;
 
-    let registry = options.live().build()?;
-    let opened = registry.counter::<u64>("opened").units(Units::count()).build()?;
+    let registry = options.build()?;
+    let opened = registry.counter("opened").units(Units::count()).build()?;
     let users = registry.indom("users").help("sessions").build()?;
-    let requests: Family<Counter<u64>> =
-        registry.counter("requests").units(Units::count()).build_family(&users)?;
+    let requests: NamedFamily<Counter<u64>> =
+        registry.counter("requests").units(Units::count()).build_named(&users)?;
     for session in 0..sessions {
         // The count is the number of the session, so that a reader can check it.
         requests.get_or_create(&format!("s{session}"))?.add(session);

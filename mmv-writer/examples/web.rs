@@ -30,17 +30,19 @@ impl Metrics {
     fn register(registry: &Registry) -> Result<Self, Error> {
         let codes = registry.indom("codes").names(CODES).help("codes of answers").build()?;
         let threads = registry.stripes(THREADS)?;
-        // Up to a minute, to 6 %.
-        let buckets = registry.buckets(Buckets::new(3, 60_000_000_000))?;
         let bytes = registry.counter("bytes.sent").units(Units::bytes());
         let answered = registry.counter("requests.answered").units(Units::count());
-        let busy = registry.gauge("threads.busy").help("threads that have a request");
-        let latency = registry.counter("requests.latency").units(Units::nanoseconds());
+        let busy = registry.metric("threads.busy").help("threads that have a request");
+        let latency = registry.histogram("requests.latency").units(Units::nanoseconds());
         Ok(Self {
             bytes: bytes.build_striped(&threads)?,
             answered: answered.build_instances(&codes)?,
             busy: busy.build()?,
-            latency: latency.help("time to answer").build_histogram(&buckets)?,
+            // Up to a minute, to 6 %.
+            latency: latency
+                .help("time to answer")
+                .buckets(Buckets::new(3, 60_000_000_000))
+                .build()?,
         })
     }
 }
@@ -72,9 +74,9 @@ fn main() -> Result<(), Error> {
     }
     let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
 
-    let registry = options.lenient().build()?;
+    let registry = options.sealed().lenient().build()?;
     let metrics = Metrics::register(&registry)?;
-    let _published = registry.publish()?;
+    registry.publish()?;
 
     let end = Instant::now() + Duration::from_secs(seconds);
     thread::scope(|scope| {

@@ -20,7 +20,7 @@ fn main() -> Result<(), mmv_writer::Error> {
     }
     let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
 
-    let builder = options.cluster(322);
+    let builder = options.sealed().cluster(322);
     let registry = builder.per_process().lenient().build()?;
     let process = registry.process()?;
     let jobs: Instances<Counter<u64>> = registry
@@ -28,7 +28,7 @@ fn main() -> Result<(), mmv_writer::Error> {
         .units(Units::count())
         .help("jobs done")
         .build_instances(&process)?;
-    let _published = registry.publish()?;
+    registry.publish()?;
 
     for _ in 0..seconds {
         sleep(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Metrics and domains to be registered, in a sealed registry or a live one.
+//! Metrics and domains to be registered.
 
 mod histogram;
 
@@ -7,74 +7,25 @@ use std::marker::PhantomData;
 use pcp_types::Units;
 
 use crate::metric::{
-    Counter, Discrete, Gauge, Handle, Measured, Number, Optional, OwnedCounter, OwnedGauge,
-    Striped, Text,
+    Buckets, Counter, Discrete, Elapsed, Gauge, Handle, Instances, Measured, Number, Optional,
+    OwnedCounter, OwnedGauge, Striped, Text, Timer,
 };
 use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
-use crate::{Error, Label};
-pub use histogram::BucketIndom;
-pub(crate) use histogram::{SharedBuckets, add_buckets};
+use crate::registry::{BucketIndom, Indom};
+use crate::{Error, Label, Registry};
+pub use histogram::HistogramBuilder;
+use histogram::add_buckets;
 
-/// Takes metrics: a [`Registry`](crate::Registry) or a
-/// [`LiveRegistry`](crate::LiveRegistry). Implemented here only.
-pub trait Registrar: sealed::Registrar {}
-
-pub(crate) mod sealed {
-    use super::histogram::SharedBuckets;
-    use crate::Error;
-    use crate::mapping::CellStrip;
-    use crate::metric::ValueSlot;
-    use crate::registration::{IndomSpec, MetricSpec};
-
-    /// How metrics are registered, apart from those whose instances have a handle
-    /// each.
-    pub trait Registrar {
-        /// A domain with fixed instances.
-        type Indom: Clone;
-
-        /// Registers a domain.
-        fn add_indom(&self, spec: IndomSpec) -> Result<Self::Indom, Error>;
-
-        /// Registers a metric with one value.
-        fn add_singular(&self, spec: MetricSpec) -> Result<ValueSlot, Error>;
-
-        /// Registers a metric with a value for each instance.
-        fn add_fixed(&self, spec: MetricSpec, on: &Self::Indom) -> Result<Vec<ValueSlot>, Error>;
-
-        /// The domains of buckets that histograms share.
-        fn shared_buckets(&self) -> &SharedBuckets<Self::Indom>;
-
-        /// Registers the counts of a histogram's buckets, and the sum of its values:
-        /// both or none.
-        fn add_histogram(
-            &self,
-            counts: MetricSpec,
-            sum: MetricSpec,
-            on: &Self::Indom,
-        ) -> Result<(CellStrip, ValueSlot), Error>;
-    }
-}
-
-/// Registers a domain of stripes, the shared one last.
-pub(crate) fn add_stripes<R: Registrar>(registry: &R, count: usize) -> Result<R::Indom, Error> {
-    let mut spec = IndomSpec::new("stripes".to_owned());
-    spec.help.short = Some("threads that count, each for itself".to_owned());
-    spec.add_numbered((0..count).map(|index| index.to_string()));
-    spec.add_names(["shared"]);
-    registry.add_indom(spec)
-}
-
-/// An instance domain to be registered; see [`Registry::indom`](crate::Registry::indom)
-/// and [`LiveRegistry::indom`](crate::LiveRegistry::indom).
+/// An instance domain to be registered; see [`Registry::indom`].
 #[derive(Debug)]
 #[must_use = "a domain is registered by build()"]
-pub struct IndomBuilder<'r, R> {
-    pub(crate) registry: &'r R,
-    pub(crate) spec: IndomSpec,
+pub struct IndomBuilder<'r> {
+    registry: &'r Registry,
+    spec: IndomSpec,
 }
 
-impl<'r, R> IndomBuilder<'r, R> {
-    pub(crate) fn new(registry: &'r R, name: String) -> Self {
+impl<'r> IndomBuilder<'r> {
+    fn new(registry: &'r Registry, name: String) -> Self {
         Self { registry, spec: IndomSpec::new(name) }
     }
 
@@ -112,71 +63,160 @@ impl<'r, R> IndomBuilder<'r, R> {
         self.spec.labels.push(label);
         self
     }
+
+    /// Adds a fixed instance with a number of its own: 0 or more, and a name of 1..=255 bytes,
+    /// each unique in the domain. Archives and PCP's programs tell instances apart by their
+    /// numbers: give a name the same number in every run.
+    pub fn instance(mut self, id: i32, name: impl Into<String>) -> Self {
+        self.spec.instances.push((Some(id), name.into()));
+        self
+    }
+
+    /// Adds fixed instances whose numbers follow from their names: a name has the same number
+    /// in every run, whatever other names there are.
+    pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.spec.add_names(names);
+        self
+    }
+
+    /// Attaches a label to the fixed instance of a name.
+    pub fn instance_label(mut self, name: impl Into<String>, label: Label) -> Self {
+        self.spec.instance_labels.push((name.into(), label));
+        self
+    }
+
+    /// Registers the domain. Without fixed instances they come and go; in a sealed registry
+    /// the domain is then empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`], [`Error::NumberTaken`], [`Error::NameTaken`],
+    /// [`Error::Length`], [`Error::Nul`], [`Error::Full`],
+    /// [`Error::IndomInHighCluster`], [`Error::Version`], what is wrong with
+    /// a label, [`Error::Sealed`], [`Error::Forked`] in a forked child whose parent made the
+    /// registry, and [`Error::Io`] when the disk is full.
+    pub fn build(self) -> Result<Indom, Error> {
+        self.registry.add_indom(self.spec)
+    }
 }
 
-/// Gives a registrar a method for each kind of metric.
-macro_rules! metric_kinds {
-    ($registrar:ty) => {
-        impl $registrar {
-            /// A count that only grows. The name is of letters, digits, `_` and
-            /// single dots, starts with a letter and has at most 255 bytes.
-            pub fn counter<T: Number>(
-                &self,
-                name: impl Into<String>,
-            ) -> MetricBuilder<'_, Counter<T>, Self> {
-                MetricBuilder::new(self, name.into())
-            }
+impl Registry {
+    /// Begins a count that only grows, of unsigned 64 bits; [`metric`](Self::metric) has other
+    /// types. The name is of letters, digits, `_` and single dots, starts with a letter and
+    /// has at most 255 bytes.
+    pub fn counter(&self, name: impl Into<String>) -> MetricBuilder<'_, Counter> {
+        self.metric(name)
+    }
 
-            /// A value that goes up and down. The name as for `counter`.
-            pub fn gauge<T: Number>(
-                &self,
-                name: impl Into<String>,
-            ) -> MetricBuilder<'_, Gauge<T>, Self> {
-                MetricBuilder::new(self, name.into())
-            }
+    /// Begins a value that goes up and down, an `f64`; [`metric`](Self::metric) has other
+    /// types. The name as for [`counter`](Self::counter).
+    pub fn gauge(&self, name: impl Into<String>) -> MetricBuilder<'_, Gauge> {
+        self.metric(name)
+    }
 
-            /// A number that holds until it is changed. The name as for
-            /// `counter`.
-            pub fn discrete<T: Number>(
-                &self,
-                name: impl Into<String>,
-            ) -> MetricBuilder<'_, Discrete<T>, Self> {
-                MetricBuilder::new(self, name.into())
-            }
+    /// Begins a distribution of values. The name as for [`counter`](Self::counter).
+    ///
+    /// ```
+    /// use mmv_writer::{Counter, Gauge, Registry, Units};
+    ///
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("web").directory(directory.path()).build()?;
+    /// let latency = registry.histogram("latency").units(Units::microseconds()).build()?;
+    /// latency.record(1_234);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn histogram(&self, name: impl Into<String>) -> HistogramBuilder<'_> {
+        HistogramBuilder::new(MetricBuilder::new(self, name.into()))
+    }
 
-            /// A text. The name as for `counter`.
-            pub fn text(&self, name: impl Into<String>) -> MetricBuilder<'_, Text, Self> {
-                MetricBuilder::new(self, name.into())
-            }
+    /// Begins a metric of any kind and type: `registry.metric::<Gauge<i32>>("depth")`. The name
+    /// as for [`counter`](Self::counter).
+    pub fn metric<H: Handle>(&self, name: impl Into<String>) -> MetricBuilder<'_, H> {
+        MetricBuilder::new(self, name.into())
+    }
 
-            /// The time that one activity takes, seen while it runs. The name as
-            /// for `counter`.
-            pub fn elapsed(&self, name: impl Into<String>) -> MetricBuilder<'_, Elapsed, Self> {
-                MetricBuilder::new(self, name.into())
-            }
+    /// Begins a number that holds until it is changed. The name as for
+    /// [`counter`](Self::counter).
+    pub fn discrete<T: Number>(&self, name: impl Into<String>) -> MetricBuilder<'_, Discrete<T>> {
+        self.metric(name)
+    }
 
-            /// The time that many activities take, each added when it ends. The
-            /// name as for `counter`.
-            pub fn timer(&self, name: impl Into<String>) -> MetricBuilder<'_, Timer, Self> {
-                MetricBuilder::new(self, name.into())
-            }
-        }
-    };
+    /// Begins a text. The name as for [`counter`](Self::counter).
+    pub fn text(&self, name: impl Into<String>) -> MetricBuilder<'_, Text> {
+        self.metric(name)
+    }
+
+    /// Begins the time that one activity takes, seen while it runs. The name as for
+    /// [`counter`](Self::counter).
+    pub fn elapsed(&self, name: impl Into<String>) -> MetricBuilder<'_, Elapsed> {
+        self.metric(name)
+    }
+
+    /// Begins the time that many activities take, each added when it ends. The name as for
+    /// [`counter`](Self::counter).
+    pub fn timer(&self, name: impl Into<String>) -> MetricBuilder<'_, Timer> {
+        self.metric(name)
+    }
+
+    /// Begins an instance domain; `name` appears in error messages only.
+    pub fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_> {
+        IndomBuilder::new(self, name.into())
+    }
+
+    /// Registers a domain for striped counters: `count` instances named `0`, `1` and so on
+    /// that a thread each may claim, and one more, `shared`. As many stripes as
+    /// threads that count at once is a good number; any number of counters can
+    /// share the domain. See [`MetricBuilder::build_striped`].
+    ///
+    /// # Errors
+    ///
+    /// As [`IndomBuilder::build`].
+    pub fn stripes(&self, count: usize) -> Result<Indom, Error> {
+        let mut spec = IndomSpec::new("stripes".to_owned());
+        spec.help.short = Some("threads that count, each for itself".to_owned());
+        spec.add_numbered((0..count).map(|index| index.to_string()));
+        spec.add_names(["shared"]);
+        self.add_indom(spec)
+    }
+
+    /// Registers a domain of buckets for histograms, with the labels `bucket_precision` and
+    /// `bucket_max`. Costs 312 bytes a bucket, and each histogram on it 32 a bucket.
+    ///
+    /// # Errors
+    ///
+    /// As [`IndomBuilder::build`].
+    pub fn buckets(&self, buckets: Buckets) -> Result<BucketIndom, Error> {
+        add_buckets(self, buckets)
+    }
+
+    /// Registers a domain with this process as its only instance, for a file that is one
+    /// [of several](crate::RegistryBuilder::per_process). Register it first, so that it has
+    /// the same serial in each.
+    ///
+    /// # Errors
+    ///
+    /// As [`IndomBuilder::build`].
+    pub fn process(&self) -> Result<Indom, Error> {
+        let pid = std::process::id();
+        let builder = self.indom("processes").help("processes of the application");
+        builder.instance(pid.cast_signed(), pid.to_string()).build()
+    }
 }
-
-pub(crate) use metric_kinds;
 
 /// A metric to be registered; see [`Registry::counter`](crate::Registry::counter).
 #[derive(Debug)]
 #[must_use = "a metric is registered by a method that starts with build"]
-pub struct MetricBuilder<'r, H, R> {
-    pub(crate) registry: &'r R,
+pub struct MetricBuilder<'r, H> {
+    pub(crate) registry: &'r Registry,
     pub(crate) spec: MetricSpec,
+    pub(crate) max_series: Option<usize>,
     handle: PhantomData<H>,
 }
 
-impl<'r, H: Handle, R: Registrar> MetricBuilder<'r, H, R> {
-    pub(crate) fn new(registry: &'r R, name: String) -> Self {
+impl<'r, H: Handle> MetricBuilder<'r, H> {
+    pub(crate) fn new(registry: &'r Registry, name: String) -> Self {
         let spec = MetricSpec {
             name,
             type_code: H::TYPE_CODE,
@@ -188,7 +228,7 @@ impl<'r, H: Handle, R: Registrar> MetricBuilder<'r, H, R> {
             optional: H::OPTIONAL,
             isolated: false,
         };
-        Self { registry, spec, handle: PhantomData }
+        Self { registry, spec, max_series: None, handle: PhantomData }
     }
 
     /// Sets the one-line help text, at most 255 bytes.
@@ -231,21 +271,33 @@ impl<'r, H: Handle, R: Registrar> MetricBuilder<'r, H, R> {
     /// [`Error::NumberTaken`], [`Error::OutOfRange`], [`Error::Length`],
     /// [`Error::Nul`], [`Error::Full`], [`Error::Version`], what is wrong with a
     /// label, [`Error::NeedsSentinel`] for an optional value where that is ruled out,
-    /// [`Error::Forked`] in a forked child whose parent made the live registry, and
+    /// [`Error::Sealed`], [`Error::Forked`] in a forked child whose parent made the registry, and
     /// [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<H, Error> {
         let slot = self.registry.add_singular(self.spec)?;
         Ok(H::on(slot))
     }
 
-    fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other, R> {
+    /// Registers the metric on a domain with fixed instances: a value and a handle for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
+        let slots = self.registry.add_fixed(self.spec, indom)?;
+        let handles = slots.into_iter().map(H::on).collect();
+        Ok(Instances::new(indom.registered().record.members.clone(), handles))
+    }
+
+    fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other> {
         let mut spec = self.spec;
         spec.optional = Other::OPTIONAL;
-        MetricBuilder { registry: self.registry, spec, handle: PhantomData }
+        let Self { registry, max_series, .. } = self;
+        MetricBuilder { registry, spec, max_series, handle: PhantomData }
     }
 }
 
-impl<H: Measured, R: Registrar> MetricBuilder<'_, H, R> {
+impl<H: Measured> MetricBuilder<'_, H> {
     /// Sets the units; without this, a plain number.
     pub fn units(mut self, units: Units) -> Self {
         self.spec.units = units;
@@ -253,24 +305,22 @@ impl<H: Measured, R: Registrar> MetricBuilder<'_, H, R> {
     }
 }
 
-impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Counter<T>, R> {
+impl<'r, T: Number> MetricBuilder<'r, Counter<T>> {
     /// Gives the counter a single writer, for which adding is much cheaper.
-    pub fn owned(self) -> MetricBuilder<'r, OwnedCounter<T>, R> {
+    pub fn owned(self) -> MetricBuilder<'r, OwnedCounter<T>> {
         self.with_handle()
     }
 }
 
-impl<T: Number, R: Registrar> MetricBuilder<'_, Counter<T>, R> {
+impl<T: Number> MetricBuilder<'_, Counter<T>> {
     /// Registers the metric on a domain made by
-    /// [`Registry::stripes`](crate::Registry::stripes) or
-    /// [`LiveRegistry::stripes`](crate::LiveRegistry::stripes), for threads to claim an
-    /// instance each.
+    /// [`Registry::stripes`], for threads to claim an instance each.
     ///
     /// # Errors
     ///
     /// As [`MetricBuilder::build`], [`Error::OtherRegistry`], and
     /// [`Error::NoStripes`] if the domain is empty.
-    pub fn build_striped(self, stripes: &R::Indom) -> Result<Striped<T>, Error> {
+    pub fn build_striped(self, stripes: &Indom) -> Result<Striped<T>, Error> {
         let no_stripes = Error::NoStripes { name: self.spec.name.clone() };
         let registry = self.registry;
         let slots = registry.add_fixed(self.isolated().spec, stripes)?;
@@ -280,31 +330,31 @@ impl<T: Number, R: Registrar> MetricBuilder<'_, Counter<T>, R> {
     }
 }
 
-impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Gauge<T>, R> {
+impl<'r, T: Number> MetricBuilder<'r, Gauge<T>> {
     /// Gives the gauge a single writer, for which adding is much cheaper.
-    pub fn owned(self) -> MetricBuilder<'r, OwnedGauge<T>, R> {
+    pub fn owned(self) -> MetricBuilder<'r, OwnedGauge<T>> {
         self.with_handle()
     }
 
     /// Allows the gauge to have no value, which is its initial state. The file gets the
     /// [sentinel flag](crate::RegistryBuilder::sentinel).
-    pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>, R> {
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>> {
         self.with_handle()
     }
 }
 
-impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Discrete<T>, R> {
+impl<'r, T: Number> MetricBuilder<'r, Discrete<T>> {
     /// Allows the metric to have no value, which is its initial state. The file gets the
     /// [sentinel flag](crate::RegistryBuilder::sentinel).
-    pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>, R> {
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>> {
         self.with_handle()
     }
 }
 
-impl<'r, R: Registrar> MetricBuilder<'r, Text, R> {
+impl<'r> MetricBuilder<'r, Text> {
     /// Allows the text to be absent, which is its initial state. The file gets the
     /// [sentinel flag](crate::RegistryBuilder::sentinel).
-    pub fn optional(self) -> MetricBuilder<'r, Optional<Text>, R> {
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Text>> {
         self.with_handle()
     }
 }

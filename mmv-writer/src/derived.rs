@@ -3,27 +3,37 @@
 
 use pcp_types::{Semantics, Units};
 
-use crate::builder::MetricBuilder;
-use crate::metric::{Buckets, Counter, Handle, Histogram, OwnedCounter, OwnedHistogram};
+use crate::builder::{HistogramBuilder, MetricBuilder};
+use crate::family::{Family, Labels};
+use crate::metric::{Buckets, Handle, Histogram, OwnedHistogram};
 use crate::registration::Help;
-use crate::{Error, Label, Registrar};
+use crate::{Error, Label, Registry};
 
 /// A struct whose fields are metrics.
 ///
 /// `#[derive(Metrics)]` (feature `derive`, on by default) makes a metric of each field: a
-/// handle, a histogram, or another struct of metrics, whose metrics have the field's name
-/// and a dot before theirs. The name is the field's, the help text the first paragraph
+/// handle, a histogram, a [`Family`], or another struct of metrics, whose metrics have the
+/// field's name and a dot before theirs. The name is the field's, the help text the first paragraph
 /// of its documentation, and the long help text all of it, if there is more and it has at
 /// most 255 bytes.
 ///
 /// ```
-/// use mmv_writer::{Counter, Gauge, Histogram, Metrics, Registry, Units};
+/// use mmv_writer::{Counter, Family, Gauge, Histogram, Labels, Metrics, Registry, Units};
+///
+/// #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+/// struct Route {
+///     endpoint: &'static str,
+///     code: u16,
+/// }
 ///
 /// #[derive(Metrics)]
 /// struct Shop {
 ///     /// Orders taken since the start.
 ///     #[metric(units = Units::count())]
-///     orders: Counter<u64>,
+///     orders: Counter,
+///     /// Requests answered.
+///     #[metric(units = Units::count(), max_series = 100)]
+///     requests: Family<Route, Counter>,
 ///     /// Time from an order to its answer.
 ///     #[metric(units = Units::microseconds())]
 ///     latency: Histogram,
@@ -39,12 +49,14 @@ use crate::{Error, Label, Registrar};
 ///
 /// # fn main() -> Result<(), mmv_writer::Error> {
 /// # let directory = tempfile::tempdir().unwrap();
-/// # let builder = Registry::builder("shop").directory(directory.path());
-/// let registry = builder.build()?; // or live().build()?
+/// # /*
+/// let registry = Registry::new("shop")?;
+/// # */
+/// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
 /// let shop = Shop::register(&registry)?;
-/// let _published = registry.publish()?;
 ///
 /// shop.orders.inc(); // mmv.shop.orders
+/// shop.requests.get(&Route { endpoint: "/cart", code: 200 }).inc();
 /// shop.latency.time(|| shop.store.queue.set(3)); // mmv.shop.store.queue.length
 /// # Ok(())
 /// # }
@@ -57,6 +69,7 @@ use crate::{Error, Label, Registrar};
 /// | `#[metric(units = EXPRESSION)]` | numbers, histograms | the [`Units`]; without this a plain number |
 /// | `#[metric(semantics = discrete)]` | metrics | `counter`, `instant` or `discrete`, in place of the handle's |
 /// | `#[metric(buckets = EXPRESSION)]` | histograms | the [`Buckets`]; without this [`Buckets::for_units`] |
+/// | `#[metric(max_series = 100)]` | families | as [`MetricBuilder::max_series`] |
 /// | `#[metric(item = 7)]` | metrics | as [`MetricBuilder::item`] |
 /// | `#[metric(isolated)]` | metrics | as [`MetricBuilder::isolated`] |
 /// | `#[metric(label(owner = "sales"))]` | metrics | a label, as [`Label::new`] |
@@ -84,7 +97,7 @@ pub trait Metrics: Sized {
     ///
     /// As [`MetricBuilder::build`], for the first metric that cannot be registered;
     /// those before it stay.
-    fn register<R: Registrar>(registry: &R) -> Result<Self, Error> {
+    fn register(registry: &Registry) -> Result<Self, Error> {
         Self::register_under(registry, "")
     }
 
@@ -94,7 +107,7 @@ pub trait Metrics: Sized {
     /// # Errors
     ///
     /// As [`register`](Self::register).
-    fn register_under<R: Registrar>(registry: &R, prefix: &str) -> Result<Self, Error>;
+    fn register_under(registry: &Registry, prefix: &str) -> Result<Self, Error>;
 }
 
 /// What a field says about its metric.
@@ -108,6 +121,7 @@ pub struct Description<'p> {
     pub units: Option<Units>,
     pub semantics: Option<Semantics>,
     pub buckets: Option<Buckets>,
+    pub max_series: Option<usize>,
     pub item: Option<u32>,
     pub isolated: bool,
     pub labels: Vec<Label>,
@@ -121,15 +135,26 @@ impl Description<'_> {
         format!("{prefix}{dot}{name}")
     }
 
-    fn builder<H: Handle, R: Registrar>(self, registry: &R) -> MetricBuilder<'_, H, R> {
+    fn builder<H: Handle>(self, registry: &Registry) -> MetricBuilder<'_, H> {
         let mut builder = MetricBuilder::new(registry, self.name());
         let spec = &mut builder.spec;
         let text = |text: Option<&str>| text.map(str::to_owned);
         spec.help = Help { short: text(self.help), long: text(self.long_help) };
         spec.units = self.units.unwrap_or(spec.units);
         spec.semantics = self.semantics.unwrap_or(spec.semantics);
-        (spec.item, spec.isolated, spec.labels) = (self.item, self.isolated, self.labels);
+        spec.item = self.item;
+        spec.isolated = self.isolated;
+        spec.labels = self.labels;
         builder
+    }
+
+    fn histogram(self, registry: &Registry) -> HistogramBuilder<'_> {
+        let buckets = self.buckets;
+        let builder = HistogramBuilder::new(self.builder(registry));
+        match buckets {
+            Some(buckets) => builder.buckets(buckets),
+            None => builder,
+        }
     }
 }
 
@@ -137,22 +162,37 @@ impl Description<'_> {
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a metric nor a struct of metrics",
-    note = "metrics are handles such as `Counter<u64>`, `Gauge<f64>` and `Histogram`",
+    note = "metrics are handles such as `Counter`, `Gauge<i64>` and `Histogram`, and families of them",
     note = "add `#[derive(Metrics)]` to a struct of them, or `#[metric(skip)]` to other fields"
 )]
 pub trait Field: Sized {
     const IS_STRUCT: bool = false;
     const HAS_UNITS: bool = false;
     const HAS_BUCKETS: bool = false;
+    const HAS_SERIES: bool = false;
 
-    fn register<R: Registrar>(registry: &R, at: Description<'_>) -> Result<Self, Error>;
+    fn register(registry: &Registry, at: Description<'_>) -> Result<Self, Error>;
 }
 
 impl<H: Handle> Field for H {
     const HAS_UNITS: bool = H::IS_MEASURED;
 
-    fn register<R: Registrar>(registry: &R, at: Description<'_>) -> Result<Self, Error> {
-        at.builder::<H, R>(registry).build()
+    fn register(registry: &Registry, at: Description<'_>) -> Result<Self, Error> {
+        at.builder::<H>(registry).build()
+    }
+}
+
+impl<L: Labels, H: Handle + Clone> Field for Family<L, H> {
+    const HAS_UNITS: bool = H::IS_MEASURED;
+    const HAS_SERIES: bool = true;
+
+    fn register(registry: &Registry, at: Description<'_>) -> Result<Self, Error> {
+        let max_series = at.max_series;
+        let builder = at.builder::<H>(registry);
+        match max_series {
+            Some(most) => builder.max_series(most).build_family(),
+            None => builder.build_family(),
+        }
     }
 }
 
@@ -160,11 +200,8 @@ impl Field for Histogram {
     const HAS_UNITS: bool = true;
     const HAS_BUCKETS: bool = true;
 
-    fn register<R: Registrar>(registry: &R, at: Description<'_>) -> Result<Self, Error> {
-        let buckets = at.buckets;
-        let builder = at.builder::<Counter<u64>, R>(registry);
-        let buckets = buckets.unwrap_or(Buckets::for_units(builder.spec.units));
-        builder.build_histogram_of(buckets)
+    fn register(registry: &Registry, at: Description<'_>) -> Result<Self, Error> {
+        at.histogram(registry).build()
     }
 }
 
@@ -172,10 +209,7 @@ impl Field for OwnedHistogram {
     const HAS_UNITS: bool = true;
     const HAS_BUCKETS: bool = true;
 
-    fn register<R: Registrar>(registry: &R, at: Description<'_>) -> Result<Self, Error> {
-        let buckets = at.buckets;
-        let builder = at.builder::<OwnedCounter<u64>, R>(registry);
-        let buckets = buckets.unwrap_or(Buckets::for_units(builder.spec.units));
-        builder.build_histogram_of(buckets)
+    fn register(registry: &Registry, at: Description<'_>) -> Result<Self, Error> {
+        at.histogram(registry).build_owned()
     }
 }

@@ -157,14 +157,29 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A second registry for the program's statics.
+    /// A registration in a sealed registry that is published.
     #[error(
-        "the program's static metrics are in {path}: install one registry only",
+        "{path}: {name} cannot be registered: the registry is sealed and published; register \
+         it before publish(), or build the registry without sealed()",
         path = printable::path(path)
     )]
-    AlreadyInstalled {
-        /// The file of the first one.
+    Sealed {
+        /// What was to be registered.
+        name: String,
+        /// The file.
         path: PathBuf,
+    },
+    /// A metric whose instances come and go, on a domain with fixed instances.
+    #[error(
+        "{name} cannot have instances that come and go: those of indom {indom} are fixed, as \
+         all are in a sealed registry; use build_instances, or an indom without names in a \
+         registry that is not sealed"
+    )]
+    FixedInstances {
+        /// The metric.
+        name: String,
+        /// Its domain.
+        indom: String,
     },
     /// An optional value or a histogram, in a registry with
     /// [`no_sentinel`](crate::RegistryBuilder::no_sentinel).

@@ -23,36 +23,46 @@
 //! # Example
 //!
 //! ```
-//! use mmv_writer::{Counter, Instances, Registry, Units};
+//! use mmv_writer::{Counter, Family, Labels, Metrics, Registry, Units};
+//!
+//! #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+//! struct Route {
+//!     endpoint: &'static str,
+//!     code: u16,
+//! }
+//!
+//! #[derive(Metrics)]
+//! struct Shop {
+//!     /// Orders taken since the start.
+//!     #[metric(units = Units::count())]
+//!     orders: Counter,
+//!     /// Requests answered.
+//!     #[metric(units = Units::count())]
+//!     requests: Family<Route, Counter>,
+//! }
 //!
 //! # fn main() -> Result<(), mmv_writer::Error> {
 //! # let directory = tempfile::tempdir().unwrap();
-//! let registry = Registry::builder("acme").directory(directory.path()).cluster(321).build()?;
-//! let total: Counter<u64> = registry
-//!     .counter("products.total")
-//!     .units(Units::count())
-//!     .help("products made by the factory")
-//!     .build()?;
-//! let products = registry.indom("products").names(["anvils", "rockets"]).build()?;
-//! let made: Instances<Counter<u64>> =
-//!     registry.counter("products.count").units(Units::count()).build_instances(&products)?;
-//! let published = registry.publish()?; // from here on readers see it
+//! # /*
+//! let registry = Registry::new("shop")?; // readers see its file from here on
+//! # */
+//! # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+//! let shop = Shop::register(&registry)?;
 //!
-//! if let Some(rockets) = made.by_name("rockets") {
-//!     rockets.inc(); // one atomic instruction; clone handles into threads
-//! }
-//! total.inc();
-//! drop(published); // withdraws the file
+//! shop.orders.inc(); // one atomic instruction; clone handles into threads
+//! shop.requests.get(&Route { endpoint: "/cart", code: 200 }).inc();
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! The file is removed when the registry, its families and all handles are gone, or by
+//! [`Registry::withdraw`]; [the table there](Registry#when-the-file-goes) has the other cases.
+//!
 //! # In a library, in an application
 //!
-//! A library takes handles, and uses `Counter::noop()` and the like where it gets
-//! none. The application owns the [`Registry`] and keeps the [`Published`] file until
-//! it ends. Registration and publication can fail, with an [`Error`] that names the
-//! metric, label or file; a handle never fails.
+//! A library takes a [`&Registry`](Registry), or handles, and uses `Counter::noop()` and the
+//! like where it gets none. The application makes the registry. Registration can fail, with an
+//! [`Error`] that names the metric, label or file; a handle never fails.
 //!
 //! | handle | semantics | methods | threads |
 //! |---|---|---|---|
@@ -79,6 +89,14 @@
 //!
 //! Handles stay valid when the file is withdrawn; no reader sees them then.
 //!
+//! [`Registry::counter`] makes a `Counter<u64>` and [`Registry::gauge`] a `Gauge<f64>`. Another
+//! type is asked for by name: `registry.metric::<Gauge<i32>>("depth")`.
+//!
+//! # Labels, cardinality
+//!
+//! A [`Family`] has a series for each set of labels that is used, up to a limit: see
+//! [cardinality](Family#cardinality).
+//!
 //! # Structs of metrics
 //!
 //! `#[derive(Metrics)]` (feature `derive`, on by default) makes a struct of handles one
@@ -88,14 +106,19 @@
 //! # Statics
 //!
 //! A [`Static`] is a metric that is used from anywhere without a handle: `static REQUESTS:
-//! Static<Counter<u64>> = Static::counter("requests")`. The program installs a registry
-//! for all of them ([`LiveRegistry::install`]).
+//! Static<Counter> = Static::counter("requests")`. It counts from its first use, and is
+//! registered in the first registry that the program makes.
 //!
-//! # Metrics and instances at run time
+//! # All metrics known at the start
 //!
-//! A [`Registry`] is filled, then published, and does not change. Where
-//! instances come and go (connections, tenants, paths), use a [`LiveRegistry`]:
-//! it is published from the start and grows.
+//! [`RegistryBuilder::sealed`] makes a file as small as its content, which
+//! [`Registry::publish`] publishes when everything is registered.
+//!
+//! # Metrics of PCP
+//!
+//! PCP's own metrics share instance domains, and state the numbers of domains, metrics and
+//! instances. [`Registry::indom`], [`MetricBuilder::build_instances`],
+//! [`MetricBuilder::build_named`] and [`MetricBuilder::item`] are for programs that do the same.
 //!
 //! # More than one file
 //!
@@ -134,33 +157,31 @@
 //! may when a process has too many mappings, the child counts in its parent's file.) The
 //! files stay the parent's: to register in an inherited registry is
 //! [`Error::Forked`], and what a child drops is not withdrawn.
-//! [`LiveRegistry::is_inherited`] and [`Published::is_inherited`] distinguish the parent's
-//! from the child's own; handles do not have such a method.
+//! [`Registry::is_inherited`] distinguishes the parent's from the child's own; handles do not
+//! have such a method.
 //!
-//! A child that publishes makes a registry of its own: with
-//! [`LiveRegistry::after_fork`] or, where the registry is sealed, a new
-//! [`Registry::builder`] under another name or [for each
-//! process](RegistryBuilder::per_process). It registers its metrics there and counts with
-//! the new handles. The lock of an inherited registry may be held by a thread that the
-//! child does not have: do not use the registry in the child except for
-//! `is_inherited` and `after_fork`, and do not drop it (`std::mem::forget`) where other
+//! A child that publishes makes a registry of its own with [`Registry::after_fork`], registers
+//! its metrics there and counts with the new handles. The lock of an inherited registry may be
+//! held by a thread that the child does not have: do not use the registry in the child except
+//! for `is_inherited` and `after_fork`, and do not drop it (`std::mem::forget`) where other
 //! threads registered metrics at the time of the fork.
 //!
 //! # What this crate is not
 //!
 //! It logs nothing, except for the one line of a lenient registry, and serves
 //! nothing. It starts no thread, except for one that sleeps up to 100 ms to announce
-//! a burst of changes in a [`LiveRegistry`]. It needs no installation of PCP and no
+//! a burst of changes. It needs no installation of PCP and no
 //! privileges: without them files go into a directory of the user, where an agent of the
 //! same user looks for them ([`MmvDirectory`]).
 //!
 //! # Read the modules in this order
 //!
-//! `mapping` (memory shared with readers) -> `metric` (the handles) -> `identity`,
-//! `published`, `overflow` (the files of a registry) -> `registration` (names, numbers
-//! and their checks, for both kinds of registries) -> `options`, `builder` (what the
-//! program calls) -> `registry` (files that are written once) -> `live` (files that
-//! grow) -> `derived`, `statics` (structs of metrics, metrics in statics). `mmv_format::layout` has the bytes of the format.
+//! `mapping` (memory shared with readers) -> `metric` (the handles) -> `label`, `error` ->
+//! `identity`, `published`, `overflow` (the files of a registry) -> `registration` (names, numbers
+//! and their checks) -> `capacity`, `options` (what a program chooses) -> `live` (files that grow)
+//! -> `registry` (a registry of files that grow or are sealed) -> `builder` (what a program
+//! registers) -> `family` (series by labels and by names) -> `derived`, `statics` (structs of
+//! metrics, metrics in statics). `mmv_format::layout` has the bytes of the format.
 
 #![warn(clippy::unwrap_used)]
 // MMV files have the byte order of their host.
@@ -168,11 +189,15 @@
 
 #[forbid(unsafe_code)]
 mod builder;
+#[forbid(unsafe_code)]
+mod capacity;
 #[doc(hidden)]
 #[forbid(unsafe_code)]
 pub mod derived;
 #[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
+mod family;
 #[forbid(unsafe_code)]
 mod identity;
 #[forbid(unsafe_code)]
@@ -195,28 +220,26 @@ mod registry;
 #[forbid(unsafe_code)]
 mod statics;
 
-pub use builder::{BucketIndom, IndomBuilder, MetricBuilder, Registrar};
+pub use builder::{HistogramBuilder, IndomBuilder, MetricBuilder};
 pub use derived::Metrics;
 pub use error::Error;
+pub use family::{Family, Labels, NamedFamily, Scoped};
 pub use label::{Label, LabelValue};
-pub use live::{
-    Family, FixedIndom, LabelledFamily, LabelledIndom, LiveBuilder, LiveIndom, LiveRegistry,
-};
 pub use metric::{
     Buckets, Counter, Discrete, Elapsed, Gauge, GaugeGuard, Handle, Histogram, HistogramTiming,
     Instances, Interval, Measured, Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram,
     Stripe, Striped, Text, Timer, Timing,
 };
 #[cfg(feature = "derive")]
-pub use mmv_derive::Metrics;
+pub use mmv_derive::{Labels, Metrics};
 pub use mmv_format::directory::MmvDirectory;
 pub use mmv_format::layout::Version;
 pub use mmv_format::mmv_directory;
 pub use options::RegistryBuilder;
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
-pub use published::{Published, warn};
-pub use registry::{Indom, Registry};
-pub use statics::{InStatic, Installed, Static, StaticGaugeGuard, StaticTiming};
+pub use published::warn;
+pub use registry::{BucketIndom, Indom, Registry};
+pub use statics::{InStatic, Static, StaticGaugeGuard, StaticTiming};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

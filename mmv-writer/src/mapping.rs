@@ -270,8 +270,9 @@ impl Lease {
     }
 }
 
-/// Keeps a cell's memory mapped: a segment, directly or through a lease.
-type Owner = Arc<dyn std::any::Any + Send + Sync>;
+/// Keeps a cell's memory mapped: a segment, directly or through a lease; and perhaps the
+/// file published.
+pub(crate) type Owner = Arc<dyn std::any::Any + Send + Sync>;
 
 /// One value's eight bytes in a segment: all that a metric handle holds.
 ///
@@ -293,6 +294,12 @@ impl Cell {
     pub(crate) fn private() -> Self {
         let segment = Segment::private(1);
         Self { word: segment.base.cast(), _owner: Arc::new(segment) }
+    }
+
+    /// Makes the cell and its clones keep something besides their memory.
+    pub(crate) fn keeping(self, kept: Owner) -> Self {
+        let Self { word, _owner: owner } = self;
+        Self { word, _owner: Arc::new((owner, kept)) }
     }
 
     #[inline]
@@ -338,7 +345,7 @@ impl Cell {
 /// Many values at equal distances in a segment: like [`Cell`], without a pointer for
 /// each.
 #[derive(Clone)]
-pub struct CellStrip {
+pub(crate) struct CellStrip {
     first: NonNull<AtomicU64>,
     /// Bytes from one word to the next.
     stride: usize,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use mmv_format::layout::{EXTRA_OFFSET, NO_VALUE};
 
-use crate::mapping::Cell;
+use crate::mapping::{Cell, Owner};
 pub use buckets::Buckets;
 pub use counter::{Counter, OwnedCounter};
 pub use discrete::Discrete;
@@ -77,6 +77,12 @@ impl ValueSlot {
     /// A slot in private memory, which no reader sees.
     pub(crate) fn private() -> Self {
         Self { cell: Cell::private(), extra: Cell::private(), text: None }
+    }
+
+    /// Makes the handle on the value keep `kept`.
+    pub(crate) fn keeping(mut self, kept: Owner) -> Self {
+        self.cell = self.cell.keeping(kept);
+        self
     }
 
     /// Gives the cell its first value.

@@ -1,11 +1,13 @@
-//! Options of registries, sealed and live.
+//! Options of registries.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mmv_format::directory::MmvDirectory;
 use mmv_format::layout::{Flags, MAX_CLUSTER, Version};
 
 use crate::Error;
+use crate::capacity::Capacity;
 use crate::identity::{Absent, FileIdentity};
 use crate::overflow::Clusters;
 use crate::registration::check;
@@ -13,6 +15,7 @@ use crate::registration::check;
 /// Options for a registry; see [`Registry::builder`](crate::Registry::builder).
 #[derive(Debug, Clone)]
 #[must_use = "a registry is made by build()"]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct RegistryBuilder {
     pub(crate) name: String,
     /// The name without the number of a process.
@@ -27,7 +30,13 @@ pub struct RegistryBuilder {
     per_process: bool,
     replace_running: bool,
     overflow_cluster: Option<u32>,
+    pub(crate) sealed: bool,
+    pub(crate) capacity: Capacity,
+    pub(crate) announce_interval: Duration,
 }
+
+/// Default time between announcements of changes to readers.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl RegistryBuilder {
     pub(crate) fn new(name: String) -> Self {
@@ -43,12 +52,59 @@ impl RegistryBuilder {
             per_process: false,
             replace_running: false,
             overflow_cluster: None,
+            sealed: false,
+            capacity: Capacity::default(),
+            announce_interval: ANNOUNCE_INTERVAL,
         }
+    }
+
+    /// Makes the file as small as its content and final: it is published by
+    /// [`Registry::publish`](crate::Registry::publish), once all metrics are registered, and
+    /// takes none after that.
+    ///
+    /// For programs that know all of their metrics when they start. Instances cannot come and
+    /// go; everything else is as in a registry that grows.
+    pub fn sealed(mut self) -> Self {
+        self.sealed = true;
+        self
+    }
+
+    /// Sets the most instances of all domains together, in each file; 65 536 by
+    /// default, 4 192 256 at most. A sealed file has no limit of its own.
+    pub fn max_instances(mut self, most: u32) -> Self {
+        self.capacity.instances = most;
+        self
+    }
+
+    /// Returns the most instances of all domains together, in each file.
+    pub fn instance_limit(&self) -> u32 {
+        self.capacity.instances
+    }
+
+    /// Sets the most values of all metrics together, in each file; 262 144 by default.
+    /// An isolated value counts for two or three. With all of its room a file has to be
+    /// smaller than 4 GiB.
+    pub fn max_values(mut self, most: u32) -> Self {
+        self.capacity.values = most;
+        self
+    }
+
+    /// Sets the most values that are texts, in each file; 65 536 by default.
+    pub fn max_texts(mut self, most: u32) -> Self {
+        self.capacity.texts = most;
+        self
+    }
+
+    /// Sets the least time between two announcements of changes; 100 ms by default.
+    /// Each makes PCP's reader read all files again.
+    pub fn announce_interval(mut self, interval: Duration) -> Self {
+        self.announce_interval = interval;
+        self
     }
 
     /// Puts the file into this directory, which must exist; the default is what
     /// [`MmvDirectory::choose`] gives: the system's, or the user's own, which is then
-    /// created. [`Published::path`](crate::Published::path) is the result.
+    /// created. [`Registry::path`](crate::Registry::path) is the result.
     pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
         self
@@ -108,7 +164,7 @@ impl RegistryBuilder {
     /// permission, no space, a limit on file sizes ([`Error::Io`]); and when another running
     /// process has the file ([`Error::Running`]). Handles then count without readers, one
     /// line on standard error gives the reason (once in the life of the process), and
-    /// [`Published::is_published`](crate::Published::is_published) is false. Errors in
+    /// [`Registry::is_published`](crate::Registry::is_published) is false. Errors in
     /// registrations stay errors.
     pub fn lenient(mut self) -> Self {
         self.lenient = true;

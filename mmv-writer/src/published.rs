@@ -13,13 +13,9 @@ use crate::identity::FileIdentity;
 use crate::mapping::LockRegistration;
 
 /// A published file. Dropping this withdraws it: the file is removed, unless another
-/// one has replaced it meanwhile.
-///
-/// Handles stay valid after that, but no reader sees them. A forked child
-/// withdraws nothing.
+/// one has replaced it meanwhile. A forked child withdraws nothing.
 #[derive(Debug)]
-#[must_use = "dropping this withdraws the file"]
-pub struct Published {
+pub(crate) struct Published {
     path: PathBuf,
     /// `None`: the file could not be created.
     file: Option<(PublishedFile, LockRegistration)>,
@@ -71,30 +67,28 @@ impl Published {
 
     /// The overflow files, `app.2` and so on, in order: they hold what did not fit
     /// the first file. Usually there are none.
-    pub fn overflow(&self) -> &[Self] {
+    pub(crate) fn overflow(&self) -> &[Self] {
         &self.overflow
     }
 
-    /// Whether there is a file: always, except for a
-    /// [lenient](crate::RegistryBuilder::lenient) registry.
-    pub fn is_published(&self) -> bool {
+    /// Whether there is a file: always, except for a lenient registry.
+    pub(crate) fn is_published(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Whether another process published it, of which this one is a forked child. The
-    /// child does not withdraw it, and no reader sees what its handles count.
-    pub fn is_inherited(&self) -> bool {
+    /// Whether another process published it, of which this one is a forked child.
+    pub(crate) fn is_inherited(&self) -> bool {
         self.process != std::process::id()
     }
 
     /// The file's path.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The generation in the file's header: the time of publication in nanoseconds
     /// since 1970, different from that of the file before it.
-    pub fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 }

@@ -1,121 +1,172 @@
-//! The sealed registry: everything is registered, then published, and stays.
+//! The registry: what a program registers its metrics in, and the life of its files.
 //!
-//! A registry makes one file, and overflow files where that is full. The file
-//! exists from the start, under a temporary name, and values get their final
-//! place in it when they are registered: a handle counts from its first moment,
-//! before publication as after. [`Registry::publish`] adds the descriptions and
-//! gives the file its name. So values are the first section, where libpcp_mmv writes
-//! them after sections whose sizes it has to know; readers follow the table of contents.
+//! Two engines write files: `live` those that grow, `draft` those that are sealed. A
+//! registry, its clones, families and handles share one [`Keeper`]; when the last of them
+//! is gone, or the program says so, the files are withdrawn. The engine and its memory
+//! live on as long as anything refers to them.
+//!
+//! A sealed file exists from the start, under a temporary name, and values get their final
+//! place in it when they are registered: a handle counts from its first moment, before
+//! publication as after. Publication adds the descriptions and gives the file its name. So
+//! values are the first section, where libpcp_mmv writes them after sections whose sizes it
+//! has to know; readers follow the table of contents.
 
+mod after_fork;
 mod draft;
 mod image;
+mod indom;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use pcp_types::InstanceId;
-
-use crate::builder::{
-    BucketIndom, IndomBuilder, MetricBuilder, Registrar, SharedBuckets, add_buckets, add_stripes,
-    metric_kinds, sealed,
-};
-use crate::mapping::CellStrip;
-use crate::metric::{
-    Buckets, Counter, Discrete, Elapsed, Gauge, Handle, Instances, Number, Text, Timer, ValueSlot,
-};
+use crate::live::Growing;
+use crate::mapping::{CellStrip, Owner};
+use crate::metric::ValueSlot;
 use crate::options::RegistryBuilder;
 use crate::overflow::remove_stale;
 use crate::published::Published;
-use crate::registration::{self, IndomSpec, MetricSpec, Registrations};
+use crate::registration::{IndomSpec, MetricSpec, RegisteredFile, Registrations};
 use crate::{Error, Label};
 use draft::Draft;
+pub(crate) use indom::SharedBuckets;
+pub use indom::{BucketIndom, Indom};
 
-/// Metrics of one file, before it is published.
+/// The metrics of a program, in a file that other programs read.
+///
+/// It is published when it is built and takes metrics at any time, from any thread. Clones
+/// are the same registry. When the registry, its clones, families and handles are all
+/// gone, or with [`withdraw`](Self::withdraw), the file is removed.
+///
+/// ```
+/// use mmv_writer::{Registry, Units};
+///
+/// # fn main() -> Result<(), mmv_writer::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # /*
+/// let registry = Registry::new("shop")?;
+/// # */
+/// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+/// let orders = registry.counter("orders").units(Units::count()).build()?;
+/// orders.inc();
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// What does not fit (1023 metrics, 255 labels, 2047 domains) goes into overflow
 /// files, with the same metric names: `app.2` and so on after `app`. These are
-/// published and withdrawn together with the first.
+/// withdrawn together with the first.
 ///
-/// Dropping a registry without publishing it removes the temporary files.
-#[derive(Debug)]
-pub struct Registry {
-    registrations: Mutex<Registrations<Draft>>,
-    buckets: SharedBuckets<Indom>,
-}
-
-/// A registered instance domain: what metrics with instances are registered on.
+/// # When the file goes
+///
+/// | what happens | the file |
+/// |---|---|
+/// | the registry is dropped, a handle is left, also in another thread | stays until that is dropped |
+/// | `main` returns, and a `static` of the program holds a handle | stays; readers see that the process has ended. Call `withdraw` where it is to be removed |
+/// | a panic that unwinds | is removed as above |
+/// | the process is killed or aborts | stays; readers see that the process has ended, and the next start replaces it |
+/// | [`withdraw`](Self::withdraw) | is removed; handles count on without readers |
+/// | a forked child drops what it inherited | stays: it is the parent's |
+/// | another registry of this process has the same name | is replaced by that one's, which it does not remove |
+///
+/// # Sealed
+///
+/// [`RegistryBuilder::sealed`] makes a small and final file: see there.
+///
+/// | | growing | sealed |
+/// |---|---|---|
+/// | published | when it is built | by [`publish`](Self::publish) |
+/// | metrics | at any time, and [`remove`](Self::remove) | before publication |
+/// | instances | at any time | fixed with their domain |
+/// | version of the file | 3 | the lowest that suffices |
+/// | size of the file | 220 KiB at first, then what is used and, once there are many metrics or instances, holes for more values | what is used |
 #[derive(Debug, Clone)]
-#[must_use]
-pub struct Indom(registration::Indom);
-
-impl Indom {
-    /// The domain's number within the file.
-    pub fn serial(&self) -> u32 {
-        self.0.record.serial
-    }
-
-    /// Number and name of each instance, in order.
-    pub fn instances(&self) -> &[(InstanceId, String)] {
-        &self.0.record.members
-    }
+pub struct Registry {
+    pub(crate) inner: Arc<Inner>,
+    /// `None`: neither this nor handles made through it keep the files.
+    keeper: Option<Arc<Keeper>>,
 }
 
-metric_kinds!(Registry);
+/// The state that all handles on a registry share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    engine: Engine,
+    options: RegistryBuilder,
+    buckets: SharedBuckets,
+    /// The path of the first file, as it is planned.
+    planned_path: PathBuf,
+    /// Set when the first file is published.
+    publication: OnceLock<Publication>,
+    /// The process that made the registry.
+    process: u32,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Growing(Arc<Growing>),
+    Sealed(Box<Mutex<Sealed>>),
+}
+
+/// A sealed registry.
+#[derive(Debug)]
+enum Sealed {
+    Filling(Box<Registrations<Draft>>),
+    Published(Published),
+    /// Withdrawn, or publication failed.
+    Gone,
+}
+
+/// Where and when the first file was published.
+#[derive(Debug)]
+struct Publication {
+    path: PathBuf,
+    generation: u64,
+}
+
+/// Keeps the files of a registry published.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    inner: Arc<Inner>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.inner.withdraw();
+    }
+}
 
 impl Registry {
-    /// A registry for the file `name` in this machine's MMV directory, with default
-    /// options.
-    ///
-    /// # Errors
-    ///
-    /// As [`RegistryBuilder::build`].
-    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
-        Self::builder(name).build()
+    /// Creates the file, and publishes it unless it is sealed.
+    pub(crate) fn create(options: RegistryBuilder) -> Result<Self, Error> {
+        let identity = options.identity()?;
+        let planned_path = identity.0.path.clone();
+        let publication = OnceLock::new();
+        let engine = if options.sealed {
+            let registrations = Registrations::new(identity, (), options.pinned, options.lenient)?;
+            Engine::Sealed(Box::new(Mutex::new(Sealed::Filling(Box::new(registrations)))))
+        } else {
+            let growing = Growing::new(&options, identity)?;
+            if let Some(published) = growing.read().published() {
+                let _ = publication.set(Publication::new(published));
+                remove_stale(published.path(), &[]);
+            }
+            Engine::Growing(Arc::new(growing))
+        };
+        let inner = Arc::new(Inner {
+            engine,
+            options,
+            buckets: SharedBuckets::default(),
+            planned_path,
+            publication,
+            process: std::process::id(),
+        });
+        let keeper = Some(Arc::new(Keeper { inner: Arc::clone(&inner) }));
+        Ok(Self { inner, keeper })
     }
 
-    /// Options for a registry. `name` is the file's name and the first part, after
+    /// Returns options for a registry. `name` is the file's name and the first part, after
     /// `mmv.`, of all metric names: letters, digits, `_` and single dots.
     pub fn builder(name: impl Into<String>) -> RegistryBuilder {
         RegistryBuilder::new(name.into())
-    }
-
-    /// An instance domain; `name` appears in error messages only.
-    pub fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_, Self> {
-        IndomBuilder::new(self, name.into())
-    }
-
-    /// A domain for striped counters: `count` instances named `0`, `1` and so on
-    /// that a thread each may claim, and one more, `shared`. As many stripes as
-    /// threads that count at once is a good number; any number of counters can
-    /// share the domain. See [`MetricBuilder::build_striped`].
-    ///
-    /// # Errors
-    ///
-    /// As [`IndomBuilder::build`].
-    pub fn stripes(&self, count: usize) -> Result<Indom, Error> {
-        add_stripes(self, count)
-    }
-
-    /// A domain of buckets for histograms, with the labels `bucket_precision` and
-    /// `bucket_max`. Costs 312 bytes a bucket, and each histogram on it 32 a bucket.
-    ///
-    /// # Errors
-    ///
-    /// As [`IndomBuilder::build`].
-    pub fn buckets(&self, buckets: Buckets) -> Result<BucketIndom<Indom>, Error> {
-        add_buckets(self, buckets)
-    }
-
-    /// A domain with this process as its only instance, for a file that is one
-    /// [of several](RegistryBuilder::per_process). Register it first, so that it has
-    /// the same serial in each.
-    ///
-    /// # Errors
-    ///
-    /// As [`IndomBuilder::build`].
-    pub fn process(&self) -> Result<Indom, Error> {
-        let pid = std::process::id();
-        let builder = self.indom("processes").help("processes of the application");
-        builder.instance(pid.cast_signed(), pid.to_string()).build()
     }
 
     /// Attaches a label to all metrics of the file, which needs an explicit
@@ -125,13 +176,23 @@ impl Registry {
     ///
     /// [`Error::LabelNeedsCluster`], [`Error::LabelName`],
     /// [`Error::LabelValue`], [`Error::Length`], [`Error::NameTaken`],
-    /// [`Error::Full`] and [`Error::Version`].
+    /// [`Error::Full`], [`Error::Version`] and [`Error::Sealed`].
     pub fn label(&self, label: Label) -> Result<(), Error> {
-        self.registrations().add_label(label)
+        match &self.inner.engine {
+            Engine::Growing(growing) => {
+                growing.change(|state| state.registrations.add_label(label))
+            }
+            Engine::Sealed(_) => {
+                let name = label.name.clone();
+                self.fill(&name, |registrations| registrations.add_label(label))
+            }
+        }
     }
 
-    /// Completes the file and gives it its name, replacing an older one of this process, or
-    /// of one that has ended: a reader finds the old file or the new one, complete.
+    /// Publishes the file of a [sealed](RegistryBuilder::sealed) registry: completes it and
+    /// gives it its name, replacing an older one of this process, or of one that has ended. A
+    /// reader finds the old file or the new one, complete. Does nothing if it is published,
+    /// as a registry that grows is from the start. Returns the registry, to chain calls.
     ///
     /// The version is the lowest that can hold what was registered, or the one
     /// that was pinned.
@@ -140,118 +201,289 @@ impl Registry {
     ///
     /// [`Error::Running`] if another running process has a file of the name,
     /// [`Error::Forked`] in a forked child whose parent made the registry, and
-    /// [`Error::Io`], for instance when the disk is full; an old file is then still there.
-    pub fn publish(self) -> Result<Published, Error> {
-        let registrations = self.registrations.into_inner();
-        let registrations = registrations.unwrap_or_else(PoisonError::into_inner);
-        let (first, overflow) = registrations.into_files();
-        let publish = |file: registration::RegisteredFile<Draft>| {
-            let (pinned, labels, draft) = file.into_parts();
-            draft.publish(pinned, labels)
+    /// [`Error::Io`], for instance when the disk is full; an old file is then still there, and
+    /// handles count without readers.
+    pub fn publish(&self) -> Result<Self, Error> {
+        let Engine::Sealed(sealed) = &self.inner.engine else { return Ok(self.clone()) };
+        let mut sealed = lock(sealed);
+        match std::mem::replace(&mut *sealed, Sealed::Gone) {
+            Sealed::Filling(registrations) => {
+                let published = publish_all(*registrations)?;
+                let _ = self.inner.publication.set(Publication::new(&published));
+                *sealed = Sealed::Published(published);
+            }
+            other => *sealed = other,
+        }
+        drop(sealed);
+        Ok(self.clone())
+    }
+
+    /// Removes the file, with its overflow files. Handles, families and further registrations
+    /// count on, but no reader sees them.
+    pub fn withdraw(&self) {
+        self.inner.withdraw();
+    }
+
+    /// Returns the same registry, but neither this one nor handles and families made through
+    /// it keep the file: it is withdrawn when all others are gone. For what a program keeps
+    /// in a `static` or installs for good.
+    #[must_use]
+    pub fn downgrade(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), keeper: None }
+    }
+
+    /// Returns a reference that keeps neither the files nor the memory of the registry.
+    pub(crate) fn weak(&self) -> Weak<Inner> {
+        Arc::downgrade(&self.inner)
+    }
+
+    /// Returns the registry as [`downgrade`](Self::downgrade) does, unless it is gone or its
+    /// files were withdrawn.
+    pub(crate) fn from_weak(weak: &Weak<Inner>) -> Option<Self> {
+        let registry = Self { inner: weak.upgrade()?, keeper: None };
+        if registry.is_withdrawn() { None } else { Some(registry) }
+    }
+
+    /// Removes a metric, with its values and labels; returns whether it existed. `name` is as it
+    /// was registered. A histogram is two metrics, `NAME.bucket` and `NAME.sum`. A sealed
+    /// registry removes nothing.
+    ///
+    /// Handles on it, and those that its family makes, stay valid, but no reader sees
+    /// them. The name can be registered again, also for another kind of metric: it then
+    /// is a new one with an item of its own. The place of the removed one is not used
+    /// again, so it still counts among the 1023 metrics of a file, after which there is
+    /// an overflow file.
+    ///
+    /// It looks through all metrics, values and labels of the file: it is not for events
+    /// that occur often.
+    ///
+    /// ```
+    /// # use mmv_writer::Registry;
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let registry = Registry::builder("web").directory(directory.path()).build()?;
+    /// let plugin = registry.counter("plugin.calls").build()?;
+    /// assert!(registry.remove("plugin.calls"));
+    /// plugin.inc(); // no reader sees it
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove(&self, name: &str) -> bool {
+        let Engine::Growing(growing) = &self.inner.engine else { return false };
+        let mut state = growing.write();
+        let removed = state.remove_metric(name);
+        if removed {
+            growing.announce(&mut state);
+        }
+        removed
+    }
+
+    /// Announces all changes to readers now. Waits up to 100 ms if the file has just grown,
+    /// since readers may still use its previous size.
+    pub fn announce(&self) {
+        if let Engine::Growing(growing) = &self.inner.engine {
+            growing.announce_now();
+        }
+    }
+
+    /// Returns the path of the file; of a sealed registry that is not published, the one it is
+    /// to have.
+    pub fn path(&self) -> &Path {
+        let publication = self.inner.publication.get();
+        publication.map_or(&self.inner.planned_path, |publication| &publication.path)
+    }
+
+    /// Returns the paths of the overflow files, `app.2` and so on, in order: they hold what did
+    /// not fit the first file. Usually there are none.
+    pub fn overflow(&self) -> Vec<PathBuf> {
+        match &self.inner.engine {
+            Engine::Growing(growing) => growing.read().overflow(),
+            Engine::Sealed(sealed) => match &*lock(sealed) {
+                Sealed::Published(published) => {
+                    published.overflow().iter().map(|file| file.path().to_owned()).collect()
+                }
+                Sealed::Filling(_) | Sealed::Gone => Vec::new(),
+            },
+        }
+    }
+
+    /// Returns true if readers can find the file: not before a sealed registry is published, not
+    /// after it was withdrawn, and not where a [lenient](RegistryBuilder::lenient) registry
+    /// could make none.
+    pub fn is_published(&self) -> bool {
+        match &self.inner.engine {
+            Engine::Growing(growing) => {
+                growing.read().published().is_some_and(Published::is_published)
+            }
+            Engine::Sealed(sealed) => {
+                matches!(&*lock(sealed), Sealed::Published(file) if file.is_published())
+            }
+        }
+    }
+
+    /// Returns the most instances of all domains together, in each file.
+    pub fn instance_limit(&self) -> u32 {
+        self.inner.options.instance_limit()
+    }
+
+    /// Returns the generation in the file's header: the time of publication in nanoseconds
+    /// since 1970, different from that of the file before it. 0 before publication.
+    pub fn generation(&self) -> u64 {
+        self.inner.publication.get().map_or(0, |publication| publication.generation)
+    }
+
+    /// Returns true if the files were withdrawn.
+    fn is_withdrawn(&self) -> bool {
+        match &self.inner.engine {
+            Engine::Growing(growing) => growing.read().published().is_none(),
+            Engine::Sealed(sealed) => matches!(&*lock(sealed), Sealed::Gone),
+        }
+    }
+
+    /// Registers a domain.
+    pub(crate) fn add_indom(&self, spec: IndomSpec) -> Result<Indom, Error> {
+        match &self.inner.engine {
+            Engine::Growing(growing) if spec.instances.is_empty() => {
+                let (id, indom) = growing.change(|state| state.add_indom(spec))?;
+                Ok(Indom::growing(indom, growing, id))
+            }
+            Engine::Growing(growing) => {
+                growing.change(|state| state.registrations.add_indom(spec)).map(Indom::fixed)
+            }
+            Engine::Sealed(_) => {
+                let name = spec.name.clone();
+                self.fill(&name, |registrations| registrations.add_indom(spec)).map(Indom::fixed)
+            }
+        }
+    }
+
+    /// Registers a metric with one value.
+    pub(crate) fn add_singular(&self, spec: MetricSpec) -> Result<ValueSlot, Error> {
+        let slot = match &self.inner.engine {
+            Engine::Growing(growing) => {
+                growing.change(|state| state.registrations.add_singular(spec))
+            }
+            Engine::Sealed(_) => {
+                let name = spec.name.clone();
+                self.fill(&name, |registrations| registrations.add_singular(spec))
+            }
         };
-        // The first file last: a reader that finds it finds all.
-        let overflow = overflow.map(publish).collect::<Result<Vec<_>, _>>()?;
-        let published = publish(first)?.with_overflow(overflow);
-        remove_stale(published.path(), published.overflow());
-        Ok(published)
+        slot.map(|slot| self.keeping(slot))
     }
 
-    fn registrations(&self) -> MutexGuard<'_, Registrations<Draft>> {
-        self.registrations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl RegistryBuilder {
-    /// Creates the temporary file, after removing those that killed processes
-    /// left under the same name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::FileName`], [`Error::Length`], [`Error::OutOfRange`] for the
-    /// cluster, and [`Error::Io`].
-    pub fn build(self) -> Result<Registry, Error> {
-        let registrations = Registrations::new(self.identity()?, (), self.pinned, self.lenient)?;
-        Ok(Registry { registrations: Mutex::new(registrations), buckets: SharedBuckets::default() })
-    }
-}
-
-impl Registrar for Registry {}
-
-impl sealed::Registrar for Registry {
-    type Indom = Indom;
-
-    fn add_indom(&self, spec: IndomSpec) -> Result<Indom, Error> {
-        self.registrations().add_indom(spec).map(Indom)
+    /// Registers a metric with a value for each fixed instance.
+    pub(crate) fn add_fixed(&self, spec: MetricSpec, on: &Indom) -> Result<Vec<ValueSlot>, Error> {
+        let on = on.registered();
+        let slots = match &self.inner.engine {
+            Engine::Growing(growing) => {
+                growing.change(|state| state.registrations.add_fixed(spec, on))
+            }
+            Engine::Sealed(_) => {
+                let name = spec.name.clone();
+                self.fill(&name, |registrations| registrations.add_fixed(spec, on))
+            }
+        };
+        Ok(slots?.into_iter().map(|slot| self.keeping(slot)).collect())
     }
 
-    fn add_singular(&self, spec: MetricSpec) -> Result<ValueSlot, Error> {
-        self.registrations().add_singular(spec)
-    }
-
-    fn add_fixed(&self, spec: MetricSpec, indom: &Indom) -> Result<Vec<ValueSlot>, Error> {
-        self.registrations().add_fixed(spec, &indom.0)
-    }
-
-    fn shared_buckets(&self) -> &SharedBuckets<Indom> {
-        &self.buckets
-    }
-
-    fn add_histogram(
+    /// Registers the counts of a histogram's buckets, and the sum of its values: both or none.
+    pub(crate) fn add_histogram(
         &self,
         counts: MetricSpec,
         sum: MetricSpec,
-        indom: &Indom,
+        on: &Indom,
     ) -> Result<(CellStrip, ValueSlot), Error> {
-        self.registrations().add_histogram(counts, sum, &indom.0)
+        let on = on.registered();
+        let added = match &self.inner.engine {
+            Engine::Growing(growing) => {
+                growing.change(|state| state.registrations.add_histogram(counts, sum, on))
+            }
+            Engine::Sealed(_) => {
+                let name = counts.name.clone();
+                self.fill(&name, |registrations| registrations.add_histogram(counts, sum, on))
+            }
+        };
+        let (strip, sum) = added?;
+        Ok((strip, self.keeping(sum)))
+    }
+
+    /// Returns the files that grow, if they do.
+    pub(crate) fn growing(&self) -> Option<&Arc<Growing>> {
+        match &self.inner.engine {
+            Engine::Growing(growing) => Some(growing),
+            Engine::Sealed(_) => None,
+        }
+    }
+
+    /// Returns what a handle holds so that the files stay.
+    pub(crate) fn keeper(&self) -> Option<Owner> {
+        self.keeper.clone().map(|keeper| keeper as Owner)
+    }
+
+    pub(crate) fn shared_buckets(&self) -> &SharedBuckets {
+        &self.inner.buckets
+    }
+
+    fn keeping(&self, slot: ValueSlot) -> ValueSlot {
+        match self.keeper() {
+            Some(keeper) => slot.keeping(keeper),
+            None => slot,
+        }
+    }
+
+    /// Changes a sealed registry that is not published.
+    fn fill<T>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Registrations<Draft>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if let Engine::Sealed(sealed) = &self.inner.engine
+            && let Sealed::Filling(registrations) = &mut *lock(sealed)
+        {
+            return change(registrations);
+        }
+        Err(Error::Sealed { name: name.to_owned(), path: self.path().to_owned() })
     }
 }
 
-impl IndomBuilder<'_, Registry> {
-    /// Adds an instance with a number of its own: 0 or more, and a name of 1..=255 bytes,
-    /// each unique in the domain. Archives and PCP's programs tell instances apart by their
-    /// numbers: give a name the same number in every run.
-    pub fn instance(mut self, id: i32, name: impl Into<String>) -> Self {
-        self.spec.instances.push((Some(id), name.into()));
-        self
-    }
-
-    /// Adds instances whose numbers follow from their names: a name has the same number in
-    /// every run, whatever other names there are.
-    pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.spec.add_names(names);
-        self
-    }
-
-    /// Attaches a label to the instance of a name.
-    pub fn instance_label(mut self, name: impl Into<String>, label: Label) -> Self {
-        self.spec.instance_labels.push((name.into(), label));
-        self
-    }
-
-    /// Registers the domain. It may be empty.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfRange`], [`Error::NumberTaken`], [`Error::NameTaken`],
-    /// [`Error::Length`], [`Error::Nul`], [`Error::Full`],
-    /// [`Error::IndomInHighCluster`], [`Error::Version`], and what is wrong with
-    /// a label.
-    pub fn build(self) -> Result<Indom, Error> {
-        sealed::Registrar::add_indom(self.registry, self.spec)
+impl Inner {
+    fn withdraw(&self) {
+        match &self.engine {
+            Engine::Growing(growing) => growing.withdraw(),
+            Engine::Sealed(sealed) => {
+                let withdrawn = std::mem::replace(&mut *lock(sealed), Sealed::Gone);
+                drop(withdrawn);
+            }
+        }
     }
 }
 
-impl<H: Handle> MetricBuilder<'_, H, Registry> {
-    /// Registers the metric on a domain: a value and a handle for each instance.
-    ///
-    /// # Errors
-    ///
-    /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
-    pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
-        let slots = self.registry.registrations().add_fixed(self.spec, &indom.0)?;
-        let handles = slots.into_iter().map(H::on).collect();
-        Ok(Instances::new(indom.0.record.members.clone(), handles))
+impl Publication {
+    fn new(published: &Published) -> Self {
+        Self { path: published.path().to_owned(), generation: published.generation() }
     }
+}
+
+fn lock(sealed: &Mutex<Sealed>) -> MutexGuard<'_, Sealed> {
+    sealed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Completes the files and gives them their names, the first one last: a reader that finds
+/// it finds all.
+fn publish_all(registrations: Registrations<Draft>) -> Result<Published, Error> {
+    let (first, overflow) = registrations.into_files();
+    let mut published = Vec::new();
+    for file in overflow {
+        published.push(publish_file(file)?);
+    }
+    let published = publish_file(first)?.with_overflow(published);
+    remove_stale(published.path(), published.overflow());
+    Ok(published)
+}
+
+fn publish_file(file: RegisteredFile<Draft>) -> Result<Published, Error> {
+    let (pinned, labels, draft) = file.into_parts();
+    draft.publish(pinned, labels)
 }
 
 #[cfg(test)]

@@ -21,10 +21,9 @@ use pcp_types::Units;
 use crate::derived::Description;
 use crate::metric::{Buckets, Counter, Gauge, Histogram, Number, Timer};
 use crate::published::warn;
-use crate::{Error, LiveRegistry, Registrar};
+use crate::{Error, Registry};
 use guards::Timed;
 pub use guards::{StaticGaugeGuard, StaticTiming};
-pub use program::Installed;
 use program::{Late, first_use};
 
 /// The longest name and the longest help text, in bytes.
@@ -33,9 +32,9 @@ const MAX_TEXT: usize = 255;
 /// A metric in a `static`, used from anywhere.
 ///
 /// ```
-/// use mmv_writer::{Counter, Histogram, Registry, Static, Units};
+/// use mmv_writer::{Counter, Gauge, Histogram, Registry, Static, Units};
 ///
-/// static REQUESTS: Static<Counter<u64>> =
+/// static REQUESTS: Static<Counter> =
 ///     Static::counter("requests").units(Units::count()).help("requests answered");
 /// static LATENCY: Static<Histogram> = Static::histogram("latency").units(Units::microseconds());
 ///
@@ -47,9 +46,10 @@ const MAX_TEXT: usize = 255;
 /// # fn main() -> Result<(), mmv_writer::Error> {
 /// # let directory = tempfile::tempdir().unwrap();
 /// answer(); // is counted, too
-/// # let registry = Registry::builder("shop").directory(directory.path());
-/// // Or `Registry::builder("shop").live().build()?`, for this machine's MMV directory.
-/// let _installed = registry.live().build()?.install()?;
+/// # /*
+/// let registry = Registry::new("shop")?;
+/// # */
+/// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
 /// answer();
 /// assert_eq!((REQUESTS.value(), LATENCY.count()), (2, 2));
 /// # Ok(())
@@ -60,13 +60,16 @@ const MAX_TEXT: usize = 255;
 ///
 /// No code runs before `main`. A static is registered
 ///
-/// * in the registry that the program [installs](LiveRegistry::install): when it is
-///   installed if the static was used before, else at its first use. A static that is
-///   never used is not there, so libraries can have as many as they like;
-/// * or by [`Static::register`], in any registry, sealed or live: for metrics that
-///   are to be 0 before their first use, and for those that have to be registered.
+/// * in the first registry that the program makes: when that is made if the static was used
+///   before, else at its first use. A static that is never used is not there, so libraries
+///   can have as many as they like. When that registry is withdrawn, the next one that is
+///   made takes those that are not registered yet;
+/// * or by [`Static::register`], in any registry: for metrics that are to be 0 before their
+///   first use, for those that have to be registered, and for sealed registries, which take
+///   no others.
 ///
-/// It stays in its first registry. If it cannot be registered at its first use, one line
+/// It stays in its first registry, and does not keep its file: that is withdrawn with the
+/// registry and the other handles. If it cannot be registered at its first use, one line
 /// on standard error gives the reason, and it counts without readers.
 ///
 /// # What is counted before
@@ -84,9 +87,9 @@ const MAX_TEXT: usize = 255;
 /// A name or a help text that is not legal is a compile error:
 ///
 /// ```compile_fail
-/// use mmv_writer::{Counter, Static};
+/// use mmv_writer::{Counter, Gauge, Static};
 ///
-/// static REQUESTS: Static<Counter<u64>> = Static::counter("requests per second");
+/// static REQUESTS: Static<Counter> = Static::counter("requests per second");
 /// ```
 ///
 /// After a fork, statics of the child count for the child alone, as other handles.
@@ -123,6 +126,7 @@ impl About {
             units: self.units,
             semantics: None,
             buckets: self.buckets,
+            max_series: None,
             item: None,
             isolated: false,
             labels: Vec::new(),
@@ -250,10 +254,11 @@ impl<H: InStatic> Static<H> {
     ///
     /// As [`MetricBuilder::build`](crate::MetricBuilder::build). It then counts further
     /// without readers.
-    pub fn register<R: Registrar>(&'static self, registry: &R) -> Result<(), Error> {
+    pub fn register(&'static self, registry: &Registry) -> Result<(), Error> {
         let mut before = self.before();
         if self.published.get().is_none() {
-            let handle = H::register(registry, self.about.description())?;
+            // A static is never dropped, and must not keep the file.
+            let handle = H::register(&registry.downgrade(), self.about.description())?;
             if let Some(private) = &before.handle {
                 handle.take_over(private);
             }
@@ -297,7 +302,7 @@ impl<H: InStatic> Static<H> {
 }
 
 impl<H: InStatic> Late for Static<H> {
-    fn register_late(&'static self, registry: &LiveRegistry) {
+    fn register_late(&'static self, registry: &Registry) {
         if let Err(error) = self.register(registry) {
             warn(&format!("static metric {}: {error}\n", self.about.name));
         }

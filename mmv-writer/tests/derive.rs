@@ -3,8 +3,8 @@
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};
 use mmv_writer::{
-    Buckets, Counter, Error, Gauge, Histogram, Metrics, OwnedHistogram, Published, Registrar,
-    Registry, Semantics, Text, Timer, Units,
+    Buckets, Counter, Error, Gauge, Histogram, Metrics, OwnedHistogram, Registry, Semantics, Text,
+    Timer, Units,
 };
 use tempfile::TempDir;
 
@@ -45,15 +45,15 @@ fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn contents(published: &Published) -> Contents {
-    let file = std::fs::File::open(published.path()).unwrap();
+fn contents(registry: &Registry) -> Contents {
+    let file = std::fs::File::open(registry.path()).unwrap();
     let contents = Contents::read(&file, &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);
     contents
 }
 
 /// Registers and uses a shop.
-fn open<R: Registrar>(registry: &R) -> Shop {
+fn open(registry: &Registry) -> Shop {
     let mut shop = Shop::register(registry).unwrap();
     shop.orders.add(5);
     shop.latency.record(1_000);
@@ -108,32 +108,34 @@ fn check(contents: &Contents) {
 fn a_struct_is_registered_in_a_sealed_registry_with_all_that_its_fields_say() {
     let directory = directory();
     let builder = Registry::builder("app").directory(directory.path());
-    let registry = builder.build().unwrap();
+    let registry = builder.sealed().build().unwrap();
     let _shop = open(&registry);
-    check(&contents(&registry.publish().unwrap()));
+    registry.publish().unwrap();
+    check(&contents(&registry));
 }
 
 #[test]
 fn a_struct_is_registered_in_a_live_registry_as_in_a_sealed_one() {
     let directory = directory();
     let builder = Registry::builder("app").directory(directory.path());
-    let registry = builder.live().build().unwrap();
+    let registry = builder.build().unwrap();
     let _shop = open(&registry);
     registry.announce();
-    check(&contents(registry.published()));
+    check(&contents(&registry));
 }
 
 #[test]
 fn a_struct_under_a_prefix_can_be_registered_several_times() {
     let directory = directory();
     let builder = Registry::builder("app").directory(directory.path());
-    let registry = builder.build().unwrap();
+    let registry = builder.sealed().build().unwrap();
     let _first = Process::register_under(&registry, "worker.a").unwrap();
     let _second = Process::register_under(&registry, "worker.b").unwrap();
     let again = Process::register_under(&registry, "worker.a").map(drop);
     let Err(Error::NameTaken { name, .. }) = again else { panic!("{again:?}") };
     assert_eq!(name, "worker.a.busy");
-    let contents = contents(&registry.publish().unwrap());
+    registry.publish().unwrap();
+    let contents = contents(&registry);
     let names: Vec<_> = contents.metrics.iter().map(|metric| metric.name.as_str()).collect();
     assert_eq!(names, ["worker.a.busy", "worker.a.type", "worker.b.busy", "worker.b.type"]);
 }

@@ -57,22 +57,22 @@ fn count_together(counter: &Counter<u64>, threads: u64) {
 #[test]
 fn two_and_eight_threads_on_one_counter_of_a_sealed_file() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
-    let counter = registry.counter::<u64>("count").build().unwrap();
-    let published = registry.publish().unwrap();
+    let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
+    let counter = registry.counter("count").build().unwrap();
+    registry.publish().unwrap();
     count_together(&counter, 2);
-    assert_eq!(value(published.path(), "count"), 2 * each());
+    assert_eq!(value(registry.path(), "count"), 2 * each());
     count_together(&counter, 8);
-    assert_eq!(value(published.path(), "count"), 10 * each());
+    assert_eq!(value(registry.path(), "count"), 10 * each());
 }
 
 #[test]
 fn eight_threads_on_a_counter_made_at_run_time_while_instances_come_and_go() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
     let things = registry.indom("things").build().unwrap();
-    let family = registry.counter::<u64>("thing").build_family(&things).unwrap();
-    let counter = registry.counter::<u64>("count").build().unwrap();
+    let family = registry.counter("thing").build_named(&things).unwrap();
+    let counter = registry.counter("count").build().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| count_together(&counter, 8));
         for number in 0..10_000 {
@@ -83,6 +83,6 @@ fn eight_threads_on_a_counter_made_at_run_time_while_instances_come_and_go() {
         }
     });
     registry.announce();
-    assert_eq!(value(registry.published().path(), "count"), 8 * each());
+    assert_eq!(value(registry.path(), "count"), 8 * each());
     assert_eq!(things.len(), 10_000 - 3_333);
 }

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use mmv_writer::{Counter, Error, Family, Registry};
+use mmv_writer::{Counter, Error, NamedFamily, Registry};
 
 /// What `ulimit -f` counts in, in a POSIX shell.
 const BLOCK: u64 = 512;
@@ -54,19 +54,19 @@ fn program(lenient: bool) {
     let _published = report(
         "sealed",
         sealed.and_then(|registry| {
-            registry.counter::<u64>("c").build()?.inc();
+            registry.counter("c").build()?.inc();
             registry.publish()
         }),
     );
     let builder = Registry::builder("live").directory(directory());
     let builder = if lenient { builder.lenient() } else { builder };
-    let Some(registry) = report("live", builder.live().build()) else { return };
+    let Some(registry) = report("live", builder.build()) else { return };
     let counters: Result<Vec<Counter<u64>>, _> =
         (0..300).map(|index| registry.counter(format!("m{index}")).help("one").build()).collect();
     let counters = report("counters", counters).unwrap_or_default();
     counters.iter().for_each(Counter::inc);
     let things = registry.indom("things").build().unwrap();
-    let count: Family<Counter<u64>> = registry.counter("count").build_family(&things).unwrap();
+    let count: NamedFamily<Counter<u64>> = registry.counter("count").build_named(&things).unwrap();
     let handles: Result<Vec<_>, _> =
         (0..2000).map(|index| count.get_or_create(&format!("i{index}"))).collect();
     let handles = report("instances", handles).unwrap_or_default();
@@ -92,7 +92,7 @@ fn lenient() {
 #[ignore = "run by the tests below"]
 fn lowered_later() {
     use nix::sys::resource::{Resource, setrlimit};
-    let registry = Registry::builder("live").directory(directory()).live().build().unwrap();
+    let registry = Registry::builder("live").directory(directory()).build().unwrap();
     setrlimit(Resource::RLIMIT_FSIZE, 300 << 10, 300 << 10).unwrap();
     let counters: Result<Vec<Counter<u64>>, _> =
         (0..1000).map(|index| registry.counter(format!("m{index}")).build()).collect();

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use mmv_format::view::{Contents, Limits};
-use mmv_writer::{Counter, Family, Label, LiveIndom, LiveRegistry, Registry};
+use mmv_writer::{Counter, Indom, Label, NamedFamily, Registry};
 
 use crate::child;
 
@@ -27,7 +27,7 @@ fn resident() -> u64 {
 
 /// Creates instances under new names and removes them again. In between a reader
 /// finds all of them, and then none.
-fn round(registry: &LiveRegistry, things: &LiveIndom, count: &Family<Counter<u64>>, first: u64) {
+fn round(registry: &Registry, things: &Indom, count: &NamedFamily<Counter<u64>>, first: u64) {
     for number in first..first + ROUND {
         let name = format!("thing {number}");
         let handle = count.get_or_create(&name).unwrap();
@@ -38,7 +38,7 @@ fn round(registry: &LiveRegistry, things: &LiveIndom, count: &Family<Counter<u64
     }
     let handle = count.get(&format!("thing {first}")).unwrap();
     registry.announce();
-    let file = File::open(registry.published().path()).unwrap();
+    let file = File::open(registry.path()).unwrap();
     let contents = Contents::read(&file, &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);
     let instances = &contents.indoms[0].instances;
@@ -71,10 +71,10 @@ fn memory_stays_flat_while_instances_come_and_go() {
 fn memory_of_this_process_stays_flat() {
     let rounds = if std::env::var_os("MMV_LONG").is_some() { 40 } else { 8 };
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).live();
+    let registry = Registry::builder("app").directory(directory.path());
     let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
     let things = registry.indom("things").build().unwrap();
-    let count: Family<Counter<u64>> = registry.counter("count").build_family(&things).unwrap();
+    let count: NamedFamily<Counter<u64>> = registry.counter("count").build_named(&things).unwrap();
     // The first rounds find out how much is needed; the allocator keeps more or less of it.
     let mut before = 0;
     for index in 0..6 {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mmv_format::view::{Contents, Limits};
-use mmv_writer::{Buckets, Counter, Family, LabelledFamily, Published, Registry};
+use mmv_writer::{Buckets, Counter, Family, Labels, NamedFamily, Registry};
 use proptest::prelude::*;
 
 /// Names of instances and their numbers.
@@ -22,32 +22,37 @@ fn numbers_in(path: &Path) -> Numbers {
     indom.instances.iter().map(|instance| (instance.name.clone(), instance.id.get())).collect()
 }
 
-fn files_of(published: &Published) -> impl Iterator<Item = &Path> {
-    let overflow = published.overflow().iter().map(Published::path);
-    [published.path()].into_iter().chain(overflow)
+fn files_of(registry: &Registry) -> impl Iterator<Item = PathBuf> {
+    [registry.path().to_owned()].into_iter().chain(registry.overflow())
+}
+
+#[derive(Labels, Clone, PartialEq, Eq, Hash)]
+struct Request {
+    method: &'static str,
+    code: u16,
 }
 
 /// The numbers that a run of a sealed registry gives.
 fn sealed(names: &[&str]) -> Numbers {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
     let domain = registry.indom("names").names(names.iter().copied()).build().unwrap();
-    drop(registry.counter::<u64>("count").build_instances(&domain).unwrap());
-    let published = registry.publish().unwrap();
-    numbers_in(published.path())
+    drop(registry.counter("count").build_instances(&domain).unwrap());
+    registry.publish().unwrap();
+    numbers_in(registry.path())
 }
 
 /// The numbers that a run of a live registry gives, in which names come in this order.
 fn live(names: &[&str]) -> Numbers {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
     let domain = registry.indom("names").build().unwrap();
-    let family: Family<Counter<u64>> = registry.counter("count").build_family(&domain).unwrap();
+    let family: NamedFamily<Counter<u64>> = registry.counter("count").build_named(&domain).unwrap();
     for name in names {
         family.with(name, Counter::inc).unwrap();
     }
     registry.announce();
-    numbers_in(registry.published().path())
+    numbers_in(registry.path())
 }
 
 #[test]
@@ -73,23 +78,24 @@ fn registries_of_all_kinds_give_a_name_one_number() {
 fn a_name_has_its_number_in_overflow_files_too() {
     let directory = tempfile::tempdir().unwrap();
     let names = ["ann", "bob"];
-    let registry = Registry::builder("sealed").directory(directory.path()).build().unwrap();
+    let registry =
+        Registry::builder("sealed").sealed().directory(directory.path()).build().unwrap();
     let domain = registry.indom("names").names(names).build().unwrap();
     for index in 0..1100 {
-        let count = registry.counter::<u64>(format!("m{index}"));
+        let count = registry.counter(format!("m{index}"));
         drop(count.build_instances(&domain).unwrap());
     }
-    let published = registry.publish().unwrap();
-    assert_eq!(published.overflow().len(), 1);
-    for path in files_of(&published) {
-        assert_eq!(numbers_in(path), sealed(&names));
+    registry.publish().unwrap();
+    assert_eq!(registry.overflow().len(), 1);
+    for path in files_of(&registry) {
+        assert_eq!(numbers_in(&path), sealed(&names));
     }
 
-    let registry = Registry::builder("live").directory(directory.path()).live().build().unwrap();
+    let registry = Registry::builder("live").directory(directory.path()).build().unwrap();
     let domain = registry.indom("names").build().unwrap();
     for index in 0..1100 {
-        let count = registry.counter::<u64>(format!("m{index}"));
-        let family: Family<Counter<u64>> = count.build_family(&domain).unwrap();
+        let count = registry.counter(format!("m{index}"));
+        let family: NamedFamily<Counter<u64>> = count.build_named(&domain).unwrap();
         for name in if index % 2 == 0 { ["ann", "bob"] } else { ["bob", "ann"] } {
             family.with(name, Counter::inc).unwrap();
         }
@@ -97,7 +103,7 @@ fn a_name_has_its_number_in_overflow_files_too() {
     registry.announce();
     let overflow = registry.overflow();
     assert_eq!(overflow.len(), 1);
-    for path in [registry.published().path(), &overflow[0]] {
+    for path in [registry.path(), &overflow[0]] {
         assert_eq!(numbers_in(path), sealed(&names));
     }
 }
@@ -105,23 +111,21 @@ fn a_name_has_its_number_in_overflow_files_too() {
 #[test]
 fn sets_of_labels_are_numbered_by_the_names_of_their_instances() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
-    let domain = registry.indom("requests").build_labelled(["method", "code"]).unwrap();
-    let count = registry.counter("requests");
-    let count: LabelledFamily<Counter<u64>, 2> = count.build_labelled(&domain).unwrap();
-    count.with(["PUT", "404"], Counter::inc).unwrap();
-    count.with(["GET", "200"], Counter::inc).unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let count: Family<Request> = registry.counter("requests").build_family().unwrap();
+    count.get(&Request { method: "PUT", code: 404 }).inc();
+    count.get(&Request { method: "GET", code: 200 }).inc();
     registry.announce();
     let expected = sealed(&["method=GET,code=200", "method=PUT,code=404"]);
-    assert_eq!(numbers_in(registry.published().path()), expected);
+    assert_eq!(numbers_in(registry.path()), expected);
 }
 
 #[test]
 fn an_instance_that_is_removed_returns_under_its_number() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
     let domain = registry.indom("names").build().unwrap();
-    let family: Family<Counter<u64>> = registry.counter("count").build_family(&domain).unwrap();
+    let family: NamedFamily<Counter<u64>> = registry.counter("count").build_named(&domain).unwrap();
     let old = family.get_or_create("ann").unwrap();
     for name in ["bob", "eve"] {
         family.with(name, Counter::inc).unwrap();
@@ -134,7 +138,7 @@ fn an_instance_that_is_removed_returns_under_its_number() {
     }
     old.inc();
     registry.announce();
-    assert_eq!(numbers_in(registry.published().path()), sealed(&["ann", "bob", "eve"]));
+    assert_eq!(numbers_in(registry.path()), sealed(&["ann", "bob", "eve"]));
 }
 
 #[test]
@@ -151,7 +155,7 @@ fn of_two_names_with_one_hash_each_has_a_number_of_its_own() {
 #[test]
 fn a_number_that_the_program_states_is_never_that_of_another_name() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
     let hashed = sealed(&["ann"])["ann"];
     let domain = registry.indom("names").names(["ann", "eve"]).instance(hashed, "bob");
     let domain = domain.build().unwrap();
@@ -173,21 +177,21 @@ fn serials_in(path: &Path) -> BTreeMap<String, u32> {
 fn domains_that_are_registered_when_they_are_used_keep_their_serials() {
     let serials = |names: [&str; 4]| {
         let directory = tempfile::tempdir().unwrap();
-        let registry = Registry::builder("app").directory(directory.path()).live();
+        let registry = Registry::builder("app").directory(directory.path());
         let registry = registry.build().unwrap();
         for name in names {
             if let Some(precision) = name.strip_prefix("buckets") {
                 let buckets = Buckets::new(precision.parse().unwrap(), 1000);
-                drop(registry.counter::<u64>(name).build_histogram_of(buckets).unwrap());
+                drop(registry.histogram(name).buckets(buckets).build().unwrap());
             } else {
                 let domain = registry.indom("domain").serial_from(name).build().unwrap();
-                let family: Family<Counter<u64>> =
-                    registry.counter(name).build_family(&domain).unwrap();
+                let family: NamedFamily<Counter<u64>> =
+                    registry.counter(name).build_named(&domain).unwrap();
                 family.with("ann", Counter::inc).unwrap();
             }
         }
         registry.announce();
-        serials_in(registry.published().path())
+        serials_in(registry.path())
     };
     let first = serials(["requests", "sessions", "buckets1", "buckets2"]);
     let second = serials(["buckets2", "sessions", "buckets1", "requests"]);
@@ -200,7 +204,7 @@ fn domains_that_are_registered_when_they_are_used_keep_their_serials() {
 #[test]
 fn a_domain_whose_serial_another_one_has_gets_the_next() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
     let serial = |text: &str| registry.indom("d").serial_from(text).build().unwrap().serial();
     // Found among `requests0`, `requests1` and so on, and `last0` and so on.
     assert_eq!([serial("requests29"), serial("requests80")], [1500, 1501]);

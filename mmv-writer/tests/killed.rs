@@ -13,7 +13,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use mmv_format::view::{Contents, Flags, Limits, Refusal};
-use mmv_writer::{Buckets, Error, Label, LiveRegistry, Published, Registry, RegistryBuilder};
+use mmv_writer::{Buckets, Error, Gauge, Label, Registry, RegistryBuilder};
 
 use crate::child;
 
@@ -30,21 +30,23 @@ fn builder(directory: &Path) -> RegistryBuilder {
 }
 
 /// A file whose names and values all identify its round.
-fn publish(directory: &Path, round: u64) -> Result<Published, Error> {
-    let registry = builder(directory).build()?;
+fn publish(directory: &Path, round: u64) -> Result<Registry, Error> {
+    let registry = builder(directory).sealed().build()?;
     registry.label(Label::new("round", round))?;
     let queues = registry.indom("queues").names(QUEUES).help("for work").build()?;
     let buckets = registry.buckets(Buckets::new(1, 1000))?;
     for index in 0..COUNTERS {
-        let counter = registry.counter::<u64>(format!("r{round}.c{index}"));
+        let counter = registry.counter(format!("r{round}.c{index}"));
         counter.help("counts").build()?.add(round + index);
     }
-    let lengths = registry.gauge::<u64>(format!("r{round}.length")).build_instances(&queues)?;
+    let lengths =
+        registry.metric::<Gauge<u64>>(format!("r{round}.length")).build_instances(&queues)?;
     lengths.iter().for_each(|length| length.set(round));
     registry.text(format!("r{round}.text")).build()?.set("there");
-    let sizes = registry.counter::<u64>(format!("r{round}.size")).build_histogram(&buckets)?;
+    let sizes = registry.histogram(format!("r{round}.size")).bucket_indom(&buckets).build()?;
     sizes.record(round);
-    registry.publish()
+    registry.publish()?;
+    Ok(registry)
 }
 
 /// Checks that a file is one of [`publish`], and whole.
@@ -73,12 +75,13 @@ const MANY: u64 = 1030;
 const ONE_FILE: u64 = 1023;
 
 /// Files whose names and values all identify their round.
-fn publish_many(directory: &Path, round: u64) -> Result<Published, Error> {
-    let registry = builder(directory).overflow_cluster(10).build()?;
+fn publish_many(directory: &Path, round: u64) -> Result<Registry, Error> {
+    let registry = builder(directory).sealed().overflow_cluster(10).build()?;
     for index in 0..MANY {
-        registry.counter::<u64>(format!("r{round}.c{index}")).build()?.add(round + index);
+        registry.counter(format!("r{round}.c{index}")).build()?.add(round + index);
     }
-    registry.publish()
+    registry.publish()?;
+    Ok(registry)
 }
 
 /// Checks that a file is one of [`publish_many`], and whole.
@@ -100,13 +103,13 @@ fn check_one_of_many(file: &File) {
 }
 
 /// A file that has instances added and removed for a while.
-fn grow(directory: &Path, round: u64) -> Result<LiveRegistry, Error> {
+fn grow(directory: &Path, round: u64) -> Result<Registry, Error> {
     let registry =
-        builder(directory).live().max_instances(200).announce_interval(Duration::ZERO).build()?;
+        builder(directory).max_instances(200).announce_interval(Duration::ZERO).build()?;
     for domain in 0..4 {
         let things = registry.indom(format!("things {domain}")).build()?;
-        let count = registry.counter::<u64>(format!("count{domain}")).build_family(&things)?;
-        let about = registry.text(format!("about{domain}")).build_family(&things)?;
+        let count = registry.counter(format!("count{domain}")).build_named(&things)?;
+        let about = registry.text(format!("about{domain}")).build_named(&things)?;
         for index in 0..30 {
             let name = format!("i{index}");
             count.get_or_create(&name)?.add(round);
@@ -198,7 +201,7 @@ fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> 
         found.hidden += u32::from(!hidden.is_empty());
     }
     // Without publishing anything.
-    drop(builder(directory).build().unwrap());
+    drop(builder(directory).sealed().build().unwrap());
     assert_eq!(names(directory).1, Vec::<String>::new());
     println!("{mode}: {found:?}");
     found

@@ -45,7 +45,7 @@ impl Drop for Process {
 #[ignore = "the child process of the other tests"]
 fn publishes_until_it_is_killed() {
     let Some(directory) = std::env::var_os("MMV_TEST_DIRECTORY") else { return };
-    let registry = Registry::builder("app").directory(directory).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(directory).build().unwrap();
     let published = registry.publish();
     let result = match &published {
         Ok(_) => "published",
@@ -80,5 +80,5 @@ fn the_file_of_a_killed_process_is_free_at_once() {
         let mut second = Process::start(directory.path());
         assert!(!second.has_the_file());
     }
-    drop(Registry::builder("app").directory(directory.path()).build().unwrap().publish().unwrap());
+    drop(Registry::builder("app").directory(directory.path()).build().unwrap());
 }

@@ -29,17 +29,17 @@ fn directory() -> String {
 fn program() {
     setuid(Uid::from_raw(PROGRAM)).unwrap();
     let builder = || Registry::builder("app").directory(directory());
-    let sealed = builder().build().unwrap();
-    let counter = sealed.counter::<u64>("c").build().unwrap();
-    let published = sealed.publish().unwrap();
+    let sealed = builder().sealed().build().unwrap();
+    let counter = sealed.counter("c").build().unwrap();
+    sealed.publish().unwrap();
     counter.inc();
-    assert_publishes(published.path());
-    drop(published);
-    let live = builder().live().build().unwrap();
-    let counter = live.counter::<u64>("c").build().unwrap();
+    assert_publishes(sealed.path());
+    sealed.withdraw();
+    let live = builder().build().unwrap();
+    let counter = live.counter("c").build().unwrap();
     counter.add(2);
     live.announce();
-    assert_publishes(live.published().path());
+    assert_publishes(live.path());
 }
 
 /// Another user takes the name, and the next ones, after the registry is built.
@@ -55,37 +55,37 @@ fn late_program() {
     let as_program = || nix::unistd::seteuid(Uid::from_raw(PROGRAM)).unwrap();
     let as_root = || nix::unistd::seteuid(Uid::from_raw(0)).unwrap();
     as_program();
-    let sealed = builder().build().unwrap();
-    let counter = sealed.counter::<u64>("c").build().unwrap();
+    let sealed = builder().sealed().build().unwrap();
+    let counter = sealed.counter("c").build().unwrap();
     let text = sealed.text("t").build().unwrap();
     // A value on a line of its own, as this name is in version 1 alone without the prefix.
     let long = "n".repeat(62);
-    let other = sealed.counter::<u64>(&long).build().unwrap();
+    let other = sealed.counter(&long).build().unwrap();
     counter.inc();
     text.set("before");
     as_root();
     squat("app");
     squat("app.61001");
     as_program();
-    let published = sealed.publish().unwrap();
+    sealed.publish().unwrap();
     counter.inc();
     text.set("after");
     other.add(7);
-    let name = published.path().file_name().unwrap().to_str().unwrap();
+    let name = sealed.path().file_name().unwrap().to_str().unwrap();
     assert_eq!(name, "app.61001.2");
-    let file = File::open(published.path()).unwrap();
+    let file = File::open(sealed.path()).unwrap();
     let contents = Contents::read(&file, &Limits::default()).unwrap();
     assert!(contents.header.flags.contains(Flags::NO_PREFIX));
     let names: Vec<_> = contents.metrics.iter().map(|metric| &*metric.name).collect();
     assert_eq!(names, ["app.c".to_owned(), "app.t".to_owned(), format!("app.{long}")]);
-    let bytes = fs::read(published.path()).unwrap();
+    let bytes = fs::read(sealed.path()).unwrap();
     let values = [2_u64, 7].map(u64::to_ne_bytes);
     for value in values {
         assert!(bytes.chunks_exact(32).any(|entry| entry.starts_with(&value)), "{value:?}");
     }
     let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
     assert!(has(b"after\0") && !has(b"before"));
-    drop(published);
+    sealed.withdraw();
     assert!(!Path::new(&directory()).join("app.61001.2").exists(), "withdrawn");
 }
 

@@ -1,13 +1,15 @@
-//! The registry of a program's statics. One test, since a program has one such registry.
+//! The registry of a program's statics.
 
 use std::path::Path;
 
 use mmv_format::view::Contents;
-use mmv_writer::{Counter, LiveRegistry, Registry, Static, Units};
+use mmv_writer::{Counter, Registry, RegistryBuilder, Static, Units};
 use tempfile::TempDir;
 
-fn live(directory: &TempDir) -> LiveRegistry {
-    Registry::builder("app").directory(directory.path()).live().build().unwrap()
+use crate::child::running;
+
+fn builder(directory: &TempDir) -> RegistryBuilder {
+    Registry::builder("app").directory(directory.path())
 }
 
 /// The names of the metrics, and the cells of singular ones.
@@ -24,20 +26,28 @@ fn value(name: &str, value: u64) -> (String, u64) {
     (name.to_owned(), value)
 }
 
+/// Other tests make registries, of which the first one would take the statics.
 #[test]
-fn statics_are_in_the_installed_registry_with_what_they_counted_before() {
-    static EARLY: Static<Counter<u64>> = Static::counter("early").units(Units::count());
-    static LATE: Static<Counter<u64>> = Static::counter("late").help("after all");
-    static NEVER: Static<Counter<u64>> = Static::counter("never");
-    static TAKEN: Static<Counter<u64>> = Static::counter("early");
-    static AFTER: Static<Counter<u64>> = Static::counter("after");
+fn statics_are_in_the_programs_registry_with_what_they_counted_before() {
+    let status = running("statics::program").status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn program() {
+    static EARLY: Static<Counter> = Static::counter("early").units(Units::count());
+    static LATE: Static<Counter> = Static::counter("late").help("after all");
+    static NEVER: Static<Counter> = Static::counter("never");
+    static TAKEN: Static<Counter> = Static::counter("early");
+    static AFTER: Static<Counter> = Static::counter("after");
     let directory = tempfile::tempdir().unwrap();
     EARLY.add(5);
     EARLY.inc();
-    let installed = live(&directory).install().unwrap();
-    let path = installed.registry().published().path().to_owned();
+    let registry = builder(&directory).build().unwrap();
+    let path = registry.path().to_owned();
     let announced = || {
-        installed.registry().announce();
+        registry.announce();
         values(&path)
     };
     assert_eq!(announced(), [value("early", 6)]);
@@ -49,15 +59,17 @@ fn statics_are_in_the_installed_registry_with_what_they_counted_before() {
     TAKEN.inc();
     TAKEN.inc();
     assert_eq!((TAKEN.value(), announced().len()), (2, 2));
-    let error = live(&tempfile::tempdir().unwrap()).install().map(drop).unwrap_err();
-    assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
-    drop(installed);
-    assert!(!path.exists());
+    // Neither a second registry nor a sealed one takes them.
+    let second = builder(&tempfile::tempdir().unwrap()).build().unwrap();
+    let sealed = builder(&tempfile::tempdir().unwrap()).sealed().build().unwrap();
+    drop((second, sealed));
+    drop(registry);
+    assert!(!path.exists(), "statics do not keep the file");
     EARLY.inc();
     AFTER.inc();
     assert_eq!((EARLY.value(), AFTER.value()), (11, 1));
     // One that was used in between waits for the next registry; the others stay.
-    let installed = live(&directory).install().unwrap();
-    installed.registry().announce();
-    assert_eq!(values(installed.registry().published().path()), [value("after", 1)]);
+    let registry = builder(&directory).build().unwrap();
+    registry.announce();
+    assert_eq!(values(registry.path()), [value("after", 1)]);
 }

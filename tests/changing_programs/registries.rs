@@ -3,11 +3,8 @@
 use std::path::Path;
 
 use metrics::{Unit, counter, describe_counter, describe_histogram, gauge, histogram};
-use mmv_metrics::{Installed, Recorder};
-use mmv_writer::{
-    Buckets, Counter, Gauge, Histogram, Indom, Instances, LabelledFamily, LabelledIndom,
-    LiveRegistry, Published, Registry, Units,
-};
+use mmv_metrics::Recorder;
+use mmv_writer::{Buckets, Counter, Family, Gauge, Histogram, Instances, Labels, Registry, Units};
 
 use super::journal::Journal;
 use super::plan::PERMANENT;
@@ -15,14 +12,20 @@ use super::target::{Metrics, Target};
 use crate::harness::dice::Dice;
 
 /// Labels of an instance. One value is another's first word, which selections may mix up.
-fn labels(instance: u64) -> [String; 2] {
+#[derive(Labels, Clone, PartialEq, Eq, Hash)]
+struct Thing {
+    kind: &'static str,
+    n: u64,
+}
+
+fn labels(instance: u64) -> Thing {
     let kind = ["eth0", "eth0 vlan", "disk"][(instance % 3) as usize];
-    [kind.to_owned(), instance.to_string()]
+    Thing { kind, n: instance }
 }
 
 fn labelled_name(instance: u64) -> String {
-    let [kind, number] = labels(instance);
-    format!("kind={kind},n={number}")
+    let Thing { kind, n } = labels(instance);
+    format!("kind={kind},n={n}")
 }
 
 /// Brings a list into any order.
@@ -35,12 +38,11 @@ pub(super) fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
 /// A live registry with labelled families.
 pub(super) struct Live {
     metrics: Metrics,
-    indom: LabelledIndom<2>,
-    counters: Vec<LabelledFamily<Counter<u64>, 2>>,
-    gauges: Vec<LabelledFamily<Gauge<u64>, 2>>,
+    counters: Vec<Family<Thing>>,
+    gauges: Vec<Family<Thing, Gauge<u64>>>,
     total: Counter<u64>,
     latency: Histogram,
-    registry: LiveRegistry,
+    registry: Registry,
 }
 
 impl Live {
@@ -82,20 +84,19 @@ impl Live {
         };
         journal.note_zero(&format!("mmv.{name}.total"), "");
         journal.note_zero(&format!("mmv.{name}.latency.sum"), "");
-        let registry = Registry::builder(name).directory(directory).live().build().unwrap();
-        let indom = registry.indom("things").build_labelled(["kind", "n"]).unwrap();
+        let registry = Registry::builder(name).directory(directory).build().unwrap();
         let counter = |name: &String| {
             let counter = registry.counter(name).units(Units::count());
-            counter.build_labelled(&indom).unwrap()
+            counter.build_family().unwrap()
         };
         let counters = counters.iter().map(counter).collect();
-        let gauge = |name: &String| registry.gauge(name).build_labelled(&indom).unwrap();
+        let gauge = |name: &String| registry.metric(name).build_family().unwrap();
         let gauges = gauges.iter().map(gauge).collect();
         let total = registry.counter("total").units(Units::count()).build().unwrap();
         let buckets = registry.buckets(Buckets::new(3, 10_000_000)).unwrap();
-        let latency = registry.counter::<u64>("latency").units(Units::count());
-        let latency = latency.build_histogram(&buckets).unwrap();
-        Self { metrics, indom, counters, gauges, total, latency, registry }
+        let latency = registry.histogram("latency").units(Units::count());
+        let latency = latency.bucket_indom(&buckets).build().unwrap();
+        Self { metrics, counters, gauges, total, latency, registry }
     }
 }
 
@@ -109,11 +110,11 @@ impl Target for Live {
     }
 
     fn add(&self, counter: usize, instance: u64, delta: u64) {
-        self.counters[counter].with(labels(instance), |counter| counter.add(delta)).unwrap();
+        self.counters[counter].with(&labels(instance), |counter| counter.add(delta));
     }
 
     fn set(&self, gauge: usize, instance: u64, value: u64) {
-        self.gauges[gauge].with(labels(instance), |gauge| gauge.set(value)).unwrap();
+        self.gauges[gauge].with(&labels(instance), |gauge| gauge.set(value));
     }
 
     fn add_total(&self, delta: u64) {
@@ -125,7 +126,13 @@ impl Target for Live {
     }
 
     fn remove(&self, instance: u64) {
-        self.indom.remove(labels(instance));
+        let labels = labels(instance);
+        for counter in &self.counters {
+            counter.remove(&labels);
+        }
+        for gauge in &self.gauges {
+            gauge.remove(&labels);
+        }
         self.registry.announce();
     }
 
@@ -141,7 +148,7 @@ impl Target for Live {
 /// The recorder for the `metrics` facade.
 pub(super) struct Facade {
     metrics: Metrics,
-    _installed: Installed,
+    registry: Registry,
 }
 
 impl Facade {
@@ -153,12 +160,19 @@ impl Facade {
             histogram: Some(format!("mmv.{name}.latency_by")),
         };
         journal.note_zero(&format!("mmv.{name}.total"), "");
-        let file = Registry::builder(name).directory(directory).live();
-        let installed = Recorder::on(file).unwrap().install().unwrap();
+        let registry = Registry::builder(name).directory(directory).build().unwrap();
+        Recorder::new(&registry).install().unwrap();
         describe_counter!("hits", Unit::Count, "counts of instances");
         describe_counter!("total", Unit::Count, "all counts");
         describe_histogram!("latency", Unit::Count, "values");
-        Self { metrics, _installed: installed }
+        Self { metrics, registry }
+    }
+}
+
+impl Drop for Facade {
+    /// The recorder of the whole program is never dropped.
+    fn drop(&mut self) {
+        self.registry.withdraw();
     }
 }
 
@@ -176,13 +190,13 @@ impl Target for Facade {
     }
 
     fn add(&self, _: usize, instance: u64, delta: u64) {
-        let [kind, number] = labels(instance);
-        counter!("hits", "n" => number, "kind" => kind).increment(delta);
+        let Thing { kind, n } = labels(instance);
+        counter!("hits", "n" => n.to_string(), "kind" => kind).increment(delta);
     }
 
     fn set(&self, _: usize, instance: u64, value: u64) {
-        let [kind, number] = labels(instance);
-        gauge!("level", "kind" => kind, "n" => number).set(value as f64);
+        let Thing { kind, n } = labels(instance);
+        gauge!("level", "kind" => kind, "n" => n.to_string()).set(value as f64);
     }
 
     fn add_total(&self, delta: u64) {
@@ -206,7 +220,7 @@ pub(super) struct Sealed {
     levels: Option<Instances<Gauge<u64>>>,
     /// The instance of each index.
     names: Vec<String>,
-    _published: Published,
+    _registry: Registry,
 }
 
 /// The cluster of the application of several processes.
@@ -219,12 +233,12 @@ impl Sealed {
         let metrics = Metrics { counters: vec![format!("mmv.{metric}")], ..Metrics::default() };
         journal.note_zero(&metrics.counters[0], &process);
         let builder = Registry::builder(name).directory(directory).cluster(CLUSTER).per_process();
-        let registry = builder.build().unwrap();
+        let registry = builder.sealed().build().unwrap();
         let processes = registry.process().unwrap();
         let done = registry.counter(&metric).units(Units::count()).item(1);
         let counts = done.build_instances(&processes).unwrap();
-        let published = registry.publish().unwrap();
-        Self { metrics, counts, levels: None, names: vec![process], _published: published }
+        registry.publish().unwrap();
+        Self { metrics, counts, levels: None, names: vec![process], _registry: registry }
     }
 
     /// Numbers its instances from 0, in any order.
@@ -244,18 +258,18 @@ impl Sealed {
             journal.note_zero(&metrics.counters[0], name);
             journal.note_zero_gauge(&metrics.gauges[0], name);
         }
-        let registry = Registry::builder(name).directory(directory).build().unwrap();
+        let registry = Registry::builder(name).sealed().directory(directory).build().unwrap();
         let mut order = names.clone();
         shuffle(&mut order, dice);
         let mut indom = registry.indom("things");
         for (number, name) in order.iter().enumerate() {
             indom = indom.instance(number as i32, name);
         }
-        let indom: Indom = indom.build().unwrap();
+        let indom = indom.build().unwrap();
         let counts = registry.counter("count").build_instances(&indom).unwrap();
-        let levels = registry.gauge("level").build_instances(&indom).unwrap();
-        let published = registry.publish().unwrap();
-        Self { metrics, counts, levels: Some(levels), names, _published: published }
+        let levels = registry.metric("level").build_instances(&indom).unwrap();
+        registry.publish().unwrap();
+        Self { metrics, counts, levels: Some(levels), names, _registry: registry }
     }
 }
 

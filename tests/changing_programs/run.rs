@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use mmv_writer::Registry;
+use mmv_writer::{Gauge, Registry};
 use serde_json::Value;
 
 use super::compare::STARTING;
@@ -87,9 +87,9 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
     let scratch = Scratch::new();
     let journals = scratch.path().join("journals");
     fs::create_dir(&journals).expect("a directory for journals");
-    let steady = Registry::builder("steady").directory(scratch.mmv_dir()).build().unwrap();
-    steady.gauge::<u64>("value").build().unwrap().set(8);
-    let _steady = steady.publish().unwrap();
+    let steady = Registry::builder("steady").sealed().directory(scratch.mmv_dir()).build().unwrap();
+    steady.metric::<Gauge<u64>>("value").build().unwrap().set(8);
+    steady.publish().unwrap();
     let interval = format!("{}ms", plan.interval.as_millis());
     let options = ["--interval", &interval, "--events", "true"];
     let mut agent = Agent::start_with(&scratch, &options);

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::{Counter, Family, LiveRegistry, Registry};
+use mmv_writer::{Counter, NamedFamily, Registry};
 use pcp_archive::{Archive, InstanceId, Pmid, Record, Timestamp, Value, ValueType};
 
 use super::steady;
@@ -37,9 +37,9 @@ struct Load {
 }
 
 struct Program {
-    registry: LiveRegistry,
+    registry: Registry,
     total: Counter<u64>,
-    count: Family<Counter<u64>>,
+    count: NamedFamily<Counter<u64>>,
     handles: Vec<Counter<u64>>,
     /// Times and values of `total`, after each change.
     journal: Vec<(Timestamp, u64)>,
@@ -52,11 +52,11 @@ fn now() -> Timestamp {
 
 impl Program {
     fn start(directory: &Path) -> Self {
-        let registry = Registry::builder("growing").directory(directory).live();
+        let registry = Registry::builder("growing").directory(directory);
         let registry = registry.build().unwrap();
         let total = registry.counter("total").build().unwrap();
         let things = registry.indom("things").build().unwrap();
-        let count = registry.counter("count").build_family(&things).unwrap();
+        let count = registry.counter("count").build_named(&things).unwrap();
         Self { registry, total, count, handles: Vec::new(), journal: vec![(now(), 0)] }
     }
 

@@ -1,7 +1,7 @@
 //! Registries of more than one file: readers find each metric under its name,
 //! whichever file it is in.
 
-use mmv_writer::{Buckets, Counter, Family, Label, LiveRegistry, Registry, Units};
+use mmv_writer::{Buckets, Counter, Label, NamedFamily, Registry, Units};
 
 use super::{assert_same, logged};
 use crate::compliance;
@@ -17,11 +17,11 @@ fn a_sealed_registry_of_three_files_is_served_and_logged_under_the_names_registe
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let registry = Registry::builder("app").directory(scratch.mmv_dir()).cluster(7);
-    let registry = registry.build().unwrap();
+    let registry = registry.sealed().build().unwrap();
     let disks = registry.indom("disks").names(["sda", "sdb"]).label(Label::new("kind", "ssd"));
     let disks = disks.help("the disks").build().unwrap();
     for index in 0..2100u64 {
-        let counter = registry.counter::<u64>(format!("m{index}")).units(Units::count());
+        let counter = registry.counter(format!("m{index}")).units(Units::count());
         if index % 1000 == 0 {
             let counter = counter.help("on disks").label(Label::new("number", index));
             counter.build_instances(&disks).unwrap().by_name("sdb").unwrap().add(index);
@@ -29,8 +29,8 @@ fn a_sealed_registry_of_three_files_is_served_and_logged_under_the_names_registe
             counter.build().unwrap().add(index);
         }
     }
-    let published = registry.publish().unwrap();
-    assert_eq!(published.overflow().len(), 2);
+    registry.publish().unwrap();
+    assert_eq!(registry.overflow().len(), 2);
     let pmcd = Pmcd::start(&oracle, &scratch);
     let served = pminfo::ask(&oracle, ["-h", &pmcd.host()]);
     assert_eq!(served.len(), 2100);
@@ -51,7 +51,7 @@ fn a_sealed_registry_of_three_files_is_served_and_logged_under_the_names_registe
     found.retain(|name, _| !name.starts_with("mmv.agent."));
     assert_same("overflow files", &found, &served);
     compliance::check(&oracle, &archive);
-    drop(published);
+    registry.withdraw();
     wait::until_true("pmdammv to notice the end", || {
         pminfo::ask(&oracle, ["-h", &pmcd.host()]).is_empty()
     });
@@ -69,7 +69,7 @@ fn values_of(metric: &pminfo::Metric) -> Vec<String> {
 }
 
 /// Registers as many metrics, and counts each to its number.
-fn register(registry: &LiveRegistry, from: u64, to: u64) {
+fn register(registry: &Registry, from: u64, to: u64) {
     for index in from..to {
         let counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
         counter.add(index);
@@ -80,13 +80,14 @@ fn register(registry: &LiveRegistry, from: u64, to: u64) {
 fn a_live_registry_uses_an_overflow_file_while_it_is_served_and_logged() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
-    let other = Registry::builder("zoo").directory(scratch.mmv_dir()).cluster(3).build().unwrap();
-    other.counter::<u64>("lions").build().unwrap().add(2);
-    let _other = other.publish().unwrap();
+    let other =
+        Registry::builder("zoo").sealed().directory(scratch.mmv_dir()).cluster(3).build().unwrap();
+    other.counter("lions").build().unwrap().add(2);
+    other.publish().unwrap();
     let registry = Registry::builder("app").directory(scratch.mmv_dir()).cluster(7);
-    let registry = registry.live().build().unwrap();
+    let registry = registry.build().unwrap();
     let users = registry.indom("users").build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
     for name in ["ann", "bob", "cid"] {
         seen.with(name, Counter::inc).unwrap();
     }
@@ -100,13 +101,13 @@ fn a_live_registry_uses_an_overflow_file_while_it_is_served_and_logged() {
     assert_eq!(before.len(), 502);
 
     register(&registry, 500, 1100);
-    let late: Family<Counter<u64>> = registry.counter("late").build_family(&users).unwrap();
+    let late: NamedFamily<Counter<u64>> = registry.counter("late").build_named(&users).unwrap();
     late.with("cid", |late| late.add(5)).unwrap();
     late.with("dan", |late| late.add(6)).unwrap();
     late.with("bob", |late| late.add(7)).unwrap();
     assert!(users.remove("ann"));
     let buckets = registry.buckets(Buckets::new(1, 100)).unwrap();
-    let size = registry.counter::<u64>("size").build_histogram(&buckets).unwrap();
+    let size = registry.histogram("size").bucket_indom(&buckets).build().unwrap();
     size.record(9);
     registry.announce();
     assert_eq!(registry.overflow(), [scratch.mmv_dir().join("app.2")]);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::{Counter, Family, Gauge, LiveIndom, LiveRegistry, Registry};
+use mmv_writer::{Counter, Gauge, Indom, NamedFamily, Registry};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use pcp_archive::ValueType;
@@ -64,14 +64,14 @@ impl Program {
     /// A sealed file.
     fn sealed(&mut self, shape: &Shape, directory: &Path) {
         let registry = Registry::builder(&shape.file).directory(directory).cluster(shape.cluster);
-        let registry = registry.build().unwrap();
+        let registry = registry.sealed().build().unwrap();
         self.singular(&registry, shape);
         let domain = registry.indom("by").names(shape.by.iter().map(String::as_str));
         let domain = domain.build().unwrap();
-        let by = registry.counter::<u64>("by").item(10).build_instances(&domain).unwrap();
+        let by = registry.counter("by").item(10).build_instances(&domain).unwrap();
         self.set.push(Box::new(move |value| by.iter().for_each(|counter| set(counter, value))));
         self.update();
-        let _published = registry.publish().unwrap();
+        registry.publish().unwrap();
         for _ in 0..shape.updates.unwrap_or(MOST_UPDATES) {
             sleep(Duration::from_micros(PERIOD));
             self.update();
@@ -81,7 +81,7 @@ impl Program {
     /// A file that gets new instances and loses old ones.
     fn live(&mut self, shape: &Shape, directory: &Path) {
         let registry = Registry::builder(&shape.file).directory(directory).cluster(shape.cluster);
-        let registry = registry.live().build().unwrap();
+        let registry = registry.build().unwrap();
         self.note(&format!("new now {}", micros()));
         for number in &shape.more {
             self.note(&format!("new more{number} {}", micros()));
@@ -93,7 +93,7 @@ impl Program {
             self.note(&format!("set more{number} {}", micros()));
         }
         let domain = registry.indom("grown").build().unwrap();
-        let family = registry.counter("grown").item(11).build_family(&domain).unwrap();
+        let family = registry.counter("grown").item(11).build_named(&domain).unwrap();
         let mut growth = Growth { registry, domain, family, instances: VecDeque::new(), born: 0 };
         for update in 0..shape.updates.unwrap_or(MOST_UPDATES) {
             if update % GROWTH == 0 {
@@ -104,22 +104,22 @@ impl Program {
         }
     }
 
-    fn singular(&mut self, registry: &impl Numbers, shape: &Shape) {
+    fn singular(&mut self, registry: &Registry, shape: &Shape) {
         match shape.now {
             ValueType::I64 => {
-                let now = registry.signed("now", 1);
+                let now = signed(registry, "now", 1);
                 self.set.push(Box::new(move |value| now.set(value as i64)));
             }
             ValueType::Double => {
-                let now = registry.double("now", 1);
+                let now = double(registry, "now", 1);
                 self.set.push(Box::new(move |value| now.set(value as f64)));
             }
             _ => {
-                self.set.push(setter(registry.counted("now", 1)));
+                self.set.push(setter(counted(registry, "now", 1)));
             }
         }
         for number in &shape.more {
-            self.set.push(setter(registry.counted(&format!("more{number}"), 1 + number)));
+            self.set.push(setter(counted(registry, &format!("more{number}"), 1 + number)));
         }
     }
 
@@ -169,45 +169,22 @@ impl Program {
     }
 }
 
-/// What both kinds of registries make.
-trait Numbers {
-    fn counted(&self, name: &str, item: u32) -> Counter<u64>;
-    fn signed(&self, name: &str, item: u32) -> Gauge<i64>;
-    fn double(&self, name: &str, item: u32) -> Gauge<f64>;
+fn counted(registry: &Registry, name: &str, item: u32) -> Counter {
+    registry.counter(name).item(item).build().unwrap()
 }
 
-impl Numbers for Registry {
-    fn counted(&self, name: &str, item: u32) -> Counter<u64> {
-        self.counter(name).item(item).build().unwrap()
-    }
-
-    fn signed(&self, name: &str, item: u32) -> Gauge<i64> {
-        self.gauge(name).item(item).build().unwrap()
-    }
-
-    fn double(&self, name: &str, item: u32) -> Gauge<f64> {
-        self.gauge(name).item(item).build().unwrap()
-    }
+fn signed(registry: &Registry, name: &str, item: u32) -> Gauge<i64> {
+    registry.metric(name).item(item).build().unwrap()
 }
 
-impl Numbers for LiveRegistry {
-    fn counted(&self, name: &str, item: u32) -> Counter<u64> {
-        self.counter(name).item(item).build().unwrap()
-    }
-
-    fn signed(&self, name: &str, item: u32) -> Gauge<i64> {
-        self.gauge(name).item(item).build().unwrap()
-    }
-
-    fn double(&self, name: &str, item: u32) -> Gauge<f64> {
-        self.gauge(name).item(item).build().unwrap()
-    }
+fn double(registry: &Registry, name: &str, item: u32) -> Gauge {
+    registry.gauge(name).item(item).build().unwrap()
 }
 
 struct Growth {
-    registry: LiveRegistry,
-    domain: LiveIndom,
-    family: Family<Counter<u64>>,
+    registry: Registry,
+    domain: Indom,
+    family: NamedFamily<Counter<u64>>,
     instances: VecDeque<(String, Counter<u64>)>,
     born: u64,
 }

@@ -200,12 +200,12 @@ fn empty_instances(attacker: &mut Attacker) -> io::Result<()> {
 fn many_values(attacker: &mut Attacker) -> io::Result<()> {
     let name = format!("values{}", attacker.dice.below(8));
     let registry = Registry::builder(name).directory(&attacker.directory).lenient();
-    let registry = registry.replace_running().build().map_err(io::Error::other)?;
+    let registry = registry.replace_running().sealed().build().map_err(io::Error::other)?;
     let many = (0..200_000).map(|number| format!("i{number}"));
     let many: Vec<String> = many.collect();
     let domain = registry.indom("many").names(many.iter().map(String::as_str));
     let domain = domain.build().map_err(io::Error::other)?;
-    let values = registry.counter::<u64>("v").build_instances(&domain);
+    let values = registry.counter("v").build_instances(&domain);
     let values = values.map_err(io::Error::other)?;
     // It stays when this process forgets it.
     std::mem::forget(registry.publish().map_err(io::Error::other)?);

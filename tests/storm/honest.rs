@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::{Counter, Registry};
+use mmv_writer::{Counter, Gauge, Registry};
 
 use super::users::{HONEST, Process, become_user};
 use crate::harness::dice::Dice;
@@ -50,11 +50,11 @@ fn count() {
     let mut journal = File::options().append(true).open(variable(JOURNAL)).unwrap();
     let cluster = CLUSTERS.iter().find(|(other, _)| *other == name).unwrap().1;
     let registry = Registry::builder(&name).directory(directory).cluster(cluster).lenient();
-    let registry = registry.build().unwrap();
-    let now = registry.counter::<u64>("now").item(1).build().unwrap();
+    let registry = registry.sealed().build().unwrap();
+    let now = registry.counter("now").item(1).build().unwrap();
     let domain = registry.indom("by").names(INSTANCES).build().unwrap();
-    let by = registry.counter::<u64>("by").item(2).build_instances(&domain).unwrap();
-    let constant = registry.gauge::<u64>("constant").item(3).build().unwrap();
+    let by = registry.counter("by").item(2).build_instances(&domain).unwrap();
+    let constant = registry.metric::<Gauge<u64>>("constant").item(3).build().unwrap();
     constant.set(CONSTANT);
     let set = |counter: &Counter<u64>, value: u64| {
         counter.add(value.wrapping_sub(counter.value()));
@@ -62,7 +62,7 @@ fn count() {
     let mut last = micros();
     set(&now, last);
     by.iter().for_each(|counter| set(counter, last));
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
     if name == RETURNING {
         journal.write_all(format!("{STARTED}{}\n", micros()).as_bytes()).unwrap();
     }
@@ -88,7 +88,7 @@ pub(super) struct Lives {
     /// From when to when the steady one ran.
     pub(super) steady: Life,
     pub(super) returning: Vec<Life>,
-    /// When the other one had published, in each life that lasted until then.
+    /// When the other one had registry, in each life that lasted until then.
     pub(super) started: Vec<u64>,
     /// Values of the steady one that lasted longer than [`STANDS`], and until when.
     pub(super) late: Vec<(u64, u64)>,

@@ -47,7 +47,7 @@ fn events_are_logged_once_and_an_empty_array_follows() {
     rig.tick();
     rig.tick();
     rig.tick();
-    drop(published);
+    published.withdraw();
     // Its last values, then the event.
     rig.tick();
     rig.tick();
@@ -69,7 +69,7 @@ fn events_go_on_beyond_2038_in_another_archive() {
     rig.set_clock_forward(Duration::from_secs(450_000_000));
     rig.tick();
     rig.tick();
-    drop(published);
+    published.withdraw();
     rig.tick();
     rig.tick();
     let log = rig.finish();

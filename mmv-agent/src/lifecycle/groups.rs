@@ -95,11 +95,11 @@ fn values_are_never_logged_at_another_time_than_that_of_their_pass() {
     let (count, _published) = counter_file(&rig, "other", "count");
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let workshop = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(workshop.path()).build().unwrap();
     let indom = registry.indom("speeds").names(["fast", "slow"]).build().unwrap();
-    let _values = registry.counter::<u64>("count").build_instances(&indom).unwrap();
-    let published = registry.publish().unwrap();
-    publish_for(&rig, published.path(), child.id());
+    let _values = registry.counter("count").build_instances(&indom).unwrap();
+    registry.publish().unwrap();
+    publish_for(&rig, registry.path(), child.id());
     rig.tick_of(&[FIRST, GroupId::Configured(1), GroupId::Default]);
     count.add(5);
     child.kill().unwrap();
@@ -113,13 +113,13 @@ fn values_are_never_logged_at_another_time_than_that_of_their_pass() {
 
 /// A rig with the discrete metric "mmv.app.mode" and the counter
 /// "mmv.app.count" in one group.
-fn rig_with(log: LogMode) -> (Rig, Discrete<u64>, mmv_writer::Published) {
+fn rig_with(log: LogMode) -> (Rig, Discrete<u64>, mmv_writer::Registry) {
     let rig = Rig::with_groups(vec![group("mmv.app", log)]);
-    let registry = Registry::builder("app").directory(rig.mmv_dir()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(rig.mmv_dir()).build().unwrap();
     let mode: Discrete<u64> = registry.discrete("mode").build().unwrap();
-    let _count = registry.counter::<u64>("count").build().unwrap();
-    let published = registry.publish().unwrap();
-    (rig, mode, published)
+    let _count = registry.counter("count").build().unwrap();
+    registry.publish().unwrap();
+    (rig, mode, registry)
 }
 
 fn tick_with(rig: &mut Rig, mode: &Discrete<u64>, value: u64) {

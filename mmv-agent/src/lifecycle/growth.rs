@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Family, Gauge, LiveIndom, LiveRegistry, Registry, Text};
+use mmv_writer::{Counter, Gauge, Indom, NamedFamily, Registry, Text};
 use pcp_archive::OwnedValue;
 
 use super::rig::{Rig, counter_file};
@@ -14,19 +14,19 @@ use crate::config::Limits;
 
 /// A file that grows, with a counter and counters by instance.
 struct GrowingProgram {
-    registry: LiveRegistry,
-    things: LiveIndom,
+    registry: Registry,
+    things: Indom,
     total: Counter<u64>,
-    count: Family<Counter<u64>>,
+    count: NamedFamily<Counter<u64>>,
 }
 
 impl GrowingProgram {
     fn new(rig: &Rig) -> Self {
-        let registry = builder(rig, "app").live().announce_interval(Duration::ZERO);
+        let registry = builder(rig, "app").announce_interval(Duration::ZERO);
         let registry = registry.build().unwrap();
         let total = registry.counter("total").build().unwrap();
         let things = registry.indom("things").build().unwrap();
-        let count = registry.counter("count").build_family(&things).unwrap();
+        let count = registry.counter("count").build_named(&things).unwrap();
         Self { registry, things, total, count }
     }
 
@@ -89,12 +89,12 @@ fn an_instance_that_was_removed_is_left_out_and_its_place_is_of_no_other_one() {
 #[test]
 fn values_that_become_absent_by_a_new_flag_are_absent_at_once() {
     let mut rig = agent_with_room_for(1);
-    let registry = builder(&rig, "app").live().announce_interval(Duration::ZERO).build().unwrap();
-    let level: Gauge<i64> = registry.gauge("level").build().unwrap();
+    let registry = builder(&rig, "app").announce_interval(Duration::ZERO).build().unwrap();
+    let level: Gauge<i64> = registry.metric("level").build().unwrap();
     level.set(-1);
     rig.tick();
     for name in ["a", "b", "c"] {
-        drop(registry.gauge::<i64>(name).optional().build().unwrap());
+        drop(registry.metric::<Gauge<i64>>(name).optional().build().unwrap());
     }
     rig.tick();
     level.set(4);
@@ -138,7 +138,7 @@ fn the_last_values_of_a_killed_program_that_grew_are_all_logged() {
         growing.add("a", 1);
         // Another process than this one counts as the program.
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let path = growing.registry.published().path().to_owned();
+        let path = growing.registry.path().to_owned();
         let file = OpenOptions::new().write(true).open(path).unwrap();
         file.write_all_at(&child.id().to_ne_bytes(), PID_AT).unwrap();
         rig.tick();
@@ -166,7 +166,8 @@ fn the_last_values_of_a_program_are_logged_though_another_file_changes_at_that_t
     let workshop = tempfile::tempdir().unwrap();
     let path = rig.mmv_dir().join("other");
     let other = |metrics: &[&str]| {
-        let registry = Registry::builder("other").directory(workshop.path()).build().unwrap();
+        let registry =
+            Registry::builder("other").sealed().directory(workshop.path()).build().unwrap();
         for metric in metrics {
             let _count: Counter<u64> = registry.counter(*metric).build().unwrap();
         }

@@ -7,20 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mmv_format::layout::Header;
-use mmv_writer::{Counter, Gauge, Published, Registry, RegistryBuilder};
+use mmv_writer::{Counter, Gauge, Registry, RegistryBuilder};
 use pcp_archive::OwnedValue;
 
 use super::rig::{Log, Rig, counter_file, entries_of};
 
 /// A file with so many values that truncation removes mapped pages.
 fn large_file(dir: &Path) -> PathBuf {
-    let registry = Registry::builder("large").directory(dir).process(false).build().unwrap();
+    let registry =
+        Registry::builder("large").sealed().directory(dir).process(false).build().unwrap();
     let indom = registry.indom("many").names((0..2000).map(|n| format!("n{n}"))).build().unwrap();
-    let counts = registry.counter::<u64>("count").build_instances(&indom).unwrap();
+    let counts = registry.counter("count").build_instances(&indom).unwrap();
     counts.iter().for_each(|count: &Counter<u64>| count.add(1));
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     let path = dir.join("kept");
-    fs::copy(published.path(), &path).unwrap();
+    fs::copy(registry.path(), &path).unwrap();
     path
 }
 
@@ -162,7 +163,7 @@ fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_next_to_a_good_o
 
 /// Checks that with a change at each tick the number of archives is limited, and the
 /// other file is in every sample.
-fn archives_bounded(mut publish: impl FnMut(&Rig, u64) -> Published) {
+fn archives_bounded(mut publish: impl FnMut(&Rig, u64) -> Registry) {
     const TICKS: u64 = 100;
     let mut rig = Rig::new();
     let (good, _good) = counter_file(&rig, "good", "count");
@@ -180,17 +181,17 @@ fn archives_bounded(mut publish: impl FnMut(&Rig, u64) -> Published) {
 }
 
 fn app(rig: &Rig) -> RegistryBuilder {
-    Registry::builder("app").directory(rig.mmv_dir())
+    Registry::builder("app").sealed().directory(rig.mmv_dir())
 }
 
-fn counter_of_item(rig: &Rig, item: u32) -> Published {
-    let registry = app(rig).build().unwrap();
+fn counter_of_item(rig: &Rig, item: u32) -> Registry {
+    let registry = app(rig).sealed().build().unwrap();
     let _: Counter<u64> = registry.counter("count").item(item).build().unwrap();
     registry.publish().unwrap()
 }
 
-fn gauge(rig: &Rig) -> Published {
-    let registry = app(rig).build().unwrap();
+fn gauge(rig: &Rig) -> Registry {
+    let registry = app(rig).sealed().build().unwrap();
     let _: Gauge<f64> = registry.gauge("count").item(1).build().unwrap();
     registry.publish().unwrap()
 }
@@ -214,7 +215,7 @@ fn names_that_move_at_each_tick_begin_no_archive() {
 #[test]
 fn names_that_are_new_at_each_tick_begin_few_archives() {
     archives_bounded(|rig, tick| {
-        let registry = app(rig).build().unwrap();
+        let registry = app(rig).sealed().build().unwrap();
         for number in 0..500 {
             let name = format!("count.n{}", 500 * tick + number);
             let _: Counter<u64> = registry.counter(name).build().unwrap();
@@ -226,7 +227,7 @@ fn names_that_are_new_at_each_tick_begin_few_archives() {
 #[test]
 fn names_that_become_branches_at_each_tick_begin_few_archives() {
     archives_bounded(|rig, tick| {
-        let registry = app(rig).build().unwrap();
+        let registry = app(rig).sealed().build().unwrap();
         let (name, item) = [("count", 1), ("count.more", 2)][tick as usize % 2];
         let _: Counter<u64> = registry.counter(name).item(item).build().unwrap();
         registry.publish().unwrap()
@@ -257,13 +258,13 @@ fn instances_that_change_all_the_time_begin_archives_before_they_fill_the_memory
     rig.tick();
     for state in 0..12 {
         let registry = Registry::builder("swarm").directory(workshop.path()).process(false);
-        let registry = registry.build().unwrap();
+        let registry = registry.sealed().build().unwrap();
         let names = (0..1_000).map(|number| format!("{state} {number} {}", "x".repeat(150)));
         let _ = registry.indom("many").names(names).build().unwrap();
-        registry.counter::<u64>("count").build().unwrap().add(1);
-        let published = registry.publish().unwrap();
+        registry.counter("count").build().unwrap().add(1);
+        registry.publish().unwrap();
         let hidden = rig.mmv_dir().join(".next");
-        fs::copy(published.path(), &hidden).unwrap();
+        fs::copy(registry.path(), &hidden).unwrap();
         fs::rename(hidden, rig.mmv_dir().join("swarm")).unwrap();
         rig.tick();
     }

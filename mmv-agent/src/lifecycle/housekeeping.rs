@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use mmv_writer::{Counter, Published};
+use mmv_writer::{Counter, Registry};
 use pcp_archive::check::check;
 use pcp_archive::{Archive, Compression};
 
@@ -16,7 +16,7 @@ use crate::logging::Order;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A rig with one counter.
-fn counting(change: impl FnOnce(&mut Settings)) -> (Rig, Counter<u64>, Published) {
+fn counting(change: impl FnOnce(&mut Settings)) -> (Rig, Counter<u64>, Registry) {
     let rig = Rig::with(change);
     let (count, published) = counter_file(&rig, "app", "count");
     (rig, count, published)
@@ -408,7 +408,7 @@ fn programs_without_an_archive_are_forgotten() {
         counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
     let (_other, _others) = counter_file(&rig, "other", "count");
     rig.tick();
-    drop(published);
+    published.withdraw();
     for _ in 0..4 {
         rig.tick();
         rig.tidy();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use mmv_writer::{Discrete, Published, Registry};
+use mmv_writer::{Discrete, Registry};
 use pcp_archive::OwnedValue;
 
 use super::rig::{Log, Rig, counter_file};
@@ -26,7 +26,7 @@ fn a_file_that_is_replaced_is_marked_once() {
     let (count, published) = counter_file(&rig, "app", "count");
     count.add(10);
     rig.tick();
-    drop(published);
+    published.withdraw();
     let (count, _published) = counter_file(&rig, "app", "count");
     count.add(3);
     other.add(1);
@@ -46,7 +46,7 @@ fn a_file_that_comes_back_is_marked_and_one_that_comes_or_goes_is_not() {
     rig.tick();
     let (_count, published) = counter_file(&rig, "app", "count");
     rig.tick();
-    drop(published);
+    published.withdraw();
     rig.tick();
     rig.tick();
     let (_count, _published) = counter_file(&rig, "app", "count");
@@ -60,9 +60,10 @@ fn a_file_that_grows_is_not_marked() {
     let mut rig = marking();
     let workshop = tempfile::tempdir().unwrap();
     let build = |metrics: &[&str]| {
-        let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
+        let registry =
+            Registry::builder("app").sealed().directory(workshop.path()).build().unwrap();
         for name in metrics {
-            let _count = registry.counter::<u64>(*name).build().unwrap();
+            let _count = registry.counter(*name).build().unwrap();
         }
         registry.publish().unwrap()
     };
@@ -78,8 +79,8 @@ fn a_file_that_grows_is_not_marked() {
 }
 
 /// A file with a discrete metric.
-fn level_file(mmv_dir: &Path, file: &str, level: u64) -> Published {
-    let registry = Registry::builder(file).directory(mmv_dir).build().unwrap();
+fn level_file(mmv_dir: &Path, file: &str, level: u64) -> Registry {
+    let registry = Registry::builder(file).sealed().directory(mmv_dir).build().unwrap();
     let value: Discrete<u64> = registry.discrete("level").build().unwrap();
     value.set(level);
     registry.publish().unwrap()
@@ -104,7 +105,7 @@ fn last_known_values_are_logged_again_after_a_mark() {
         let published = level_file(&mmv_dir, "app", 1);
         rig.tick();
         rig.tick();
-        drop(published);
+        published.withdraw();
         let _published = level_file(&mmv_dir, "app", 1);
         rig.tick();
         let log = rig.finish();

@@ -75,7 +75,7 @@ fn a_living_programs_file_and_one_without_the_flag_stay() {
     let _file = file_of(&rig, child.id());
     let mut other = process();
     let registry = Registry::builder("lasting").directory(rig.mmv_dir()).process(false);
-    let published = registry.build().unwrap().publish().unwrap();
+    let published = registry.sealed().build().unwrap().publish().unwrap();
     let file = fs::OpenOptions::new().write(true).open(published.path()).unwrap();
     let pid_at = std::mem::offset_of!(Header, pid) as u64;
     file.write_all_at(&other.id().to_ne_bytes(), pid_at).unwrap();
@@ -98,7 +98,7 @@ fn a_file_that_was_created_again_stays() {
     rig.after(HOUR * 2);
     rig.after(HOUR * 2);
     assert!(rig.has_app());
-    drop(published);
+    published.withdraw();
     rig.finish();
 }
 
@@ -160,9 +160,10 @@ fn a_process_that_no_agent_saw_end_proves_nothing() {
         let mut rig = removing();
         let mut child = process();
         let workshop = tempfile::tempdir().unwrap();
-        let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
-        let published = registry.publish().unwrap();
-        let _file = publish_for(&rig, published.path(), child.id());
+        let registry =
+            Registry::builder("app").sealed().directory(workshop.path()).build().unwrap();
+        registry.publish().unwrap();
+        let _file = publish_for(&rig, registry.path(), child.id());
         if known {
             rig.tick();
         }

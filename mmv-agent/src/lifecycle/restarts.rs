@@ -67,7 +67,7 @@ fn a_marked_restart_separates_archives_only_if_it_is_between_them() {
         if between {
             rig.order(Order::NewArchive);
         }
-        drop(published);
+        published.withdraw();
         let (_count, _published) = counter_file(&rig, "app", "count");
         rig.tick();
         if !between {
@@ -94,7 +94,7 @@ fn archives_of_two_runs_join_unless_a_file_was_replaced_between_them() {
     rig.tick();
     let first = server_of(&rig.archives()[0]);
     rig.restart();
-    drop(published);
+    published.withdraw();
     let (_count, _published) = counter_file(&rig, "app", "count");
     rig.tick();
     let second = server_of(&rig.archives()[0]);
@@ -127,9 +127,9 @@ fn a_metric_keeps_its_pmid_over_restarts_of_the_agent() {
     rig.restart();
     drop(second);
     rig.tick();
-    let registry = Registry::builder("0").directory(rig.mmv_dir()).build().unwrap();
-    let _count = registry.counter::<u64>("count").build().unwrap();
-    let _zero = registry.publish().unwrap();
+    let registry = Registry::builder("0").sealed().directory(rig.mmv_dir()).build().unwrap();
+    let _count = registry.counter("count").build().unwrap();
+    registry.publish().unwrap();
     rig.tick();
     let (_b, _second) = counter_file(&rig, "b", "count");
     rig.tick();

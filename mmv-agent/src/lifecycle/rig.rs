@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
-use mmv_writer::{Counter, Published, Registry};
+use mmv_writer::{Counter, Registry};
 use pcp_archive::check::{Finding, Severity, check};
 use pcp_archive::{Archive, LabelTarget, OwnedValue, TextKind, TextTarget};
 use pcp_types::Timestamp;
@@ -376,8 +376,8 @@ impl Home {
 }
 
 /// A published file with one counter, item 1.
-pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>, Published) {
-    let registry = Registry::builder(file).directory(rig.mmv_dir()).build().unwrap();
+pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>, Registry) {
+    let registry = Registry::builder(file).sealed().directory(rig.mmv_dir()).build().unwrap();
     let counter = registry.counter(metric).build().unwrap();
     (counter, registry.publish().unwrap())
 }

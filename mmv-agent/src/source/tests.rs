@@ -23,7 +23,8 @@ const fn options(stat: bool) -> PassOptions {
 fn no_lost_value_is_taken(counters: usize, step: usize, again: bool) {
     guard::install().expect("a guard");
     let dir = tempfile::tempdir().expect("a directory");
-    let registry = Registry::builder("f").directory(dir.path()).build().expect("a registry");
+    let registry =
+        Registry::builder("f").sealed().directory(dir.path()).build().expect("a registry");
     for number in 0..counters {
         let counter: Counter<u64> =
             registry.counter(format!("c{number}")).build().expect("a counter");
@@ -71,7 +72,8 @@ fn no_value_of_pages_that_were_cut_away_is_taken() {
 #[test]
 fn without_a_look_at_the_file_a_new_generation_is_noticed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let registry = Registry::builder("f").directory(dir.path()).build().expect("a registry");
+    let registry =
+        Registry::builder("f").sealed().directory(dir.path()).build().expect("a registry");
     let _counter: Counter<u64> = registry.counter("c").build().expect("a counter");
     let published = registry.publish().expect("a file");
     let source = open(published.path());

@@ -187,14 +187,14 @@ mod tests {
     /// A file with a metric of each class, not in the order of the classes.
     fn contents() -> (Contents, usize) {
         let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::builder("f").directory(dir.path()).build().unwrap();
+        let registry = Registry::builder("f").sealed().directory(dir.path()).build().unwrap();
         let _text: Text = registry.text("text").build().unwrap();
         let _double: Gauge<f64> = registry.gauge("double").build().unwrap();
         let _wide: Counter<u64> = registry.counter("u64").build().unwrap();
-        let _float: Gauge<f32> = registry.gauge("float").build().unwrap();
-        let _narrow: Gauge<i32> = registry.gauge("i32").build().unwrap();
-        let published = registry.publish().unwrap();
-        let bytes = fs::read(published.path()).unwrap();
+        let _float: Gauge<f32> = registry.metric("float").build().unwrap();
+        let _narrow: Gauge<i32> = registry.metric("i32").build().unwrap();
+        registry.publish().unwrap();
+        let bytes = fs::read(registry.path()).unwrap();
         (Contents::parse(&bytes).unwrap(), bytes.len())
     }
 

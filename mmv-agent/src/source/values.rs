@@ -231,12 +231,12 @@ mod tests {
     /// `value` and `open`, and the string "text".
     fn timer_file(value: u64, open: i64) -> (tempfile::TempDir, File) {
         let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::builder("f").directory(dir.path()).build().unwrap();
+        let registry = Registry::builder("f").sealed().directory(dir.path()).build().unwrap();
         let _busy: Counter<u64> = registry.counter("busy").build().unwrap();
         let text: Text = registry.text("text").build().unwrap();
-        let published = registry.publish().unwrap();
+        registry.publish().unwrap();
         text.set("words");
-        let mut bytes = fs::read(published.path()).unwrap();
+        let mut bytes = fs::read(registry.path()).unwrap();
         let toc = |bytes: &[u8], kind: SectionKind| {
             let entries = bytes[Header::BYTES..].chunks_exact(TocEntry::BYTES);
             let mut entries = entries.map(|entry| TocEntry::read_from_bytes(entry).unwrap());

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mmv_format::view::{self, Contents};
-use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Published, Registry, Units};
+use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Registry, Units};
 use tracing::warn;
 
 use super::EventKind;
@@ -36,8 +36,8 @@ const TIMES: Buckets = Buckets::new(2, 60_000_000);
 pub(crate) struct OwnMetrics {
     /// Name of the file, if there is one.
     pub file: Option<OsString>,
-    /// Dropping it removes the file.
-    published: Option<Published>,
+    /// The file is removed when this and all handles are gone.
+    published: Option<Registry>,
     pub ticks: Counter<u64>,
     pub late: Counter<u64>,
     pub missed: Counter<u64>,
@@ -123,21 +123,21 @@ impl OwnMetrics {
         let states = states.build()?;
         let kinds = kinds.help("kinds of events").build()?;
         let count = |name: &str, help: &str| {
-            registry.counter::<u64>(name).units(Units::count()).help(help).build()
+            registry.counter(name).units(Units::count()).help(help).build()
         };
         let bytes = |name: &str, help: &str| {
-            registry.counter::<u64>(name).units(Units::bytes()).help(help).build()
+            registry.counter(name).units(Units::bytes()).help(help).build()
         };
         let size = |name: &str, help: &str| {
-            registry.gauge::<u64>(name).units(Units::bytes()).help(help).build()
+            registry.metric::<Gauge<u64>>(name).units(Units::bytes()).help(help).build()
         };
         let time = |name: &str, help: &str| {
-            registry.counter::<u64>(name).units(Units::microseconds()).help(help)
+            registry.histogram(name).units(Units::microseconds()).help(help)
         };
-        let files = registry.gauge("files").units(Units::count()).help("MMV files by state");
+        let files = registry.metric("files").units(Units::count()).help("MMV files by state");
         let events = registry.counter("happened").units(Units::count());
         let events = events.help("what happened, as in mmv.agent.events");
-        let archives = registry.gauge("archives.kept").units(Units::count());
+        let archives = registry.metric("archives.kept").units(Units::count());
         Ok(Self {
             file: None,
             published: None,
@@ -151,9 +151,11 @@ impl OwnMetrics {
                 "ticks.duration",
                 "from the start of a tick until its records are queued",
             )
-            .build_histogram(&times)?,
+            .bucket_indom(&times)
+            .build()?,
             lateness: time("ticks.lateness", "from when a tick was due until it began")
-                .build_histogram(&times)?,
+                .bucket_indom(&times)
+                .build()?,
             values: count("values.sampled", "values in records handed to the archive writer")?,
             sampled: count("records.sampled", "records handed to the archive writer")?,
             dropped: count("records.dropped", "records dropped because the queue was full")?,
@@ -162,14 +164,20 @@ impl OwnMetrics {
             bytes: bytes("bytes.written", "bytes written to all files of archives")?,
             queued: size("queue.bytes", "bytes of records that wait for the disk")?,
             queue_limit: size("queue.limit", "bytes of records that may wait")?,
-            sync: time("sync.duration", "time to sync records to disk").build_histogram(&times)?,
+            sync: time("sync.duration", "time to sync records to disk")
+                .bucket_indom(&times)
+                .build()?,
             files: files.build_instances(&states)?.iter().cloned().collect(),
             events: events.build_instances(&kinds)?.iter().cloned().collect(),
             compression: Compressed {
                 volumes: count("compression.volumes", "data volumes compressed")?,
                 before: bytes("compression.before", "bytes of volumes before compression")?,
                 after: bytes("compression.after", "bytes of the same volumes after compression")?,
-                time: time("compression.time", "processor time of compression").build()?,
+                time: registry
+                    .counter("compression.time")
+                    .units(Units::microseconds())
+                    .help("processor time of compression")
+                    .build()?,
             },
             deleted: count("archives.deleted", "archives deleted by the rules of retention")?,
             archives: archives.help("archives in the directory").build()?,
@@ -203,11 +211,11 @@ fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, 
         return Err(Error::Io { path, action: "replace", source });
     }
     let registry = Registry::builder(name).directory(directory).cluster(cluster);
-    let registry = registry.build()?;
+    let registry = registry.sealed().build()?;
     let own = OwnMetrics::register(&registry)?;
-    let published = registry.publish()?;
-    let file = published.path().file_name().map(OsStr::to_owned);
-    Ok(OwnMetrics { file, published: Some(published), ..own })
+    registry.publish()?;
+    let file = registry.path().file_name().map(OsStr::to_owned);
+    Ok(OwnMetrics { file, published: Some(registry), ..own })
 }
 
 /// Returns true if another living process has the file. A file with this process's pid is from an
@@ -262,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_ispublished_again_if_its_directory_was_made_again() {
+    fn the_file_is_published_again_if_its_directory_was_made_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mmv");
         let before_the_directory = OwnMetrics::publish(&path);

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use mmv_writer::{Counter, Family, Registry};
+use mmv_writer::{Counter, NamedFamily, Registry};
 
 const INSTANCES: usize = 10_000;
 const ROUNDS: usize = 31;
@@ -45,10 +45,10 @@ fn name(index: usize) -> String {
 
 pub(crate) fn report() {
     let directory = tempfile::tempdir().expect("a directory");
-    let registry = Registry::builder("bench").directory(directory.path()).live().build();
+    let registry = Registry::builder("bench").directory(directory.path()).build();
     let registry = registry.expect("a registry");
     let paths = registry.indom("paths").build().expect("a domain");
-    let hits = registry.counter::<u64>("hits").build_family(&paths).expect("a metric");
+    let hits = registry.counter("hits").build_named(&paths).expect("a metric");
     for index in 0..INSTANCES {
         hits.with(&name(index), Counter::inc).expect("an instance");
     }
@@ -93,7 +93,7 @@ fn timed(asked: &Asked, threads: usize, ask: Ask) -> f64 {
 }
 
 /// What was counted is there.
-fn check(hits: &Family<Counter<u64>>) {
+fn check(hits: &NamedFamily<Counter<u64>>) {
     let counted = 1 + ROUNDS * PASSES * 3; // One thread, then two.
     let count = hits.get(&name(INSTANCES - 1)).map(|handle| handle.value());
     assert_eq!(count, Some(counted as u64));

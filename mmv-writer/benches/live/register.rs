@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use mmv_writer::{Counter, Family, LiveRegistry, Published, Registry, RegistryBuilder, Units};
+use mmv_writer::{Counter, NamedFamily, Registry, RegistryBuilder, Units};
 
 const ROUNDS: usize = 11;
 
@@ -22,20 +22,20 @@ pub(crate) fn report() {
 }
 
 /// A metric with these instances, all known before it is published.
-fn fixed(builder: RegistryBuilder, names: &[String]) -> Published {
-    let registry = builder.build().expect("a registry");
+fn fixed(builder: RegistryBuilder, names: &[String]) -> Registry {
+    let registry = builder.sealed().build().expect("a registry");
     let domain = registry.indom("things").names(names.iter().map(String::as_str)).build();
     let domain = domain.expect("a domain");
-    drop(registry.counter::<u64>("count").build_instances(&domain).expect("a metric"));
+    drop(registry.counter("count").build_instances(&domain).expect("a metric"));
     registry.publish().expect("a file")
 }
 
 /// A metric whose instances are created one by one.
-fn growing(builder: RegistryBuilder, names: &[String]) -> LiveRegistry {
-    let registry = builder.live().build().expect("a registry");
+fn growing(builder: RegistryBuilder, names: &[String]) -> Registry {
+    let registry = builder.build().expect("a registry");
     let domain = registry.indom("things").build().expect("a domain");
-    let count: Family<Counter<u64>> =
-        registry.counter("count").build_family(&domain).expect("a metric");
+    let count: NamedFamily<Counter<u64>> =
+        registry.counter("count").build_named(&domain).expect("a metric");
     for name in names {
         count.with(name, Counter::inc).expect("an instance");
     }
@@ -55,20 +55,20 @@ fn timed<T>(mut start: impl FnMut(RegistryBuilder) -> T) -> (f64, f64) {
     })
 }
 
-fn sealed(builder: RegistryBuilder, names: &[String]) -> (Vec<Counter<u64>>, Published) {
-    let registry = builder.build().expect("a registry");
+fn sealed(builder: RegistryBuilder, names: &[String]) -> (Vec<Counter<u64>>, Registry) {
+    let registry = builder.sealed().build().expect("a registry");
     let counter = |name: &String| {
-        let counter = registry.counter::<u64>(name.as_str()).units(Units::count());
+        let counter = registry.counter(name.as_str()).units(Units::count());
         counter.help("how often it happened").build().expect("a metric")
     };
     let counters = names.iter().map(counter).collect();
     (counters, registry.publish().expect("files"))
 }
 
-fn live(builder: RegistryBuilder, names: &[String]) -> (Vec<Counter<u64>>, LiveRegistry) {
-    let registry = builder.live().build().expect("a registry");
+fn live(builder: RegistryBuilder, names: &[String]) -> (Vec<Counter<u64>>, Registry) {
+    let registry = builder.build().expect("a registry");
     let counter = |name: &String| {
-        let counter = registry.counter::<u64>(name.as_str()).units(Units::count());
+        let counter = registry.counter(name.as_str()).units(Units::count());
         counter.help("how often it happened").build().expect("a metric")
     };
     let counters = names.iter().map(counter).collect();

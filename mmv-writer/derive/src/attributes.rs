@@ -9,8 +9,8 @@ use syn::{Attribute, Error, Expr, ExprLit, Field, Ident, Lit, LitStr, Meta, Resu
 /// The longest help text, in bytes.
 const MAX_HELP: usize = 255;
 
-const KNOWN: &str = "`name`, `help`, `units`, `semantics`, `buckets`, `item`, `isolated`, \
-                     `label`, `flatten` and `skip`";
+const KNOWN: &str = "`name`, `help`, `units`, `semantics`, `buckets`, `max_series`, `item`, \
+                     `isolated`, `label`, `flatten` and `skip`";
 
 /// The description of one field.
 #[derive(Default)]
@@ -22,6 +22,7 @@ pub(crate) struct Attributes {
     /// The name of a variant of `Semantics`.
     pub(crate) semantics: Option<Ident>,
     pub(crate) buckets: Option<Expr>,
+    pub(crate) max_series: Option<Expr>,
     pub(crate) item: Option<Expr>,
     pub(crate) isolated: Option<Span>,
     pub(crate) labels: Vec<(Ident, Expr)>,
@@ -61,6 +62,7 @@ impl Attributes {
             }
             "units" => self.units = Some(value(meta, self.units.is_some())?),
             "buckets" => self.buckets = Some(value(meta, self.buckets.is_some())?),
+            "max_series" => self.max_series = Some(value(meta, self.max_series.is_some())?),
             "item" => self.item = Some(value(meta, self.item.is_some())?),
             "semantics" => {
                 self.semantics = Some(semantics(&value(meta, self.semantics.is_some())?)?);
@@ -112,7 +114,10 @@ impl Attributes {
     fn check_combination(&self) -> Result<()> {
         let of_metric = self.units.is_some() || self.semantics.is_some() || self.buckets.is_some();
         let other = of_metric || self.name.is_some() || self.item.is_some();
-        let other = other || self.isolated.is_some() || !self.labels.is_empty();
+        let other = other
+            || self.max_series.is_some()
+            || self.isolated.is_some()
+            || !self.labels.is_empty();
         match (self.flatten, self.skip) {
             (Some(span), None) if other => Err(Error::new(
                 span,

@@ -46,8 +46,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
         #[automatically_derived]
         impl ::mmv_writer::Metrics for #name {
-            fn register_under<R: ::mmv_writer::Registrar>(
-                registry: &R,
+            fn register_under(
+                registry: &::mmv_writer::Registry,
                 prefix: &str,
             ) -> ::core::result::Result<Self, ::mmv_writer::Error> {
                 ::core::result::Result::Ok(Self { #(#members),* })
@@ -58,11 +58,46 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         impl ::mmv_writer::derived::Field for #name {
             const IS_STRUCT: bool = true;
 
-            fn register<R: ::mmv_writer::Registrar>(
-                registry: &R,
+            fn register(
+                registry: &::mmv_writer::Registry,
                 description: ::mmv_writer::derived::Description<'_>,
             ) -> ::core::result::Result<Self, ::mmv_writer::Error> {
                 <Self as ::mmv_writer::Metrics>::register_under(registry, &description.name())
+            }
+        }
+    })
+}
+
+/// The implementation of `Labels` for a struct.
+pub(crate) fn expand_labels(input: &DeriveInput) -> Result<TokenStream> {
+    let name = &input.ident;
+    if let Some(parameter) = input.generics.params.first() {
+        return Err(Error::new(parameter.span(), "a set of labels has no generic parameters"));
+    }
+    let text = "`Labels` is for structs with named fields: each is a label, named as the field";
+    let Data::Struct(data) = &input.data else { return Err(Error::new(name.span(), text)) };
+    let Fields::Named(fields) = &data.fields else { return Err(Error::new(name.span(), text)) };
+    if fields.named.is_empty() {
+        return Err(Error::new(name.span(), "a set of labels has at least one label"));
+    }
+    let mut names = Vec::new();
+    let mut idents = Vec::new();
+    for ident in fields.named.iter().filter_map(|field| field.ident.as_ref()) {
+        let label = ident.unraw().to_string();
+        if !label.is_ascii() || !label.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            let text = format!("`{label}` is not a label name, which begins with a letter");
+            return Err(Error::new(ident.span(), text));
+        }
+        names.push(label);
+        idents.push(ident);
+    }
+    Ok(quote! {
+        #[automatically_derived]
+        impl ::mmv_writer::Labels for #name {
+            const NAMES: &'static [&'static str] = &[#(#names),*];
+
+            fn visit(&self, visit: &mut dyn ::core::ops::FnMut(&dyn ::core::fmt::Display)) {
+                #(visit(&self.#idents);)*
             }
         }
     })
@@ -89,8 +124,18 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
     }
     let ty = &field.ty;
     let checks = checks(ty, &attributes);
-    let Attributes { help, long_help, units, semantics, buckets, item, isolated, labels, .. } =
-        &attributes;
+    let Attributes {
+        help,
+        long_help,
+        units,
+        semantics,
+        buckets,
+        max_series,
+        item,
+        isolated,
+        labels,
+        ..
+    } = &attributes;
     let option = |value: Option<TokenStream>| {
         let some = |value| quote!(::core::option::Option::Some(#value));
         value.map_or_else(|| quote!(::core::option::Option::None), some)
@@ -101,6 +146,7 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
     let semantics = semantics.as_ref().map(|one| quote!(::mmv_writer::Semantics::#one));
     let semantics = option(semantics);
     let buckets = option(buckets.as_ref().map(|buckets| quote!(#buckets)));
+    let max_series = option(max_series.as_ref().map(|most| quote!(#most)));
     let item = option(item.as_ref().map(|item| quote!(#item)));
     let isolated = isolated.is_some();
     let labels = labels.iter().map(|(name, value)| {
@@ -120,6 +166,7 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
                 units: #units,
                 semantics: #semantics,
                 buckets: #buckets,
+                max_series: #max_series,
                 item: #item,
                 isolated: #isolated,
                 labels: ::std::vec![#(#labels),*],
@@ -167,6 +214,9 @@ fn checks(ty: &Type, attributes: &Attributes) -> TokenStream {
     }
     if let Some(buckets) = &attributes.buckets {
         check(buckets.span(), "HAS_BUCKETS", true, "`buckets` is for histograms");
+    }
+    if let Some(max_series) = &attributes.max_series {
+        check(max_series.span(), "HAS_SERIES", true, "`max_series` is for families");
     }
     let of_metric = [
         attributes.semantics.as_ref().map(Spanned::span),

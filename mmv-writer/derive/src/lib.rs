@@ -1,4 +1,4 @@
-//! The derive macro `Metrics` of `mmv-writer`, which exports it.
+//! The derive macros `Metrics` and `Labels` of `mmv-writer`, which exports them.
 //!
 //! `attributes` reads what a field says about its metric, `expand` writes the
 //! implementation. All that the macro can know is checked when it runs: names, texts,
@@ -18,4 +18,11 @@ use proc_macro::TokenStream;
 pub fn derive_metrics(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     expand::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+}
+
+/// Makes a struct a set of labels, one for each field; see `mmv_writer::Labels`.
+#[proc_macro_derive(Labels)]
+pub fn derive_labels(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    expand::expand_labels(&input).unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -33,8 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
 
-    let file = options.lenient();
-    let _published = Recorder::on(file.live())?.install()?;
+    let registry = options.lenient().build()?;
+    Recorder::new(&registry).install()?;
     describe_counter!("http.requests", Unit::Count, "requests answered");
     describe_histogram!("http.latency", Unit::Seconds, "time to answer a request");
 
@@ -46,5 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         gauge!("turn").set(turn as f64);
         serve(path, turn);
     }
+    // The recorder of the whole program is never dropped.
+    registry.withdraw();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mmv_writer::{Buckets, Error, LiveBuilder};
+use mmv_writer::{Buckets, Registry};
 
 use crate::cache::Cache;
 use crate::state::State;
@@ -22,11 +22,11 @@ const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
 ///
 /// # fn main() -> Result<(), mmv_writer::Error> {
 /// # let directory = tempfile::tempdir().unwrap();
-/// let file = Registry::builder("shop").directory(directory.path()).lenient().live();
-/// let recorder = Recorder::builder(file)
+/// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+/// let recorder = Recorder::builder(&registry)
 ///     .max_series(10_000)
 ///     .idle_timeout(Duration::from_secs(600))
-///     .build()?;
+///     .build();
 /// metrics::with_local_recorder(&recorder, || {
 ///     metrics::counter!("requests", "tenant" => "acme").increment(1);
 /// });
@@ -36,16 +36,16 @@ const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
 #[derive(Debug, Clone)]
 #[must_use = "a recorder is made by build()"]
 pub struct RecorderBuilder {
-    file: LiveBuilder,
+    registry: Registry,
     buckets: Buckets,
     max_series: u32,
     idle_timeout: Option<Duration>,
 }
 
 impl RecorderBuilder {
-    pub(crate) fn new(file: LiveBuilder) -> Self {
-        let max_series = file.instance_limit();
-        Self { file, buckets: BUCKETS, max_series, idle_timeout: None }
+    pub(crate) fn new(registry: Registry) -> Self {
+        let max_series = registry.instance_limit();
+        Self { registry, buckets: BUCKETS, max_series, idle_timeout: None }
     }
 
     /// Sets the buckets of all histograms, in the units that the crate's documentation
@@ -79,15 +79,12 @@ impl RecorderBuilder {
         self
     }
 
-    /// Makes the file and its recorder.
-    ///
-    /// # Errors
-    ///
-    /// As [`LiveBuilder::build`].
-    pub fn build(self) -> Result<Recorder, Error> {
-        let Self { file, buckets, max_series, idle_timeout } = self;
+    /// Makes the recorder.
+    #[must_use]
+    pub fn build(self) -> Recorder {
+        let Self { registry, buckets, max_series, idle_timeout } = self;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(file.build()?, buckets, max_series)),
+            state: Mutex::new(State::new(registry, buckets, max_series)),
             idle_timeout,
             counters: Cache::default(),
             gauges: Cache::default(),
@@ -96,6 +93,6 @@ impl RecorderBuilder {
         if let Some(timeout) = idle_timeout {
             idle::start(&shared, timeout);
         }
-        Ok(Recorder { shared })
+        Recorder { shared }
     }
 }

@@ -70,16 +70,15 @@ impl<M: Measure> Tracked<M> {
             return true;
         }
         match M::make(&mut state, &self.key) {
-            Some(Ok(given)) => {
+            Ok(given) => {
                 *current = Current { given: Some(given), seen: Instant::now() };
                 self.updated.store(true, Ordering::Relaxed);
                 true
             }
-            Some(Err(message)) => {
+            Err(message) => {
                 warning(&message);
                 false
             }
-            None => false,
         }
     }
 
@@ -149,9 +148,7 @@ pub(crate) fn start(shared: &Arc<Shared>, idle: Duration) {
         loop {
             thread::sleep(step);
             let Some(shared) = recorder.upgrade() else { return };
-            if !shared.expire(idle) {
-                return;
-            }
+            shared.expire(idle);
         }
     };
     if let Err(error) = thread::Builder::new().name("mmv-idle".to_owned()).spawn(run) {

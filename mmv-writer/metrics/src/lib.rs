@@ -6,9 +6,11 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
-//! # let shop = mmv_writer::Registry::builder("shop").directory(directory.path());
-//! // Or `Recorder::new("shop")?`, for this machine's MMV directory.
-//! let _published = mmv_metrics::Recorder::on(shop.live())?.install()?;
+//! # /*
+//! let registry = mmv_writer::Registry::new("shop")?;
+//! # */
+//! # let registry = mmv_writer::Registry::builder("shop").directory(directory.path()).build()?;
+//! mmv_metrics::Recorder::new(&registry).install()?;
 //!
 //! metrics::counter!("requests", "path" => "/", "code" => "200").increment(1);
 //! metrics::gauge!("queue.length").set(3.0);
@@ -40,15 +42,14 @@
 //!
 //! So a name does not depend on which use came first, with the one exception above.
 //!
-//! **Histograms** are sorted by [`Buckets`] of whole numbers. Values described as
+//! **Histograms** are sorted by [`Buckets`](mmv_writer::Buckets) of whole numbers. Values described as
 //! times are kept in nanoseconds, as sizes in bytes, as counts in ones, all others
 //! in millionths (`count x 10^-6`). A bucket is named by its first and last
 //! value, and made when it is first hit. Negative values count as 0, NaN does not
 //! count. `mmv-archive report --quantile 0.5,0.99` has the quantiles of each set of
 //! labels, for any window of an archive.
 //!
-//! **Limits** are those of a [`LiveRegistry`](mmv_writer::LiveRegistry), unless the
-//! builder given to [`Recorder::on`] sets others. Of its 65 536 instances each metric
+//! **Limits** are those of the [`Registry`]. Of its 65 536 instances each metric
 //! with labels keeps one. Where there is no room for more, or more than
 //! [`RecorderBuilder::max_series`] sets, the metric's instance `overflow`, with the
 //! label `{"overflow":true}`, counts all sets of labels without a place: the sum for
@@ -67,8 +68,9 @@
 //!
 //! # It never fails the application
 //!
-//! Where no file can be made, handles count without a file, and one line on standard
-//! error gives the reason. Only a wrong file name and a second recorder are errors.
+//! What cannot be registered counts without readers, and one line on standard error gives the
+//! reason. Where no file can be made, a [lenient](mmv_writer::RegistryBuilder::lenient)
+//! registry goes on without one.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
@@ -89,7 +91,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use metrics::{Key, KeyName, Metadata, SetRecorderError, SharedString, Unit};
-use mmv_writer::{Buckets, Error, LiveBuilder, Registry};
+use mmv_writer::Registry;
 
 pub use builder::RecorderBuilder;
 use cache::Cache;
@@ -101,7 +103,7 @@ use state::State;
 /// The most lines that are written: where one metric does not fit, others do not.
 const WARNINGS: usize = 10;
 
-/// A recorder that writes to one file. Clones are the same recorder.
+/// A recorder that counts in a registry. Clones are the same recorder.
 #[derive(Clone)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -133,57 +135,27 @@ impl<M> Clone for Slot<M> {
     }
 }
 
-/// An installed recorder's file. Dropping it withdraws the file; no reader sees what
-/// the program counts after that.
-#[must_use = "dropping this withdraws the file"]
-#[derive(Debug)]
-pub struct Installed {
-    recorder: Recorder,
-}
-
 impl Recorder {
-    /// A recorder for the file `name` in this machine's MMV directory. Continues
-    /// without a file if the system refuses one, or if another running process has it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::FileName`] or [`Error::Length`] for the name.
-    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
-        Self::on(Registry::builder(name).lenient().live())
+    /// Makes a recorder that counts in the program's registry, beside its other metrics. It
+    /// keeps the file as any handle does.
+    #[must_use]
+    pub fn new(registry: &Registry) -> Self {
+        Self::builder(registry).build()
     }
 
-    /// A recorder for a file with options of the program's.
-    ///
-    /// # Errors
-    ///
-    /// As [`LiveBuilder::build`].
-    pub fn on(file: LiveBuilder) -> Result<Self, Error> {
-        Self::builder(file).build()
+    /// Returns options for a recorder.
+    pub fn builder(registry: &Registry) -> RecorderBuilder {
+        RecorderBuilder::new(registry.clone())
     }
 
-    /// As [`on`](Self::on), with other buckets for histograms, in the units that the crate's
-    /// documentation states.
-    ///
-    /// # Errors
-    ///
-    /// As [`LiveBuilder::build`].
-    pub fn with_buckets(file: LiveBuilder, buckets: Buckets) -> Result<Self, Error> {
-        Self::builder(file).buckets(buckets).build()
-    }
-
-    /// Options for a recorder.
-    pub fn builder(file: LiveBuilder) -> RecorderBuilder {
-        RecorderBuilder::new(file)
-    }
-
-    /// Makes it the recorder of the whole program.
+    /// Makes it the recorder of the whole program. That is never dropped: where the file is to
+    /// be removed at the end of `main`, call [`Registry::withdraw`].
     ///
     /// # Errors
     ///
     /// There is one already.
-    pub fn install(self) -> Result<Installed, SetRecorderError<Self>> {
-        metrics::set_global_recorder(self.clone())?;
-        Ok(Installed { recorder: self })
+    pub fn install(self) -> Result<(), SetRecorderError<Self>> {
+        metrics::set_global_recorder(self)
     }
 }
 
@@ -202,7 +174,7 @@ impl Shared {
         if let Some(handle) = cache.get(key) {
             return Some(handle);
         }
-        let given = M::make(&mut state, key)?.inspect_err(warning).ok()?;
+        let given = M::make(&mut state, key).inspect_err(warning).ok()?;
         if given.is_overflow {
             // Not kept: there may be any number of such keys.
             return Some(Slot::Plain(Arc::new(given.handle)));
@@ -216,16 +188,12 @@ impl Shared {
         Some(slot)
     }
 
-    /// Removes series without updates; `false` when the file is withdrawn.
-    fn expire(&self, idle: Duration) -> bool {
+    /// Removes series without updates.
+    fn expire(&self, idle: Duration) {
         let state = self.state();
-        if state.registry.is_none() {
-            return false;
-        }
         self.counters.retain(|slot| slot.is_kept(&state, idle));
         self.gauges.retain(|slot| slot.is_kept(&state, idle));
         self.histograms.retain(|slot| slot.is_kept(&state, idle));
-        true
     }
 }
 
@@ -237,13 +205,6 @@ impl<M: Measure> Slot<M> {
             Self::Plain(_) => true,
             Self::Tracked(handle) => !handle.expire(state, idle) || Arc::strong_count(handle) > 1,
         }
-    }
-}
-
-impl Drop for Installed {
-    fn drop(&mut self) {
-        let registry = self.recorder.shared.state().registry.take();
-        drop(registry);
     }
 }
 

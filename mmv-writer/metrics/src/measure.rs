@@ -9,16 +9,16 @@ use crate::state::{Given, State, Unpublished};
 
 /// What a key has a handle of.
 pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
-    /// A handle; `None` when the file is withdrawn.
-    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>>;
+    /// Makes a handle.
+    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished>;
 
     /// Removes the instance.
     fn remove(&self, state: &State, key: &Key, instance: &str);
 }
 
 impl Measure for Counting {
-    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>> {
-        Some(state.counter(key)?.map(|given| given.map(Self::new)))
+    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished> {
+        Ok(state.counter(key)?.map(Self::new))
     }
 
     fn remove(&self, state: &State, key: &Key, instance: &str) {
@@ -27,8 +27,8 @@ impl Measure for Counting {
 }
 
 impl Measure for Gauging {
-    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>> {
-        Some(state.gauge(key)?.map(|given| given.map(Self)))
+    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished> {
+        Ok(state.gauge(key)?.map(Self))
     }
 
     fn remove(&self, state: &State, key: &Key, instance: &str) {
@@ -37,7 +37,7 @@ impl Measure for Gauging {
 }
 
 impl Measure for Recording {
-    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>> {
+    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished> {
         state.histogram(key)
     }
 

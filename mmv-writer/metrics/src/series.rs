@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mmv_writer::{Error, Family, Handle, Label, LiveIndom};
+use mmv_writer::{Error, Handle, Indom, Label, NamedFamily};
 
 use crate::warning;
 
@@ -47,8 +47,8 @@ impl Room {
 /// A metric with labels, on a domain of its own. Clones are the same metric.
 #[derive(Debug)]
 pub(crate) struct Series<H> {
-    family: Family<H>,
-    indom: LiveIndom,
+    family: NamedFamily<H>,
+    indom: Indom,
     room: Arc<Room>,
     /// The metric's name, for the line that is printed.
     name: Arc<str>,
@@ -80,7 +80,7 @@ impl<H> Clone for Series<H> {
 impl<H: Handle + Clone> Series<H> {
     /// A metric without instances.
     pub(crate) fn new(
-        (family, indom): (Family<H>, LiveIndom),
+        (family, indom): (NamedFamily<H>, Indom),
         room: &Arc<Room>,
         name: &str,
         overflow: &'static str,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use metrics::{Key, SharedString, Unit};
 use mmv_writer::Measured;
 use mmv_writer::{
-    Buckets, Counter, Error, Family, Gauge, Label, LiveIndom, LiveRegistry, MetricBuilder, Units,
+    Buckets, Counter, Error, Gauge, Indom, Label, MetricBuilder, NamedFamily, Registry, Units,
 };
 
 use crate::handles::Recording;
@@ -16,8 +16,7 @@ use crate::{names, units, warning};
 /// What the recorder's lock protects.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// `None`: withdrawn.
-    pub(crate) registry: Option<LiveRegistry>,
+    registry: Registry,
     buckets: Buckets,
     room: Arc<Room>,
     descriptions: HashMap<String, Description>,
@@ -77,8 +76,8 @@ pub(crate) type Unpublished = String;
 
 /// How a kind of metrics is registered.
 struct Kind<'a, H> {
-    registry: &'a LiveRegistry,
-    make: fn(&'a LiveRegistry, String) -> MetricBuilder<'a, H, LiveRegistry>,
+    registry: &'a Registry,
+    make: fn(&'a Registry, String) -> MetricBuilder<'a, H>,
     room: &'a Arc<Room>,
     taken: &'a mut HashMap<String, String>,
     /// What the facade calls it.
@@ -94,9 +93,9 @@ struct Kind<'a, H> {
 }
 
 impl State {
-    pub(crate) fn new(registry: LiveRegistry, buckets: Buckets, max_series: u32) -> Self {
+    pub(crate) fn new(registry: Registry, buckets: Buckets, max_series: u32) -> Self {
         Self {
-            registry: Some(registry),
+            registry,
             buckets,
             room: Arc::new(Room::new(max_series)),
             descriptions: HashMap::new(),
@@ -114,15 +113,12 @@ impl State {
         self.descriptions.insert(name.to_owned(), description);
     }
 
-    /// The counter of a key; `None` when the file is withdrawn.
-    pub(crate) fn counter(
-        &mut self,
-        key: &Key,
-    ) -> Option<Result<Given<Counter<u64>>, Unpublished>> {
+    /// Returns the counter of a key.
+    pub(crate) fn counter(&mut self, key: &Key) -> Result<Given<Counter<u64>>, Unpublished> {
         let (unit, help) = self.described(key);
         let mut kind = Kind {
-            registry: self.registry.as_ref()?,
-            make: LiveRegistry::counter,
+            registry: &self.registry,
+            make: Registry::counter,
             room: &self.room,
             taken: &mut self.taken,
             what: "counter",
@@ -132,15 +128,15 @@ impl State {
             histogram: None,
             help: &help,
         };
-        Some(kind.handle(&mut self.counters, key))
+        kind.handle(&mut self.counters, key)
     }
 
     /// The gauge of a key.
-    pub(crate) fn gauge(&mut self, key: &Key) -> Option<Result<Given<Gauge<f64>>, Unpublished>> {
+    pub(crate) fn gauge(&mut self, key: &Key) -> Result<Given<Gauge<f64>>, Unpublished> {
         let (unit, help) = self.described(key);
         let mut kind = Kind {
-            registry: self.registry.as_ref()?,
-            make: LiveRegistry::gauge,
+            registry: &self.registry,
+            make: Registry::gauge,
             room: &self.room,
             taken: &mut self.taken,
             what: "gauge",
@@ -150,16 +146,16 @@ impl State {
             histogram: None,
             help: &help,
         };
-        Some(kind.handle(&mut self.gauges, key))
+        kind.handle(&mut self.gauges, key)
     }
 
     /// The histogram of a key.
-    pub(crate) fn histogram(&mut self, key: &Key) -> Option<Result<Given<Recording>, Unpublished>> {
+    pub(crate) fn histogram(&mut self, key: &Key) -> Result<Given<Recording>, Unpublished> {
         let (unit, help) = self.described(key);
         let (units, factor) = units::of_histogram(unit);
         let mut kind = Kind {
-            registry: self.registry.as_ref()?,
-            make: LiveRegistry::counter,
+            registry: &self.registry,
+            make: Registry::counter,
             room: &self.room,
             taken: &mut self.taken,
             what: "histogram",
@@ -172,7 +168,7 @@ impl State {
         };
         let has_labels = key.labels().len() > 0;
         let metric = self.histograms.entry(names::metric(key.name(), has_labels)).or_default();
-        let made = kind.series(metric, key, has_labels).and_then(|buckets| {
+        kind.series(metric, key, has_labels).and_then(|buckets| {
             kind.suffix = ".sum";
             kind.overflow = names::OVERFLOW;
             (kind.units, kind.histogram) = (units, None);
@@ -181,8 +177,7 @@ impl State {
             let overflow = overflow.transpose().map_err(|error| error.to_string())?;
             let labels = names::instance(key);
             Ok(sum.map(|sum| Recording::new(self.buckets, factor, buckets, labels, sum, overflow)))
-        });
-        Some(made)
+        })
     }
 
     /// Removes the instance of a counter.
@@ -252,9 +247,9 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         let metric_name = names::metric(key.name(), has_labels) + self.suffix;
         // Metrics are registered in the order of their first use.
         let indom = self.registry.indom(key.name()).serial_from(&metric_name);
-        let indom: LiveIndom = indom.build().map_err(|error| error.to_string())?;
-        let build = |builder: MetricBuilder<'a, H, LiveRegistry>| -> Result<Family<H>, Error> {
-            builder.build_family(&indom)
+        let indom: Indom = indom.build().map_err(|error| error.to_string())?;
+        let build = |builder: MetricBuilder<'a, H>| -> Result<NamedFamily<H>, Error> {
+            builder.build_named(&indom)
         };
         let family = self.register(key, has_labels, build)?;
         let name = format!("{} \"{}\"", self.what, key.name());
@@ -268,7 +263,7 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         &mut self,
         key: &Key,
         has_labels: bool,
-        build: impl Fn(MetricBuilder<'a, H, LiveRegistry>) -> Result<B, Error>,
+        build: impl Fn(MetricBuilder<'a, H>) -> Result<B, Error>,
     ) -> Result<B, Unpublished> {
         let registered = |name: &str| {
             let builder = (self.make)(self.registry, name.to_owned()).units(self.units);
@@ -322,12 +317,12 @@ mod tests {
     #[test]
     fn a_name_of_two_kinds_is_refused_with_both() {
         let directory = tempfile::tempdir().unwrap();
-        let registry = Registry::builder("app").directory(directory.path()).live();
+        let registry = Registry::builder("app").directory(directory.path());
         let mut state = State::new(registry.build().unwrap(), Buckets::new(1, 1), 10);
         let key = Key::from_static_name("a-b");
-        state.counter(&key).unwrap().unwrap();
+        state.counter(&key).unwrap();
         assert_eq!(
-            state.gauge(&key).unwrap().unwrap_err(),
+            state.gauge(&key).unwrap_err(),
             "gauge \"a-b\" is not published: metric name \"a_x2d_b\" is already taken by \
              counter \"a-b\""
         );

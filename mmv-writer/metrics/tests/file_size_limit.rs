@@ -16,8 +16,8 @@ const BLOCK: u64 = 512;
 #[ignore = "run by the test below"]
 fn program() {
     let directory = std::env::var("LIMIT_DIRECTORY").unwrap();
-    let recorder =
-        Recorder::on(Registry::builder("app").directory(directory).lenient().live()).unwrap();
+    let registry = Registry::builder("app").directory(directory).lenient().build().unwrap();
+    let recorder = Recorder::new(&registry);
     with_local_recorder(&recorder, || {
         for index in 0..500u32 {
             counter!(format!("c{index}")).increment(1);

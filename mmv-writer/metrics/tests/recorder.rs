@@ -12,19 +12,23 @@ use metrics::{
 };
 use mmv_format::view::{Contents, LabelClass, Limits, Refusal};
 use mmv_metrics::Recorder;
-use mmv_writer::{Buckets, LiveBuilder, Registry, Semantics};
+use mmv_writer::{Buckets, Registry, RegistryBuilder, Semantics};
 use tempfile::TempDir;
 
 /// A file whose changes are seen at once, or when it is long enough for [`LONGER`].
-fn file(directory: &TempDir) -> LiveBuilder {
-    Registry::builder("app").directory(directory.path()).live().announce_interval(Duration::ZERO)
+fn options(directory: &TempDir) -> RegistryBuilder {
+    Registry::builder("app").directory(directory.path()).announce_interval(Duration::ZERO)
+}
+
+fn registry(directory: &TempDir) -> Registry {
+    options(directory).build().unwrap()
 }
 
 /// What needs a longer file is seen after this time.
 const LONGER: Duration = Duration::from_millis(120);
 
 fn recorder(directory: &TempDir) -> Recorder {
-    Recorder::on(file(directory)).unwrap()
+    Recorder::new(&registry(directory))
 }
 
 fn contents(path: &Path) -> (File, Contents) {
@@ -135,7 +139,8 @@ fn what_is_described_before_has_help_and_units() {
 #[test]
 fn a_histogram_has_a_counter_for_each_bucket_that_was_hit() {
     let directory = tempfile::tempdir().unwrap();
-    let recorder = Recorder::with_buckets(file(&directory), Buckets::new(1, 1_000_000)).unwrap();
+    let recorder = Recorder::builder(&registry(&directory));
+    let recorder = recorder.buckets(Buckets::new(1, 1_000_000)).build();
     with_local_recorder(&recorder, || {
         describe_histogram!("latency", Unit::Microseconds, "");
         let latency = histogram!("latency", "path" => "/");
@@ -250,14 +255,14 @@ fn no_increment_of_many_threads_is_lost() {
 
 #[test]
 fn a_program_goes_on_where_there_is_no_file_and_no_room() {
-    let nowhere = Registry::builder("app").directory("/no/such/directory").lenient().live();
-    with_local_recorder(&Recorder::on(nowhere).unwrap(), || {
+    let nowhere = Registry::builder("app").directory("/no/such/directory").lenient().build();
+    with_local_recorder(&Recorder::new(&nowhere.unwrap()), || {
         counter!("count", "a" => "b").increment(1);
         histogram!("size").record(1.0);
     });
     let directory = tempfile::tempdir().unwrap();
-    let small = file(&directory).max_instances(1);
-    with_local_recorder(&Recorder::on(small).unwrap(), || {
+    let small = options(&directory).max_instances(1).build();
+    with_local_recorder(&Recorder::new(&small.unwrap()), || {
         for n in 0..5 {
             counter!("count", "n" => n.to_string()).increment(1);
             histogram!("size").record(f64::from(n));
@@ -267,13 +272,12 @@ fn a_program_goes_on_where_there_is_no_file_and_no_room() {
             expected([("count_by[overflow]", 5), ("size.sum", 10_000_000)])
         );
     });
-    assert!(Recorder::new("my/app").is_err());
 }
 
 #[test]
 fn what_has_no_place_is_counted_by_one_series() {
     let directory = tempfile::tempdir().unwrap();
-    let recorder = Recorder::builder(file(&directory)).max_series(6).build().unwrap();
+    let recorder = Recorder::builder(&registry(&directory)).max_series(6).build();
     let count_all = || {
         with_local_recorder(&recorder, || {
             for n in 0..5 {
@@ -317,8 +321,8 @@ fn wait_for(what: impl Fn() -> bool) {
 #[test]
 fn idle_series_go_and_come_back_through_handles_that_were_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let builder = Recorder::builder(file(&directory)).idle_timeout(Duration::from_millis(500));
-    let recorder = builder.max_series(20).build().unwrap();
+    let builder = Recorder::builder(&registry(&directory)).idle_timeout(Duration::from_millis(500));
+    let recorder = builder.max_series(20).build();
     with_local_recorder(&recorder, || {
         let kept = counter!("count", "n" => "kept", "a" => "b");
         kept.increment(1);
@@ -345,14 +349,18 @@ fn idle_series_go_and_come_back_through_handles_that_were_kept() {
 
 /// The only test that installs a recorder for the whole program.
 #[test]
-fn an_installed_recorder_withdraws_its_file_when_the_guard_goes() {
+fn an_installed_recorder_keeps_the_file_until_it_is_withdrawn() {
     let directory = tempfile::tempdir().unwrap();
-    let installed = recorder(&directory).install().unwrap();
+    let registry = registry(&directory);
+    Recorder::new(&registry).install().unwrap();
     let kept = counter!("orders");
     kept.increment(1);
     assert!(recorder(&tempfile::tempdir().unwrap()).install().is_err());
     assert_eq!(values(&directory), expected([("orders", 1)]));
-    drop(installed);
+    drop(registry.clone());
+    registry.counter("own").build().unwrap().add(2);
+    assert_eq!(values(&directory), expected([("orders", 1), ("own", 2)]));
+    registry.withdraw();
     assert!(!directory.path().join("app").exists());
     kept.increment(1);
     counter!("late").increment(1);

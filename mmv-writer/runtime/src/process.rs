@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use mmv_writer::{Error, Gauge, Metrics, Registrar, Units};
+use mmv_writer::{Error, Gauge, Metrics, Registry, Units};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 
@@ -17,9 +17,8 @@ use nix::sys::time::{TimeVal, TimeValLike};
 /// # let directory = tempfile::tempdir()?;
 /// let registry = Registry::builder("shop");
 /// # let registry = registry.directory(directory.path());
-/// let registry = registry.build()?; // or live().build()?
+/// let registry = registry.build()?;
 /// let process = ProcessMetrics::new(&registry)?;
-/// let _published = registry.publish()?;
 ///
 /// process.update()?; // in a loop of the program's, or with `mmv_runtime::every`
 /// # Ok(())
@@ -95,7 +94,7 @@ impl ProcessMetrics {
     /// # Errors
     ///
     /// As [`mmv_writer::MetricBuilder::build`]; [`Error::NameTaken`] if they are there.
-    pub fn new<R: Registrar>(registry: &R) -> Result<Self, Error> {
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
         Self::register_under(registry, "process")
     }
 
@@ -152,8 +151,6 @@ fn open_files() -> io::Result<u64> {
 mod tests {
     use std::fs::File;
     use std::time::{Duration, Instant};
-
-    use mmv_writer::Registry;
 
     use super::*;
 

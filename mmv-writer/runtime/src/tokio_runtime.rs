@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mmv_writer::{Error, Gauge, Metrics, Registrar, Units};
+use mmv_writer::{Error, Gauge, Metrics, Registry, Units};
 use tokio::runtime::{Handle, RuntimeMetrics};
 
 /// Metrics of a tokio runtime, in the branch `tokio`: those that tokio has without
@@ -17,10 +17,9 @@ use tokio::runtime::{Handle, RuntimeMetrics};
 /// # let directory = tempfile::tempdir()?;
 /// let registry = Registry::builder("shop");
 /// # let registry = registry.directory(directory.path());
-/// let registry = registry.build()?; // or live().build()?
+/// let registry = registry.build()?;
 /// let runtime = Runtime::new()?;
 /// let tokio = TokioMetrics::new(&registry, runtime.handle())?;
-/// let _published = registry.publish()?;
 ///
 /// tokio.update(); // in a loop of the program's, or with `mmv_runtime::every`
 /// # Ok(())
@@ -69,7 +68,7 @@ impl TokioMetrics {
     /// # Errors
     ///
     /// As [`mmv_writer::MetricBuilder::build`]; [`Error::NameTaken`] if they are there.
-    pub fn new<R: Registrar>(registry: &R, runtime: &Handle) -> Result<Self, Error> {
+    pub fn new(registry: &Registry, runtime: &Handle) -> Result<Self, Error> {
         let values = Values::register_under(registry, "tokio")?;
         Ok(Self { values, runtime: runtime.metrics() })
     }
@@ -104,7 +103,6 @@ fn busy_and_parks(_: &RuntimeMetrics, _: usize) -> (Duration, u64) {
 mod tests {
     use std::time::Instant;
 
-    use mmv_writer::Registry;
     use tokio::runtime::Builder;
 
     use super::*;

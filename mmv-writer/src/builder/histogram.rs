@@ -1,45 +1,19 @@
 //! Histograms: metrics on a domain of buckets.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use pcp_types::Units;
 
-use super::{MetricBuilder, Registrar};
+use super::MetricBuilder;
 use crate::metric::histogram::Cells;
-use crate::metric::{Buckets, Counter, Histogram, OwnedCounter, OwnedHistogram};
+use crate::metric::{Buckets, Counter, Histogram, OwnedHistogram};
 use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
-use crate::{Error, Label};
-
-/// A domain whose instances are the buckets of histograms; any number of these
-/// can share it. `I` is the registry's kind of domain.
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct BucketIndom<I> {
-    indom: I,
-    buckets: Buckets,
-}
-
-impl<I> BucketIndom<I> {
-    /// The buckets.
-    pub fn buckets(&self) -> Buckets {
-        self.buckets
-    }
-}
-
-/// The domains of buckets that [`MetricBuilder::build_histogram_of`] made.
-#[derive(Debug)]
-pub struct SharedBuckets<I>(Mutex<Vec<BucketIndom<I>>>);
-
-impl<I> Default for SharedBuckets<I> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
+use crate::registry::BucketIndom;
+use crate::{Error, Label, Registry};
 
 /// The domain of these buckets that histograms share; registered by the first.
-fn shared<R: Registrar>(registry: &R, buckets: Buckets) -> Result<BucketIndom<R::Indom>, Error> {
-    let SharedBuckets(known) = registry.shared_buckets();
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+fn shared(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
+    let mut known = registry.shared_buckets().0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(indom) = known.iter().find(|indom| indom.buckets == buckets) {
         return Ok(indom.clone());
     }
@@ -49,10 +23,7 @@ fn shared<R: Registrar>(registry: &R, buckets: Buckets) -> Result<BucketIndom<R:
 }
 
 /// Registers a domain of buckets.
-pub(crate) fn add_buckets<R: Registrar>(
-    registry: &R,
-    buckets: Buckets,
-) -> Result<BucketIndom<R::Indom>, Error> {
+pub(super) fn add_buckets(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
     let mut spec = IndomSpec::new("buckets".to_owned());
     // Buckets have the numbers of their positions, so other buckets are another domain.
     let (precision, max) = (buckets.precision(), buckets.max());
@@ -65,10 +36,10 @@ pub(crate) fn add_buckets<R: Registrar>(
     Ok(BucketIndom { indom: registry.add_indom(spec)?, buckets })
 }
 
-fn add_histogram<R: Registrar>(
-    registry: &R,
+fn add_histogram(
+    registry: &Registry,
     spec: MetricSpec,
-    indom: &BucketIndom<R::Indom>,
+    indom: &BucketIndom,
 ) -> Result<Cells, Error> {
     let units = spec.units;
     let mut sum = spec.clone();
@@ -84,77 +55,99 @@ fn add_histogram<R: Registrar>(
     Ok(Cells::new(indom.buckets, counts, sum.cell, units))
 }
 
-impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {
-    /// Registers a histogram of values in the chosen units: the metric
-    /// `NAME.bucket`, which counts values by bucket and has a label `histogram`
-    /// with their units, and the metric `NAME.sum`. The file gets the
+/// A histogram to be registered; see [`Registry::histogram`].
+#[derive(Debug)]
+#[must_use = "a histogram is registered by build()"]
+pub struct HistogramBuilder<'r> {
+    pub(crate) metric: MetricBuilder<'r, Counter>,
+    buckets: Option<Buckets>,
+    indom: Option<BucketIndom>,
+}
+
+impl<'r> HistogramBuilder<'r> {
+    pub(crate) fn new(metric: MetricBuilder<'r, Counter>) -> Self {
+        Self { metric, buckets: None, indom: None }
+    }
+
+    /// Sets the units of the values; without this, a plain number.
+    pub fn units(mut self, units: Units) -> Self {
+        self.metric = self.metric.units(units);
+        self
+    }
+
+    /// Sets the one-line help text, at most 255 bytes.
+    pub fn help(mut self, text: impl Into<String>) -> Self {
+        self.metric = self.metric.help(text);
+        self
+    }
+
+    /// Sets the long help text, at most 255 bytes.
+    pub fn long_help(mut self, text: impl Into<String>) -> Self {
+        self.metric = self.metric.long_help(text);
+        self
+    }
+
+    /// Attaches a label to the metric that counts values by bucket.
+    pub fn label(mut self, label: Label) -> Self {
+        self.metric = self.metric.label(label);
+        self
+    }
+
+    /// Gives each bucket a cache line of its own, as [`MetricBuilder::isolated`].
+    pub fn isolated(mut self) -> Self {
+        self.metric = self.metric.isolated();
+        self
+    }
+
+    /// Sets the item number of the metric that counts values by bucket, as
+    /// [`MetricBuilder::item`].
+    pub fn item(mut self, item: u32) -> Self {
+        self.metric = self.metric.item(item);
+        self
+    }
+
+    /// Sets the buckets; without this, [`Buckets::for_units`].
+    pub fn buckets(mut self, buckets: Buckets) -> Self {
+        self.buckets = Some(buckets);
+        self
+    }
+
+    /// Puts the histogram on a domain of buckets made by [`Registry::buckets`], in place of one
+    /// that all histograms with the same buckets share.
+    pub fn bucket_indom(mut self, indom: &BucketIndom) -> Self {
+        self.indom = Some(indom.clone());
+        self
+    }
+
+    /// Registers the histogram: the metric `NAME.bucket`, which counts values by bucket and has
+    /// a label `histogram` with their units, and the metric `NAME.sum`. Histograms with the
+    /// same buckets share their domain. The file gets the
     /// [sentinel flag](crate::RegistryBuilder::sentinel), as a bucket that was never hit has
     /// no value.
-    ///
-    /// ```
-    /// use mmv_writer::{Buckets, Registry, Units};
-    ///
-    /// # fn main() -> Result<(), mmv_writer::Error> {
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// let registry = Registry::builder("web").directory(directory.path()).build()?;
-    /// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?; // up to a minute
-    /// let latency = registry.counter::<u64>("request.latency").units(Units::microseconds());
-    /// let latency = latency.build_histogram(&buckets)?;
-    /// let _published = registry.publish()?;
-    ///
-    /// latency.record(1_234);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     ///
     /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
-    pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<Histogram, Error> {
-        Ok(Histogram::new(add_histogram(self.registry, self.spec, buckets)?))
+    pub fn build(self) -> Result<Histogram, Error> {
+        Ok(Histogram::new(self.cells()?))
     }
 
-    /// As [`build_histogram`](Self::build_histogram), with a domain that all histograms registered
-    /// by this method share if they have the same buckets.
-    ///
-    /// ```
-    /// # use mmv_writer::{Buckets, Registry, Units};
-    /// # fn main() -> Result<(), mmv_writer::Error> {
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let registry = Registry::builder("web").directory(directory.path()).build()?;
-    /// let latency = registry.counter::<u64>("latency").units(Units::microseconds());
-    /// let latency = latency.build_histogram_of(Buckets::for_units(Units::microseconds()))?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Registers a histogram with a single writer, for which recording is much cheaper.
     ///
     /// # Errors
     ///
-    /// As [`build_histogram`](Self::build_histogram) and
-    /// [`IndomBuilder::build`](crate::IndomBuilder::build).
-    pub fn build_histogram_of(self, buckets: Buckets) -> Result<Histogram, Error> {
-        let indom = shared(self.registry, buckets)?;
-        self.build_histogram(&indom)
-    }
-}
-
-impl<R: Registrar> MetricBuilder<'_, OwnedCounter<u64>, R> {
-    /// As for a shared counter, with one writer.
-    ///
-    /// # Errors
-    ///
-    /// As `build_histogram` of a shared counter.
-    pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<OwnedHistogram, Error> {
-        Ok(OwnedHistogram::new(add_histogram(self.registry, self.spec, buckets)?))
+    /// As [`build`](Self::build).
+    pub fn build_owned(self) -> Result<OwnedHistogram, Error> {
+        Ok(OwnedHistogram::new(self.cells()?))
     }
 
-    /// As for a shared counter, with one writer.
-    ///
-    /// # Errors
-    ///
-    /// As `build_histogram_of` of a shared counter.
-    pub fn build_histogram_of(self, buckets: Buckets) -> Result<OwnedHistogram, Error> {
-        let indom = shared(self.registry, buckets)?;
-        self.build_histogram(&indom)
+    fn cells(self) -> Result<Cells, Error> {
+        let MetricBuilder { registry, spec, .. } = self.metric;
+        let buckets = self.buckets.unwrap_or(Buckets::for_units(spec.units));
+        let indom = match self.indom {
+            Some(indom) => indom,
+            None => shared(registry, buckets)?,
+        };
+        add_histogram(registry, spec, &indom)
     }
 }

@@ -4,6 +4,7 @@
 //! line of its own. A lookup takes the shard of its thread; adding and removing take
 //! all shards. Names of up to 23 bytes are in the table itself.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::PoisonError;
 
@@ -12,28 +13,28 @@ use hashbrown::HashMap;
 use smol_str::SmolStr;
 
 /// Handles by the names of their instances.
-pub(super) struct HandleIndex<H> {
+pub(crate) struct HandleIndex<H> {
     handles: ShardedLock<HashMap<SmolStr, H>>,
 }
 
 /// A table of handles of any type.
-pub(super) trait RemoveHandle: fmt::Debug + Send + Sync {
-    /// Drops the handle of an instance; waits for closures that borrow it.
-    fn remove(&self, name: &str);
+pub(crate) trait RemoveHandle: fmt::Debug + Send + Sync {
+    /// Takes the handle of an instance out; waits for closures that borrow it.
+    fn remove(&self, name: &str) -> Option<Box<dyn Any + Send>>;
 }
 
 impl<H> HandleIndex<H> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { handles: ShardedLock::new(HashMap::new()) }
     }
 
     /// The handles, locked against changes.
-    pub(super) fn read(&self) -> ShardedLockReadGuard<'_, HashMap<SmolStr, H>> {
+    pub(crate) fn read(&self) -> ShardedLockReadGuard<'_, HashMap<SmolStr, H>> {
         self.handles.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the handle of an instance.
-    pub(super) fn add(&self, name: &str, handle: H) {
+    pub(crate) fn add(&self, name: &str, handle: H) {
         self.write().insert(name.into(), handle);
     }
 
@@ -42,9 +43,10 @@ impl<H> HandleIndex<H> {
     }
 }
 
-impl<H: Send + Sync> RemoveHandle for HandleIndex<H> {
-    fn remove(&self, name: &str) {
-        self.write().remove(name);
+impl<H: Send + Sync + 'static> RemoveHandle for HandleIndex<H> {
+    fn remove(&self, name: &str) -> Option<Box<dyn Any + Send>> {
+        let handle = self.write().remove(name)?;
+        Some(Box::new(handle))
     }
 }
 

@@ -8,6 +8,7 @@
 //! reasons.
 
 use crate::Error;
+use crate::capacity::Capacity;
 use mmv_format::layout::{
     Header, MAX_INDOMS, MAX_LABELS, MAX_METRICS, MAX_SERIAL, STRING_BYTES, SectionKind, TocEntry,
     Version,
@@ -103,25 +104,9 @@ impl Part {
     }
 }
 
-/// Numbers of entries of each kind that a program asks for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Capacity {
-    pub(super) instances: u32,
-    pub(super) values: u32,
-    pub(super) texts: u32,
-    /// Numbers of strings and of instances before the values.
-    pub(super) first: (u32, u32),
-}
-
-impl Default for Capacity {
-    fn default() -> Self {
-        Self { instances: 1 << 16, values: 1 << 18, texts: 1 << 16, first: (128, 64) }
-    }
-}
-
 /// The places of all parts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sections {
+pub(crate) struct Sections {
     capacity: Capacity,
     /// By [`Part`]: the first byte, and how many entries fit.
     places: [(u64, u32); 9],

@@ -5,8 +5,10 @@
 //! labels of their instances, and their instances' numbers, which are the same in
 //! all files.
 
+use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use mmv_format::layout::{LABEL_INSTANCES, METRIC_OFFSET, Version};
@@ -19,6 +21,7 @@ use super::store::{LiveMetric, LiveStore, Value};
 use crate::identity::{Absent, FileIdentity};
 use crate::metric::ValueSlot;
 use crate::overflow::Clusters;
+use crate::published::Published;
 use crate::registration::{
     FileId, Indom, IndomSpec, InstanceNumbers, LabelRecord, MetricSpec, Need, Registrations, Store,
 };
@@ -26,26 +29,32 @@ use crate::{Error, Label};
 
 /// The registered things and their files.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) registrations: Registrations<LiveStore>,
+pub(crate) struct State {
+    pub(crate) registrations: Registrations<LiveStore>,
     dynamic: Vec<DynamicIndom>,
     /// When changes were last announced to readers.
-    pub(super) announced: Instant,
+    pub(crate) announced: Instant,
     /// Whether a thread waits to announce them.
-    pub(super) pending: bool,
+    pub(crate) pending: bool,
     /// Whether a value may be absent: then each instance has one in every family of its
     /// file, as PCP's reader logs a warning for each that is missing at each fetch.
     allows_absent: bool,
+    /// Whether all files were withdrawn, and new ones are at once.
+    is_withdrawn: bool,
 }
+
+/// Handles of a removed instance, to be dropped when the state is no longer locked: the
+/// last handle of a registry withdraws its files, which locks the state.
+pub(crate) type Released = Vec<(Arc<dyn RemoveHandle>, Option<Box<dyn Any + Send>>)>;
 
 /// A domain whose instances come and go: its index in the state that created it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct DynamicId(usize);
+pub(crate) struct DynamicId(usize);
 
 /// A metric on a [`DynamicId`]'s domain.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FamilyId {
-    pub(super) indom: DynamicId,
+pub(crate) struct FamilyId {
+    pub(crate) indom: DynamicId,
     index: usize,
 }
 
@@ -69,8 +78,8 @@ struct FamilyMetric {
     values: Vec<Option<Value>>,
     /// Whether the metric was removed.
     is_removed: bool,
-    /// The handles that the family keeps ready.
-    handles: Arc<dyn RemoveHandle>,
+    /// The handles that the family keeps ready. They keep the file, so it does not keep them.
+    handles: Weak<dyn RemoveHandle>,
 }
 
 impl State {
@@ -82,17 +91,49 @@ impl State {
         let allows_absent = identity.0.absent != Absent::Never;
         let registrations = Registrations::new(identity, sections, Some(Version::V3), lenient)?;
         let announced = Instant::now();
-        Ok(Self { registrations, dynamic: Vec::new(), announced, pending: false, allows_absent })
+        let (dynamic, pending, is_withdrawn) = (Vec::new(), false, false);
+        Ok(Self { registrations, dynamic, announced, pending, allows_absent, is_withdrawn })
+    }
+
+    /// The first file, while it is published.
+    pub(crate) fn published(&self) -> Option<&Published> {
+        self.registrations.files().next()?.store.published.as_ref()
+    }
+
+    /// The paths of the overflow files, in order.
+    pub(crate) fn overflow(&self) -> Vec<PathBuf> {
+        let overflow = self.registrations.files().skip(1);
+        let published = overflow.filter_map(|file| file.store.published.as_ref());
+        published.map(Published::path).map(Path::to_owned).collect()
+    }
+
+    /// Withdraws all files, the first one last, after announcing what is pending: a reader
+    /// of the last values finds all of them.
+    pub(crate) fn withdraw(&mut self) {
+        if !self.is_withdrawn {
+            self.announce();
+            self.is_withdrawn = true;
+        }
+        self.withdraw_late_files();
+    }
+
+    /// Withdraws files that were created after the others were withdrawn.
+    pub(crate) fn withdraw_late_files(&mut self) {
+        if self.is_withdrawn {
+            for file in self.registrations.files_mut().rev() {
+                file.store.published = None;
+            }
+        }
     }
 
     /// How long changes must wait until they are announced.
-    pub(super) fn ready_in(&self) -> Duration {
+    pub(crate) fn ready_in(&self) -> Duration {
         let waits = self.registrations.files().map(|file| file.store.file.ready_in());
         waits.max().unwrap_or_default()
     }
 
     /// Announces all changes to readers. Not before [`State::ready_in`] is over.
-    pub(super) fn announce(&mut self) {
+    pub(crate) fn announce(&mut self) {
         // The last file first: what is in it is described there.
         for file in self.registrations.files_mut().rev() {
             file.store.announce();
@@ -102,7 +143,7 @@ impl State {
     }
 
     /// Adds a domain whose instances come and go.
-    pub(super) fn add_indom(&mut self, spec: IndomSpec) -> Result<(DynamicId, Indom), Error> {
+    pub(crate) fn add_indom(&mut self, spec: IndomSpec) -> Result<(DynamicId, Indom), Error> {
         let indom = self.registrations.add_indom(spec)?;
         self.dynamic.push(DynamicIndom {
             indom: indom.clone(),
@@ -114,11 +155,11 @@ impl State {
     }
 
     /// Adds a metric that has no value yet.
-    pub(super) fn add_family(
+    pub(crate) fn add_family(
         &mut self,
         spec: MetricSpec,
         (id, indom): (DynamicId, &Indom),
-        handles: Arc<dyn RemoveHandle>,
+        handles: Weak<dyn RemoveHandle>,
     ) -> Result<FamilyId, Error> {
         let name = spec.name.clone();
         // Fails for a domain of another registry, before its index is used.
@@ -144,13 +185,13 @@ impl State {
     }
 
     /// The name of a family's metric.
-    pub(super) fn family_name(&self, id: FamilyId) -> &str {
+    pub(crate) fn family_name(&self, id: FamilyId) -> &str {
         &self.dynamic[id.indom.0].families[id.index].name
     }
 
     /// Creates the value of a family's instance, and the instance if its file has
     /// none yet.
-    pub(super) fn create_value(&mut self, id: FamilyId, name: &str) -> Result<ValueSlot, Error> {
+    pub(crate) fn create_value(&mut self, id: FamilyId, name: &str) -> Result<ValueSlot, Error> {
         if self.dynamic[id.indom.0].families[id.index].is_removed {
             return Ok(ValueSlot::private());
         }
@@ -196,7 +237,7 @@ impl State {
     }
 
     /// Adds a label of a present instance, in all files that have it.
-    pub(super) fn label_instance(
+    pub(crate) fn label_instance(
         &mut self,
         id: DynamicId,
         instance: &str,
@@ -230,11 +271,16 @@ impl State {
         Ok(())
     }
 
-    /// Removes an instance with its values and labels; whether it was there.
-    pub(super) fn remove(&mut self, id: DynamicId, instance: &str) -> bool {
+    /// Removes an instance with its values and labels. Returns whether it was there, and what
+    /// the caller drops after the lock.
+    pub(crate) fn remove(&mut self, id: DynamicId, instance: &str) -> (bool, Released) {
+        let mut released = Released::new();
         let DynamicIndom { indom, families, labels, numbers } = &mut self.dynamic[id.0];
         for family in families.iter() {
-            family.handles.remove(instance);
+            if let Some(handles) = family.handles.upgrade() {
+                let handle = handles.remove(instance);
+                released.push((handles, handle));
+            }
             let store = &mut self.registrations.file_mut(family.file).store;
             let found = store.table(indom).and_then(|table| table.find(instance));
             let value = found.and_then(|found| family.values.get(found.slot)?.as_ref());
@@ -253,11 +299,11 @@ impl State {
                 file.numbers.drop_instance_labels(found.serial, found.id);
             }
         }
-        was_there
+        (was_there, released)
     }
 
     /// Removes a metric with its values and labels; whether it was there.
-    pub(super) fn remove_metric(&mut self, name: &str) -> bool {
+    pub(crate) fn remove_metric(&mut self, name: &str) -> bool {
         let Some(metric) = self.registrations.release_name(name) else { return false };
         let file = self.registrations.file_mut(metric.file);
         file.store.remove_metric(metric.item);
@@ -269,14 +315,14 @@ impl State {
     }
 
     /// The names of a domain's instances, sorted.
-    pub(super) fn instance_names(&self, id: DynamicId) -> BTreeSet<&str> {
+    pub(crate) fn instance_names(&self, id: DynamicId) -> BTreeSet<&str> {
         let indom = &self.dynamic[id.0].indom;
         let tables = self.registrations.files().filter_map(|file| file.store.table(indom));
         tables.flat_map(InstanceTable::names).collect()
     }
 
     /// How many instances a domain has.
-    pub(super) fn instance_count(&self, id: DynamicId) -> usize {
+    pub(crate) fn instance_count(&self, id: DynamicId) -> usize {
         let indom = &self.dynamic[id.0].indom;
         let mut tables = self.registrations.files().filter_map(|file| file.store.table(indom));
         match (tables.next(), tables.next()) {

@@ -26,7 +26,7 @@ const ITEM_OFFSET: u64 = std::mem::offset_of!(MetricV2, item) as u64;
 
 /// A file, its instances, and its publication.
 #[derive(Debug)]
-pub(super) struct LiveStore {
+pub(crate) struct LiveStore {
     pub(super) file: LiveFile,
     /// By number of the domain.
     instances: HashMap<usize, InstanceTable>,
@@ -38,7 +38,7 @@ pub(super) struct LiveStore {
 
 /// A metric in a live file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LiveMetric {
+pub(crate) struct LiveMetric {
     /// The offset of its entry.
     at: u64,
     pub(super) shape: ValueShape,

@@ -11,34 +11,34 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::registration::InstanceNumbers;
-use crate::{Buckets, Counter, Gauge, Registry, Text, Units};
+use crate::{Buckets, Counter, Gauge, Indom, Label, NamedFamily, Registry, Text, Units};
 use mmv_format::layout::{Flags, SectionKind};
 use mmv_format::view::{Contents, Limits, MetricKind, Refusal};
 
-pub(super) fn directory() -> TempDir {
+pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
 /// Without absent values: those in the file are those that were requested.
-pub(super) fn builder(directory: &TempDir) -> LiveBuilder {
-    Registry::builder("app").directory(directory.path()).cluster(7).no_sentinel().live()
+pub(crate) fn builder(directory: &TempDir) -> RegistryBuilder {
+    Registry::builder("app").directory(directory.path()).cluster(7).no_sentinel()
 }
 
 /// Whose changes are announced at once.
-fn registry(directory: &TempDir) -> LiveRegistry {
+fn registry(directory: &TempDir) -> Registry {
     builder(directory).announce_interval(Duration::ZERO).build().unwrap()
 }
 
-fn open(registry: &LiveRegistry) -> File {
-    File::open(registry.published().path()).unwrap()
+fn open(registry: &Registry) -> File {
+    File::open(registry.path()).unwrap()
 }
 
 /// What another program reads, once the file holds still; nothing may be skipped.
-fn contents(registry: &LiveRegistry) -> Contents {
-    contents_of(registry.published().path())
+fn contents(registry: &Registry) -> Contents {
+    contents_of(registry.path())
 }
 
-pub(super) fn contents_of(path: &Path) -> Contents {
+pub(crate) fn contents_of(path: &Path) -> Contents {
     let contents = loop {
         match Contents::read(&File::open(path).unwrap(), &Limits::default()) {
             Err(refusal) if refusal.is_not_ready() => {}
@@ -50,11 +50,11 @@ pub(super) fn contents_of(path: &Path) -> Contents {
 }
 
 /// Metric, instance and number of each value that another program reads.
-fn values(registry: &LiveRegistry) -> Vec<(String, Option<String>, u64)> {
-    values_of(registry.published().path())
+fn values(registry: &Registry) -> Vec<(String, Option<String>, u64)> {
+    values_of(registry.path())
 }
 
-pub(super) fn values_of(path: &Path) -> Vec<(String, Option<String>, u64)> {
+pub(crate) fn values_of(path: &Path) -> Vec<(String, Option<String>, u64)> {
     let contents = contents_of(path);
     let file = File::open(path).unwrap();
     let value = |value: &mmv_format::view::ValueEntry| {
@@ -65,7 +65,7 @@ pub(super) fn values_of(path: &Path) -> Vec<(String, Option<String>, u64)> {
     contents.values.iter().map(value).collect()
 }
 
-pub(super) fn names_in(directory: &TempDir) -> Vec<String> {
+pub(crate) fn names_in(directory: &TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path()).unwrap();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -79,7 +79,7 @@ fn name_of(contents: &Contents, serial: u32, id: crate::InstanceId) -> String {
 }
 
 /// The number of a name that collides with no other.
-pub(super) fn number_of(name: &str) -> i32 {
+pub(crate) fn number_of(name: &str) -> i32 {
     InstanceNumbers::default().choose(name).unwrap()
 }
 
@@ -94,8 +94,8 @@ fn value(metric: &str, instance: Option<&str>, number: u64) -> (String, Option<S
 }
 
 /// How many entries of the instances section are taken.
-fn used_instances(registry: &LiveRegistry) -> u32 {
-    let state = registry.shared.read();
+fn used_instances(registry: &Registry) -> u32 {
+    let state = registry.growing().unwrap().read();
     let first = state.registrations.files().next().unwrap();
     first.store.file.used(SectionKind::Instances)
 }
@@ -104,13 +104,13 @@ fn used_instances(registry: &LiveRegistry) -> u32 {
 fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
     let directory = directory();
     let registry = Registry::builder("app").directory(directory.path()).cluster(7);
-    let registry = registry.live().announce_interval(Duration::ZERO).build().unwrap();
+    let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
     let empty = contents(&registry);
     assert_eq!((empty.header.version, empty.metrics.len()), (3, 0));
     assert_eq!(empty.header.flags, Flags::PROCESS);
     registry.label(Label::new("tier", 2)).unwrap();
-    let total = registry.counter::<u64>("total").units(Units::count()).help("all").build().unwrap();
-    let mut own = registry.gauge::<f64>("own").owned().isolated().build().unwrap();
+    let total = registry.counter("total").units(Units::count()).help("all").build().unwrap();
+    let mut own = registry.gauge("own").owned().isolated().build().unwrap();
     let absent = registry.discrete::<i32>("absent").optional().build().unwrap();
     let mode = registry.text("mode").long_help("how").label(Label::new("a", 1)).build().unwrap();
     let mut busy = registry.elapsed("busy").build().unwrap();
@@ -138,20 +138,23 @@ fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
 fn what_is_wrong_is_refused_as_in_a_sealed_file_and_leaves_no_trace() {
     let directory = directory();
     let registry = registry(&directory);
-    let _total = registry.counter::<u64>("total").build().unwrap();
+    let _total = registry.counter("total").build().unwrap();
     let before = contents(&registry);
-    assert!(matches!(registry.gauge::<u64>("total").build().unwrap_err(), Error::NameTaken { .. }));
     assert!(matches!(
-        registry.gauge::<u64>("total.max").build().unwrap_err(),
+        registry.metric::<Gauge<u64>>("total").build().unwrap_err(),
+        Error::NameTaken { .. }
+    ));
+    assert!(matches!(
+        registry.metric::<Gauge<u64>>("total.max").build().unwrap_err(),
         Error::LeafAndBranch { .. }
     ));
     assert!(matches!(registry.text("x").optional().build(), Err(Error::NeedsSentinel { .. })));
     assert!(matches!(registry.indom("i").serial(2048).build(), Err(Error::OutOfRange { .. })));
     let other = super::tests::registry(&TempDir::new_in(directory.path()).unwrap());
     let foreign = other.indom("foreign").build().unwrap();
-    let family = registry.counter::<u64>("f").build_family(&foreign);
+    let family = registry.counter("f").build_named(&foreign);
     assert!(matches!(family, Err(Error::OtherRegistry { .. })));
-    let pinned = Registry::builder("old").directory(directory.path()).version(Version::V1).live();
+    let pinned = Registry::builder("old").directory(directory.path()).version(Version::V1);
     assert!(matches!(pinned.build(), Err(Error::Version { .. })));
     assert_eq!(contents(&registry), before);
 }
@@ -161,8 +164,8 @@ fn an_instance_is_created_once_and_has_a_value_in_the_metrics_that_ask() {
     let directory = directory();
     let registry = registry(&directory);
     let paths = registry.indom("paths").help("what is asked for").build().unwrap();
-    let hits = registry.counter::<u64>("hits").build_family(&paths).unwrap();
-    let size = registry.gauge::<u64>("size").isolated().build_family(&paths).unwrap();
+    let hits = registry.counter("hits").build_named(&paths).unwrap();
+    let size = registry.metric::<Gauge<u64>>("size").isolated().build_named(&paths).unwrap();
     assert!(hits.get("/a").is_none());
     hits.get_or_create("/a").unwrap().add(1);
     hits.get_or_create("/b").unwrap().add(2);
@@ -184,8 +187,8 @@ fn a_removed_instance_is_gone_and_its_handles_count_unseen() {
     let directory = directory();
     let registry = registry(&directory);
     let users = registry.indom("users").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
-    let mood = registry.text("mood").build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
+    let mood = registry.text("mood").build_named(&users).unwrap();
     let ann = seen.get_or_create("ann").unwrap();
     let ann_mood: Text = mood.get_or_create("ann").unwrap();
     seen.get_or_create("bob").unwrap().add(2);
@@ -214,12 +217,12 @@ fn a_removed_metric_is_gone_and_its_handles_count_unseen() {
     let directory = directory();
     let registry = registry(&directory);
     let users = registry.indom("users").build().unwrap();
-    let labelled = registry.counter::<u64>("seen").label(Label::new("a", 1).optional());
-    let seen = labelled.build_family(&users).unwrap();
-    let mood = registry.text("mood").build_family(&users).unwrap();
+    let labelled = registry.counter("seen").label(Label::new("a", 1).optional());
+    let seen = labelled.build_named(&users).unwrap();
+    let mood = registry.text("mood").build_named(&users).unwrap();
     let label = Label::new("b", 2);
-    let plain = registry.gauge::<u64>("plain").label(label.clone()).build().unwrap();
-    let stays = registry.counter::<u64>("stays").label(label.clone()).build().unwrap();
+    let plain = registry.metric::<Gauge<u64>>("plain").label(label.clone()).build().unwrap();
+    let stays = registry.counter("stays").label(label.clone()).build().unwrap();
     let ann = seen.get_or_create("ann").unwrap();
     mood.get_or_create("ann").unwrap().set("good");
     assert!(registry.remove("seen") && registry.remove("plain") && registry.remove("mood"));
@@ -238,8 +241,8 @@ fn a_removed_metric_is_gone_and_its_handles_count_unseen() {
     assert_eq!(values(&registry), [value("stays", None, 5)]);
     assert_eq!(users.names(), ["ann"]);
     // As another kind, and as a branch; the old handles are not on it.
-    let again = registry.gauge::<f64>("seen.again").label(label).build().unwrap();
-    let family = registry.counter::<u64>("plain").build_family(&users).unwrap();
+    let again = registry.gauge("seen.again").label(label).build().unwrap();
+    let family = registry.counter("plain").build_named(&users).unwrap();
     family.get_or_create("ann").unwrap().add(7);
     again.set(0.0);
     ann.inc();
@@ -256,12 +259,12 @@ fn a_removed_metric_is_gone_and_its_handles_count_unseen() {
 fn a_metric_of_an_overflow_file_is_removed_there_and_places_are_not_used_again() {
     let directory = directory();
     let registry = registry(&directory);
-    let add = |index: usize| registry.counter::<u64>(format!("m{index}")).build().unwrap();
+    let add = |index: usize| registry.counter(format!("m{index}")).build().unwrap();
     let handles: Vec<_> = (0..1100).map(add).collect();
     let overflow = registry.overflow();
     assert_eq!(overflow.len(), 1);
     assert!(registry.remove("m1090") && registry.remove("m3"));
-    let again = registry.counter::<u64>("m3").build().unwrap();
+    let again = registry.counter("m3").build().unwrap();
     std::thread::sleep(Duration::from_millis(150));
     registry.announce();
     handles.iter().for_each(Counter::inc);
@@ -279,8 +282,8 @@ fn threads_count_while_their_metrics_are_removed() {
     let registry = registry(&directory);
     let users = registry.indom("users").build().unwrap();
     for round in 0..50 {
-        let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
-        let plain = registry.counter::<u64>("plain").build().unwrap();
+        let seen = registry.counter("seen").build_named(&users).unwrap();
+        let plain = registry.counter("plain").build().unwrap();
         std::thread::scope(|scope| {
             for thread in 0..2 {
                 let (seen, plain) = (&seen, &plain);
@@ -304,8 +307,8 @@ fn a_handle_on_loan_counts_and_its_instance_is_created_for_it() {
     let directory = directory();
     let registry = registry(&directory);
     let paths = registry.indom("paths").build().unwrap();
-    let hits = registry.counter::<u64>("hits").build_family(&paths).unwrap();
-    let size = registry.gauge::<u64>("size").build_family(&paths).unwrap();
+    let hits = registry.counter("hits").build_named(&paths).unwrap();
+    let size = registry.metric::<Gauge<u64>>("size").build_named(&paths).unwrap();
     for name in ["/a", "/b", "/a"] {
         hits.with(name, Counter::inc).unwrap();
     }
@@ -324,7 +327,7 @@ fn a_removal_waits_for_handles_on_loan() {
     let directory = directory();
     let registry = registry(&directory);
     let paths = registry.indom("paths").build().unwrap();
-    let hits = registry.counter::<u64>("hits").build_family(&paths).unwrap();
+    let hits = registry.counter("hits").build_named(&paths).unwrap();
     let (borrowed, removed) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -349,8 +352,8 @@ fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
     let directory = directory();
     let registry = registry(&directory);
     let users = registry.indom("users").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
-    let name = registry.text("name").build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
+    let name = registry.text("name").build_named(&users).unwrap();
     let slots = || used_instances(&registry);
     let held = seen.get_or_create("held").unwrap();
     held.add(9);
@@ -386,8 +389,8 @@ fn what_does_not_fit_is_an_error_that_names_it() {
     let builder = builder(&directory).max_instances(2).max_values(4).max_texts(0);
     let registry = builder.build().unwrap();
     let users = registry.indom("users").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
-    let alone = registry.counter::<u64>("alone").isolated().build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
+    let alone = registry.counter("alone").isolated().build_named(&users).unwrap();
     let _a = seen.get_or_create("a").unwrap();
     let _b = seen.get_or_create("b").unwrap();
     let error = seen.get_or_create("c").unwrap_err();
@@ -405,7 +408,7 @@ fn only_what_is_used_takes_disk_space() {
     let used = || open(&registry).metadata().unwrap().blocks() * 512;
     assert!(used() <= 64 << 10, "{}", used());
     let users = registry.indom("users").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
     for index in 0..1000 {
         let _handle = seen.get_or_create(&index.to_string()).unwrap();
     }
@@ -415,13 +418,13 @@ fn only_what_is_used_takes_disk_space() {
 
 /// A domain of two instances, of which two families have a value for one each; and a
 /// family that is registered after them.
-fn with_gaps(registry: &LiveRegistry) -> (LiveIndom, Family<Counter<u64>>, Family<Text>) {
+fn with_gaps(registry: &Registry) -> (Indom, NamedFamily<Counter<u64>>, NamedFamily<Text>) {
     let users = registry.indom("users").build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
-    let mood: Family<Text> = registry.text("mood").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
+    let mood: NamedFamily<Text> = registry.text("mood").build_named(&users).unwrap();
     seen.with("ann", |seen| seen.add(3)).unwrap();
     mood.with("bob", |mood| mood.set("fine")).unwrap();
-    let level: Family<Gauge<f64>> = registry.gauge("level").build_family(&users).unwrap();
+    let level: NamedFamily<Gauge<f64>> = registry.gauge("level").build_named(&users).unwrap();
     level.with("bob", |level| level.set(0.5)).unwrap();
     registry.announce();
     (users, seen, mood)
@@ -431,7 +434,7 @@ fn with_gaps(registry: &LiveRegistry) -> (LiveIndom, Family<Counter<u64>>, Famil
 fn each_instance_has_a_value_in_every_family_if_values_can_be_absent() {
     let absent = u64::MAX;
     let (dir, other) = (directory(), directory());
-    let with = Registry::builder("app").directory(dir.path()).live().build().unwrap();
+    let with = Registry::builder("app").directory(dir.path()).build().unwrap();
     let (_users, seen, mood) = with_gaps(&with);
     let value = |metric: &str, instance: &str, number| value(metric, Some(instance), number);
     let half = 0.5f64.to_bits();
@@ -471,28 +474,28 @@ fn each_instance_has_a_value_in_every_family_if_values_can_be_absent() {
 
 #[test]
 fn a_live_file_gets_the_sentinel_flag_with_the_first_metric_that_needs_it() {
-    let gauge = |registry: &LiveRegistry| {
-        drop(registry.gauge::<i64>("depth").optional().build().unwrap());
+    let gauge = |registry: &Registry| {
+        drop(registry.metric::<Gauge<i64>>("depth").optional().build().unwrap());
     };
-    let histogram = |registry: &LiveRegistry| {
+    let histogram = |registry: &Registry| {
         let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
-        drop(registry.counter::<u64>("latency").build_histogram(&buckets).unwrap());
+        drop(registry.histogram("latency").bucket_indom(&buckets).build().unwrap());
     };
-    let family = |registry: &LiveRegistry| {
+    let family = |registry: &Registry| {
         let (first, second) = (registry.indom("a").build(), registry.indom("b").build());
-        let _on_another = registry.text("x").build_family(&second.unwrap()).unwrap();
+        let _on_another = registry.text("x").build_named(&second.unwrap()).unwrap();
         let first = first.unwrap();
-        let one = registry.text("one").build_family(&first).unwrap();
+        let one = registry.text("one").build_named(&first).unwrap();
         let _ann = one.get_or_create("ann").unwrap();
         registry.announce();
         assert_eq!(contents(registry).header.flags, Flags::PROCESS, "with a family a domain");
-        let _two = registry.text("two").build_family(&first).unwrap();
+        let _two = registry.text("two").build_named(&first).unwrap();
     };
-    for needy in [&gauge as &dyn Fn(&LiveRegistry), &histogram, &family] {
+    for needy in [&gauge as &dyn Fn(&Registry), &histogram, &family] {
         let directory = directory();
-        let registry = Registry::builder("app").directory(directory.path()).live();
+        let registry = Registry::builder("app").directory(directory.path());
         let registry = registry.build().unwrap();
-        let level = registry.gauge::<i64>("level").build().unwrap();
+        let level = registry.metric::<Gauge<i64>>("level").build().unwrap();
         level.set(-1);
         registry.announce();
         assert_eq!(contents(&registry).header.flags, Flags::PROCESS);
@@ -507,7 +510,7 @@ fn a_live_file_gets_the_sentinel_flag_with_the_first_metric_that_needs_it() {
 #[test]
 fn an_instance_in_a_used_place_has_no_value_of_the_one_before() {
     let directory = directory();
-    let registry = Registry::builder("app").directory(directory.path()).live();
+    let registry = Registry::builder("app").directory(directory.path());
     let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
     let (users, _seen, mood) = with_gaps(&registry);
     mood.with("ann", |mood| mood.set("old")).unwrap();
@@ -530,11 +533,11 @@ fn an_instance_in_a_used_place_has_no_value_of_the_one_before() {
 #[test]
 fn absent_values_leave_room_for_others() {
     let directory = directory();
-    let registry = Registry::builder("app").directory(directory.path()).live();
+    let registry = Registry::builder("app").directory(directory.path());
     let registry = registry.max_values(8).build().unwrap();
     let users = registry.indom("users").build().unwrap();
     let families = ["a", "b", "c"].map(|name| {
-        let family: Family<Counter<u64>> = registry.counter(name).build_family(&users).unwrap();
+        let family: NamedFamily<Counter<u64>> = registry.counter(name).build_named(&users).unwrap();
         family
     });
     for name in ["u1", "u2", "u3"] {
@@ -551,16 +554,16 @@ fn absent_values_leave_room_for_others() {
 }
 
 /// The size of the first file, with its holes.
-fn size(registry: &LiveRegistry) -> u64 {
+fn size(registry: &Registry) -> u64 {
     open(registry).metadata().unwrap().len()
 }
 
 #[test]
 fn a_file_is_as_long_as_its_use_makes_it() {
     let directory = directory();
-    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
     let counter = |index: u64| {
-        let counter = registry.counter::<u64>(format!("m{index}")).help("help").build().unwrap();
+        let counter = registry.counter(format!("m{index}")).help("help").build().unwrap();
         counter.add(index);
         counter
     };
@@ -576,7 +579,7 @@ fn a_file_is_as_long_as_its_use_makes_it() {
     assert_eq!((one.value(), all.len(), names_in(&directory)), (0, 999, vec!["app".to_owned()]));
     // Instances need room that is kept before texts.
     let users = registry.indom("users").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
     let _handle: Counter<u64> = seen.get_or_create("ann").unwrap();
     assert_eq!(names_in(&directory), ["app", "app.2"]);
 }
@@ -586,8 +589,8 @@ fn instances_of_all_kinds_of_places_are_read_with_their_names_texts_and_help() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let users = registry.indom("users").help("who").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
-    let mood: Family<Text> = registry.text("mood").build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
+    let mood: NamedFamily<Text> = registry.text("mood").build_named(&users).unwrap();
     let add = |index: u64| {
         let name = format!("u{index}");
         seen.get_or_create(&name).unwrap().add(index);
@@ -624,7 +627,7 @@ fn what_needs_a_longer_file_is_announced_a_while_after_it_became_longer() {
     let before = (size(&registry), contents(&registry).header.generation);
     let start = Instant::now();
     let users = registry.indom("users").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
     for index in 0..200 {
         let _handle: Counter<u64> = seen.get_or_create(&index.to_string()).unwrap();
     }
@@ -647,11 +650,11 @@ fn changes_are_announced_at_once_and_then_at_the_pace_that_was_set() {
     let names = |contents: &Contents| contents.metrics.len();
     std::thread::sleep(pace);
     let start = Instant::now();
-    let _first = registry.counter::<u64>("first").build().unwrap();
+    let _first = registry.counter("first").build().unwrap();
     let seen = contents(&registry);
     assert_eq!(names(&seen), 1);
-    let _second = registry.counter::<u64>("second").build().unwrap();
-    let _third = registry.counter::<u64>("third").build().unwrap();
+    let _second = registry.counter("second").build().unwrap();
+    let _third = registry.counter("third").build().unwrap();
     while contents(&registry).header.generation == seen.header.generation {
         assert!(start.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(1));
@@ -664,14 +667,28 @@ fn changes_are_announced_at_once_and_then_at_the_pace_that_was_set() {
 }
 
 #[test]
-fn families_outlive_their_registry() {
+fn families_outlive_their_file() {
     let directory = directory();
     let registry = registry(&directory);
-    let path = registry.published().path().to_owned();
+    let path = registry.path().to_owned();
     let users = registry.indom("users").build().unwrap();
-    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
     drop(registry);
+    assert!(path.exists());
+    seen.with("ann", Counter::inc).unwrap();
+    drop((seen, users));
     assert!(!path.exists());
+}
+
+#[test]
+fn a_withdrawn_registry_counts_on() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter("seen").build_named(&users).unwrap();
+    assert!(registry.is_published());
+    registry.withdraw();
+    assert!(!registry.is_published() && !registry.path().exists());
     let late = seen.get_or_create("late").unwrap();
     late.inc();
     assert_eq!((late.value(), users.len()), (1, 1));
@@ -682,9 +699,9 @@ fn a_registry_that_is_dropped_announces_its_last_changes() {
     let directory = directory();
     let registry = builder(&directory).announce_interval(Duration::from_hours(1)).build().unwrap();
     let file = open(&registry);
-    registry.counter::<u64>("early").build().unwrap().add(1);
+    registry.counter("early").build().unwrap().add(1);
     registry.announce();
-    registry.counter::<u64>("late").build().unwrap().add(2);
+    registry.counter("late").build().unwrap().add(2);
     let read = || Contents::read(&file, &Limits::default()).unwrap();
     assert_eq!(read().metrics.len(), 1);
     drop(registry);
@@ -739,13 +756,13 @@ fn read_at_full_speed(file: &File, stop: &AtomicBool, counted: u64) -> (u32, usi
 fn a_reader_never_sees_half_a_change_while_10_000_instances_are_added() {
     let directory = directory();
     let registry = builder(&directory).announce_interval(Duration::from_millis(2)).build().unwrap();
-    let first = registry.counter::<u64>("first").build().unwrap();
+    let first = registry.counter("first").build().unwrap();
     let file = open(&registry);
     let stop = AtomicBool::new(false);
     let (pictures, instances) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read_at_full_speed(&file, &stop, 1000));
         let things = registry.indom("things").build().unwrap();
-        let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+        let count = registry.counter("count").build_named(&things).unwrap();
         for index in 0..10_000u64 {
             let handle: Counter<u64> = count.get_or_create(&format!("i{index}")).unwrap();
             handle.add(1000 + index);
@@ -776,7 +793,7 @@ fn a_reader_never_takes_an_instance_for_one_that_was_in_its_place() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| read_at_full_speed(&file, &stop, 0));
         let things = registry.indom("things").build().unwrap();
-        let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+        let count = registry.counter("count").build_named(&things).unwrap();
         let start = Instant::now();
         let mut next = 0u64;
         while start.elapsed() < Duration::from_millis(1200) {
@@ -803,7 +820,7 @@ fn many_threads_ask_for_the_same_instances_and_no_count_is_lost() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let things = registry.indom("things").build().unwrap();
-    let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+    let count = registry.counter("count").build_named(&things).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -824,7 +841,7 @@ fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_one_round() {
     let directory = directory();
     let registry = builder(&directory).announce_interval(Duration::from_millis(1)).build().unwrap();
     let things = registry.indom("things").build().unwrap();
-    let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+    let count = registry.counter("count").build_named(&things).unwrap();
     let places = || used_instances(&registry);
     for round in 0..20 {
         for index in 0..5_000 {
@@ -842,7 +859,7 @@ fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_one_round() {
 #[test]
 fn live_handles_and_registries_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
-    shared::<LiveRegistry>();
-    shared::<LiveIndom>();
-    shared::<Family<Gauge<f32>>>();
+    shared::<Registry>();
+    shared::<Indom>();
+    shared::<NamedFamily<Gauge<f32>>>();
 }

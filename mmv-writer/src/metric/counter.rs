@@ -13,7 +13,7 @@ use crate::mapping::Cell;
 /// any number of threads no increment is lost.
 #[derive(Debug)]
 #[must_use]
-pub struct Counter<T> {
+pub struct Counter<T = u64> {
     cell: Cell,
     number: PhantomData<T>,
 }
@@ -62,7 +62,7 @@ impl<T> Clone for Counter<T> {
 /// The cell was registered as owned, so no shared handle on it exists.
 #[derive(Debug)]
 #[must_use]
-pub struct OwnedCounter<T> {
+pub struct OwnedCounter<T = u64> {
     cell: Cell,
     number: PhantomData<T>,
 }

@@ -15,7 +15,7 @@ use crate::mapping::Cell;
 /// Take another type for a quantity that can be -1 there: `i32` or `f64`.
 #[derive(Debug)]
 #[must_use]
-pub struct Gauge<T> {
+pub struct Gauge<T = f64> {
     cell: Cell,
     number: PhantomData<T>,
 }
@@ -88,7 +88,7 @@ impl<T: Number> Gauge<T> {
 
 /// One of what is in progress; see [`Gauge::guard`].
 #[derive(Debug)]
-pub struct GaugeGuard<T: Number> {
+pub struct GaugeGuard<T: Number = f64> {
     gauge: Gauge<T>,
 }
 
@@ -114,7 +114,7 @@ impl<T> Clone for Gauge<T> {
 /// A value that goes up and down, with one writer.
 #[derive(Debug)]
 #[must_use]
-pub struct OwnedGauge<T> {
+pub struct OwnedGauge<T = f64> {
     cell: Cell,
     number: PhantomData<T>,
 }

@@ -26,9 +26,8 @@ pub use timing::HistogramTiming;
 /// # fn main() -> Result<(), mmv_writer::Error> {
 /// # let directory = tempfile::tempdir().unwrap();
 /// let registry = Registry::builder("web").directory(directory.path()).build()?;
-/// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?;
-/// let latency = registry.counter::<u64>("latency").units(Units::microseconds());
-/// let latency = latency.build_histogram(&buckets)?;
+/// let latency = registry.histogram("latency").units(Units::microseconds());
+/// let latency = latency.buckets(Buckets::new(3, 60_000_000)).build()?; // up to a minute
 ///
 /// latency.record_duration(Duration::from_millis(3)); // 3000 microseconds
 /// {

@@ -14,7 +14,7 @@ use crate::mapping::Cell;
 /// atomically, so there is always one to claim, and no count is lost.
 #[derive(Debug)]
 #[must_use]
-pub struct Striped<T> {
+pub struct Striped<T = u64> {
     stripes: Arc<Stripes>,
     number: PhantomData<T>,
 }
@@ -75,7 +75,7 @@ impl<T> Clone for Striped<T> {
 /// it has counted.
 #[derive(Debug)]
 #[must_use]
-pub struct Stripe<T> {
+pub struct Stripe<T = u64> {
     stripes: Arc<Stripes>,
     /// Which of the unshared stripes; `None`: the shared one.
     claimed: Option<usize>,

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::mapping::tests::in_a_fork;
-use crate::{Buckets, Counter, Instances, Label, Registry, RegistryBuilder};
+use crate::{Buckets, Counter, Gauge, Instances, Label, Registry, RegistryBuilder};
 use mmv_format::layout::LABEL_CLUSTER;
 use mmv_format::view::{Contents, LabelClass, Limits};
 
@@ -15,6 +15,10 @@ fn directory() -> TempDir {
 }
 
 fn builder(directory: &TempDir) -> RegistryBuilder {
+    Registry::builder("app").directory(directory.path()).cluster(7).sealed()
+}
+
+fn growing(directory: &TempDir) -> RegistryBuilder {
     Registry::builder("app").directory(directory.path()).cluster(7)
 }
 
@@ -26,9 +30,8 @@ fn contents(path: &Path) -> Contents {
 }
 
 /// The files of a registry, the first one first.
-fn files(published: &Published) -> Vec<PathBuf> {
-    let overflow = published.overflow().iter().map(Published::path);
-    std::iter::once(published.path()).chain(overflow).map(Path::to_owned).collect()
+fn files(registry: &Registry) -> Vec<PathBuf> {
+    std::iter::once(registry.path().to_owned()).chain(registry.overflow()).collect()
 }
 
 fn names(directory: &TempDir) -> Vec<String> {
@@ -70,19 +73,19 @@ fn five_thousand_metrics_are_in_five_files_that_come_and_go_together() {
     };
     let counters: Vec<_> = (0..5000).map(register).collect();
     assert!(names(&directory).iter().all(|name| name.starts_with('.')));
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     assert_eq!(names(&directory), ["app", "app.2", "app.3", "app.4", "app.5"]);
     for counter in &counters {
         counter.add(10_000);
     }
-    let values = singular_values(&files(&published));
+    let values = singular_values(&files(&registry));
     let expected = (0..5000).map(|index| (format!("app.m{index}"), 10_000 + index));
     assert_eq!(values, expected.collect::<BTreeMap<_, _>>());
-    for path in &files(&published)[1..] {
+    for path in &files(&registry)[1..] {
         let header = contents(path).header;
         assert_eq!((header.cluster, header.flags.contains(Flags::PROCESS)), (0, true));
     }
-    drop(published);
+    registry.withdraw();
     assert_eq!(names(&directory), [""; 0]);
 }
 
@@ -94,17 +97,17 @@ fn a_name_is_checked_against_those_in_all_files() {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
     for taken in ["m3", "m1999"] {
-        let error = registry.gauge::<u64>(taken).build().unwrap_err();
+        let error = registry.metric::<Gauge<u64>>(taken).build().unwrap_err();
         assert!(matches!(error, Error::NameTaken { .. }), "{error}");
     }
-    let error = registry.gauge::<u64>("m3.max").build().unwrap_err();
+    let error = registry.metric::<Gauge<u64>>("m3.max").build().unwrap_err();
     assert!(matches!(error, Error::LeafAndBranch { .. }), "{error}");
     // With the file's name in front of it, as overflow files have it.
     let long = "x".repeat(255);
-    let error = registry.gauge::<u64>(long.as_str()).build().unwrap_err();
+    let error = registry.metric::<Gauge<u64>>(long.as_str()).build().unwrap_err();
     assert!(matches!(error, Error::Length { found: 259, max: 255, .. }), "{error}");
-    let published = registry.publish().unwrap();
-    assert_eq!(singular_values(&files(&published)).len(), 2000);
+    registry.publish().unwrap();
+    assert_eq!(singular_values(&files(&registry)).len(), 2000);
 }
 
 #[test]
@@ -121,8 +124,8 @@ fn a_domain_is_in_each_file_that_has_a_metric_on_it() {
     let last: Instances<Counter<u64>> = registry.counter("last").build_instances(&disks).unwrap();
     first.by_name("sdb").unwrap().add(1);
     last.by_name("sdb").unwrap().add(2);
-    let published = registry.publish().unwrap();
-    let [first, last] = &files(&published)[..] else { panic!("two files") };
+    registry.publish().unwrap();
+    let [first, last] = &files(&registry)[..] else { panic!("two files") };
     let (first, last) = (contents(first), contents(last));
     assert_eq!(first.indoms, last.indoms);
     assert_eq!(first.labels, last.labels);
@@ -136,19 +139,19 @@ fn labels_and_domains_go_into_overflow_files_as_well() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     for index in 0..300 {
-        let counter = registry.counter::<u64>(format!("m{index}"));
+        let counter = registry.counter(format!("m{index}"));
         let _counter = counter.label(Label::new("index", index)).build().unwrap();
     }
     for _ in 0..2048 {
         let _empty = registry.indom("empty").build().unwrap();
     }
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     let count = |path: &PathBuf| {
         let contents = contents(path);
         (contents.metrics.len(), contents.labels.len(), contents.indoms.len())
     };
     assert_eq!(
-        files(&published).iter().map(count).collect::<Vec<_>>(),
+        files(&registry).iter().map(count).collect::<Vec<_>>(),
         [(255, 255, 0), (45, 45, 2047), (0, 0, 1)]
     );
 }
@@ -167,13 +170,13 @@ fn labels_of_all_metrics_reach_overflow_files_with_requested_clusters() {
     for index in 2000..2100 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     let of_all = |contents: &Contents| {
         assert!(contents.labels.iter().all(|label| label.class == LabelClass::Cluster));
         let labels = contents.labels.iter().map(|label| (label.identity, label.name.clone()));
         labels.collect::<Vec<_>>()
     };
-    for (path, cluster) in files(&published).iter().zip([7, 100, 101]) {
+    for (path, cluster) in files(&registry).iter().zip([7, 100, 101]) {
         let contents = contents(path);
         assert_eq!(contents.header.cluster, cluster);
         let expected = ["tier", "late"].map(|name| (cluster, name.to_owned()));
@@ -187,7 +190,7 @@ fn labels_of_all_metrics_reach_overflow_files_with_requested_clusters() {
 fn files_of_several_processes_have_overflow_files_only_in_clusters_of_their_own() {
     let directory = directory();
     let register = |registry: &Registry| {
-        let counter = |index| registry.counter::<u64>(format!("app.m{index}")).build();
+        let counter = |index| registry.counter(format!("app.m{index}")).build();
         (0..1024).map(counter).find_map(Result::err)
     };
     let registry = builder(&directory).per_process().build().unwrap();
@@ -195,8 +198,8 @@ fn files_of_several_processes_have_overflow_files_only_in_clusters_of_their_own(
     assert!(matches!(error, Error::Full { what: "metrics", max: 1023, .. }), "{error}");
     let registry = builder(&directory).per_process().overflow_cluster(8).build().unwrap();
     assert!(register(&registry).is_none());
-    let published = registry.publish().unwrap();
-    assert_eq!(contents(&files(&published)[1]).metrics[0].name, "app.m1023");
+    registry.publish().unwrap();
+    assert_eq!(contents(&files(&registry)[1]).metrics[0].name, "app.m1023");
 }
 
 #[test]
@@ -207,13 +210,13 @@ fn a_histogram_is_in_one_file() {
     for index in 0..1022 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
-    let size = registry.counter::<u64>("size").build_histogram(&buckets).unwrap();
+    let size = registry.histogram("size").bucket_indom(&buckets).build().unwrap();
     size.record(2);
-    let published = registry.publish().unwrap();
-    let last = contents(&files(&published)[1]);
+    registry.publish().unwrap();
+    let last = contents(&files(&registry)[1]);
     let names: Vec<_> = last.metrics.iter().map(|metric| &*metric.name).collect();
     assert_eq!(names, ["app.size.bucket", "app.size.sum"]);
-    assert_eq!(singular_values(&files(&published))["app.size.sum"], 2);
+    assert_eq!(singular_values(&files(&registry))["app.size.sum"], 2);
 }
 
 #[test]
@@ -223,10 +226,10 @@ fn a_rejected_registration_does_not_publish_an_overflow_file() {
     for index in 0..1023 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
-    let twice = registry.counter::<u64>("twice").label(Label::new("a", 1));
+    let twice = registry.counter("twice").label(Label::new("a", 1));
     let error = twice.label(Label::new("a", 2)).build().unwrap_err();
     assert!(matches!(error, Error::NameTaken { what: "label", .. }), "{error}");
-    let _published = registry.publish().unwrap();
+    registry.publish().unwrap();
     assert_eq!(names(&directory), ["app"]);
 }
 
@@ -234,19 +237,19 @@ fn a_rejected_registration_does_not_publish_an_overflow_file() {
 fn a_forked_child_begins_no_overflow_file() {
     let directory = directory();
     let register = |registry: &Registry, count: u64| {
-        let counter = |index| registry.counter::<u64>(format!("m{index}")).build();
+        let counter = |index| registry.counter(format!("m{index}")).build();
         (0..count).find_map(|index| counter(index).err())
     };
     let sealed = builder(&directory).build().unwrap();
     assert!(register(&sealed, 1023).is_none());
-    let live = Registry::builder("live").directory(directory.path()).live().build().unwrap();
+    let live = Registry::builder("live").directory(directory.path()).build().unwrap();
     for index in 0..1023 {
         let _counter: Counter<u64> = live.counter(format!("m{index}")).build().unwrap();
     }
     let before = names(&directory);
     assert!(in_a_fork(|| {
-        let sealed = sealed.counter::<u64>("more").build();
-        let live = live.counter::<u64>("more").build();
+        let sealed = sealed.counter("more").build();
+        let live = live.counter("more").build();
         matches!(sealed, Err(Error::Forked { .. })) && matches!(live, Err(Error::Forked { .. }))
     }));
     assert_eq!(names(&directory), before);
@@ -256,28 +259,30 @@ fn a_forked_child_begins_no_overflow_file() {
 fn a_registry_without_a_file_takes_any_number_of_metrics() {
     let directory = directory();
     let missing = directory.path().join("missing");
-    let registry = Registry::builder("app").directory(missing).lenient().build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(missing).lenient().build().unwrap();
     for index in 0..2000 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
-    assert!(!registry.publish().unwrap().is_published());
+    registry.publish().unwrap();
+    assert!(!registry.is_published());
 }
 
 #[test]
 fn a_file_that_another_registry_keeps_is_not_replaced() {
     let directory = directory();
-    let other = Registry::builder("app.2").directory(directory.path()).build().unwrap();
-    let other = other.publish().unwrap();
+    let other = Registry::builder("app.2").sealed().directory(directory.path()).build().unwrap();
+    other.publish().unwrap();
     let register = || {
         let registry = builder(&directory).build().unwrap();
         for index in 0..1024 {
             let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
         }
-        registry.publish().unwrap()
+        registry.publish().unwrap();
+        registry
     };
-    let published = register();
+    let registry = register();
     assert_eq!(names(&directory), ["app", "app.2", "app.3"]);
-    drop(published);
+    registry.withdraw();
     assert_eq!(names(&directory), ["app.2"]);
     drop(other);
     let _published = register();
@@ -292,12 +297,13 @@ fn overflow_files_that_a_killed_process_left_are_removed() {
         for index in 0..1024 {
             let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
         }
-        registry.publish().unwrap()
+        registry.publish().unwrap();
+        registry
     };
-    let published = two_files();
+    let registry = two_files();
     let second = directory.path().join("app.2");
     let mut bytes = std::fs::read(&second).unwrap();
-    drop(published);
+    registry.withdraw();
     // What is left of a process that cannot be: numbers end far below.
     bytes[32..36].copy_from_slice(&i32::MAX.to_ne_bytes());
     let left = |name: &str, bytes: &[u8]| std::fs::write(directory.path().join(name), bytes);
@@ -308,10 +314,10 @@ fn overflow_files_that_a_killed_process_left_are_removed() {
     first[28] &= !(Flags::NO_PREFIX.raw() as u8);
     left("app.4", &first).unwrap();
     left("app.5", &bytes).unwrap();
-    let published = two_files();
+    let registry = two_files();
     assert_eq!(names(&directory), ["app", "app.2", "app.4"]);
-    assert_eq!(contents(&files(&published)[1]).metrics.len(), 1);
-    let live = builder(&directory).live().build().unwrap();
+    assert_eq!(contents(&files(&registry)[1]).metrics.len(), 1);
+    let live = growing(&directory).build().unwrap();
     assert_eq!(live.overflow(), [""; 0].map(PathBuf::from));
     assert_eq!(names(&directory), ["app", "app.2", "app.4"], "that of a living process stays");
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::*;
-use crate::Registry;
 use crate::mapping::tests::{idle_fork, in_a_fork};
+use crate::{Gauge, Registry};
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};
 
@@ -15,7 +15,13 @@ fn directory() -> TempDir {
 }
 
 fn registry(directory: &TempDir) -> Registry {
-    Registry::builder("app").directory(directory.path()).build().unwrap()
+    Registry::builder("app").sealed().directory(directory.path()).build().unwrap()
+}
+
+/// A sealed registry with its file.
+fn publish(registry: Registry) -> Registry {
+    registry.publish().unwrap();
+    registry
 }
 
 fn names(directory: &TempDir) -> Vec<String> {
@@ -30,11 +36,11 @@ fn names(directory: &TempDir) -> Vec<String> {
 fn until_publication_there_is_only_a_hidden_file() {
     let directory = directory();
     let registry = registry(&directory);
-    let _counter = registry.counter::<u64>("c").build().unwrap();
+    let _counter = registry.counter("c").build().unwrap();
     assert!(names(&directory).iter().all(|name| name.starts_with('.')));
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     assert_eq!(names(&directory), ["app"]);
-    drop(published);
+    registry.withdraw();
     assert_eq!(names(&directory), [""; 0]);
 }
 
@@ -50,8 +56,8 @@ fn everyone_may_read_the_file_and_all_of_it_is_allocated() {
     let directory = directory();
     let registry = registry(&directory);
     let _text = registry.text("t").build().unwrap();
-    let published = registry.publish().unwrap();
-    let metadata = std::fs::metadata(published.path()).unwrap();
+    registry.publish().unwrap();
+    let metadata = std::fs::metadata(registry.path()).unwrap();
     assert_eq!(metadata.mode() & 0o7777, 0o644);
     assert!(metadata.blocks() * 512 >= metadata.len());
 }
@@ -59,9 +65,9 @@ fn everyone_may_read_the_file_and_all_of_it_is_allocated() {
 #[test]
 fn a_new_file_takes_the_old_ones_place_with_another_generation() {
     let directory = directory();
-    let first = registry(&directory).publish().unwrap();
+    let first = publish(registry(&directory));
     let old = File::open(first.path()).unwrap();
-    let second = registry(&directory).publish().unwrap();
+    let second = publish(registry(&directory));
     assert_ne!(first.generation(), second.generation());
     let contents = Contents::read(&old, &Limits::default()).unwrap();
     assert_eq!(contents.header.generation, first.generation(), "the old file is untouched");
@@ -77,18 +83,19 @@ fn running(error: &Error) -> Option<u32> {
 #[test]
 fn another_process_does_not_replace_the_file_of_one_that_runs() {
     let directory = directory();
-    let first = registry(&directory).publish().unwrap();
+    let first = publish(registry(&directory));
     let generation = first.generation();
     let path = first.path().to_owned();
     let pid = std::process::id();
     assert!(in_a_fork(|| {
-        let options = Registry::builder("app").directory(directory.path());
+        let growing = Registry::builder("app").directory(directory.path());
+        let options = growing.clone().sealed();
         let sealed = options.clone().build().unwrap().publish().unwrap_err();
-        let live = options.clone().live().build().unwrap_err();
+        let live = growing.build().unwrap_err();
         let text = sealed.to_string();
         let helps = ["per_process", "replace_running"].iter().all(|word| text.contains(word));
         let place = format!("{}: process {pid} publishes this file", path.display());
-        let private = options.lenient().build().unwrap().publish().unwrap();
+        let private = publish(options.lenient().build().unwrap());
         [sealed, live].iter().all(|error| running(error) == Some(pid))
             && text.starts_with(&place)
             && helps
@@ -102,10 +109,11 @@ fn another_process_does_not_replace_the_file_of_one_that_runs() {
 #[test]
 fn a_process_may_take_the_place_of_another_one_for_good() {
     let directory = directory();
-    let first = registry(&directory).publish().unwrap();
+    let first = publish(registry(&directory));
     assert!(in_a_fork(|| {
-        let options = Registry::builder("app").directory(directory.path()).replace_running();
-        let second = options.build().unwrap().publish().unwrap();
+        let options =
+            Registry::builder("app").directory(directory.path()).replace_running().sealed();
+        let second = publish(options.build().unwrap());
         let taken = File::open(first.path()).unwrap();
         let header = mmv_format::file::read_header(&taken).unwrap();
         // It ends without withdrawing its file.
@@ -114,7 +122,7 @@ fn a_process_may_take_the_place_of_another_one_for_good() {
     }));
     drop(first);
     assert_eq!(names(&directory), ["app"], "the first withdraws its own file only");
-    drop(registry(&directory).publish().unwrap());
+    drop(publish(registry(&directory)));
     assert_eq!(names(&directory), [""; 0], "that of a dead process is replaced");
 }
 
@@ -127,12 +135,12 @@ fn a_forked_child_does_not_keep_its_parents_file_in_use() {
         let draft = registry(&directory);
         // One that has inherited a file before its publication, and one after that.
         idle_fork(&mut end, &mut keeper);
-        let published = draft.publish().unwrap();
+        draft.publish().unwrap();
         idle_fork(&mut end, &mut keeper);
-        std::mem::forget(published);
+        std::mem::forget(draft);
         true
     }));
-    drop(registry(&directory).publish().unwrap());
+    drop(publish(registry(&directory)));
     // Now they end.
     drop(keeper);
 }
@@ -140,7 +148,7 @@ fn a_forked_child_does_not_keep_its_parents_file_in_use() {
 #[test]
 fn what_a_forked_child_drops_stays_locked() {
     let directory = directory();
-    let mut published = Some(registry(&directory).publish().unwrap());
+    let mut published = Some(publish(registry(&directory)));
     assert!(in_a_fork(|| {
         drop(published.take());
         true
@@ -162,13 +170,14 @@ fn stale_temporary_files_go_and_those_in_use_stay() {
     let first = registry(&directory);
     assert!(!stale.exists() && unrelated.exists());
     let second = registry(&directory);
-    let _first = first.publish().unwrap();
-    let _second = second.publish().unwrap();
+    first.publish().unwrap();
+    second.publish().unwrap();
 }
 
 #[test]
 fn a_missing_directory_is_an_error_that_names_it() {
-    let error = Registry::builder("app").directory("/no/such/directory").build().unwrap_err();
+    let error =
+        Registry::builder("app").sealed().directory("/no/such/directory").build().unwrap_err();
     let text = error.to_string();
     let expected = "/no/such/directory: create a file in this directory: No such file";
     assert!(text.starts_with(expected), "{text}");
@@ -178,19 +187,19 @@ fn a_missing_directory_is_an_error_that_names_it() {
 fn a_forked_child_counts_for_itself_and_withdraws_and_adds_nothing() {
     let directory = directory();
     let sealed = registry(&directory);
-    let sealed_count = sealed.counter::<u64>("c").build().unwrap();
-    let published = sealed.publish().unwrap();
-    let live = Registry::builder("live").directory(directory.path()).live().build().unwrap();
-    let live_count = live.counter::<u64>("c").build().unwrap();
-    let draft = Registry::builder("draft").directory(directory.path()).build().unwrap();
+    let sealed_count = sealed.counter("c").build().unwrap();
+    sealed.publish().unwrap();
+    let live = Registry::builder("live").directory(directory.path()).build().unwrap();
+    let live_count = live.counter("c").build().unwrap();
+    let draft = Registry::builder("draft").sealed().directory(directory.path()).build().unwrap();
     assert!(in_a_fork(|| {
         sealed_count.add(10);
         live_count.add(10);
-        let refused = live.counter::<u64>("d").build();
-        let own = Registry::builder("child").directory(directory.path()).build().unwrap();
-        let own = own.publish().unwrap();
+        let refused = live.counter("d").build();
+        let own = Registry::builder("child").sealed().directory(directory.path()).build().unwrap();
+        own.publish().unwrap();
         let is_own = own.path().exists();
-        drop((published, own));
+        drop(own);
         is_own
             && matches!(refused, Err(Error::Forked { .. }))
             && matches!(draft.publish(), Err(Error::Forked { .. }))
@@ -205,30 +214,30 @@ fn a_forked_child_counts_for_itself_and_withdraws_and_adds_nothing() {
 #[test]
 fn a_lenient_registry_counts_privately_without_a_file() {
     let builder = Registry::builder("app").directory("/no/such/directory").lenient();
-    let registry = builder.clone().build().unwrap();
+    let registry = builder.clone().sealed().build().unwrap();
     let many = registry.indom("many").names((0..5000).map(|n| n.to_string())).build().unwrap();
-    let counts = registry.counter::<u64>("c").build_instances(&many).unwrap();
+    let counts = registry.counter("c").build_instances(&many).unwrap();
     let text = registry.text("t").build().unwrap();
-    assert!(matches!(registry.gauge::<i32>("c").build(), Err(Error::NameTaken { .. })));
-    let published = registry.publish().unwrap();
-    assert!(!published.is_published());
+    assert!(matches!(registry.metric::<Gauge<i32>>("c").build(), Err(Error::NameTaken { .. })));
+    registry.publish().unwrap();
+    assert!(!registry.is_published());
     counts.get(4999).unwrap().add(7);
     text.set("unseen");
     assert_eq!(counts.by_name("4999").unwrap().value(), 7);
 
-    let live = builder.live().build().unwrap();
+    let live = builder.build().unwrap();
     let things = live.indom("things").build().unwrap();
-    let family = live.counter::<u64>("c").build_family(&things).unwrap();
+    let family = live.counter("c").build_named(&things).unwrap();
     family.get_or_create("one").unwrap().add(3);
     assert_eq!(family.get_or_create("one").unwrap().value(), 3);
-    assert!(!live.published().is_published() && things.remove("one"));
+    assert!(!live.is_published() && things.remove("one"));
 }
 
 #[test]
 fn a_lenient_registry_is_published_where_possible() {
     let directory = directory();
     let builder = Registry::builder("app").directory(directory.path()).lenient();
-    let published = builder.build().unwrap().publish().unwrap();
+    let published = publish(builder.sealed().build().unwrap());
     assert!(published.is_published());
     assert_eq!(names(&directory), ["app"]);
     let wrong = Registry::builder("my-app").directory(directory.path()).lenient();
@@ -238,15 +247,15 @@ fn a_lenient_registry_is_published_where_possible() {
 #[test]
 fn a_lenient_registry_whose_file_cannot_be_renamed_is_not_published() {
     let directory = directory();
-    let builder = Registry::builder("app").directory(directory.path());
+    let builder = Registry::builder("app").directory(directory.path()).sealed();
     let (strict, lenient) = (builder.clone().build().unwrap(), builder.lenient().build().unwrap());
-    let count = lenient.counter::<u64>("c").build().unwrap();
+    let count = lenient.counter("c").build().unwrap();
     std::fs::create_dir_all(directory.path().join("app/in/the/way")).unwrap();
     assert!(matches!(strict.publish(), Err(Error::Io { action: "rename", .. })));
-    let published = lenient.publish().unwrap();
+    lenient.publish().unwrap();
     count.inc();
-    assert_eq!((published.is_published(), count.value()), (false, 1));
-    drop(published);
+    assert_eq!((lenient.is_published(), count.value()), (false, 1));
+    drop((lenient, count));
     assert_eq!(names(&directory), ["app"]);
 }
 
@@ -254,14 +263,15 @@ fn a_lenient_registry_whose_file_cannot_be_renamed_is_not_published() {
 fn processes_of_an_application_have_a_file_and_an_instance_each() {
     let directory = directory();
     let builder = Registry::builder("my-app").directory(directory.path()).per_process();
+    let builder = builder.sealed();
     assert!(matches!(builder.clone().build(), Err(Error::NeedsCluster { .. })));
     let registry = builder.cluster(12).build().unwrap();
     let process = registry.process().unwrap();
-    let _requests = registry.counter::<u64>("my_app.requests").build_instances(&process).unwrap();
-    let published = registry.publish().unwrap();
+    let _requests = registry.counter("my_app.requests").build_instances(&process).unwrap();
+    registry.publish().unwrap();
     let pid = std::process::id();
     assert_eq!(names(&directory), [format!("my-app.{pid}")]);
-    let file = File::open(published.path()).unwrap();
+    let file = File::open(registry.path()).unwrap();
     let contents = Contents::read(&file, &Limits::default()).unwrap();
     assert_eq!(contents.header.flags, Flags::PROCESS.with(Flags::NO_PREFIX));
     assert_eq!(contents.header.cluster, 12);
@@ -293,6 +303,6 @@ fn the_mode_does_not_depend_on_the_umask() {
 #[ignore = "a child process of the_mode_does_not_depend_on_the_umask"]
 fn publish_in_a_child() {
     let Some(directory) = std::env::var_os("MMV_TEST_DIRECTORY") else { return };
-    let registry = Registry::builder("app").directory(directory).build().unwrap();
-    std::mem::forget(registry.publish().unwrap());
+    let registry = Registry::builder("app").sealed().directory(directory).build().unwrap();
+    std::mem::forget(publish(registry));
 }

@@ -41,7 +41,7 @@ pub(crate) enum SerialChoice {
 
 /// An instance domain as the program describes it.
 #[derive(Debug, Default)]
-pub struct IndomSpec {
+pub(crate) struct IndomSpec {
     pub(crate) name: String,
     pub(crate) serial: SerialChoice,
     pub(crate) help: Help,
@@ -97,7 +97,7 @@ impl IndomRecord {
 
 /// A metric as the program describes it.
 #[derive(Debug, Clone)]
-pub struct MetricSpec {
+pub(crate) struct MetricSpec {
     pub(crate) name: String,
     pub(crate) type_code: i32,
     pub(crate) semantics: Semantics,

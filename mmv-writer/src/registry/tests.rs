@@ -15,37 +15,37 @@ fn directory() -> TempDir {
 }
 
 fn registry(directory: &TempDir) -> Registry {
-    Registry::builder("app").directory(directory.path()).cluster(321).build().unwrap()
+    Registry::builder("app").sealed().directory(directory.path()).cluster(321).build().unwrap()
 }
 
 /// Publishes and reads the file as another program would; nothing may be skipped.
-fn contents(registry: Registry) -> Contents {
-    let published = registry.publish().unwrap();
-    let contents = read(&published);
+fn contents(registry: &Registry) -> Contents {
+    registry.publish().unwrap();
+    let contents = read(registry);
     assert_eq!(contents.skipped, []);
     contents
 }
 
-fn read(published: &Published) -> Contents {
-    Contents::read(&File::open(published.path()).unwrap(), &Limits::default()).unwrap()
+fn read(registry: &Registry) -> Contents {
+    Contents::read(&File::open(registry.path()).unwrap(), &Limits::default()).unwrap()
 }
 
 /// The cell of value `index`, from the file.
-fn cell(published: &Published, index: usize) -> u64 {
-    word(published, read(published).values[index].cell)
+fn cell(registry: &Registry, index: usize) -> u64 {
+    word(registry, read(registry).values[index].cell)
 }
 
 /// The eight bytes at an offset of the file.
-fn word(published: &Published, at: u64) -> u64 {
-    let bytes = std::fs::read(published.path()).unwrap();
+fn word(registry: &Registry, at: u64) -> u64 {
+    let bytes = std::fs::read(registry.path()).unwrap();
     let at = at as usize;
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
 /// The text of value `index`, from the file.
-fn text(published: &Published, index: usize) -> Vec<u8> {
-    let bytes = std::fs::read(published.path()).unwrap();
-    let at = read(published).values[index].string.unwrap() as usize;
+fn text(registry: &Registry, index: usize) -> Vec<u8> {
+    let bytes = std::fs::read(registry.path()).unwrap();
+    let at = read(registry).values[index].string.unwrap() as usize;
     mmv_format::layout::until_nul(&bytes[at..at + 256]).unwrap().to_vec()
 }
 
@@ -59,13 +59,13 @@ fn a_stranger_reads_what_was_registered() {
     let registry = registry(&directory);
     let disks = registry.indom("disks").instance(3, "sda").instance(7, "sdb").help("the disks");
     let disks = disks.label(Label::new("kind", "ssd")).build().unwrap();
-    let reads = registry.counter::<u64>("disk.reads").units(Units::count()).help("reads");
+    let reads = registry.counter("disk.reads").units(Units::count()).help("reads");
     let reads = reads.long_help("reads since boot").label(Label::new("tier", 2).optional());
     let _reads = reads.build_instances(&disks).unwrap();
-    let _level = registry.gauge::<f32>("level").item(99).build().unwrap();
+    let _level = registry.metric::<Gauge<f32>>("level").item(99).build().unwrap();
     registry.label(Label::json("limits", "[1,2]")).unwrap();
 
-    let contents = contents(registry);
+    let contents = contents(&registry);
 
     assert_eq!(contents.header.version, 3);
     assert_eq!(contents.header.cluster, 321);
@@ -106,21 +106,21 @@ fn a_stranger_reads_what_was_registered() {
 fn a_value_counts_before_and_after_publication_in_the_same_cell() {
     let directory = directory();
     let registry = registry(&directory);
-    let total = registry.counter::<u64>("total").build().unwrap();
-    let mut own = registry.counter::<i32>("own").owned().build().unwrap();
+    let total = registry.counter("total").build().unwrap();
+    let mut own = registry.metric::<Counter<i32>>("own").owned().build().unwrap();
     let mode = registry.text("mode").build().unwrap();
     total.add(40);
     own.add(-1);
     mode.set("early");
-    let published = registry.publish().unwrap();
-    assert_eq!((cell(&published, 0), cell(&published, 1)), (40, (-1i32).to_cell()));
-    assert_eq!(text(&published, 2), b"early");
+    registry.publish().unwrap();
+    assert_eq!((cell(&registry, 0), cell(&registry, 1)), (40, (-1i32).to_cell()));
+    assert_eq!(text(&registry, 2), b"early");
     total.clone().add(2);
     own.inc();
     mode.set("later");
-    assert_eq!((cell(&published, 0), cell(&published, 1)), (42, 0));
-    assert_eq!(text(&published, 2), b"later");
-    drop(published);
+    assert_eq!((cell(&registry, 0), cell(&registry, 1)), (42, 0));
+    assert_eq!(text(&registry, 2), b"later");
+    registry.withdraw();
     total.inc();
     assert_eq!(total.value(), 43);
 }
@@ -130,13 +130,13 @@ fn handles_of_instances_are_found_by_position_name_and_number() {
     let directory = directory();
     let registry = registry(&directory);
     let cpus = registry.indom("cpus").names(["cpu0", "cpu1"]).build().unwrap();
-    let busy = registry.counter::<u64>("busy").build_instances(&cpus).unwrap();
+    let busy = registry.counter("busy").build_instances(&cpus).unwrap();
     busy.get(0).unwrap().add(1);
     busy.by_name("cpu1").unwrap().add(2);
     busy.by_id(cpus.instances()[1].0).unwrap().add(3);
     assert_eq!(busy.iter().map(Counter::value).collect::<Vec<_>>(), [1, 5]);
     assert!(busy.get(2).is_none() && busy.by_name("cpu2").is_none());
-    assert_eq!(contents(registry).values.len(), 2);
+    assert_eq!(contents(&registry).values.len(), 2);
 }
 
 #[test]
@@ -144,22 +144,22 @@ fn values_beyond_the_first_chunk_are_where_the_file_says() {
     let directory = directory();
     let registry = registry(&directory);
     let many = registry.indom("many").names((0..5000).map(|n| format!("i{n}"))).build().unwrap();
-    let counts = registry.counter::<u64>("n").build_instances(&many).unwrap();
+    let counts = registry.counter("n").build_instances(&many).unwrap();
     let texts = registry.text("t").build_instances(&many).unwrap();
     for (index, count) in counts.iter().enumerate() {
         count.add(index as u64);
     }
     texts.get(4999).unwrap().set("last");
-    let published = registry.publish().unwrap();
-    let bytes = std::fs::read(published.path()).unwrap();
-    let contents = read(&published);
+    registry.publish().unwrap();
+    let bytes = std::fs::read(registry.path()).unwrap();
+    let contents = read(&registry);
     assert_eq!(contents.skipped, []);
     assert_eq!(contents.values.len(), 10_000);
     for (index, value) in contents.values.iter().take(5000).enumerate() {
         let at = value.cell as usize;
         assert_eq!(bytes[at..at + 8], (index as u64).to_ne_bytes());
     }
-    assert_eq!(text(&published, 9999), b"last");
+    assert_eq!(text(&registry, 9999), b"last");
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn the_version_is_the_lowest_that_can_hold_it_all() {
         let directory = directory();
         let registry = registry(&directory);
         register(&registry);
-        contents(registry).header.version
+        contents(&registry).header.version
     };
     let name = |len: usize| "n".repeat(len);
     assert_eq!(version(&|_| {}), 1);
-    assert_eq!(version(&|r| drop(r.counter::<u64>(name(63)).build().unwrap())), 1);
-    assert_eq!(version(&|r| drop(r.counter::<u64>(name(64)).build().unwrap())), 2);
-    assert_eq!(version(&|r| drop(r.counter::<u64>(name(255)).build().unwrap())), 2);
+    assert_eq!(version(&|r| drop(r.counter(name(63)).build().unwrap())), 1);
+    assert_eq!(version(&|r| drop(r.counter(name(64)).build().unwrap())), 2);
+    assert_eq!(version(&|r| drop(r.counter(name(255)).build().unwrap())), 2);
     assert_eq!(version(&|r| drop(r.indom("i").instance(0, name(63)).build().unwrap())), 1);
     assert_eq!(version(&|r| drop(r.indom("i").instance(0, name(64)).build().unwrap())), 2);
     assert_eq!(version(&|r| r.label(Label::new("a", 1)).unwrap()), 3);
@@ -184,18 +184,18 @@ fn the_version_is_the_lowest_that_can_hold_it_all() {
 fn a_pinned_version_is_kept_and_refuses_what_it_cannot_hold() {
     let directory = directory();
     let pinned = |version| {
-        let builder = Registry::builder("app").directory(directory.path()).cluster(1);
+        let builder = Registry::builder("app").sealed().directory(directory.path()).cluster(1);
         builder.version(version).build().unwrap()
     };
     for version in [Version::V1, Version::V2, Version::V3] {
         let registry = pinned(version);
         let ok = registry.indom("i").names(["a"]).build().unwrap();
-        let _counter = registry.counter::<u64>("c").build_instances(&ok).unwrap();
-        let contents = contents(registry);
+        let _counter = registry.counter("c").build_instances(&ok).unwrap();
+        let contents = contents(&registry);
         assert_eq!(contents.header.version, version.code().cast_unsigned());
         assert_eq!(contents.indoms[0].instances[0].name, "a");
     }
-    let error = pinned(Version::V1).counter::<u64>("n".repeat(64)).build().unwrap_err();
+    let error = pinned(Version::V1).counter("n".repeat(64)).build().unwrap_err();
     assert!(matches!(error, Error::Version { needed: Version::V2, .. }), "{error}");
     let error = pinned(Version::V1).indom("i").names(["n".repeat(64)]).build().unwrap_err();
     assert!(matches!(error, Error::Version { needed: Version::V2, .. }), "{error}");
@@ -206,9 +206,9 @@ fn a_pinned_version_is_kept_and_refuses_what_it_cannot_hold() {
 #[test]
 fn the_flags_are_those_asked_for() {
     let directory = directory();
-    let builder = Registry::builder("any name-1").directory(directory.path());
+    let builder = Registry::builder("any name-1").sealed().directory(directory.path());
     let registry = builder.no_prefix().sentinel().process(false).build().unwrap();
-    let flags = contents(registry).header.flags;
+    let flags = contents(&registry).header.flags;
     assert_eq!(flags, Flags::NO_PREFIX.with(Flags::SENTINEL));
 }
 
@@ -224,18 +224,19 @@ fn names_that_readers_refuse_are_refused() {
     let directory = directory();
     let registry = registry(&directory);
     for name in ["1st", "a b", "a-b", "a..b", "a.", "_a"] {
-        let error = refused(registry.counter::<u64>(name).build(), name);
+        let error = refused(registry.counter(name).build(), name);
         assert!(matches!(error, Error::MetricName { .. }));
     }
     for name in [String::new(), "n".repeat(256)] {
-        let error = refused(registry.counter::<u64>(name.clone()).build(), &name);
+        let error = refused(registry.counter(name.clone()).build(), &name);
         assert!(matches!(error, Error::Length { .. }));
     }
     for name in [".hidden", "my-app", "a/b", "a..b"] {
-        let error = refused(Registry::builder(name).directory(directory.path()).build(), name);
+        let error =
+            refused(Registry::builder(name).sealed().directory(directory.path()).build(), name);
         assert!(matches!(error, Error::FileName { .. }));
     }
-    let slash = Registry::builder("a/b").directory(directory.path()).no_prefix();
+    let slash = Registry::builder("a/b").sealed().directory(directory.path()).no_prefix();
     assert!(matches!(slash.build(), Err(Error::FileName { .. })));
 }
 
@@ -243,28 +244,28 @@ fn names_that_readers_refuse_are_refused() {
 fn a_name_is_registered_once_and_is_a_leaf_or_a_branch() {
     let directory = directory();
     let registry = registry(&directory);
-    let _first = registry.counter::<u64>("req.count").build().unwrap();
-    let error = refused(registry.gauge::<f64>("req.count").build(), "req.count");
+    let _first = registry.counter("req.count").build().unwrap();
+    let error = refused(registry.gauge("req.count").build(), "req.count");
     assert!(matches!(error, Error::NameTaken { .. }));
-    let error = refused(registry.gauge::<f64>("req").build(), "req.count");
+    let error = refused(registry.gauge("req").build(), "req.count");
     assert!(matches!(error, Error::LeafAndBranch { .. }));
-    let error = refused(registry.gauge::<f64>("req.count.max").build(), "req.count.max");
+    let error = refused(registry.gauge("req.count.max").build(), "req.count.max");
     assert!(matches!(error, Error::LeafAndBranch { .. }));
-    let _fine = registry.gauge::<f64>("req_count").build().unwrap();
+    let _fine = registry.gauge("req_count").build().unwrap();
 }
 
 #[test]
 fn items_are_given_out_in_order_around_the_explicit_ones() {
     let directory = directory();
     let registry = registry(&directory);
-    let _a = registry.counter::<u64>("a").item(2).build().unwrap();
-    let _b = registry.counter::<u64>("b").build().unwrap();
-    let _c = registry.counter::<u64>("c").build().unwrap();
-    let error = refused(registry.counter::<u64>("d").item(2).build(), "item 2");
+    let _a = registry.counter("a").item(2).build().unwrap();
+    let _b = registry.counter("b").build().unwrap();
+    let _c = registry.counter("c").build().unwrap();
+    let error = refused(registry.counter("d").item(2).build(), "item 2");
     assert!(matches!(error, Error::NumberTaken { .. }));
-    let error = refused(registry.counter::<u64>("d").item(1024).build(), "1024");
+    let error = refused(registry.counter("d").item(1024).build(), "1024");
     assert!(matches!(error, Error::OutOfRange { .. }));
-    let items: Vec<_> = contents(registry).metrics.iter().map(|metric| metric.item).collect();
+    let items: Vec<_> = contents(&registry).metrics.iter().map(|metric| metric.item).collect();
     assert_eq!(items, [2, 1, 3]);
 }
 
@@ -272,19 +273,19 @@ fn items_are_given_out_in_order_around_the_explicit_ones() {
 fn a_file_takes_1023_metrics_and_255_labels() {
     let directory = directory();
     // Which has no overflow files.
-    let builder = Registry::builder("app").directory(directory.path()).cluster(321);
+    let builder = Registry::builder("app").sealed().directory(directory.path()).cluster(321);
     let registry = builder.per_process().build().unwrap();
     for index in 0..1023 {
-        let _counter = registry.counter::<u64>(format!("m{index}")).build().unwrap();
+        let _counter = registry.counter(format!("m{index}")).build().unwrap();
     }
-    let error = refused(registry.counter::<u64>("last").build(), "last");
+    let error = refused(registry.counter("last").build(), "last");
     assert!(matches!(error, Error::Full { max: 1023, .. }));
     for index in 0..255 {
         registry.label(Label::new(format!("l{index}"), index)).unwrap();
     }
     let error = refused(registry.label(Label::new("last", 1)), "last");
     assert!(matches!(error, Error::Full { max: 255, .. }));
-    let contents = contents(registry);
+    let contents = contents(&registry);
     assert_eq!((contents.metrics.len(), contents.labels.len()), (1023, 255));
 }
 
@@ -301,12 +302,12 @@ fn serials_and_clusters_stay_within_what_pcp_can_number() {
         let error = refused(registry.indom("d").serial(serial).build(), "of d");
         assert!(matches!(error, Error::OutOfRange { .. }));
     }
-    let builder = || Registry::builder("high").directory(directory.path());
+    let builder = || Registry::builder("high").sealed().directory(directory.path());
     assert!(matches!(builder().cluster(4096).build(), Err(Error::OutOfRange { .. })));
     let high = builder().cluster(2048).build().unwrap();
     let error = refused(high.indom("d").build(), "2048");
     assert!(matches!(error, Error::IndomInHighCluster { .. }));
-    let _singular = high.counter::<u64>("c").build().unwrap();
+    let _singular = high.counter("c").build().unwrap();
 }
 
 #[test]
@@ -326,19 +327,19 @@ fn instances_have_a_number_and_a_name_of_their_own() {
     }
     let error = refused(indom().instance(2, "a\0b").build(), "disks");
     assert!(matches!(error, Error::Nul { .. }));
-    assert_eq!(contents(registry).indoms, [], "a refused domain leaves no trace");
+    assert_eq!(contents(&registry).indoms, [], "a refused domain leaves no trace");
 }
 
 #[test]
 fn help_has_at_most_255_bytes_and_no_nul() {
     let directory = directory();
     let registry = registry(&directory);
-    let error = refused(registry.counter::<u64>("a").help("x".repeat(256)).build(), "256");
+    let error = refused(registry.counter("a").help("x".repeat(256)).build(), "256");
     assert!(matches!(error, Error::Length { .. }));
     let error = refused(registry.indom("i").long_help("a\0b").build(), "long help of i");
     assert!(matches!(error, Error::Nul { .. }));
-    let _counter = registry.counter::<u64>("a").help("x".repeat(255)).build().unwrap();
-    assert_eq!(contents(registry).metrics[0].short_help, Some("x".repeat(255)));
+    let _counter = registry.counter("a").help("x".repeat(255)).build().unwrap();
+    assert_eq!(contents(&registry).metrics[0].short_help, Some("x".repeat(255)));
 }
 
 #[test]
@@ -360,7 +361,7 @@ fn labels_are_checked_like_everything_else() {
         registry.indom("disks").instance(1, "sda").instance_label("sdb", Label::new("a", 1));
     let error = refused(indom.build(), "disks has no instance sdb");
     assert!(matches!(error, Error::NoInstance { .. }));
-    let automatic = Registry::builder("auto").directory(directory.path()).build().unwrap();
+    let automatic = Registry::builder("auto").sealed().directory(directory.path()).build().unwrap();
     let error = refused(automatic.label(Label::new("a", 1)), "label a");
     assert!(matches!(error, Error::LabelNeedsCluster { .. }));
 }
@@ -371,7 +372,7 @@ fn a_label_on_an_instance_arrives_at_that_instance() {
     let registry = registry(&directory);
     let indom = registry.indom("disks").instance(1, "sda").instance(5, "sdb");
     let _indom = indom.instance_label("sdb", Label::new("zone", "b")).build().unwrap();
-    let contents = contents(registry);
+    let contents = contents(&registry);
     let label = &contents.labels[0];
     assert_eq!((label.class, label.identity), (LabelClass::Instances, 1));
     assert_eq!(label.instance, Some(id(5)));
@@ -382,7 +383,7 @@ fn a_domain_of_another_registry_is_refused() {
     let directory = directory();
     let (one, other) = (registry(&directory), registry(&directory));
     let indom = one.indom("disks").names(["sda"]).build().unwrap();
-    let error = refused(other.counter::<u64>("a").build_instances(&indom), "disks");
+    let error = refused(other.counter("a").build_instances(&indom), "disks");
     assert!(matches!(error, Error::OtherRegistry { .. }));
 }
 
@@ -391,25 +392,25 @@ fn no_increment_is_lost_while_the_file_is_published() {
     const EACH: u64 = 1_000_000;
     let directory = directory();
     let registry = registry(&directory);
-    let total = registry.counter::<u64>("total").build().unwrap();
+    let total = registry.counter("total").build().unwrap();
     let writers: Vec<_> = (0..2)
         .map(|_| {
             let total = total.clone();
             std::thread::spawn(move || (0..EACH).for_each(|_| total.inc()))
         })
         .collect();
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     for writer in writers {
         writer.join().unwrap();
     }
-    assert_eq!(cell(&published, 0), 2 * EACH);
+    assert_eq!(cell(&registry, 0), 2 * EACH);
 }
 
 #[test]
 fn registries_and_handles_go_to_other_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Registry>();
-    shared::<Published>();
+    shared::<Registry>();
     shared::<Counter<f32>>();
     shared::<Text>();
     shared::<crate::Instances<Gauge<i64>>>();
@@ -423,66 +424,64 @@ fn elapsed_time_and_timers_are_counters_in_their_units() {
     let requests = registry.timer("request.time").build().unwrap();
     busy.begin();
     requests.add(Duration::from_nanos(1500));
-    let published = registry.publish().unwrap();
-    let contents = read(&published);
+    registry.publish().unwrap();
+    let contents = read(&registry);
     assert_eq!(contents.skipped, []);
     assert_eq!(contents.metrics[0].kind, MetricKind::Elapsed);
     assert_eq!(contents.metrics[1].units, Units::nanoseconds());
     assert_eq!(contents.metrics[1].semantics, Semantics::Counter);
-    assert!(
-        word(&published, contents.values[0].extra).cast_signed() < 0,
-        "runs across publication"
-    );
+    assert!(word(&registry, contents.values[0].extra).cast_signed() < 0, "runs across publication");
     busy.end();
-    assert_eq!(word(&published, contents.values[0].extra), 0);
-    assert_eq!(Duration::from_micros(cell(&published, 0)), busy.value());
-    assert_eq!(cell(&published, 1), 1500);
+    assert_eq!(word(&registry, contents.values[0].extra), 0);
+    assert_eq!(Duration::from_micros(cell(&registry, 0)), busy.value());
+    assert_eq!(cell(&registry, 1), 1500);
 }
 
 #[test]
 fn an_optional_value_is_absent_at_first() {
     let directory = directory();
     let registry = registry(&directory);
-    let depth = registry.gauge::<i32>("depth").units(Units::count()).optional().build().unwrap();
+    let depth =
+        registry.metric::<Gauge<i32>>("depth").units(Units::count()).optional().build().unwrap();
     let ratio = registry.discrete::<f32>("ratio").optional().build().unwrap();
     let mode = registry.text("mode").optional().build().unwrap();
-    let published = registry.publish().unwrap();
-    assert!(read(&published).header.flags.contains(Flags::SENTINEL));
-    let cells = || [cell(&published, 0), cell(&published, 1)];
+    registry.publish().unwrap();
+    assert!(read(&registry).header.flags.contains(Flags::SENTINEL));
+    let cells = || [cell(&registry, 0), cell(&registry, 1)];
     assert_eq!(cells(), [u64::MAX; 2]);
-    assert_eq!(text(&published, 2), b"");
+    assert_eq!(text(&registry, 2), b"");
     depth.set(-1);
     ratio.set(0.5);
     mode.set("fast");
     assert_eq!(cells(), [(-1i32).to_cell(), 0.5f32.to_cell()]);
-    assert_eq!(text(&published, 2), b"fast");
+    assert_eq!(text(&registry, 2), b"fast");
     depth.clear();
     ratio.clear();
     mode.clear();
     assert_eq!(cells(), [u64::MAX; 2]);
     assert!(f32::from_cell(cells()[1]).is_nan(), "also for a reader of the first half");
-    assert_eq!(text(&published, 2), b"");
+    assert_eq!(text(&registry, 2), b"");
 }
 
 #[test]
 fn a_file_has_the_sentinel_flag_if_it_needs_or_wants_it() {
     let directory = directory();
-    let builder = || Registry::builder("app").directory(directory.path());
+    let builder = || Registry::builder("app").sealed().directory(directory.path());
     let has_flag = |registry: Registry| {
-        let _total = registry.counter::<u64>("total").build().unwrap();
-        contents(registry).header.flags.contains(Flags::SENTINEL)
+        let _total = registry.counter("total").build().unwrap();
+        contents(&registry).header.flags.contains(Flags::SENTINEL)
     };
     assert!(!has_flag(builder().build().unwrap()));
     assert!(has_flag(builder().sentinel().build().unwrap()));
     let with_histogram = builder().build().unwrap();
     let buckets = with_histogram.buckets(Buckets::new(0, 3)).unwrap();
-    let _latency = with_histogram.counter::<u64>("latency").build_histogram(&buckets).unwrap();
+    let _latency = with_histogram.histogram("latency").bucket_indom(&buckets).build().unwrap();
     assert!(has_flag(with_histogram));
     let without = builder().no_sentinel().build().unwrap();
-    let error = refused(without.gauge::<i32>("depth").optional().build(), "depth");
+    let error = refused(without.metric::<Gauge<i32>>("depth").optional().build(), "depth");
     assert!(matches!(error, Error::NeedsSentinel { .. }));
     let buckets = without.buckets(Buckets::new(0, 3)).unwrap();
-    let latency = without.counter::<u64>("latency").build_histogram(&buckets);
+    let latency = without.histogram("latency").bucket_indom(&buckets).build();
     let error = refused(latency, "latency.bucket");
     assert!(matches!(error, Error::NeedsSentinel { .. }));
     assert!(!has_flag(without));
@@ -493,12 +492,14 @@ fn an_overflow_file_has_the_sentinel_flag_if_it_needs_it() {
     let directory = directory();
     let registry = registry(&directory);
     for index in 0..1023 {
-        let _counter = registry.counter::<u64>(format!("m{index}")).build().unwrap();
+        let _counter = registry.counter(format!("m{index}")).build().unwrap();
     }
-    let _depth = registry.gauge::<i64>("depth").optional().build().unwrap();
-    let published = registry.publish().unwrap();
-    assert!(!read(&published).header.flags.contains(Flags::SENTINEL));
-    assert!(read(&published.overflow()[0]).header.flags.contains(Flags::SENTINEL));
+    let _depth = registry.metric::<Gauge<i64>>("depth").optional().build().unwrap();
+    registry.publish().unwrap();
+    assert!(!read(&registry).header.flags.contains(Flags::SENTINEL));
+    let overflow = File::open(&registry.overflow()[0]).unwrap();
+    let overflow = Contents::read(&overflow, &Limits::default()).unwrap();
+    assert!(overflow.header.flags.contains(Flags::SENTINEL));
 }
 
 #[test]
@@ -506,11 +507,11 @@ fn an_isolated_value_shares_its_cache_line_with_no_other() {
     let directory = directory();
     let registry = registry(&directory);
     let disks = registry.indom("disks").names(["a", "b", "c"]).build().unwrap();
-    let _one = registry.counter::<u64>("one").build().unwrap();
-    let _alone = registry.counter::<u64>("alone").isolated().build_instances(&disks).unwrap();
-    let _two = registry.counter::<u64>("two").build_instances(&disks).unwrap();
-    let _last = registry.gauge::<f64>("last").isolated().build().unwrap();
-    let contents = contents(registry);
+    let _one = registry.counter("one").build().unwrap();
+    let _alone = registry.counter("alone").isolated().build_instances(&disks).unwrap();
+    let _two = registry.counter("two").build_instances(&disks).unwrap();
+    let _last = registry.gauge("last").isolated().build().unwrap();
+    let contents = contents(&registry);
     let lines = |metric| contents.values_of(metric).map(|value| value.cell / 64);
     assert_eq!(contents.values.len(), 8);
     let all: Vec<_> = (0..4).flat_map(lines).collect();
@@ -524,18 +525,18 @@ fn a_striped_counter_is_a_metric_whose_instances_add_up() {
     let directory = directory();
     let registry = registry(&directory);
     let stripes = registry.stripes(2).unwrap();
-    let hits = registry.counter::<u64>("hits").units(Units::count());
+    let hits = registry.counter("hits").units(Units::count());
     let hits = hits.build_striped(&stripes).unwrap();
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     let mut claimed = [hits.claim(), hits.claim(), hits.claim(), hits.claim()];
     for (stripe, amount) in claimed.iter_mut().zip([1, 20, 300, 4000]) {
         stripe.add(amount);
     }
-    let contents = read(&published);
+    let contents = read(&registry);
     assert_eq!(contents.skipped, []);
     let names: Vec<_> = contents.indoms[0].instances.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["0", "1", "shared"]);
-    assert_eq!([0, 1, 2].map(|index| cell(&published, index)), [1, 20, 4300]);
+    assert_eq!([0, 1, 2].map(|index| cell(&registry, index)), [1, 20, 4300]);
     assert_eq!(hits.value(), 4321);
 }
 
@@ -544,7 +545,7 @@ fn a_striped_counter_needs_a_stripe() {
     let directory = directory();
     let registry = registry(&directory);
     let empty = registry.indom("none").build().unwrap();
-    let error = refused(registry.counter::<u64>("hits").build_striped(&empty), "hits");
+    let error = refused(registry.counter("hits").build_striped(&empty), "hits");
     assert!(matches!(error, Error::NoStripes { .. }));
 }
 
@@ -553,15 +554,15 @@ fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
     let directory = directory();
     let registry = registry(&directory);
     let buckets = registry.buckets(Buckets::new(1, 10)).unwrap();
-    let latency = registry.counter::<u64>("latency").units(Units::nanoseconds());
-    let latency = latency.help("of requests").build_histogram(&buckets).unwrap();
-    let mut size = registry.counter::<u64>("size").owned().build_histogram(&buckets).unwrap();
-    let published = registry.publish().unwrap();
+    let latency = registry.histogram("latency").units(Units::nanoseconds());
+    let latency = latency.help("of requests").bucket_indom(&buckets).build().unwrap();
+    let mut size = registry.histogram("size").bucket_indom(&buckets).build_owned().unwrap();
+    registry.publish().unwrap();
     for value in [4, 5, 5, 100] {
         latency.record(value);
     }
     size.record(1);
-    let contents = read(&published);
+    let contents = read(&registry);
     assert_eq!(contents.skipped, []);
     let names: Vec<_> = contents.metrics.iter().map(|metric| metric.name.as_str()).collect();
     assert_eq!(names, ["latency.bucket", "latency.sum", "size.bucket", "size.sum"]);
@@ -569,7 +570,7 @@ fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
     assert_eq!(units, [Units::count(), Units::nanoseconds()]);
     let none = u64::MAX;
     let cells = |metric| {
-        let values = contents.values_of(metric).map(|value| word(&published, value.cell));
+        let values = contents.values_of(metric).map(|value| word(&registry, value.cell));
         values.collect::<Vec<_>>()
     };
     assert_eq!(cells(0), [none, none, none, none, 3, none, none, 1]);
@@ -588,19 +589,19 @@ fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
 #[test]
 fn a_histogram_is_registered_completely_or_not_at_all() {
     let directory = directory();
-    let builder = Registry::builder("app").directory(directory.path()).cluster(321);
+    let builder = Registry::builder("app").sealed().directory(directory.path()).cluster(321);
     let registry = builder.per_process().build().unwrap();
     let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
-    let histogram = |name: &str| registry.counter::<u64>(name).build_histogram(&buckets);
-    let _sum = registry.gauge::<f64>("taken.sum").build().unwrap();
+    let histogram = |name: &str| registry.histogram(name).bucket_indom(&buckets).build();
+    let _sum = registry.gauge("taken.sum").build().unwrap();
     let error = refused(histogram("taken"), "taken.sum");
     assert!(matches!(error, Error::NameTaken { .. }));
     for index in 1..1022 {
-        let _counter = registry.counter::<u64>(format!("m{index}")).build().unwrap();
+        let _counter = registry.counter(format!("m{index}")).build().unwrap();
     }
     let error = refused(histogram("full"), "full.sum");
     assert!(matches!(error, Error::Full { max: 1023, .. }));
-    assert_eq!(contents(registry).metrics.len(), 1022);
+    assert_eq!(contents(&registry).metrics.len(), 1022);
 }
 
 #[test]
@@ -609,18 +610,18 @@ fn a_histogram_of_many_chunks_counts_in_the_cells_that_readers_see() {
     for isolated in [false, true] {
         let registry = registry(&directory);
         let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
-        let latency = registry.counter::<u64>("latency");
+        let latency = registry.histogram("latency");
         let latency = if isolated { latency.isolated() } else { latency };
-        let latency = latency.build_histogram(&buckets).unwrap();
+        let latency = latency.bucket_indom(&buckets).build().unwrap();
         latency.record(0);
-        let published = registry.publish().unwrap();
+        registry.publish().unwrap();
         let last = buckets.buckets().count() - 1;
         let first_of = |bucket| buckets.buckets().bounds(bucket).unwrap().0;
         for bucket in 0..=last {
             (0..=bucket % 3).for_each(|_| latency.record(first_of(bucket)));
         }
-        let contents = read(&published);
-        let bytes = std::fs::read(published.path()).unwrap();
+        let contents = read(&registry);
+        let bytes = std::fs::read(registry.path()).unwrap();
         for (bucket, value) in contents.values_of(0).enumerate() {
             let at = value.cell as usize;
             let count = u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
@@ -634,10 +635,10 @@ fn a_histogram_of_many_chunks_counts_in_the_cells_that_readers_see() {
 fn a_histogram_without_a_file_counts_as_well() {
     let directory = directory();
     let missing = directory.path().join("missing");
-    let registry = Registry::builder("app").directory(missing).lenient();
+    let registry = Registry::builder("app").sealed().directory(missing).lenient();
     let registry = registry.build().unwrap();
     let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
-    let mut latency = registry.counter::<u64>("latency").owned().build_histogram(&buckets).unwrap();
+    let mut latency = registry.histogram("latency").bucket_indom(&buckets).build_owned().unwrap();
     for value in [0, 1 << 40, u64::MAX] {
         latency.record(value);
     }
@@ -648,7 +649,7 @@ fn a_histogram_without_a_file_counts_as_well() {
 fn a_name_is_a_leaf_or_a_branch() {
     let directory = directory();
     let registry = registry(&directory);
-    let count = |name: &str| registry.counter::<u64>(name).build().map(drop);
+    let count = |name: &str| registry.counter(name).build().map(drop);
     for name in ["disk.read.count", "disk.read.bytes", "net"] {
         count(name).unwrap();
     }

@@ -1,77 +1,87 @@
 //! The program's registry, in which statics are registered when they are first used.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::{Error, LiveRegistry};
+use crate::options::RegistryBuilder;
+use crate::registry::Inner;
+use crate::{Error, Registry};
 
 /// A static metric that was used before it was registered.
 pub(super) trait Late: Sync {
     /// Registers it, or says why not.
-    fn register_late(&'static self, registry: &LiveRegistry);
+    fn register_late(&'static self, registry: &Registry);
 }
 
 struct Program {
-    registry: Option<Arc<LiveRegistry>>,
+    /// Dangling at first. Keeps neither the file nor its memory.
+    registry: Weak<Inner>,
     /// Statics that were used while there was no registry.
     waiting: Vec<&'static dyn Late>,
 }
 
-static PROGRAM: Mutex<Program> = Mutex::new(Program { registry: None, waiting: Vec::new() });
+static PROGRAM: Mutex<Program> = Mutex::new(Program { registry: Weak::new(), waiting: Vec::new() });
 
-fn program() -> MutexGuard<'static, Program> {
-    PROGRAM.lock().unwrap_or_else(PoisonError::into_inner)
+impl Program {
+    fn lock() -> MutexGuard<'static, Self> {
+        PROGRAM.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the registry, unless it was withdrawn.
+    fn registry(&self) -> Option<Registry> {
+        Registry::from_weak(&self.registry)
+    }
 }
 
 /// Registers a static, now or when there is a registry. Calls it under a lock, so the
 /// caller holds none that it takes.
 pub(super) fn first_use(metric: &'static dyn Late) {
-    let mut program = program();
-    match &program.registry {
-        Some(registry) => metric.register_late(registry),
+    let mut program = Program::lock();
+    match program.registry() {
+        Some(registry) => metric.register_late(&registry),
         None => program.waiting.push(metric),
     }
 }
 
-/// The program's registry. Dropping it withdraws the file, unless the program has cloned
-/// the registry; handles and statics stay valid after that, but no reader sees them.
-#[derive(Debug)]
-#[must_use = "dropping this withdraws the file"]
-pub struct Installed {
-    registry: Arc<LiveRegistry>,
-}
-
-impl Installed {
-    /// The registry, for other metrics. What clones it keeps the file.
-    pub fn registry(&self) -> &Arc<LiveRegistry> {
-        &self.registry
+/// Makes this the registry of the statics, unless there is one.
+fn adopt(registry: &Registry) {
+    let mut program = Program::lock();
+    if program.registry().is_some() {
+        return;
     }
-}
-
-impl Drop for Installed {
-    fn drop(&mut self) {
-        let registry = program().registry.take();
-        drop(registry);
+    for metric in std::mem::take(&mut program.waiting) {
+        metric.register_late(registry);
     }
+    program.registry = registry.weak();
 }
 
-impl LiveRegistry {
-    /// Makes this the registry of the program's [statics](crate::Static): registers those
-    /// that were used, with what they have counted, and each other one at its first use.
+impl Registry {
+    /// Makes a registry with the file `name` in this machine's MMV directory, with default
+    /// options. The first one takes the program's [statics](crate::Static).
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyInstalled`] if the program has one.
-    pub fn install(self) -> Result<Installed, Error> {
-        let mut program = program();
-        if let Some(registry) = &program.registry {
-            let path = registry.published().path().to_owned();
-            return Err(Error::AlreadyInstalled { path });
+    /// As [`RegistryBuilder::build`].
+    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+        Self::builder(name).build()
+    }
+}
+
+impl RegistryBuilder {
+    /// Creates the file and publishes it, replacing one of this process, or of one that has
+    /// ended. A [sealed](Self::sealed) one is published later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Running`], [`Error::FileName`], [`Error::Length`], [`Error::OutOfRange`] for the
+    /// cluster, or for more room than readers can use, [`Error::Version`] if a version other
+    /// than 3 is pinned for a file that grows, and [`Error::Io`].
+    pub fn build(self) -> Result<Registry, Error> {
+        let takes_statics = !self.sealed;
+        let registry = Registry::create(self)?;
+        // Unit tests run side by side in one process: each would take the statics of others.
+        if takes_statics && !cfg!(test) {
+            adopt(&registry);
         }
-        let registry = Arc::new(self);
-        program.registry = Some(Arc::clone(&registry));
-        for metric in std::mem::take(&mut program.waiting) {
-            metric.register_late(&registry);
-        }
-        Ok(Installed { registry })
+        Ok(registry)
     }
 }

@@ -5,8 +5,8 @@ use crate::Registry;
 use mmv_format::view::{Contents, Limits};
 use tempfile::TempDir;
 
-fn live(directory: &TempDir) -> LiveRegistry {
-    Registry::builder("app").directory(directory.path()).live().build().unwrap()
+fn live(directory: &TempDir) -> Registry {
+    Registry::builder("app").directory(directory.path()).build().unwrap()
 }
 
 /// The names of the metrics, and the cells of singular ones.
@@ -40,15 +40,15 @@ fn every_kind_of_static_takes_what_it_counted_into_a_sealed_registry() {
     TOOK.record_duration(Duration::from_secs(1));
     TOOK.start().discard();
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
     COUNT.register(&registry).unwrap();
     LEVEL.register(&registry).unwrap();
     BUSY.register(&registry).unwrap();
     TOOK.register(&registry).unwrap();
     TOOK.register(&registry).unwrap();
-    let published = registry.publish().unwrap();
+    registry.publish().unwrap();
     assert_eq!(
-        values(published.path()),
+        values(registry.path()),
         [
             value("count", 0.5f64.to_bits()),
             value("level", 4),
@@ -60,13 +60,13 @@ fn every_kind_of_static_takes_what_it_counted_into_a_sealed_registry() {
     drop((in_flight, timing));
     assert_eq!(LEVEL.value(), 3);
     assert!(BUSY.value() > Duration::from_nanos(9));
-    assert_eq!(values(published.path())[1], value("level", 3));
-    assert_eq!(values(published.path())[2].1, BUSY.value().as_nanos() as u64);
+    assert_eq!(values(registry.path())[1], value("level", 3));
+    assert_eq!(values(registry.path())[2].1, BUSY.value().as_nanos() as u64);
     LEVEL.sub(1);
     LEVEL.add(5);
     TOOK.time(|| TOOK.record(2));
     assert_eq!((TOOK.count(), LEVEL.value()), (4, 7));
-    let file = std::fs::File::open(published.path()).unwrap();
+    let file = std::fs::File::open(registry.path()).unwrap();
     let contents = Contents::read(&file, &Limits::default()).unwrap();
     assert_eq!(contents.metrics[1].units, Units::bytes());
 }
@@ -76,8 +76,8 @@ fn a_static_that_cannot_be_registered_counts_further() {
     static COUNT: Static<Counter<u64>> = Static::counter("count");
     COUNT.inc();
     let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
-    let _taken = registry.counter::<u64>("count").build().unwrap();
+    let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
+    let _taken = registry.counter("count").build().unwrap();
     assert!(matches!(COUNT.register(&registry), Err(Error::NameTaken { .. })));
     COUNT.inc();
     assert_eq!(COUNT.value(), 2);
@@ -113,7 +113,7 @@ fn no_count_of_many_threads_is_lost_while_a_static_is_registered() {
             sizes.register(&registry).unwrap();
         });
         registry.announce();
-        let found = values(registry.published().path());
+        let found = values(registry.path());
         assert_eq!(found, [value("count", THREADS * EACH), value("sizes.sum", THREADS * EACH / 2)]);
         assert_eq!(sizes.count(), THREADS * EACH);
     }

@@ -2,7 +2,6 @@
 //!
 //! `cargo run --release -p mmv-tracing --example cost`
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -32,8 +31,7 @@ fn cost(dispatch: &Dispatch, threads: usize, work: fn()) -> f64 {
 fn main() -> Result<(), mmv_writer::Error> {
     let directory = std::env::temp_dir();
     let name = format!("cost_{}", std::process::id());
-    let registry = Registry::builder(name).directory(directory).live().build()?;
-    let registry = Arc::new(registry);
+    let registry = Registry::builder(name).directory(directory).build()?;
     let without = Dispatch::new(tracing_subscriber::registry());
     let with = Dispatch::new(tracing_subscriber::registry().with(MetricsLayer::new(&registry)?));
     let span: fn() = || drop(tracing::info_span!("span"));

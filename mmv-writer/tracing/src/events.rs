@@ -1,28 +1,37 @@
 //! How many events there were.
 
-use std::sync::{PoisonError, Weak};
+use std::sync::PoisonError;
 
 use crossbeam_utils::sync::ShardedLock;
 use hashbrown::HashMap;
-use mmv_writer::{Counter, Error, LabelledFamily, LiveRegistry, Units, warn};
+use mmv_writer::{Counter, Error, Family, Labels, Registry, Units, warn};
 use tracing_core::Metadata;
 use tracing_core::callsite::Identifier;
 
 /// The target of events without a place.
 const OVERFLOW: &str = "*";
 
+/// Levels of events.
+const LEVELS: usize = 5;
+
+/// The labels of an event.
+#[derive(Labels, Debug, Clone, PartialEq, Eq, Hash)]
+struct Origin {
+    level: &'static str,
+    target: String,
+}
+
 /// The counters of events.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// `None`: the file is withdrawn.
-    family: Option<LabelledFamily<Counter<u64>, 2>>,
+    family: Family<Origin>,
     max: usize,
     counters: ShardedLock<Counters>,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
-    by_callsite: HashMap<Identifier, Counter<u64>>,
+    by_callsite: HashMap<Identifier, Counter>,
     /// How many pairs of level and target have an instance.
     own: usize,
     /// Whether a line about those without one was printed.
@@ -31,14 +40,10 @@ struct Counters {
 
 impl Events {
     /// Registers the metric.
-    pub(crate) fn new(registry: &Weak<LiveRegistry>, max: usize) -> Result<Self, Error> {
-        let register = |registry: &LiveRegistry| {
-            let indom = registry.indom("events").help("levels and targets of events");
-            let indom = indom.build_labelled(["level", "target"])?;
-            let events = registry.counter("events").units(Units::count());
-            events.help("events of tracing").build_labelled(&indom)
-        };
-        let family = registry.upgrade().map(|registry| register(&registry)).transpose()?;
+    pub(crate) fn new(registry: &Registry, max: usize) -> Result<Self, Error> {
+        let events = registry.counter("events").units(Units::count()).help("events of tracing");
+        // The limit is on pairs with a target of their own; there is one more for each level.
+        let family = events.max_series(max.saturating_add(LEVELS)).build_family()?;
         Ok(Self { family, max, counters: ShardedLock::default() })
     }
 
@@ -56,29 +61,26 @@ impl Events {
         by_callsite.entry(callsite).or_insert_with(make).inc();
     }
 
-    /// The counter of a level and target, of which `own` have one already.
-    fn counter(&self, event: &Metadata<'_>, own: &mut usize, warned: &mut bool) -> Counter<u64> {
-        let Some(family) = &self.family else { return Counter::noop() };
-        let (level, target) = (event.level().as_str(), event.target());
-        if let Some(counter) = family.get([level, target]) {
+    /// Returns the counter of a level and target, of which `own` have one already.
+    fn counter(&self, event: &Metadata<'_>, own: &mut usize, warned: &mut bool) -> Counter {
+        let level = event.level().as_str();
+        let target = event.target();
+        let mut origin = Origin { level, target: target.to_owned() };
+        if let Some(counter) = self.family.get_existing(&origin) {
             return counter;
         }
-        let counter = if *own < self.max {
+        if *own < self.max {
             *own += 1;
-            family.get_or_create([level, target])
-        } else {
-            if !std::mem::replace(warned, true) {
-                let max = self.max;
-                warn(&format!(
-                    "tracing: target {target} has no counter of its own: there are {max}, and \
-                     target={OVERFLOW} of events has all others\n"
-                ));
-            }
-            family.get_or_create([level, OVERFLOW])
-        };
-        counter.unwrap_or_else(|error| {
-            warn(&format!("tracing: {error}\n"));
-            Counter::noop()
-        })
+            return self.family.get(&origin);
+        }
+        if !std::mem::replace(warned, true) {
+            let max = self.max;
+            warn(&format!(
+                "tracing: target {target} has no counter of its own: there are {max}, and \
+                 target={OVERFLOW} of events has all others\n"
+            ));
+        }
+        OVERFLOW.clone_into(&mut origin.target);
+        self.family.get(&origin)
     }
 }

@@ -2,8 +2,6 @@
 //! Co-Pilot's MMV format: the durations of spans as histograms, events as counters.
 //!
 //! ```
-//! use std::sync::Arc;
-//!
 //! use mmv_tracing::MetricsLayer;
 //! use mmv_writer::Registry;
 //! use tracing_subscriber::layer::SubscriberExt;
@@ -12,7 +10,7 @@
 //! # let directory = tempfile::tempdir().unwrap();
 //! let registry = Registry::builder("shop").lenient();
 //! # let registry = registry.directory(directory.path());
-//! let registry = Arc::new(registry.live().build()?);
+//! let registry = registry.build()?;
 //! let subscriber = tracing_subscriber::registry().with(MetricsLayer::new(&registry)?);
 //! // Or `.init()`, for the whole program.
 //! tracing::subscriber::with_default(subscriber, || {
@@ -29,9 +27,8 @@
 //! | an event | one more of the counter `mmv.shop.events`, in the instance `level=WARN,target=shop::store` |
 //!
 //! Other characters of a span's name than letters, digits, `_` and single dots are
-//! written as `_x`, their bytes in hexadecimal, and `_`: `read file` is `read_x20_file`.
-//! What looks like this in a name is escaped itself, so no two names become one. Spans of
-//! one name are one metric, wherever they are created.
+//! written as one `_`: `request cart` is `request_cart`. Spans of one name, or of names that
+//! become one, are one metric, wherever they are created.
 //!
 //! Only what is enabled is counted: filter with those of `tracing-subscriber`.
 //!
@@ -51,8 +48,9 @@
 //!
 //! # The registry
 //!
-//! The layer does not keep the registry: dropping that withdraws the file, also where the
-//! layer is part of the subscriber of the whole program.
+//! The layer counts in the registry of the program, beside its other metrics, and keeps its
+//! file as any handle does. A subscriber of the whole program is never dropped: where the file
+//! is to be removed at the end of `main`, call [`Registry::withdraw`].
 
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
@@ -61,10 +59,9 @@ mod events;
 mod names;
 mod spans;
 
-use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use mmv_writer::{Error, LiveRegistry};
+use mmv_writer::{Error, Registry};
 use tracing_core::span::{Attributes, Id};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::Layer;
@@ -91,7 +88,7 @@ pub struct MetricsLayer {
 #[derive(Debug, Clone)]
 #[must_use = "a layer is made by build()"]
 pub struct MetricsLayerBuilder {
-    registry: Weak<LiveRegistry>,
+    registry: Registry,
     max_spans: usize,
     max_events: usize,
 }
@@ -105,13 +102,13 @@ impl MetricsLayer {
     /// # Errors
     ///
     /// As [`mmv_writer::MetricBuilder::build_family`].
-    pub fn new(registry: &Arc<LiveRegistry>) -> Result<Self, Error> {
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
         Self::builder(registry).build()
     }
 
     /// Options for a layer.
-    pub fn builder(registry: &Arc<LiveRegistry>) -> MetricsLayerBuilder {
-        let registry = Arc::downgrade(registry);
+    pub fn builder(registry: &Registry) -> MetricsLayerBuilder {
+        let registry = registry.clone();
         MetricsLayerBuilder { registry, max_spans: MAX_SPANS, max_events: MAX_EVENTS }
     }
 }

@@ -1,11 +1,11 @@
 //! The durations of spans.
 
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_utils::sync::ShardedLock;
 use hashbrown::HashMap;
-use mmv_writer::{Buckets, Error, Histogram, LiveRegistry, Units, warn};
+use mmv_writer::{Error, Histogram, Registry, Units, warn};
 use tracing_core::Metadata;
 use tracing_core::callsite::Identifier;
 
@@ -19,7 +19,7 @@ const OVERFLOW: &str = "span_overflow";
 /// The histograms of spans.
 #[derive(Debug)]
 pub(crate) struct Spans {
-    registry: Weak<LiveRegistry>,
+    registry: Registry,
     max: usize,
     by_callsite: ShardedLock<HashMap<Identifier, Histogram>>,
     by_name: Mutex<ByName>,
@@ -27,12 +27,13 @@ pub(crate) struct Spans {
 
 #[derive(Debug, Default)]
 struct ByName {
+    /// By the names of their metrics.
     own: HashMap<String, Histogram>,
     overflow: Option<Histogram>,
 }
 
 impl Spans {
-    pub(crate) fn new(registry: Weak<LiveRegistry>, max: usize) -> Self {
+    pub(crate) fn new(registry: Registry, max: usize) -> Self {
         Self { registry, max, by_callsite: ShardedLock::default(), by_name: Mutex::default() }
     }
 
@@ -54,14 +55,14 @@ impl Spans {
     fn histogram(&self, name: &str) -> Histogram {
         // Held until it is registered, so that each is registered once.
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(histogram) = by_name.own.get(name) {
+        let metric = metric_name(name);
+        if let Some(histogram) = metric.as_ref().and_then(|metric| by_name.own.get(metric)) {
             return histogram.clone();
         }
-        let metric = metric_name(name).filter(|_| by_name.own.len() < self.max);
-        if let Some(metric) = metric {
+        if let Some(metric) = metric.filter(|_| by_name.own.len() < self.max) {
             match self.register(&metric, &format!("durations of spans \"{name}\"")) {
                 Ok(histogram) => {
-                    by_name.own.insert(name.to_owned(), histogram.clone());
+                    by_name.own.insert(metric, histogram.clone());
                     return histogram;
                 }
                 Err(error) => warn(&format!("tracing: {error}\n")),
@@ -85,9 +86,6 @@ impl Spans {
 
     /// `help` is short enough: a name of 200 bytes is not shorter than that of its span.
     fn register(&self, metric: &str, help: &str) -> Result<Histogram, Error> {
-        // The file is withdrawn: nobody sees what is counted.
-        let Some(registry) = self.registry.upgrade() else { return Ok(Histogram::noop()) };
-        let histogram = registry.counter::<u64>(metric).units(UNITS).help(help.replace('\0', " "));
-        histogram.build_histogram_of(Buckets::for_units(UNITS))
+        self.registry.histogram(metric).units(UNITS).help(help.replace('\0', " ")).build()
     }
 }

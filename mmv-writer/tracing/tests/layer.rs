@@ -2,22 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use mmv_format::view::{Contents, ValueEntry};
 use mmv_tracing::MetricsLayer;
-use mmv_writer::{LiveRegistry, Registry};
+use mmv_writer::Registry;
 use tempfile::TempDir;
 use tracing::{Level, info_span};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
-fn registry() -> (TempDir, Arc<LiveRegistry>) {
+fn registry() -> (TempDir, Registry) {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(directory.path());
-    (directory, Arc::new(registry.live().build().unwrap()))
+    (directory, registry.build().unwrap())
 }
 
 /// The file's metrics with the sum of their values, and events by their instance.
@@ -72,13 +71,13 @@ fn spans_and_events_of_many_threads_are_counted_by_name_level_and_target() {
         }
     });
     registry.announce();
-    let found = found(registry.published().path());
+    let found = found(registry.path());
     assert_eq!(found["events level=INFO,target=shop"], 2000);
     assert_eq!(found["events level=WARN,target=shop"], 2000);
     assert_eq!(found.keys().filter(|name| name.starts_with("events")).count(), 2);
     assert_eq!(found["span.order.bucket"], 4000);
-    assert_eq!(found["span.read_x20_file.bucket"], 2000);
-    assert!(found["span.order.sum"] > found["span.read_x20_file.sum"]);
+    assert_eq!(found["span.read_file.bucket"], 2000);
+    assert!(found["span.order.sum"] > found["span.read_file.sum"]);
     assert_eq!(found.len(), 6);
 }
 
@@ -99,7 +98,7 @@ fn a_span_takes_from_its_creation_to_its_end_in_any_thread() {
         last.join().unwrap();
     });
     registry.announce();
-    let found = found(registry.published().path());
+    let found = found(registry.path());
     assert_eq!(found["span.order.bucket"], 1);
     assert!((10_000_000..60_000_000_000).contains(&found["span.order.sum"]), "{found:?}");
 }
@@ -122,7 +121,7 @@ fn what_exceeds_the_limits_is_counted_together() {
         }
     });
     registry.announce();
-    let found = found(registry.published().path());
+    let found = found(registry.path());
     let counts: Vec<_> = found.iter().filter(|(name, _)| !name.contains(".sum")).collect();
     let expected = [
         ("events level=ERROR,target=*", 3),
@@ -137,15 +136,17 @@ fn what_exceeds_the_limits_is_counted_together() {
 }
 
 #[test]
-fn a_layer_goes_on_when_its_registry_is_gone() {
+fn a_layer_goes_on_when_its_registry_is_withdrawn() {
     let (_directory, registry) = registry();
-    let path = registry.published().path().to_owned();
+    let path = registry.path().to_owned();
     let layer = MetricsLayer::new(&registry).unwrap();
     assert!(MetricsLayer::new(&registry).is_err(), "events is there already");
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || {
         drop(info_span!("before"));
-        drop(registry);
+        drop(registry.clone());
+        assert!(path.exists());
+        registry.withdraw();
         assert!(!path.exists());
         drop(info_span!("before"));
         drop(info_span!("after"));

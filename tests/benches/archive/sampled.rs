@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use mmv_writer::{Buckets, Counter, Family, Gauge, Histogram, Registry, Units};
+use mmv_writer::{Buckets, Counter, Gauge, Histogram, NamedFamily, Registry, Units};
 
 use crate::child;
 
@@ -76,9 +76,9 @@ impl Program {
         let mut random = Random(1);
         match self {
             Self::Histograms => {
-                let registry = Registry::builder("shop").directory(directory).build()?;
+                let registry = Registry::builder("shop").sealed().directory(directory).build()?;
                 let mut server = Server::register(&registry)?;
-                let _published = registry.publish()?;
+                registry.publish()?;
                 published.store(true, Ordering::Relaxed);
                 while !ended.load(Ordering::Relaxed) {
                     server.work(&mut random);
@@ -86,12 +86,12 @@ impl Program {
                 }
             }
             Self::Sessions => {
-                let registry = Registry::builder("gate").directory(directory).live().build()?;
+                let registry = Registry::builder("gate").directory(directory).build()?;
                 let sessions = registry.indom("sessions").build()?;
-                let requests: Family<Counter<u64>> =
-                    registry.counter("requests").units(Units::count()).build_family(&sessions)?;
-                let bytes: Family<Counter<u64>> =
-                    registry.counter("bytes").units(Units::bytes()).build_family(&sessions)?;
+                let requests: NamedFamily<Counter<u64>> =
+                    registry.counter("requests").units(Units::count()).build_named(&sessions)?;
+                let bytes: NamedFamily<Counter<u64>> =
+                    registry.counter("bytes").units(Units::bytes()).build_named(&sessions)?;
                 let mut first = 0;
                 let mut next = 0;
                 published.store(true, Ordering::Relaxed);
@@ -135,13 +135,13 @@ impl Server {
         let buckets = registry.buckets(Buckets::new(3, 60_000_000_000))?;
         let latency = |n| {
             let name = format!("latency.endpoint_{n}");
-            registry.counter(name).units(Units::nanoseconds()).build_histogram(&buckets)
+            registry.histogram(name).units(Units::nanoseconds()).bucket_indom(&buckets).build()
         };
         Ok(Self {
             requests: requests.build_instances(&endpoints)?.into_iter().collect(),
             latency: (0..ENDPOINTS).map(latency).collect::<Result<_, _>>()?,
             sent: registry.counter("sent").units(Units::bytes()).build()?,
-            open: registry.gauge("open").units(Units::count()).build()?,
+            open: registry.metric("open").units(Units::count()).build()?,
             load: registry.gauge("load").build()?,
         })
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use mmv_writer::{Counter, Family, Registry};
+use mmv_writer::{Counter, NamedFamily, Registry};
 use pcp_archive::{
     Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
     Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterLabel, WriterOptions,
@@ -140,7 +140,8 @@ struct Producer {
 impl Producer {
     fn start(directory: &Path, growth: u32) -> Result<Self, String> {
         let text = |error: mmv_writer::Error| error.to_string();
-        let registry = Registry::builder("steady").directory(directory).build().map_err(text)?;
+        let registry =
+            Registry::builder("steady").sealed().directory(directory).build().map_err(text)?;
         let steady: Result<Vec<Counter<u64>>, _> =
             (0..STEADY).map(|n| registry.counter(format!("n{n}")).build()).collect();
         let (steady, published) = (steady.map_err(text)?, registry.publish().map_err(text)?);
@@ -173,12 +174,11 @@ impl Drop for Producer {
     }
 }
 
-fn growing(directory: &Path) -> Result<(mmv_writer::LiveRegistry, Family<Counter<u64>>), String> {
+fn growing(directory: &Path) -> Result<(mmv_writer::Registry, NamedFamily<Counter<u64>>), String> {
     let text = |error: mmv_writer::Error| error.to_string();
-    let registry =
-        Registry::builder("growing").directory(directory).live().build().map_err(text)?;
+    let registry = Registry::builder("growing").directory(directory).build().map_err(text)?;
     let paths = registry.indom("paths").build().map_err(text)?;
-    let requests = registry.counter("requests").build_family(&paths).map_err(text)?;
+    let requests = registry.counter("requests").build_named(&paths).map_err(text)?;
     Ok((registry, requests))
 }
 

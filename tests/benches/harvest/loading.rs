@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use mmv_writer::{Counter, Published, Registry};
+use mmv_writer::{Counter, Registry};
 
 use crate::pipeline::{log, scratch};
 use crate::process::Process;
@@ -51,7 +51,7 @@ fn measure(program: &Path, interval: Duration, large: bool) -> Result<Duration, 
     // Both are made elsewhere, and appear by a rename.
     let elsewhere = scratch.path().join("elsewhere");
     fs::create_dir(&elsewhere).map_err(|error| format!("{}: {error}", elsewhere.display()))?;
-    let move_in = |published: &Published| -> io::Result<PathBuf> {
+    let move_in = |published: &Registry| -> io::Result<PathBuf> {
         let name = published.path().file_name().unwrap_or_default();
         fs::rename(published.path(), mmv.join(name))?;
         Ok(mmv.join(name))
@@ -74,16 +74,17 @@ fn measure(program: &Path, interval: Duration, large: bool) -> Result<Duration, 
     Ok(taken)
 }
 
-fn publish(directory: &Path, name: &str, metrics: usize) -> Result<Published, mmv_writer::Error> {
-    let registry = Registry::builder(name).directory(directory).process(false).build()?;
+fn publish(directory: &Path, name: &str, metrics: usize) -> Result<Registry, mmv_writer::Error> {
+    let registry = Registry::builder(name).sealed().directory(directory).process(false).build()?;
     for number in 0..metrics {
         let _: Counter<u64> = registry.counter(format!("m{number}")).build()?;
     }
     registry.publish()
 }
 
-fn publish_large(directory: &Path) -> Result<Published, mmv_writer::Error> {
-    let registry = Registry::builder("large").directory(directory).process(false).build()?;
+fn publish_large(directory: &Path) -> Result<Registry, mmv_writer::Error> {
+    let registry =
+        Registry::builder("large").sealed().directory(directory).process(false).build()?;
     let names = (0..INSTANCES).map(|number| format!("an instance with the number {number}"));
     let _ = registry.indom("many").names(names).build()?;
     let _: Counter<u64> = registry.counter("one").build()?;

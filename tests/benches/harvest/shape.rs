@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Published, Registry};
+use mmv_writer::{Counter, Registry};
 use tempfile::TempDir;
 
 /// How many files, metrics and instances.
@@ -137,8 +137,9 @@ fn publish_file(
     shape: &Shape,
     file: u64,
     directory: &Path,
-) -> Result<(Published, Vec<Counter<u64>>), mmv_writer::Error> {
-    let registry = Registry::builder(format!("bench{file}")).directory(directory).build()?;
+) -> Result<(Registry, Vec<Counter<u64>>), mmv_writer::Error> {
+    let registry =
+        Registry::builder(format!("bench{file}")).sealed().directory(directory).build()?;
     let mut counters = Vec::new();
     if shape.instances == 0 {
         for metric in 0..shape.metrics {

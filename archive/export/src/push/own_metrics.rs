@@ -4,7 +4,7 @@
 //! which `mmv-agent` logs like all others. They start at 0 with the process, unlike the counts,
 //! which start at the first run.
 
-use mmv_writer::{Counter, Error, Family, Gauge, LiveRegistry, Registry, Units};
+use mmv_writer::{Counter, Error, Gauge, NamedFamily, Registry, Units};
 
 use super::Counts;
 
@@ -36,11 +36,11 @@ pub(crate) struct HostState {
 #[derive(Debug)]
 pub(crate) struct OwnMetrics {
     /// In the order of [`COUNTERS`].
-    counters: Vec<Family<Counter<u64>>>,
-    sent_until: Family<Gauge<f64>>,
-    held: Family<Gauge<u32>>,
-    // Removes the file when it is dropped.
-    _registry: LiveRegistry,
+    counters: Vec<NamedFamily<Counter<u64>>>,
+    sent_until: NamedFamily<Gauge<f64>>,
+    held: NamedFamily<Gauge<u32>>,
+    // The file is removed when this and the families are dropped.
+    _registry: Registry,
 }
 
 impl OwnMetrics {
@@ -51,19 +51,19 @@ impl OwnMetrics {
     ///
     /// If the name is not a valid file name, or is used by another running process.
     pub(crate) fn publish(name: &str) -> Result<Self, Error> {
-        let registry = Registry::builder(name).lenient().live().build()?;
+        let registry = Registry::builder(name).lenient().build()?;
         let hosts = registry.indom("hosts").help("hosts whose archives are sent").build()?;
         let mut counters = Vec::new();
         for (name, help, _) in COUNTERS {
             let counter = registry.counter(name).units(Units::count()).help(help);
-            counters.push(counter.build_family(&hosts)?);
+            counters.push(counter.build_named(&hosts)?);
         }
         // A time and not a lag, which would be wrong while a waiting request delays updates.
         let sent_until = registry.gauge("sent_until").units(Units::seconds());
         let sent_until = sent_until.help("time of the last sent record, seconds since 1970 UTC");
-        let sent_until = sent_until.build_family(&hosts)?;
-        let held = registry.gauge("held").help("1 while the receiver takes no samples this old");
-        let held = held.build_family(&hosts)?;
+        let sent_until = sent_until.build_named(&hosts)?;
+        let held = registry.metric("held").help("1 while the receiver takes no samples this old");
+        let held = held.build_named(&hosts)?;
         Ok(Self { counters, sent_until, held, _registry: registry })
     }
 

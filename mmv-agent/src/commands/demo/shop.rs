@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, bounded};
-use mmv_writer::{Buckets, Counter, Gauge, Histogram, Published, Registry, Text, Units};
+use mmv_writer::{Buckets, Counter, Gauge, Histogram, Registry, Text, Units};
 
 /// Visitors who fit into the queue; more are turned away.
 const QUEUE: usize = 2000;
@@ -54,18 +54,18 @@ impl Meters {
         let names = (0..WORKERS).map(|n| format!("worker-{n}"));
         let workers = registry.indom("workers").help("Threads that serve visitors").names(names);
         let count =
-            |name: &str, help: &str| registry.counter::<u64>(name).units(Units::count()).help(help);
+            |name: &str, help: &str| registry.counter(name).units(Units::count()).help(help);
         let by_page = count("requests.by_page", "Visitors served, by part of the shop");
         let busy = registry.counter("worker.busy").units(Units::microseconds());
         let busy = busy.help("Time spent serving, by worker");
-        let latency = registry.counter("latency").units(Units::microseconds());
+        let latency = registry.histogram("latency").units(Units::microseconds());
         let latency = latency.help("Time from a visitor's arrival until served");
-        let queue = registry.gauge("queue.length").units(Units::count());
+        let queue = registry.metric("queue.length").units(Units::count());
         Ok(Self {
             requests: count("requests.total", "Visitors served").build()?,
             by_page: by_page.build_instances(&pages)?.into_iter().collect(),
             refused: count("requests.refused", "Visitors who found the queue full").build()?,
-            latency: latency.build_histogram(&registry.buckets(TIMES)?)?,
+            latency: latency.buckets(TIMES).build()?,
             queue: queue.help("Visitors waiting").build()?,
             busy: busy.build_instances(&workers.build()?)?.into_iter().collect(),
             mood: registry.text("mood").help("How the shop feels").build()?,
@@ -78,16 +78,16 @@ pub(super) struct Shop {
     pub(super) meters: Meters,
     closed: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    _published: Published,
+    _registry: Registry,
 }
 
 impl Shop {
     /// Publishes the metrics in `directory` and opens.
     pub(super) fn open(directory: &Path) -> Result<Self, mmv_writer::Error> {
-        let registry = Registry::builder("shop").directory(directory).build()?;
+        let registry = Registry::builder("shop").sealed().directory(directory).build()?;
         let meters = Meters::register(&registry)?;
         meters.mood.set("quiet");
-        let published = registry.publish()?;
+        registry.publish()?;
 
         let closed = Arc::new(AtomicBool::new(false));
         let (door, queue) = bounded(QUEUE);
@@ -100,7 +100,7 @@ impl Shop {
         let guest_meters = meters.clone();
         let guest_closed = Arc::clone(&closed);
         threads.push(thread::spawn(move || let_in(&door, &guest_meters, &guest_closed)));
-        Ok(Self { meters, closed, threads, _published: published })
+        Ok(Self { meters, closed, threads, _registry: registry })
     }
 }
 

@@ -3,26 +3,27 @@
 use std::fs;
 
 use mmv_format::layout::Header;
-use mmv_writer::{Counter, Label, Published, Registry, Text, Units};
+use mmv_writer::{Counter, Label, Registry, Text, Units};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
 
-fn sample() -> (TempDir, Published) {
+fn sample() -> (TempDir, Registry) {
     let dir = tempfile::tempdir().unwrap();
-    let registry = Registry::builder("shop").directory(dir.path()).cluster(9).build().unwrap();
+    let registry =
+        Registry::builder("shop").sealed().directory(dir.path()).cluster(9).build().unwrap();
     registry.label(Label::new("team", "blue")).unwrap();
     let tills = registry.indom("tills").names(["left", "right"]).build().unwrap();
     let count: Counter<u64> =
         registry.counter("count").units(Units::count()).help("Things").build().unwrap();
-    let open = registry.counter::<u32>("open").build_instances(&tills).unwrap();
+    let open = registry.metric::<Counter<u32>>("open").build_instances(&tills).unwrap();
     let mood: Text = registry.text("mood").build().unwrap();
     count.add(5);
     open.by_name("right").unwrap().add(2);
     mood.set("\"fine\"");
-    let published = registry.publish().unwrap();
-    (dir, published)
+    registry.publish().unwrap();
+    (dir, registry)
 }
 
 fn text_of(report: &MmvReport) -> String {

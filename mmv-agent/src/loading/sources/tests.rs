@@ -1,11 +1,12 @@
-use mmv_writer::{Counter, Published, Registry};
+use mmv_writer::{Counter, Registry};
 
 use super::*;
 use crate::limits::TokenBucket;
 use crate::loading::admission::COST_OF_OPENING;
 
-fn publish(dir: &std::path::Path, name: &str, process: bool) -> Published {
-    let registry = Registry::builder(name).directory(dir).process(process).build().unwrap();
+fn publish(dir: &std::path::Path, name: &str, process: bool) -> Registry {
+    let registry =
+        Registry::builder(name).sealed().directory(dir).process(process).build().unwrap();
     let _count: Counter<u64> = registry.counter("count").build().unwrap();
     registry.publish().unwrap()
 }
@@ -58,7 +59,7 @@ fn files_beyond_the_descriptors_wait_until_others_are_gone() {
 }
 
 /// One file with one counter each, of these names.
-fn publish_all(dir: &std::path::Path, names: &[&str]) -> Vec<Published> {
+fn publish_all(dir: &std::path::Path, names: &[&str]) -> Vec<Registry> {
     mmv_format::mapping::guard::install().unwrap();
     names.iter().map(|name| publish(dir, name, false)).collect()
 }

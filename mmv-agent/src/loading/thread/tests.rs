@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use mmv_writer::{Counter, Published, Registry};
+use mmv_writer::{Counter, Registry};
 use pcp_types::Timestamp;
 
 use super::*;
@@ -12,8 +12,8 @@ use crate::loading::update::Plan;
 use crate::source::Ticket;
 use crate::telemetry::SharedStatus;
 
-fn publish(dir: &Path, name: &str) -> Published {
-    let registry = Registry::builder(name).directory(dir).build().unwrap();
+fn publish(dir: &Path, name: &str) -> Registry {
+    let registry = Registry::builder(name).sealed().directory(dir).build().unwrap();
     let _count: Counter<u64> = registry.counter("count").build().unwrap();
     registry.publish().unwrap()
 }

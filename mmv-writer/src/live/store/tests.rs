@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::tests::{builder, contents_of, directory, names_in, number_of, values_of};
 use crate::live::quarantine::QUARANTINE;
-use crate::{Buckets, Counter, Error, Family, Gauge, Label, LiveRegistry, Registry, Units};
+use crate::{Buckets, Counter, Error, Gauge, Label, NamedFamily, Registry, Units};
 use mmv_format::layout::SectionKind;
 use mmv_format::view::{Contents, LabelClass};
 
-fn files(registry: &LiveRegistry) -> Vec<std::path::PathBuf> {
+fn files(registry: &Registry) -> Vec<std::path::PathBuf> {
     registry.announce();
-    let first = registry.published().path().to_owned();
+    let first = registry.path().to_owned();
     std::iter::once(first).chain(registry.overflow()).collect()
 }
 
 /// The values of all files, by metric and instance.
-fn values(registry: &LiveRegistry) -> BTreeMap<(String, Option<String>), u64> {
+fn values(registry: &Registry) -> BTreeMap<(String, Option<String>), u64> {
     let all = files(registry);
     let values = all.iter().flat_map(|path| values_of(path));
     values.map(|(metric, instance, number)| ((metric, instance), number)).collect()
@@ -28,9 +28,9 @@ fn of(metric: &str, instance: Option<&str>) -> (String, Option<String>) {
 }
 
 /// A registry whose first file is full of metrics.
-fn full(directory: &Path) -> LiveRegistry {
+fn full(directory: &Path) -> Registry {
     let registry = Registry::builder("app").directory(directory).cluster(7);
-    let registry = registry.live().build().unwrap();
+    let registry = registry.build().unwrap();
     for index in 0..1023 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
@@ -74,20 +74,26 @@ fn metrics_go_into_overflow_files_while_others_are_counted() {
     let header = contents_of(&files(&registry)[1]).header;
     assert_eq!((header.version, header.cluster), (3, 0));
     drop(registry);
+    assert_eq!(names_in(&directory), ["app", "app.2", "app.3"], "a handle keeps all files");
+    drop(first);
     assert_eq!(names_in(&directory), [""; 0]);
 }
 
 #[test]
-fn overflow_files_are_withdrawn_with_the_registry_even_if_families_stay() {
+fn all_files_are_withdrawn_also_those_that_begin_later() {
     let directory = directory();
     let registry = full(directory.path());
     let users = registry.indom("users").build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
     seen.with("ann", Counter::inc).unwrap();
-    drop(registry);
+    registry.withdraw();
     assert_eq!(names_in(&directory), [""; 0]);
     seen.with("bob", Counter::inc).unwrap();
     assert_eq!(users.names(), ["ann", "bob"]);
+    for index in 0..1100 {
+        registry.counter(format!("late{index}")).build().unwrap().inc();
+    }
+    assert_eq!(names_in(&directory), [""; 0]);
 }
 
 #[test]
@@ -95,12 +101,12 @@ fn an_instance_has_the_same_number_in_all_files_and_goes_from_all() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let users = registry.indom("users").help("who").label(Label::new("kind", 1)).build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
     seen.with("ann", Counter::inc).unwrap();
     for index in 0..1022 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
-    let mood: Family<Gauge<u64>> = registry.gauge("mood").build_family(&users).unwrap();
+    let mood: NamedFamily<Gauge<u64>> = registry.metric("mood").build_named(&users).unwrap();
     mood.with("bob", |mood| mood.set(5)).unwrap();
     seen.with("bob", Counter::inc).unwrap();
     mood.with("ann", |mood| mood.set(6)).unwrap();
@@ -132,12 +138,12 @@ fn an_instance_has_the_same_number_in_all_files_and_goes_from_all() {
 fn the_room_asked_for_is_that_of_each_file() {
     let directory = directory();
     let registry = builder(&directory).max_values(2).build().unwrap();
-    let counters = ["a", "b", "c"].map(|name| registry.counter::<u64>(name).build().unwrap());
+    let counters = ["a", "b", "c"].map(|name| registry.counter(name).build().unwrap());
     counters.iter().for_each(Counter::inc);
     assert_eq!(names_in(&directory), ["app", "app.2"]);
     assert_eq!(values(&registry)[&of("app.c", None)], 1);
     let users = registry.indom("users").build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
     seen.with("a", Counter::inc).unwrap();
     let error = seen.with("b", Counter::inc).unwrap_err();
     assert!(matches!(error, Error::Full { what: "values", max: 2, .. }), "{error}");
@@ -148,7 +154,7 @@ fn a_label_of_an_instance_comes_and_goes_with_it() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let users = registry.indom("users").build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
     let label = || Label::new("plan", "gold").optional();
     let error = users.label("ann", label()).unwrap_err();
     assert_eq!(error.to_string(), "label plan: indom users has no instance ann");
@@ -158,7 +164,7 @@ fn a_label_of_an_instance_comes_and_goes_with_it() {
     users.label("ann", Label::new("a", 1)).unwrap();
     assert!(matches!(users.label("bob", label()), Err(Error::NameTaken { .. })));
     assert!(matches!(users.label("bob", Label::new("1", 1)), Err(Error::LabelName { .. })));
-    let labels = |registry: &LiveRegistry| {
+    let labels = |registry: &Registry| {
         let contents = contents_of(&files(registry)[0]);
         let of_instances =
             contents.labels.iter().filter(|label| label.class == LabelClass::Instances);
@@ -185,7 +191,7 @@ fn an_entry_of_a_label_is_used_again_after_a_rest_and_labels_do_not_stop_metrics
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let users = registry.indom("users").build().unwrap();
-    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
     let add = |index: u32| {
         let name = format!("u{index}");
         seen.with(&name, Counter::inc).unwrap();
@@ -194,7 +200,7 @@ fn an_entry_of_a_label_is_used_again_after_a_rest_and_labels_do_not_stop_metrics
     (0..255).try_for_each(add).unwrap();
     let error = add(255).unwrap_err();
     assert!(matches!(error, Error::Full { what: "labels", max: 255, .. }), "{error}");
-    let other = registry.counter::<u64>("other").label(Label::new("a", 1)).build();
+    let other = registry.counter("other").label(Label::new("a", 1)).build();
     let other: Counter<u64> = other.unwrap();
     other.add(3);
     assert_eq!(values(&registry)[&of("app.other", None)], 3);
@@ -206,8 +212,19 @@ fn an_entry_of_a_label_is_used_again_after_a_rest_and_labels_do_not_stop_metrics
     std::thread::sleep(QUARANTINE);
     (300..400).try_for_each(add).unwrap();
     assert!(add(400).is_err());
-    let used =
-        |kind| registry.shared.read().registrations.files().next().unwrap().store.file.used(kind);
+    let used = |kind| {
+        registry
+            .growing()
+            .unwrap()
+            .read()
+            .registrations
+            .files()
+            .next()
+            .unwrap()
+            .store
+            .file
+            .used(kind)
+    };
     assert_eq!(used(SectionKind::Labels), 255);
     registry.announce();
     let contents = contents_of(&files(&registry)[0]);
@@ -224,13 +241,13 @@ fn labels_of_an_instance_are_in_each_file_that_has_it() {
     let directory = directory();
     let registry = full(directory.path());
     let users = registry.indom("users").build().unwrap();
-    let late: Family<Counter<u64>> = registry.counter("late").build_family(&users).unwrap();
+    let late: NamedFamily<Counter<u64>> = registry.counter("late").build_named(&users).unwrap();
     late.with("ann", Counter::inc).unwrap();
     users.label("ann", Label::new("plan", "gold")).unwrap();
     for index in 0..1022 {
         let _counter: Counter<u64> = registry.counter(format!("n{index}")).build().unwrap();
     }
-    let later: Family<Counter<u64>> = registry.counter("later").build_family(&users).unwrap();
+    let later: NamedFamily<Counter<u64>> = registry.counter("later").build_named(&users).unwrap();
     later.with("ann", Counter::inc).unwrap();
     users.label("ann", Label::new("since", 3)).unwrap();
     let labels = |contents: &Contents| {
@@ -252,7 +269,7 @@ fn labels_of_an_instance_are_in_each_file_that_has_it() {
 fn labels_of_all_metrics_reach_overflow_files_in_clusters_of_their_own() {
     let directory = directory();
     let registry = Registry::builder("app").directory(directory.path()).cluster(7);
-    let registry = registry.overflow_cluster(9).live().build().unwrap();
+    let registry = registry.overflow_cluster(9).build().unwrap();
     registry.label(Label::new("early", 1)).unwrap();
     for index in 0..1024 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
@@ -269,13 +286,13 @@ fn labels_of_all_metrics_reach_overflow_files_in_clusters_of_their_own() {
 fn histograms_and_stripes_count_in_live_files_as_in_others() {
     let directory = directory();
     let registry = Registry::builder("app").directory(directory.path()).cluster(7);
-    let registry = registry.live().build().unwrap();
+    let registry = registry.build().unwrap();
     let buckets = registry.buckets(Buckets::new(1, 10)).unwrap();
-    let latency = registry.counter::<u64>("latency").units(Units::nanoseconds());
-    let latency = latency.isolated().build_histogram(&buckets).unwrap();
-    let mut size = registry.counter::<u64>("size").owned().build_histogram(&buckets).unwrap();
+    let latency = registry.histogram("latency").units(Units::nanoseconds());
+    let latency = latency.isolated().bucket_indom(&buckets).build().unwrap();
+    let mut size = registry.histogram("size").bucket_indom(&buckets).build_owned().unwrap();
     let stripes = registry.stripes(2).unwrap();
-    let hits = registry.counter::<u64>("hits").build_striped(&stripes).unwrap();
+    let hits = registry.counter("hits").build_striped(&stripes).unwrap();
     for value in [4, 5, 5, 100] {
         latency.record(value);
     }
@@ -301,7 +318,7 @@ fn histograms_and_stripes_count_in_live_files_as_in_others() {
     let lines: Vec<_> = contents.values_of(0).map(|value| value.cell / 64).collect();
     assert!(lines.is_sorted_by(|one, next| one < next), "isolated");
     let other = full(tempfile::tempdir().unwrap().path());
-    let foreign = other.counter::<u64>("x").build_histogram(&buckets);
+    let foreign = other.histogram("x").bucket_indom(&buckets).build();
     assert!(matches!(foreign, Err(Error::OtherRegistry { .. })));
 }
 
@@ -311,13 +328,13 @@ fn a_histogram_is_registered_with_its_buckets_in_an_overflow_file() {
     let registry = full(directory.path());
     let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
     let taken: Counter<u64> = registry.counter("taken.sum").build().unwrap();
-    let error = registry.counter::<u64>("taken").build_histogram(&buckets).unwrap_err();
+    let error = registry.histogram("taken").bucket_indom(&buckets).build().unwrap_err();
     assert!(matches!(error, Error::NameTaken { .. }), "{error}");
     taken.inc();
     for index in 0..1021 {
         let _counter: Counter<u64> = registry.counter(format!("n{index}")).build().unwrap();
     }
-    let size = registry.counter::<u64>("size").build_histogram(&buckets).unwrap();
+    let size = registry.histogram("size").bucket_indom(&buckets).build().unwrap();
     size.record(2);
     let all = files(&registry);
     let names = |path: &Path| {

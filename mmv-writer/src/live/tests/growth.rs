@@ -18,7 +18,7 @@ use mmv_format::view::{Contents, Limits, Refusal, Source, ValueEntry};
 use super::number_of;
 use crate::live::sections::Part;
 use crate::mapping::tests::trace::{Store, stores_of};
-use crate::{Counter, Family, Label, LiveBuilder, LiveIndom, LiveRegistry, Registry, Text};
+use crate::{Counter, Gauge, Indom, Label, NamedFamily, Registry, RegistryBuilder, Text};
 
 const WORD: usize = size_of::<u64>();
 
@@ -34,29 +34,29 @@ struct Growth {
 
 /// What there is before a change: instances are called `i` and their number.
 struct Before {
-    registry: LiveRegistry,
-    things: LiveIndom,
-    count: Family<Counter<u64>>,
-    text: Family<Text>,
+    registry: Registry,
+    things: Indom,
+    count: NamedFamily<Counter<u64>>,
+    text: NamedFamily<Text>,
 }
 
 impl Growth {
     fn of(name: &'static str, prepare: impl FnOnce(&Before), change: impl FnOnce(&Before)) -> Self {
-        let live = Registry::builder("app").no_sentinel().live().announce_interval(Duration::ZERO);
+        let live = Registry::builder("app").no_sentinel().announce_interval(Duration::ZERO);
         Self::in_file(name, live.max_instances(4).max_values(8).max_texts(4), prepare, change)
     }
 
     /// The change by which values of a file can be absent.
     fn first_absent(name: &'static str, change: impl FnOnce(&Before)) -> Self {
-        let live = Registry::builder("app").live().announce_interval(Duration::ZERO);
+        let live = Registry::builder("app").announce_interval(Duration::ZERO);
         let mut live = live.max_instances(4).max_values(8).max_texts(4);
         let directory = tempfile::tempdir().unwrap();
-        live.base = live.base.directory(directory.path());
+        live = live.directory(directory.path());
         let registry = live.build().unwrap();
         let indom = |name: &str| registry.indom(name).build().unwrap();
         let (things, others) = (indom("things"), indom("others"));
-        let count = registry.counter("count").build_family(&things).unwrap();
-        let text = registry.text("text").build_family(&others).unwrap();
+        let count = registry.counter("count").build_named(&things).unwrap();
+        let text = registry.text("text").build_named(&others).unwrap();
         drop(count.get_or_create("i0").unwrap());
         Self::made(name, &Before { registry, things, count, text }, change)
     }
@@ -67,13 +67,13 @@ impl Growth {
         prepare: impl FnOnce(&Before),
         change: impl FnOnce(&Before),
     ) -> Self {
-        let live = Registry::builder("app").sentinel().live().announce_interval(Duration::ZERO);
+        let live = Registry::builder("app").sentinel().announce_interval(Duration::ZERO);
         Self::in_file(name, live.max_instances(4).max_values(16).max_texts(4), prepare, change)
     }
 
     /// A change for which the file becomes longer; announced once it may be.
     fn beyond(name: &'static str, change: impl FnOnce(&Before)) -> Self {
-        let live = Registry::builder("app").no_sentinel().live();
+        let live = Registry::builder("app").no_sentinel();
         let mut live = live.announce_interval(Duration::from_hours(1));
         live = live.max_instances(8).max_values(16).max_texts(8);
         live.capacity.first = (6, 3);
@@ -96,7 +96,7 @@ impl Growth {
         prepare: impl FnOnce(&Before),
         change: impl FnOnce(&Before),
     ) -> Self {
-        let live = Registry::builder("app").no_sentinel().live();
+        let live = Registry::builder("app").no_sentinel();
         let live = live.announce_interval(Duration::from_hours(1));
         let change = |there: &Before| {
             change(there);
@@ -107,27 +107,27 @@ impl Growth {
 
     fn in_file(
         name: &'static str,
-        mut live: LiveBuilder,
+        mut live: RegistryBuilder,
         prepare: impl FnOnce(&Before),
         change: impl FnOnce(&Before),
     ) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        live.base = live.base.directory(directory.path());
+        live = live.directory(directory.path());
         let registry = live.build().unwrap();
         let things = registry.indom("things").build().unwrap();
-        let count = registry.counter("count").build_family(&things).unwrap();
-        let text = registry.text("text").build_family(&things).unwrap();
+        let count = registry.counter("count").build_named(&things).unwrap();
+        let text = registry.text("text").build_named(&things).unwrap();
         let there = Before { registry, things, count, text };
         prepare(&there);
         Self::made(name, &there, change)
     }
 
     fn made(name: &'static str, there: &Before, change: impl FnOnce(&Before)) -> Self {
-        let mut before = std::fs::read(there.registry.published().path()).unwrap();
+        let mut before = std::fs::read(there.registry.path()).unwrap();
         let len_before = before.len() as u64;
         let mut stores = stores_of(|| change(there));
         // It becomes longer first.
-        let after = std::fs::read(there.registry.published().path()).unwrap();
+        let after = std::fs::read(there.registry.path()).unwrap();
         before.resize(after.len(), 0);
         let mut now = before.clone();
         stores.retain(|store| {
@@ -160,7 +160,7 @@ impl Growth {
             Self::of(
                 "a metric",
                 |_| {},
-                |there| drop(there.registry.counter::<u64>("count2").build().unwrap()),
+                |there| drop(there.registry.counter("count2").build().unwrap()),
             ),
             Self::of(
                 "a domain",
@@ -180,7 +180,7 @@ impl Growth {
             Self::of(
                 "a removed metric",
                 |there| {
-                    let metric = there.registry.counter::<u64>("count2");
+                    let metric = there.registry.counter("count2");
                     drop(metric.label(Label::new("a", 1)).build().unwrap());
                 },
                 |there| assert!(there.registry.remove("count2")),
@@ -222,14 +222,14 @@ impl Growth {
             Self::absent("an instance with an absent text", create("i0"), create("i1")),
             Self::absent("a text that was absent", create("i0"), |there| {
                 drop(there.text.get_or_create("i0").unwrap());
-                drop(there.registry.counter::<u64>("count2").build().unwrap());
+                drop(there.registry.counter("count2").build().unwrap());
             }),
             Self::first_absent("an optional value", |there| {
-                drop(there.registry.gauge::<i64>("absent").optional().build().unwrap());
+                drop(there.registry.metric::<Gauge<i64>>("absent").optional().build().unwrap());
             }),
             Self::first_absent("a second family on a domain", |there| {
-                let absent = there.registry.gauge::<i64>("absent");
-                drop(absent.build_family(&there.things).unwrap());
+                let absent = there.registry.metric::<Gauge<i64>>("absent");
+                drop(absent.build_named(&there.things).unwrap());
             }),
             Self::beyond("an instance in a longer file", create("i2")),
             Self::beyond("a text in a longer file", |there| {
@@ -238,7 +238,7 @@ impl Growth {
             }),
             Self::beyond("a metric in a longer file", |there| {
                 for name in ["count2", "count3"] {
-                    drop(there.registry.counter::<u64>(name).help("help").build().unwrap());
+                    drop(there.registry.counter(name).help("help").build().unwrap());
                 }
             }),
         ]

@@ -2,7 +2,7 @@
 
 use metrics::Recorder as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use mmv_writer::{Counter, Family, Registry};
+use mmv_writer::{Counter, NamedFamily, Registry};
 use prometheus_client::metrics as prometheus;
 
 use crate::clock::{each, each_of_two};
@@ -17,10 +17,10 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     // Each of them many times, so that they are in the caches if there is room.
     let n = options.count * 4;
     let options = &Options { rounds: options.rounds.div_ceil(3), ..options.clone() };
-    let registry = Registry::builder("instances").live().build().map_err(text_of)?;
+    let registry = Registry::builder("instances").build().map_err(text_of)?;
     let indom = registry.indom("things").build().map_err(text_of)?;
-    let ours: Family<Counter<u64>> =
-        registry.counter("count").build_family(&indom).map_err(text_of)?;
+    let ours: NamedFamily<Counter<u64>> =
+        registry.counter("count").build_named(&indom).map_err(text_of)?;
     let theirs = prometheus::family::Family::<String, prometheus::counter::Counter>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
 
@@ -45,7 +45,9 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         recorder.register_counter(&keys[turn as usize % INSTANCES], &METADATA).increment(1);
     };
 
-    let our_recorder = mmv_metrics::Recorder::new("instances_of_the_facade").map_err(text_of)?;
+    let our_registry = Registry::builder("instances_of_the_facade").lenient();
+    let our_registry = our_registry.build().map_err(text_of)?;
+    let our_recorder = mmv_metrics::Recorder::new(&our_registry);
     let get_our_facade = |turn: u64| {
         our_recorder.register_counter(&keys[turn as usize % INSTANCES], &METADATA).increment(1);
     };

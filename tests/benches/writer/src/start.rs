@@ -1,7 +1,7 @@
 //! From nothing to a published file. hornet is not among the rivals: what it takes
 //! a list of has no name outside of it, so the list cannot be made in a loop.
 
-use mmv_writer::{Published, Registry};
+use mmv_writer::Registry;
 use prometheus_client::metrics::counter::Counter as PrometheusCounter;
 use prometheus_client::registry::Registry as PrometheusRegistry;
 
@@ -11,10 +11,10 @@ use crate::contest::{Options, Rival, hold};
 use crate::updates::text_of;
 
 /// Counters in as many files as it takes, or why there are none.
-fn publish(name: &str, metrics: usize) -> Result<Published, mmv_writer::Error> {
-    let registry = Registry::new(name)?;
+fn publish(name: &str, metrics: usize) -> Result<Registry, mmv_writer::Error> {
+    let registry = Registry::builder(name).sealed().build()?;
     for metric in 0..metrics {
-        let _counter = registry.counter::<u64>(format!("metric{metric}")).build()?;
+        let _counter = registry.counter(format!("metric{metric}")).build()?;
     }
     registry.publish()
 }

@@ -15,11 +15,11 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     // Long enough for the two to run at once for most of the time.
     let n = options.count * 20;
     let options = &Options { rounds: options.rounds.div_ceil(3), ..options.clone() };
-    let registry = Registry::new("together").map_err(text_of)?;
+    let registry = Registry::builder("together").sealed().build().map_err(text_of)?;
     let stripes = registry.stripes(2).map_err(text_of)?;
-    let shared = registry.counter::<u64>("shared").build().map_err(text_of)?;
-    let spread = registry.counter::<u64>("spread").build_striped(&stripes).map_err(text_of)?;
-    let isolated = || registry.counter::<u64>("isolated");
+    let shared = registry.counter("shared").build().map_err(text_of)?;
+    let spread = registry.counter("spread").build_striped(&stripes).map_err(text_of)?;
+    let isolated = || registry.counter("isolated");
     let pair = registry.indom("pair").names(["left", "right"]).build().map_err(text_of)?;
     let pair = isolated().isolated().build_instances(&pair).map_err(text_of)?;
     let [Some(left), Some(right)] = [0, 1].map(|index| pair.get(index)) else {

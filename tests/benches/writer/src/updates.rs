@@ -7,7 +7,7 @@ use hornet::client::metric as hornet_metric;
 use metrics::Recorder as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use mmv_metrics::Recorder;
-use mmv_writer::{Buckets, Registry, Units};
+use mmv_writer::{Buckets, Counter, Registry, Units};
 use prometheus_client::metrics as prometheus;
 
 use crate::bare::{self, Page};
@@ -35,10 +35,10 @@ pub(crate) fn measure(options: &Options, programs: &Programs) -> Result<(), Stri
 
 fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
     let n = options.count;
-    let registry = Registry::new("counters").map_err(text_of)?;
-    let mut owned = registry.counter::<u64>("owned").owned().build().map_err(text_of)?;
-    let shared = registry.counter::<u64>("shared").build().map_err(text_of)?;
-    let float = registry.counter::<f64>("float").build().map_err(text_of)?;
+    let registry = Registry::builder("counters").sealed().build().map_err(text_of)?;
+    let mut owned = registry.counter("owned").owned().build().map_err(text_of)?;
+    let shared = registry.counter("shared").build().map_err(text_of)?;
+    let float = registry.metric::<Counter<f64>>("float").build().map_err(text_of)?;
     let _published = registry.publish().map_err(text_of)?;
 
     let mut page = Page::new()?;
@@ -50,7 +50,9 @@ fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
     let float_of_theirs = prometheus::counter::Counter::<f64>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let facade = recorder.register_counter(&metrics::Key::from_name("count"), &METADATA);
-    let our_recorder = Recorder::new("counters_of_the_facade").map_err(text_of)?;
+    let our_registry = Registry::builder("counters_of_the_facade").lenient();
+    let our_registry = our_registry.build().map_err(text_of)?;
+    let our_recorder = Recorder::new(&our_registry);
     let our_facade = our_recorder.register_counter(&metrics::Key::from_name("count"), &METADATA);
 
     hold(
@@ -112,8 +114,8 @@ fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
 
 fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
     let n = options.count;
-    let registry = Registry::new("gauges").map_err(text_of)?;
-    let ours = registry.gauge::<f64>("gauge").build().map_err(text_of)?;
+    let registry = Registry::builder("gauges").sealed().build().map_err(text_of)?;
+    let ours = registry.gauge("gauge").build().map_err(text_of)?;
     let _published = registry.publish().map_err(text_of)?;
     let mut page = Page::new()?;
     let [word] = page.words();
@@ -123,7 +125,9 @@ fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
     let gauge = prometheus::gauge::Gauge::<f64, std::sync::atomic::AtomicU64>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let facade = recorder.register_gauge(&metrics::Key::from_name("gauge"), &METADATA);
-    let our_recorder = Recorder::new("gauges_of_the_facade").map_err(text_of)?;
+    let our_registry = Registry::builder("gauges_of_the_facade").lenient();
+    let our_registry = our_registry.build().map_err(text_of)?;
+    let our_recorder = Recorder::new(&our_registry);
     let our_facade = our_recorder.register_gauge(&metrics::Key::from_name("gauge"), &METADATA);
     hold(
         options,
@@ -152,13 +156,13 @@ fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
 
 fn histograms(options: &Options) -> Result<(), String> {
     let n = options.count;
-    let registry = Registry::builder("histograms").build().map_err(text_of)?;
+    let registry = Registry::builder("histograms").sealed().build().map_err(text_of)?;
     let buckets = registry.buckets(Buckets::new(3, 100_000_000_000)).map_err(text_of)?;
-    let shared = registry.counter::<u64>("shared").units(Units::nanoseconds());
-    let shared = shared.build_histogram(&buckets).map_err(text_of)?;
-    let owned = registry.counter::<u64>("owned").units(Units::nanoseconds()).owned();
-    let mut owned = owned.build_histogram(&buckets).map_err(text_of)?;
-    let counter = registry.counter::<u64>("counter").build().map_err(text_of)?;
+    let shared = registry.histogram("shared").units(Units::nanoseconds());
+    let shared = shared.bucket_indom(&buckets).build().map_err(text_of)?;
+    let owned = registry.histogram("owned").units(Units::nanoseconds());
+    let mut owned = owned.bucket_indom(&buckets).build_owned().map_err(text_of)?;
+    let counter = registry.counter("counter").build().map_err(text_of)?;
     let _published = registry.publish().map_err(text_of)?;
 
     let mut theirs = hornet_metric::Histogram::new(
@@ -178,7 +182,9 @@ fn histograms(options: &Options) -> Result<(), String> {
     let recorder = PrometheusBuilder::new().build_recorder();
     let latency = metrics::Key::from_name("latency");
     let facade = recorder.register_histogram(&latency, &METADATA);
-    let our_recorder = Recorder::new("histograms_of_the_facade").map_err(text_of)?;
+    let our_registry = Registry::builder("histograms_of_the_facade").lenient();
+    let our_registry = our_registry.build().map_err(text_of)?;
+    let our_recorder = Recorder::new(&our_registry);
     let text = metrics::SharedString::const_str("");
     our_recorder.describe_histogram("latency".into(), Some(metrics::Unit::Nanoseconds), text);
     let our_facade = our_recorder.register_histogram(&latency, &METADATA);

@@ -1,4 +1,4 @@
-//! The name of an instance from its labels, on the stack.
+//! The name of an instance from its labels.
 
 use mmv_format::layout::STRING_BYTES;
 
@@ -12,15 +12,14 @@ pub(super) struct InstanceName {
 }
 
 impl InstanceName {
-    /// The name of a set of values; a long one ends in a checksum.
-    pub(super) fn new<V: AsRef<str>, const N: usize>(
-        labels: &[String; N],
-        values: &[V; N],
-    ) -> Self {
+    /// Returns the name of a set of labels and values; a long one ends in a checksum.
+    pub(super) fn new(pairs: &[(&str, String)]) -> Self {
         let mut name = Self { bytes: [0; MAX], len: 0 };
-        let pairs = || labels.iter().zip(values).map(|(label, value)| (label, value.as_ref()));
-        if pairs().try_for_each(|(label, value)| name.push_pair(label, value)).is_none() {
-            name.shorten(pairs());
+        for (label, value) in pairs {
+            if name.push_pair(label, value).is_none() {
+                name.shorten(pairs);
+                break;
+            }
         }
         name
     }
@@ -57,10 +56,10 @@ impl InstanceName {
 
     /// Puts a checksum at the end of what fits.
     #[cold]
-    fn shorten<'v>(&mut self, pairs: impl Iterator<Item = (&'v String, &'v str)>) {
+    fn shorten(&mut self, pairs: &[(&str, String)]) {
         // FNV-1a, the same in every build, of all labels and their values with ends.
         let mut sum = 0xcbf2_9ce4_8422_2325_u64;
-        let texts = pairs.flat_map(|(label, value)| [label.as_str(), value]);
+        let texts = pairs.iter().flat_map(|(label, value)| [*label, value.as_str()]);
         for byte in texts.flat_map(|text| text.bytes().chain([0xff])) {
             sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -84,7 +83,8 @@ mod tests {
     use super::*;
 
     fn name(values: [&str; 2]) -> String {
-        InstanceName::new(&["a".to_owned(), "b".to_owned()], &values).as_str().to_owned()
+        let [a, b] = values;
+        InstanceName::new(&[("a", a.to_owned()), ("b", b.to_owned())]).as_str().to_owned()
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! A registry in a child of fork.
 
-use super::{LiveBuilder, LiveRegistry};
+use super::Registry;
 use crate::Error;
 
-impl LiveRegistry {
-    /// Whether another process made the registry, of which this one is a forked child:
+impl Registry {
+    /// Returns true if another process made the registry, of which this one is a forked child:
     /// its handles, domains and families then count for the child alone, and no reader
-    /// sees them.
+    /// sees them. The child does not withdraw the file.
     pub fn is_inherited(&self) -> bool {
-        self.published.is_inherited()
+        self.inner.process != std::process::id()
     }
 
-    /// A registry of a forked child, with the options of this one and a file of its own,
+    /// Makes a registry of a forked child, with the options of this one and a file of its own,
     /// without metrics: the child registers those that it has.
     ///
     /// A registry [of several processes](crate::RegistryBuilder::per_process) gets a file
@@ -22,13 +22,13 @@ impl LiveRegistry {
     /// It takes no lock that another thread may have held when the process forked.
     ///
     /// ```no_run
-    /// # use mmv_writer::{LiveRegistry, Registry};
+    /// # use mmv_writer::Registry;
     /// # fn fork() -> u32 { 0 }
     /// # fn main() -> Result<(), mmv_writer::Error> {
-    /// let registry = Registry::builder("app").cluster(321).per_process().live().build()?;
+    /// let registry = Registry::builder("app").cluster(321).per_process().build()?;
     /// if fork() == 0 {
-    ///     let registry: LiveRegistry = registry.after_fork()?;
-    ///     let requests = registry.counter::<u64>("app.requests").build()?;
+    ///     let registry = registry.after_fork()?;
+    ///     let requests = registry.counter("app.requests").build()?;
     ///     requests.inc();
     /// }
     /// # Ok(())
@@ -38,20 +38,18 @@ impl LiveRegistry {
     /// # Errors
     ///
     /// [`Error::NotForked`] in the process that made the registry, and as
-    /// [`LiveBuilder::build`].
+    /// [`RegistryBuilder::build`](crate::RegistryBuilder::build).
     pub fn after_fork(&self) -> Result<Self, Error> {
         if !self.is_inherited() {
-            return Err(Error::NotForked { path: self.published.path().to_owned() });
+            return Err(Error::NotForked { path: self.path().to_owned() });
         }
-        let LiveBuilder { base, capacity, announce_interval } = &self.options;
-        let (base, capacity) = (base.for_this_process(), *capacity);
-        LiveBuilder { base, capacity, announce_interval: *announce_interval }.build()
+        Self::create(self.inner.options.for_this_process())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{contents_of, directory, names_in, values_of};
+    use crate::live::tests::{contents_of, directory, names_in, values_of};
     use crate::mapping::tests::in_a_fork;
     use crate::{Error, Registry};
 
@@ -62,22 +60,22 @@ mod tests {
         for (builder, separator, cluster, name) in
             [(builder.clone(), '_', 0, "c"), (builder.per_process(), '.', 7, "app.c")]
         {
-            let parent = builder.live().max_instances(5).build().unwrap();
-            let count = parent.counter::<u64>(name).build().unwrap();
+            let parent = builder.max_instances(5).build().unwrap();
+            let count = parent.counter(name).build().unwrap();
             let before = names_in(&directory);
             assert!(in_a_fork(|| {
                 let own = parent.after_fork().unwrap();
-                let own_count = own.counter::<u64>(name).build().unwrap();
+                let own_count = own.counter(name).build().unwrap();
                 count.add(100);
                 own_count.add(5);
                 own.announce();
-                let path = own.published().path().to_owned();
+                let path = own.path().to_owned();
                 let file = path.file_name().unwrap().to_str().unwrap().to_owned();
                 let contents = contents_of(&path);
                 let values = values_of(&path);
                 let not_forked = matches!(own.after_fork(), Err(Error::NotForked { .. }));
                 let are_apart = parent.is_inherited() && !own.is_inherited();
-                drop(own);
+                drop((own, own_count));
                 file == format!("app{separator}{}", std::process::id())
                     && contents.header.cluster == cluster
                     && contents.header.pid == std::process::id().cast_signed()
@@ -88,7 +86,7 @@ mod tests {
             }));
             assert_eq!(names_in(&directory), before);
             parent.announce();
-            assert_eq!(values_of(parent.published().path()), [(name.to_owned(), None, 0)]);
+            assert_eq!(values_of(parent.path()), [(name.to_owned(), None, 0)]);
             assert!(matches!(parent.after_fork(), Err(Error::NotForked { .. })));
         }
     }

@@ -1,0 +1,17 @@
+//! Room in a file that grows.
+
+/// Numbers of entries of each kind that a program asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Capacity {
+    pub(crate) instances: u32,
+    pub(crate) values: u32,
+    pub(crate) texts: u32,
+    /// Numbers of strings and of instances before the values.
+    pub(crate) first: (u32, u32),
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self { instances: 1 << 16, values: 1 << 18, texts: 1 << 16, first: (128, 64) }
+    }
+}

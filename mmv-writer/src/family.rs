@@ -1,0 +1,375 @@
+//! Metrics with a series for each set of labels.
+
+mod name;
+mod named;
+mod scoped;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use hashbrown::HashMap;
+use pcp_types::names::is_label_name;
+
+use crate::builder::MetricBuilder;
+use crate::live::{DynamicId, FamilyId, Growing, HandleIndex, RemoveHandle};
+use crate::mapping::Owner;
+use crate::metric::{Handle, ValueSlot};
+use crate::published::warn;
+use crate::registration::{IndomSpec, SerialChoice, serial_of};
+use crate::{Error, Label, Registry};
+use name::InstanceName;
+pub use named::NamedFamily;
+pub use scoped::Scoped;
+
+/// Series that a family has at most, unless the program chooses otherwise: a program that
+/// labels by something unbounded, as addresses of clients, keeps room for its other metrics.
+const DEFAULT_MAX_SERIES: usize = 10_000;
+
+/// Name of the instance that counts what has no series. No set of labels has this name.
+const OVERFLOW: &str = "overflow";
+
+/// A set of labels with values: what a [`Family`] has a series for.
+///
+/// `#[derive(Labels)]` implements it for a struct with named fields. Each field is a label; its
+/// value is what the field prints, so that any [`Display`](fmt::Display) will do: texts,
+/// numbers, enums of the program.
+///
+/// ```
+/// use mmv_writer::Labels;
+///
+/// #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+/// struct Route {
+///     endpoint: &'static str,
+///     code: u16,
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a set of labels",
+    note = "add `#[derive(mmv_writer::Labels, Clone, PartialEq, Eq, Hash)]` to it"
+)]
+pub trait Labels: Clone + Eq + Hash + Send + Sync + 'static {
+    /// The names of the labels.
+    const NAMES: &'static [&'static str];
+
+    /// Calls `visit` with the value of each label, in the order of the names.
+    fn visit(&self, visit: &mut dyn FnMut(&dyn fmt::Display));
+}
+
+/// A metric with a series for each set of labels, each made when it is first used. Clones are
+/// the same metric.
+///
+/// ```
+/// use mmv_writer::{Family, Gauge, Labels, Registry};
+///
+/// #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+/// struct Route {
+///     endpoint: &'static str,
+///     code: u16,
+/// }
+///
+/// # fn main() -> Result<(), mmv_writer::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+/// let requests: Family<Route> = registry.counter("requests").build_family()?;
+/// requests.get(&Route { endpoint: "/cart", code: 200 }).inc();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// In the file a series is an instance named `endpoint=/cart,code=200`, with a backslash before
+/// `,`, `=` and `\` in a value and `\0` for a NUL, so that no two sets of labels have the same
+/// name. A name of more than 255 bytes is cut, with a checksum at its end. The labels are also
+/// attached to the instance, as long as the file has room: it takes 255 labels of all instances
+/// together.
+///
+/// # Cardinality
+///
+/// Each set of labels that was ever used is a series, which takes memory here and in each
+/// reader. So labels are for what has few values (an endpoint, a status), not for what has
+/// any number (a user, a path with an identifier in it).
+///
+/// A family has at most 10 000 series, or as many as
+/// [`MetricBuilder::max_series`] says, and never more than the file has room for. What is used
+/// beyond that is counted in one more series, the instance `overflow`: [`get`](Self::get) gives
+/// its handle and never fails. [`overflowed`](Self::overflowed) is the number of these calls.
+///
+/// Series go with [`remove`](Self::remove) and [`retain`](Self::retain), or when the handle
+/// that [`scoped`](Self::scoped) gives is dropped. A series that is used again begins from 0,
+/// as after a restart of the program; handles from before count without readers.
+#[must_use]
+pub struct Family<L, H = crate::Counter> {
+    series: Arc<Series<L, H>>,
+}
+
+/// What the clones of a family share.
+struct Series<L, H> {
+    kept: Kept,
+    files: Arc<Growing>,
+    id: FamilyId,
+    indom: DynamicId,
+    limit: usize,
+    /// Look-ups are frequent, additions rare: the lock has several shards, each on a cache line
+    /// of its own. A look-up takes the shard of its thread.
+    handles: ShardedLock<HashMap<L, H>>,
+    overflow: OnceLock<H>,
+    overflowed: AtomicU64,
+    /// How many scoped handles there are, by their labels.
+    scopes: Mutex<HashMap<L, usize>>,
+}
+
+/// Keeps the file of a family, and of its handles.
+#[derive(Clone)]
+struct Kept(Option<Owner>);
+
+impl Kept {
+    fn new(registry: &Registry) -> Self {
+        Self(registry.keeper())
+    }
+
+    /// Makes the handle on a value keep the file.
+    fn keeping(&self, slot: ValueSlot) -> ValueSlot {
+        match &self.0 {
+            Some(keeper) => slot.keeping(Arc::clone(keeper)),
+            None => slot,
+        }
+    }
+}
+
+impl<L: Labels, H: Handle + Clone> Family<L, H> {
+    /// Returns the handle of a set of labels. Keep it where you can; [`with`](Self::with) is
+    /// cheaper where you cannot.
+    pub fn get(&self, labels: &L) -> H {
+        self.with(labels, H::clone)
+    }
+
+    /// Calls `borrow` with the handle of a set of labels: the cheapest way to count by labels.
+    ///
+    /// While `borrow` runs, no other thread can add a series to this metric or remove one;
+    /// `borrow` itself must not change the registry, which would deadlock.
+    #[inline]
+    pub fn with<R>(&self, labels: &L, borrow: impl FnOnce(&H) -> R) -> R {
+        if let Some(handle) = self.series.read().get(labels) {
+            return borrow(handle);
+        }
+        borrow(&self.series.create(labels))
+    }
+
+    /// Returns the handle of a set of labels if there is a series.
+    pub fn get_existing(&self, labels: &L) -> Option<H> {
+        self.series.read().get(labels).cloned()
+    }
+
+    /// Returns a handle that removes its series when it is dropped: for what ends, as a
+    /// connection does. While there are several for the same labels, the last one does.
+    pub fn scoped(&self, labels: L) -> Scoped<L, H> {
+        Scoped::new(self.clone(), labels)
+    }
+
+    /// Removes a series; returns whether it existed.
+    pub fn remove(&self, labels: &L) -> bool {
+        self.series.remove(labels)
+    }
+
+    /// Removes the series for which `keep` returns false.
+    pub fn retain(&self, mut keep: impl FnMut(&L, &H) -> bool) {
+        let mut removed = Vec::new();
+        for (labels, handle) in self.series.read().iter() {
+            if !keep(labels, handle) {
+                removed.push(labels.clone());
+            }
+        }
+        for labels in &removed {
+            self.series.remove(labels);
+        }
+    }
+
+    /// Returns the number of series, without that for what has none.
+    pub fn len(&self) -> usize {
+        self.series.read().len()
+    }
+
+    /// Returns true if there are no series.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how often labels were used that have no series, since there are too many.
+    pub fn overflowed(&self) -> u64 {
+        self.series.overflowed.load(Ordering::Relaxed)
+    }
+}
+
+impl<L: Labels, H: Handle + Clone> Series<L, H> {
+    fn read(&self) -> ShardedLockReadGuard<'_, HashMap<L, H>> {
+        self.handles.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> ShardedLockWriteGuard<'_, HashMap<L, H>> {
+        self.handles.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates a series, unless another thread has created it.
+    #[cold]
+    fn create(&self, labels: &L) -> H {
+        let mut state = self.files.write();
+        if let Some(handle) = self.read().get(labels) {
+            return handle.clone();
+        }
+        if self.read().len() < self.limit {
+            let pairs = pairs(labels);
+            let name = InstanceName::new(&pairs);
+            if let Ok(slot) = state.create_value(self.id, name.as_str()) {
+                for (label, value) in pairs {
+                    // One that does not fit: the name has it.
+                    let label = Label::new(label, value);
+                    let _ = state.label_instance(self.indom, name.as_str(), label);
+                }
+                let handle = H::on(self.kept.keeping(slot));
+                self.write().insert(labels.clone(), handle.clone());
+                self.files.announce(&mut state);
+                return handle;
+            }
+        }
+        self.overflowed.fetch_add(1, Ordering::Relaxed);
+        if let Some(handle) = self.overflow.get() {
+            return handle.clone();
+        }
+        let handle = match state.create_value(self.id, OVERFLOW) {
+            Ok(slot) => {
+                let label = Label::new(OVERFLOW, true);
+                let _ = state.label_instance(self.indom, OVERFLOW, label);
+                self.files.announce(&mut state);
+                H::on(self.kept.keeping(slot))
+            }
+            Err(error) => {
+                let name = state.family_name(self.id);
+                warn(&format!("metric {name}: what has no series is not counted: {error}\n"));
+                H::on(ValueSlot::private())
+            }
+        };
+        let _ = self.overflow.set(handle.clone());
+        handle
+    }
+
+    fn remove(&self, labels: &L) -> bool {
+        let mut state = self.files.write();
+        // Dropped after the state is unlocked: the last handle of a registry locks it.
+        let removed = self.write().remove(labels);
+        if removed.is_none() {
+            return false;
+        }
+        let (was_there, released) =
+            state.remove(self.indom, InstanceName::new(&pairs(labels)).as_str());
+        self.files.announce(&mut state);
+        drop(state);
+        drop((removed, released));
+        was_there
+    }
+}
+
+/// The names and values of a set of labels.
+fn pairs<L: Labels>(labels: &L) -> Vec<(&'static str, String)> {
+    let mut names = L::NAMES.iter();
+    let mut pairs = Vec::with_capacity(L::NAMES.len());
+    labels.visit(&mut |value| {
+        if let Some(name) = names.next() {
+            pairs.push((*name, value.to_string()));
+        }
+    });
+    pairs
+}
+
+fn check_names(names: &[&str]) -> Result<(), Error> {
+    let mut known = HashSet::new();
+    for name in names {
+        if !is_label_name(name) {
+            return Err(Error::LabelName { name: (*name).to_owned() });
+        }
+        if !known.insert(name) {
+            return Err(Error::NameTaken { what: "label", name: (*name).to_owned() });
+        }
+    }
+    Ok(())
+}
+
+impl<L, H> Clone for Family<L, H> {
+    fn clone(&self) -> Self {
+        Self { series: Arc::clone(&self.series) }
+    }
+}
+
+impl<L, H> fmt::Debug for Family<L, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.series.files.read();
+        let name = state.family_name(self.series.id);
+        f.debug_struct("Family").field("name", &name).finish_non_exhaustive()
+    }
+}
+
+impl<H: Handle + Clone> MetricBuilder<'_, H> {
+    /// Sets how many series a family has at most; 10 000 by default. Others are counted in its
+    /// series `overflow`: see [cardinality](Family#cardinality).
+    pub fn max_series(mut self, most: usize) -> Self {
+        self.max_series = Some(most);
+        self
+    }
+
+    /// Registers the metric with a series for each set of labels that is used.
+    ///
+    /// ```
+    /// # use mmv_writer::{Family, Gauge, Labels, Registry};
+    /// # #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+    /// # struct Queue { name: String }
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+    /// let depth: Family<Queue, Gauge> = registry.gauge("depth").max_series(50).build_family()?;
+    /// depth.get(&Queue { name: "mail".to_owned() }).set(3.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build`], [`Error::LabelName`], and [`Error::FixedInstances`] in a
+    /// sealed registry.
+    pub fn build_family<L: Labels>(self) -> Result<Family<L, H>, Error> {
+        check_names(L::NAMES)?;
+        let registry = self.registry;
+        let mut indom = IndomSpec::new(self.spec.name.clone());
+        // Metrics may be registered in any order.
+        indom.serial = SerialChoice::From(serial_of(&self.spec.name));
+        let Some(files) = registry.growing() else {
+            return Err(Error::FixedInstances { name: self.spec.name, indom: indom.name });
+        };
+        let indom = registry.add_indom(indom)?;
+        let Some(indom_id) = indom.dynamic_id() else {
+            let indom = indom.registered().record.name.clone();
+            return Err(Error::FixedInstances { name: self.spec.name, indom });
+        };
+        // None by name: the domain is of this family, which removes its handles itself.
+        let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<H>>::new();
+        let on = (indom_id, indom.registered());
+        let id = files.change(|state| state.add_family(self.spec, on, by_name))?;
+        Ok(Family {
+            series: Arc::new(Series {
+                kept: Kept::new(registry),
+                files: Arc::clone(files),
+                id,
+                indom: indom_id,
+                limit: self.max_series.unwrap_or(DEFAULT_MAX_SERIES),
+                handles: ShardedLock::new(HashMap::new()),
+                overflow: OnceLock::new(),
+                overflowed: AtomicU64::new(0),
+                scopes: Mutex::default(),
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

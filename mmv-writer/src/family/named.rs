@@ -1,0 +1,130 @@
+//! Metrics whose instances are found by their names.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use super::Kept;
+use crate::Error;
+use crate::builder::MetricBuilder;
+use crate::live::{FamilyId, Growing, HandleIndex, RemoveHandle};
+use crate::metric::Handle;
+use crate::registry::Indom;
+
+/// A metric on an [`Indom`] whose instances come and go: a handle for each instance, made when
+/// it is first requested by its name. Clones are the same metric.
+///
+/// Several metrics can share a domain, as PCP's own do. Where the instances are those of one
+/// metric, [`Family`](crate::Family) is simpler.
+#[must_use]
+pub struct NamedFamily<H = crate::Counter> {
+    kept: Kept,
+    files: Arc<Growing>,
+    id: FamilyId,
+    handles: Arc<HandleIndex<H>>,
+}
+
+impl<H: Handle + Clone> NamedFamily<H> {
+    /// The handle of an instance; the instance and its value are created if they do
+    /// not exist. A name has 1 to 255 bytes.
+    ///
+    /// Looks the name up: keep the handle where you can, and use [`NamedFamily::with`] where
+    /// you cannot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`] and [`Error::Nul`] for the name, [`Error::Full`],
+    /// [`Error::Forked`] in a forked child whose parent made the registry, and
+    /// [`Error::Io`] when the disk is full; never for a present instance.
+    pub fn get_or_create(&self, name: &str) -> Result<H, Error> {
+        self.with(name, H::clone)
+    }
+
+    /// Calls `borrow` with the handle of an instance, which is created as by
+    /// [`NamedFamily::get_or_create`]: the cheapest way to count by name.
+    ///
+    /// ```
+    /// # use mmv_writer::{Counter, NamedFamily, Registry};
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("web").directory(directory.path()).build()?;
+    /// # let paths = registry.indom("paths").build()?;
+    /// let hits = registry.counter("hits").build_named(&paths)?;
+    /// hits.with("/index.html", Counter::inc)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// While `borrow` runs, no other thread can add an instance to this metric or
+    /// remove one; `borrow` itself must not change the registry, which would
+    /// deadlock.
+    ///
+    /// # Errors
+    ///
+    /// As [`NamedFamily::get_or_create`].
+    pub fn with<R>(&self, name: &str, borrow: impl FnOnce(&H) -> R) -> Result<R, Error> {
+        loop {
+            if let Some(handle) = self.handles.read().get(name) {
+                return Ok(borrow(handle));
+            }
+            self.create(name)?;
+        }
+    }
+
+    /// The handle of a present instance with a value.
+    pub fn get(&self, name: &str) -> Option<H> {
+        self.handles.read().get(name).cloned()
+    }
+
+    /// Creates an instance, unless another thread has created it.
+    #[cold]
+    fn create(&self, name: &str) -> Result<(), Error> {
+        let mut state = self.files.write();
+        if self.handles.read().get(name).is_none() {
+            let slot = state.create_value(self.id, name)?;
+            self.handles.add(name, H::on(self.kept.keeping(slot)));
+            self.files.announce(&mut state);
+        }
+        Ok(())
+    }
+}
+
+impl<H> Clone for NamedFamily<H> {
+    fn clone(&self) -> Self {
+        let Self { kept, files, id, handles } = self;
+        let (files, handles) = (Arc::clone(files), Arc::clone(handles));
+        Self { kept: kept.clone(), files, id: *id, handles }
+    }
+}
+
+impl<H> fmt::Debug for NamedFamily<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.files.read();
+        f.debug_struct("NamedFamily")
+            .field("name", &state.family_name(self.id))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<H: Handle + Clone> MetricBuilder<'_, H> {
+    /// Registers the metric on a domain whose instances come and go: they get values when they
+    /// are requested.
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build`], [`Error::OtherRegistry`], and [`Error::FixedInstances`] for
+    /// a domain with fixed instances, as all are in a sealed registry.
+    pub fn build_named(self, indom: &Indom) -> Result<NamedFamily<H>, Error> {
+        let kept = Kept::new(self.registry);
+        let growing = self.registry.growing().zip(indom.dynamic_id());
+        let Some((files, indom_id)) = growing else {
+            let (name, indom) = (self.spec.name, indom.registered().record.name.clone());
+            return Err(Error::FixedInstances { name, indom });
+        };
+        let handles = Arc::new(HandleIndex::new());
+        let removing = Arc::downgrade(&handles);
+        let removing: Weak<dyn RemoveHandle> = removing;
+        let on = (indom_id, indom.registered());
+        let id = files.change(|state| state.add_family(self.spec, on, removing))?;
+        Ok(NamedFamily { kept, files: Arc::clone(files), id, handles })
+    }
+}

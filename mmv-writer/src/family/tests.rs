@@ -1,0 +1,201 @@
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::*;
+use crate::live::tests::{builder, contents_of, directory, values_of};
+use crate::{Counter, Gauge};
+use mmv_format::view::Contents;
+use tempfile::TempDir;
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Request {
+    method: &'static str,
+    code: String,
+}
+
+impl Labels for Request {
+    const NAMES: &'static [&'static str] = &["method", "code"];
+
+    fn visit(&self, visit: &mut dyn FnMut(&dyn fmt::Display)) {
+        visit(&self.method);
+        visit(&self.code);
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Thing(usize);
+
+impl Labels for Thing {
+    const NAMES: &'static [&'static str] = &["thing"];
+
+    fn visit(&self, visit: &mut dyn FnMut(&dyn fmt::Display)) {
+        visit(&self.0);
+    }
+}
+
+fn request(method: &'static str, code: &str) -> Request {
+    Request { method, code: code.to_owned() }
+}
+
+fn registry(directory: &TempDir) -> Registry {
+    builder(directory).announce_interval(Duration::ZERO).build().unwrap()
+}
+
+fn value(metric: &str, name: &str, value: u64) -> (String, Option<String>, u64) {
+    (metric.to_owned(), Some(name.to_owned()), value)
+}
+
+/// Each label of an instance, after the instance.
+fn labels(contents: &Contents) -> Vec<String> {
+    let mut labels = Vec::new();
+    for label in &contents.labels {
+        let mut instances = contents.indoms.iter().flat_map(|indom| &indom.instances);
+        let instance = instances.find(|instance| Some(instance.id) == label.instance).unwrap();
+        labels.push(format!("{}: {}={}", instance.name, label.name, label.json_value));
+    }
+    labels
+}
+
+#[test]
+fn sets_of_labels_are_instances_with_labels() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let path = registry.path().to_owned();
+    let count: Family<Request> = registry.counter("count").build_family().unwrap();
+    count.get(&request("GET", "200")).inc();
+    count.with(&request("GET", "200"), Counter::inc);
+    count.get(&request("PUT", "2,0=0")).add(5);
+    assert!(count.get_existing(&request("PUT", "200")).is_none());
+    let get = value("count", "method=GET,code=200", 2);
+    let put = value("count", r"method=PUT,code=2\,0\=0", 5);
+    assert_eq!(values_of(&path), [get, put.clone()]);
+    let of_put =
+        [r#"method=PUT,code=2\,0\=0: method="PUT""#, r#"method=PUT,code=2\,0\=0: code="2,0=0""#];
+    let all = labels(&contents_of(&path));
+    assert_eq!(
+        all[..2],
+        ["method=GET,code=200: method=\"GET\"", "method=GET,code=200: code=\"200\""]
+    );
+    assert_eq!(all[2..], of_put);
+    assert!(count.remove(&request("GET", "200")));
+    assert!(!count.remove(&request("GET", "200")));
+    assert_eq!(values_of(&path), [put]);
+    assert_eq!(labels(&contents_of(&path)), of_put);
+    assert_eq!(count.get(&request("GET", "200")).value(), 0);
+    assert_eq!(count.len(), 2);
+}
+
+#[test]
+fn a_full_family_counts_in_its_overflow_series() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let builder = registry.counter("count").max_series(2);
+    let count: Family<Thing> = builder.build_family().unwrap();
+    for thing in [0, 1, 2, 3, 1] {
+        count.get(&Thing(thing)).inc();
+    }
+    assert_eq!((count.len(), count.overflowed()), (2, 2));
+    let expected =
+        [value("count", "thing=0", 1), value("count", "thing=1", 2), value("count", "overflow", 2)];
+    assert_eq!(values_of(registry.path()), expected);
+    // With room again, there is a series for what had none.
+    count.remove(&Thing(0));
+    count.get(&Thing(3)).inc();
+    assert_eq!((count.len(), count.overflowed()), (2, 2));
+}
+
+#[test]
+fn series_go_by_choice_and_with_their_last_scoped_handle() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let level: Family<Thing, Gauge<u64>> = registry.metric("level").build_family().unwrap();
+    for thing in 0..10 {
+        level.get(&Thing(thing)).set(thing as u64);
+    }
+    level.retain(|thing, gauge| thing.0 % 2 == 0 && gauge.value() < 8);
+    assert_eq!((level.len(), values_of(registry.path()).len()), (4, 4));
+    let first = level.scoped(Thing(100));
+    let second = level.scoped(Thing(100));
+    first.set(7);
+    drop(first);
+    assert_eq!(second.value(), 7);
+    assert_eq!(level.len(), 5);
+    drop(second);
+    assert_eq!((level.len(), values_of(registry.path()).len()), (4, 4));
+}
+
+#[test]
+fn without_room_for_labels_a_series_has_its_name() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let count: Family<Thing> = registry.counter("count").build_family().unwrap();
+    for index in 0..300 {
+        count.get(&Thing(index)).inc();
+    }
+    // The file became longer, and readers are given time to see that.
+    std::thread::sleep(Duration::from_millis(150));
+    registry.announce();
+    let contents = contents_of(registry.path());
+    assert_eq!((contents.labels.len(), contents.values.len()), (255, 300));
+}
+
+#[test]
+fn labels_that_are_none_or_twice_are_rejected() {
+    assert!(matches!(check_names(&["a b"]), Err(Error::LabelName { .. })));
+    assert!(matches!(check_names(&["a", "b", "a"]), Err(Error::NameTaken { what: "label", .. })));
+    let directory = directory();
+    let sealed = builder(&directory).sealed().build().unwrap();
+    let family = sealed.counter("count").build_family::<Thing>();
+    assert!(matches!(family, Err(Error::FixedInstances { .. })));
+}
+
+#[test]
+fn threads_that_use_the_same_labels_count_in_one_series_of_each() {
+    let directory = directory();
+    let registry = builder(&directory).build().unwrap();
+    let count: Family<Request> = registry.counter("count").build_family().unwrap();
+    let gauges = registry.metric::<Gauge<u64>>("in_flight");
+    let in_flight: Family<Request, Gauge<u64>> = gauges.build_family().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for index in 0..10_000 {
+                    let labels = request("GET", ["200", "404", "500"][index % 3]);
+                    let _guard = in_flight.with(&labels, Gauge::guard);
+                    count.with(&labels, Counter::inc);
+                }
+            });
+        }
+    });
+    let sum = ["200", "404", "500"].map(|code| count.get(&request("GET", code)).value());
+    assert_eq!(sum, [4 * 3334, 4 * 3333, 4 * 3333]);
+    assert_eq!(in_flight.get(&request("GET", "404")).value(), 0);
+}
+
+#[test]
+fn the_last_of_registry_families_and_handles_withdraws_the_file() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let path = registry.path().to_owned();
+    let family: Family<Thing> = registry.counter("count").build_family().unwrap();
+    let weak = registry.downgrade();
+    let unkept = weak.counter("other").build().unwrap();
+    let handle = family.get(&Thing(1));
+    drop(registry);
+    assert!(path.exists());
+    drop(family);
+    handle.inc();
+    assert_eq!(values_of(&path).len(), 2, "the handle keeps the file");
+    let is_gone = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            drop(handle);
+            is_gone.store(!path.exists(), Ordering::Relaxed);
+        });
+    });
+    assert!(is_gone.into_inner());
+    unkept.inc();
+    let late = weak.counter("late").build().unwrap();
+    late.inc();
+    assert_eq!((unkept.value(), late.value(), path.exists()), (1, 1, false));
+}
