@@ -327,7 +327,7 @@ pub enum Error {
     Exists { file: PathBuf },
     /// Another program has changed a file of the archive that is being written. `change` is
     /// "removed", "replaced" or "truncated".
-    #[error("{}: {change} by another program", file.display())]
+    #[error("{}: {change} by another program", shown_path(file))]
     Disturbed { file: PathBuf, change: &'static str },
     /// A record or its metadata cannot be encoded.
     #[error("{source}")]

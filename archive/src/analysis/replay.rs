@@ -220,11 +220,13 @@ impl<'a> ReplaySelection<'a> {
         let metrics = self.chosen.metrics().iter().cloned();
         let timeline = Timeline::new(source.start(), timestamps, marks);
         let mut limits = self.limits;
-        let track = |(metric, columns): (SelectedMetric, Vec<Column>)| {
-            let shown = limits.remove(&metric.desc.pmid);
-            MetricTrack::new(lives, metric, columns, shown)
-        };
-        let mut tracks: Vec<MetricTrack> = metrics.zip(columns).map(track).collect();
+        let mut tracks: Vec<MetricTrack> = metrics
+            .zip(columns)
+            .map(|(metric, columns)| {
+                let shown = limits.remove(&metric.desc.pmid);
+                MetricTrack::new(lives, metric, columns, shown)
+            })
+            .collect();
         find_walls(&mut tracks, &timeline, lives, (self.gaps, self.decrease));
         let mut derived = self.derivations.all;
         let mut quantiles = self.derivations.quantiles;
@@ -297,10 +299,9 @@ impl MetricTrack {
 
     /// Returns whether an instance is shown, and not only an operand.
     fn shows(&self, instance: Option<InstanceId>) -> bool {
-        let is_among = |shown: &HashSet<InstanceId>| {
-            instance.is_some_and(|instance| shown.contains(&instance))
-        };
-        self.shown.as_ref().is_none_or(is_among)
+        self.shown
+            .as_ref()
+            .is_none_or(|shown| instance.is_some_and(|instance| shown.contains(&instance)))
     }
 
     /// The place of an instance.

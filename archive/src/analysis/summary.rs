@@ -269,8 +269,10 @@ impl<'s> SummarySegment<'s> {
     /// The summaries of the metrics that have values in a span.
     fn summaries(self, source: Source<'_>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
         let before = Some(*span.start()).filter(|start| source.start() < *start);
-        let summary = |tallies: Tallies<'_>| tallies.summary(before, *span.end());
-        self.metrics.into_iter().filter_map(summary).collect()
+        self.metrics
+            .into_iter()
+            .filter_map(|tallies| tallies.summary(before, *span.end()))
+            .collect()
     }
 }
 

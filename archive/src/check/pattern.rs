@@ -6,8 +6,6 @@
 //! is left to look at is the values of counters. Records with event arrays
 //! repeat nothing: these are looked at each.
 
-use std::ops::Range;
-
 use crate::format::{ShapeId, number};
 use crate::{IndomHistory, Metadata, Record, Semantics, ValueType, Version};
 
@@ -81,8 +79,8 @@ impl<'m> Pattern<'m> {
             self.values += set.len() as u64;
             if desc.semantics == Semantics::Counter {
                 let value_type = desc.value_type;
-                let counter = |(_, at): (_, Range<usize>)| Counter { at: at.start, value_type };
-                self.counters.extend(set.payloads().map(counter));
+                self.counters
+                    .extend(set.payloads().map(|(_, at)| Counter { at: at.start, value_type }));
             }
             let domain = desc.indom.and_then(|indom| metadata.indom_history(indom));
             if let Some(domain) = domain

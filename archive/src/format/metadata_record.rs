@@ -73,9 +73,10 @@ pub(crate) mod test_support {
     /// Bytes from hex digits; blanks mean nothing.
     pub(crate) fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-        let byte =
-            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-        digits.chunks(2).map(byte).collect()
+        digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
     }
 
     /// Returns what follows the type word of a framed record.

@@ -45,8 +45,10 @@ impl<'m> IndomCursor<'m> {
             self.changed.clear();
         }
         let news = self.steps.get(self.applied..count).unwrap_or_default();
-        let is_whole = |step: &IndomStep| matches!(step.change, InstanceChange::Whole(_));
-        let from = news.iter().rposition(is_whole).unwrap_or(0);
+        let from = news
+            .iter()
+            .rposition(|step| matches!(step.change, InstanceChange::Whole(_)))
+            .unwrap_or(0);
         for step in news.get(from..).unwrap_or_default() {
             match &step.change {
                 InstanceChange::Whole(instances) => {

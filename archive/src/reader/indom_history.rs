@@ -105,8 +105,7 @@ impl IndomHistory {
     pub fn name_at(&self, id: InstanceId, time: Timestamp) -> Option<&str> {
         let mut cursor = self.cursor();
         cursor.move_to(time);
-        let ever = || self.steps.iter().rev().find_map(|step| step.change.name(id));
-        cursor.name(id).or_else(ever)
+        cursor.name(id).or_else(|| self.steps.iter().rev().find_map(|step| step.change.name(id)))
     }
 
     /// Returns the same instances with a number for each *name*, its identity: one that keeps it

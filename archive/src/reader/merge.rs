@@ -161,12 +161,11 @@ impl Merged {
 /// Returns the descriptor for the archives that are together the longest, of two that are as long
 /// for the later one, and for those whose values can be converted to theirs.
 fn largest_part(having: &[(usize, MetricDesc)], archives: &[Archive]) -> Option<MetricDesc> {
-    let length = |desc: &MetricDesc| -> i128 {
+    let largest = having.iter().map(|(_, desc)| *desc).max_by_key(|desc| -> i128 {
         let same = having.iter().filter(|(_, own)| own == desc);
         let same = same.filter_map(|(at, _)| archives.get(*at));
         same.map(|archive| archive.end().nanos_since(archive.label().start)).sum()
-    };
-    let largest = having.iter().map(|(_, desc)| *desc).max_by_key(length)?;
+    })?;
     let alike = having.iter().map(|(_, own)| *own);
     let alike = alike.filter(|own| common_desc(&[*own, largest]).is_some());
     common_desc(&alike.chain([largest]).collect::<Vec<_>>())

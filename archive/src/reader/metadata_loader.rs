@@ -142,10 +142,14 @@ impl MetadataLoader {
 /// The sets that are lost, and those that are not JSON.
 fn label_defects(offset: u64, record: &LabelRecord) -> impl Iterator<Item = LabelDefect> {
     let target = record.target;
-    let defect = move |(instance, source)| LabelDefect { offset, target, instance, source };
     let not_json = record.sets.iter().filter(|set| !set.is_object());
     let not_json = not_json.map(|set| (set.instance, RecordError::NotJson { field: "JSON" }));
-    record.lost.iter().cloned().chain(not_json).map(defect)
+    record.lost.iter().cloned().chain(not_json).map(move |(instance, source)| LabelDefect {
+        offset,
+        target,
+        instance,
+        source,
+    })
 }
 
 /// A repeated descriptor may add names; it must not change the metric.

@@ -11,10 +11,13 @@ impl Source<'_> {
     /// newest index entry before it to the oldest one after it. Where the index has no entries,
     /// whole volumes count.
     pub fn bytes_of(self, span: &RangeInclusive<Timestamp>) -> u64 {
-        let overlaps = |archive: &&Archive| {
-            archive.label().start <= *span.end() && archive.end() >= *span.start()
-        };
-        self.archives().iter().filter(overlaps).map(|archive| archive.bytes_of(span)).sum()
+        self.archives()
+            .iter()
+            .filter(|archive| {
+                archive.label().start <= *span.end() && archive.end() >= *span.start()
+            })
+            .map(|archive| archive.bytes_of(span))
+            .sum()
     }
 }
 
@@ -27,13 +30,13 @@ impl Archive {
         let from = before.checked_sub(1).and_then(|before| entries.get(before)).map(place);
         let from = from.unwrap_or_default();
         let to = entries.get(after).map_or(self.end_place(), place);
-        let bytes = |volume: &VolumeFile| {
+        let read = self.volumes.iter().filter(|volume| (from.0..=to.0).contains(&volume.number));
+        read.map(|volume| {
             let begin = if volume.number == from.0 { from.1 } else { 0 };
             let end = if volume.number == to.0 { to.1 } else { self.volume_len(volume) };
             end.saturating_sub(begin)
-        };
-        let read = self.volumes.iter().filter(|volume| (from.0..=to.0).contains(&volume.number));
-        read.map(bytes).fold(0, u64::saturating_add)
+        })
+        .fold(0, u64::saturating_add)
     }
 
     /// The length of a volume as far as the index and the file system know it.

@@ -52,10 +52,12 @@ impl Archive {
     /// in the order of their PMIDs.
     pub fn type_conflicts(&self) -> Vec<TypeConflict> {
         let known = self.conflicts.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let conflict = |(volume, offset, error): &(u32, u64, RecordError)| {
-            let file = self.volume_path(*volume).unwrap_or(&self.base).to_owned();
-            TypeConflict { file, offset: *offset, error: error.clone() }
-        };
-        known.values().map(conflict).collect()
+        known
+            .values()
+            .map(|(volume, offset, error)| {
+                let file = self.volume_path(*volume).unwrap_or(&self.base).to_owned();
+                TypeConflict { file, offset: *offset, error: error.clone() }
+            })
+            .collect()
     }
 }

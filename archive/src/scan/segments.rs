@@ -92,8 +92,8 @@ fn segments(
 ) -> Vec<SegmentBounds> {
     let source = selection.source();
     let is_seekable = source.is_seekable();
-    let is_cut = |time: &Timestamp| is_seekable && span.contains(time);
-    let mut times: Vec<_> = source.index_times().filter(is_cut).collect();
+    let mut times: Vec<_> =
+        source.index_times().filter(|time| is_seekable && span.contains(time)).collect();
     // Those of the archives of a set follow each other.
     times.dedup();
     let mut cuts: Vec<_> = (1..count)

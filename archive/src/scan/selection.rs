@@ -153,9 +153,10 @@ impl<'a> Selection<'a> {
             let instances = metric.desc.indom.and_then(|indom| {
                 let union = self.source.metadata().identities(indom)?.union().into_iter();
                 let ids = union.map(|instance| instance.id);
-                let is_wanted =
-                    |id: &InstanceId| wanted.as_ref().is_none_or(|all| all.contains(id));
-                Some(ids.filter(is_wanted).collect::<Vec<_>>())
+                Some(
+                    ids.filter(|id| wanted.as_ref().is_none_or(|all| all.contains(id)))
+                        .collect::<Vec<_>>(),
+                )
             });
             let count = instances.as_ref().map_or(1, Vec::len);
             if count > room && !part.metrics.is_empty() {
@@ -230,8 +231,13 @@ impl<'a> Selection<'a> {
             let chosen =
                 instances.or_insert_with(|| self.instances_of(indom).map(Arc::new)).clone();
             let Some(labelled) = self.labelled_instances(metric.desc.pmid) else { return chosen };
-            let is_chosen = |id: &InstanceId| chosen.as_ref().is_none_or(|some| some.contains(id));
-            Some(Arc::new(labelled.iter().copied().filter(is_chosen).collect()))
+            Some(Arc::new(
+                labelled
+                    .iter()
+                    .copied()
+                    .filter(|id| chosen.as_ref().is_none_or(|some| some.contains(id)))
+                    .collect(),
+            ))
         };
         self.metrics.iter().map(&mut wanted).collect()
     }

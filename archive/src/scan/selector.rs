@@ -134,9 +134,10 @@ impl Selector {
     /// A label that decides, that no instance of a metric has and that must not be empty.
     pub(crate) fn unknown_label(&self, labels: &MetricLabels) -> Option<&str> {
         let names = labels.names();
-        let is_unknown =
-            |matcher: &&Matcher| !names.contains(&matcher.label.as_str()) && !matcher.accepts("");
-        self.matchers.iter().find(is_unknown).map(|matcher| matcher.label.as_str())
+        self.matchers
+            .iter()
+            .find(|matcher| !names.contains(&matcher.label.as_str()) && !matcher.accepts(""))
+            .map(|matcher| matcher.label.as_str())
     }
 
     /// Returns whether the labels of an instance of a metric are selected.

@@ -34,8 +34,10 @@ impl ArchiveWriter {
         timestamp: Timestamp,
         sets: impl IntoIterator<Item = (Pmid, ValueSetView<'r>)>,
     ) -> Result<()> {
-        let all = |(pmid, set)| CopiedSet { pmid, set, instances: None };
-        self.write_copied(timestamp, sets.into_iter().map(all))
+        self.write_copied(
+            timestamp,
+            sets.into_iter().map(|(pmid, set)| CopiedSet { pmid, set, instances: None }),
+        )
     }
 
     /// As [`write_sets`](Self::write_sets). A set without copied instances

@@ -266,7 +266,7 @@ fn time_to_declare(metrics: u32) -> Duration {
         writer.declare_text(TextTarget::Metric(pmid), TextKind::OneLine, &name).unwrap();
     }
     writer.write_result(&one_value(0, 1)).unwrap();
-    let time = thread_time() - begin;
+    let time = thread_time().checked_sub(begin).unwrap();
     let archive = Archive::open(&base).unwrap();
     assert_eq!(archive.metadata().texts().count(), metrics as usize);
     time

@@ -243,10 +243,10 @@ impl Pyramid {
 
     /// The bytes that the pyramid takes, nearly.
     pub(super) fn bytes(&self) -> usize {
-        let of_metric = |cells: &Vec<Cells>| {
-            cells.iter().map(Cells::bytes).sum::<usize>() + cells.len() * TRACK
-        };
-        self.cells.iter().map(of_metric).sum()
+        self.cells
+            .iter()
+            .map(|cells| cells.iter().map(Cells::bytes).sum::<usize>() + cells.len() * TRACK)
+            .sum()
     }
 
     fn take_runs(&mut self) {

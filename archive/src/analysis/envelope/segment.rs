@@ -160,8 +160,8 @@ impl EnvelopeSegment {
 
     fn pass_by(&mut self, grid: &Grid, marks: Vec<Timestamp>, newest: Option<(Timestamp, u32)>) {
         let last = self.marks.last().and_then(|last| grid.column_of(*last));
-        let is_new = |at: &Timestamp| last.is_none() || grid.column_of(*at) != last;
-        self.marks.extend(marks.into_iter().filter(is_new));
+        self.marks
+            .extend(marks.into_iter().filter(|at| last.is_none() || grid.column_of(*at) != last));
         if let Some((at, count)) = newest {
             self.pass(at, count);
         }

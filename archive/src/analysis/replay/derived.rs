@@ -455,11 +455,13 @@ impl Replay<'_> {
         let places = &self.operands;
         let gaps = self.gaps;
         let moments = OperandValues { places, now, before: None, quantiles: &[], gaps };
-        let values = |derived: &Derived| match &derived.rule {
-            Rule::Expression(bound) => bound.values(&moments),
-            Rule::Quantile(_) => ExpressionValues::new(),
-        };
-        self.derived.iter().map(values).collect()
+        self.derived
+            .iter()
+            .map(|derived| match &derived.rule {
+                Rule::Expression(bound) => bound.values(&moments),
+                Rule::Quantile(_) => ExpressionValues::new(),
+            })
+            .collect()
     }
 
     /// A derived metric at the later of two moments.

@@ -135,10 +135,9 @@ impl Quantile {
 
     /// Returns whether the histogram of an instance is selected.
     fn is_chosen(&self, instance: Option<InstanceId>) -> bool {
-        let is_among = |chosen: &Arc<HashSet<InstanceId>>| {
-            instance.is_some_and(|instance| chosen.contains(&instance))
-        };
-        self.chosen.as_ref().is_none_or(is_among)
+        self.chosen
+            .as_ref()
+            .is_none_or(|chosen| instance.is_some_and(|instance| chosen.contains(&instance)))
     }
 
     /// Returns whether another quantile is one of the same histograms.

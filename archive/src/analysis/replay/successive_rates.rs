@@ -134,12 +134,14 @@ impl SuccessiveRates {
             state.domains = CounterDomains::of_metric(metric, followed.metadata, self.gaps);
             state.metadata_version = Some(followed.metadata_version);
         }
-        let column = |(instance, value): &(Option<InstanceId>, Value<'_>)| {
-            let mut column = Column::new(*instance, metric.desc.value_type);
-            column.push(0, *value);
-            column
-        };
-        let columns: Vec<Column> = values.iter().map(column).collect();
+        let columns: Vec<Column> = values
+            .iter()
+            .map(|(instance, value)| {
+                let mut column = Column::new(*instance, metric.desc.value_type);
+                column.push(0, *value);
+                column
+            })
+            .collect();
         state.add(&columns, now)
     }
 }

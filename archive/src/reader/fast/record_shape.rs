@@ -159,12 +159,11 @@ impl RecordShape {
         if self.mask.is_empty() {
             return found == self.sets;
         }
-        let differs = |((found, sets), mask): ((&[u8], &[u8]), &[u8])| {
+        let stretches = found.chunks(STRETCH).zip(self.sets.chunks(STRETCH));
+        !stretches.zip(self.mask.chunks(STRETCH)).any(|((found, sets), mask)| {
             let each = found.iter().zip(sets).zip(mask);
             each.fold(0, |all, ((found, set), mask)| all | ((found & mask) ^ set)) != 0
-        };
-        let stretches = found.chunks(STRETCH).zip(self.sets.chunks(STRETCH));
-        !stretches.zip(self.mask.chunks(STRETCH)).any(differs)
+        })
     }
 
     /// Without a branch a block: nearly all records are alike.

@@ -319,8 +319,9 @@ impl Mapping {
             }
             LabelTarget::Cluster { domain, cluster } => {
                 let inherited = self.clusters.heirs((domain, cluster)).iter();
-                let target = |&(domain, cluster)| LabelTarget::Cluster { domain, cluster };
-                inherited.map(target).collect()
+                inherited
+                    .map(|&(domain, cluster)| LabelTarget::Cluster { domain, cluster })
+                    .collect()
             }
             LabelTarget::InDom(indom) | LabelTarget::Instances(indom) => {
                 one(self.indoms.contains_key(&indom))
@@ -349,9 +350,11 @@ fn only<T: Clone>(
     wanted: &WantedInstances,
     instance: impl Fn(&T) -> Option<InstanceId>,
 ) -> Vec<T> {
-    let is_wanted = |one: &&T| {
-        let set = wanted.as_ref().zip(instance(one));
-        set.is_none_or(|(wanted, id)| wanted.contains(&id))
-    };
-    all.iter().filter(is_wanted).cloned().collect()
+    all.iter()
+        .filter(|one| {
+            let set = wanted.as_ref().zip(instance(one));
+            set.is_none_or(|(wanted, id)| wanted.contains(&id))
+        })
+        .cloned()
+        .collect()
 }

@@ -77,13 +77,13 @@ impl<'m> MetadataFilter<'m> {
         let known = self.domains.get_mut(&record.indom);
         let kind = if known.is_some() { record.kind } else { IndomRecordKind::Full };
         let keep: Vec<bool> = match known {
-            Some(known) if kind == IndomRecordKind::Delta => {
-                let fits = |(id, name): (InstanceId, Option<u32>)| {
+            Some(known) if kind == IndomRecordKind::Delta => record
+                .entries()
+                .map(|(id, name)| {
                     let is_first = seen.insert(id);
                     is_first && if name.is_some() { known.insert(id) } else { known.remove(&id) }
-                };
-                record.entries().map(fits).collect()
-            }
+                })
+                .collect(),
             // A difference with nothing before it counts as the whole domain.
             _ => {
                 let entries = record.entries();
@@ -110,8 +110,7 @@ impl<'m> MetadataFilter<'m> {
 fn pass_labels(version: Version, bytes: &[u8]) -> Result<FilteredRecord, EncodeError> {
     let Ok(mut labels) = labelset::raw(version, bytes) else { return Ok(FilteredRecord::Whole) };
     let has_instances = labels.target.class() == LabelClass::Instances;
-    let is_misplaced = |set: &RawSet<'_>| set.instance.is_some() && !has_instances;
-    let misplaced = labels.sets.iter().any(is_misplaced);
+    let misplaced = labels.sets.iter().any(|set| set.instance.is_some() && !has_instances);
     let reason = labels.sets.iter().find_map(defect);
     if reason.is_none() && !misplaced {
         return Ok(FilteredRecord::Whole);

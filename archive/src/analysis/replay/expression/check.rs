@@ -216,16 +216,18 @@ impl TypeChecker<'_> {
     }
 
     fn metric(&mut self, at: usize, name: &str) -> Result<Term, Flaw> {
-        let unknown = || Flaw::new(at, Problem::UnknownMetric(name.to_owned()));
-        Ok(Term::from_operand(self.scope.metric(name).ok_or_else(unknown)?))
+        Ok(Term::from_operand(
+            self.scope
+                .metric(name)
+                .ok_or_else(|| Flaw::new(at, Problem::UnknownMetric(name.to_owned())))?,
+        ))
     }
 
     /// Some instances of a metric.
     fn limited(&mut self, at: usize, name: &str, limit: &Limit) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
-        let unknown = || flaw(Problem::UnknownMetric(name.to_owned()));
         let found = self.scope.limited(name, limit).map_err(flaw)?;
-        let (operand, ids) = found.ok_or_else(unknown)?;
+        let (operand, ids) = found.ok_or_else(|| flaw(Problem::UnknownMetric(name.to_owned())))?;
         let metric = Term::from_operand(operand);
         let Some(ids) = ids else { return Ok(metric) };
         let Term { value_type, semantics, units, indom, .. } = metric;
@@ -240,9 +242,9 @@ impl TypeChecker<'_> {
             return Err(flaw(Problem::Nested("quantile")));
         }
         self.needs_moment_before = true;
-        let none = || flaw(Problem::NoHistogram(of.name().to_owned()));
         let found = self.scope.quantile(rank, of).map_err(flaw)?;
-        let (operand, instances) = found.ok_or_else(none)?;
+        let (operand, instances) =
+            found.ok_or_else(|| flaw(Problem::NoHistogram(of.name().to_owned())))?;
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         let action = Action::Quantile(operand.place, instances);
         Ok(Term { action, value_type, semantics, units, indom })

@@ -16,7 +16,7 @@ use regex_lite::Regex;
 
 use super::token::{Token, tokens};
 use super::{Flaw, Problem};
-use crate::scan::{Selector, SelectorError};
+use crate::scan::Selector;
 use crate::{InDom, InstanceId, Semantics, Units, Value, ValueType};
 
 /// Limit on the depth of the tree. The code that walks it is recursive, and has to fit into the 2 MB
@@ -333,10 +333,9 @@ impl<'p, 't> Parser<'p, 't> {
         let Token::Labels(labels) = self.peek() else { return Ok(None) };
         self.next += 1;
         let selector = format!("{metric}{labels}").parse::<Selector>();
-        let flaw = |error: SelectorError| {
+        selector.map(Some).map_err(|error| {
             Flaw::new(at, Problem::Labels((*labels).to_owned(), error.reason().to_owned()))
-        };
-        selector.map(Some).map_err(flaw)
+        })
     }
 
     /// The `[name]` that may follow an operand.
@@ -388,8 +387,8 @@ impl<'p, 't> Parser<'p, 't> {
             }
             _ => {
                 let function = FUNCTIONS.iter().find(|(known, _)| *known == name);
-                let unknown = || Flaw::new(at, Problem::UnknownFunction(name.to_owned()));
-                let (_, function) = function.ok_or_else(unknown)?;
+                let (_, function) = function
+                    .ok_or_else(|| Flaw::new(at, Problem::UnknownFunction(name.to_owned())))?;
                 let inner = self.expression(0)?;
                 let depth = inner.depth;
                 (NodeKind::Call(*function, Box::new(inner)), depth)
@@ -405,10 +404,9 @@ impl<'p, 't> Parser<'p, 't> {
         let Token::Pattern(pattern) = self.peek() else {
             return self.unexpected("a regular expression between slashes");
         };
-        let flaw = |error: regex_lite::Error| {
+        let regex = Regex::new(pattern).map_err(|error| {
             Flaw::new(self.offset(), Problem::Pattern(pattern.clone(), error.to_string()))
-        };
-        let regex = Regex::new(pattern).map_err(flaw)?;
+        })?;
         self.next += 1;
         Ok(Filter::Pattern(regex, is_negated))
     }

@@ -114,8 +114,7 @@ fn number(rest: &str) -> Result<(Token<'_>, usize), Problem> {
             expected: "a number such as 0.5",
         })?
     } else {
-        let large = |_| Problem::LargeInteger(digits.to_owned());
-        digits.parse().map(Token::Integer).map_err(large)?
+        digits.parse().map(Token::Integer).map_err(|_| Problem::LargeInteger(digits.to_owned()))?
     };
     Ok((token, len))
 }
