@@ -251,7 +251,8 @@ impl<'a> Columns<'a> {
     /// Sets the rows of the first chunk, and the factor by which each is larger than the one
     /// before, up to the usual size.
     pub(crate) fn growing(mut self, rows: usize, factor: usize) -> Self {
-        (self.limits.rows, self.growth) = (rows, factor);
+        self.limits.rows = rows;
+        self.growth = factor;
         self
     }
 

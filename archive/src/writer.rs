@@ -466,7 +466,8 @@ impl ArchiveWriter {
         }
         self.declared.written(timestamp);
         self.charge(encoded.charges);
-        (self.dated.len, self.dated.changed) = (0, false);
+        self.dated.len = 0;
+        self.dated.changed = false;
         self.switch_due = false;
         self.ends_in_mark = false;
         self.first.get_or_insert(timestamp);

@@ -160,7 +160,8 @@ impl Decompressed {
             let n = have.len().min(rest.len());
             let (now, later) = rest.split_at_mut(n);
             now.copy_from_slice(have.get(..n).unwrap_or_default());
-            (at, rest) = (at + n as u64, later);
+            at = at + n as u64;
+            rest = later;
             if !rest.is_empty() && !self.decompress()? {
                 self.available(at, rest.len() as u64, rest.len() as u64)?;
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -210,7 +211,8 @@ impl Decompressed {
             Err(error) if error.raw_os_error().is_some() => {
                 // Decoders do not continue after an error: start again.
                 self.decoder = None;
-                (self.next, self.kept_start) = (0, 0);
+                self.next = 0;
+                self.kept_start = 0;
                 self.kept.clear();
                 return Err(error);
             }

@@ -183,14 +183,14 @@ mod tests {
 
     const PMID: Pmid = Pmid::from_raw(0x0780_0086);
 
-    fn at(seconds: i64, nanoseconds: u32) -> Timestamp {
+    fn time(seconds: i64, nanoseconds: u32) -> Timestamp {
         Timestamp::new(seconds, nanoseconds).unwrap()
     }
 
     #[test]
     fn a_record_has_the_bytes_that_pmlogger_writes() {
         let mut builder = EventArrayBuilder::new();
-        let record = builder.record(at(0x5464_02c3, 555_839_999), EventFlags::POINT).unwrap();
+        let record = builder.record(time(0x5464_02c3, 555_839_999), EventFlags::POINT).unwrap();
         record.parameter(PMID, Value::String(b"fetch #5")).unwrap();
         let expected = hex("00000001 546402c3 00087b3f 00000001 00000001 \
                             07800086 0600000c 6665746368202335");
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn lost_records_are_counted_in_high_resolution_too() {
         let mut builder = EventArrayBuilder::highres();
-        builder.missed(at(1, 2), 7).unwrap();
+        builder.missed(time(1, 2), 7).unwrap();
         let lost = builder.parameter(PMID, Value::U32(1)).unwrap_err();
         assert_eq!(lost, EncodeError::NoEventRecord { pmid: PMID });
         let expected = hex("00000001 0000000000000001 0000000000000002 80000000 00000007");
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn a_value_out_of_range_is_rejected_and_leaves_nothing() {
         let mut builder = EventArrayBuilder::new();
-        let early = at(1, 0);
-        let late = at(i64::from(i32::MAX) + 1, 0);
+        let early = time(1, 0);
+        let late = time(i64::from(i32::MAX) + 1, 0);
         let refused = builder.parameter(PMID, Value::U32(1)).unwrap_err();
         assert_eq!(refused, EncodeError::NoEventRecord { pmid: PMID });
         let refused = builder.record(late, EventFlags::POINT).unwrap_err();
@@ -262,7 +262,7 @@ mod tests {
             let mut builder =
                 if highres { EventArrayBuilder::highres() } else { EventArrayBuilder::new() };
             for (seconds, micros, flags, parameters) in &records {
-                let timestamp = at(i64::from(*seconds), micros * 1000);
+                let timestamp = time(i64::from(*seconds), micros * 1000);
                 builder.record(timestamp, EventFlags::from_bits(*flags)).unwrap();
                 for value in parameters {
                     builder.parameter(PMID, value.as_value()).unwrap();
@@ -275,7 +275,7 @@ mod tests {
             prop_assert_eq!(array.is_highres(), highres);
             let unpacked: Vec<_> = array.records().collect();
             for (pair, (seconds, micros, flags, parameters)) in unpacked.chunks(2).zip(&records) {
-                let timestamp = at(i64::from(*seconds), micros * 1000);
+                let timestamp = time(i64::from(*seconds), micros * 1000);
                 prop_assert_eq!((pair[0].timestamp(), pair[0].flags().bits()), (timestamp, *flags));
                 let found: Vec<_> = pair[0].parameters().map(|(_, v)| v.to_owned()).collect();
                 prop_assert_eq!(&found, parameters);

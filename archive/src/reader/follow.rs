@@ -136,7 +136,8 @@ impl Follower {
         if volume != self.volume {
             self.open_volume(volume)?;
         }
-        (self.offset, self.last_offset) = (offset, offset);
+        self.offset = offset;
+        self.last_offset = offset;
         Ok(())
     }
 
@@ -155,7 +156,8 @@ impl Follower {
             let file = self.base.with_extension_added(&volume.to_string());
             return Err(Error::Missing { file });
         }
-        (self.offset, self.last_offset) = (offset, offset);
+        self.offset = offset;
+        self.last_offset = offset;
         Ok(())
     }
 
@@ -201,7 +203,8 @@ impl Follower {
             }
         }
         self.window.clear();
-        (self.offset, self.last_offset) = (after, after);
+        self.offset = after;
+        self.last_offset = after;
         Ok(after.saturating_sub(from))
     }
 
@@ -292,7 +295,8 @@ impl Follower {
         self.window.clear();
         self.file = file;
         self.volume = volume;
-        (self.offset, self.last_offset) = (size, size);
+        self.offset = size;
+        self.last_offset = size;
         Ok(true)
     }
 

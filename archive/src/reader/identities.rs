@@ -234,7 +234,7 @@ mod tests {
     use crate::format::indom::IndomRecordKind;
     use crate::reader::indom_test_support::{Record, history};
 
-    fn at(seconds: i64) -> Timestamp {
+    fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
     }
 
@@ -252,8 +252,8 @@ mod tests {
 
     /// The name that a number has at a time, by its identity.
     fn name(history: &IndomHistory, number: i32, seconds: i64) -> Option<String> {
-        let identity = history.identity_at(id(number), at(seconds))?;
-        Some(history.by_identity().name_at(identity, at(seconds))?.to_owned())
+        let identity = history.identity_at(id(number), time(seconds))?;
+        Some(history.by_identity().name_at(identity, time(seconds))?.to_owned())
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         ];
         let history = history(&records);
         assert!(Identities::find(history.steps()).is_none());
-        assert_eq!(history.identity_at(id(7), at(0)), Some(id(7)));
+        assert_eq!(history.identity_at(id(7), time(0)), Some(id(7)));
         assert_eq!(history.by_identity().union(), history.union());
     }
 
@@ -289,11 +289,11 @@ mod tests {
         all.sort();
         assert_eq!(all, ["a", "b", "c"]);
         let (identities, _) = Identities::find(history.steps()).unwrap();
-        assert_eq!(identities.unchanged_around(at(15)), Timestamp::MIN..at(20));
-        assert_eq!(identities.unchanged_around(at(20)), at(20)..at(30));
-        assert_eq!(identities.unchanged_around(at(99)), at(30)..Timestamp::MAX);
-        let b = HashSet::from_iter([identities.identity(id(1), at(10)).unwrap()]);
-        let numbers = |seconds| identities.numbers_of(&b, at(seconds));
+        assert_eq!(identities.unchanged_around(time(15)), Timestamp::MIN..time(20));
+        assert_eq!(identities.unchanged_around(time(20)), time(20)..time(30));
+        assert_eq!(identities.unchanged_around(time(99)), time(30)..Timestamp::MAX);
+        let b = HashSet::from_iter([identities.identity(id(1), time(10)).unwrap()]);
+        let numbers = |seconds| identities.numbers_of(&b, time(seconds));
         assert_eq!(numbers(10), HashSet::from_iter([id(1)]));
         assert_eq!(numbers(20), HashSet::from_iter([id(0)]));
         assert_eq!(identities.ever(id(0)).count(), 3, "a, b and a again");
@@ -305,7 +305,7 @@ mod tests {
         let history = history(&[full(10, &[(0, "a"), (1, "b")]), difference]);
         let by_identity = history.by_identity();
         let names = |seconds| {
-            let state = by_identity.instances_at(at(seconds)).unwrap();
+            let state = by_identity.instances_at(time(seconds)).unwrap();
             state.iter().map(|one| one.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(names(20), names(10));
@@ -318,9 +318,11 @@ mod tests {
         let history =
             history(&[full(10, &[(0, "x"), (1, "x"), (2, "y")]), full(20, &[(2, "x"), (1, "x")])]);
         for seconds in [10, 20] {
-            let state = history.instances_at(at(seconds)).unwrap();
-            let identities: HashSet<_> =
-                state.iter().map(|one| history.identity_at(one.id, at(seconds)).unwrap()).collect();
+            let state = history.instances_at(time(seconds)).unwrap();
+            let identities: HashSet<_> = state
+                .iter()
+                .map(|one| history.identity_at(one.id, time(seconds)).unwrap())
+                .collect();
             assert_eq!(identities.len(), state.len());
         }
     }
@@ -329,7 +331,7 @@ mod tests {
     fn no_value_without_a_name_gets_that_of_another() {
         let history = history(&[full(10, &[(0, "a")]), full(20, &[(0, "b")])]);
         assert_eq!(name(&history, 0, 20).as_deref(), Some("b"));
-        assert_eq!(history.identity_at(id(i32::MAX), at(20)), None);
-        assert_eq!(history.identity_at(id(9), at(20)), Some(id(9)));
+        assert_eq!(history.identity_at(id(i32::MAX), time(20)), None);
+        assert_eq!(history.identity_at(id(9), time(20)), Some(id(9)));
     }
 }

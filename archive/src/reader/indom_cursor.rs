@@ -41,7 +41,8 @@ impl<'m> IndomCursor<'m> {
     /// Moves to the state after `count` steps.
     pub(crate) fn apply(&mut self, count: usize) {
         if count < self.applied {
-            (self.applied, self.whole) = (0, &[]);
+            self.applied = 0;
+            self.whole = &[];
             self.changed.clear();
         }
         let news = self.steps.get(self.applied..count).unwrap_or_default();

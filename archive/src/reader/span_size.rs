@@ -56,7 +56,7 @@ mod tests {
         Timestamp, Units, ValueSet, ValueType, WriterOptions,
     };
 
-    fn at(second: i64) -> Timestamp {
+    fn time(second: i64) -> Timestamp {
         Timestamp::new(1_700_000_000 + second, 0).unwrap()
     }
 
@@ -83,13 +83,13 @@ mod tests {
             for second in 0..100 {
                 let values = Ok(vec![(None, OwnedValue::String(vec![b'x'; 1000]))]);
                 let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-                let timestamp = at(1000 * archive + second);
+                let timestamp = time(1000 * archive + second);
                 writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
             }
             writer.finish().unwrap();
         }
         let archives = ArchiveSet::open(&[directory.path()]).unwrap();
-        let bytes = |from, to| Source::from(&archives).bytes_of(&(at(from)..=at(to)));
+        let bytes = |from, to| Source::from(&archives).bytes_of(&(time(from)..=time(to)));
         let whole = bytes(0, 1099);
         assert!((200_000..240_000).contains(&whole), "{whole}");
         assert_eq!(bytes(-50, 5000), whole);
@@ -101,7 +101,7 @@ mod tests {
         let index = directory.path().join("a1.index");
         std::fs::remove_file(index).unwrap();
         let archives = ArchiveSet::open(&[directory.path()]).unwrap();
-        let unindexed = Source::from(&archives).bytes_of(&(at(1035)..=at(1044)));
+        let unindexed = Source::from(&archives).bytes_of(&(time(1035)..=time(1044)));
         assert!(unindexed > 100_000, "{unindexed}");
     }
 }

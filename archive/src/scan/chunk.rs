@@ -177,7 +177,9 @@ impl Chunk {
     pub(crate) fn restart(&mut self) {
         self.clear();
         self.backward_records = 0;
-        (self.newest, self.first, self.after) = (None, None, None);
+        self.newest = None;
+        self.first = None;
+        self.after = None;
         self.router.restart();
     }
 
@@ -193,7 +195,8 @@ impl Chunk {
         self.timestamps.clear();
         self.marks.clear();
         self.columns.iter_mut().flatten().for_each(Column::clear);
-        (self.values, self.bytes) = (0, 0);
+        self.values = 0;
+        self.bytes = 0;
     }
 
     /// Adds the records up to `last`, up to the limits; returns whether there

@@ -294,7 +294,7 @@ mod tests {
     use crate::format::event::EventArrayBuilder;
     use crate::format::event::EventFlags;
 
-    fn at(micros: i64) -> Timestamp {
+    fn time(micros: i64) -> Timestamp {
         Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(micros) * 1_000)
     }
 
@@ -316,14 +316,14 @@ mod tests {
             ("vanished", "shop", Some((0, false))),
         ];
         for (kind, file, _) in events {
-            builder.record(at(5), EventFlags::POINT).unwrap();
+            builder.record(time(5), EventFlags::POINT).unwrap();
             builder.parameter(parameter(KIND), Value::String(kind.as_bytes())).unwrap();
             if !file.is_empty() {
                 builder.parameter(parameter(FILE), Value::String(file.as_bytes())).unwrap();
                 builder.parameter(parameter(PID), Value::U32(7)).unwrap();
             }
         }
-        builder.missed(at(6), 3).unwrap();
+        builder.missed(time(6), 3).unwrap();
         let value = builder.finish();
         let found = ProgramEvent::all(value.as_value());
         assert_eq!(found.len(), events.len());
@@ -331,7 +331,7 @@ mod tests {
             assert_eq!((found.kind, found.file.unwrap_or_default()), (kind, file));
             assert_eq!(found.pid, (!file.is_empty()).then_some(7));
             let boundary =
-                boundary.map(|(later, from_zero)| Boundary { at: at(5 + later), from_zero });
+                boundary.map(|(later, from_zero)| Boundary { at: time(5 + later), from_zero });
             assert_eq!(found.boundary(), boundary, "{kind}");
             let resumes = ["appeared", "recovered"].contains(&kind)
                 && boundary.is_some_and(|it| !it.from_zero);
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn an_event_with_a_cluster_is_about_the_metrics_in_it() {
         let mut builder = EventArrayBuilder::new();
-        builder.record(at(5), EventFlags::POINT).unwrap();
+        builder.record(time(5), EventFlags::POINT).unwrap();
         builder.parameter(parameter(KIND), Value::String(b"ended")).unwrap();
         builder.parameter(parameter(FILE), Value::String(b"shop")).unwrap();
         builder.parameter(parameter(CLUSTER), Value::U32(3)).unwrap();
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn an_event_of_one_of_several_processes_concerns_their_metrics() {
         let event = |file, pid| ProgramEvent {
-            at: at(5),
+            at: time(5),
             kind: "ended",
             file: Some(file),
             cluster: None,

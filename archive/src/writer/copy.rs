@@ -215,7 +215,7 @@ mod tests {
     use crate::test_support::{descs, indom, label};
     use crate::writer::WriterOptions;
 
-    fn at(seconds: i64) -> Timestamp {
+    fn time(seconds: i64) -> Timestamp {
         Timestamp::new(1_700_000_000 + seconds, 5).unwrap()
     }
 
@@ -230,7 +230,7 @@ mod tests {
     fn sample(writer: &mut ArchiveWriter, seconds: i64) {
         let values = Ok(vec![(None, OwnedValue::U32(1))]);
         let value_sets = vec![ValueSet { pmid: descs()[2].pmid, values }];
-        writer.write_result(&FetchResult { timestamp: at(seconds), value_sets }).unwrap();
+        writer.write_result(&FetchResult { timestamp: time(seconds), value_sets }).unwrap();
     }
 
     /// Records at 5, 6 and 9 seconds; the domain changes at 1, 2, 7 and 8.
@@ -240,7 +240,7 @@ mod tests {
         writer.declare_metric(&descs()[2], &["test.two"]).unwrap();
         let change = |writer: &mut ArchiveWriter, seconds: i64| {
             writer.declare_indom(indom(), &instances(&[1, seconds as i32 + 1])).unwrap();
-            writer.date_metadata(at(seconds)).unwrap();
+            writer.date_metadata(time(seconds)).unwrap();
         };
         change(&mut writer, 1);
         change(&mut writer, 2);
@@ -248,7 +248,7 @@ mod tests {
         sample(&mut writer, 6);
         change(&mut writer, 7);
         change(&mut writer, 8);
-        let early = writer.date_metadata(at(7));
+        let early = writer.date_metadata(time(7));
         assert!(matches!(early, Err(Error::TimeBackwards { .. })));
         sample(&mut writer, 9);
         change(&mut writer, 10);
@@ -271,9 +271,9 @@ mod tests {
     fn dated_metadata_has_its_own_time_and_begins_the_archive() {
         let directory = tempfile::tempdir().unwrap();
         let archive = archive(&directory);
-        assert_eq!(archive.label().start, at(1));
-        let expected = [1, 2, 7, 8].map(|s| (at(s), instances(&[1, s as i32 + 1])));
-        assert_eq!(changes(archive.metadata(), at(0)), expected);
+        assert_eq!(archive.label().start, time(1));
+        let expected = [1, 2, 7, 8].map(|s| (time(s), instances(&[1, s as i32 + 1])));
+        assert_eq!(changes(archive.metadata(), time(0)), expected);
         assert!(crate::check::check(archive.base()).unwrap().findings().is_empty());
     }
 
@@ -281,16 +281,16 @@ mod tests {
     fn what_holds_at_the_start_is_dated_then_and_what_held_before_is_left_out() {
         let directory = tempfile::tempdir().unwrap();
         let archive = archive(&directory);
-        let expected = [(6, 2), (7, 7), (8, 8)].map(|(s, n)| (at(s), instances(&[1, n + 1])));
-        assert_eq!(changes(archive.metadata(), at(6)), expected);
+        let expected = [(6, 2), (7, 7), (8, 8)].map(|(s, n)| (time(s), instances(&[1, n + 1])));
+        assert_eq!(changes(archive.metadata(), time(6)), expected);
     }
 
     #[test]
     fn a_change_is_due_at_its_time_and_not_before() {
         let directory = tempfile::tempdir().unwrap();
         let archive = archive(&directory);
-        let mut changes = Changes::new(archive.metadata(), at(1));
-        let mut due = |seconds| std::iter::from_fn(|| changes.next_until(at(seconds))).count();
+        let mut changes = Changes::new(archive.metadata(), time(1));
+        let mut due = |seconds| std::iter::from_fn(|| changes.next_until(time(seconds))).count();
         assert_eq!([due(0), due(1), due(5), due(7), due(100)], [0, 2, 1, 1, 1]);
     }
 }

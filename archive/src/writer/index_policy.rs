@@ -48,34 +48,34 @@ impl IndexPolicy {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
+    fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
     }
 
     #[test]
     fn an_entry_is_due_on_demand_and_after_a_number_of_bytes() {
         let mut policy = IndexPolicy::new(100, None);
-        assert!(policy.is_due(at(1), true, 60));
-        assert!(!policy.is_due(at(2), false, 60));
-        assert!(policy.is_due(at(3), false, 60));
-        assert!(!policy.is_due(at(4), false, 39));
-        assert!(!policy.is_due(at(5), false, 1));
-        assert!(policy.is_due(at(6), false, 1));
+        assert!(policy.is_due(time(1), true, 60));
+        assert!(!policy.is_due(time(2), false, 60));
+        assert!(policy.is_due(time(3), false, 60));
+        assert!(!policy.is_due(time(4), false, 39));
+        assert!(!policy.is_due(time(5), false, 1));
+        assert!(policy.is_due(time(6), false, 1));
     }
 
     #[test]
     fn no_two_entries_have_one_time() {
         let mut policy = IndexPolicy::new(100, Some(Duration::ZERO));
-        assert!(policy.is_due(at(1), true, 500));
-        assert!(!policy.is_due(at(1), true, 1));
-        assert!(policy.is_due(at(2), false, 1));
+        assert!(policy.is_due(time(1), true, 500));
+        assert!(!policy.is_due(time(1), true, 1));
+        assert!(policy.is_due(time(2), false, 1));
     }
 
     #[test]
     fn an_entry_is_due_after_an_interval() {
         let mut policy = IndexPolicy::new(u64::MAX, Some(Duration::from_secs(60)));
         let times = [0, 1, 59, 60, 61, 119, 121, 180, 181];
-        let due = times.map(|seconds| policy.is_due(at(seconds), seconds == 0, 1));
+        let due = times.map(|seconds| policy.is_due(time(seconds), seconds == 0, 1));
         assert_eq!(due, [true, false, false, true, false, false, true, false, true]);
     }
 }

@@ -68,7 +68,7 @@ pub struct PendingSlot(ValueLocation);
 /// The location of a value in all records of a template: bytes from the record's start. Good for
 /// buffers of the template that gave it, and for no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot(u32);
+pub struct ValueSlot(u32);
 
 impl TemplateBuilder {
     /// An empty layout of version 3.
@@ -192,9 +192,9 @@ impl Template {
     }
 
     /// The final place of a value of this template.
-    pub fn slot(&self, pending: PendingSlot) -> Slot {
+    pub fn slot(&self, pending: PendingSlot) -> ValueSlot {
         // No overflow: a record is shorter than 2 GiB.
-        Slot(match pending.0 {
+        ValueSlot(match pending.0 {
             ValueLocation::Sets(at) => head_size(self.0.version) + at,
             ValueLocation::Blocks(at) => self.0.blocks + at,
         } as u32)
@@ -237,21 +237,21 @@ impl RecordBuffer {
     /// Stores a [`ValueType::I32`], [`ValueType::U32`] or the bits of a
     /// [`ValueType::Float`].
     #[inline]
-    pub fn put_u32(&mut self, slot: Slot, value: u32) {
+    pub fn put_u32(&mut self, slot: ValueSlot, value: u32) {
         self.store(slot.0 as usize, &U32::new(value));
     }
 
     /// Stores a [`ValueType::I64`], [`ValueType::U64`] or the bits of a
     /// [`ValueType::Double`].
     #[inline]
-    pub fn put_u64(&mut self, slot: Slot, value: u64) {
+    pub fn put_u64(&mut self, slot: ValueSlot, value: u64) {
         self.store(slot.0 as usize, &U64::new(value));
     }
 
     /// Stores a string (without NUL), an aggregate or an event array; false, and
     /// nothing is stored, if it needs another number of words than the template
     /// has for it, or is no event array.
-    pub fn put_bytes(&mut self, slot: Slot, value: &[u8]) -> bool {
+    pub fn put_bytes(&mut self, slot: ValueSlot, value: &[u8]) -> bool {
         let at = slot.0 as usize;
         let start = at.checked_sub(HEADER);
         let Some(block) = start.and_then(|start| self.bytes.get_mut(start..)) else { return false };
@@ -315,7 +315,7 @@ mod tests {
 
     const PMID: Pmid = Pmid::from_raw(0x1180_0401);
 
-    fn template(value_type: ValueType, payload: usize) -> (Template, Slot) {
+    fn template(value_type: ValueType, payload: usize) -> (Template, ValueSlot) {
         let mut builder = TemplateBuilder::new();
         builder.begin_set(PMID, value_type);
         let pending = builder.value(None, payload).unwrap();

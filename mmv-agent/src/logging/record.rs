@@ -8,7 +8,7 @@
 //! A recorder is built within a tick, and again whenever a source comes, goes or is being written.
 //! Allocating fresh memory would take longer than the work, so the builder reuses its own.
 
-use pcp_archive::prepared::{PendingSlot, RecordBuffer, Slot, Template, TemplateBuilder};
+use pcp_archive::prepared::{PendingSlot, RecordBuffer, Template, TemplateBuilder, ValueSlot};
 use pcp_archive::{EncodeError, Version};
 use pcp_types::{Timestamp, ValueType};
 
@@ -20,9 +20,9 @@ const MAX_KEPT_VALUES: usize = 1 << 15;
 
 #[derive(Debug, Default)]
 struct SourceSlots {
-    narrow: Vec<(u32, Slot)>,
-    wide: Vec<(u32, Slot)>,
-    texts: Vec<(u32, Slot)>,
+    narrow: Vec<(u32, ValueSlot)>,
+    wide: Vec<(u32, ValueSlot)>,
+    texts: Vec<(u32, ValueSlot)>,
 }
 
 /// A template, and the slot of each present value in it.

@@ -48,7 +48,8 @@ pub fn matches_pattern(pattern: &str, name: &str) -> bool {
             _ => {
                 let Some((after, matched)) = star else { return false };
                 star = Some((after, matched + 1));
-                (at, seen) = (after + 1, matched + 1);
+                at = after + 1;
+                seen = matched + 1;
             }
         }
     }

@@ -177,22 +177,22 @@ mod tests {
 
     use super::*;
 
-    fn at(nanos: i128) -> Timestamp {
+    fn time(nanos: i128) -> Timestamp {
         Timestamp::from_nanos(1_700_000_000_000_000_000 + nanos)
     }
 
     #[test]
     fn the_last_column_has_the_end_of_the_window() {
-        let grid = Grid::new(at(0)..=at(1000), 10);
-        let column = |nanos| grid.column_of(at(nanos));
+        let grid = Grid::new(time(0)..=time(1000), 10);
+        let column = |nanos| grid.column_of(time(nanos));
         assert_eq!([column(-1), column(0), column(99)], [None, Some(0), Some(0)]);
         assert_eq!([column(100), column(1000), column(1001)], [Some(1), Some(9), None]);
     }
 
     #[test]
     fn a_window_of_one_moment_has_a_column() {
-        let grid = Grid::new(at(5)..=at(5), 7);
-        assert_eq!([grid.column_of(at(5)), grid.column_of(at(6))], [Some(0), None]);
+        let grid = Grid::new(time(5)..=time(5), 7);
+        assert_eq!([grid.column_of(time(5)), grid.column_of(time(6))], [Some(0), None]);
     }
 
     #[test]
@@ -213,11 +213,11 @@ mod tests {
             from in -50i128..250,
             length in 0i128..300,
         ) {
-            let grid = Grid::new(at(0)..=at(span), columns);
+            let grid = Grid::new(time(0)..=time(span), columns);
             let mut next = None;
             let mut nanos = 0.0;
             let mut failed = false;
-            grid.parts(grid.moment(at(from)), grid.moment(at(from + length)), |range, each| {
+            grid.parts(grid.moment(time(from)), grid.moment(time(from + length)), |range, each| {
                 failed |= next.is_some_and(|next| next != range.start);
                 next = Some(range.end);
                 nanos += each * range.len() as f64 * 1e9;

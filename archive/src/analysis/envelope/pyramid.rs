@@ -102,7 +102,8 @@ impl Pyramid {
         }
         let Some(places) = self.places_in(&scope) else { return false };
         let mut whole = EnvelopeSegment::new(scope.metrics.len());
-        (whole.marks, whole.newest) = (std::mem::take(&mut self.whole.marks), self.whole.newest);
+        whole.marks = std::mem::take(&mut self.whole.marks);
+        whole.newest = self.whole.newest;
         let mut cells = Vec::new();
         cells.resize_with(scope.metrics.len(), Vec::new);
         let own = std::mem::take(&mut self.whole.metrics).into_iter().zip(self.cells.drain(..));
@@ -119,7 +120,9 @@ impl Pyramid {
             }
         }
         self.known = source.metadata().metrics().iter().map(|metric| metric.desc.pmid).collect();
-        (self.whole, self.cells, self.scope) = (whole, cells, scope);
+        self.whole = whole;
+        self.cells = cells;
+        self.scope = scope;
         self.reach(source.end())
     }
 

@@ -298,7 +298,8 @@ impl InstanceTrack {
         let mut is_seen = false;
         grid.parts(last.at, now.at, |columns, seconds| {
             self.put(columns, Cell::of_rate(rate, seconds, is_joined));
-            (is_joined, is_seen) = (true, true);
+            is_joined = true;
+            is_seen = true;
         });
         // It counts where it ends: not in a column that begins there.
         if is_seen

@@ -262,7 +262,7 @@ mod tests {
     use crate::format::indom::IndomRecordKind;
     use crate::reader::indom_test_support::history;
 
-    fn at(seconds: i64) -> Timestamp {
+    fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
     }
 
@@ -285,9 +285,9 @@ mod tests {
     fn an_instance_of_a_large_domain_lives_while_it_is_listed() {
         let records = [(0, 0..15), (10, 0..16), (20, 0..15), (30, 0..15)];
         let sixteenth = life(&records, 15).unwrap();
-        assert_eq!(sixteenth, Lifetime { birth: at(10), death: at(20) });
-        assert!(!sixteenth.contains(at(9)) && sixteenth.contains(at(10)));
-        assert!(sixteenth.contains(at(20)) && !sixteenth.contains(at(21)));
+        assert_eq!(sixteenth, Lifetime { birth: time(10), death: time(20) });
+        assert!(!sixteenth.contains(time(9)) && sixteenth.contains(time(10)));
+        assert!(sixteenth.contains(time(20)) && !sixteenth.contains(time(21)));
         assert_eq!(life(&records, 0).unwrap().death, Timestamp::MAX);
     }
 
@@ -301,18 +301,18 @@ mod tests {
         let of = |id| all.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
         assert_eq!(
             [of(0), of(1), of(2)].map(|one| one.births),
-            [vec![], vec![], vec![at(10), at(30)]]
+            [vec![], vec![], vec![time(10), time(30)]]
         );
         assert_eq!(
             [of(0), of(1), of(2)].map(|one| one.removals),
-            [vec![at(30)], vec![], vec![at(20)]]
+            [vec![time(30)], vec![], vec![time(20)]]
         );
     }
 
     #[test]
     fn an_absence_in_between_does_not_end_a_life() {
         let records = [(0, 0..16), (10, 0..15), (20, 0..16), (30, 0..2)];
-        assert_eq!(life(&records, 15).unwrap(), Lifetime { birth: at(0), death: at(30) });
+        assert_eq!(life(&records, 15).unwrap(), Lifetime { birth: time(0), death: time(30) });
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         let records = [(10, 0..15), (20, 0..1)];
         assert_eq!(life(&records, 14), Some(Lifetime::ALWAYS));
         assert_eq!(life(&records, 15), None);
-        let ended = Lifetime { birth: at(10), death: at(20) };
+        let ended = Lifetime { birth: time(10), death: time(20) };
         assert_eq!(life_in(&records, 14, true), Some(ended), "of an MMV file");
     }
 }

@@ -167,14 +167,14 @@ impl<S> InstanceStrands<S> {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
+    fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
     }
 
     /// A span of time in which a wall precedes a value at a time.
     fn after_wall(origin: CounterOrigin, seconds: i64) -> Strand<i64> {
         let mut strand = Strand::new(CounterOrigin::Earlier, None);
-        strand.meet(at(seconds), origin);
+        strand.meet(time(seconds), origin);
         strand.add(seconds);
         strand
     }
@@ -186,10 +186,10 @@ mod tests {
         strand.add(1);
         assert!(matches!(strand.link(), Link::Value(1)));
         assert_eq!((strand.wall(), strand.first_origin()), (None, CounterOrigin::Earlier));
-        strand.meet(at(2), CounterOrigin::Unknown);
+        strand.meet(time(2), CounterOrigin::Unknown);
         assert!(matches!(strand.link(), Link::Nothing));
-        strand.meet(at(2), CounterOrigin::Zero(at(1)));
-        assert!(matches!(strand.link(), Link::Zero(since) if since == at(1)));
+        strand.meet(time(2), CounterOrigin::Zero(time(1)));
+        assert!(matches!(strand.link(), Link::Zero(since) if since == time(1)));
         strand.add(3);
         assert!(matches!(strand.link(), Link::Value(3)));
     }
@@ -204,7 +204,7 @@ mod tests {
         assert!(matches!(strand.join(next, &run), Link::Value(1)));
         // Known in the span itself, and counted there.
         assert!(matches!(
-            strand.join(after_wall(CounterOrigin::Zero(at(6)), 7), &run),
+            strand.join(after_wall(CounterOrigin::Zero(time(6)), 7), &run),
             Link::Nothing
         ));
         assert!(matches!(
@@ -212,8 +212,8 @@ mod tests {
             Link::Nothing
         ));
         assert!(matches!(strand.link(), Link::Value(8)));
-        let mut first = Strand::new(CounterOrigin::Zero(at(3)), None);
-        assert!(matches!(first.join(next, &run), Link::Zero(since) if since == at(3)));
+        let mut first = Strand::new(CounterOrigin::Zero(time(3)), None);
+        assert!(matches!(first.join(next, &run), Link::Zero(since) if since == time(3)));
         assert_eq!((first.first(), first.first_origin()), (Some(5), CounterOrigin::Unknown));
     }
 }

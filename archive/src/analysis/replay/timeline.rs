@@ -117,41 +117,41 @@ mod tests {
     use super::*;
     use crate::analysis::growth::walls::CounterOrigin;
 
-    fn at(millis: i64) -> Timestamp {
+    fn time(millis: i64) -> Timestamp {
         Timestamp::from_nanos(i128::from(millis) * 1_000_000)
     }
 
     /// The records of the module's example: 0, 10, 20, mark, 40, 50.
     fn with_a_mark() -> Timeline {
-        let timestamps = [0, 10_000, 20_000, 20_001, 40_000, 50_000].map(at);
-        Timeline::new(at(0), timestamps.to_vec(), vec![3])
+        let timestamps = [0, 10_000, 20_000, 20_001, 40_000, 50_000].map(time);
+        Timeline::new(time(0), timestamps.to_vec(), vec![3])
     }
 
     #[test]
     fn a_record_at_the_moment_is_both_neighbours() {
-        let reach = with_a_mark().reach(at(10_000));
+        let reach = with_a_mark().reach(time(10_000));
         assert_eq!((reach.prior, reach.next), (0..2, 1..3));
     }
 
     #[test]
     fn a_mark_hides_what_is_beyond_it() {
         let timeline = with_a_mark();
-        let reach = timeline.reach(at(20_000));
+        let reach = timeline.reach(time(20_000));
         assert_eq!((reach.prior, reach.next), (0..3, 2..3));
         let just_before_the_mark = timeline.reach(Timestamp::from_nanos(20_000_500_000));
         assert!(just_before_the_mark.next.is_empty());
         assert_eq!(just_before_the_mark.prior, 0..3);
         for inside in [20_001, 25_000] {
-            assert!(timeline.reach(at(inside)).prior.is_empty(), "{inside}");
+            assert!(timeline.reach(time(inside)).prior.is_empty(), "{inside}");
         }
-        let after = timeline.reach(at(45_000));
+        let after = timeline.reach(time(45_000));
         assert_eq!((after.prior, after.next), (4..5, 5..6));
     }
 
     #[test]
     fn a_record_with_the_time_of_the_mark_before_it_is_seen_at_that_time() {
-        let timeline = Timeline::new(at(0), [0, 10, 10, 10, 20].map(at).to_vec(), vec![2]);
-        let reach = timeline.reach(at(10));
+        let timeline = Timeline::new(time(0), [0, 10, 10, 10, 20].map(time).to_vec(), vec![2]);
+        let reach = timeline.reach(time(10));
         assert_eq!((reach.prior, reach.next), (3..4, 3..5));
     }
 

@@ -327,7 +327,8 @@ impl Sums {
             if (weighted + total).is_nan() {
                 break;
             }
-            (self.weighted, self.total) = (weighted, total);
+            self.weighted = weighted;
+            self.total = total;
             self.seconds = in_order(self.seconds, seconds);
             let minimum = values.iter().fold(self.minimum.value, lesser);
             let maximum = values.iter().fold(self.maximum.value, greater);

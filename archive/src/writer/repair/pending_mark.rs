@@ -35,7 +35,7 @@ impl PendingMark {
 mod tests {
     use super::*;
 
-    fn at(millis: i128) -> Timestamp {
+    fn time(millis: i128) -> Timestamp {
         Timestamp::from_nanos(millis * 1_000_000)
     }
 
@@ -43,21 +43,21 @@ mod tests {
     fn a_mark_is_due_only_between_two_results_between_which_something_is_missing() {
         let mut mark = PendingMark::default();
         mark.records_missing();
-        assert_eq!(mark.due_before(at(0), false), None, "nothing before");
-        assert_eq!(mark.due_before(at(10), false), None, "nothing missing");
+        assert_eq!(mark.due_before(time(0), false), None, "nothing before");
+        assert_eq!(mark.due_before(time(10), false), None, "nothing missing");
         mark.records_missing();
-        assert_eq!(mark.due_before(at(20), false), Some(at(11)));
+        assert_eq!(mark.due_before(time(20), false), Some(time(11)));
         mark.records_missing();
-        assert_eq!(mark.due_before(at(30), true), None, "a mark is there");
+        assert_eq!(mark.due_before(time(30), true), None, "a mark is there");
         mark.records_missing();
-        assert_eq!(mark.due_before(at(40), false), None, "a mark was there");
+        assert_eq!(mark.due_before(time(40), false), None, "a mark was there");
     }
 
     #[test]
     fn a_mark_is_not_later_than_what_follows() {
         let mut mark = PendingMark::default();
-        mark.due_before(at(10), false);
+        mark.due_before(time(10), false);
         mark.records_missing();
-        assert_eq!(mark.due_before(at(10), false), Some(at(10)));
+        assert_eq!(mark.due_before(time(10), false), Some(time(10)));
     }
 }

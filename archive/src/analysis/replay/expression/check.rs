@@ -436,7 +436,8 @@ fn called(function: Function, inner: Term) -> Result<Term, Problem> {
             if !is_time && units.time_dimension() != 0 {
                 return Err(Problem::RateUnits(units.to_string()));
             }
-            (value_type, units) = (ValueType::Double, units.per_second());
+            value_type = ValueType::Double;
+            units = units.per_second();
         }
         Function::Delta if value_type == ValueType::U32 => value_type = ValueType::I64,
         Function::Delta if value_type == ValueType::U64 => value_type = ValueType::Double,

@@ -86,7 +86,8 @@ impl SuccessiveQuantiles {
         if states != self.states
             && let Some(histogram) = Histogram::find(metadata, &self.counts)
         {
-            (self.layout, self.states) = (histogram.layout, states);
+            self.layout = histogram.layout;
+            self.states = states;
         }
     }
 
