@@ -88,7 +88,7 @@ fn compressed_files_are_read_in_all_directions() {
 }
 
 #[test]
-fn a_damaged_compressed_volume_gives_its_whole_records_and_then_an_error() {
+fn damaged_compressed_volume_gives_its_whole_records() {
     for suffix in ["xz", "bz2", "gz", "zst"] {
         let (_directory, base) = archive();
         let file = compress_member(&base, "1", suffix);
@@ -177,7 +177,7 @@ fn of_an_index_that_expands_to_zeros_the_first_entries_are_read() {
 }
 
 #[test]
-fn check_and_repair_keep_all_records_before_the_zeros_and_do_not_expand_them() {
+fn zeros_after_the_records_are_not_expanded() {
     let (directory, base) = archive();
     make_bomb(&base, "2");
     let report = pcp_archive::check::check(&base).unwrap();

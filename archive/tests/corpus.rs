@@ -203,7 +203,7 @@ fn records_read_backwards_are_those_that_pcp_reads_backwards() {
 }
 
 #[test]
-fn every_time_is_found_from_the_index_as_it_is_by_reading_from_the_start() {
+fn index_finds_the_same_records_as_a_full_read() {
     let samples = if std::env::var_os("MMV_LONG").is_some() { 40 } else { 10 };
     for case in cases() {
         let timestamps = all_timestamps(&case);

@@ -22,12 +22,12 @@ const BEGINNING: [&str; 3] = ["file-missing", "index-missing", "label"];
 type Seen = (Timestamp, usize);
 
 #[test]
-fn a_version_3_archive_survives_the_death_of_its_writer_at_any_moment() {
+fn v3_archive_survives_the_death_of_its_writer() {
     assert_survives(Version::V3);
 }
 
 #[test]
-fn a_version_2_archive_survives_the_death_of_its_writer_at_any_moment() {
+fn v2_archive_survives_the_death_of_its_writer() {
     assert_survives(Version::V2);
 }
 

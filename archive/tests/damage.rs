@@ -50,7 +50,7 @@ fn read(base: &Path) -> Result<(i64, bool), Error> {
 }
 
 #[test]
-fn a_record_that_claims_more_bytes_than_are_left_is_no_torn_tail_if_others_follow() {
+fn long_claim_before_other_records_is_no_torn_tail() {
     let (_directory, base) = archive();
     let start = offsets(&base)[2];
     let volume = fs::OpenOptions::new().write(true).open(base.with_extension("0")).unwrap();
@@ -114,7 +114,7 @@ fn last_metadata(base: &Path) -> (usize, usize) {
 }
 
 #[test]
-fn half_a_metadata_record_is_a_torn_tail_if_nothing_refers_to_more() {
+fn unreferenced_half_metadata_record_is_a_torn_tail() {
     let (_directory, base) = archive();
     let path = base.with_extension("meta");
     let whole = fs::read(&path).unwrap();

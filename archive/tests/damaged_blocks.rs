@@ -157,7 +157,7 @@ fn damage_of_zstd_costs_no_more_than_a_block() {
 }
 
 #[test]
-fn a_repaired_archive_has_all_records_but_those_of_the_damaged_block() {
+fn repair_loses_only_the_damaged_block() {
     for suffix in ["xz", "zst"] {
         let (directory, base) = archive();
         let plain = fs::read(base.with_extension("0")).unwrap();

@@ -181,7 +181,7 @@ fn assert_cut(specimen: &Specimen, file: usize, len: usize, base: &Path, what: &
 }
 
 #[test]
-fn every_flipped_bit_is_an_error_or_changes_no_more_than_its_field() {
+fn flipped_bit_changes_no_more_than_its_field() {
     for specimen in specimens() {
         for file in 0..specimen.files.len() {
             for at in 0..specimen.files[file].1.len() {

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn other_negative_numbers_keep_their_number_and_counts_are_no_errors() {
+    fn unknown_codes_keep_their_number() {
         assert_eq!(ErrorCode::new(-41).unwrap().to_string(), "-41");
         assert_eq!(ErrorCode::new(-200).unwrap().to_string(), "-200");
         assert_eq!(ErrorCode::from_name(""), None);

@@ -139,7 +139,7 @@ fn a_record_whose_lengths_differ_does_not_hide_the_next() {
 }
 
 #[test]
-fn a_torn_tail_is_worse_in_metadata_and_in_volumes_before_the_last() {
+fn torn_tail_is_worst_before_the_last_volume() {
     for (file, rule, severity) in [
         ("1", "torn-tail", Severity::Warning),
         ("0", "record-frame", Severity::Error),
@@ -190,7 +190,7 @@ fn times_before_the_start_and_backwards_are_found() {
 }
 
 #[test]
-fn values_need_a_descriptor_their_type_and_an_instance_of_the_domain() {
+fn values_need_descriptor_type_and_instance() {
     let example = Example::new();
     let offset = LABEL as usize + RECORD;
     let set = offset + 20;

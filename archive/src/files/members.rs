@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_member_that_is_there_compressed_and_plain_the_plain_one_counts() {
+    fn plain_member_is_preferred_to_a_compressed_one() {
         let directory = directory(&["a.meta.zst", "a.index", "a.0.xz"]);
         let find = || Members::find(&directory.path().join("a")).unwrap();
         assert_eq!(find().volumes[&0], directory.path().join("a.0.xz"));

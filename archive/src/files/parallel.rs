@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "compression")]
-    fn where_as_many_threads_work_as_there_are_processors_none_is_idle() {
+    fn no_thread_is_idle_when_all_processors_work() {
         let count = threads();
         let work = |(): &mut (), ()| idle();
         let found = in_order((0..count).map(|_| ()), work, |jobs| {

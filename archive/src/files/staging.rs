@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_is_replaced_only_if_that_is_asked_for_and_never_a_source() {
+    fn only_a_requested_target_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().join("a");
         fs::write(base.with_extension("7"), "old").unwrap();

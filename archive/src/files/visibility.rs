@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_cannot_be_removed_is_hidden_and_removed_later() {
+    fn archive_that_resists_removal_is_hidden_first() {
         let directory = directory(&["a.meta", "a.0", "a.index"]);
         let base = directory.path().join("a");
         let stubborn = directory.path().join("a.1");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_without_their_metadata_are_unfinished_if_it_has_another_name() {
+    fn archives_with_hidden_metadata_are_unfinished() {
         let files = [
             "a.meta.unfinished",
             "b.0",

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn no_names_a_negative_number_and_absurd_numbers_of_names_are_refused() {
+    fn bad_numbers_of_names_are_refused() {
         for (names, expected) in [
             (0i32, RecordError::Field { field: "number of names", found: 0 }),
             (-1, RecordError::Negative { field: "number of names", found: -1 }),

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_number_of_instances_is_refused_before_anything_is_allocated() {
+    fn absurd_instance_count_is_refused_before_allocation() {
         assert_eq!(
             damaged(24, i32::MAX as u32),
             Err(RecordError::Truncated {

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_have_all_rows_once_and_are_the_same_on_any_number_of_threads() {
+    fn segments_have_each_row_once_on_any_threads() {
         let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
         let (_directory, archive) = archive(&rows);
         let mut selection = Selection::new(&archive);

@@ -233,7 +233,7 @@ fn what_lies_before_damage_is_returned_before_the_error() {
 }
 
 #[test]
-fn a_value_that_is_not_stored_as_its_type_costs_its_metric_alone() {
+fn wrongly_stored_value_costs_its_metric_alone() {
     let (directory, archive, last) = nine_rows();
     // The block of the string claims to hold no string: it has its index in
     // the place of the first value's and so is taken for its number, and back.

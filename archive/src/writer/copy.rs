@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_at_the_start_is_dated_then_and_what_held_before_is_left_out() {
+    fn metadata_at_the_start_is_dated_then() {
         let directory = tempfile::tempdir().unwrap();
         let archive = archive(&directory);
         let expected = [(6, 2), (7, 7), (8, 8)].map(|(s, n)| (time(s), instances(&[1, n + 1])));

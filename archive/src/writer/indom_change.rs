@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn as_many_differences_as_instances_are_a_difference_and_one_more_is_not() {
+    fn difference_is_no_longer_than_the_domain() {
         let two = [(1, "a"), (7, "g")];
         assert_eq!(change(&[(1, "a"), (3, "c")], &two).unwrap().len(), 2);
         assert_eq!(change(OLD, &two), None);
     }
 
     #[test]
-    fn a_domain_that_became_empty_is_a_difference_and_what_follows_is_whole() {
+    fn empty_domain_is_a_difference_and_the_next_whole() {
         assert_eq!(change(OLD, &[]), Some(vec![(1, None), (3, None), (5, None)]));
         assert_eq!(change(&[], OLD), None);
     }

@@ -99,7 +99,7 @@ fn an_archive_is_never_overwritten() {
 }
 
 #[test]
-fn time_may_stand_still_but_not_go_back_and_a_mark_must_be_later() {
+fn time_never_decreases_and_marks_are_later() {
     let (_directory, _, mut writer) = writer(WriterOptions::default());
     assert!(matches!(writer.write_mark(at(0)), Err(Error::LeadingMark)));
     writer.write_result(&one_value(10, 1)).unwrap();
@@ -126,7 +126,7 @@ fn values_must_fit_what_was_declared() {
 }
 
 #[test]
-fn a_result_without_value_sets_is_an_error_that_names_its_record() {
+fn result_without_value_sets_is_an_error() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     let empty = |seconds| FetchResult { timestamp: at(seconds), value_sets: Vec::new() };
     let text = |error: Error| error.to_string();
@@ -308,7 +308,7 @@ fn a_volume_that_cannot_be_created_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn an_archive_that_is_cut_at_any_byte_of_its_last_record_reads_up_to_there() {
+fn archive_cut_in_its_last_record_reads_up_to_there() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     writer.write_result(&one_value(0, 1)).unwrap();
     let start = writer.volume_bytes();
@@ -450,7 +450,7 @@ fn units_and_the_other_fields_of_a_descriptor_read_back() {
 }
 
 #[test]
-fn metadata_is_charged_to_the_account_it_was_declared_for_and_once() {
+fn metadata_is_charged_once_to_its_account() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     let (first, second) = (indom(), InDom::new(70, 9).unwrap());
     writer.charge_to(7);

@@ -383,7 +383,7 @@ fn an_instance_without_a_name_has_no_series() {
 
 /// Values of a program's metric with an instance in a large domain, and the agent's events.
 #[test]
-fn nothing_is_joined_over_the_end_of_a_program_or_outside_of_a_lifetime() {
+fn no_join_over_program_ends_or_outside_lifetimes() {
     use crate::Value;
     use crate::format::event::EventArrayBuilder;
     use crate::format::event::EventFlags;

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_comes_and_goes_with_the_states_of_a_domain_that_exists() {
+    fn instance_lives_by_the_states_of_its_domain() {
         let list = |seconds, ids: Range<i32>| {
             (seconds, IndomRecordKind::Full, ids.map(|id| (id, Some("x"))).collect())
         };
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_domain_has_no_lifetimes_but_still_names_its_instances() {
+    fn small_domain_has_names_and_no_lifetimes() {
         let records = [(10, 0..15), (20, 0..1)];
         assert_eq!(life(&records, 14), Some(Lifetime::ALWAYS));
         assert_eq!(life(&records, 15), None);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_with_the_time_of_the_mark_before_it_is_seen_at_that_time() {
+    fn record_at_the_time_of_a_mark_is_seen_then() {
         let timeline = Timeline::new(time(0), [0, 10, 10, 10, 20].map(time).to_vec(), vec![2]);
         let reach = timeline.reach(time(10));
         assert_eq!((reach.prior, reach.next), (3..4, 3..5));

@@ -90,7 +90,7 @@ fn the_example_of_the_module_holds() {
 }
 
 #[test]
-fn a_discrete_value_holds_to_the_end_of_the_window_unless_a_mark_hides_it() {
+fn discrete_value_holds_to_the_end_or_a_mark() {
     let records =
         [(0, Some(1)), (10_000, Some(4)), (50_000, None), (60_000, None), (70_000, Some(9))];
     let (_directory, archive) = archive(&records, Units::NONE);
@@ -106,7 +106,7 @@ fn a_discrete_value_holds_to_the_end_of_the_window_unless_a_mark_hides_it() {
 }
 
 #[test]
-fn a_counter_that_was_reset_has_no_rate_then_and_one_that_wrapped_has() {
+fn reset_has_no_rate_and_a_wrap_has() {
     let records = [(0, Some(u32::MAX - 9)), (10_000, Some(10)), (20_000, Some(40))];
     let (_directory, archive) = archive(&records, Units::count());
     let counter = |decrease| {

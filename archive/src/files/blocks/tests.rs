@@ -129,7 +129,7 @@ fn several_streams_with_padding_are_one_file() {
 }
 
 #[test]
-fn bytes_are_there_in_any_order_and_each_block_is_decompressed_once() {
+fn each_block_is_decompressed_once_in_any_order() {
     let bytes = counting(450_001);
     for (compression, packed) in all(&bytes) {
         let mut file = open(compression, &packed);

@@ -185,7 +185,7 @@ fn record() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_record_ends_a_file_and_a_hole_between_records_does_not() {
+fn only_damage_that_lasts_ends_a_file() {
     let record = record();
     let packed_record = compress(Compression::Xz, &record);
     let packed_zeros = compress(Compression::Xz, &vec![0; 4 << 20]);

@@ -140,7 +140,7 @@ fn a_beginning_that_is_taken_back_leaves_nothing() {
 }
 
 #[test]
-fn a_whole_record_that_is_taken_back_is_followed_by_what_replaces_it() {
+fn replacement_of_a_withdrawn_record_is_read() {
     let mut growing = Growing::new();
     growing.write();
     let mut follower = Follower::open(growing.base()).unwrap();

@@ -54,7 +54,7 @@ fn a_difference_does_not_rename_but_a_full_record_does() {
 }
 
 #[test]
-fn removing_an_unknown_instance_and_a_difference_with_nothing_before_it_are_accepted() {
+fn differences_that_do_not_fit_the_state_are_accepted() {
     let history =
         history(&[(10, IndomRecordKind::Delta, AB), (20, IndomRecordKind::Delta, &[(7, None)])]);
     assert_eq!(names(history.instances_at(at(20))), Some(expected(&[(1, "a"), (3, "b")])));
@@ -117,7 +117,7 @@ fn kept(history: &IndomHistory) -> usize {
 }
 
 #[test]
-fn a_large_domain_that_changes_often_is_kept_in_proportion_to_its_records() {
+fn memory_of_a_changing_domain_follows_its_records() {
     let (instances, changes) = (2000, 3000);
     let whole = (0..instances).map(|id| (id, Some("x"))).collect();
     let change = |n: i32| {

@@ -140,7 +140,7 @@ fn turning_round_at_a_mark_between_archives_returns_it_again() {
 }
 
 #[test]
-fn instances_keep_their_history_over_archives_and_repetitions_are_dropped() {
+fn instances_keep_their_history_over_archives() {
     let (_directory, set) = three();
     let (_, history) = set.metadata().indoms().next().unwrap();
     let names =
@@ -237,7 +237,7 @@ fn contradictions(first: &Plan<'_>, second: &Plan<'_>) -> (Vec<String>, Vec<(Str
 }
 
 #[test]
-fn of_a_metric_that_changed_the_larger_part_is_kept_and_the_other_archive_named() {
+fn larger_part_of_a_changed_metric_is_kept() {
     let counter = ("m", pmid(1), "u32 counter");
     let expected = |left_out: &str, kept: &str| {
         format!(
@@ -354,7 +354,7 @@ fn times(set: &ArchiveSet) -> Vec<Timestamp> {
 }
 
 #[test]
-fn archives_that_are_removed_while_they_are_read_are_read_to_their_end() {
+fn archives_removed_while_read_are_read_to_their_end() {
     let (directory, before) = three();
     let expected = times(&before);
     let held = ArchiveSet::open_held(&[directory.path()]).unwrap();
@@ -391,7 +391,7 @@ fn an_archive_that_is_removed_after_the_listing_is_left_out() {
 
 #[cfg(feature = "compression")]
 #[test]
-fn a_volume_that_is_compressed_while_it_is_read_is_read_compressed() {
+fn volume_compressed_while_read_is_read_compressed() {
     use crate::writer::compress::Effort;
     use crate::writer::compress::compress_volume;
 

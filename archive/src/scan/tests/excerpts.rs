@@ -69,7 +69,7 @@ fn damage_between_the_wanted_values_costs_nothing() {
 }
 
 #[test]
-fn damage_of_what_is_read_is_the_error_that_a_reader_of_all_finds() {
+fn damage_in_excerpts_is_the_error_of_a_full_read() {
     let (directory, archive, offsets) = wide(WIDTH, 100);
     let len = offsets[1] - offsets[0];
     let block = HEAD + u64::from(WIDTH) * SET + 7 * 12;
@@ -100,7 +100,7 @@ fn damage_of_what_is_read_is_the_error_that_a_reader_of_all_finds() {
 }
 
 #[test]
-fn after_any_flip_excerpts_have_what_whole_records_have_or_what_was_written() {
+fn flipped_bits_do_not_falsify_excerpts() {
     let (directory, archive, offsets) = wide(WIDTH, 10);
     let len = offsets[1] - offsets[0];
     let parts = [

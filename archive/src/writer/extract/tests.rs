@@ -195,7 +195,7 @@ fn a_mark_with_nothing_before_it_is_left_out() {
 }
 
 #[test]
-fn a_domain_that_changes_between_the_last_record_and_a_mark_keeps_its_time() {
+fn domain_change_before_a_mark_keeps_its_time() {
     let directory = tempfile::tempdir().unwrap();
     let counted = "acme.made.count";
     Builder::in_directory(directory.path(), "old")

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_due_only_between_two_results_between_which_something_is_missing() {
+    fn mark_is_due_only_where_results_are_missing() {
         let mut mark = PendingMark::default();
         mark.records_missing();
         assert_eq!(mark.due_before(time(0), false), None, "nothing before");

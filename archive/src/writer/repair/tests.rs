@@ -105,7 +105,7 @@ fn of_a_whole_archive_everything_is_kept() {
 }
 
 #[test]
-fn a_damaged_record_costs_only_itself_and_is_named_with_its_time() {
+fn damaged_record_costs_only_itself() {
     let (_directory, base) = archive();
     let second = LABEL + RECORD;
     change(&base, "0", |bytes| bytes[second + 3] ^= 4);
@@ -218,7 +218,7 @@ fn step_back(base: &Path, by: i64) {
 }
 
 #[test]
-fn records_whose_time_steps_back_go_to_a_second_archive_of_the_run() {
+fn records_before_a_clock_step_get_a_second_archive() {
     for in_place in [false, true] {
         let (directory, base) = archive();
         step_back(&base, 1000);
@@ -324,7 +324,7 @@ fn labels_with_a_wrong_offset_are_left_out_and_reported() {
 }
 
 #[test]
-fn a_bad_set_of_labels_costs_neither_the_others_nor_bytes_that_are_not_utf_8() {
+fn bad_label_set_costs_no_other_set() {
     let (_directory, base) = builder()
         .numbered_instances("a.long", [(1, "i 1"), (2, "i 2"), (3, "i 3"), (4, "i 4")])
         .instance_labels(

@@ -66,7 +66,7 @@ fn live(version: Version, fault: Option<Fault>) -> (TempDir, Logger) {
 }
 
 #[test]
-fn a_record_is_written_after_its_metadata_and_before_its_index_entry() {
+fn record_is_written_between_metadata_and_index_entry() {
     let (_directory, logger) = live(Version::V3, None);
     logger.writer.finish().unwrap();
     let names = fault::heal();
@@ -123,7 +123,7 @@ fn without_its_last_index_entry_an_archive_is_still_whole() {
 }
 
 #[test]
-fn what_could_not_be_cut_back_is_before_anything_else_is_written() {
+fn failed_truncation_is_retried_before_the_next_write() {
     let result = |second| Step::Result { after: second, sets: one_value(0, 1).value_sets };
     for finish in [true, false] {
         let directory = tempfile::tempdir().unwrap();

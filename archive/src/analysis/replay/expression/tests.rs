@@ -352,7 +352,7 @@ fn described(text: &str) -> String {
 }
 
 #[test]
-fn results_have_the_type_semantics_and_units_that_pcp_gives_them() {
+fn results_have_the_metadata_that_pcp_gives_them() {
     for (text, expected) in [
         ("7", "32-bit unsigned int, discrete, , "),
         ("0.5", "double, discrete, , "),

@@ -73,7 +73,7 @@ fn instant_of_the_paper_replayed_every_15_seconds() {
 }
 
 #[test]
-fn discrete_of_the_paper_replayed_every_4_seconds_goes_on_after_90() {
+fn discrete_example_of_the_paper_goes_on_after_90() {
     let discrete = paper([400, 880, 650, 1120, 1120, 940, 580, 1200, 850]);
     let at = |t| ask(Semantics::Discrete, &discrete, t, Decrease::Reset);
     let expected = [
@@ -161,7 +161,7 @@ fn an_unsigned_counter_that_wraps_is_rounded_once() {
 }
 
 #[test]
-fn a_counter_that_a_double_does_not_hold_stays_between_its_neighbours() {
+fn counter_beyond_a_double_stays_between_neighbours() {
     use crate::AnyValue::{I64, U64};
     const LARGE: u64 = 1 << 60;
     for (prior, next, middle) in [

@@ -47,7 +47,7 @@ fn archive(directory: &TempDir) -> Archive {
 }
 
 #[test]
-fn the_parameters_of_events_are_described_and_their_own_values_left_out() {
+fn event_parameters_are_described_without_values() {
     let directory = tempfile::tempdir().unwrap();
     let old = archive(&directory);
     let extract = Extract::new(selection(&old, &["acme.requests"]));

@@ -77,7 +77,7 @@ fn values_and_marks_after_a_clock_was_set_back_are_all_copied() {
 }
 
 #[test]
-fn a_mark_less_than_a_microsecond_from_its_neighbours_is_copied_to_version_2() {
+fn mark_close_to_its_neighbours_is_copied_to_v2() {
     let directory = tempfile::tempdir().unwrap();
     Builder::in_directory(directory.path(), "old")
         .metric("acme.made", "u64 counter count")
