@@ -59,13 +59,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// The findings, by pass and then by place; of one rule in one file not
-    /// more than 100.
+    /// Returns the findings, by pass and then by place; of one rule in one file not more than
+    /// 100.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The number of findings beyond those.
+    /// Returns the number of findings beyond those.
     pub const fn suppressed(&self) -> u64 {
         self.suppressed
     }
@@ -76,7 +76,7 @@ impl Report {
         self.suppressed_notes
     }
 
-    /// The worst severity; `None` without findings.
+    /// Returns the worst severity; `None` without findings.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.defect.severity()).max()
     }
@@ -96,7 +96,7 @@ impl Report {
         self.values
     }
 
-    /// All findings, counted or kept.
+    /// Returns all findings, counted or kept.
     fn total(&self) -> u64 {
         self.findings.len() as u64 + self.suppressed
     }
@@ -186,8 +186,8 @@ fn report_missing(files: &MemberFiles, report: &mut Report) {
 }
 
 impl Checker {
-    /// A file for the passes after the labels; `None` if it is of another
-    /// version, or ends within its label.
+    /// Opens a file for the passes after the labels; `None` if it is of another version, or ends
+    /// within its label.
     fn open(&self, path: &Path, role: Role) -> Result<Option<RecordFile>> {
         let mut file = RecordFile::open(path)?;
         match file.read_label(role) {

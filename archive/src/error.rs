@@ -111,7 +111,7 @@ pub enum RecordError {
     UnknownMetric { pmid: Pmid },
 }
 
-/// The name of a type code, or the code.
+/// Returns the name of a type code, or the code.
 fn type_text(code: i32) -> String {
     ValueType::from_code(code).map_or_else(|_| format!("code {code}"), |found| found.to_string())
 }
@@ -397,7 +397,7 @@ impl Error {
     }
 }
 
-/// The error of a failed operation on a file, for `map_err`.
+/// Returns the error of a failed operation on a file, for `map_err`.
 pub(crate) fn io_error(operation: &'static str, file: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::Io { file: file.to_owned(), operation, source }
 }

@@ -43,7 +43,7 @@ impl<'w> Progress<'w> {
         Self { watch, volumes, size, passes, before: 0, reported: 0 }
     }
 
-    /// The walk has reached this record.
+    /// Reports that the walk has reached this record.
     pub(crate) fn advance_to(&mut self, record: &Record<'_>) {
         let Some((start, size)) = self.volumes.get(&record.volume()) else { return };
         self.report(self.before + start + record.offset().min(*size), STEP);

@@ -228,7 +228,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// The archive's name: the common part of its files' names.
+    /// Returns the archive's name: the common part of its files' names.
     pub fn base(&self) -> &Path {
         &self.base
     }
@@ -265,7 +265,7 @@ impl Archive {
         self.label.version
     }
 
-    /// The time of the last record that is whole; without one that of the label.
+    /// Returns the time of the last record that is whole; without one that of the label.
     pub const fn end(&self) -> Timestamp {
         self.end
     }
@@ -276,14 +276,14 @@ impl Archive {
         self.has_records
     }
 
-    /// The numbers of the data volumes that exist, rising; there is at least
-    /// one, but not necessarily number 0.
+    /// Returns the numbers of the data volumes that exist, rising; there is at least one, but not
+    /// necessarily number 0.
     pub fn volumes(&self) -> impl ExactSizeIterator<Item = u32> {
         self.volumes.iter().map(|volume| volume.number)
     }
 
-    /// The numbers of volumes that do not exist: before the last one that does, or before one
-    /// that the temporal index refers to.
+    /// Returns the numbers of volumes that do not exist: before the last one that does, or before
+    /// one that the temporal index refers to.
     pub fn missing_volumes(&self) -> Vec<RangeInclusive<u32>> {
         let indexed = self.index.entries().iter().map(|entry| entry.volume).max();
         let end = indexed.map_or(0, |volume| u64::from(volume) + 1);
@@ -298,7 +298,7 @@ impl Archive {
         missing
     }
 
-    /// The file of a data volume.
+    /// Returns the file of a data volume.
     pub fn volume_path(&self, number: u32) -> Option<&Path> {
         let found = self.volumes.iter().find(|volume| volume.number == number);
         found.map(|volume| volume.path.as_path())
@@ -309,25 +309,25 @@ impl Archive {
         &self.metadata
     }
 
-    /// The temporal index; empty if there is none.
+    /// Returns the temporal index; empty if there is none.
     pub const fn index(&self) -> &TemporalIndex {
         &self.index
     }
 
-    /// The last record, if it was not written to its end, or the zeros that
-    /// the file ends with: reading ends before them.
+    /// Returns the last record, if it was not written to its end, or the zeros that the file ends
+    /// with: reading ends before them.
     pub const fn torn_tail(&self) -> Option<&TornTail> {
         self.torn_tail.as_ref()
     }
 
-    /// The metadata records that were passed by, [`Error::Corrupt`] or
+    /// Returns the metadata records that were passed by, [`Error::Corrupt`] or
     /// [`Error::DescChanged`]; none unless the archive was opened
     /// [tolerantly](Self::open_tolerant).
     pub fn bad_metadata(&self) -> &[Error] {
         &self.bad_metadata
     }
 
-    /// All records, from the first.
+    /// Returns all records, from the first.
     ///
     /// # Errors
     ///
@@ -336,8 +336,8 @@ impl Archive {
         Source::from(self).records()
     }
 
-    /// The records from the first one whose time is `from` or later. The
-    /// index is used to find it.
+    /// Returns the records from the first one whose time is `from` or later. The index is used to
+    /// find it.
     ///
     /// # Errors
     ///
@@ -346,7 +346,7 @@ impl Archive {
         Source::from(self).records_from(from)
     }
 
-    /// A position after all records whose timestamp is `from` or earlier:
+    /// Returns a position after all records whose timestamp is `from` or earlier:
     /// [`Records::previous`] returns the newest of them.
     ///
     /// # Errors
@@ -356,29 +356,29 @@ impl Archive {
         Source::from(self).records_back_from(from)
     }
 
-    /// The position before the first record.
+    /// Returns the position before the first record.
     fn at_start(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, Position::start(self.version()))
     }
 
-    /// The position after the last record.
+    /// Returns the position after the last record.
     fn at_end(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, self.end_position)
     }
 
-    /// The volume and offset of that position.
+    /// Returns the volume and offset of that position.
     fn end_place(&self) -> (u32, u64) {
         let volume = self.volumes.get(self.end_position.volume).or(self.volumes.last());
         (volume.map_or(0, |volume| volume.number), self.end_position.offset)
     }
 
-    /// The error for a value of a record that its metric's type cannot have,
-    /// with the file and the offset of the record.
+    /// Returns the error for a value of a record that its metric's type cannot have, with the
+    /// file and the offset of the record.
     pub fn damaged(&self, record: &Record<'_>, source: RecordError) -> Error {
         Error::Corrupt { file: self.file_of(record), offset: record.offset(), source }
     }
 
-    /// The file that a record is in.
+    /// Returns the file that a record is in.
     pub(crate) fn file_of(&self, record: &Record<'_>) -> PathBuf {
         self.volume_path(record.volume()).unwrap_or(&self.base).to_owned()
     }
@@ -407,8 +407,8 @@ impl Archive {
         Ok(())
     }
 
-    /// The last whole record, searched from the back of the last volume, and
-    /// where reading ends: there, or at the end of the damage after it.
+    /// Finds the last whole record, searched from the back of the last volume, and where reading
+    /// ends: there, or at the end of the damage after it.
     fn find_end(&mut self, is_tolerant: bool) -> Result<()> {
         let mut damage = None;
         let mut bad_label = None;

@@ -209,12 +209,12 @@ impl<'a> Columns<'a> {
         Ok(Self { lost: Some(lost), ..columns })
     }
 
-    /// The damage that was skipped.
+    /// Returns the damage that was skipped.
     pub(crate) fn take_lost(&mut self) -> Vec<Loss> {
         self.lost.take().unwrap_or_default()
     }
 
-    /// The next chunk, with at least one row; `None` when all were returned.
+    /// Returns the next chunk, with at least one row; `None` when all were returned.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl<'a> Columns<'a> {
         self
     }
 
-    /// The extent of the records read so far.
+    /// Returns the extent of the records read so far.
     const fn extent(&self) -> Extent {
         self.chunk.extent()
     }

@@ -144,7 +144,7 @@ impl ArchiveWriter {
         self.declared.charge_to(account);
     }
 
-    /// The bytes of metadata that were written since the last call, by account, and those
+    /// Returns the bytes of metadata that were written since the last call, by account, and those
     /// of index entries that came with them; nothing that was declared again.
     pub fn take_charges(&mut self) -> BTreeMap<u32, u64> {
         std::mem::take(&mut self.charges)
@@ -346,18 +346,18 @@ impl ArchiveWriter {
         self.options.version
     }
 
-    /// The archive's base name.
+    /// Returns the archive's base name.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// The time of the last record.
+    /// Returns the time of the last record.
     pub const fn last_timestamp(&self) -> Option<Timestamp> {
         self.last
     }
 
-    /// The earliest time that the next record can have, a mark or values; `None` before the
-    /// first.
+    /// Returns the earliest time that the next record can have, a mark or values; `None` before
+    /// the first.
     pub(crate) fn earliest_next(&self, is_mark: bool) -> Option<Timestamp> {
         let last = self.last?;
         if !is_mark && !self.ends_in_mark {
@@ -395,7 +395,7 @@ impl ArchiveWriter {
         self.files.as_ref().map_or(0, |files| files.data.len())
     }
 
-    /// The number of the present data volume.
+    /// Returns the number of the present data volume.
     pub fn volume(&self) -> u32 {
         self.files.as_ref().map_or(0, |files| files.volume)
     }
@@ -420,8 +420,8 @@ impl ArchiveWriter {
         })
     }
 
-    /// A time as the archive will have it: records that are too close for
-    /// version 2 have one time there.
+    /// Returns a time as the archive will have it: records that are too close for version 2 have
+    /// one time there.
     fn stored(&self, time: Timestamp) -> Result<Timestamp> {
         Ok(timestamp::stored(self.options.version, time)?)
     }

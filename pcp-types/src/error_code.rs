@@ -239,7 +239,7 @@ impl ErrorCode {
     /// Illegal type (`PM_ERR_TYPE`).
     pub const TYPE: Self = Self(BASE - 52);
 
-    /// The code of a stored number; `None` unless it is negative.
+    /// Returns the code of a stored number; `None` unless it is negative.
     pub const fn new(code: i32) -> Option<Self> {
         if code < 0 { Some(Self(code)) } else { None }
     }
@@ -249,7 +249,7 @@ impl ErrorCode {
         self.0
     }
 
-    /// The code of a name such as `PM_ERR_EOL` or `ENOENT`.
+    /// Returns the code of a name such as `PM_ERR_EOL` or `ENOENT`.
     pub fn from_name(name: &str) -> Option<Self> {
         let Some(short) = name.strip_prefix("PM_ERR_") else {
             let number = 1 + SYSTEM.iter().position(|known| !name.is_empty() && *known == name)?;
@@ -258,7 +258,7 @@ impl ErrorCode {
         CODES.iter().find(|(_, name, _)| *name == short).map(|(n, _, _)| Self(BASE - n))
     }
 
-    /// The name after `PM_ERR_`, for the codes that PCP defines.
+    /// Returns the name after `PM_ERR_`, for the codes that PCP defines.
     pub fn name(self) -> Option<&'static str> {
         self.entry().map(|(_, name, _)| *name)
     }
@@ -268,13 +268,13 @@ impl ErrorCode {
         self.entry().map(|(_, _, meaning)| *meaning)
     }
 
-    /// The name of a system error, `ENOENT` for -2; `None` for other codes.
+    /// Returns the name of a system error, `ENOENT` for -2; `None` for other codes.
     pub fn system_name(self) -> Option<&'static str> {
         let number = usize::try_from(self.0.checked_neg()?).ok()?;
         SYSTEM.get(number.checked_sub(1)?).copied().filter(|name| !name.is_empty())
     }
 
-    /// The text of a system error in the words of the C library (strerror(3)), which
+    /// Returns the text of a system error in the words of the C library (strerror(3)), which
     /// PCP's programs print: `No such file or directory` for -2. `None` for other codes.
     pub fn system_text(self) -> Option<String> {
         self.system_name()?;

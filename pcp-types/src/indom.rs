@@ -39,7 +39,7 @@ impl InDom {
         Err(Error::PartTooLarge { part, found, max })
     }
 
-    /// The domain of a word of a file; `None` for 0xffffffff.
+    /// Returns the domain of a word of a file; `None` for 0xffffffff.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         if raw == Self::NULL_RAW { None } else { Some(Self(raw)) }
     }
@@ -49,17 +49,17 @@ impl InDom {
         self.0
     }
 
-    /// The word for an optional domain: 0xffffffff for `None`.
+    /// Returns the word for an optional domain: 0xffffffff for `None`.
     pub fn option_raw(indom: Option<Self>) -> u32 {
         indom.map_or(Self::NULL_RAW, Self::raw)
     }
 
-    /// The domain number, 0..=511: which agent the instances come from.
+    /// Returns the domain number, 0..=511: which agent the instances come from.
     pub const fn domain(self) -> u32 {
         self.0 >> 22 & crate::Pmid::MAX_DOMAIN
     }
 
-    /// The serial, 0..=4 194 303.
+    /// Returns the serial, 0..=4 194 303.
     pub const fn serial(self) -> u32 {
         self.0 & Self::MAX_SERIAL
     }
@@ -100,7 +100,7 @@ impl InstanceId {
     /// `PM_IN_NULL`, the word that stands for "no instance".
     pub const NULL_RAW: u32 = u32::MAX;
 
-    /// An instance number.
+    /// Returns an instance number.
     ///
     /// # Errors
     ///
@@ -109,12 +109,12 @@ impl InstanceId {
         if id < 0 { Err(Error::NegativeInstance(id)) } else { Ok(Self(id)) }
     }
 
-    /// The number, 0..=2 147 483 647.
+    /// Returns the number, 0..=2 147 483 647.
     pub const fn get(self) -> i32 {
         self.0
     }
 
-    /// The word that stands for an optional instance in a file.
+    /// Returns the word that stands for an optional instance in a file.
     pub fn option_raw(instance: Option<Self>) -> u32 {
         instance.map_or(Self::NULL_RAW, |id| id.0.cast_unsigned())
     }

@@ -65,7 +65,7 @@ pub fn parse_interval(text: &str) -> Result<Duration, Error> {
     Ok(sum)
 }
 
-/// One number with its unit, and the text after it.
+/// Returns one number with its unit, and the text after it.
 fn term(text: &str) -> Option<(Duration, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, after) = text.split_at(end);
@@ -84,7 +84,7 @@ fn unit(word: &str) -> Option<u64> {
     Some(*nanos)
 }
 
-/// A decimal number times `unit`, exact to the nanosecond.
+/// Returns a decimal number times `unit`, exact to the nanosecond.
 fn times(number: &str, unit: u64) -> Option<Duration> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if number == "." || number.is_empty() || fraction.contains('.') {

@@ -77,7 +77,7 @@ pub fn unescape(inner: &str) -> String {
     text
 }
 
-/// The character of the escape that a text begins with, and its length.
+/// Returns the character of the escape that a text begins with, and its length.
 fn escaped(text: &str) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;

@@ -97,7 +97,7 @@ impl<H: Copy + PartialEq> NameSpace<H> {
         }
     }
 
-    /// The innermost branch of `name` that exists; the branches above it exist, too.
+    /// Returns the innermost branch of `name` that exists; the branches above it exist, too.
     fn innermost_branch<'n>(&self, name: &'n str) -> Result<Option<&'n str>, NameConflict<H>> {
         match branches(name).find_map(|branch| Some((branch, self.nodes.get(branch)?))) {
             Some((leaf, Node::Leaf(_))) => {
@@ -120,7 +120,7 @@ impl<H: Copy + PartialEq> NameSpace<H> {
         self.nodes.reserve(names);
     }
 
-    /// The holder of a name.
+    /// Returns the holder of a name.
     pub fn holder(&self, name: &str) -> Option<H> {
         match self.nodes.get(name)? {
             Node::Leaf(holder) => Some(*holder),
@@ -158,7 +158,7 @@ impl<H: Copy + PartialEq> Node<H> {
     }
 }
 
-/// The branches of a name, the innermost first.
+/// Returns the branches of a name, the innermost first.
 fn branches(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.').filter_map(|(dot, _)| name.get(..dot))
 }

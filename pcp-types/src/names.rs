@@ -16,7 +16,7 @@ pub enum MetricNameError {
 }
 
 impl MetricNameError {
-    /// The position of the fault in the name.
+    /// Returns the position of the fault in the name.
     #[must_use]
     pub const fn position(self) -> usize {
         match self {

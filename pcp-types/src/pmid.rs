@@ -42,8 +42,8 @@ impl Pmid {
         Err(Error::PartTooLarge { part, found, max })
     }
 
-    /// The identifier of a 32-bit word in a file. Every word
-    /// is accepted: the flag bit is kept and compares unequal.
+    /// Returns the identifier of a 32-bit word in a file. Every word is accepted: the flag bit is
+    /// kept and compares unequal.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
@@ -53,7 +53,7 @@ impl Pmid {
         self.0
     }
 
-    /// The domain, 0..=511: which agent the metric comes from.
+    /// Returns the domain, 0..=511: which agent the metric comes from.
     pub const fn domain(self) -> u32 {
         self.0 >> 22 & Self::MAX_DOMAIN
     }

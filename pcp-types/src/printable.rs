@@ -40,8 +40,8 @@ pub const fn is_printable(character: char) -> bool {
     )
 }
 
-/// A text in one line: every character that is not [printable](is_printable) as its
-/// bytes in UTF-8, each as `\xHH`.
+/// Returns a text in one line: every character that is not [printable](is_printable) as its bytes
+/// in UTF-8, each as `\xHH`.
 ///
 /// ```
 /// use pcp_types::printable;
@@ -70,7 +70,7 @@ pub fn bytes(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The name of a file in one line, as [`bytes`].
+/// Returns the name of a file in one line, as [`bytes`].
 pub fn path(path: &Path) -> Cow<'_, str> {
     bytes(path.as_os_str().as_encoded_bytes())
 }
@@ -131,8 +131,8 @@ pub fn json(text: &str) -> Cow<'_, str> {
     replace(text, |character, _| character == '\n', push)
 }
 
-/// The text for some bytes, without loss: UTF-8 is itself, every other byte is `\xHH`, and
-/// a backslash that would read as such a byte is `\x5c`. Control characters stay.
+/// Returns the text for some bytes, without loss: UTF-8 is itself, every other byte is `\xHH`,
+/// and a backslash that would read as such a byte is `\x5c`. Control characters stay.
 pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) if !bytes.contains(&b'\\') || next_escape(bytes).is_none() => Cow::Borrowed(text),
@@ -140,7 +140,7 @@ pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The bytes of a text, in which each `\xHH` is one.
+/// Returns the bytes of a text, in which each `\xHH` is one.
 pub fn unescape(text: &str) -> Cow<'_, [u8]> {
     let mut rest = text.as_bytes();
     let mut bytes = Vec::new();
@@ -184,7 +184,7 @@ fn replace(
 /// Length of `\xHH`, in bytes.
 const ESCAPE_LEN: usize = 4;
 
-/// The first `\xHH`: where it begins, and its byte.
+/// Returns the first `\xHH`: where it begins, and its byte.
 fn next_escape(bytes: &[u8]) -> Option<(usize, u8)> {
     bytes.windows(ESCAPE_LEN).enumerate().find_map(|(at, window)| match *window {
         [b'\\', b'x', high, low] => Some((at, digit(high)? << 4 | digit(low)?)),

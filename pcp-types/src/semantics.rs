@@ -23,7 +23,7 @@ impl Semantics {
         self as i32
     }
 
-    /// The semantics of a code; 2 was never assigned.
+    /// Returns the semantics of a code; 2 was never assigned.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ impl Timestamp {
     /// The latest representable moment.
     pub const MAX: Self = Self { seconds: i64::MAX, nanoseconds: 999_999_999 };
 
-    /// A moment from its two parts.
+    /// Returns a moment from its two parts.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Timestamp {
         Ok(Self { seconds, nanoseconds })
     }
 
-    /// The system's clock, now.
+    /// Returns the system's clock, now.
     pub fn now() -> Self {
         Self::from(SystemTime::now())
     }
@@ -58,8 +58,7 @@ impl Timestamp {
         self.seconds as i128 * NANOS_PER_SECOND + self.nanoseconds as i128
     }
 
-    /// The moment `nanos` nanoseconds after 1970 UTC, or the nearest representable
-    /// one.
+    /// Returns the moment `nanos` nanoseconds after 1970 UTC, or the nearest representable one.
     pub const fn from_nanos(nanos: i128) -> Self {
         let seconds = nanos.div_euclid(NANOS_PER_SECOND);
         if seconds > i64::MAX as i128 {
@@ -82,13 +81,13 @@ impl Timestamp {
         self.nanos_since(start) as f64 / 1e9
     }
 
-    /// The moment `duration` later, or the latest representable one.
+    /// Returns the moment `duration` later, or the latest representable one.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self::from_nanos(self.as_nanos().saturating_add(duration.as_nanos() as i128))
     }
 
-    /// The moment `duration` earlier, or the earliest representable one.
+    /// Returns the moment `duration` earlier, or the earliest representable one.
     #[must_use]
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self::from_nanos(self.as_nanos().saturating_sub(duration.as_nanos() as i128))

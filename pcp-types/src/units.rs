@@ -111,8 +111,8 @@ impl Units {
     /// A plain number.
     pub const NONE: Self = Self(0);
 
-    /// The units of a word. Every word is accepted; scales that PCP does not
-    /// define print as `space-9` or `time-7`.
+    /// Returns the units of a word. Every word is accepted; scales that PCP does not define print
+    /// as `space-9` or `time-7`.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
@@ -137,7 +137,7 @@ impl Units {
         Self::NONE.with(DIM_COUNT, 1)
     }
 
-    /// A physical unit, such as `temperature (C)`.
+    /// Returns a physical unit, such as `temperature (C)`.
     pub const fn extra(unit: ExtraUnit) -> Self {
         Self(unit as u32)
     }
@@ -218,43 +218,43 @@ impl Units {
         Ok(units)
     }
 
-    /// The power of space, -8..=7.
+    /// Returns the power of space, -8..=7.
     pub const fn space_dimension(self) -> i32 {
         self.signed(DIM_SPACE)
     }
 
-    /// The power of time, -8..=7.
+    /// Returns the power of time, -8..=7.
     pub const fn time_dimension(self) -> i32 {
         self.signed(DIM_TIME)
     }
 
-    /// The power of count, -8..=7.
+    /// Returns the power of count, -8..=7.
     pub const fn count_dimension(self) -> i32 {
         self.signed(DIM_COUNT)
     }
 
-    /// The scale of space: 1024^n bytes, 0..=8 in use, 0..=15 possible.
+    /// Returns the scale of space: 1024^n bytes, 0..=8 in use, 0..=15 possible.
     pub const fn space_scale(self) -> u32 {
         self.unsigned(SCALE_SPACE)
     }
 
-    /// The scale of time: 0 nanosecond to 5 hour in use, 0..=15 possible.
+    /// Returns the scale of time: 0 nanosecond to 5 hour in use, 0..=15 possible.
     pub const fn time_scale(self) -> u32 {
         self.unsigned(SCALE_TIME)
     }
 
-    /// The scale of count: 10^n, -8..=7.
+    /// Returns the scale of count: 10^n, -8..=7.
     pub const fn count_scale(self) -> i32 {
         self.signed(SCALE_COUNT)
     }
 
-    /// The code of the physical unit: 0 none, 1 temperature, 2 voltage,
-    /// 3 current, 4 power; negative when it stands in the denominator.
+    /// Returns the code of the physical unit: 0 none, 1 temperature, 2 voltage, 3 current, 4
+    /// power; negative when it stands in the denominator.
     pub const fn extra_unit(self) -> i32 {
         self.signed(EXTRA_UNIT)
     }
 
-    /// The scale code of the physical unit, 0..=7.
+    /// Returns the scale code of the physical unit, 0..=7.
     pub const fn extra_scale(self) -> u32 {
         self.unsigned(EXTRA_SCALE)
     }

@@ -58,7 +58,7 @@ impl ValueType {
         self as i32
     }
 
-    /// The type of a code.
+    /// Returns the type of a code.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl ValueType {
         matches!(self, Self::Event | Self::HighresEvent)
     }
 
-    /// The bytes of one value: 4 or 8, `None` where it varies.
+    /// Returns the bytes of one value: 4 or 8, `None` where it varies.
     pub const fn fixed_size(self) -> Option<usize> {
         match self {
             Self::I32 | Self::U32 | Self::Float => Some(4),

@@ -123,7 +123,7 @@ impl Cell {
         Self { minimum, maximum, last, count: 0, joined, sum: rate * seconds, weight: seconds }
     }
 
-    /// The mean: of values, all with the same weight; of rates by time.
+    /// Returns the mean: of values, all with the same weight; of rates by time.
     pub fn mean(&self) -> f64 {
         // Rounding must not move it beyond the values: that of a constant is the constant.
         (self.sum / self.weight).max(self.minimum).min(self.maximum)
@@ -165,7 +165,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Each column that has values, in order.
+    /// Iterates over each column that has values, in order.
     pub fn cells(&self) -> impl Iterator<Item = (u32, &Cell)> {
         self.runs.iter().flat_map(|run| run.columns.clone().map(|column| (column, &run.cell)))
     }
@@ -286,12 +286,12 @@ impl Envelope {
     }
 }
 
-/// The place of each metric in a selection.
+/// Returns the place of each metric in a selection.
 fn places(selection: &Selection<'_>) -> HashMap<Pmid, usize> {
     selection.metrics().iter().map(|metric| metric.desc.pmid).zip(0..).collect()
 }
 
-/// The cells of every two columns as one, counted from `ahead` columns before the first.
+/// Returns the cells of every two columns as one, counted from `ahead` columns before the first.
 fn halved(runs: &[Run], ahead: u32) -> Vec<Run> {
     let mut halved: Vec<Run> = Vec::new();
     let mut put = |columns: Range<u32>, cell: Cell| match halved.last_mut() {

@@ -144,7 +144,7 @@ impl<'a> ReplaySelection<'a> {
         self
     }
 
-    /// The metrics so far.
+    /// Returns the metrics so far.
     pub fn metrics(&self) -> &[SelectedMetric] {
         self.chosen.metrics()
     }
@@ -154,7 +154,7 @@ impl<'a> ReplaySelection<'a> {
         self.chosen.source()
     }
 
-    /// The metadata that names are looked up in.
+    /// Returns the metadata that names are looked up in.
     pub const fn metadata(&self) -> &'a Metadata {
         self.chosen.source().metadata()
     }
@@ -304,7 +304,7 @@ impl MetricTrack {
             .is_none_or(|shown| instance.is_some_and(|instance| shown.contains(&instance)))
     }
 
-    /// The place of an instance.
+    /// Returns the place of an instance.
     fn place_of(&self, instance: Option<InstanceId>) -> Option<usize> {
         self.columns.binary_search_by_key(&instance, Column::instance).ok()
     }
@@ -313,7 +313,7 @@ impl MetricTrack {
         self.columns.iter().map(Column::instance)
     }
 
-    /// The values at one moment by instance.
+    /// Returns the values at one moment by instance.
     fn values_at<'s>(
         &'s self,
         moment: &Moment,
@@ -333,7 +333,7 @@ impl MetricTrack {
     }
 }
 
-/// The observations of one instance around a moment.
+/// Returns the observations of one instance around a moment.
 fn column_value<'s>(
     column: &'s Column,
     semantics: Semantics,
@@ -406,8 +406,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The selected metrics, in the order of their selection, then the derived
-    /// ones.
+    /// Returns the selected metrics, in the order of their selection, then the derived ones.
     pub fn metrics(&self) -> impl ExactSizeIterator<Item = &SelectedMetric> {
         self.metrics.iter()
     }
@@ -416,8 +415,8 @@ impl<'a> Replay<'a> {
         self.metrics.len() - self.derived.len()
     }
 
-    /// The instances of a metric that have values in what was read, ascending; a
-    /// single `None` for a metric without instances.
+    /// Returns the instances of a metric that have values in what was read, ascending; a single
+    /// `None` for a metric without instances.
     pub fn instances(&self, metric: usize) -> impl Iterator<Item = Option<InstanceId>> {
         let track = self.tracks.get(metric).filter(|_| metric < self.shown());
         let own = track
@@ -432,7 +431,7 @@ impl<'a> Replay<'a> {
         self.backward_records
     }
 
-    /// The median time between two observations of the instance with most of them, not of
+    /// Returns the median time between two observations of the instance with most of them, not of
     /// the agent's events; `None` if no instance has two.
     pub fn typical_interval(&self) -> Option<Duration> {
         let sampled = self.tracks.iter().filter(|track| !track.is_of_events());
@@ -448,21 +447,20 @@ impl<'a> Replay<'a> {
         Some(Duration::from_nanos(u64::try_from(*median).ok()?))
     }
 
-    /// The timestamp of the last record; no metric has a value after it.
+    /// Returns the timestamp of the last record; no metric has a value after it.
     pub fn end(&self) -> Timestamp {
         self.end
     }
 
-    /// The values of the selected metrics at a moment, or `None` if it is
-    /// outside the archive (`PM_ERR_EOL`) or of what was
-    /// [read](ReplaySelection::load_spans).
+    /// Returns the values of the selected metrics at a moment, or `None` if it is outside the
+    /// archive (`PM_ERR_EOL`) or of what was [read](ReplaySelection::load_spans).
     pub fn sample_at(&self, at: Timestamp) -> Option<Sample<'_>> {
         let values = self.tracks_at(at)?;
         let derived = self.derived_at(&values);
         Some(self.sample(at, values, derived))
     }
 
-    /// The values of all tracks, including those that are only operands of derived
+    /// Returns the values of all tracks, including those that are only operands of derived
     /// metrics.
     fn tracks_at(&self, at: Timestamp) -> Option<Vec<ExpressionValues<'_>>> {
         self.some_at(at, |_| true)
@@ -525,8 +523,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The moments from the start of a span to its end, both inclusive, every `step`. A
-/// step of zero gives one moment.
+/// Returns the moments from the start of a span to its end, both inclusive, every `step`. A step
+/// of zero gives one moment.
 pub fn times(span: RangeInclusive<Timestamp>, step: Duration) -> impl Iterator<Item = Timestamp> {
     let step = step.as_nanos() as i128;
     let length = span.end().nanos_since(*span.start());

@@ -113,9 +113,8 @@ pub struct Extreme {
     pub at: Timestamp,
 }
 
-/// The summaries of the selected metrics over the records of a span, in the
-/// order of the selection. Metrics without values in the span, and those that
-/// are not numbers, are left out.
+/// Computes the summaries of the selected metrics over the records of a span, in the order of the
+/// selection. Metrics without values in the span, and those that are not numbers, are left out.
 ///
 /// ```
 /// use pcp_archive::replay::Decrease;
@@ -225,7 +224,7 @@ struct SummarySegment<'s> {
 }
 
 impl<'s> SummarySegment<'s> {
-    /// The columns that are left.
+    /// Returns the columns that are left.
     fn read(scope: &'s SummaryScope<'_, '_>, columns: &mut Columns<'_>) -> Result<Self> {
         let metrics = scope.selection.metrics().iter();
         let metrics = metrics.map(|metric| Tallies::new(metric, scope.decrease)).collect();
@@ -248,7 +247,7 @@ impl<'s> SummarySegment<'s> {
         Ok(segment)
     }
 
-    /// The summaries of segments that follow each other in a span.
+    /// Returns the summaries of segments that follow each other in a span.
     fn joined(
         segments: Vec<Self>,
         source: Source<'_>,
@@ -266,7 +265,7 @@ impl<'s> SummarySegment<'s> {
         self
     }
 
-    /// The summaries of the metrics that have values in a span.
+    /// Returns the summaries of the metrics that have values in a span.
     fn summaries(self, source: Source<'_>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
         let before = Some(*span.start()).filter(|start| source.start() < *start);
         self.metrics

@@ -171,7 +171,7 @@ impl Defect {
         Self::Compression { reason }
     }
 
-    /// The name of the rule, the same for all its findings.
+    /// Returns the name of the rule, the same for all its findings.
     pub const fn rule(&self) -> &'static str {
         self.class().0
     }

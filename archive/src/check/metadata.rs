@@ -171,8 +171,8 @@ fn check_units(units: Units, mut add: impl FnMut(&'static str, i64)) {
     }
 }
 
-/// The fault of a name that matters most: a NUL, at which PCP's readers cut the
-/// name; what no program expects in one; what pmns(5) does not allow.
+/// Returns the fault of a name that matters most: a NUL, at which PCP's readers cut the name;
+/// what no program expects in one; what pmns(5) does not allow.
 fn name_defect(name: &[u8], pmid: Pmid) -> Option<Defect> {
     let unexpected = |byte: &u8| !byte.is_ascii_graphic();
     let first = |is: &dyn Fn(&u8) -> bool| name.iter().position(is);
@@ -215,7 +215,7 @@ fn check_labels(record: &LabelRecord, add: &mut impl FnMut(Defect)) {
     }
 }
 
-/// The first thing that is wrong with a set.
+/// Returns the first thing that is wrong with a set.
 pub(crate) fn label_defect(set: &LabelSet) -> Option<&'static str> {
     if set.json.is_empty() {
         return None;

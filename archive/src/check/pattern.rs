@@ -51,13 +51,13 @@ impl<'m> Pattern<'m> {
         is_same
     }
 
-    /// The number of values in each record of the pattern.
+    /// Returns the number of values in each record of the pattern.
     pub(super) const fn values(&self) -> u64 {
         self.values
     }
 
-    /// The last record, if it was taken for a repetition: its counters are to
-    /// be remembered before another record is judged.
+    /// Returns the last record, if it was taken for a repetition: its counters are to be
+    /// remembered before another record is judged.
     pub(super) fn take_ahead(&mut self, version: Version) -> Option<Record<'_>> {
         let is_ahead = std::mem::take(&mut self.is_ahead);
         is_ahead.then(|| Record::parse(version, &self.last, 0, 0).ok()).flatten()

@@ -72,8 +72,8 @@ pub(crate) struct BlockTable {
 }
 
 impl BlockTable {
-    /// The table of a file of `len` bytes; `None` if it has none, or none that
-    /// can be right.
+    /// Returns the table of a file of `len` bytes; `None` if it has none, or none that can be
+    /// right.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl BlockTable {
         })
     }
 
-    /// The place of the block with this byte; that after the last one if there is none.
+    /// Returns the place of the block with this byte; that after the last one if there is none.
     fn find(&self, offset: u64) -> usize {
         self.blocks.partition_point(|block| block.start + u64::from(block.len) <= offset)
     }
@@ -141,7 +141,7 @@ impl CompressedBlock {
         self.start + self.len as u64
     }
 
-    /// The bytes of the block, in the memory of `bytes`.
+    /// Decompresses the bytes of the block, in the memory of `bytes`.
     ///
     /// # Errors
     ///

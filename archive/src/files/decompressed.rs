@@ -48,7 +48,7 @@ const MIN_LIMIT: u64 = 16 << 20;
 /// Read from the file at once.
 const INPUT_BUFFER: usize = 64 << 10;
 
-/// The most bytes that a file of this length may decompress to.
+/// Returns the most bytes that a file of this length may decompress to.
 pub(super) fn most_decompressed(len: u64) -> u64 {
     len.saturating_mul(MAX_RATIO).max(MIN_LIMIT)
 }

@@ -23,7 +23,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression that a file's suffix means (`src/libpcp/src/io.c`).
+    /// Returns the compression that a file's suffix means (`src/libpcp/src/io.c`).
     pub fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "xz" | "lzma" => Some(Self::Xz),
@@ -34,7 +34,7 @@ impl Compression {
         }
     }
 
-    /// The suffix of files that are written.
+    /// Returns the suffix of files that are written.
     #[cfg(feature = "compression")]
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
@@ -74,8 +74,8 @@ pub(super) enum MemberKind {
 }
 
 impl Members {
-    /// The archive that a name means: a base name, a member, or a directory
-    /// with one archive.
+    /// Returns the archive that a name means: a base name, a member, or a directory with one
+    /// archive.
     pub(crate) fn find(path: &Path) -> Result<Self> {
         let MemberFiles { base, metadata, index, volumes } = MemberFiles::find(path)?;
         let metadata = metadata.ok_or_else(|| missing(&base, "meta"))?;
@@ -95,7 +95,7 @@ impl MemberFiles {
         scan(&base_of(path)?)
     }
 
-    /// The files of the archive with this base name.
+    /// Returns the files of the archive with this base name.
     pub(crate) fn list(base: &Path) -> Result<Self> {
         scan(base)
     }
@@ -109,8 +109,8 @@ impl MemberFiles {
     }
 }
 
-/// The files of the archive with this base name: metadata first, then the data
-/// volumes, and the index last. Empty if there is no such archive.
+/// Returns the files of the archive with this base name: metadata first, then the data volumes,
+/// and the index last. Empty if there is no such archive.
 ///
 /// # Errors
 ///
@@ -123,9 +123,9 @@ fn missing(base: &Path, extension: &str) -> Error {
     Error::Missing { file: base.with_extension_added(extension) }
 }
 
-/// The base name of a path: the path itself if there is metadata of this name, or another member
-/// and no file that has the name itself, as where metadata is missing of `20261126.16.28`; else
-/// without its last part if that is a member's.
+/// Returns the base name of a path: the path itself if there is metadata of this name, or another
+/// member and no file that has the name itself, as where metadata is missing of `20261126.16.28`;
+/// else without its last part if that is a member's.
 fn base_of(path: &Path) -> Result<PathBuf> {
     let found = scan(path)?;
     let has_members = found.index.is_some() || !found.volumes.is_empty();
@@ -148,8 +148,8 @@ fn only_base(directory: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The base names of the archives that a path means: of all in a directory,
-/// else of one. In the order of the names.
+/// Returns the base names of the archives that a path means: of all in a directory, else of one.
+/// In the order of the names.
 pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![base_of(path)?]);
@@ -158,7 +158,7 @@ pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
     if bases.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(bases) }
 }
 
-/// The archives in a directory, or else those in the only directory in it that has any:
+/// Returns the archives in a directory, or else those in the only directory in it that has any:
 /// loggers write into one directory for each host.
 fn bases_of(directory: &Path) -> Result<Vec<PathBuf>> {
     let bases = bases_in(directory)?;
@@ -175,7 +175,7 @@ fn bases_of(directory: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The directories in a directory that have archives, sorted; hidden ones do not count.
+/// Returns the directories in a directory that have archives, sorted; hidden ones do not count.
 ///
 /// # Errors
 ///
@@ -186,7 +186,7 @@ pub fn host_directories(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(hosts)
 }
 
-/// The base names of all archives in a directory, sorted, without hidden ones.
+/// Returns the base names of all archives in a directory, sorted, without hidden ones.
 fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let files = list(directory, |_| true)?;
     let bases = files.iter().filter_map(|file| match split(file)? {
@@ -229,9 +229,9 @@ fn scan(base: &Path) -> Result<MemberFiles> {
     Ok(found)
 }
 
-/// The files of a directory whose names are wanted, sorted; none if there is no
-/// such directory. The name of the present one is empty, and files in it are
-/// called as if a user had named them: `acme.meta`, not `./acme.meta`.
+/// Returns the files of a directory whose names are wanted, sorted; none if there is no such
+/// directory. The name of the present one is empty, and files in it are called as if a user had
+/// named them: `acme.meta`, not `./acme.meta`.
 pub(crate) fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<PathBuf>> {
     let failed = io_error("list", directory);
     let is_here = directory.as_os_str().is_empty();
@@ -250,7 +250,7 @@ pub(crate) fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Resu
     Ok(paths)
 }
 
-/// A member's name as base and part; `None` for other names.
+/// Returns a member's name as base and part; `None` for other names.
 pub(super) fn split(path: &Path) -> Option<(PathBuf, MemberKind)> {
     let path = without_compression(path);
     let part = match path.extension()?.to_str()? {

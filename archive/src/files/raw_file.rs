@@ -46,7 +46,7 @@ impl RawFile {
         Ok(Self { file, window: FileWindow::default(), offset: 0, entry })
     }
 
-    /// The next piece and where it starts; `None` at the end of the file.
+    /// Returns the next piece and where it starts; `None` at the end of the file.
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl RawFile {
         self.file.corrupt(self.offset, RecordError::Truncated { field, needed, left })
     }
 
-    /// The offset of the piece that could not be read, and at most `limit` bytes
-    /// from there on.
+    /// Returns the offset of the piece that could not be read, and at most `limit` bytes from
+    /// there on.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl RawFile {
 mod tests {
     use super::*;
 
-    /// A framed record of these bytes.
+    /// Returns a framed record of these bytes.
     fn framed(body: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         frame::encode(&mut out, |out| {

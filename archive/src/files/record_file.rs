@@ -116,8 +116,8 @@ impl RecordFile {
         Ok(Self { path: path.to_owned(), source, end: u64::MAX, announced: None })
     }
 
-    /// The file, to be read once from its start to its end: no blocks are kept for another
-    /// time.
+    /// Returns the file, to be read once from its start to its end: no blocks are kept for
+    /// another time.
     #[cfg(feature = "compression")]
     pub(crate) fn read_once(mut self) -> Self {
         if let ByteSource::Blocks(blocks) = &mut self.source {
@@ -232,14 +232,13 @@ impl RecordFile {
         }
     }
 
-    /// All bytes of the file. A compressed one that does not list its blocks is decoded to
-    /// its end.
+    /// Returns all bytes of the file. A compressed one that does not list its blocks is decoded
+    /// to its end.
     pub(crate) fn len(&mut self) -> Result<u64> {
         self.available(0, u64::MAX, u64::MAX)
     }
 
-    /// The label at the start of the file, which must be of a file of this
-    /// role.
+    /// Returns the label at the start of the file, which must be of a file of this role.
     pub(crate) fn read_label(&mut self, role: Role) -> Result<ArchiveLabel> {
         let (label, found) = self.read_any_label()?;
         if found != role.volume() {
@@ -250,7 +249,7 @@ impl RecordFile {
         Ok(label)
     }
 
-    /// The label at the start of the file, and its volume word.
+    /// Returns the label at the start of the file, and its volume word.
     pub(crate) fn read_any_label(&mut self) -> Result<(ArchiveLabel, i32)> {
         let least = Version::V2.label_size();
         let most = Version::V3.label_size();
@@ -299,7 +298,8 @@ impl RecordFile {
         }
     }
 
-    /// The entries of an index, [as many](index::MAX_ENTRIES) as are read, and whether it has more.
+    /// Returns the entries of an index, [as many](index::MAX_ENTRIES) as are read, and whether it
+    /// has more.
     pub(crate) fn read_index(&mut self, version: Version) -> Result<(Vec<u8>, bool)> {
         let start = version.label_size();
         let most = index::MAX_ENTRIES as usize * index::size(version);
@@ -348,8 +348,8 @@ impl RecordFile {
         }
     }
 
-    /// The first place from `offset` on that is in no hole of a plain file: bytes that were
-    /// never written, which are read as zeros and take no room on the disk.
+    /// Returns the first place from `offset` on that is in no hole of a plain file: bytes that
+    /// were never written, which are read as zeros and take no room on the disk.
     pub(crate) fn skip_hole(&self, offset: u64) -> u64 {
         match &self.source {
             ByteSource::Plain { file, len } => match lseek(file, offset as i64, Whence::SeekData) {
@@ -438,8 +438,8 @@ impl FileWindow {
         Ok(wanted)
     }
 
-    /// The length of the record that ends at `end` and starts at `floor` or
-    /// later; it is in the buffer afterwards. `None` if `end` is `floor`.
+    /// Returns the length of the record that ends at `end` and starts at `floor` or later; it is
+    /// in the buffer afterwards. `None` if `end` is `floor`.
     pub(crate) fn backward(
         &mut self,
         file: &mut RecordFile,

@@ -49,12 +49,12 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// The records after the label of a data volume.
+    /// Returns the records after the label of a data volume.
     pub(crate) fn of_data(file: RecordFile, version: Version) -> Self {
         Self::new(file, version, |version, bytes| Record::parse(version, bytes, 0, 0).is_ok())
     }
 
-    /// The records after the label of a `.meta` file.
+    /// Returns the records after the label of a `.meta` file.
     pub(crate) fn of_metadata(file: RecordFile, version: Version) -> Self {
         Self::new(file, version, |version, bytes| metadata_record::parse(version, bytes).is_ok())
     }
@@ -71,12 +71,12 @@ impl Scanner {
         Self { file, window, version, is_good, offset, is_over: false }
     }
 
-    /// The bytes of the record just found.
+    /// Returns the bytes of the record just found.
     pub(crate) fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         self.window.get(offset, len).unwrap_or_default()
     }
 
-    /// The next record or stretch of damage; `None` at the end.
+    /// Returns the next record or stretch of damage; `None` at the end.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Scanner {
         Ok(Damage { offset, len: end - offset, error, is_tail: next.is_none() })
     }
 
-    /// The first good record that starts at `from` or later.
+    /// Returns the first good record that starts at `from` or later.
     fn search(&mut self, from: u64) -> Result<Option<u64>> {
         // Enough for one record that is as long as the file.
         let mut patience = if self.file.is_compressed() {

@@ -66,7 +66,7 @@ impl Role {
         }
     }
 
-    /// The end of a file's name, after the base name and a dot.
+    /// Returns the end of a file's name, after the base name and a dot.
     pub(crate) fn extension(self) -> String {
         match self {
             Self::Data(number) => number.to_string(),
@@ -112,8 +112,7 @@ pub(crate) fn parse(record: &[u8]) -> Result<(ArchiveLabel, i32), RecordError> {
     Ok((ArchiveLabel { version, pid, start, hostname, timezone, zoneinfo }, volume))
 }
 
-/// The version, from the word after the length: it decides how long the label
-/// is.
+/// Parses the version, from the word after the length: it decides how long the label is.
 pub(crate) fn parse_magic(word: u32) -> Result<Version, RecordError> {
     if word & MAGIC_MASK != MAGIC {
         return Err(RecordError::Magic { found: word });

@@ -40,13 +40,13 @@ use pcp_types::printable;
 pub struct ByteText(Arc<str>);
 
 impl ByteText {
-    /// The text for some bytes.
+    /// Returns the text for some bytes.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self(Arc::from(Self::escape(bytes)))
     }
 
-    /// The text that somebody typed in the form in which texts are printed: each
-    /// `\xHH` is a byte.
+    /// Returns the text that somebody typed in the form in which texts are printed: each `\xHH`
+    /// is a byte.
     pub fn from_escaped(text: &str) -> Self {
         Self::from_bytes(&Self::unescape(text))
     }
@@ -61,17 +61,17 @@ impl ByteText {
         &self.0
     }
 
-    /// The text for some bytes, copied only if any of them is escaped.
+    /// Returns the text for some bytes, copied only if any of them is escaped.
     pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
         printable::escape(bytes)
     }
 
-    /// The bytes of a text, in which each `\xHH` is one.
+    /// Returns the bytes of a text, in which each `\xHH` is one.
     pub fn unescape(text: &str) -> Cow<'_, [u8]> {
         printable::unescape(text)
     }
 
-    /// A text that is escaped already.
+    /// Returns a text that is escaped already.
     pub(crate) fn of_escaped(text: &str) -> Self {
         Self(Arc::from(text))
     }

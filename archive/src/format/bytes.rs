@@ -30,7 +30,7 @@ impl<'a> Bytes<'a> {
         Ok(value)
     }
 
-    /// The next `len` bytes.
+    /// Takes the next `len` bytes.
     pub(crate) fn slice(&mut self, field: &'static str, len: u64) -> Result<&'a [u8], RecordError> {
         let cut = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
         let (slice, rest) = cut.ok_or_else(|| self.truncated(field, len))?;
@@ -38,7 +38,7 @@ impl<'a> Bytes<'a> {
         Ok(slice)
     }
 
-    /// A table of `count` entries, borrowed from the record.
+    /// Takes a table of `count` entries, borrowed from the record.
     #[inline]
     pub(crate) fn table<T>(
         &mut self,
@@ -55,7 +55,7 @@ impl<'a> Bytes<'a> {
         Ok(table)
     }
 
-    /// All that is left.
+    /// Takes all that is left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -78,12 +78,12 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A count or length word, which must not be negative.
+/// Takes a count or length word, which must not be negative.
 pub(crate) fn count(field: &'static str, word: i32) -> Result<u32, RecordError> {
     u32::try_from(word).map_err(|_| RecordError::Negative { field, found: i64::from(word) })
 }
 
-/// The bytes before the first NUL; `None` without one.
+/// Returns the bytes before the first NUL; `None` without one.
 pub(crate) fn before_nul(bytes: &[u8]) -> Option<&[u8]> {
     bytes.iter().position(|&byte| byte == 0).and_then(|end| bytes.get(..end))
 }

@@ -43,8 +43,8 @@ pub struct MetricDesc {
 }
 
 impl MetricDesc {
-    /// The field in which two descriptors of one metric differ, as PCP looks
-    /// for it: "type", "semantics", "instance domain" or "units".
+    /// Returns the field in which two descriptors of one metric differ, as PCP looks for it:
+    /// "type", "semantics", "instance domain" or "units".
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.value_type != other.value_type {
             Some("type")

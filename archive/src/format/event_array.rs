@@ -80,12 +80,12 @@ impl EventFlags {
     /// The record stands for records that were lost; never with another flag.
     pub const MISSED: Self = Self(1 << 31);
 
-    /// The flags of a word; PCP gives bits without a name no meaning.
+    /// Returns the flags of a word; PCP gives bits without a name no meaning.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The flags as a word.
+    /// Returns the flags as a word.
     pub const fn bits(self) -> u32 {
         self.0
     }
@@ -135,7 +135,7 @@ pub struct EventArray<'a> {
 }
 
 impl<'a> EventArray<'a> {
-    /// The records in a value. Nothing is copied or allocated.
+    /// Returns the records in a value. Nothing is copied or allocated.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl<'a> EventArray<'a> {
         Ok(array)
     }
 
-    /// The number of records, those that stand for lost ones included.
+    /// Returns the number of records, those that stand for lost ones included.
     pub const fn len(&self) -> u32 {
         self.count
     }
@@ -197,7 +197,7 @@ impl<'a> EventArray<'a> {
         Ok(out)
     }
 
-    /// The records in the order of the array, which need not be that of time.
+    /// Returns the records in the order of the array, which need not be that of time.
     pub const fn records(&self) -> EventRecords<'a> {
         EventRecords { rest: self.records, left: self.count, highres: self.highres }
     }
@@ -282,9 +282,9 @@ impl<'a> EventRecord<'a> {
         EventParameters { rest: self.parameters, left }
     }
 
-    /// The record as `pmUnpackEventRecords` returns it: the flags, if there
-    /// are any, as the value of a metric [`FLAGS_PMID`], a count of lost
-    /// records as that of [`MISSED_PMID`], then the parameters.
+    /// Returns the record as `pmUnpackEventRecords` returns it: the flags, if there are any, as
+    /// the value of a metric [`FLAGS_PMID`], a count of lost records as that of [`MISSED_PMID`],
+    /// then the parameters.
     pub fn unpacked(&self) -> impl Iterator<Item = (Pmid, Value<'a>)> + use<'a> {
         let flags = (self.flags != EventFlags::NONE).then_some((FLAGS_PMID, self.flags.bits()));
         let missed = self.missed().map(|missed| (MISSED_PMID, missed));

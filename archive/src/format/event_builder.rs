@@ -23,13 +23,13 @@ struct OpenRecord {
 }
 
 impl EventArrayBuilder {
-    /// An empty array of [`ValueType::Event`]: times are cut to microseconds
-    /// and end in 2038.
+    /// Returns an empty array of [`ValueType::Event`]: times are cut to microseconds and end in
+    /// 2038.
     pub fn new() -> Self {
         Self::with_resolution(false)
     }
 
-    /// An empty array of [`ValueType::HighresEvent`]: times have nanoseconds.
+    /// Returns an empty array of [`ValueType::HighresEvent`]: times have nanoseconds.
     pub fn highres() -> Self {
         Self::with_resolution(true)
     }
@@ -96,7 +96,7 @@ impl EventArrayBuilder {
         Ok(self)
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub const fn len(&self) -> u32 {
         self.records
     }

@@ -23,8 +23,7 @@ pub(crate) const OVERHEAD: usize = 2 * LENGTH_WORD;
 /// PCP reads lengths as signed.
 const MAX: u64 = i32::MAX as u64;
 
-/// The length of the record that starts with `bytes`, from its first word
-/// alone.
+/// Returns the length of the record that starts with `bytes`, from its first word alone.
 ///
 /// # Errors
 ///
@@ -44,8 +43,7 @@ pub(crate) fn parse_length(bytes: &[u8]) -> Result<u32, RecordError> {
     Ok(length)
 }
 
-/// The body of a whole record: `record` has exactly the length in its first
-/// word.
+/// Parses the body of a whole record: `record` has exactly the length in its first word.
 ///
 /// # Errors
 ///
@@ -68,7 +66,7 @@ pub(crate) fn parse(record: &[u8]) -> Result<&[u8], RecordError> {
     Ok(record.get(LENGTH_WORD..record.len() - LENGTH_WORD).unwrap_or_default())
 }
 
-/// The last word of `bytes`: how far back the record before starts.
+/// Returns the last word of `bytes`: how far back the record before starts.
 pub(crate) fn parse_trailer(bytes: &[u8]) -> Result<u32, RecordError> {
     let (_, word) = U32::read_from_suffix(bytes).map_err(|_| RecordError::Truncated {
         field: "record trailer",

@@ -47,7 +47,7 @@ pub(crate) const fn size(version: Version) -> usize {
     }
 }
 
-/// The next entry.
+/// Parses the next entry.
 ///
 /// # Errors
 ///

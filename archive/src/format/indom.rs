@@ -56,15 +56,15 @@ pub(crate) struct IndomRecord<'a> {
 }
 
 impl<'a> IndomRecord<'a> {
-    /// The instances in file order, and where in the table their names start;
-    /// nowhere for those that are gone.
+    /// Returns the instances in file order, and where in the table their names start; nowhere for
+    /// those that are gone.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (InstanceId, Option<u32>)> + use<'a> {
         self.ids.iter().zip(self.indexes).filter_map(move |(id, index)| {
             Some((InstanceId::new(id.get()).ok()?, u32::try_from(index.get()).ok()))
         })
     }
 
-    /// The names that the entries refer to, each once, by where they start.
+    /// Returns the names that the entries refer to, each once, by where they start.
     pub(crate) fn names(&self) -> Vec<(u32, &'a [u8])> {
         let mut names = Vec::new();
         // Cannot fail: the record was checked when it was parsed.
@@ -142,7 +142,7 @@ pub(crate) fn parse<'a>(
     Ok(record)
 }
 
-/// A domain's word that must not be null.
+/// Returns a domain's word that must not be null.
 pub(crate) fn parse_id(raw: u32) -> Result<InDom, RecordError> {
     InDom::from_raw(raw)
         .ok_or(RecordError::Field { field: "instance domain", found: i64::from(raw) })

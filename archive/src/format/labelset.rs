@@ -67,7 +67,7 @@ pub enum LabelClass {
 }
 
 impl LabelClass {
-    /// The bit that stands for the class, in records and in entry flags.
+    /// Returns the bit that stands for the class, in records and in entry flags.
     pub const fn bit(self) -> u8 {
         self as u8
     }
@@ -195,7 +195,7 @@ pub struct LabelSet {
 }
 
 impl LabelSet {
-    /// A set from (name, value as JSON, optional), in any order.
+    /// Returns a set from (name, value as JSON, optional), in any order.
     ///
     /// # Errors
     ///

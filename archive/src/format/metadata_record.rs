@@ -38,7 +38,7 @@ pub(crate) enum MetadataRecord<'a> {
     Text(TextRecord<'a>),
 }
 
-/// A whole record, framing included.
+/// Parses a whole record, framing included.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub(crate) mod test_support {
         body
     }
 
-    /// All copies of a record with one bit of `range` changed.
+    /// Returns all copies of a record with one bit of `range` changed.
     pub(crate) fn every_bit_flipped(
         record: &[u8],
         range: Range<usize>,

@@ -1,7 +1,7 @@
 //! Numbers in a record, in place or as the payload of a block: big-endian, in
 //! four bytes or eight.
 
-/// The bits of a number in the first four bytes; `None` if there are fewer.
+/// Returns the bits of a number in the first four bytes; `None` if there are fewer.
 #[inline]
 pub(crate) fn word(bytes: &[u8]) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(*bytes.first_chunk()?)))

@@ -125,7 +125,7 @@ impl RecordPlace {
 }
 
 impl<'a> Record<'a> {
-    /// A whole record, framing included, that starts at `offset` of `volume`.
+    /// Parses a whole record, framing included, that starts at `offset` of `volume`.
     pub(crate) fn parse(
         version: Version,
         bytes: &'a [u8],
@@ -137,8 +137,8 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// A record whose value sets were not checked. Without a
-    /// [`check`](Self::check) its value sets may end early.
+    /// Parses a record whose value sets were not checked. Without a [`check`](Self::check) its
+    /// value sets may end early.
     pub(crate) fn parse_head(
         version: Version,
         bytes: &'a [u8],
@@ -168,7 +168,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The time of a record without a look at its values.
+    /// Returns the time of a record without a look at its values.
     pub(crate) fn parse_timestamp(
         version: Version,
         bytes: &[u8],
@@ -217,7 +217,7 @@ impl<'a> Record<'a> {
         self.archive
     }
 
-    /// The data volume that the record is in.
+    /// Returns the data volume that the record is in.
     pub const fn volume(&self) -> u32 {
         self.volume
     }
@@ -242,7 +242,7 @@ impl<'a> Record<'a> {
         self.bytes
     }
 
-    /// The version of its archive.
+    /// Returns the version of its archive.
     pub(crate) fn version(&self) -> Version {
         let head = self.bytes.len() - frame::LENGTH_WORD - self.sets.len();
         if head == head_size(Version::V2) { Version::V2 } else { Version::V3 }
@@ -255,14 +255,14 @@ impl<'a> Record<'a> {
         RecordPlace { version, shape, archive, volume, offset, size: self.bytes.len() }
     }
 
-    /// The record at a place, from a copy of its bytes. It was checked there.
+    /// Returns the record at a place, from a copy of its bytes. It was checked there.
     pub(crate) fn at_place(place: &RecordPlace, bytes: &'a [u8]) -> Option<Self> {
         let &RecordPlace { version, shape, archive, volume, offset, .. } = place;
         let record = Self::parse_head(version, bytes, volume, offset).ok()?;
         Some(Self { shape, archive, ..record })
     }
 
-    /// The number of value sets.
+    /// Returns the number of value sets.
     pub const fn len(&self) -> u32 {
         self.count
     }
@@ -272,7 +272,7 @@ impl<'a> Record<'a> {
         self.count == 0
     }
 
-    /// The value sets in file order, one for each metric.
+    /// Returns the value sets in file order, one for each metric.
     pub const fn value_sets(&self) -> ValueSets<'a> {
         ValueSets {
             record: self.bytes,
@@ -365,7 +365,7 @@ pub struct ValueSets<'a> {
 }
 
 impl<'a> ValueSets<'a> {
-    /// The next set that is not left out.
+    /// Returns the next set that is not left out.
     #[cold]
     fn next_adapted(&mut self, adaptations: &'a Adaptations) -> Option<ValueSetView<'a>> {
         loop {
@@ -465,7 +465,7 @@ impl<'a> ValueSetView<'a> {
         self.error
     }
 
-    /// The number of values; 0 with an error.
+    /// Returns the number of values; 0 with an error.
     pub const fn len(&self) -> usize {
         self.pairs.len()
     }
@@ -481,7 +481,7 @@ impl<'a> ValueSetView<'a> {
         (!self.pairs.is_empty()).then_some(self.format)
     }
 
-    /// The instances in file order; `None` is that of a metric without.
+    /// Returns the instances in file order; `None` is that of a metric without.
     pub fn instances(&self) -> impl ExactSizeIterator<Item = Option<InstanceId>> + use<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
@@ -513,7 +513,7 @@ impl<'a> ValueSetView<'a> {
         })
     }
 
-    /// The values as they are stored, in file order.
+    /// Returns the values as they are stored, in file order.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (Option<InstanceId>, Stored<'a>)> {
         let record = self.record;
         let format = self.format;
@@ -528,8 +528,8 @@ impl<'a> ValueSetView<'a> {
         })
     }
 
-    /// The values in file order. `value_type` is the type in the metric's
-    /// descriptor: the record itself does not have it.
+    /// Returns the values in file order. `value_type` is the type in the metric's descriptor: the
+    /// record itself does not have it.
     ///
     /// An item is [`RecordError::ValueType`] if the block of a value states another
     /// type, [`RecordError::ValueEncoding`] if a value of this type cannot be stored
@@ -618,7 +618,7 @@ impl<'a> Iterator for Values<'a> {
     }
 }
 
-/// A word as a value. Very old archives have floats in place.
+/// Returns a word as a value. Very old archives have floats in place.
 fn in_place(value_type: ValueType, word: u32) -> Option<Value<'static>> {
     match value_type {
         ValueType::I32 => Some(Value::I32(word.cast_signed())),

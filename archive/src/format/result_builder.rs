@@ -11,7 +11,7 @@ use crate::{
     Version,
 };
 
-/// The format word for values of a type, the same in all records of a metric.
+/// Returns the format word for values of a type, the same in all records of a metric.
 pub(crate) const fn format_of(value_type: ValueType) -> u32 {
     match value_type {
         ValueType::I32 | ValueType::U32 => IN_PLACE,
@@ -72,7 +72,7 @@ impl ResultBuilder {
         self.open = Some(OpenSet { count_at, values: 0, format });
     }
 
-    /// A metric without values, or with the reason why.
+    /// Adds a metric without values, or with the reason why.
     pub(crate) fn put_empty_set(&mut self, pmid: Pmid, error: Option<ErrorCode>) {
         self.put_head(pmid, error.map_or(0, ErrorCode::get));
         self.open = None;
@@ -84,7 +84,7 @@ impl ResultBuilder {
         self.count += 1;
     }
 
-    /// The next value of the open set, in place.
+    /// Adds the next value of the open set, in place.
     #[inline]
     pub(crate) fn put_word(&mut self, instance: Option<InstanceId>, word: u32) -> ValueLocation {
         self.put_instance(instance);
@@ -92,7 +92,7 @@ impl ResultBuilder {
         ValueLocation::Sets(self.sets.len() - WORD)
     }
 
-    /// The next value of the open set, in a block.
+    /// Adds the next value of the open set, in a block.
     #[inline]
     pub(crate) fn put_block(
         &mut self,
@@ -110,7 +110,7 @@ impl ResultBuilder {
         Ok(ValueLocation::Blocks(start + value_block::HEADER))
     }
 
-    /// A set of another record, as stored there.
+    /// Adds a set of another record, as stored there.
     pub(crate) fn put_view(&mut self, set: &ValueSetView<'_>) {
         let Some(format) = set.format() else {
             self.put_empty_set(set.pmid(), set.error());
@@ -130,7 +130,7 @@ impl ResultBuilder {
         }
     }
 
-    /// The next value of the open set, in a block of another record.
+    /// Adds the next value of the open set, in a block of another record.
     pub(crate) fn put_stored(&mut self, instance: Option<InstanceId>, block: &[u8]) {
         let start = self.blocks.len();
         self.blocks.extend(block);
@@ -153,7 +153,7 @@ impl ResultBuilder {
         self.sets.extend_from_slice(&InstanceId::option_raw(instance).to_be_bytes());
     }
 
-    /// The next value of the open set, stored as its type demands.
+    /// Adds the next value of the open set, stored as its type demands.
     pub(crate) fn put_value(
         &mut self,
         instance: Option<InstanceId>,

@@ -48,7 +48,7 @@ pub(crate) const fn size(version: Version) -> usize {
     }
 }
 
-/// The next time.
+/// Parses the next time.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ pub(crate) fn encode(
     Ok(())
 }
 
-/// A time as read back: version 2 truncates it to microseconds, as PCP does when
-/// it writes.
+/// Returns a time as read back: version 2 truncates it to microseconds, as PCP does when it
+/// writes.
 ///
 /// # Errors
 ///

@@ -39,12 +39,12 @@ pub enum AnyValue<B> {
 }
 
 impl Value<'_> {
-    /// A copy that owns its bytes.
+    /// Returns a copy that owns its bytes.
     pub fn to_owned(&self) -> OwnedValue {
         self.with_bytes(|bytes| bytes.to_vec())
     }
 
-    /// The type; of an aggregate always [`ValueType::Aggregate`].
+    /// Returns the type; of an aggregate always [`ValueType::Aggregate`].
     pub const fn value_type(&self) -> ValueType {
         match self {
             Self::I32(_) => ValueType::I32,
@@ -67,8 +67,8 @@ impl Value<'_> {
         self.value_type().code() == stored_as.code()
     }
 
-    /// The number as a double; `None` for values that are no number. Integers
-    /// above 2^53 are rounded.
+    /// Returns the number as a double; `None` for values that are no number. Integers above 2^53
+    /// are rounded.
     #[inline]
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
@@ -82,7 +82,7 @@ impl Value<'_> {
         }
     }
 
-    /// The number of records of an event array; `None` for other values.
+    /// Returns the number of records of an event array; `None` for other values.
     pub fn event_count(&self) -> Option<u32> {
         match self {
             Self::Event(bytes) | Self::HighresEvent(bytes) => {

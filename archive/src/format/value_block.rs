@@ -52,8 +52,8 @@ impl ValueBlock {
     }
 }
 
-/// The block that an index word refers to. It is inside `record`, except
-/// perhaps its padding.
+/// Returns the block that an index word refers to. It is inside `record`, except perhaps its
+/// padding.
 ///
 /// # Errors
 ///
@@ -102,20 +102,20 @@ fn misplaced(record: &[u8], index: u32) -> RecordError {
     RecordError::Truncated { field: "value block", needed: len as u64, left }
 }
 
-/// A block with its header, without padding; empty if the index is bad, which
-/// [`locate`] has excluded when the record was parsed.
+/// Returns a block with its header, without padding; empty if the index is bad, which [`locate`]
+/// has excluded when the record was parsed.
 #[inline]
 pub(crate) fn whole(record: &[u8], index: u32) -> &[u8] {
     let Some(block) = find(record, index) else { return &[] };
     record.get(block.start..block.start + block.len).unwrap_or_default()
 }
 
-/// The index word of the block at `start` bytes from the record's start.
+/// Returns the index word of the block at `start` bytes from the record's start.
 pub(crate) const fn index_of(start: usize) -> u32 {
     (start / WORD + INDEX_BIAS) as u32
 }
 
-/// The length of the payloads of a type; `None` if they may have any.
+/// Returns the length of the payloads of a type; `None` if they may have any.
 pub(crate) const fn fixed_len(value_type: ValueType) -> Option<usize> {
     match value_type {
         ValueType::I64 | ValueType::U64 | ValueType::Double => Some(8),
@@ -124,8 +124,8 @@ pub(crate) const fn fixed_len(value_type: ValueType) -> Option<usize> {
     }
 }
 
-/// A payload as a value of a type; `None` if it is too short for the type, or
-/// the type is never stored in a block.
+/// Returns a payload as a value of a type; `None` if it is too short for the type, or the type is
+/// never stored in a block.
 #[inline]
 pub(crate) fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>> {
     let long = || payload.first_chunk::<8>();
@@ -147,7 +147,7 @@ pub(crate) fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>>
     }
 }
 
-/// The header word.
+/// Returns the header word.
 ///
 /// # Errors
 ///
@@ -158,8 +158,8 @@ pub(crate) fn header(value_type: ValueType, payload: usize) -> Result<[u8; HEADE
     Ok(((value_type.code() as u32) << 24 | len as u32).to_be_bytes())
 }
 
-/// The type in a block's header, if it contradicts that of the descriptor: loggers of
-/// old wrote 0, and both kinds of aggregates are the same in a file.
+/// Returns the type in a block's header, if it contradicts that of the descriptor: loggers of old
+/// wrote 0, and both kinds of aggregates are the same in a file.
 #[inline]
 pub(crate) fn contradiction(value_type: ValueType, block: &[u8]) -> Option<i32> {
     let code = i32::from(*block.first()?);
@@ -172,7 +172,7 @@ pub(crate) fn contradiction(value_type: ValueType, block: &[u8]) -> Option<i32> 
     (!is_same).then_some(code)
 }
 
-/// The type and the length in the header that `block` starts with.
+/// Parses the type and the length in the header that `block` starts with.
 pub(crate) fn parse_header(block: &[u8]) -> Option<(i32, usize)> {
     let header = *block.first_chunk()?;
     Some((i32::from(header[0]), length(header)))

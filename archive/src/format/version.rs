@@ -25,8 +25,7 @@ impl Version {
         }
     }
 
-    /// The maximum size of a file of an archive: the index cannot hold larger
-    /// offsets.
+    /// Returns the maximum size of a file of an archive: the index cannot hold larger offsets.
     pub(crate) const fn max_file_size(self) -> u64 {
         match self {
             Self::V2 => i32::MAX as u64,

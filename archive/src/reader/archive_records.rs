@@ -82,15 +82,15 @@ impl<'a> ArchiveRecords<'a> {
         Self { archive, position, file: None, window, shapes, run, seek_cache }
     }
 
-    /// The record that [`load_next`](Self::load_next) found; the position is
-    /// after it afterwards.
+    /// Returns the record that [`load_next`](Self::load_next) found; the position is after it
+    /// afterwards.
     pub(super) fn pass(&mut self, loaded: Loaded) -> Result<Record<'_>> {
         let end = loaded.offset + loaded.len as u64;
         self.parse(loaded, Position { volume: loaded.volume, offset: end })
     }
 
-    /// The record that [`load_previous`](Self::load_previous) found; the
-    /// position is before it afterwards.
+    /// Returns the record that [`load_previous`](Self::load_previous) found; the position is
+    /// before it afterwards.
     pub(super) fn pass_back(&mut self, loaded: Loaded) -> Result<Record<'_>> {
         self.parse(loaded, Position { volume: loaded.volume, offset: loaded.offset })
     }
@@ -114,8 +114,8 @@ impl<'a> ArchiveRecords<'a> {
         }
     }
 
-    /// The next records, if they are of a shape that is known and wanted, up to
-    /// one whose timestamp `is_over`; the position stays before them.
+    /// Returns the next records, if they are of a shape that is known and wanted, up to one whose
+    /// timestamp `is_over`; the position stays before them.
     pub(super) fn peek_run(
         &mut self,
         is_wanted: impl Fn(ShapeId) -> bool,
@@ -149,7 +149,7 @@ impl<'a> ArchiveRecords<'a> {
         Ok(self.run.find_by_excerpts((file, offset), excerpt, count, is_over))
     }
 
-    /// The position: the number of its volume, and the offset.
+    /// Returns the position: the number of its volume, and the offset.
     pub(super) fn place(&self) -> (u32, u64) {
         let volume = self.archive.volumes.get(self.position.volume);
         (volume.map_or(0, |volume| volume.number), self.position.offset)
@@ -388,7 +388,7 @@ impl<'a> ArchiveRecords<'a> {
         VolumeEnd { timestamp, position: if damaged { position } else { after }, torn, damaged }
     }
 
-    /// The unfinished record at a position, if there is one.
+    /// Returns the unfinished record at a position, if there is one.
     fn torn_at(&mut self, position: Position) -> Option<TornTail> {
         self.open(position.volume).ok()?;
         let (_, file) = self.file.as_mut()?;
@@ -411,8 +411,7 @@ impl<'a> ArchiveRecords<'a> {
         offsets.map(move |offset| Position { volume, offset })
     }
 
-    /// The last of the complete records from the position on, and the position
-    /// after it.
+    /// Returns the last of the complete records from the position on, and the position after it.
     fn scan_to_end(&mut self, volume: usize) -> Option<(Timestamp, Position)> {
         let mut found = None;
         while let Ok(Some((timestamp, loaded))) =

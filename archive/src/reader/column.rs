@@ -27,28 +27,27 @@ impl Column {
         Self { instance, value_type, rows: Rows::default(), words: Vec::new(), bytes: Vec::new() }
     }
 
-    /// The instance; `None` in a metric without instances.
+    /// Returns the instance; `None` in a metric without instances.
     pub const fn instance(&self) -> Option<InstanceId> {
         self.instance
     }
 
-    /// The type of all values.
+    /// Returns the type of all values.
     pub const fn value_type(&self) -> ValueType {
         self.value_type
     }
 
-    /// The rows that have a value.
+    /// Returns the rows that have a value.
     pub const fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// The values as they are stored: a number as its bits, in the lowest of a
-    /// word.
+    /// Returns the values as they are stored: a number as its bits, in the lowest of a word.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     pub const fn len(&self) -> usize {
         self.rows.len()
     }
@@ -58,13 +57,13 @@ impl Column {
         self.rows.is_empty()
     }
 
-    /// The row and the value at a place, counted from 0.
+    /// Returns the row and the value at a place, counted from 0.
     #[inline]
     pub fn get(&self, place: usize) -> Option<(u32, Value<'_>)> {
         Some((self.rows.get(place)?, self.value(place)?))
     }
 
-    /// The value at a place.
+    /// Returns the value at a place.
     #[inline]
     pub(crate) fn value(&self, place: usize) -> Option<Value<'_>> {
         let word = *self.words.get(place)?;
@@ -87,13 +86,13 @@ impl Column {
         })
     }
 
-    /// The rows and values in order.
+    /// Returns the rows and values in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, Value<'_>)> {
         (0..self.len()).filter_map(|place| self.get(place))
     }
 
-    /// The rows and values in order, as doubles; nothing if the values are no
-    /// numbers. Integers above 2^53 are rounded.
+    /// Returns the rows and values in order, as doubles; nothing if the values are no numbers.
+    /// Integers above 2^53 are rounded.
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = (u32, f64)> {
         self.iter().filter_map(|(row, value)| Some((row, value.as_f64()?)))
     }

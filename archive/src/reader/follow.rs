@@ -73,8 +73,8 @@ pub struct Followed<'f> {
 }
 
 impl Followed<'_> {
-    /// The error for a value of the record that its metric's type cannot have,
-    /// with file and offset: an error of [`Values`](crate::Values) has neither.
+    /// Returns the error for a value of the record that its metric's type cannot have, with file
+    /// and offset: an error of [`Values`](crate::Values) has neither.
     pub fn damaged(&self, source: RecordError) -> Error {
         Error::Corrupt { file: self.file.to_owned(), offset: self.record.offset(), source }
     }
@@ -141,7 +141,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The volume and the offset of the next record.
+    /// Returns the volume and the offset of the next record.
     pub const fn place(&self) -> (u32, u64) {
         (self.volume, self.offset)
     }
@@ -161,7 +161,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The archive's name: the common part of its files' names.
+    /// Returns the archive's name: the common part of its files' names.
     pub fn base(&self) -> &Path {
         &self.base
     }
@@ -171,8 +171,8 @@ impl Follower {
         &self.label
     }
 
-    /// The metadata that was there when the last record was returned, or when
-    /// the archive was opened.
+    /// Returns the metadata that was there when the last record was returned, or when the archive
+    /// was opened.
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
@@ -208,7 +208,7 @@ impl Follower {
         Ok(after.saturating_sub(from))
     }
 
-    /// The next record; `None` if it is not there yet.
+    /// Returns the next record; `None` if it is not there yet.
     ///
     /// # Errors
     ///
@@ -315,8 +315,8 @@ impl Follower {
     }
 }
 
-/// The start of an archive, from the label of its metadata, which is all that
-/// is read. The path is as for [`Archive::open`].
+/// Returns the start of an archive, from the label of its metadata, which is all that is read.
+/// The path is as for [`Archive::open`].
 ///
 /// # Errors
 ///

@@ -250,7 +250,7 @@ mod tests {
         )
     }
 
-    /// The name that a number has at a time, by its identity.
+    /// Returns the name that a number has at a time, by its identity.
     fn name(history: &IndomHistory, number: i32, seconds: i64) -> Option<String> {
         let identity = history.identity_at(id(number), time(seconds))?;
         Some(history.by_identity().name_at(identity, time(seconds))?.to_owned())

@@ -65,7 +65,7 @@ impl<'m> IndomCursor<'m> {
         self.applied = count;
     }
 
-    /// The name of an instance; `None` if it is not in the domain.
+    /// Returns the name of an instance; `None` if it is not in the domain.
     pub fn name(&self, id: InstanceId) -> Option<&'m str> {
         let found = self.changed.get(&id).copied().unwrap_or_else(|| find(self.whole, id));
         found.map(|instance| &*instance.name)
@@ -79,7 +79,7 @@ impl<'m> IndomCursor<'m> {
         near.map(|instance| &*instance.name).or_else(|| self.name(id))
     }
 
-    /// All instances, sorted by number.
+    /// Returns all instances, sorted by number.
     pub fn instances(&self) -> Cow<'m, [Instance]> {
         if self.changed.is_empty() {
             return Cow::Borrowed(self.whole);

@@ -64,8 +64,8 @@ struct PendingRecord {
 }
 
 impl IndomHistory {
-    /// All states in order, each built when the iterator reaches it; at least
-    /// one in an archive's metadata.
+    /// Returns all states in order, each built when the iterator reaches it; at least one in an
+    /// archive's metadata.
     pub fn states(&self) -> impl ExactSizeIterator<Item = IndomState> {
         let mut cursor = self.cursor();
         self.steps.iter().enumerate().map(move |(at, step)| {
@@ -74,12 +74,12 @@ impl IndomHistory {
         })
     }
 
-    /// A cursor before the first state.
+    /// Returns a cursor before the first state.
     pub fn cursor(&self) -> IndomCursor<'_> {
         IndomCursor::new(&self.steps)
     }
 
-    /// The instances at a time; `None` before the first state.
+    /// Returns the instances at a time; `None` before the first state.
     pub fn instances_at(&self, time: Timestamp) -> Option<Cow<'_, [Instance]>> {
         let mut cursor = self.cursor();
         cursor.move_to(time).then(|| cursor.instances())
@@ -100,8 +100,8 @@ impl IndomHistory {
         all
     }
 
-    /// The newest name of an instance at a time or, if it is not in the
-    /// domain then, at any time.
+    /// Returns the newest name of an instance at a time or, if it is not in the domain then, at
+    /// any time.
     pub fn name_at(&self, id: InstanceId, time: Timestamp) -> Option<&str> {
         let mut cursor = self.cursor();
         cursor.move_to(time);
@@ -122,20 +122,20 @@ impl IndomHistory {
         self.identities().is_none()
     }
 
-    /// The [identity](Self::by_identity) that the number in a record has at the time of the
-    /// record: that of its name then or, if it is not in the domain then, of the name that it
+    /// Returns the [identity](Self::by_identity) that the number in a record has at the time of
+    /// the record: that of its name then or, if it is not in the domain then, of the name that it
     /// had before. `None` for some numbers that are never in the domain.
     pub fn identity_at(&self, number: InstanceId, time: Timestamp) -> Option<InstanceId> {
         self.identities().map_or(Some(number), |identities| identities.identity(number, time))
     }
 
-    /// The number that an [identity](Self::by_identity) has in records at a time, or had
+    /// Returns the number that an [identity](Self::by_identity) has in records at a time, or had
     /// before; `None` for one that the domain does not have.
     pub fn number_at(&self, identity: InstanceId, time: Timestamp) -> Option<InstanceId> {
         self.identities().map_or(Some(identity), |identities| identities.number_at(identity, time))
     }
 
-    /// All identities that a number ever had.
+    /// Returns all identities that a number ever had.
     pub(crate) fn identities_of(&self, number: InstanceId) -> impl Iterator<Item = InstanceId> {
         let itself = self.has_constant_numbers().then_some(number);
         let ever = self.identities().into_iter().flat_map(move |all| all.ever(number));
@@ -162,7 +162,7 @@ impl IndomHistory {
         self.steps.iter().flat_map(|step| step.change.named())
     }
 
-    /// The number of states up to a time: the same number, the same instances.
+    /// Returns the number of states up to a time: the same number, the same instances.
     pub fn states_until(&self, time: Timestamp) -> usize {
         self.steps.partition_point(|step| step.timestamp <= time)
     }

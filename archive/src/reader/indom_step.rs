@@ -20,7 +20,7 @@ pub(crate) enum InstanceChange {
 }
 
 impl InstanceChange {
-    /// The instances that it names.
+    /// Returns the instances that it names.
     pub(super) fn named(&self) -> &[Instance] {
         match self {
             Self::Whole(instances) => instances,
@@ -33,7 +33,7 @@ impl InstanceChange {
     }
 }
 
-/// The instance with a number, of instances sorted by it.
+/// Returns the instance with a number, of instances sorted by it.
 pub(super) fn find(instances: &[Instance], id: InstanceId) -> Option<&Instance> {
     let at = instances.binary_search_by_key(&id, |instance| instance.id).ok()?;
     instances.get(at)

@@ -20,13 +20,13 @@ pub struct LabelHistory {
 }
 
 impl LabelHistory {
-    /// All states, none earlier than the one before; never empty in an
-    /// archive's metadata.
+    /// Returns all states, none earlier than the one before; never empty in an archive's
+    /// metadata.
     pub fn states(&self) -> &[LabelState] {
         &self.states
     }
 
-    /// The label sets at a time; `None` before the first state.
+    /// Returns the label sets at a time; `None` before the first state.
     pub fn sets_at(&self, time: Timestamp) -> Option<&[LabelSet]> {
         let after = self.states.partition_point(|state| state.timestamp <= time);
         let newest = self.states.get(after.checked_sub(1)?)?;

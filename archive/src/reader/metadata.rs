@@ -23,7 +23,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The first name, or the PMID if it has none.
+    /// Returns the first name, or the PMID if it has none.
     pub fn display_name(&self) -> String {
         self.names.first().map_or_else(|| self.desc.pmid.to_string(), ToString::to_string)
     }
@@ -79,18 +79,18 @@ impl Metadata {
         metadata
     }
 
-    /// All metrics in file order, each PMID once.
+    /// Returns all metrics in file order, each PMID once.
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
 
-    /// The metric with a PMID.
+    /// Returns the metric with a PMID.
     pub fn metric(&self, pmid: Pmid) -> Option<&Metric> {
         self.metrics.get(*self.by_pmid.get(&pmid)?)
     }
 
-    /// The metric with a name, in the text form of [`ByteText`]; of a name that
-    /// two metrics claim, the first in the file.
+    /// Returns the metric with a name, in the text form of [`ByteText`]; of a name that two
+    /// metrics claim, the first in the file.
     pub fn metric_by_name(&self, name: &str) -> Option<&Metric> {
         self.metrics.get(*self.by_name.get(name)?)
     }
@@ -115,8 +115,8 @@ impl Metadata {
         below.filter(move |(name, _)| names::selects(selector, name))
     }
 
-    /// The next parts of the names below a prefix, sorted, each once: of `""`
-    /// the roots of the name space.
+    /// Returns the next parts of the names below a prefix, sorted, each once: of `""` the roots
+    /// of the name space.
     pub fn children<'m>(&'m self, prefix: &'m str) -> BTreeSet<&'m str> {
         let names = self.subtree(prefix).map(|(name, _)| name);
         let parts = names.filter_map(|name| {
@@ -132,20 +132,20 @@ impl Metadata {
         self.indoms.iter().map(|(indom, history)| (*indom, history))
     }
 
-    /// The history of an instance domain, with the numbers that records have; `None` if the
-    /// archive never describes it (`PM_ERR_INDOM_LOG`).
+    /// Returns the history of an instance domain, with the numbers that records have; `None` if
+    /// the archive never describes it (`PM_ERR_INDOM_LOG`).
     pub fn indom_history(&self, indom: InDom) -> Option<&IndomHistory> {
         self.indoms.get(&indom)
     }
 
-    /// The history of an instance domain with a number for each name, as scans, replays and
-    /// summaries have it: see [`IndomHistory::by_identity`].
+    /// Returns the history of an instance domain with a number for each name, as scans, replays
+    /// and summaries have it: see [`IndomHistory::by_identity`].
     pub fn identities(&self, indom: InDom) -> Option<&IndomHistory> {
         self.indom_history(indom).map(IndomHistory::by_identity)
     }
 
-    /// The instances of a domain at a time, sorted by number; `None` before
-    /// the first record of the domain (`PM_ERR_INDOM_LOG`).
+    /// Returns the instances of a domain at a time, sorted by number; `None` before the first
+    /// record of the domain (`PM_ERR_INDOM_LOG`).
     pub fn indom_at(&self, indom: InDom, at: Timestamp) -> Option<Cow<'_, [Instance]>> {
         self.indoms.get(&indom)?.instances_at(at)
     }
@@ -155,25 +155,24 @@ impl Metadata {
         self.labels.iter().map(|(target, history)| (*target, history))
     }
 
-    /// The labels of a target over time; `None` if it never had any.
+    /// Returns the labels of a target over time; `None` if it never had any.
     pub fn label_history(&self, target: LabelTarget) -> Option<&LabelHistory> {
         self.labels.get(&target)
     }
 
-    /// The label sets of a target at a time: one, or for
-    /// [`LabelTarget::Instances`] one for each instance. `None` before the
-    /// first record of the target.
+    /// Returns the label sets of a target at a time: one, or for [`LabelTarget::Instances`] one
+    /// for each instance. `None` before the first record of the target.
     pub fn labels_at(&self, target: LabelTarget, at: Timestamp) -> Option<&[LabelSet]> {
         self.labels.get(&target)?.sets_at(at)
     }
 
-    /// The label sets that are not used, or not fully, in file order; none in
-    /// the metadata of several archives.
+    /// Returns the label sets that are not used, or not fully, in file order; none in the
+    /// metadata of several archives.
     pub fn label_defects(&self) -> &[LabelDefect] {
         &self.label_defects
     }
 
-    /// The help text of a metric or instance domain (`PM_ERR_TEXT` without).
+    /// Returns the help text of a metric or instance domain (`PM_ERR_TEXT` without).
     pub fn text(&self, target: TextTarget, kind: TextKind) -> Option<&ByteText> {
         self.texts.get(&(target, kind))
     }

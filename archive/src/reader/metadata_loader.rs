@@ -93,7 +93,7 @@ pub(crate) struct MetadataLoader {
 }
 
 impl MetadataLoader {
-    /// The metadata of the records so far; domains and labels only after
+    /// Returns the metadata of the records so far; domains and labels only after
     /// [`finish`](Self::finish).
     pub(crate) const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -139,7 +139,7 @@ impl MetadataLoader {
     }
 }
 
-/// The sets that are lost, and those that are not JSON.
+/// Returns the sets that are lost, and those that are not JSON.
 fn label_defects(offset: u64, record: &LabelRecord) -> impl Iterator<Item = LabelDefect> {
     let target = record.target;
     let not_json = record.sets.iter().filter(|set| !set.is_object());

@@ -4,7 +4,7 @@
 use crate::{FetchResult, Metadata, Record, RecordError, Value, ValueSet, ValueSetView, event};
 
 impl Record<'_> {
-    /// A copy with all values, typed by the archive's descriptors.
+    /// Returns a copy with all values, typed by the archive's descriptors.
     ///
     /// # Errors
     ///

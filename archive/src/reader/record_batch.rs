@@ -33,7 +33,7 @@ impl RecordBatch {
         self.places.clear();
     }
 
-    /// The records in the order in which they were added.
+    /// Returns the records in the order in which they were added.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let mut remaining = self.bytes.as_slice();
         self.places.iter().filter_map(move |place| {

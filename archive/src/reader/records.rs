@@ -31,7 +31,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// All records, from the first.
+    /// Returns all records, from the first.
     ///
     /// # Errors
     ///
@@ -40,8 +40,8 @@ impl<'a> Source<'a> {
         Ok(Records { source: self, at: 0, inside: self.archive(0).at_start(), mark: Vec::new() })
     }
 
-    /// The records from the first one whose time is `from` or later. The
-    /// indexes are used to find it.
+    /// Returns the records from the first one whose time is `from` or later. The indexes are used
+    /// to find it.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl<'a> Source<'a> {
         Ok(records)
     }
 
-    /// A position after all records whose timestamp is `from` or earlier:
+    /// Returns a position after all records whose timestamp is `from` or earlier:
     /// [`Records::previous`] returns the newest of them.
     ///
     /// # Errors
@@ -65,14 +65,14 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A record as one of an archive of a source.
+/// Returns a record as one of an archive of a source.
 fn of_archive<'r>(record: Record<'r>, source: Source<'r>, at: usize) -> Record<'r> {
     let record = record.of_archive(at as u32);
     source.adaptations(at).map_or(record, |adaptations| record.adapted(adaptations))
 }
 
 impl Records<'_> {
-    /// The next record; `None` after the last complete one.
+    /// Returns the next record; `None` after the last complete one.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Records<'_> {
         self.mark(self.at - 1, timestamp).map(Some)
     }
 
-    /// The record before the position; `None` at the start.
+    /// Returns the record before the position; `None` at the start.
     ///
     /// # Errors
     ///
@@ -161,8 +161,8 @@ impl Records<'_> {
         self.inside.skip_damage()
     }
 
-    /// The next records, if they are of a shape that is known and wanted, up to
-    /// one whose timestamp `is_over`; the position stays before them.
+    /// Returns the next records, if they are of a shape that is known and wanted, up to one whose
+    /// timestamp `is_over`; the position stays before them.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Records<'_> {
         self.inside.pass_run(count);
     }
 
-    /// The mark after an archive, as a record at that archive's end.
+    /// Returns the mark after an archive, as a record at that archive's end.
     fn mark(&mut self, after: usize, timestamp: Timestamp) -> Result<Record<'_>> {
         let (volume, offset) = self.source.archive(after).end_place();
         self.mark.clear();

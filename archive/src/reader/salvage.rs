@@ -77,7 +77,7 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// The label of the first file that has a good one, metadata first.
+    /// Returns the label of the first file that has a good one, metadata first.
     pub const fn label(&self) -> &ArchiveLabel {
         &self.label
     }
@@ -141,7 +141,7 @@ impl Salvage {
     }
 }
 
-/// The time of a record that was added to the metadata, or why it was not.
+/// Returns the time of a record that was added to the metadata, or why it was not.
 fn use_record(
     loader: &mut MetadataLoader,
     version: Version,
@@ -159,7 +159,7 @@ fn use_record(
     Ok(timestamp)
 }
 
-/// The first good label; without one, what is wrong with the last.
+/// Returns the first good label; without one, what is wrong with the last.
 fn find_label(files: &MemberFiles) -> Result<ArchiveLabel> {
     let mut failure = Error::NotFound { path: files.base.clone() };
     for (path, _) in files.all() {

@@ -133,8 +133,8 @@ impl ArchiveSet {
         Ok(Self { passed_by, unreadable, ..Self::from_archives(archives)? })
     }
 
-    /// The base names of the archives that names stand for, as
-    /// [`open`](Self::open) understands them, each once. Nothing is opened.
+    /// Returns the base names of the archives that names stand for, as [`open`](Self::open)
+    /// understands them, each once. Nothing is opened.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl ArchiveSet {
         Ok(all)
     }
 
-    /// A set of archives that are open, in any order.
+    /// Returns a set of archives that are open, in any order.
     ///
     /// # Errors
     ///
@@ -181,19 +181,19 @@ impl ArchiveSet {
         })
     }
 
-    /// The archives in the order of time, at least one.
+    /// Returns the archives in the order of time, at least one.
     pub fn archives(&self) -> &[Archive] {
         &self.archives
     }
 
-    /// The archives of directories that were passed by, as [`half_made`](crate::half_made)
-    /// reports them.
+    /// Returns the archives of directories that were passed by, as
+    /// [`half_made`](crate::half_made) reports them.
     pub fn passed_by(&self) -> &[Error] {
         &self.passed_by
     }
 
-    /// The reasons why archives of directories cannot be opened, such as a damaged label; none
-    /// unless the set was opened [tolerantly](Self::open_tolerant).
+    /// Returns the reasons why archives of directories cannot be opened, such as a damaged label;
+    /// none unless the set was opened [tolerantly](Self::open_tolerant).
     pub fn unreadable(&self) -> &[Error] {
         &self.unreadable
     }

@@ -45,7 +45,7 @@ impl<'a> From<&'a ArchiveSet> for Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The archives in the order of time, at least one.
+    /// Returns the archives in the order of time, at least one.
     pub const fn archives(self) -> &'a [Archive] {
         self.archives
     }
@@ -56,7 +56,7 @@ impl<'a> Source<'a> {
         self.adaptations.get(at).filter(|adaptations| !adaptations.is_empty())
     }
 
-    /// The label of the first archive.
+    /// Returns the label of the first archive.
     pub const fn label(self) -> &'a ArchiveLabel {
         self.first.label()
     }
@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
         self.first.label().start
     }
 
-    /// The time of the last record that is whole.
+    /// Returns the time of the last record that is whole.
     pub fn end(self) -> Timestamp {
         self.archives.last().unwrap_or(self.first).end()
     }
@@ -82,7 +82,7 @@ impl<'a> Source<'a> {
         self.archives.iter().all(Archive::is_seekable)
     }
 
-    /// The version of the archive that a record is of.
+    /// Returns the version of the archive that a record is of.
     pub(crate) fn version_of(self, record: &Record<'_>) -> Version {
         self.archive(record.archive() as usize).version()
     }
@@ -93,13 +93,12 @@ impl<'a> Source<'a> {
         record.is_mark() && (record.volume(), record.offset()) == archive.end_place()
     }
 
-    /// An archive by its place in the order of time.
+    /// Returns an archive by its place in the order of time.
     pub(super) fn archive(self, at: usize) -> &'a Archive {
         self.archives.get(at).unwrap_or(self.first)
     }
 
-    /// The time of the mark between an archive and the next one; `None` after
-    /// the last.
+    /// Returns the time of the mark between an archive and the next one; `None` after the last.
     pub(super) fn mark_behind(self, at: usize) -> Option<Timestamp> {
         let next = self.archives.get(at + 1)?.label().start;
         let end = self.archive(at).end();
@@ -107,7 +106,7 @@ impl<'a> Source<'a> {
         Some(end.saturating_add(MARK_DISTANCE).min(just_before).max(end))
     }
 
-    /// The times of the entries of all indexes, archive by archive.
+    /// Returns the times of the entries of all indexes, archive by archive.
     pub(crate) fn index_times(self) -> impl Iterator<Item = Timestamp> {
         let indexes = self.archives.iter().map(Archive::index);
         indexes.flat_map(TemporalIndex::entries).map(|entry| entry.timestamp)
@@ -118,12 +117,12 @@ impl<'a> Source<'a> {
         self.archives.iter().map(|archive| archive.index().entries().len()).sum()
     }
 
-    /// The error for a value of a record that its metric's type cannot have.
+    /// Returns the error for a value of a record that its metric's type cannot have.
     pub(crate) fn damaged(self, record: &Record<'_>, source: RecordError) -> Error {
         self.archive(record.archive() as usize).damaged(record, source)
     }
 
-    /// The file that a record is in.
+    /// Returns the file that a record is in.
     pub(crate) fn file_of(self, record: &Record<'_>) -> PathBuf {
         self.archive(record.archive() as usize).file_of(record)
     }

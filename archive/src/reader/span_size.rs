@@ -39,7 +39,7 @@ impl Archive {
         .fold(0, u64::saturating_add)
     }
 
-    /// The length of a volume as far as the index and the file system know it.
+    /// Returns the length of a volume as far as the index and the file system know it.
     fn volume_len(&self, volume: &VolumeFile) -> u64 {
         let own = self.index().entries().iter().filter(|entry| entry.volume == volume.number);
         let indexed = own.map(|entry| entry.data_offset).max().unwrap_or(0);

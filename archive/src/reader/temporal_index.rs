@@ -41,9 +41,8 @@ impl IndexDefect {
 }
 
 impl TemporalIndex {
-    /// The label and the entries of one `.index` file, whatever else there is of
-    /// the archive. Of an archive that was closed the label has the start and
-    /// the last entry the end.
+    /// Returns the label and the entries of one `.index` file, whatever else there is of the
+    /// archive. Of an archive that was closed the label has the start and the last entry the end.
     ///
     /// # Errors
     ///
@@ -57,17 +56,17 @@ impl TemporalIndex {
         Ok((label, index))
     }
 
-    /// All entries, none of them earlier than the one before.
+    /// Returns all entries, none of them earlier than the one before.
     pub fn entries(&self) -> &[IndexEntry] {
         &self.entries
     }
 
-    /// The entries that are not used, in file order.
+    /// Returns the entries that are not used, in file order.
     pub fn defects(&self) -> &[IndexDefect] {
         &self.defects
     }
 
-    /// The entries in file order, also those that are not used for their time.
+    /// Returns the entries in file order, also those that are not used for their time.
     pub fn all_entries(&self) -> impl Iterator<Item = &IndexEntry> {
         let mut used = self.entries.iter();
         let mut defects = self.defects.iter().filter(|defect| defect.number > 0).peekable();
@@ -84,13 +83,13 @@ impl TemporalIndex {
         })
     }
 
-    /// The newest entry earlier than `target`.
+    /// Returns the newest entry earlier than `target`.
     pub(super) fn last_before(&self, target: Timestamp) -> Option<&IndexEntry> {
         let after = self.entries.partition_point(|entry| entry.timestamp < target);
         self.entries.get(after.checked_sub(1)?)
     }
 
-    /// The index of a file whose label has this error.
+    /// Returns the index of a file whose label has this error.
     fn unusable(error: RecordError) -> Self {
         let defect = IndexDefect { offset: 0, number: 0, error, entry: None };
         Self { entries: Vec::new(), defects: vec![defect] }
@@ -243,7 +242,7 @@ mod tests {
         index_from(0, seconds, cut)
     }
 
-    /// The index of an archive that starts at a certain time.
+    /// Returns the index of an archive that starts at a certain time.
     fn index_from(start: i64, seconds: &[i64], cut: usize) -> TemporalIndex {
         let empty = ByteText::default;
         let label = ArchiveLabel {
@@ -261,7 +260,7 @@ mod tests {
         TemporalIndex::parse(&label, &bytes[..bytes.len() - cut], false)
     }
 
-    /// The index of a closed archive of three records.
+    /// Returns the index of a closed archive of three records.
     fn closed() -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().join("a");

@@ -48,8 +48,8 @@ impl Archive {
         Ok(())
     }
 
-    /// The metrics of which readers of this archive have left out values until now,
-    /// in the order of their PMIDs.
+    /// Returns the metrics of which readers of this archive have left out values until now, in
+    /// the order of their PMIDs.
     pub fn type_conflicts(&self) -> Vec<TypeConflict> {
         let known = self.conflicts.0.lock().unwrap_or_else(PoisonError::into_inner);
         known

@@ -85,7 +85,7 @@ fn place_of(record: &Record<'_>) -> RecordLocation {
 }
 
 impl Chunk {
-    /// A chunk without rows.
+    /// Returns a chunk without rows.
     pub(crate) fn new(selection: &Selection<'_>) -> Self {
         Self {
             timestamps: Vec::new(),
@@ -108,19 +108,19 @@ impl Chunk {
         Self { router, ..self }
     }
 
-    /// The timestamps of the rows, in order.
+    /// Returns the timestamps of the rows, in order.
     pub fn timestamps(&self) -> &[Timestamp] {
         &self.timestamps
     }
 
-    /// The rows that are marks, rising.
+    /// Returns the rows that are marks, rising.
     pub fn marks(&self) -> &[u32] {
         &self.marks
     }
 
-    /// The columns of a metric, given by its place in the selection, in the
-    /// order in which the archive first has values of their instances. Those
-    /// of earlier chunks keep their places, even if they are empty now.
+    /// Returns the columns of a metric, given by its place in the selection, in the order in
+    /// which the archive first has values of their instances. Those of earlier chunks keep their
+    /// places, even if they are empty now.
     pub fn columns(&self, metric: usize) -> &[Column] {
         self.columns.get(metric).map_or(&[], Vec::as_slice)
     }
@@ -157,7 +157,7 @@ impl Chunk {
         }
     }
 
-    /// The rows, with their columns.
+    /// Returns the rows, with their columns.
     pub(crate) fn into_rows(self) -> ChunkRows {
         let Self { timestamps, marks, columns, backward_records, .. } = self;
         ChunkRows { timestamps, marks, columns, backward_records }
@@ -168,7 +168,7 @@ impl Chunk {
         self.backward_records
     }
 
-    /// The extent of the records that were read.
+    /// Returns the extent of the records that were read.
     pub(super) const fn extent(&self) -> Extent {
         Extent { first: self.first, after: self.after, is_forward: self.backward_records == 0 }
     }
@@ -227,7 +227,7 @@ impl Chunk {
         Ok(true)
     }
 
-    /// The time of the last row.
+    /// Returns the time of the last row.
     pub(crate) const fn newest(&self) -> Option<Timestamp> {
         self.newest
     }

@@ -50,7 +50,7 @@ pub struct HistogramBucket {
 }
 
 impl HistogramLayout {
-    /// The layout of the histogram whose buckets a metric of this name counts; `None` of
+    /// Returns the layout of the histogram whose buckets a metric of this name counts; `None` of
     /// other metrics. All instances that the metadata has are known.
     pub fn find(metadata: &Metadata, metric: &str, desc: &MetricDesc) -> Option<Self> {
         let MetricDesc { pmid, indom, semantics, value_type, .. } = *desc;
@@ -86,27 +86,28 @@ impl HistogramLayout {
         Self { name, sum, units, buckets, histograms: vec![None] }
     }
 
-    /// The name that the metrics of the histogram share.
+    /// Returns the name that the metrics of the histogram share.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The counter of the sum of all values, if there is one.
+    /// Returns the counter of the sum of all values, if there is one.
     pub fn sum(&self) -> Option<Pmid> {
         self.sum.map(|desc| desc.pmid)
     }
 
-    /// The domain of the sum, with an instance for each histogram; `None` for a single one.
+    /// Returns the domain of the sum, with an instance for each histogram; `None` for a single
+    /// one.
     pub fn indom(&self) -> Option<InDom> {
         self.sum?.indom
     }
 
-    /// The units of the values, and so of the bounds of buckets.
+    /// Returns the units of the values, and so of the bounds of buckets.
     pub const fn units(&self) -> Units {
         self.units
     }
 
-    /// The bucket that an instance is.
+    /// Returns the bucket that an instance is.
     pub fn bucket(&self, instance: InstanceId) -> Option<HistogramBucket> {
         let Bucket { histogram, first, last } = self.bucket_in(Some(instance))?;
         let histogram = self.histograms.get(histogram).copied()?;
@@ -118,14 +119,14 @@ impl HistogramLayout {
         self.buckets.get(instance?)
     }
 
-    /// The instance of each histogram, in order; `None` for a single one.
+    /// Returns the instance of each histogram, in order; `None` for a single one.
     pub(crate) fn histograms(&self) -> &[Option<InstanceId>] {
         &self.histograms
     }
 }
 
-/// The buckets of a domain by their names, and the instances of the histograms, which are those
-/// of another domain, or one alone. `None` if they are no buckets.
+/// Returns the buckets of a domain by their names, and the instances of the histograms, which are
+/// those of another domain, or one alone. `None` if they are no buckets.
 fn by_name(
     metadata: &Metadata,
     buckets: InDom,
@@ -149,7 +150,7 @@ fn by_name(
     any.then_some((buckets, histograms))
 }
 
-/// The latest value of a label, as JSON.
+/// Returns the latest value of a label, as JSON.
 fn label(metadata: &Metadata, target: LabelTarget, name: &str) -> Option<String> {
     let sets = metadata.labels_at(target, Timestamp::MAX)?;
     let mut pairs = sets.iter().flat_map(crate::LabelSet::pairs);

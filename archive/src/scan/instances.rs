@@ -19,8 +19,8 @@ use pcp_types::names::{is_pattern, matches_pattern};
 
 use crate::{IndomHistory, InstanceId};
 
-/// The [identities](IndomHistory::by_identity) of the instances of a domain that any of the
-/// texts selects.
+/// Returns the [identities](IndomHistory::by_identity) of the instances of a domain that any of
+/// the texts selects.
 ///
 /// A text selects the instances that ever had it as their name; if there are none, those whose
 /// name, or the part of it before the first blank, it is or matches as a pattern; if there are
@@ -69,7 +69,7 @@ mod tests {
     use crate::format::indom::IndomRecordKind;
     use crate::reader::indom_test_support::history;
 
-    /// The numbers of the selected instances.
+    /// Returns the numbers of the selected instances.
     fn numbers(text: &str, history: Option<&IndomHistory>) -> Vec<i32> {
         select_instances(&[text], history).iter().map(|id| id.get()).collect()
     }

@@ -59,12 +59,12 @@ pub mod items {
     pub const CLUSTER: u32 = 1009;
 }
 
-/// The PMID of the agent's event metric.
+/// Returns the PMID of the agent's event metric.
 pub fn events_metric() -> Pmid {
     Pmid::from_raw(DOMAIN << 22 | OWN_CLUSTER << 10 | items::EVENTS)
 }
 
-/// The item of a metric of the agent's own cluster.
+/// Returns the item of a metric of the agent's own cluster.
 fn item(pmid: Pmid) -> Option<u32> {
     (pmid.domain() == DOMAIN && pmid.cluster() == OWN_CLUSTER).then(|| pmid.item())
 }
@@ -101,7 +101,7 @@ pub struct Boundary {
 }
 
 impl<'a> ProgramEvent<'a> {
-    /// The events in a value of [`events_metric`]; none in a value that is damaged or no
+    /// Returns the events in a value of [`events_metric`]; none in a value that is damaged or no
     /// event array.
     pub fn all(value: Value<'a>) -> Vec<Self> {
         let Ok(array) = EventArray::unpack(value) else { return Vec::new() };
@@ -163,7 +163,7 @@ impl<'a> ProgramEvent<'a> {
         (self.pid.is_some() && number.parse().ok() == self.pid).then_some(name)
     }
 
-    /// The boundary in the values of the file's metrics, if it is one.
+    /// Returns the boundary in the values of the file's metrics, if it is one.
     pub fn boundary(&self) -> Option<Boundary> {
         self.file?;
         let (at, from_zero) = match self.kind {
@@ -247,7 +247,7 @@ impl<T: Copy> ByProgram<T> {
     }
 }
 
-/// The name of the agent's event metric in an archive that has it.
+/// Returns the name of the agent's event metric in an archive that has it.
 pub fn events_name(source: Source<'_>) -> Option<String> {
     let metric = source.metadata().metric(events_metric())?;
     let is_array = crate::format::event::is_array(metric.desc.value_type);

@@ -139,13 +139,13 @@ impl Router {
         }
     }
 
-    /// The metrics' maps in the order of the selection.
+    /// Returns the metrics' maps in the order of the selection.
     pub(super) fn maps(&self) -> &[ColumnMap] {
         &self.maps
     }
 
-    /// The metric, by its place in the selection, of the value set at a
-    /// position of the record, and its map; `None` if it is not read.
+    /// Returns the metric, by its place in the selection, of the value set at a position of the
+    /// record, and its map; `None` if it is not read.
     #[inline]
     pub(super) fn find(&mut self, position: usize, pmid: Pmid) -> Option<(usize, &mut ColumnMap)> {
         let metric = match self.last.get_mut(position) {
@@ -162,7 +162,7 @@ impl Router {
         Some((metric?, self.maps.get_mut(metric?)?))
     }
 
-    /// The plan for records of a shape, if one was made.
+    /// Returns the plan for records of a shape, if one was made.
     pub(super) fn plan(&self, shape: ShapeId) -> Option<&CopyPlan> {
         self.known(shape).map(|plan| &plan.copy)
     }
@@ -289,12 +289,12 @@ impl ColumnMap {
         Self { value_type, has_instances, identities, time, wanted, instances, places, last }
     }
 
-    /// The type of all values.
+    /// Returns the type of all values.
     pub(super) const fn value_type(&self) -> ValueType {
         self.value_type
     }
 
-    /// The instances that have columns, in the order of those.
+    /// Returns the instances that have columns, in the order of those.
     pub(super) fn instances(&self) -> &[Option<InstanceId>] {
         &self.instances
     }
@@ -304,7 +304,7 @@ impl ColumnMap {
         self.places.contains_key(&instance)
     }
 
-    /// The place of the column of the instance with a number; `None` if it is not read.
+    /// Returns the place of the column of the instance with a number; `None` if it is not read.
     /// `position` is that of the value in its set.
     #[inline]
     pub(super) fn place(&mut self, position: usize, instance: Option<InstanceId>) -> Option<usize> {

@@ -45,7 +45,7 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// An empty selection of an archive, or of an [`ArchiveSet`](crate::ArchiveSet);
+    /// Returns an empty selection of an archive, or of an [`ArchiveSet`](crate::ArchiveSet);
     /// metrics that are added to it have all their instances.
     pub fn new(source: impl Into<Source<'a>>) -> Self {
         let metrics = Vec::new();
@@ -192,7 +192,7 @@ impl<'a> Selection<'a> {
         self.metrics.push(metric.clone());
     }
 
-    /// The metrics so far.
+    /// Returns the metrics so far.
     pub fn metrics(&self) -> &[SelectedMetric] {
         &self.metrics
     }
@@ -202,7 +202,7 @@ impl<'a> Selection<'a> {
         self.source
     }
 
-    /// The instances of a domain that are read; `None` if all are.
+    /// Returns the instances of a domain that are read; `None` if all are.
     pub(crate) fn instances_of(&self, indom: InDom) -> Option<HashSet<InstanceId>> {
         if self.instances.is_empty() {
             return None;
@@ -211,7 +211,8 @@ impl<'a> Selection<'a> {
         Some(select_instances(&self.instances, history).into_iter().collect())
     }
 
-    /// The instances of a metric to which labels limit what is read; `None` if they do not.
+    /// Returns the instances of a metric to which labels limit what is read; `None` if they do
+    /// not.
     pub fn labelled_instances(&self, pmid: Pmid) -> Option<&HashSet<InstanceId>> {
         self.labelled.get(&pmid)
     }

@@ -84,7 +84,7 @@ impl Selector {
         Self { name: name.to_owned(), matchers: Vec::new() }
     }
 
-    /// The name, branch or pattern; empty for all metrics.
+    /// Returns the name, branch or pattern; empty for all metrics.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -94,12 +94,12 @@ impl Selector {
         !self.matchers.is_empty()
     }
 
-    /// The names of the labels that decide.
+    /// Returns the names of the labels that decide.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         self.matchers.iter().map(|matcher| matcher.label.as_str())
     }
 
-    /// The metrics that are selected by the names, in their order, and which of their
+    /// Returns the metrics that are selected by the names, in their order, and which of their
     /// instances, if not all. Without any such instance a metric is not selected.
     pub fn select<'m>(
         &'m self,
@@ -116,8 +116,8 @@ impl Selector {
         })
     }
 
-    /// The instances of a metric that have such labels; `None` for a metric without instances
-    /// that has them.
+    /// Returns the instances of a metric that have such labels; `None` for a metric without
+    /// instances that has them.
     pub(crate) fn instances(
         &self,
         labels: &MetricLabels,
@@ -131,7 +131,7 @@ impl Selector {
         Some(accepted.map(|(id, _)| *id).collect())
     }
 
-    /// A label that decides, that no instance of a metric has and that must not be empty.
+    /// Returns a label that decides, that no instance of a metric has and that must not be empty.
     pub(crate) fn unknown_label(&self, labels: &MetricLabels) -> Option<&str> {
         let names = labels.names();
         self.matchers
@@ -171,7 +171,7 @@ pub struct MetricLabels {
 }
 
 impl MetricLabels {
-    /// The labels at the end of the archive; of instances the newest that they had.
+    /// Returns the labels at the end of the archive; of instances the newest that they had.
     pub fn new(metadata: &Metadata, desc: &MetricDesc) -> Self {
         let mut inherited = Labels::new();
         for target in LabelTarget::of_metric(desc) {
@@ -195,7 +195,7 @@ impl MetricLabels {
         Self { inherited, own }
     }
 
-    /// The names of all labels, sorted.
+    /// Returns the names of all labels, sorted.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.all().flat_map(Labels::keys).map(String::as_str).collect();
         names.sort_unstable();
@@ -203,7 +203,7 @@ impl MetricLabels {
         names
     }
 
-    /// All values of a label, sorted.
+    /// Returns all values of a label, sorted.
     pub fn values(&self, name: &str) -> Vec<&str> {
         let mut values: Vec<&str> =
             self.all().filter_map(|labels| labels.get(name)).map(String::as_str).collect();
@@ -217,7 +217,7 @@ impl MetricLabels {
     }
 }
 
-/// The labels of the instances of a domain.
+/// Returns the labels of the instances of a domain.
 fn of_instances(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Labels> {
     let domain = metadata.indom_history(indom);
     let named =
@@ -239,18 +239,18 @@ fn of_instances(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Labels
     all
 }
 
-/// The layout of the histogram whose buckets a metric counts.
+/// Returns the layout of the histogram whose buckets a metric counts.
 fn layout_of(metadata: &Metadata, desc: &MetricDesc) -> Option<HistogramLayout> {
     let names = &metadata.metric(desc.pmid)?.names;
     names.iter().find_map(|name| HistogramLayout::find(metadata, name, desc))
 }
 
-/// The labels of a set as text.
+/// Returns the labels of a set as text.
 fn pairs(set: &LabelSet) -> impl Iterator<Item = (String, String)> {
     set.pairs().map(|(name, value, _)| (name.to_owned(), unquoted(value)))
 }
 
-/// A JSON value as text: a string without its quotes and escapes.
+/// Returns a JSON value as text: a string without its quotes and escapes.
 fn unquoted(value: &str) -> String {
     let value = value.trim();
     let Some(inner) = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) else {
@@ -289,7 +289,7 @@ impl FromStr for Selector {
     }
 }
 
-/// A matcher at the beginning of a text, and what follows it.
+/// Returns a matcher at the beginning of a text, and what follows it.
 fn matcher(text: &str) -> Result<(Matcher, &str), String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
@@ -316,7 +316,7 @@ fn matcher(text: &str) -> Result<(Matcher, &str), String> {
     Ok((Matcher { label: label.to_owned(), test: condition, negated }, rest))
 }
 
-/// A text between `"` or `'`, in which a backslash quotes the next character, and what
+/// Returns a text between `"` or `'`, in which a backslash quotes the next character, and what
 /// follows it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| ['"', '\''].contains(c))?;

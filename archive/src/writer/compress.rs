@@ -37,7 +37,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// The level of libzstd (decision 028).
+    /// Returns the level of libzstd (decision 028).
     const fn zstd_level(self) -> i32 {
         match self {
             Self::Least => 5,

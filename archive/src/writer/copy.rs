@@ -77,7 +77,7 @@ enum Item<'m> {
 }
 
 impl<'m> Changes<'m> {
-    /// The changes from `start` on.
+    /// Returns the changes from `start` on.
     pub fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
         let mut all = Vec::new();
         let mut cursors = HashMap::new();
@@ -115,7 +115,7 @@ impl<'m> Changes<'m> {
         Self { rest: all.into_iter().peekable(), cursors }
     }
 
-    /// The next change, if its time is `timestamp` or earlier; and its time.
+    /// Returns the next change, if its time is `timestamp` or earlier; and its time.
     pub fn next_until(&mut self, timestamp: Timestamp) -> Option<(Timestamp, Change<'m>)> {
         let (from, item) = self.rest.next_if(|(from, _)| *from <= timestamp)?;
         let change = match item {

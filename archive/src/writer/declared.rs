@@ -83,7 +83,7 @@ impl DeclaredMetadata {
         self.account = account;
     }
 
-    /// The descriptor of a declared metric.
+    /// Returns the descriptor of a declared metric.
     pub(super) fn desc(&self, pmid: Pmid) -> Result<&MetricDesc> {
         self.metrics.get(&pmid).ok_or_else(|| undeclared(pmid))
     }

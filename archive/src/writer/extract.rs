@@ -57,7 +57,7 @@ pub struct Extract<'a> {
 }
 
 impl<'a> Extract<'a> {
-    /// All records of a selection.
+    /// Extracts all records of a selection.
     pub fn new(selection: Selection<'a>) -> Self {
         let window = Timestamp::from_nanos(i128::MIN)..=Timestamp::MAX;
         let renames = Vec::new();
@@ -97,7 +97,7 @@ impl<'a> Extract<'a> {
         self
     }
 
-    /// The metrics that are left out because no name of them, new or old, fits into the
+    /// Returns the metrics that are left out because no name of them, new or old, fits into the
     /// 4095 bytes that PCP's readers have room for, and the length of the first name.
     ///
     /// # Errors
@@ -277,7 +277,7 @@ impl ExtractPass<'_, '_> {
     }
 }
 
-/// The wanted sets of a record without those that are not stored as their type is; the
+/// Returns the wanted sets of a record without those that are not stored as their type is; the
 /// source remembers those.
 fn readable_sets<'r, 'm>(
     source: Source<'_>,

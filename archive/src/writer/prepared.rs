@@ -71,12 +71,12 @@ pub struct PendingSlot(ValueLocation);
 pub struct ValueSlot(u32);
 
 impl TemplateBuilder {
-    /// An empty layout of version 3.
+    /// Returns an empty layout of version 3.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty layout of a version: that of the archive to be written.
+    /// Returns an empty layout of a version: that of the archive to be written.
     pub fn of_version(version: Version) -> Self {
         Self { version, ..Self::default() }
     }
@@ -181,7 +181,7 @@ struct TemplateLayout {
 pub struct Template(Arc<TemplateLayout>);
 
 impl Template {
-    /// A number that no other template of this process has.
+    /// Returns a number that no other template of this process has.
     pub fn id(&self) -> u64 {
         self.0.id
     }
@@ -191,7 +191,7 @@ impl Template {
         self.0.bytes.len()
     }
 
-    /// The final place of a value of this template.
+    /// Returns the final place of a value of this template.
     pub fn slot(&self, pending: PendingSlot) -> ValueSlot {
         // No overflow: a record is shorter than 2 GiB.
         ValueSlot(match pending.0 {
@@ -200,7 +200,7 @@ impl Template {
         } as u32)
     }
 
-    /// A record of this layout, all values 0 and all strings empty bytes.
+    /// Returns a record of this layout, all values 0 and all strings empty bytes.
     pub fn new_buffer(&self) -> RecordBuffer {
         let layout = Arc::clone(&self.0);
         let bytes = self.0.bytes.clone();
@@ -261,12 +261,12 @@ impl RecordBuffer {
         can_store(value_type, value) && value_block::replace(block, code, value)
     }
 
-    /// The record, framing included.
+    /// Returns the record, framing included.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The number of the record's template.
+    /// Returns the number of the record's template.
     pub fn template_id(&self) -> u64 {
         self.layout.id
     }
@@ -276,7 +276,7 @@ impl RecordBuffer {
         self.timestamp
     }
 
-    /// The version of the archives that the record fits.
+    /// Returns the version of the archives that the record fits.
     pub fn version(&self) -> Version {
         self.layout.version
     }
@@ -293,7 +293,7 @@ impl RecordBuffer {
     }
 }
 
-/// The least payload of a type: an event array has at least a count.
+/// Returns the least payload of a type: an event array has at least a count.
 fn least_size(value_type: ValueType) -> usize {
     if value_type.is_event() { WORD } else { 0 }
 }

@@ -167,7 +167,7 @@ fn require_free(base: &Path) -> Result<()> {
     existing_file(base)?.map_or(Ok(()), |file| Err(Error::Exists { file }))
 }
 
-/// The base name of a part: that of the first, `BASE-2` for the next.
+/// Returns the base name of a part: that of the first, `BASE-2` for the next.
 fn part_base(base: &Path, part: usize) -> PathBuf {
     if part == 0 {
         return base.to_owned();

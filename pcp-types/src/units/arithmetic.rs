@@ -109,7 +109,7 @@ impl Units {
         (left, right)
     }
 
-    /// A scale: those of space and time are unsigned, that of count is signed.
+    /// Returns a scale: those of space and time are unsigned, that of count is signed.
     fn scale(self, field: Field) -> i32 {
         if field.shift == SCALE_COUNT.shift {
             self.count_scale()

@@ -16,7 +16,7 @@ impl Conversion {
         Self { factor, offset: 0.0 }
     }
 
-    /// The number in the other unit.
+    /// Returns the number in the other unit.
     pub fn apply(self, value: f64) -> f64 {
         value * self.factor + self.offset
     }

@@ -96,9 +96,8 @@ struct Side {
     extra: Option<(i32, i32)>,
 }
 
-/// One dimension of the quotient, and the factor that its scales leave over.
-/// Where both sides have the dimension the result is in bytes, seconds or
-/// counts.
+/// Returns one dimension of the quotient, and the factor that its scales leave over. Where both
+/// sides have the dimension the result is in bytes, seconds or counts.
 fn quotient(
     dimension: Dimension,
     above: Base,
@@ -229,7 +228,7 @@ fn parse_power(power: &str, word: &str) -> Result<i32, Error> {
     if (-8..=15).contains(&number) { Ok(number) } else { Err(Error::PowerOutOfRange(number)) }
 }
 
-/// The number at the start of a word, and the remaining text.
+/// Returns the number at the start of a word, and the remaining text.
 fn leading_number(word: &str) -> Option<(f64, &str)> {
     if !word.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-') {
         return None;

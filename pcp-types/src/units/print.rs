@@ -35,7 +35,7 @@ impl fmt::Display for Units {
     }
 }
 
-/// The units above (`sign` 1) or below (`sign` -1) the fraction line.
+/// Returns the units above (`sign` 1) or below (`sign` -1) the fraction line.
 fn side(units: Units, sign: i32) -> Vec<String> {
     let mut words = Vec::new();
     if units.extra_unit() * sign > 0 {

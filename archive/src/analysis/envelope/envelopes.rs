@@ -260,9 +260,9 @@ impl Envelopes {
         !pyramid.has_given_up()
     }
 
-    /// The envelope of a window: from its records if they are few, or if the pyramid lacks some
-    /// of the metrics or the newest records; else from the pyramid. `None` if `go_on`, which is
-    /// called for every few megabytes and by several threads, ended it.
+    /// Returns the envelope of a window: from its records if they are few, or if the pyramid
+    /// lacks some of the metrics or the newest records; else from the pyramid. `None` if `go_on`,
+    /// which is called for every few megabytes and by several threads, ended it.
     ///
     /// # Errors
     ///
@@ -297,7 +297,7 @@ impl Envelopes {
         Some(Answer { envelope, origin: EnvelopeOrigin::Pyramid { until } })
     }
 
-    /// The bytes that the pyramid takes, nearly.
+    /// Returns the bytes that the pyramid takes, nearly.
     pub fn bytes(&self) -> usize {
         self.read().as_ref().map_or(0, Pyramid::bytes)
     }

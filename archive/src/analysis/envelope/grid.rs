@@ -28,7 +28,8 @@ impl Grid {
     /// The most columns of a grid.
     pub const MAX_COLUMNS: u32 = 1 << 20;
 
-    /// The window in at least one and at most [`MAX_COLUMNS`](Self::MAX_COLUMNS) columns.
+    /// Divides the window into at least one and at most [`MAX_COLUMNS`](Self::MAX_COLUMNS)
+    /// columns.
     pub fn new(window: RangeInclusive<Timestamp>, columns: u32) -> Self {
         let (start, end) = window.into_inner();
         let span = end.nanos_since(start).max(1);
@@ -48,17 +49,17 @@ impl Grid {
         (exists && is_narrow).then_some(Self { start, end, span, columns })
     }
 
-    /// The first and the last time of the window.
+    /// Returns the first and the last time of the window.
     pub const fn window(&self) -> RangeInclusive<Timestamp> {
         self.start..=self.end
     }
 
-    /// The number of columns.
+    /// Returns the number of columns.
     pub const fn columns(&self) -> u32 {
         self.columns
     }
 
-    /// The column of a time; `None` outside of the window.
+    /// Returns the column of a time; `None` outside of the window.
     pub fn column_of(&self, at: Timestamp) -> Option<u32> {
         self.moment(at).column
     }
@@ -69,7 +70,7 @@ impl Grid {
         GridMoment { offset, column: is_inside.then(|| self.column_at(offset)) }
     }
 
-    /// The time of a moment.
+    /// Returns the time of a moment.
     pub(super) fn time_of(&self, moment: GridMoment) -> Timestamp {
         Timestamp::from_nanos(self.start.as_nanos().saturating_add(moment.offset))
     }
@@ -79,26 +80,26 @@ impl Grid {
         at.offset <= self.span
     }
 
-    /// The column of an offset within the window.
+    /// Returns the column of an offset within the window.
     fn column_at(&self, offset: i128) -> u32 {
         // Times have 64 bits of seconds, offsets 94 bits: the product fits.
         let column = quotient(offset.max(0) * i128::from(self.columns), self.span);
         u32::try_from(column).unwrap_or(u32::MAX).min(self.columns - 1)
     }
 
-    /// The grid whose columns are two of this one each, if their number is even.
+    /// Returns the grid whose columns are two of this one each, if their number is even.
     pub(super) fn halved(&self) -> Option<Self> {
         let columns = self.columns / 2;
         self.columns.is_multiple_of(2).then(|| Self { columns, ..self.clone() })
     }
 
-    /// The nanoseconds of each column, where all have the same.
+    /// Returns the nanoseconds of each column, where all have the same.
     pub(super) fn width(&self) -> i128 {
         self.span / i128::from(self.columns)
     }
 
-    /// An aligned grid with columns that are two of this one each, counted from 1970 on, and
-    /// by how many columns of this one it begins earlier: 0 or 1.
+    /// Returns an aligned grid with columns that are two of this one each, counted from 1970 on,
+    /// and by how many columns of this one it begins earlier: 0 or 1.
     pub(super) fn coarser(&self) -> Option<(Self, u32)> {
         let first = self.start.as_nanos();
         let width = self.width();
@@ -108,7 +109,7 @@ impl Grid {
         Some((grid, ahead))
     }
 
-    /// The offset at which a column begins.
+    /// Returns the offset at which a column begins.
     fn begin_of(&self, column: u32) -> i128 {
         let columns = i128::from(self.columns);
         quotient(i128::from(column) * self.span + columns - 1, columns)
@@ -154,7 +155,7 @@ impl Grid {
     }
 }
 
-/// The quotient of two numbers that are not negative, the second of them not 0.
+/// Returns the quotient of two numbers that are not negative, the second of them not 0.
 #[inline]
 fn quotient(dividend: i128, divisor: i128) -> i128 {
     // Nearly all fit: then it is one instruction, and otherwise a call.
@@ -164,7 +165,7 @@ fn quotient(dividend: i128, divisor: i128) -> i128 {
     }
 }
 
-/// The seconds of a time in nanoseconds.
+/// Returns the seconds of a time in nanoseconds.
 #[inline]
 pub(super) fn seconds(nanos: i128) -> f64 {
     // Nearly all fit, and their conversion is an instruction.

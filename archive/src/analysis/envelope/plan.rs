@@ -31,7 +31,7 @@ impl EnvelopeScope {
         Self { metrics, rates, wanted: selection.instances_by_metric(), lives }
     }
 
-    /// The instances of a metric that have a name and are read, and when they exist.
+    /// Returns the instances of a metric that have a name and are read, and when they exist.
     pub(super) fn instances(
         &self,
         place: usize,
@@ -49,7 +49,7 @@ impl EnvelopeScope {
         CellKind::new(metric, self.rates)
     }
 
-    /// A new track of an instance; `None` if it has no name.
+    /// Returns a new track of an instance; `None` if it has no name.
     pub(super) fn track(
         &self,
         metric: &SelectedMetric,

@@ -61,8 +61,8 @@ pub(super) struct Pyramid {
 }
 
 impl Pyramid {
-    /// One that has nothing yet; `None` if the times of the source cannot be in columns, or if its
-    /// instances alone would exceed the budget.
+    /// Returns one that has nothing yet; `None` if the times of the source cannot be in columns,
+    /// or if its instances alone would exceed the budget.
     pub(super) fn new(source: Source<'_>, scope: EnvelopeScope, budget: usize) -> Option<Self> {
         let count = (0..scope.metrics.len()).flat_map(|place| scope.instances(place)).count();
         if count.saturating_mul(TRACK) > budget {
@@ -172,7 +172,7 @@ impl Pyramid {
         })
     }
 
-    /// The columns of all that was read and will be.
+    /// Returns the columns of all that was read and will be.
     pub(super) const fn grid(&self) -> &Grid {
         &self.grid
     }
@@ -182,7 +182,7 @@ impl Pyramid {
         self.whole.newest.unwrap_or((*self.grid.window().start(), 0))
     }
 
-    /// The time of the last record that was read.
+    /// Returns the time of the last record that was read.
     pub(super) fn until(&self) -> Option<Timestamp> {
         self.whole.newest.map(|(newest, _)| newest)
     }
@@ -222,7 +222,7 @@ impl Pyramid {
         self.store();
     }
 
-    /// The beginning of a segment that follows, in the columns that there are now.
+    /// Returns the beginning of a segment that follows, in the columns that there are now.
     pub(super) fn next(&self) -> EnvelopeSegment {
         self.whole.go_on()
     }
@@ -244,7 +244,7 @@ impl Pyramid {
         }
     }
 
-    /// The bytes that the pyramid takes, nearly.
+    /// Returns the bytes that the pyramid takes, nearly.
     pub(super) fn bytes(&self) -> usize {
         self.cells
             .iter()
@@ -288,8 +288,8 @@ impl Pyramid {
         self.cells = Vec::new();
     }
 
-    /// The series of a selection in the columns of a window that are nearest to those of a
-    /// grid: not wider if these are not, and not half as wide. `None` if they have no grid, or
+    /// Returns the series of a selection in the columns of a window that are nearest to those of
+    /// a grid: not wider if these are not, and not half as wide. `None` if they have no grid, or
     /// if there are other metrics.
     pub(super) fn envelope(
         &self,
@@ -334,7 +334,7 @@ impl Pyramid {
         Some(Envelope { grid: answer, series, marks })
     }
 
-    /// The level and grid of an answer.
+    /// Returns the level and grid of an answer.
     fn level(&self, asked: &Grid) -> Option<(u32, Grid)> {
         let (start, end) = asked.window().into_inner();
         let width = end.nanos_since(start).max(1) / i128::from(asked.columns());
@@ -351,8 +351,8 @@ impl Pyramid {
         }
     }
 
-    /// The runs of a track in the columns of an answer, the first of which is `ahead` columns
-    /// after the first one here.
+    /// Returns the runs of a track in the columns of an answer, the first of which is `ahead`
+    /// columns after the first one here.
     fn runs(
         &self,
         track: &InstanceTrack,
@@ -379,7 +379,7 @@ impl Pyramid {
     }
 }
 
-/// The usual weight of a cell in a column of a grid.
+/// Returns the usual weight of a cell in a column of a grid.
 fn usual(kind: CellKind, grid: &Grid) -> Weight {
     match kind {
         CellKind::Rate(_) => {

@@ -68,8 +68,8 @@ impl EnvelopeSegment {
         Self { metrics, marks: Vec::new(), newest: None }
     }
 
-    /// A span of time right after this one, which goes on with its tracks. It may begin at the
-    /// time of the last row here, as one that is [appended](Self::append) may not.
+    /// Returns a span of time right after this one, which goes on with its tracks. It may begin
+    /// at the time of the last row here, as one that is [appended](Self::append) may not.
     pub(super) fn go_on(&self) -> Self {
         let go_on = |tracks: &Tracks| {
             let earlier = tracks.seen().map(|(instance, track)| (instance, track.clone()));
@@ -316,7 +316,7 @@ impl Tracks {
         self.seen().filter(|(_, track)| track.is_observed())
     }
 
-    /// The instances that have a name.
+    /// Returns the instances that have a name.
     fn seen(&self) -> impl Iterator<Item = (Option<InstanceId>, &InstanceTrack)> {
         self.instances.all.iter().filter_map(|(instance, track)| Some((*instance, track.as_ref()?)))
     }

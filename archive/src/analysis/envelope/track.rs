@@ -76,7 +76,7 @@ impl InstanceTrack {
         self.strand.first().is_some()
     }
 
-    /// The time of the last observation.
+    /// Returns the time of the last observation.
     pub(super) fn last_at(&self, grid: &Grid) -> Option<Timestamp> {
         self.strand.last().map(|last| grid.time_of(last.at))
     }
@@ -119,7 +119,7 @@ impl InstanceTrack {
         self.runs = runs;
     }
 
-    /// The run that a later observation may change.
+    /// Returns the run that a later observation may change.
     pub(super) fn last_run(&self) -> Option<&Run> {
         self.runs.last()
     }

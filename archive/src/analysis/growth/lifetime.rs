@@ -66,7 +66,7 @@ impl Lifetime {
     }
 }
 
-/// The lifetimes of all instances that the states of a domain name. In a domain that is
+/// Returns the lifetimes of all instances that the states of a domain name. In a domain that is
 /// `small_as_well` instances have lifetimes however few they are.
 fn lifetimes(history: &IndomHistory, small_as_well: bool) -> HashMap<InstanceId, Lifetime> {
     let mut lives: HashMap<InstanceId, Lifetime> = HashMap::new();

@@ -5,14 +5,14 @@ use crate::Value;
 
 /// A type of numbers in a column.
 pub(crate) trait Number: Copy {
-    /// The number that a column stores as this word.
+    /// Returns the number that a column stores as this word.
     fn from_word(word: u64) -> Self;
 
     fn value(self) -> f64;
 
     fn is_nan(self) -> bool;
 
-    /// The difference to `after`, without a branch. The highest bit of the second number
+    /// Returns the difference to `after`, without a branch. The highest bit of the second number
     /// is set if `after` is less, or too much greater: then the first is meaningless.
     fn rise_to(self, after: Self) -> (f64, u64);
 

@@ -46,7 +46,7 @@ impl<T: Copy> Strand<T> {
         self.last
     }
 
-    /// The last value, if the next one continues it.
+    /// Returns the last value, if the next one continues it.
     #[inline]
     pub(crate) fn open_end(&self) -> Option<T> {
         self.last.filter(|_| !self.is_parted)
@@ -58,7 +58,7 @@ impl<T: Copy> Strand<T> {
         self.last = Some(last);
     }
 
-    /// The first wall, if it precedes all values.
+    /// Returns the first wall, if it precedes all values.
     pub(crate) const fn wall(&self) -> Option<Timestamp> {
         self.wall
     }
@@ -171,7 +171,7 @@ mod tests {
         Timestamp::new(seconds, 0).unwrap()
     }
 
-    /// A span of time in which a wall precedes a value at a time.
+    /// Returns a span of time in which a wall precedes a value at a time.
     fn after_wall(origin: CounterOrigin, seconds: i64) -> Strand<i64> {
         let mut strand = Strand::new(CounterOrigin::Earlier, None);
         strand.meet(time(seconds), origin);

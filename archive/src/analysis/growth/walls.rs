@@ -205,12 +205,12 @@ pub(crate) struct RunState {
 }
 
 impl RunState {
-    /// The origin of an instance which has its first value now.
+    /// Returns the origin of an instance which has its first value now.
     pub(crate) const fn origin(&self) -> CounterOrigin {
         if self.is_resumed { CounterOrigin::Unknown } else { self.origin }
     }
 
-    /// The time of the last row.
+    /// Returns the time of the last row.
     pub(crate) const fn newest(&self) -> Option<Timestamp> {
         self.newest
     }
@@ -378,7 +378,7 @@ impl<'c> MetricWalls<'c> {
         is_in_run && last.map_or(start <= Some(birth), |last| last < birth)
     }
 
-    /// The origin of an instance that was created and has its first value in a row.
+    /// Returns the origin of an instance that was created and has its first value in a row.
     fn origin_of_new(&self, row: u32) -> CounterOrigin {
         let passed = self.all.partition_point(|wall| wall.row <= row);
         let wall = passed.checked_sub(1).and_then(|place| self.all.get(place));
@@ -399,7 +399,7 @@ impl<'c> MetricWalls<'c> {
         }
     }
 
-    /// The rows with values of the metric, ascending.
+    /// Returns the rows with values of the metric, ascending.
     fn rows(&self) -> &[u32] {
         self.rows.get_or_init(|| {
             let mut has_values = vec![false; self.timestamps.len()];

@@ -45,7 +45,7 @@ impl ReplaySelection<'_> {
 }
 
 impl Replay<'_> {
-    /// The damage that was skipped, in the order of the files; nothing unless the
+    /// Returns the damage that was skipped, in the order of the files; nothing unless the
     /// selection [reads on](ReplaySelection::read_on).
     pub fn lost(&self) -> &[Loss] {
         &self.lost

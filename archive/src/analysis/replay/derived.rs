@@ -191,7 +191,7 @@ impl ReplaySelection<'_> {
         true
     }
 
-    /// The metrics of the archive whose values are used: those that are selected, and the
+    /// Returns the metrics of the archive whose values are used: those that are selected, and the
     /// operands of derived ones.
     pub fn used_metrics(&self) -> Vec<SelectedMetric> {
         let metadata = self.chosen.source().metadata();
@@ -205,7 +205,7 @@ impl ReplaySelection<'_> {
         used
     }
 
-    /// The derived metrics so far.
+    /// Returns the derived metrics so far.
     pub fn derived(&self) -> impl ExactSizeIterator<Item = &SelectedMetric> {
         self.derivations.all.iter().map(|derived| &derived.metric)
     }
@@ -220,8 +220,8 @@ impl ReplaySelection<'_> {
     }
 }
 
-/// The index of a metric among the operands, to which it and the instances that are needed, or
-/// all, are added if necessary.
+/// Returns the index of a metric among the operands, to which it and the instances that are
+/// needed, or all, are added if necessary.
 fn place_of(
     operands: &mut Vec<Needed>,
     name: &str,
@@ -240,8 +240,8 @@ fn place_of(
     place
 }
 
-/// The indexes of the metrics of a histogram among the operands: of these buckets, or of all,
-/// and of the sum.
+/// Returns the indexes of the metrics of a histogram among the operands: of these buckets, or of
+/// all, and of the sum.
 fn operands_of(
     histogram: &Histogram,
     buckets: Option<&HashSet<InstanceId>>,
@@ -345,8 +345,8 @@ impl NameResolver for Names<'_, '_> {
 }
 
 impl Names<'_, '_> {
-    /// The instances of a metric that labels select; `None` for all of one without instances
-    /// that they select.
+    /// Returns the instances of a metric that labels select; `None` for all of one without
+    /// instances that they select.
     fn with_labels(
         &self,
         selector: &Selector,
@@ -407,7 +407,7 @@ impl Replay<'_> {
         (self.shown()..self.metrics.len()).contains(&metric)
     }
 
-    /// The name of the histogram of which a metric, given by its place in
+    /// Returns the name of the histogram of which a metric, given by its place in
     /// [`metrics`](Self::metrics), is a quantile.
     pub fn histogram_of(&self, metric: usize) -> Option<&str> {
         let derived = self.derived.get(metric.checked_sub(self.shown())?)?;
@@ -433,7 +433,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The tracks that are shown, and the derived metrics.
+    /// Returns the tracks that are shown, and the derived metrics.
     pub(super) fn sample<'r>(
         &self,
         timestamp: Timestamp,
@@ -450,7 +450,7 @@ impl Replay<'_> {
         Sample { timestamp, is_mark: false, values }
     }
 
-    /// The derived metrics at one moment.
+    /// Returns the derived metrics at one moment.
     pub(super) fn derived_at<'r>(&self, now: &[ExpressionValues<'r>]) -> Vec<ExpressionValues<'r>> {
         let places = &self.operands;
         let gaps = self.gaps;
@@ -464,7 +464,7 @@ impl Replay<'_> {
             .collect()
     }
 
-    /// A derived metric at the later of two moments.
+    /// Returns a derived metric at the later of two moments.
     pub(super) fn derived_of<'r>(
         &self,
         derived: &Derived,
@@ -476,7 +476,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The values of the operands at two moments.
+    /// Returns the values of the operands at two moments.
     fn with_moments<'r, T>(
         &self,
         pair: &TwoMoments<'r>,
@@ -497,8 +497,8 @@ impl Replay<'_> {
         evaluate(&OperandValues { places, now, before, quantiles, gaps: self.gaps })
     }
 
-    /// The rate of a derived counter, from its values at the two moments, or from the growth
-    /// of its operands if a run of one ended or began in between; none if it decreased.
+    /// Returns the rate of a derived counter, from its values at the two moments, or from the
+    /// growth of its operands if a run of one ended or began in between; none if it decreased.
     pub(super) fn derived_rate<'r>(
         &self,
         derived: &Derived,
@@ -527,7 +527,7 @@ impl Replay<'_> {
         now.into_iter().filter_map(rate).collect()
     }
 
-    /// The instances of a derived metric that can have values.
+    /// Returns the instances of a derived metric that can have values.
     pub(super) fn derived_instances(&self, metric: usize) -> BTreeSet<Option<InstanceId>> {
         let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
         let of = |operand: usize| {

@@ -157,13 +157,13 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// The name in `name = ...`; without one the text itself.
+    /// Returns the name in `name = ...`; without one the text itself.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The sum of the values of a metric's instances, all or these, which ascend, or of their
-    /// rates, with the name of the metric itself.
+    /// Returns the sum of the values of a metric's instances, all or these, which ascend, or of
+    /// their rates, with the name of the metric itself.
     pub(crate) fn sum_of(metric: &str, ids: Option<Vec<InstanceId>>, rates: bool) -> Self {
         let text = if rates { format!("sum(rate({metric}))") } else { format!("sum({metric})") };
         Self { text, name: metric.to_owned(), root: parse::sum_of(metric, ids, rates) }
@@ -173,17 +173,17 @@ impl Expression {
         self.name != self.text
     }
 
-    /// The error for a metric of the archive with this name.
+    /// Returns the error for a metric of the archive with this name.
     pub(crate) fn taken(&self) -> ExpressionError {
         Flaw::new(0, Problem::NameTaken(self.name.clone())).into_error(&self.text)
     }
 
-    /// The error for more derived metrics than PMIDs.
+    /// Returns the error for more derived metrics than PMIDs.
     pub(crate) fn too_many(&self) -> ExpressionError {
         Flaw::new(0, Problem::TooMany).into_error(&self.text)
     }
 
-    /// The text that was parsed.
+    /// Returns the text that was parsed.
     pub fn text(&self) -> &str {
         &self.text
     }

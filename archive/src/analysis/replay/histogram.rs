@@ -78,7 +78,7 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// The histogram whose buckets a metric counts, if it does.
+    /// Returns the histogram whose buckets a metric counts, if it does.
     pub(super) fn find(metadata: &Metadata, metric: &SelectedMetric) -> Option<Self> {
         let layout = HistogramLayout::find(metadata, &metric.name, &metric.desc)?;
         Some(Self { counts: metric.clone(), layout: Arc::new(layout), chosen: None })
@@ -93,7 +93,7 @@ impl Histogram {
         self.chosen = Some(buckets.iter().filter_map(owner).collect());
     }
 
-    /// The instances of the sum that are wanted; `None` for all.
+    /// Returns the instances of the sum that are wanted; `None` for all.
     pub(super) const fn chosen(&self) -> Option<&HashSet<InstanceId>> {
         self.chosen.as_ref()
     }
@@ -110,7 +110,7 @@ impl Histogram {
         format!("{}.sum", self.layout.name())
     }
 
-    /// A quantile of it, given the operands that have its metrics.
+    /// Returns a quantile of it, given the operands that have its metrics.
     pub(super) fn quantile(&self, rank: f64, counts: usize, sum: Option<usize>) -> Quantile {
         let layout = Arc::clone(&self.layout);
         let chosen = self.chosen.clone().map(Arc::new);
@@ -127,7 +127,7 @@ impl Histogram {
 }
 
 impl Quantile {
-    /// The instances of the quantile.
+    /// Returns the instances of the quantile.
     pub(super) fn instances(&self) -> BTreeSet<Option<InstanceId>> {
         let all = self.layout.histograms().iter().copied();
         all.filter(|instance| self.is_chosen(*instance)).collect()
@@ -212,7 +212,7 @@ impl Quantile {
     }
 }
 
-/// The quantile of values that are counted by bucket.
+/// Returns the quantile of values that are counted by bucket.
 fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
     counted.retain(|(_, growth)| *growth > 0.0);
     counted.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));

@@ -28,8 +28,8 @@ pub(crate) struct ObservedValue<V> {
     pub(crate) value: V,
 }
 
-/// The value at `at` between the neighbouring observations `prior` (not after
-/// `at`) and `next` (not before), or `None` where the semantics give none.
+/// Returns the value at `at` between the neighbouring observations `prior` (not after `at`) and
+/// `next` (not before), or `None` where the semantics give none.
 ///
 /// A counter whose type is not a number has no value.
 ///
@@ -65,12 +65,12 @@ pub(crate) fn value_at<'a>(
     Some(prior_or_exact(prior, next, at))
 }
 
-/// The earlier value, except at the exact time of the later one.
+/// Returns the earlier value, except at the exact time of the later one.
 fn prior_or_exact<V>(prior: ObservedValue<V>, next: ObservedValue<V>, at: f64) -> V {
     if prior.at < at && next.at <= at { next.value } else { prior.value }
 }
 
-/// The value of the observation nearer to `at`; of the earlier one at equal distance.
+/// Returns the value of the observation nearer to `at`; of the earlier one at equal distance.
 ///
 /// Observations at 0 s and 10 s: the first up to and including 5 s, then the
 /// second. (Releases before 6.3.2 returned the first up to 10 s.)
@@ -82,7 +82,7 @@ pub(crate) fn nearer<V>(prior: ObservedValue<V>, next: ObservedValue<V>, at: f64
     }
 }
 
-/// A counter on the straight line between two observations.
+/// Returns a counter on the straight line between two observations.
 ///
 /// Integers have one half added and their fraction cut: 720 at 20 s and 1020
 /// at 30 s give 870 at 25 s; 100 and 203 give 152 (151.5 + 0.5) in the middle.

@@ -116,8 +116,8 @@ impl TrackWalls {
         })
     }
 
-    /// The falls of a counter's instances while they exist: those that a search for the neighbours
-    /// of a moment finds as well.
+    /// Returns the falls of a counter's instances while they exist: those that a search for the
+    /// neighbours of a moment finds as well.
     fn falls_of(&self, track: &MetricTrack, timeline: &Timeline) -> Vec<Range<u32>> {
         let columns: Vec<&Column> = track.columns.iter().collect();
         let mut all = Vec::new();
@@ -192,7 +192,7 @@ pub(super) struct Grown {
 }
 
 impl Grown {
-    /// All that it counted within the span; `None` if that was not observed.
+    /// Returns all that it counted within the span; `None` if that was not observed.
     pub(super) fn total(&self) -> Option<f64> {
         (self.seconds > 0.0 || self.by > 0.0).then_some(self.by)
     }

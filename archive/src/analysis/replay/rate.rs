@@ -35,8 +35,8 @@ impl SelectedMetric {
         self.desc.semantics == Semantics::Counter && self.has_numbers()
     }
 
-    /// The units of the metric's rates: `count / sec` of a `count`, and a plain
-    /// number (a utilisation) of a time.
+    /// Returns the units of the metric's rates: `count / sec` of a `count`, and a plain number (a
+    /// utilisation) of a time.
     pub fn rate_units(&self) -> Units {
         self.desc.units.per_second()
     }
@@ -63,7 +63,7 @@ impl Replay<'_> {
         Some(self.sample(at, std::mem::take(&mut pair.rates), derived))
     }
 
-    /// All tracks at two moments, and the rates in between.
+    /// Returns all tracks at two moments, and the rates in between.
     pub(super) fn pair(&self, at: Timestamp, since: Timestamp) -> Option<TwoMoments<'_>> {
         // Only derived metrics need the values of counters.
         let is_derived = !self.derived.is_empty();
@@ -104,7 +104,7 @@ impl Replay<'_> {
     }
 }
 
-/// The rates of a counter: what it grew by the time in which that was observed.
+/// Returns the rates of a counter: what it grew by the time in which that was observed.
 fn rates_of<'v>(track: &MetricTrack, growth: &TrackGrowth) -> ExpressionValues<'v> {
     let Some(scale) = track.metric.rate_time_scale() else { return ExpressionValues::new() };
     let rate = |(instance, grown): &(Option<InstanceId>, Grown)| {
@@ -114,9 +114,9 @@ fn rates_of<'v>(track: &MetricTrack, growth: &TrackGrowth) -> ExpressionValues<'
     growth.instances.iter().filter_map(rate).collect()
 }
 
-/// The rate of a counter in [`SelectedMetric::rate_units`] from one of its
-/// observations to the next, for callers that have only these two; `None` if it was
-/// reset, or no time has passed.
+/// Returns the rate of a counter in [`SelectedMetric::rate_units`] from one of its observations
+/// to the next, for callers that have only these two; `None` if it was reset, or no time has
+/// passed.
 pub(crate) fn rate_between(
     metric: &SelectedMetric,
     (since, before): (Timestamp, Value<'_>),

@@ -34,8 +34,8 @@ pub(super) fn falls(columns: &[&Column], falling: Range<usize>, walls: &[Wall]) 
     falls.collect()
 }
 
-/// The record of each value of a column that is followed by a smaller one, without a
-/// wall in between.
+/// Returns the record of each value of a column that is followed by a smaller one, without a wall
+/// in between.
 fn last_before_falls(column: &Column, walls: &[Wall]) -> impl Iterator<Item = u32> {
     // The words of numbers without sign are in the order of the numbers.
     let is_plain = matches!(column.value_type(), ValueType::U32 | ValueType::U64);

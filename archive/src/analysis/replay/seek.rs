@@ -147,7 +147,7 @@ impl<'a> ReplaySelection<'a> {
         Ok((reach, search.keys))
     }
 
-    /// The instances that can have values within a span.
+    /// Returns the instances that can have values within a span.
     fn keys_in(&self, span: &Span) -> HashSet<Key> {
         let mut keys = HashSet::new();
         for (place, metric) in self.metrics().iter().enumerate() {
@@ -183,7 +183,7 @@ impl<'a> Reading<'a> {
         Ok(Self { chunk, records: selection.chosen.source().records()? })
     }
 
-    /// The rows that were read. Columns are dropped if most of them are empty.
+    /// Returns the rows that were read. Columns are dropped if most of them are empty.
     pub(super) fn take(&mut self, selection: &ReplaySelection<'a>) -> ChunkRows {
         if self.chunk.is_mostly_empty() {
             let next = Chunk::new(&selection.chosen);
@@ -200,8 +200,8 @@ struct Search<'s, 'a> {
 }
 
 impl Search<'_, '_> {
-    /// The timestamp of the newest record such that all instances have values in it
-    /// or in the records from it to `start`, or a mark ends the search.
+    /// Returns the timestamp of the newest record such that all instances have values in it or in
+    /// the records from it to `start`, or a mark ends the search.
     fn back(&self, start: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let source = self.selection.chosen.source();
         let mut missing = Missing::new(self);
@@ -220,8 +220,8 @@ impl Search<'_, '_> {
         Ok(timestamp)
     }
 
-    /// The timestamp of the oldest record such that all instances have values in it
-    /// or in the records from `end` to it, or a mark ends the search.
+    /// Returns the timestamp of the oldest record such that all instances have values in it or in
+    /// the records from `end` to it, or a mark ends the search.
     fn ahead(&self, end: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let mut missing = Missing::new(self);
         records.move_to(end)?;

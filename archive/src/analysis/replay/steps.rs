@@ -26,7 +26,7 @@ struct Steps<'r, T> {
 }
 
 impl Replay<'_> {
-    /// The samples at some times in order; counters have no values at the first step
+    /// Returns the samples at some times in order; counters have no values at the first step
     /// after a mark. Times outside the archive are skipped.
     pub fn steps<T>(&self, times: T) -> impl Iterator<Item = Sample<'_>>
     where

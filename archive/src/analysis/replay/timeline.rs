@@ -37,8 +37,8 @@ pub(crate) struct Reach {
 pub(crate) type Neighbour = (usize, u32);
 
 impl Reach {
-    /// The places, among the records that have a value, of the newest one
-    /// before the moment and of the oldest one after it.
+    /// Returns the places, among the records that have a value, of the newest one before the
+    /// moment and of the oldest one after it.
     pub(crate) fn neighbours(&self, records: &Rows) -> (Option<Neighbour>, Option<Neighbour>) {
         let prior = records.last_before(self.prior.end);
         let next = records.first_from(self.next.start);
@@ -60,14 +60,13 @@ impl Reach {
 }
 
 impl Timeline {
-    /// The timeline of the rows of a chunk, in an archive that starts at
-    /// `start`.
+    /// Returns the timeline of the rows of a chunk, in an archive that starts at `start`.
     pub(crate) fn new(start: Timestamp, timestamps: Vec<Timestamp>, marks: Vec<u32>) -> Self {
         let seconds = timestamps.iter().map(|timestamp| timestamp.seconds_since(start)).collect();
         Self { start, timestamps, seconds, marks }
     }
 
-    /// The timestamps of all records, in order.
+    /// Returns the timestamps of all records, in order.
     pub(crate) fn timestamps(&self) -> &[Timestamp] {
         &self.timestamps
     }
@@ -77,12 +76,12 @@ impl Timeline {
         &self.marks
     }
 
-    /// The timestamp of a record.
+    /// Returns the timestamp of a record.
     pub(crate) fn timestamp(&self, record: u32) -> Option<Timestamp> {
         self.timestamps.get(record as usize).copied()
     }
 
-    /// A record's time in the form of PCP's arithmetic: seconds since the start.
+    /// Returns a record's time in the form of PCP's arithmetic: seconds since the start.
     pub(crate) fn seconds(&self, record: u32) -> f64 {
         self.seconds.get(record as usize).copied().unwrap_or(f64::NAN)
     }
@@ -121,7 +120,7 @@ mod tests {
         Timestamp::from_nanos(i128::from(millis) * 1_000_000)
     }
 
-    /// The records of the module's example: 0, 10, 20, mark, 40, 50.
+    /// Returns the records of the module's example: 0, 10, 20, mark, 40, 50.
     fn with_a_mark() -> Timeline {
         let timestamps = [0, 10_000, 20_000, 20_001, 40_000, 50_000].map(time);
         Timeline::new(time(0), timestamps.to_vec(), vec![3])

@@ -156,7 +156,7 @@ impl<'a> ReplaySelection<'a> {
         }
     }
 
-    /// A chunk without rows that has the columns of a span, and the number of values per
+    /// Returns a chunk without rows that has the columns of a span, and the number of values per
     /// nanosecond at its start.
     fn seen(&self, span: &Span) -> Result<(Chunk, f64)> {
         let source = self.chosen.source();
@@ -193,7 +193,7 @@ struct Outline<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// The batch; before the first one the outline, which has no values, but all
+    /// Returns the batch; before the first one the outline, which has no values, but all
     /// instances of all batches.
     pub fn replay(&self) -> &Replay<'a> {
         &self.replay
@@ -301,9 +301,9 @@ pub struct Logged<'a> {
 }
 
 impl<'a> Logged<'a> {
-    /// The batch, for its [observations](Replay::observations); before the
-    /// first one the outline, which has none, but all instances. All of them
-    /// report what was lost of the archive.
+    /// Returns the batch, for its [observations](Replay::observations); before the first one the
+    /// outline, which has none, but all instances. All of them report what was lost of the
+    /// archive.
     pub fn replay(&self) -> &Replay<'a> {
         &self.replay
     }

@@ -93,7 +93,7 @@ impl Tally {
         self.strand.last().is_some()
     }
 
-    /// The time of the last value.
+    /// Returns the time of the last value.
     pub(super) fn last_at(&self) -> Option<Timestamp> {
         self.strand.last().map(|last| last.at)
     }
@@ -405,7 +405,7 @@ impl Sums {
     }
 }
 
-/// The differences of a counter's numbers to those before them; `None` if one is
+/// Returns the differences of a counter's numbers to those before them; `None` if one is
 /// negative.
 #[inline]
 fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
@@ -418,7 +418,7 @@ fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
     (falls >> 63 == 0).then_some(rises)
 }
 
-/// The results of `with` for each pair at the same index.
+/// Returns the results of `with` for each pair at the same index.
 #[inline]
 fn zip<A: Copy, B: Copy>(
     one: &[A; BLOCK],

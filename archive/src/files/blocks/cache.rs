@@ -80,7 +80,7 @@ pub(super) enum CacheLookup {
 }
 
 impl BlockCache {
-    /// The cache of this process.
+    /// Returns the cache of this process.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<BlockCache>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,8 +91,8 @@ impl BlockCache {
         })
     }
 
-    /// A cache for a file that is read once, in pieces that may begin in one block and end
-    /// in the next.
+    /// Returns a cache for a file that is read once, in pieces that may begin in one block and
+    /// end in the next.
     pub(super) fn of_few() -> Self {
         Self { most: FEW, ..Self::default() }
     }
@@ -192,7 +192,7 @@ impl BlockCache {
         }
     }
 
-    /// A buffer for a block of this many bytes, with arbitrary contents.
+    /// Returns a buffer for a block of this many bytes, with arbitrary contents.
     fn room(&self, len: usize) -> io::Result<Buffer> {
         let spare = self.lock().spares.pop();
         spare.and_then(|spare| spare.reuse(len)).map_or_else(|| Buffer::new(len), Ok)

@@ -47,8 +47,8 @@ struct Footer {
     magic: U32,
 }
 
-/// The frames that a file's seek table lists; `None` if there is no table, or if
-/// it contradicts the file.
+/// Returns the frames that a file's seek table lists; `None` if there is no table, or if it
+/// contradicts the file.
 pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<ListedBlock>>> {
     let Some(table) = read_table(file, len)? else { return Ok(None) };
     let mut blocks = Vec::with_capacity(table.entries.len());
@@ -137,8 +137,8 @@ fn is_whole(file: &File, block: &ListedBlock) -> io::Result<bool> {
     Ok(io::copy(most, &mut io::sink()).is_ok())
 }
 
-/// The decompressed bytes that the header of a frame has after its magic number
-/// (RFC 8878, 3.1.1.1); `None` if it does not have them.
+/// Returns the decompressed bytes that the header of a frame has after its magic number (RFC
+/// 8878, 3.1.1.1); `None` if it does not have them.
 fn content_size(header: &[u8]) -> Option<u64> {
     let (descriptor, rest) = header.split_first()?;
     let is_single = descriptor & 0x20 != 0;
@@ -155,7 +155,7 @@ fn content_size(header: &[u8]) -> Option<u64> {
     Some(if size == 2 { number + 256 } else { number })
 }
 
-/// The seek table of frames with these compressed and decompressed sizes.
+/// Returns the seek table of frames with these compressed and decompressed sizes.
 pub(crate) fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
     let count = frames.len() as u32;
     let body = frames.len() * size_of::<SeekTableEntry>() + size_of::<Footer>();

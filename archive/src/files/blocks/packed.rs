@@ -28,7 +28,7 @@ impl FileId {
     }
 }
 
-/// The file, and where its blocks are.
+/// A compressed file that lists its blocks.
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) file: File,
@@ -37,7 +37,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// A block, in the memory of `bytes`.
+    /// Decompresses a block, in the memory of `bytes`.
     pub(super) fn decompress(
         &self,
         number: usize,

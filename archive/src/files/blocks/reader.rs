@@ -40,7 +40,7 @@ pub(crate) struct BlockFile {
 }
 
 impl BlockFile {
-    /// A file with this table.
+    /// Returns a file with this table.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl BlockFile {
         Ok(())
     }
 
-    /// A block, which is the current one afterwards.
+    /// Loads a block, which is the current one afterwards.
     pub(super) fn load(&mut self, number: usize) -> io::Result<Arc<Buffer>> {
         let before = match &self.current {
             Some((current, block)) if *current == number => return Ok(Arc::clone(block)),

@@ -30,8 +30,8 @@ const LZMA2: [u8; 2] = [0x21, 1];
 /// Both sizes are in the block header; one filter.
 const BLOCK_FLAGS: u8 = 0xc0;
 
-/// The blocks that the indexes of a file list, in order; `None` if they
-/// contradict the file.
+/// Returns the blocks that the indexes of a file list, in order; `None` if they contradict the
+/// file.
 pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<ListedBlock>>> {
     let mut streams = Vec::new();
     if len == 0 {
@@ -70,7 +70,7 @@ struct XzStream {
     blocks: Vec<ListedBlock>,
 }
 
-/// The stream whose footer is at `at`.
+/// Returns the stream whose footer is at `at`.
 fn read_stream(file: &File, footer: &[u8; EDGE], at: u64) -> io::Result<Option<XzStream>> {
     let Some((index_size, check)) = parse_footer(footer) else { return Ok(None) };
     let index_at = at.checked_sub(index_size).filter(|_| index_size <= MAX_INDEX);
@@ -94,7 +94,7 @@ fn read_stream(file: &File, footer: &[u8; EDGE], at: u64) -> io::Result<Option<X
     Ok(Some(XzStream { start, blocks }))
 }
 
-/// The size of the index and the type of the checks.
+/// Returns the size of the index and the type of the checks.
 fn parse_footer(footer: &[u8; EDGE]) -> Option<(u64, u8)> {
     let (sum, rest) = footer.split_first_chunk::<4>()?;
     let (body, magic) = rest.split_at_checked(6)?;
@@ -152,7 +152,7 @@ fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The next multiple of four.
+/// Returns the next multiple of four.
 pub(super) const fn padded(size: u64) -> u64 {
     size.next_multiple_of(4)
 }
@@ -171,7 +171,7 @@ pub(super) fn stream_header(check: u8) -> [u8; EDGE] {
     header
 }
 
-/// The header of a block of these sizes, for LZMA2 with a dictionary of `dictionary`
+/// Returns the header of a block of these sizes, for LZMA2 with a dictionary of `dictionary`
 /// bytes, a power of two from 4 KiB on.
 pub(crate) fn block_header(compressed: u64, len: u64, dictionary: u32) -> Vec<u8> {
     let mut header = vec![0, BLOCK_FLAGS];
@@ -198,7 +198,7 @@ pub(crate) struct XzIndex {
 }
 
 impl XzIndex {
-    /// The bytes that a stream with checks of this type begins with.
+    /// Returns the bytes that a stream with checks of this type begins with.
     pub(crate) fn header(check: u8) -> [u8; EDGE] {
         stream_header(check)
     }

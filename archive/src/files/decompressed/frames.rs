@@ -73,7 +73,7 @@ impl Frames {
     }
 }
 
-/// The length of the record that begins with a word, if that can be one.
+/// Returns the length of the record that begins with a word, if that can be one.
 fn length(word: &[u8]) -> Option<u64> {
     frame::parse_length(word).ok().map(u64::from)
 }

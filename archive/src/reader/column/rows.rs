@@ -34,7 +34,7 @@ impl Rows {
         self.len == 0
     }
 
-    /// The row at a place, counted from 0.
+    /// Returns the row at a place, counted from 0.
     #[inline]
     pub fn get(&self, place: usize) -> Option<u32> {
         if place >= self.len {
@@ -50,7 +50,7 @@ impl Rows {
         Some(row + (place as u32 - start))
     }
 
-    /// The start of a stretch, which exists.
+    /// Returns the start of a stretch, which exists.
     #[inline]
     fn start(&self, stretch: usize) -> Start {
         let other = stretch.checked_sub(1).and_then(|other| self.others.get(other)).copied();
@@ -64,7 +64,7 @@ impl Rows {
         (self.len > 0).then(|| row + (self.len as u32 - 1 - place))
     }
 
-    /// The rows in order.
+    /// Returns the rows in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.stretches().flat_map(|(places, first)| (first..).take(places.len()))
     }
@@ -76,7 +76,7 @@ impl Rows {
         self.split(row).2
     }
 
-    /// The place of the last one before `row`, and the row.
+    /// Returns the place of the last one before `row`, and the row.
     #[inline]
     pub(crate) fn last_before(&self, row: u32) -> Option<(usize, u32)> {
         let (_, Start { row: first, place }, count) = self.split(row);
@@ -84,7 +84,7 @@ impl Rows {
         Some((last, first + (last as u32 - place)))
     }
 
-    /// The place of the first one that is not before `row`, and the row.
+    /// Returns the place of the first one that is not before `row`, and the row.
     #[inline]
     pub(crate) fn first_from(&self, row: u32) -> Option<(usize, u32)> {
         let (begun, Start { row: first, place }, count) = self.split(row);
@@ -103,7 +103,7 @@ impl Rows {
         (begun, start, end.min(start.place as usize + row.saturating_sub(start.row) as usize))
     }
 
-    /// The places of each stretch, and its first row.
+    /// Returns the places of each stretch, and its first row.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = (Range<usize>, u32)> {
         let all = (0..=self.others.len()).filter(|_| self.len > 0);
         all.map(|stretch| {

@@ -75,8 +75,8 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// The excerpt with the values of these `sets` of a record that was checked; `None` if
-    /// reading the whole record takes no longer.
+    /// Returns the excerpt with the values of these `sets` of a record that was checked; `None`
+    /// if reading the whole record takes no longer.
     pub(crate) fn new(
         record: &Record<'_>,
         shape: ShapeId,
@@ -156,7 +156,7 @@ impl Excerpt {
     }
 }
 
-/// The pieces in order, those that are no further apart than `gap` as one.
+/// Returns the pieces in order, those that are no further apart than `gap` as one.
 fn joined(mut pieces: Vec<Range<usize>>, gap: usize) -> Vec<Range<usize>> {
     pieces.sort_unstable_by_key(|piece| piece.start);
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -169,7 +169,7 @@ fn joined(mut pieces: Vec<Range<usize>>, gap: usize) -> Vec<Range<usize>> {
     joined
 }
 
-/// The bytes of the pieces.
+/// Returns the bytes of the pieces.
 fn cut(bytes: &[u8], pieces: &[Range<usize>]) -> Vec<u8> {
     pieces.iter().filter_map(|piece| bytes.get(piece.clone())).flatten().copied().collect()
 }

@@ -41,9 +41,8 @@ impl RunFinder {
     /// More would not fit a processor's first cache.
     const MAX_RECORDS: usize = 16;
 
-    /// The run at the start of `bytes`, whose first record has `len` bytes: its
-    /// shape is known and wanted, and the run ends before a timestamp that
-    /// `is_over`.
+    /// Returns the run at the start of `bytes`, whose first record has `len` bytes: its shape is
+    /// known and wanted, and the run ends before a timestamp that `is_over`.
     pub(crate) fn find<'r>(
         &'r mut self,
         version: Version,
@@ -70,9 +69,9 @@ impl RunFinder {
         Some(RecordRun { shape, bytes, stride: len, is_excerpt: false, timestamps })
     }
 
-    /// The run at `offset` of a file by excerpts of at most `count` records; it ends before a
-    /// timestamp that `is_over`. `None` if the record there is another one, or cannot be read:
-    /// then a reader of whole records finds out what is there.
+    /// Returns the run at `offset` of a file by excerpts of at most `count` records; it ends
+    /// before a timestamp that `is_over`. `None` if the record there is another one, or cannot be
+    /// read: then a reader of whole records finds out what is there.
     pub(crate) fn find_by_excerpts(
         &mut self,
         (file, offset): (&mut RecordFile, u64),

@@ -102,7 +102,7 @@ impl RecordShapes {
         Ok(Some(id))
     }
 
-    /// The shape of a record, given by its bytes, if it is known.
+    /// Returns the shape of a record, given by its bytes, if it is known.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<ShapeId> {
         let place = self.known.iter().position(|shape| shape.is_of(bytes))?;
         self.known.get_mut(..=place)?.rotate_right(1);
@@ -116,7 +116,7 @@ impl RecordShapes {
 }
 
 impl RecordShape {
-    /// The shape of a record that was checked.
+    /// Returns the shape of a record that was checked.
     fn new(version: Version, record: &Record<'_>) -> Self {
         let bytes = record.bytes();
         let start = count_offset(version);

@@ -28,7 +28,7 @@ impl<K, V> Default for SequenceMap<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> SequenceMap<K, V> {
-    /// The value of a key, made if there is none yet. Never `None`.
+    /// Returns the value of a key, made if there is none yet. Never `None`.
     #[inline]
     pub(crate) fn get_or_insert_with(
         &mut self,
@@ -51,7 +51,7 @@ impl<K: Copy + Eq + Hash, V> SequenceMap<K, V> {
         })
     }
 
-    /// All values, in the order in which their keys first came.
+    /// Returns all values, in the order in which their keys first came.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.entries.iter_mut().map(|(_, value)| value)
     }

@@ -36,7 +36,7 @@ impl<'s> SalvagedRecords<'s> {
         Self { salvage, volume: 0, scanner: None, last: None }
     }
 
-    /// The next good record or lost stretch; `None` at the end.
+    /// Returns the next good record or lost stretch; `None` at the end.
     ///
     /// # Errors
     ///
@@ -88,8 +88,8 @@ impl<'s> SalvagedRecords<'s> {
         }
     }
 
-    /// The volumes that do not exist before the next one that does, which is the next to be
-    /// opened.
+    /// Returns the volumes that do not exist before the next one that does, which is the next to
+    /// be opened.
     fn missing(&mut self) -> Option<Loss> {
         let (next, _) = self.salvage.files().volumes.range(self.volume..).next()?;
         let first = std::mem::replace(&mut self.volume, *next);

@@ -19,8 +19,8 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// The value that stands for all values in it: the middle of the bucket, or the
-    /// least value of the last one.
+    /// Returns the value that stands for all values in it: the middle of the bucket, or the least
+    /// value of the last one.
     pub(crate) fn middle(&self) -> f64 {
         self.last.map_or(self.first, |last| f64::midpoint(self.first, last))
     }
@@ -42,8 +42,8 @@ impl Buckets {
         Numbered::new(precision, max).map(Self::Numbered)
     }
 
-    /// The buckets in the names of these instances: `96..103` after `bucket=`
-    /// and the labels of the histogram, whose place `place` gives.
+    /// Returns the buckets in the names of these instances: `96..103` after `bucket=` and the
+    /// labels of the histogram, whose place `place` gives.
     pub(super) fn named(instances: &[Instance], place: impl Fn(&str) -> Option<usize>) -> Self {
         let bucket = |instance: &Instance| {
             let (labels, first, last) = parts(&instance.name)?;
@@ -61,7 +61,7 @@ impl Buckets {
         Self::Named(instances.iter().filter_map(bucket).collect())
     }
 
-    /// The bucket of an instance.
+    /// Returns the bucket of an instance.
     pub(super) fn get(&self, id: InstanceId) -> Option<Bucket> {
         match self {
             Self::Numbered(numbered) => numbered.bucket(id.get()),
@@ -70,7 +70,7 @@ impl Buckets {
     }
 }
 
-/// The labels in a bucket's name, and its bounds: `path=/,bucket=96..103`, and
+/// Returns the labels in a bucket's name, and its bounds: `path=/,bucket=96..103`, and
 /// `bucket=120..` for the last one of a histogram without labels.
 fn parts(name: &str) -> Option<(&str, f64, Option<f64>)> {
     let (labels, range) = name.rsplit_once("bucket=")?;
@@ -79,8 +79,8 @@ fn parts(name: &str) -> Option<(&str, f64, Option<f64>)> {
     Some((labels, first, last))
 }
 
-/// The least and the greatest value of a bucket that is called `96..103`, or `120..` if it is the
-/// last one.
+/// Returns the least and the greatest value of a bucket that is called `96..103`, or `120..` if
+/// it is the last one.
 fn bounds(range: &str) -> Option<(f64, Option<f64>)> {
     let (first, last) = range.split_once("..")?;
     let number = |text: &str| Some(text.parse::<u64>().ok()? as f64);
@@ -119,7 +119,7 @@ impl Numbered {
         Some(Bucket { histogram: 0, first, last: Some(last) })
     }
 
-    /// The lowest value of a bucket; `None` for numbers that none has.
+    /// Returns the lowest value of a bucket; `None` for numbers that none has.
     fn start(self, bucket: u64) -> Option<f64> {
         let each = 1u64 << self.precision;
         if bucket < each {

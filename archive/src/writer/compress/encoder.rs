@@ -42,7 +42,7 @@ impl BlockEncoder {
         Ok(EncodedBlock { packed, len: bytes.len() as u64, sum })
     }
 
-    /// A file for its blocks.
+    /// Returns a file for its blocks.
     pub(super) fn container(&self) -> Container {
         match self {
             Self::Xz => Container::Xz(XzIndex::default()),

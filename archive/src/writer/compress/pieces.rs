@@ -78,7 +78,7 @@ impl<R: Read> Pieces<R> {
         Self { order: Some(order), ..Self::of_records(file) }
     }
 
-    /// The order of the records so far.
+    /// Returns the order of the records so far.
     pub(super) const fn order(&self) -> Option<Order> {
         self.order
     }
@@ -89,7 +89,7 @@ impl<R: Read> Pieces<R> {
         self.records
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ struct WholeRecords {
     next: Option<usize>,
 }
 
-/// The whole records at the start, at most `most`.
+/// Returns the whole records at the start, at most `most`.
 fn whole_records(bytes: &[u8], most: usize) -> WholeRecords {
     let mut found = WholeRecords { next: Some(0), ..WholeRecords::default() };
     for _ in 0..most {

@@ -299,7 +299,7 @@ mod tests {
         recompress(&archive, to, compression, Effort::Usual, &mut |_| {}).unwrap()
     }
 
-    /// The names after the base name, and the bytes.
+    /// Returns the names after the base name, and the bytes.
     fn files(base: &Path) -> Vec<(String, Vec<u8>)> {
         let len = base.to_str().unwrap().len();
         let files = member_files(base).unwrap().into_iter();

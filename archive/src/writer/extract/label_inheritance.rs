@@ -30,7 +30,7 @@ impl<T> Default for LabelInheritance<T> {
 }
 
 impl<T: Copy + Ord + Hash> LabelInheritance<T> {
-    /// The new ones that have the labels of an old one.
+    /// Returns the new ones that have the labels of an old one.
     pub(super) fn heirs(&self, old: T) -> &[T] {
         self.inherited.get(&old).map(Vec::as_slice).unwrap_or_default()
     }
@@ -58,7 +58,7 @@ impl<T: Copy + Ord + Hash> FromIterator<(T, T)> for LabelInheritance<T> {
 mod tests {
     use super::*;
 
-    /// The new ones with the labels of 1, of 2 and of 3.
+    /// Returns the new ones with the labels of 1, of 2 and of 3.
     fn inherited(moves: &[(u32, u32)]) -> [Vec<u32>; 3] {
         let inherited: LabelInheritance<u32> = moves.iter().copied().collect();
         let same: LabelInheritance<u32> = moves.iter().rev().copied().collect();

@@ -194,7 +194,7 @@ impl Mapping {
         unnameable.sort_unstable();
     }
 
-    /// The metrics of the source that are left out because no name fits.
+    /// Returns the metrics of the source that are left out because no name fits.
     pub(super) fn into_unnameable(self) -> Vec<(Pmid, usize)> {
         self.unnameable
     }
@@ -215,15 +215,15 @@ impl Mapping {
         self.keeps_sets
     }
 
-    /// The new PMID of a metric of the source, and which of its instances are
-    /// wanted if not all.
+    /// Returns the new PMID of a metric of the source, and which of its instances are wanted if
+    /// not all.
     pub(super) fn wanted(&self, pmid: Pmid) -> Option<(Pmid, Option<&HashSet<InstanceId>>)> {
         let kept = self.metrics.get(&pmid)?;
         Some((kept.metric.desc.pmid, kept.instances.as_deref()))
     }
 
-    /// The descriptor of a metric of the source that is wanted and has events,
-    /// and which of its instances are wanted if not all.
+    /// Returns the descriptor of a metric of the source that is wanted and has events, and which
+    /// of its instances are wanted if not all.
     pub(super) fn events(&self, pmid: Pmid) -> Option<(&MetricDesc, Option<&HashSet<InstanceId>>)> {
         let kept = self.metrics.get(&pmid)?;
         let desc = &kept.metric.desc;
@@ -255,7 +255,7 @@ impl Mapping {
         new.insert(metric).is_some()
     }
 
-    /// A parameter, with its name in the new archive.
+    /// Returns a parameter, with its name in the new archive.
     pub(super) fn parameter(&self, pmid: Pmid) -> Option<&Metric> {
         self.parameters.get(&pmid)?.as_ref()
     }
@@ -305,8 +305,8 @@ impl Mapping {
         }
     }
 
-    /// The targets of the labels in the new archive: none, or several clusters
-    /// if the metrics of one were moved to several.
+    /// Returns the targets of the labels in the new archive: none, or several clusters if the
+    /// metrics of one were moved to several.
     fn label_targets(&self, target: LabelTarget) -> Vec<LabelTarget> {
         let one = |is_wanted: bool| is_wanted.then_some(target).into_iter().collect();
         match target {

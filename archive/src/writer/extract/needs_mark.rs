@@ -50,13 +50,13 @@ impl NeedsMark {
         self.server = server.or(self.server);
     }
 
-    /// The mark that is due before the next record.
+    /// Returns the mark that is due before the next record.
     pub(super) fn take(&mut self) -> Option<Timestamp> {
         self.mark.take()
     }
 }
 
-/// The server that a first or last record names.
+/// Returns the server that a first or last record names.
 fn server(record: &Record<'_>) -> Option<Server> {
     if record.len() != VALUES {
         return None;

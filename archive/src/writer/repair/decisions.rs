@@ -75,7 +75,7 @@ impl Decisions {
         Ok(Self { parts, dropped_metadata, lost, renamed, part_of, old })
     }
 
-    /// The part that the good record with this number is in, if it is kept.
+    /// Returns the part that the good record with this number is in, if it is kept.
     pub(super) fn part_of(&self, number: usize) -> Option<usize> {
         self.part_of.get(number).copied().flatten()
     }

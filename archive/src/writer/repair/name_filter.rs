@@ -31,7 +31,7 @@ impl<'m> NameFilter<'m> {
         Self { old, new: HashSet::new(), made: HashMap::new() }
     }
 
-    /// The names that a descriptor gets, and which of them are new; `None` if it keeps
+    /// Returns the names that a descriptor gets, and which of them are new; `None` if it keeps
     /// its own.
     pub(super) fn pass(
         &mut self,
@@ -81,7 +81,7 @@ impl<'m> NameFilter<'m> {
     }
 }
 
-/// Each NUL as `\x00`, and a backslash that would read as a byte as `\x5c`.
+/// Returns each NUL as `\x00`, and a backslash that would read as a byte as `\x5c`.
 fn escape_nul(name: &[u8]) -> Vec<u8> {
     let parts = name.split(|byte| *byte == 0).map(|part| {
         let starts_escape = |at: usize| part.get(at..).is_some_and(is_escape);
@@ -133,7 +133,7 @@ mod tests {
         DescRecord { desc, names: vec![name] }
     }
 
-    /// The names of metrics 70.1.0, 70.1.1 and so on after the filter.
+    /// Returns the names of metrics 70.1.0, 70.1.1 and so on after the filter.
     fn passed(names: &[&[u8]]) -> Vec<Vec<u8>> {
         let records: Vec<_> = (0..).zip(names).map(|(item, name)| record(item, name)).collect();
         let mut loader = MetadataLoader::default();

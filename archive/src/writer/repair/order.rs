@@ -2,8 +2,8 @@
 
 use crate::Timestamp;
 
-/// A longest selection of `timestamps` that never decreases: for each, whether it
-/// is in. One record with a wild time costs only itself, wherever it is.
+/// Returns a longest selection of `timestamps` that never decreases: for each, whether it is in.
+/// One record with a wild time costs only itself, wherever it is.
 pub(super) fn longest_rise(timestamps: &[Timestamp]) -> Vec<bool> {
     // For each length the selection with the earliest end: the place of that
     // end. And for each timestamp the place of the one before it.

@@ -21,8 +21,8 @@ impl PendingMark {
         self.records_missing = true;
     }
 
-    /// The next record; the time of the mark that is due before it. None is due
-    /// where nothing is missing, at the start, and next to another mark.
+    /// Returns the next record; the time of the mark that is due before it. None is due where
+    /// nothing is missing, at the start, and next to another mark.
     pub(super) fn due_before(&mut self, timestamp: Timestamp, is_mark: bool) -> Option<Timestamp> {
         let records_missing = std::mem::take(&mut self.records_missing);
         let (last, was_mark) = self.last.replace((timestamp, is_mark))?;

@@ -30,8 +30,7 @@ impl<'m> ValueFilter<'m> {
         Self { metadata, version, formats, builder, record }
     }
 
-    /// The bytes of a record without what cannot be read; `None` if nothing
-    /// is left.
+    /// Returns the bytes of a record without what cannot be read; `None` if nothing is left.
     pub(super) fn pass<'b>(&'b mut self, record: &Record<'b>) -> Result<Option<Filtered<'b>>> {
         let good: Vec<bool> = record.value_sets().map(|set| self.is_good(&set)).collect();
         if good.iter().all(|good| *good) {

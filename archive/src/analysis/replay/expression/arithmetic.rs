@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use super::parse::Operator;
 use crate::{Value, ValueType};
 
-/// The value of an integer, `None` for other types.
+/// Returns the value of an integer, `None` for other types.
 pub(super) fn integer(value: Value<'_>) -> Option<i128> {
     match value {
         Value::I32(v) => Some(i128::from(v)),
@@ -21,7 +21,7 @@ pub(super) fn integer(value: Value<'_>) -> Option<i128> {
     }
 }
 
-/// An integer truncated to an integer type or converted to a floating point one.
+/// Returns an integer truncated to an integer type or converted to a floating point one.
 fn of_integer(number: i128, value_type: ValueType) -> Option<Value<'static>> {
     Some(match value_type {
         ValueType::I32 => Value::I32(number as i32),
@@ -34,7 +34,7 @@ fn of_integer(number: i128, value_type: ValueType) -> Option<Value<'static>> {
     })
 }
 
-/// A number in single precision, converted as in C.
+/// Returns a number in single precision, converted as in C.
 fn single(value: Value<'_>) -> Option<f32> {
     match value {
         Value::Float(v) => Some(v),
@@ -43,9 +43,9 @@ fn single(value: Value<'_>) -> Option<f32> {
     }
 }
 
-/// The result of an operator. A quotient is a double, and 0 divided by anything
-/// is 0, so that the mean of no requests is not NaN. Comparisons and boolean
-/// operators result in 0 or 1; numbers of different types compare by value.
+/// Returns the result of an operator. A quotient is a double, and 0 divided by anything is 0, so
+/// that the mean of no requests is not NaN. Comparisons and boolean operators result in 0 or 1;
+/// numbers of different types compare by value.
 pub(super) fn binary(
     operator: Operator,
     left: Value<'_>,
@@ -75,7 +75,7 @@ pub(super) fn is_true(value: Value<'_>) -> Option<bool> {
     Some(value.as_f64()? != 0.0)
 }
 
-/// The result of an arithmetic operator in its type.
+/// Returns the result of an arithmetic operator in its type.
 fn number(
     operator: Operator,
     left: Value<'_>,
@@ -116,7 +116,7 @@ fn number(
     }
 }
 
-/// A constant in another type, without its fraction if that is an integer type; `None`
+/// Returns a constant in another type, without its fraction if that is an integer type; `None`
 /// for a type that is no number.
 pub(super) fn constant(value: Value<'_>, value_type: ValueType) -> Option<Value<'static>> {
     match (value, value_type) {
@@ -127,7 +127,7 @@ pub(super) fn constant(value: Value<'_>, value_type: ValueType) -> Option<Value<
     }
 }
 
-/// The difference of two values in the type of `delta`.
+/// Returns the difference of two values in the type of `delta`.
 pub(super) fn growth(
     before: Value<'_>,
     now: Value<'_>,
@@ -139,7 +139,7 @@ pub(super) fn growth(
     }
 }
 
-/// The negated value in a signed type.
+/// Returns the negated value in a signed type.
 pub(super) fn negative(value: Value<'_>, value_type: ValueType) -> Option<Value<'static>> {
     match value {
         Value::Float(v) => Some(Value::Float(-v)),
@@ -148,8 +148,8 @@ pub(super) fn negative(value: Value<'_>, value_type: ValueType) -> Option<Value<
     }
 }
 
-/// A converted value in its own type: integers are rounded, halves upwards, and
-/// clamped to the range of the type.
+/// Returns a converted value in its own type: integers are rounded, halves upwards, and clamped
+/// to the range of the type.
 pub(super) fn rescaled(value: Value<'_>, to: f64) -> Value<'_> {
     let rounded = (to + 0.5).floor();
     match value {
@@ -163,7 +163,7 @@ pub(super) fn rescaled(value: Value<'_>, to: f64) -> Value<'_> {
     }
 }
 
-/// The order of two numbers; `None` if one is NaN or not a number.
+/// Returns the order of two numbers; `None` if one is NaN or not a number.
 pub(super) fn compare(left: Value<'_>, right: Value<'_>) -> Option<Ordering> {
     match (integer(left), integer(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),

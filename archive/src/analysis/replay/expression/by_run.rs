@@ -33,7 +33,7 @@ enum GrowthForm {
 }
 
 impl Bound {
-    /// The rate of the expression if an operand was cut, else `None`.
+    /// Returns the rate of the expression if an operand was cut, else `None`.
     pub(crate) fn rates_by_run<'v>(
         &self,
         moments: &OperandValues<'_, 'v>,
@@ -43,7 +43,7 @@ impl Bound {
 }
 
 impl Term {
-    /// The rates if an operand was cut, else `None`.
+    /// Returns the rates if an operand was cut, else `None`.
     pub(super) fn rates_by_run<'v>(
         &self,
         moments: &OperandValues<'_, 'v>,
@@ -175,7 +175,7 @@ impl Term {
     }
 }
 
-/// A difference of values in other units.
+/// Returns a difference of values in other units.
 fn difference(conversion: Conversion, value: Value<'_>) -> Option<Value<'_>> {
     Some(Value::Double(conversion.apply(value.as_f64()?) - conversion.apply(0.0)))
 }

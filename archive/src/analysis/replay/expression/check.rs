@@ -53,18 +53,18 @@ pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
 
 /// The archive that gives names their meaning.
 pub(crate) trait NameResolver {
-    /// The metric of a name, as an operand.
+    /// Returns the metric of a name, as an operand.
     fn metric(&mut self, name: &str) -> Option<Operand>;
-    /// A metric of a name, and its instances within a limit.
+    /// Returns a metric of a name, and its instances within a limit.
     ///
     /// # Errors
     ///
     /// For a label that no instance has.
     fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem>;
-    /// The metadata of a metric, which may be a derived one.
+    /// Returns the metadata of a metric, which may be a derived one.
     fn desc(&self, name: &str) -> Option<MetricDesc>;
-    /// A quantile of histograms, with the index of its values; `None` if the name is that of no
-    /// histogram.
+    /// Returns a quantile of histograms, with the index of its values; `None` if the name is that
+    /// of no histogram.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ pub(crate) trait NameResolver {
     fn quantile(&mut self, _rank: f64, _of: &Selector) -> Result<Option<QuantileOf>, Problem> {
         Ok(None)
     }
-    /// The instances that a domain ever had, ascending; without a filter all.
+    /// Returns the instances that a domain ever had, ascending; without a filter all.
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId>;
 }
 
@@ -138,7 +138,7 @@ impl Bound {
         Ok(Self { root, needs_moment_before: checker.needs_moment_before })
     }
 
-    /// The descriptor of the values, with this PMID.
+    /// Returns the descriptor of the values, with this PMID.
     pub(crate) fn desc(&self, pmid: Pmid) -> MetricDesc {
         let Term { value_type, semantics, units, indom, .. } = self.root;
         MetricDesc { pmid, value_type, indom, semantics, units }
@@ -174,7 +174,7 @@ impl TypeChecker<'_> {
         }
     }
 
-    /// A constant, or `novalue` if there is no value.
+    /// Returns a constant, or `novalue` if there is no value.
     fn constant(
         &self,
         at: usize,
@@ -250,7 +250,7 @@ impl TypeChecker<'_> {
         Ok(Term { action, value_type, semantics, units, indom })
     }
 
-    /// A part whose values must be numbers.
+    /// Checks a part whose values must be numbers.
     fn number(&mut self, node: &Node) -> Result<Term, Flaw> {
         let term = self.term(node)?;
         if term.value_type.is_numeric() {
@@ -312,7 +312,7 @@ impl TypeChecker<'_> {
         Ok(Term { action, value_type, semantics, units, indom })
     }
 
-    /// The value of a condition that does not depend on any metric's values.
+    /// Returns the value of a condition that does not depend on any metric's values.
     fn decided(&self, node: &Node) -> Option<bool> {
         match &node.kind {
             NodeKind::Constant(value, _) => is_true(*value),
@@ -420,7 +420,7 @@ impl TypeChecker<'_> {
     }
 }
 
-/// The values of a function.
+/// Returns the values of a function.
 fn called(function: Function, inner: Term) -> Result<Term, Problem> {
     let Term { mut value_type, mut semantics, mut units, mut indom, .. } = inner;
     let was = semantics;

@@ -2,8 +2,8 @@
 
 use super::{Expression, ExpressionError, Flaw, Problem};
 
-/// The definitions in a text with the number of the line on which each starts: a
-/// line is `name = expression`, and continues after a backslash at its end.
+/// Returns the definitions in a text with the number of the line on which each starts: a line is
+/// `name = expression`, and continues after a backslash at its end.
 ///
 /// Empty lines, comments from `#` on, and help texts (`name(oneline) = text`, or a
 /// quoted text of several lines) are skipped.

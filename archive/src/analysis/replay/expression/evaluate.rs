@@ -43,7 +43,7 @@ pub(crate) struct Before<'m, 'v> {
 }
 
 impl<'v> OperandValues<'_, 'v> {
-    /// The values of an operand in one of the lists.
+    /// Returns the values of an operand in one of the lists.
     pub(super) fn values(
         &self,
         operand: usize,
@@ -64,12 +64,12 @@ impl<'v> OperandValues<'_, 'v> {
 }
 
 impl Bound {
-    /// The values of the expression.
+    /// Returns the values of the expression.
     pub(crate) fn values<'v>(&self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
         self.root.values(moments, moments.now)
     }
 
-    /// The instances that can have values, given those of the operands.
+    /// Returns the instances that can have values, given those of the operands.
     pub(crate) fn instances(
         &self,
         of: &dyn Fn(usize) -> BTreeSet<Option<InstanceId>>,
@@ -79,7 +79,7 @@ impl Bound {
 }
 
 impl Term {
-    /// The values at one of the two moments.
+    /// Returns the values at one of the two moments.
     pub(super) fn values<'v>(
         &self,
         moments: &OperandValues<'_, 'v>,
@@ -146,7 +146,7 @@ impl Term {
         }
     }
 
-    /// The metric of which a term is the values of some instances.
+    /// Returns the metric of which a term is the values of some instances.
     pub(super) fn selected_operand(&self) -> Option<usize> {
         match &self.action {
             Action::Metric(operand) => Some(*operand),
@@ -158,16 +158,15 @@ impl Term {
         }
     }
 
-    /// A sum of nothing.
+    /// Returns a sum of nothing.
     pub(super) fn nothing<'v>(&self) -> ExpressionValues<'v> {
         let zero = constant(Value::U32(0), self.value_type);
         zero.map(|zero| (None, zero)).into_iter().collect()
     }
 
-    /// The values of the alternative that the condition selects, by instance. As
-    /// in PCP there are none unless both alternatives have one, except for
-    /// `novalue()`. A single value stands for each instance of the other
-    /// alternative.
+    /// Returns the values of the alternative that the condition selects, by instance. As in PCP
+    /// there are none unless both alternatives have one, except for `novalue()`. A single value
+    /// stands for each instance of the other alternative.
     fn choice<'v>(
         &self,
         parts: &[Self; 3],
@@ -211,7 +210,7 @@ impl Term {
         pairs(&befores, &now).filter_map(grown).collect()
     }
 
-    /// The rates of the values, between the two moments.
+    /// Returns the rates of the values, between the two moments.
     fn rates<'v>(&self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
         let Some(before) = &moments.before else { return ExpressionValues::new() };
         let is_counter = self.semantics == Semantics::Counter;
@@ -236,7 +235,7 @@ impl Term {
         pairs(&befores, &now).filter_map(rate).collect()
     }
 
-    /// One value from all instances.
+    /// Returns one value from all instances.
     fn over_all<'v>(
         &self,
         function: Function,
@@ -299,7 +298,7 @@ impl Term {
 }
 
 impl Converted {
-    /// A value in the scale of the result.
+    /// Returns a value in the scale of the result.
     pub(super) fn in_scale<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
         match self.conversion {
             None => Some(value),
@@ -308,8 +307,8 @@ impl Converted {
     }
 }
 
-/// The values of an operator, in a type, where both operands have one; whether each has no
-/// instances.
+/// Returns the values of an operator, in a type, where both operands have one; whether each has
+/// no instances.
 pub(super) fn meet<'v>(
     (operator, value_type): (Operator, ValueType),
     left: &ExpressionValues<'_>,
@@ -331,7 +330,7 @@ pub(super) fn meet<'v>(
     }
 }
 
-/// The values of these instances, which ascend.
+/// Returns the values of these instances, which ascend.
 pub(super) fn of_instances<'v>(
     mut values: ExpressionValues<'v>,
     ids: &[InstanceId],
@@ -340,7 +339,7 @@ pub(super) fn of_instances<'v>(
     values
 }
 
-/// The results for each value, without the instances that have none.
+/// Returns the results for each value, without the instances that have none.
 pub(super) fn each<'v>(
     values: ExpressionValues<'v>,
     result: impl Fn(Value<'v>) -> Option<Value<'v>>,
@@ -348,7 +347,7 @@ pub(super) fn each<'v>(
     values.into_iter().filter_map(|(id, value)| Some((id, result(value)?))).collect()
 }
 
-/// The instances that both have, with the value in each. Both ascend.
+/// Returns the instances that both have, with the value in each. Both ascend.
 pub(super) fn pairs<'l, 'r>(
     left: &[(Option<InstanceId>, Value<'l>)],
     right: &[(Option<InstanceId>, Value<'r>)],
@@ -361,13 +360,13 @@ pub(super) fn pairs<'l, 'r>(
     })
 }
 
-/// The mean of numbers; `None` without any.
+/// Returns the mean of numbers; `None` without any.
 fn mean(values: &ExpressionValues<'_>) -> Option<f64> {
     let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();
     Some(sum? / values.len() as f64).filter(|_| !values.is_empty())
 }
 
-/// The least or largest value, without those that are NaN.
+/// Returns the least or largest value, without those that are NaN.
 fn extreme<'v>(values: impl Iterator<Item = Value<'v>>, wanted: Ordering) -> Option<Value<'v>> {
     let comparable = values.filter(|value| compare(*value, *value).is_some());
     comparable.reduce(|best, value| if compare(value, best) == Some(wanted) { value } else { best })

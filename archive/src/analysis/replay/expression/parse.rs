@@ -169,8 +169,8 @@ pub(super) fn definition(text: &str) -> Result<(Option<&str>, Node), Flaw> {
     Ok((name, root))
 }
 
-/// The tree of `sum(metric)`, or of `sum(rate(metric))`, over all instances or these, which
-/// ascend.
+/// Returns the tree of `sum(metric)`, or of `sum(rate(metric))`, over all instances or these,
+/// which ascend.
 pub(super) fn sum_of(metric: &str, ids: Option<Vec<InstanceId>>, rates: bool) -> Node {
     let call = |function, inner: Node| {
         let depth = inner.depth + 1;
@@ -199,7 +199,7 @@ impl<'p, 't> Parser<'p, 't> {
         self.tokens.get(self.next).map_or(&Token::End, |(_, token)| token)
     }
 
-    /// The byte of the next token.
+    /// Returns the byte of the next token.
     fn offset(&self) -> usize {
         self.tokens.get(self.next).map_or(self.text.len(), |(at, _)| *at)
     }
@@ -292,8 +292,8 @@ impl<'p, 't> Parser<'p, 't> {
         }
     }
 
-    /// The operand of a prefix operator, which reaches over the operators of this
-    /// level and tighter ones.
+    /// Parses the operand of a prefix operator, which reaches over the operators of this level
+    /// and tighter ones.
     fn prefixed(&mut self, kind: fn(Box<Node>) -> NodeKind, level: u8) -> Result<Node, Flaw> {
         let at = self.offset();
         self.next += 1;
@@ -312,7 +312,7 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(number)
     }
 
-    /// The first argument of `quantile`.
+    /// Parses the first argument of `quantile`.
     fn rank(&mut self) -> Result<f64, Flaw> {
         let at = self.offset();
         let found = self.peek().quoted();
@@ -327,7 +327,7 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(name)
     }
 
-    /// The `{label="value"}` that may follow the name of a metric.
+    /// Parses the `{label="value"}` that may follow the name of a metric.
     fn labels(&mut self, metric: &str) -> Result<Option<Selector>, Flaw> {
         let at = self.offset();
         let Token::Labels(labels) = self.peek() else { return Ok(None) };
@@ -338,7 +338,7 @@ impl<'p, 't> Parser<'p, 't> {
         })
     }
 
-    /// The `[name]` that may follow an operand.
+    /// Parses the `[name]` that may follow an operand.
     fn instance(&mut self, operand: Node) -> Result<Node, Flaw> {
         let at = self.offset();
         let Token::Instance(name) = self.peek() else { return Ok(operand) };
@@ -347,7 +347,7 @@ impl<'p, 't> Parser<'p, 't> {
         node(at, NodeKind::Instances(Box::new(operand), Filter::Name(name.clone())), depth)
     }
 
-    /// The arguments after `name(`.
+    /// Parses the arguments after `name(`.
     fn call(&mut self, at: usize, name: &str) -> Result<Node, Flaw> {
         let (kind, depth) = match name {
             "mkconst" => {
@@ -461,7 +461,7 @@ impl<'p, 't> Parser<'p, 't> {
         }
     }
 
-    /// A value of a parameter as written, without quotes.
+    /// Parses a value of a parameter as written, without quotes.
     fn parameter(&mut self) -> Result<&'t str, Flaw> {
         let at = self.offset();
         let token = self.peek();
@@ -504,7 +504,7 @@ fn node(at: usize, kind: NodeKind, depth_below: usize) -> Result<Node, Flaw> {
 mod tests {
     use super::*;
 
-    /// The tree with all its parentheses.
+    /// Returns the tree with all its parentheses.
     fn tree(node: &Node) -> String {
         match &node.kind {
             NodeKind::Constant(Value::U32(number), _) => number.to_string(),

@@ -31,7 +31,7 @@ const SIGNS: [&str; 19] = [
 ];
 
 impl Token<'_> {
-    /// The token as error messages quote it.
+    /// Returns the token as error messages quote it.
     pub(super) fn quoted(&self) -> String {
         match self {
             Self::Name(name) => format!("\"{name}\""),
@@ -47,7 +47,7 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of a text with the byte at which each starts; the last is `End`.
+/// Returns the tokens of a text with the byte at which each starts; the last is `End`.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, Flaw> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -79,7 +79,7 @@ fn is_before_pattern(tokens: &[(usize, Token<'_>)]) -> bool {
     matches!(tokens, [.., (_, Token::Name("matchinst")), (_, Token::Sign("("))])
 }
 
-/// The token that a text starts with, and its length in bytes.
+/// Returns the token that a text starts with, and its length in bytes.
 fn token(rest: &str, first: char) -> Result<(Token<'_>, usize), Problem> {
     match first {
         '"' => quoted(rest),
@@ -100,7 +100,7 @@ fn token(rest: &str, first: char) -> Result<(Token<'_>, usize), Problem> {
     }
 }
 
-/// The longest prefix of a text of such characters, and its length.
+/// Returns the longest prefix of a text of such characters, and its length.
 fn prefix(text: &str, is_part: impl Fn(char) -> bool) -> (&str, usize) {
     let len = text.find(|c| !is_part(c)).unwrap_or(text.len());
     (text.get(..len).unwrap_or_default(), len)
@@ -125,7 +125,7 @@ fn quoted(rest: &str) -> Result<(Token<'_>, usize), Problem> {
     Ok((Token::Text(text), text.len() + 2))
 }
 
-/// The text up to the brace that closes the first one, outside of quotes.
+/// Returns the text up to the brace that closes the first one, outside of quotes.
 fn labels(rest: &str) -> Result<(Token<'_>, usize), Problem> {
     let mut quote = None;
     let mut characters = rest.char_indices();
@@ -146,8 +146,8 @@ fn labels(rest: &str) -> Result<(Token<'_>, usize), Problem> {
     Err(Problem::Unclosed('{'))
 }
 
-/// The text between the first character and `close`; a backslash makes the
-/// character after it an ordinary one.
+/// Returns the text between the first character and `close`; a backslash makes the character
+/// after it an ordinary one.
 fn escaped(rest: &str, close: char) -> Result<(String, usize), Problem> {
     let mut text = String::new();
     let mut characters = rest.char_indices().skip(1);

@@ -50,7 +50,7 @@ struct InRecord {
 }
 
 impl SuccessiveQuantiles {
-    /// The quantiles, from 0 to 1, of the histogram whose buckets a metric counts; `None`
+    /// Returns the quantiles, from 0 to 1, of the histogram whose buckets a metric counts; `None`
     /// if it counts none.
     pub fn new(metadata: &Metadata, metric: &SelectedMetric, ranks: &[f64]) -> Option<Self> {
         let histogram = Histogram::find(metadata, metric)?;
@@ -70,12 +70,12 @@ impl SuccessiveQuantiles {
         Some(new)
     }
 
-    /// The quantiles as metrics. They have the PMID of the counter of buckets.
+    /// Returns the quantiles as metrics. They have the PMID of the counter of buckets.
     pub fn metrics(&self) -> impl Iterator<Item = &SelectedMetric> {
         self.ranks.iter().map(|(_, metric)| metric)
     }
 
-    /// The metrics that the histogram consists of: the counter of buckets, and the sum.
+    /// Returns the metrics that the histogram consists of: the counter of buckets, and the sum.
     pub fn parts(&self) -> impl Iterator<Item = Pmid> {
         [self.counts.desc.pmid].into_iter().chain(self.layout.sum())
     }
@@ -91,7 +91,7 @@ impl SuccessiveQuantiles {
         }
     }
 
-    /// The domains of the buckets and of the sum.
+    /// Returns the domains of the buckets and of the sum.
     fn indoms(&self) -> [Option<InDom>; 2] {
         let quantile = self.ranks.first().and_then(|(_, metric)| metric.desc.indom);
         [self.counts.desc.indom, quantile]
@@ -160,7 +160,7 @@ impl SuccessiveQuantiles {
         own.into_iter().any(|(key, value)| !key.is_sum || is_zero(value.as_value()))
     }
 
-    /// The place of the histogram that a counter belongs to.
+    /// Returns the place of the histogram that a counter belongs to.
     fn place_of(&self, key: CounterKey) -> Option<usize> {
         place_in(&self.layout, key)
     }
@@ -185,7 +185,7 @@ mod tests {
     use crate::scan::histogram::Buckets;
     use crate::{MetricDesc, Semantics, Units, ValueType};
 
-    /// A histogram of precision 1 up to 10: bucket 4 has 4..5, 5 has 6..7, 6 has 8..11.
+    /// Returns a histogram of precision 1 up to 10: bucket 4 has 4..5, 5 has 6..7, 6 has 8..11.
     fn latency() -> SuccessiveQuantiles {
         let desc = |item, value_type| MetricDesc {
             pmid: Pmid::new(70, 1, item).unwrap(),
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// The maximum after a record with these buckets and this sum.
+    /// Returns the maximum after a record with these buckets and this sum.
     fn next(all: &mut SuccessiveQuantiles, buckets: &[(i32, u64)], sum: u64) -> Option<f64> {
         let [counts, total] = [1, 2].map(|item| Pmid::new(70, 1, item).unwrap());
         for (bucket, count) in buckets {
