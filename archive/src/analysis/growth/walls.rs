@@ -360,7 +360,8 @@ impl<'c> MetricWalls<'c> {
             let created = self.timestamps.partition_point(|timestamp| *timestamp < at) as u32;
             let Some((_, row)) = column.rows().first_from(created) else { continue };
             let is_first = walls.last().is_none_or(|wall: &Wall| wall.row < row);
-            let passed = self.all.partition_point(|wall| wall.row <= created);
+            // Rows between the birth and the wall may not have been read.
+            let passed = self.all.partition_point(|wall| wall.row <= created && wall.at <= at);
             let is_in_run = self.all.get(passed).is_none_or(|next| row < next.row);
             if is_first && is_in_run {
                 walls.push(Wall { row, origin: self.origin_of_new(row), at, is_birth: true });

@@ -24,18 +24,18 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Three metrics with up to 20 instances, so that lifetimes count, and one
 /// without any; values are those of the record's number.
-fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
-    const METRICS: [(&str, &str); 4] = [
-        ("t.m0", "u32 counter count"),
-        ("t.m1", "u32 instant count"),
-        ("t.m2", "u32 discrete count"),
-        ("t.m3", "u32 discrete count"),
+fn archive(steps: &[Step], branch: &str) -> (tempfile::TempDir, Archive) {
+    let metrics = [
+        (format!("{branch}.m0"), "u32 counter count"),
+        (format!("{branch}.m1"), "u32 instant count"),
+        (format!("{branch}.m2"), "u32 discrete count"),
+        (format!("{branch}.m3"), "u32 discrete count"),
     ];
     let mut builder = Builder::new();
-    for (name, description) in METRICS {
+    for (name, description) in &metrics {
         builder = builder.metric(name, description);
     }
-    for (name, _) in &METRICS[..3] {
+    for (name, _) in &metrics[..3] {
         builder = builder.in_domain(name, 1);
     }
     let names: Vec<String> = (0..20).map(|n| n.to_string()).collect();
@@ -45,7 +45,7 @@ fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
         millis += after;
         if let Some(listed) = listed {
             let listed = bits(*listed).map(|n| (n, names[n as usize].as_str()));
-            builder = builder.numbered_instances("t.m0", listed);
+            builder = builder.numbered_instances(&metrics[0].0, listed);
         }
         if *is_mark {
             builder = builder.mark_at(at(millis));
@@ -55,12 +55,12 @@ fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
         let mut values = Vec::new();
         // Each metric in other records, the last one in few.
         for metric in 0..3 {
-            values.push((format!("t.m{metric}[0]"), Cell::Absent));
+            values.push((format!("{branch}.m{metric}[0]"), Cell::Absent));
             let present = bits(present.rotate_left(metric * 7));
-            values.extend(present.map(|n| (format!("t.m{metric}[{n}]"), value.into())));
+            values.extend(present.map(|n| (format!("{branch}.m{metric}[{n}]"), value.into())));
         }
         let single = if number % 7 == 1 { value.into() } else { Cell::Absent };
-        values.push(("t.m3".to_owned(), single));
+        values.push((metrics[3].0.clone(), single));
         builder = builder.row_at(at(millis), values);
     }
     let (directory, base) = builder.finish().into_parts();
@@ -68,9 +68,9 @@ fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
     (directory, archive)
 }
 
-fn selection(archive: &Archive) -> ReplaySelection<'_> {
+fn selection<'a>(archive: &'a Archive, branch: &str) -> ReplaySelection<'a> {
     let mut selection = Replay::open(archive);
-    selection.select("t");
+    selection.select(branch);
     selection
 }
 
@@ -81,14 +81,16 @@ proptest! {
     fn answers_within_the_spans_are_those_of_a_full_scan(
         steps in vec(step(), 1..40),
         spans in vec((-3i64..80, 0i64..20), 1..4),
+        is_of_program in any::<bool>(),
     ) {
+        let branch = if is_of_program { "mmv.t" } else { "t" };
         let first = (0, u32::MAX, Some(u32::MAX), false);
         let steps: Vec<Step> = [first].into_iter().chain(steps).collect();
-        let (_directory, archive) = archive(&steps);
-        let full = selection(&archive).load().unwrap();
+        let (_directory, archive) = archive(&steps, branch);
+        let full = selection(&archive, branch).load().unwrap();
         let of = |(start, length): &(i64, i64)| at(*start)..=at(start + length);
         let spans_asked: Vec<Span> = spans.iter().map(of).collect();
-        let seeking = selection(&archive).load_spans(&spans_asked).unwrap();
+        let seeking = selection(&archive, branch).load_spans(&spans_asked).unwrap();
         prop_assert_eq!(seeking.end(), full.end());
         for (start, length) in spans {
             // Halves, to be between the records, too.
@@ -114,11 +116,11 @@ fn an_instance_that_ended_has_no_rate_before_a_mark() {
     let others = (9, !2, None, false);
     let all = (2, u32::MAX, None, false);
     let mark = (1, 0, None, true);
-    let (_directory, archive) = archive(&[first, without_instance_1, others, all, mark]);
+    let (_directory, archive) = archive(&[first, without_instance_1, others, all, mark], "t");
     let span = at(10)..=at(13);
     let between = at(12).saturating_add(Duration::from_micros(500));
-    let full = selection(&archive).load().unwrap();
-    let seeking = selection(&archive).load_spans(std::slice::from_ref(&span)).unwrap();
+    let full = selection(&archive, "t").load().unwrap();
+    let seeking = selection(&archive, "t").load_spans(std::slice::from_ref(&span)).unwrap();
     for replay in [&full, &seeking] {
         let sample = replay.rates_at(between, *span.start()).unwrap();
         let counters = sample.values.first().unwrap();
@@ -132,7 +134,7 @@ fn an_instance_that_ended_has_no_rate_before_a_mark() {
 fn a_few_moments_of_a_long_archive_read_a_few_records() {
     let steps = vec![(1, u32::MAX, None, false); 5000];
     let first = (0, u32::MAX, Some(u32::MAX), false);
-    let (_directory, archive) = archive(&[&[first][..], &steps].concat());
+    let (_directory, archive) = archive(&[&[first][..], &steps].concat(), "t");
     let moments = [at(1000), at(4000)];
     let mut selection = Replay::open(&archive);
     selection.select("t.m0");
