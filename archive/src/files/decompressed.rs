@@ -160,7 +160,7 @@ impl Decompressed {
             let n = have.len().min(rest.len());
             let (now, later) = rest.split_at_mut(n);
             now.copy_from_slice(have.get(..n).unwrap_or_default());
-            at = at + n as u64;
+            at += n as u64;
             rest = later;
             if !rest.is_empty() && !self.decompress()? {
                 self.available(at, rest.len() as u64, rest.len() as u64)?;

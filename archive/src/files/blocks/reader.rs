@@ -128,9 +128,9 @@ impl BlockFile {
             let n = have.len().min(rest.len());
             let (now, later) = rest.split_at_mut(n);
             now.copy_from_slice(have.get(..n).unwrap_or_default());
-            at = at + n as u64;
+            at += n as u64;
             rest = later;
-            number = number + 1;
+            number += 1;
         }
         Ok(())
     }

@@ -47,8 +47,8 @@ pub(super) fn read_blocks(file: &File, len: u64) -> io::Result<Option<Vec<Listed
         let mut footer = [0; EDGE];
         file.read_exact_at(&mut footer, at)?;
         if footer.ends_with(&[0; 4]) {
-            end = end - 4;
-            padding = padding + 4;
+            end -= 4;
+            padding += 4;
             if padding > MAX_PADDING {
                 return Ok(None);
             }
