@@ -224,7 +224,7 @@ impl<'a> ReplaySelection<'a> {
             .zip(columns)
             .map(|(metric, columns)| {
                 let shown = limits.remove(&metric.desc.pmid);
-                MetricTrack::new(lives, metric, columns, shown)
+                MetricTrack::new(lives, &timeline, metric, columns, shown)
             })
             .collect();
         find_walls(&mut tracks, &timeline, lives, (self.gaps, self.decrease));
@@ -287,12 +287,20 @@ impl MetricTrack {
     /// Sorts the instances and determines when each exists.
     fn new(
         lives: Option<&Lifetimes>,
+        timeline: &Timeline,
         metric: SelectedMetric,
         mut columns: Vec<Column>,
         shown: Option<HashSet<InstanceId>>,
     ) -> Self {
         columns.sort_by_key(Column::instance);
         let life = |column: &Column| lives?.lifetime(&metric, column.instance());
+        if lives.is_some_and(|lives| lives.bound_values(&metric)) {
+            for column in &mut columns {
+                if let Some(life) = life(column) {
+                    column.keep_rows(&timeline.rows_within(life.birth()..=life.death()));
+                }
+            }
+        }
         let lives = columns.iter().map(life).collect();
         Self { metric, columns, lives, shown, walls: TrackWalls::default() }
     }

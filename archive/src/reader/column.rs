@@ -157,6 +157,21 @@ impl Column {
         }
     }
 
+    /// Removes the values of all rows that are not in a range.
+    pub(crate) fn keep_rows(&mut self, kept: &Range<u32>) {
+        let first = self.rows.get(0).is_none_or(|row| kept.contains(&row));
+        let last = self.rows.last().is_none_or(|row| kept.contains(&row));
+        if first && last {
+            return;
+        }
+        let all = self.take();
+        for (row, value) in all.iter() {
+            if kept.contains(&row) {
+                self.push(row, value);
+            }
+        }
+    }
+
     /// Takes the values out; there is room for as many others.
     pub(crate) fn take(&mut self) -> Self {
         let words = Vec::with_capacity(self.words.capacity());
@@ -232,6 +247,20 @@ mod tests {
         column.push(4, Value::String(b"ccc"));
         let all: Vec<_> = column.iter().collect();
         assert_eq!(all, [(1, Value::String(b"a")), (4, Value::String(b"ccc"))]);
+    }
+
+    #[test]
+    fn rows_outside_of_a_range_are_removed_with_their_values() {
+        let mut column = Column::new(None, ValueType::String);
+        for row in [1, 2, 3, 7, 8, 9] {
+            column.push(row, Value::String(&b"123456789"[..row as usize]));
+        }
+        column.keep_rows(&(0..10));
+        assert_eq!(column.len(), 6);
+        column.keep_rows(&(3..9));
+        let all: Vec<_> = column.iter().collect();
+        let text = |length| Value::String(&b"123456789"[..length]);
+        assert_eq!(all, [(3, text(3)), (7, text(7)), (8, text(8))]);
     }
 
     #[test]

@@ -60,6 +60,16 @@ impl Lifetime {
         nanos as f64 / end.nanos_since(start).max(1) as f64
     }
 
+    /// Returns the time of the first value.
+    pub(crate) fn birth(self) -> Timestamp {
+        self.birth
+    }
+
+    /// Returns the time after which there are no values.
+    pub(crate) fn death(self) -> Timestamp {
+        self.death
+    }
+
     /// Returns whether values exist at some moment of a span.
     pub(crate) fn overlaps(self, span: &RangeInclusive<Timestamp>) -> bool {
         self.birth <= *span.end() && *span.start() <= self.death
@@ -94,6 +104,7 @@ fn lifetimes(history: &IndomHistory, small_as_well: bool) -> HashMap<InstanceId,
 pub(crate) struct Lifetimes {
     all: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
     domains: CounterDomains,
+    gaps: Gaps,
 }
 
 impl Lifetimes {
@@ -112,7 +123,14 @@ impl Lifetimes {
         };
         let all = indoms.into_iter().map(lives).collect();
         let domains = CounterDomains::new(selection, if counters { gaps } else { Gaps::Join });
-        Self { all, domains }
+        Self { all, domains, gaps }
+    }
+
+    /// Returns whether values of a metric outside of the lifetimes of its instances are none of theirs: its
+    /// program says when it creates and removes them. By PCP's rules they are neighbours of those
+    /// inside.
+    pub(crate) fn bound_values(&self, metric: &SelectedMetric) -> bool {
+        self.gaps == Gaps::Keep && metric.desc.indom.is_some() && has_program(metric)
     }
 
     /// Returns the life of an instance of a metric; `None` if it has no name.

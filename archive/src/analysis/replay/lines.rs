@@ -135,7 +135,7 @@ impl TrackWalls {
     /// Returns whether the instance of a column was removed after a time, before a wall.
     fn removes(&self, place: usize, after: Timestamp, wall: Option<&Wall>) -> bool {
         let removals = self.removals.get(&place).map(Vec::as_slice).unwrap_or_default();
-        let next = removals.iter().find(|removal| after < **removal);
+        let next = removals.iter().find(|removal| after <= **removal);
         next.is_some_and(|removal| wall.is_none_or(|wall| *removal < wall.at))
     }
 }

@@ -14,6 +14,8 @@
 //!                    [== read ========]
 //! ```
 //!
+//! An instance of an MMV file is sought no further than its program had it.
+//!
 //! The temporal index finds the records around a moment. In an archive whose
 //! timestamps go backwards ([`Replay::backward_records`]) a search by time may miss
 //! records; a full scan does not.
@@ -204,7 +206,7 @@ impl Search<'_, '_> {
     /// the records from it to `start`, or a mark ends the search.
     fn back(&self, start: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let source = self.selection.chosen.source();
-        let mut missing = Missing::new(self);
+        let mut missing = Missing::before(self, start);
         records.move_back_to(start)?;
         let mut timestamp = start;
         while !missing.keys.is_empty() {
@@ -215,7 +217,8 @@ impl Search<'_, '_> {
             if record.is_mark() {
                 break;
             }
-            missing.found_in(&record);
+            missing.remove_found(&record);
+            missing.remove_beyond(timestamp);
         }
         Ok(timestamp)
     }
@@ -223,7 +226,7 @@ impl Search<'_, '_> {
     /// Returns the timestamp of the oldest record such that all instances have values in it or in
     /// the records from `end` to it, or a mark ends the search.
     fn ahead(&self, end: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
-        let mut missing = Missing::new(self);
+        let mut missing = Missing::after(self, end);
         records.move_to(end)?;
         let mut timestamp = end;
         while !missing.keys.is_empty() {
@@ -234,7 +237,8 @@ impl Search<'_, '_> {
             if record.is_mark() && timestamp > end {
                 break;
             }
-            missing.found_in(&record);
+            missing.remove_found(&record);
+            missing.remove_beyond(timestamp);
         }
         Ok(timestamp.max(end))
     }
@@ -243,8 +247,18 @@ impl Search<'_, '_> {
 /// The instances that a search has not found yet.
 struct Missing<'a> {
     keys: HashSet<Key>,
+    /// Instances of MMV files that have no values beyond a time, the nearest of them last.
+    bounds: Vec<(Timestamp, Key)>,
+    direction: Direction,
     /// The indexes of the metrics in the selection, and their domains.
     places: HashMap<Pmid, Sought<'a>>,
+}
+
+/// Where a search leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Back,
+    Ahead,
 }
 
 /// A metric whose instances are sought.
@@ -255,17 +269,70 @@ struct Sought<'a> {
 }
 
 impl<'a> Missing<'a> {
-    fn new(search: &Search<'_, 'a>) -> Self {
-        let metadata = search.selection.metadata();
-        let metrics = search.selection.metrics().iter().enumerate();
-        let places = metrics.map(|(place, SelectedMetric { desc, .. })| {
-            let domain = desc.indom.and_then(|indom| metadata.indom_history(indom));
-            (desc.pmid, Sought { place, desc: *desc, domain })
-        });
-        Self { keys: search.keys.clone(), places: places.collect() }
+    /// Returns what to search for back from a moment: instances back to their birth.
+    fn before(search: &Search<'_, 'a>, start: Timestamp) -> Self {
+        let mut missing = Self::new(search, Direction::Back);
+        // An instance that is created counts from 0 in the last record with any value of its
+        // metric.
+        let places: HashSet<usize> = missing.bounds.iter().map(|(_, (place, _))| *place).collect();
+        missing.keys.extend(places.into_iter().map(|place| (place, None)));
+        missing.remove_beyond(start);
+        missing
     }
 
-    fn found_in(&mut self, record: &Record<'_>) {
+    /// Returns what to search for ahead from a moment: instances up to their death.
+    fn after(search: &Search<'_, 'a>, end: Timestamp) -> Self {
+        let mut missing = Self::new(search, Direction::Ahead);
+        missing.remove_beyond(end);
+        missing
+    }
+
+    fn new(search: &Search<'_, 'a>, direction: Direction) -> Self {
+        let metadata = search.selection.metadata();
+        let metrics = search.selection.metrics();
+        let mut places = HashMap::new();
+        for (place, SelectedMetric { desc, .. }) in metrics.iter().enumerate() {
+            let domain = desc.indom.and_then(|indom| metadata.indom_history(indom));
+            places.insert(desc.pmid, Sought { place, desc: *desc, domain });
+        }
+        let mut bounds = Vec::new();
+        for key in &search.keys {
+            let lives = search.selection.lives.as_deref();
+            let Some((metric, lives)) = metrics.get(key.0).zip(lives) else { continue };
+            if !lives.bound_values(metric) {
+                continue;
+            }
+            let Some(life) = lives.lifetime(metric, key.1) else { continue };
+            let bound = match direction {
+                Direction::Back => life.birth(),
+                Direction::Ahead => life.death(),
+            };
+            bounds.push((bound, *key));
+        }
+        bounds.sort_unstable_by_key(|(bound, _)| *bound);
+        if direction == Direction::Ahead {
+            bounds.reverse();
+        }
+        Self { keys: search.keys.clone(), bounds, direction, places }
+    }
+
+    /// Removes the instances that have no values beyond a time.
+    fn remove_beyond(&mut self, timestamp: Timestamp) {
+        while let Some((bound, key)) = self.bounds.last() {
+            let is_beyond = match self.direction {
+                Direction::Back => timestamp < *bound,
+                Direction::Ahead => *bound < timestamp,
+            };
+            if !is_beyond {
+                return;
+            }
+            self.keys.remove(key);
+            self.bounds.pop();
+        }
+    }
+
+    /// Removes the instances that have a value in a record.
+    fn remove_found(&mut self, record: &Record<'_>) {
         for set in record.value_sets() {
             let Some(Sought { place, desc, domain }) = self.places.get(&set.pmid()) else {
                 continue;
@@ -278,6 +345,9 @@ impl<'a> Missing<'a> {
                     None => number,
                 };
                 self.keys.remove(&(*place, instance));
+                if instance.is_some() {
+                    self.keys.remove(&(*place, None));
+                }
             }
         }
     }

@@ -5,7 +5,7 @@
 //! mark in between" is a comparison of record numbers, and the search for
 //! neighbours never compares two floating point times for order.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::Timestamp;
 use crate::analysis::growth::walls::Wall;
@@ -79,6 +79,13 @@ impl Timeline {
     /// Returns the timestamp of a record.
     pub(crate) fn timestamp(&self, record: u32) -> Option<Timestamp> {
         self.timestamps.get(record as usize).copied()
+    }
+
+    /// Returns the records within a span of time.
+    pub(crate) fn rows_within(&self, span: RangeInclusive<Timestamp>) -> Range<u32> {
+        let start = self.timestamps.partition_point(|timestamp| timestamp < span.start());
+        let end = self.timestamps.partition_point(|timestamp| timestamp <= span.end());
+        start as u32..end as u32
     }
 
     /// Returns a record's time in the form of PCP's arithmetic: seconds since the start.
