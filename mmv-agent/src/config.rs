@@ -1,11 +1,11 @@
 //! The configuration: defaults, file and command line.
 //!
-//! In come options ([`Invocation`]) and the files that they name; out go the
-//! [`Settings`], whose fixed part holds until the agent ends and whose reloadable part
-//! SIGHUP replaces. `check-config` reads files by the same code.
+//! Input: options ([`Invocation`]) and the files that they name. Output: the [`Settings`], whose
+//! fixed part holds until the agent ends and whose reloadable part SIGHUP replaces. `check-config`
+//! reads files by the same code.
 //!
-//! Invariant: options override the file, which overrides the defaults; a file with an
-//! error changes nothing.
+//! Invariant: options override the file, which overrides the defaults; a file with an error
+//! changes nothing.
 
 mod directories;
 pub(crate) mod error;
@@ -44,7 +44,6 @@ pub(crate) use values::{SyncPolicy, parse_duration};
 use crate::host::file_name;
 
 impl Settings {
-    /// A one-line summary.
     pub(crate) fn summary(&self) -> String {
         let Self { fixed, reloadable, .. } = self;
         let archives = match &fixed.destination {
@@ -61,8 +60,8 @@ impl Settings {
         format!("MMV files in {}, {archives}; groups: {groups}", fixed.mmv_dir.display())
     }
 
-    /// The file that keeps state for the next run. `None` if the user named the
-    /// archive and no state directory: such a run has no successor.
+    /// Returns the file that keeps state for the next run; `None` if the user named the archive
+    /// and no state directory: such a run has no successor.
     pub(crate) fn state_file(&self, host: &str) -> Option<PathBuf> {
         let named = self.fixed.state_dir.clone().or_else(|| from_systemd("STATE_DIRECTORY"));
         let directory = named.or_else(|| match &self.fixed.destination {
@@ -74,8 +73,8 @@ impl Settings {
 }
 
 impl FixedSettings {
-    /// Creates the directory of MMV files if it is the default one, and returns one line
-    /// about all directories of a run and why they are used.
+    /// Creates the directory of MMV files if it is the default one, and returns a line about all
+    /// directories of the run and why they are used.
     pub(crate) fn prepare(&self, socket: Option<&Path>) -> String {
         let why = |reason: Option<String>| reason.map(|reason| format!(" ({reason})"));
         let reason = why(directories::prepare_mmv_dir(&self.mmv_dir)).unwrap_or_default();
@@ -96,7 +95,7 @@ impl FixedSettings {
 }
 
 impl Destination {
-    /// The status socket of the agent; `None` if the user named the archive.
+    /// Returns the status socket of the agent; `None` if the user named the archive.
     pub(crate) fn socket(&self, host: &str) -> Option<PathBuf> {
         let archives = match self {
             Self::Directory(directory) => Some(directory.as_path()),

@@ -1,7 +1,7 @@
-//! How a running agent is controlled and queried.
+//! Control and queries of a running agent.
 //!
-//! In come signals and connections to the status socket; out go
-//! commands to the sampler thread, its replies, and log lines on stderr.
+//! Input: signals and connections to the status socket. Output: commands to the sampler thread,
+//! its replies, and log lines on stderr.
 //!
 //! Invariant: a client that is slow or absent never delays a tick.
 

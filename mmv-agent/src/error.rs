@@ -1,4 +1,4 @@
-//! Why the agent does not start or continue, and exit statuses.
+//! Errors of the agent, and exit statuses.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use pcp_types::printable::{line, path as shown_path};
 
 use crate::config::ConfigError;
 
-/// The command has done its work.
+/// Success.
 pub(crate) const EXIT_OK: u8 = 0;
 /// Some entries of an inspected file are skipped.
 pub(crate) const EXIT_FINDINGS: u8 = 1;
@@ -27,22 +27,15 @@ pub(crate) const EXIT_PERMISSION: u8 = 77;
 /// The configuration is invalid (`EX_CONFIG`).
 pub(crate) const EXIT_CONFIG: u8 = 78;
 
-/// Why the agent does not run. No single MMV file and no full disk is a reason.
+/// The reason why the agent does not run. A bad MMV file or a full disk never is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// The directory for archives cannot be created or written to.
+    /// The archive directory cannot be created or written to.
     #[error("{}: archives cannot be written here: {source}", shown_path(directory))]
-    ArchiveDirectory {
-        /// The directory.
-        directory: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The configuration is wrong.
+    ArchiveDirectory { directory: PathBuf, source: io::Error },
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The interval is zero.
     #[error("the interval is zero")]
     NoInterval,
     /// Another agent writes to the directory.
@@ -51,9 +44,8 @@ pub(crate) enum Error {
         shown_path(directory), holder = line(holder)
     )]
     Locked {
-        /// The directory.
         directory: PathBuf,
-        /// The other's process number; may be empty if it has just started.
+        /// Pid of the other agent; may be empty if it has just started.
         holder: String,
     },
     /// Fewer files may be open than the agent needs for itself.
@@ -62,29 +54,28 @@ pub(crate) enum Error {
          see ulimit -n, or LimitNOFILE of its unit"
     )]
     TooFewDescriptors {
-        /// The limit of this process.
+        /// Limit of this process.
         limit: u64,
-        /// What the agent needs.
+        /// Number that the agent needs.
         needed: u64,
     },
     /// A signal handler or a thread cannot be set up.
     #[error("{what}: {source}")]
     Setup {
-        /// The part.
+        /// The part that cannot be set up.
         what: &'static str,
-        /// The system's error.
         source: io::Error,
     },
     /// A thread of the agent has panicked.
     #[error("the thread \"{thread}\" has failed")]
     Thread {
-        /// Its name.
+        /// Name of the thread.
         thread: &'static str,
     },
 }
 
 impl Error {
-    /// The exit status for this kind of error.
+    /// Returns the exit status for this kind of error.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ArchiveDirectory { source, .. } | Self::Setup { source, .. } => {

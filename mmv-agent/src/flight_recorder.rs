@@ -1,14 +1,11 @@
-//! The flight recorder: archives of the last minutes in the runtime directory, which is in
-//! memory.
+//! The flight recorder: archives of the last minutes in the runtime directory, which is in memory.
 //!
-//! In come samples, at an interval of their own, from a [queue](crate::logging) of their own;
-//! out go ordinary archives, written and kept by the same code as all others. They outlive the
-//! agent, and commands read them where they are. One thread writes, compresses and deletes by
-//! turns. While it cannot keep up its queue drops samples; the archives of the groups do not
-//! depend on it.
+//! Input: samples at its own interval from its own [queue](crate::logging). Output: ordinary
+//! archives, written and kept by the same code as all others. They outlive the agent, and commands
+//! read them where they are. One thread writes, compresses and deletes in turn. While it cannot
+//! keep up, its queue drops samples; the archives of the groups do not depend on it.
 //!
-//! Invariant: the files never have more bytes than configured, also while a volume is
-//! compressed.
+//! Invariant: the files never have more bytes than configured, even while a volume is compressed.
 
 mod access;
 
@@ -36,27 +33,25 @@ use crate::logging::{
 };
 use crate::telemetry::SharedStatus;
 
-/// An archive has at most this part of the time and of the bytes: only whole archives are
+/// Divisor of the time and the bytes that gives the limit on one archive: only whole archives are
 /// deleted.
 const ARCHIVES: u32 = 8;
-/// A data volume has at most this part of the bytes.
+/// Divisor of the bytes that gives the limit on a data volume.
 const VOLUMES: u64 = 32;
-/// At most this part of the bytes waits in the queue.
+/// Divisor of the bytes that gives the limit on the queue.
 const QUEUED: usize = 16;
 
-/// Pause between attempts to make room after a failed write, each of which is two lines of the log.
+/// Pause between attempts to free space after a failed write; each of them logs two lines.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The sampler's end of the flight recorder.
 #[derive(Debug)]
 pub(crate) struct RecorderLink {
-    /// The way of samples.
     pub queue: QueueSender,
-    /// The way of other settings.
     pub settings: Sender<FlightRecorderSettings>,
-    /// What the writer reports.
+    /// Status of the writer.
     pub shared: Arc<SharedStatus>,
-    /// The directory of the archives.
+    /// Directory of the archives.
     pub directory: PathBuf,
 }
 
@@ -64,27 +59,25 @@ impl RecorderLink {
     /// Applies other settings.
     pub(crate) fn change(&mut self, settings: FlightRecorderSettings) {
         self.queue.set_limit(settings.memory / QUEUED);
-        // The writer has ended only if the agent is about to.
+        // Sending fails only while the agent stops.
         let _ = self.settings.send(settings);
     }
 }
 
-/// What all archives of a flight recorder have in common.
+/// Common properties of all archives of a flight recorder.
 #[derive(Debug)]
 pub(crate) struct RecorderPlace {
-    /// Their directory.
     pub directory: PathBuf,
-    /// Who may read it.
+    /// Users who may read the directory.
     pub access: Access,
-    /// The host that they are of.
     pub host: Host,
-    /// The server of the agent's archives: a reader joins them without a mark.
+    /// Identity of the agent's archives, so that a reader joins them without a mark.
     pub server: PrologueIds,
-    /// The version of archives.
+    /// Version of archives.
     pub version: Version,
 }
 
-/// The flight recorder's thread. It makes no directory before the first sample.
+/// The flight recorder's thread. It creates no directory before the first sample.
 #[derive(Debug)]
 pub(crate) struct RecorderWriter {
     place: RecorderPlace,
@@ -93,13 +86,13 @@ pub(crate) struct RecorderWriter {
     limits: RecorderLimits,
     shared: Arc<SharedStatus>,
     archives: Option<Archives>,
-    /// Why samples are left out now.
+    /// Reason why samples are left out now.
     refused: Option<String>,
-    /// When room was last made after a failed write.
+    /// Time of the last attempt to free space after a failed write.
     retried: Option<Instant>,
 }
 
-/// The archives and what looks after them.
+/// The archives, and their housekeeping.
 #[derive(Debug)]
 struct Archives {
     archiver: Archiver,
@@ -107,7 +100,7 @@ struct Archives {
     tasks: Receiver<Task>,
     /// Bytes written that are counted as kept.
     counted: u64,
-    /// The last catalog, and about how many bytes its metadata has.
+    /// Id of the last catalog, and approximate bytes of its metadata.
     metadata: (u64, u64),
 }
 
@@ -148,8 +141,9 @@ impl RecorderLimits {
         needed.saturating_add(self.volume.max(needed))
     }
 
-    /// The rules that leave room for samples of `needed` bytes until two volumes are full. Where
-    /// the file system is smaller than the limit on bytes, the oldest archives go as well.
+    /// Returns rules that leave space for samples of `needed` bytes until two volumes are full. If
+    /// the file system is smaller than the limit on bytes, the oldest archives are deleted as
+    /// well.
     fn rules(self, needed: u64) -> HousekeepingRules {
         let size = self.bytes.saturating_sub(self.room(needed) + 2 * self.volume);
         HousekeepingRules {
@@ -167,7 +161,7 @@ impl RecorderLimits {
     }
 }
 
-/// A flight recorder that is off until it gets settings.
+/// Creates a flight recorder that is off until it gets settings.
 pub(crate) fn flight_recorder(place: RecorderPlace) -> (RecorderLink, RecorderWriter) {
     let defaults = FlightRecorderSettings::default();
     let (sender, jobs) = queue(defaults.memory / QUEUED);
@@ -194,7 +188,7 @@ pub(crate) fn flight_recorder(place: RecorderPlace) -> (RecorderLink, RecorderWr
 }
 
 impl RecorderWriter {
-    /// Works until the sampler has ended.
+    /// Runs until the sampler has ended.
     pub(crate) fn run(mut self) {
         while let Some(job) = self.jobs.next() {
             if let Some(settings) = self.settings.try_iter().last() {
@@ -223,7 +217,7 @@ impl RecorderWriter {
         }
     }
 
-    /// Writes a sample, or leaves it out if there is no room.
+    /// Writes a sample, or leaves it out if there is no space.
     fn write(&mut self, sample: &Sample) {
         if self.archives.is_none() {
             match self.open() {
@@ -258,7 +252,7 @@ impl RecorderWriter {
         }
     }
 
-    /// Leaves out a sample, and logs why once.
+    /// Leaves out a sample, and logs the reason once.
     fn refuse(&mut self, why: String) {
         if self.refused.as_ref() != Some(&why) {
             warn!(error = why, "the flight recorder is stopped");
@@ -267,7 +261,7 @@ impl RecorderWriter {
         }
     }
 
-    /// Makes the directory, and takes over what an earlier run has left there.
+    /// Creates the directory, and takes over what an earlier run has left there.
     fn open(&self) -> Result<Archives, Error> {
         let place = &self.place;
         let names =
@@ -310,7 +304,7 @@ impl RecorderWriter {
 }
 
 impl Archives {
-    /// About how many bytes a sample takes at most: it may begin an archive.
+    /// Returns an upper bound of the bytes of a sample, which may begin an archive.
     fn needed(&mut self, sample: &Sample) -> u64 {
         let catalog = &sample.catalog;
         if self.metadata.0 != catalog.id {
@@ -319,12 +313,12 @@ impl Archives {
         self.metadata.1 + sample.size() as u64
     }
 
-    /// Whether a sample fits, and a copy of the volume that it may complete.
+    /// Returns true if a sample fits, with a copy of the volume that it may complete.
     fn has_room(needed: u64, limits: RecorderLimits, shared: &SharedStatus) -> bool {
         shared.kept().bytes + limits.room(needed) <= limits.bytes
     }
 
-    /// Counts what was written as kept.
+    /// Counts written bytes as kept.
     fn count(&mut self, shared: &SharedStatus) {
         let kept = shared.kept();
         let written = shared.bytes();
@@ -333,7 +327,7 @@ impl Archives {
         self.counted = written;
     }
 
-    /// Whether a volume was closed since the last call.
+    /// Returns true if a volume was closed since the last call.
     fn take_tasks(&mut self) -> bool {
         let mut is_closed = false;
         for task in self.tasks.try_iter() {
@@ -343,12 +337,12 @@ impl Archives {
         is_closed
     }
 
-    /// Compresses closed volumes, deletes archives, and ends the archive that is being written
-    /// if it has its part of the bytes.
+    /// Compresses closed volumes, deletes archives, and ends the present archive if it has reached
+    /// its limit.
     fn keep_house(&mut self, limits: RecorderLimits, needed: u64, shared: &SharedStatus) {
         self.housekeeper.perform(Task::Change(limits.rules(needed)));
         let current = self.housekeeper.work(&self.tasks);
-        // Nobody charges users for them.
+        // No user is charged for them.
         drop((shared.take_compressed(), shared.take_charges()));
         self.counted = shared.bytes();
         if current >= limits.bytes / u64::from(ARCHIVES) {

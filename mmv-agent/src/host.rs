@@ -1,30 +1,30 @@
-//! What archives record about the host.
+//! Properties of the host that archives record.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use jiff::tz::TimeZone;
 
-/// The host's names and time zone, as pmcd and pmlogger give them.
+/// Names and time zone of the host, as pmcd and pmlogger give them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
     /// `gethostname(2)`, or "localhost".
     pub name: String,
-    /// The NIS domain name, or "localdomain".
+    /// NIS domain name, or "localdomain".
     pub domain: String,
-    /// The contents of /etc/machine-id, or "localmachine".
+    /// Contents of /etc/machine-id, or "localmachine".
     pub machine_id: String,
-    /// The zone as a plain POSIX string: abbreviation and hours west
-    /// (`AEST-10`), without daylight rules.
+    /// Zone as a plain POSIX string: abbreviation and hours west (`AEST-10`), without daylight
+    /// rules.
     pub timezone: String,
-    /// The zone's name after a colon (`:Australia/Melbourne`); may be empty.
+    /// Name of the zone after a colon (`:Australia/Melbourne`); may be empty.
     pub zoneinfo: String,
-    /// Labels that the configuration adds: name and JSON value.
+    /// Labels from the configuration: name and JSON value.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Host {
-    /// Asks the system.
+    /// Queries the system.
     pub(crate) fn here() -> Self {
         let zone = TimeZone::system();
         let info = zone.to_offset_info(jiff::Timestamp::now());
@@ -47,8 +47,8 @@ impl Host {
         }
     }
 
-    /// The context labels that pmcd gives, and those of the configuration:
-    /// name and JSON value.
+    /// Returns the context labels that pmcd gives, and those of the configuration: name and JSON
+    /// value.
     pub(crate) fn context_labels(&self) -> Vec<(&str, String)> {
         let json = |text: &str| serde_json::Value::from(text).to_string();
         let mut labels = vec![
@@ -61,8 +61,8 @@ impl Host {
     }
 }
 
-/// Returns the name of a host's files: the host's name, or one like it where that is no plain and
-/// visible file name. Whoever sets the name of a system chooses any bytes.
+/// Returns the name of a host's directory: the host's name, or a similar one if that is no plain
+/// and visible file name. The name of a system may have any bytes.
 pub(crate) fn file_name(host: &str) -> String {
     let plain = |(at, c): (usize, char)| match c {
         '.' if at == 0 => '_',
@@ -81,9 +81,9 @@ fn first_word(path: &str) -> Option<String> {
     text.split_whitespace().next().map(str::to_owned)
 }
 
-/// A POSIX zone string without daylight rules. POSIX counts westward. Zones
-/// without a name of letters (`+03`) are called UTC, since PCP takes only
-/// letters there.
+/// Formats a POSIX zone string without daylight rules. POSIX counts westward. Zones whose
+/// abbreviation is not made of letters (`+03`) are called UTC, since PCP accepts only letters
+/// there.
 fn posix_zone(abbreviation: &str, east_seconds: i32) -> String {
     let lettered =
         abbreviation.len() >= 3 && abbreviation.bytes().all(|byte| byte.is_ascii_alphabetic());

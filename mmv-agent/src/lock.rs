@@ -1,13 +1,14 @@
-//! One agent per directory of archives.
+//! Locks that allow one agent per archive directory.
 //!
 //! | lock | purpose |
 //! |---|---|
-//! | a file in the directory that only the agent's user can open | moves with the directory; nobody else can take it: a process that can open a file, even for reading only, can lock it |
-//! | the directory itself | holds when the file is removed. Locks of other users do not count |
+//! | a file in the directory that only the agent's user can open | moves with the directory; no
+//! other user can lock it, since locking requires opening it at least for reading |
+//! | the directory itself | holds when the file is removed. Locks of other users are ignored |
 //! | a file beside the state file | two agents never share a state |
 //!
-//! A path may come to lead to another directory, when the directory is renamed or a link is
-//! switched. [`Lock::confirm`] notices that before anything is written there.
+//! A path may come to refer to another directory, when the directory is renamed or a link is
+//! switched. [`Lock::confirm`] detects that before anything is written there.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
@@ -23,15 +24,15 @@ use tracing::{debug, info, warn};
 
 use crate::error::Error;
 
-/// Its name begins with a dot: in directories with a file called `lock` pmproxy does
-/// not look for archives.
+/// Name of the lock file. It begins with a dot, since pmproxy finds no archives in directories
+/// with a file called `lock`.
 const NAME: &str = ".mmv-agent.pid";
-/// What agents locked before, readable for all.
+/// Name of the lock file of earlier versions, readable for all.
 const READABLE: &str = ".mmv-agent.lock";
-/// For the agent's user only.
+/// Mode of the lock file: for the agent's user only.
 const MODE: u32 = 0o600;
 
-/// A directory to which no other agent writes as long as this exists.
+/// The lock of an archive directory. No other agent writes to it while this exists.
 #[derive(Debug)]
 pub(crate) struct Lock {
     directory: PathBuf,
@@ -45,13 +46,13 @@ struct HeldDirectory {
     file: DeviceAndInode,
     _file_lock: Flock<File>,
     directory: DeviceAndInode,
-    /// `None` where the file system has no locks of directories, or another user has it.
+    /// `None` if the file system cannot lock directories, or another user has locked it.
     directory_lock: Option<Flock<File>>,
-    /// Grows whenever the locks are taken again.
+    /// Incremented whenever the locks are taken again.
     generation: u64,
 }
 
-/// Device and inode.
+/// Identity of a file.
 type DeviceAndInode = (u64, u64);
 
 impl Lock {
@@ -65,8 +66,8 @@ impl Lock {
         Ok(Self { directory: directory.to_owned(), held, _state: None })
     }
 
-    /// Locks the state file as well. Without permission to write beside it the state is not
-    /// saved either, and there is nothing to lock.
+    /// Locks the state file as well. Without permission to write next to it the state is not saved
+    /// either, and there is nothing to lock.
     ///
     /// # Errors
     ///
@@ -76,12 +77,13 @@ impl Lock {
         Ok(Self { _state: state_lock, ..self })
     }
 
-    /// Makes sure that the path still leads to the locked directory. Otherwise creates and locks
-    /// the directory that is there. Returns a number that grows whenever that was necessary.
+    /// Makes sure that the path still refers to the locked directory; otherwise creates and locks
+    /// the directory that the path refers to. Returns a number that grows whenever that was
+    /// necessary.
     ///
     /// # Errors
     ///
-    /// As [`take`](Self::take): nothing may be written there then.
+    /// As for [`take`](Self::take); then nothing may be written there.
     pub(crate) fn confirm(&self) -> Result<u64, Error> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let named = fs::symlink_metadata(self.directory.join(NAME));
@@ -90,7 +92,7 @@ impl Lock {
                 |source| Error::ArchiveDirectory { directory: self.directory.clone(), source };
             fs::create_dir_all(&self.directory).map_err(failed)?;
             *held = HeldDirectory::take(&self.directory, Some(&mut held))?;
-            warn!(directory = %self.directory.display(), "the lock was removed; it is made again");
+            warn!(directory = %self.directory.display(), "the lock file was removed; locking the directory again");
         }
         Ok(held.generation)
     }
@@ -115,7 +117,7 @@ impl HeldDirectory {
             None => lock_directory(opened).map_err(|()| locked(holder(&mut file)))?,
         };
         note_holder(&mut file).map_err(failed)?;
-        // While this agent has the new lock no other changes the old one.
+        // While this agent has the new lock, no other agent replaces the old one.
         if let Some(holder) = remove_readable(&directory.join(READABLE)).map_err(failed)? {
             return Err(locked(holder));
         }
@@ -133,7 +135,7 @@ fn id(file: &fs::Metadata) -> DeviceAndInode {
     (file.dev(), file.ino())
 }
 
-/// Locks a directory itself; fails if another agent has it.
+/// Locks a directory itself. Fails if another agent has locked it.
 fn lock_directory(directory: File) -> Result<Option<Flock<File>>, ()> {
     let (directory, error) = match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => return Ok(Some(lock)),
@@ -143,11 +145,11 @@ fn lock_directory(directory: File) -> Result<Option<Flock<File>>, ()> {
         debug!(%error, "no lock of the directory itself");
         return Ok(None);
     }
-    // Everybody who can read the directory can lock it.
+    // Any user who can read the directory can lock it.
     if !directory.metadata().is_ok_and(|found| is_locked_by_strangers(&found)) {
         return Err(());
     }
-    warn!("a process of another user has locked the directory of archives; ignored");
+    warn!("a process of another user has locked the archive directory; ignoring it");
     Ok(None)
 }
 
@@ -164,7 +166,7 @@ fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
     };
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
-            // Only for the message of another agent.
+            // The pid only serves the message of another agent.
             let _ = note_holder(&mut lock);
             Ok(Some(lock))
         }
@@ -178,7 +180,7 @@ fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
     }
 }
 
-/// The file of the lock, which is made if necessary.
+/// Opens the lock file, and creates it if necessary.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(MODE);
@@ -190,8 +192,8 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes the lock of an earlier version, unless an agent of that version has it, whose
-/// process number is returned. Any other process that holds it is ignored.
+/// Removes the lock file of an earlier version, unless an agent of that version holds it, whose
+/// pid is returned. A lock of any other process is ignored.
 fn remove_readable(path: &Path) -> io::Result<Option<String>> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
     let file = match file {
@@ -201,28 +203,28 @@ fn remove_readable(path: &Path) -> io::Result<Option<String>> {
     if let Err((mut file, _)) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         let holder = holder(&mut file);
         let process = fs::metadata(format!("/proc/{holder}")).ok().filter(|_| !holder.is_empty());
-        // Only an agent could write its number there.
+        // Only an agent can have written its pid there.
         if process.is_some_and(|process| process.uid() == geteuid().as_raw()) {
             return Ok(Some(holder));
         }
-        warn!(file = %path.display(), "a process that is not an agent holds the lock; ignored");
+        warn!(file = %path.display(), "a process that is not an agent holds the lock; ignoring it");
     }
     fs::remove_file(path)?;
     info!(file = %path.display(), "removed: the lock is now {NAME}");
     Ok(None)
 }
 
-/// The process number in the file; empty if the holder has not written it yet.
+/// Returns the pid in the file; empty if the holder has not written it yet.
 fn holder(file: &mut File) -> String {
     let mut holder = String::new();
     let _ = file.take(20).read_to_string(&mut holder);
     holder.trim().into()
 }
 
-/// The process of the agent that writes to a directory, by its lock; `None` if there is none
-/// or this user may not know.
+/// Returns the pid of the agent that writes to a directory, from its lock; `None` if there is none
+/// or this user may not read it.
 pub(crate) fn holder_in(directory: &Path) -> Option<u32> {
-    // To try the lock would keep an agent from starting meanwhile.
+    // Trying the lock would keep an agent from starting meanwhile.
     let flags = OFlag::O_NOFOLLOW.bits();
     let mut file =
         OpenOptions::new().read(true).custom_flags(flags).open(directory.join(NAME)).ok()?;

@@ -1,9 +1,9 @@
-//! The threads of an agent, and how they are connected.
+//! Starts the threads of an agent and connects them.
 //!
-//! In come the settings; out goes a running agent: the threads sampler, writer and
-//! housekeeper, and for the command recorder, signals and status. Invariant: each thread
-//! ends after those that send to it have ended; what the housekeeping thread sends to the
-//! sampler about removed files is lost then.
+//! Input: the settings. Output: a running agent: the threads sampler, loader, writer and
+//! housekeeper, and for the command signals and status. Invariant: each thread ends after those
+//! that send to it have ended; results of the housekeeping thread about removed files are lost
+//! then.
 
 use std::fs;
 use std::io;
@@ -36,42 +36,37 @@ use crate::sampling::{Driver, Sampler, SamplerCommand, SamplerReport, driver, sa
 use crate::telemetry::{OwnMetrics, SharedStatus, notify};
 use crate::threads;
 
-/// The result of a run.
+/// Totals of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// What was sampled.
     pub sampler: SamplerReport,
-    /// What was written.
     pub archiver: ArchiverReport,
 }
 
-/// How many sockets the command serves.
+/// Number of sockets that the command serves.
 const SOCKETS: usize = 1;
 
-/// How many threads the command has besides the first one.
+/// Number of threads of the command besides the first one.
 const THREADS: usize = 7;
 
 /// Time that the end of the agent waits for the loader, which may be reading a file.
-const LOADER_PATIENCE: Duration = Duration::from_secs(1);
+const LOADER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause between checks whether a thread has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// An agent that runs on threads of this process.
-///
-/// Dropped, it stops by itself, and its summary is lost.
+/// An agent that runs on threads of this process. When dropped, it stops by itself, and its
+/// summary is lost.
 #[derive(Debug)]
 pub(crate) struct RunningAgent {
     commands: Sender<SamplerCommand>,
     sampler: Worker<SamplerReport>,
     loader: Worker<()>,
     writer: Worker<ArchiverReport>,
-    /// The flight recorder's thread.
     recorder: Option<Worker<()>>,
     housekeeper: Worker<()>,
-    /// The way to the housekeeper, which has the lock on the archives.
+    /// Tasks for the housekeeper, which holds the lock on the archives.
     tasks: Sender<Task>,
-    /// The status socket.
     service: Option<Service>,
 }
 
@@ -82,7 +77,7 @@ impl RunningAgent {
     ///
     /// [`Error::Thread`].
     pub(crate) fn stop(self) -> Result<Summary, Error> {
-        // It may have ended already.
+        // The sampler may have ended already.
         let _ = self.commands.send(SamplerCommand::Stop);
         self.wait()
     }
@@ -93,17 +88,17 @@ impl RunningAgent {
     ///
     /// [`Error::Thread`].
     pub(crate) fn wait(self) -> Result<Summary, Error> {
-        // Each ends when those before it have.
+        // Each of these ends when those before it have ended.
         let sampler = self.sampler.wait();
-        let loader = self.loader.wait_at_most(LOADER_PATIENCE).unwrap_or_else(|Unfinished| {
+        let loader = self.loader.wait_at_most(LOADER_TIMEOUT).unwrap_or_else(|Unfinished| {
             warn!("a file cannot be read: the agent ends without waiting for it");
             Ok(())
         });
         let archiver = self.writer.wait();
         let recorder = self.recorder.map(Worker::wait).transpose();
-        // Before another agent can make its own there.
+        // Before another agent can create its own socket there.
         drop(self.service);
-        // It fails only if the thread has ended. The loader may still be able to send tasks.
+        // Sending fails only if the thread has ended. The loader may still be able to send tasks.
         let _ = self.tasks.send(Task::End);
         self.housekeeper.wait()?;
         loader?;
@@ -112,8 +107,8 @@ impl RunningAgent {
     }
 }
 
-/// Runs an agent as a command: it handles signals, which are `held` until then, answers at
-/// sockets, and notifies systemd.
+/// Runs an agent as a command: handles signals, which are `held` until then, answers at the status
+/// socket, and notifies systemd.
 ///
 /// # Errors
 ///
@@ -303,14 +298,14 @@ impl<T> Worker<T> {
     }
 }
 
-/// Creates the directory for archives, so that a wrong one is an error at once, not
-/// when the first record is written.
+/// Creates the archive directory, so that a wrong one is an error at once, not when the first
+/// record is written.
 fn prepare(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     access(directory, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
 }
 
-/// The archive writer thread.
+/// Runs the archive writer thread.
 fn write_all(mut archiver: Archiver, receiver: &QueueReceiver) -> ArchiverReport {
     while let Some(job) = receiver.next() {
         match job {

@@ -109,7 +109,6 @@ pub(crate) enum RejectReason {
     /// It was replaced by a file of another user.
     #[error("its owner changed while it was opened")]
     OwnerChanged,
-    /// Its metadata was read too often.
     #[error("its metadata changes so often that reading it costs too much")]
     MetadataChurn,
     /// The process that feeds it has ended.

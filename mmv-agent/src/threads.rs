@@ -1,4 +1,4 @@
-//! The start of threads, and their scheduling.
+//! Starts threads and sets their scheduling.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,43 +11,43 @@ use thread_priority::{
     set_thread_priority_and_policy, thread_native_id,
 };
 
-/// The nice value of a thread that works in the background. Beside a thread that computes all the
-/// time it gets 110 of 1134 parts of a processor.
+/// Nice value of a background thread. Beside a thread that computes all the time it gets 110 of
+/// 1134 parts of a processor.
 const NICE: i32 = 10;
 
-/// Time for which a start is repeated.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for which a failed start is repeated.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Size of a thread's stack, in bytes.
+/// Stack size of a thread, in bytes.
 const STACK: usize = 2 << 20;
-/// Size of a thread's mapping beyond its stack, in bytes: a guard page and the thread's variables.
+/// Size of a thread's mapping beyond its stack, in bytes: a guard page and thread-local variables.
 const BESIDES: usize = 256 << 10;
 
-/// Number of further stacks that are reserved.
+/// Number of additional stacks that are reserved.
 const SPARE: usize = 4;
 
-/// Address space for the stacks of threads to come.
+/// Address space for the stacks of future threads.
 static RESERVED: Mutex<Vec<MmapMut>> = Mutex::new(Vec::new());
 
 /// Reserves address space for the stacks of this number of threads, and of a few more.
 ///
-/// In a small address space (`ulimit -v`) there would be none left for the last of them:
-/// malloc takes 64 MiB for each of the first threads, and all the rest piece by piece.
+/// In a small address space (`ulimit -v`) nothing would be left for the last of them: malloc takes
+/// 64 MiB for each of the first threads, and then all the rest piece by piece.
 pub(crate) fn reserve(threads: usize) {
     let stacks = (0..threads + SPARE).map_while(|_| MmapMut::map_anon(STACK + BESIDES).ok());
     lock(&RESERVED).extend(stacks);
 }
 
-/// Frees what is left of the reserve, when all threads have been started.
+/// Frees the rest of the reserve, when all threads were started.
 pub(crate) fn release() {
     lock(&RESERVED).clear();
 }
 
 /// Starts a thread of this name.
 ///
-/// Where there is no room for its stack, the start is repeated: malloc takes twice the address
-/// space that it keeps for another thread, for a moment.
+/// If there is no space for its stack, the start is repeated: for a moment malloc takes twice the
+/// address space that it keeps for another thread.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     let work = Arc::new(Mutex::new(Some(work)));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + START_TIMEOUT;
     loop {
         let own = Arc::clone(&work);
         let run = move || {
@@ -66,7 +66,7 @@ pub(crate) fn spawn<T: Send + 'static>(
         };
         drop(lock(&RESERVED).pop());
         match thread::Builder::new().name(name.into()).stack_size(STACK).spawn(run) {
-            // Another thread may have taken the space that was freed: the next piece.
+            // Another thread may have taken the space that was freed; free the next piece.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
                 thread::sleep(PAUSE);
             }
@@ -75,8 +75,8 @@ pub(crate) fn spawn<T: Send + 'static>(
     }
 }
 
-/// Has the calling thread run before all threads with ordinary scheduling when it has
-/// something to do (`SCHED_RR`, the lowest priority; see sched(7)).
+/// Gives the calling thread precedence over all threads with ordinary scheduling (`SCHED_RR`, the
+/// lowest priority; see sched(7)).
 ///
 /// # Errors
 ///
@@ -89,12 +89,12 @@ pub(crate) fn make_realtime() -> Result<(), thread_priority::Error> {
 /// Gives the calling thread ordinary scheduling, whatever the thread that started it has.
 pub(crate) fn make_ordinary() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-    // It fails only for a thread that has it already.
+    // This fails only for a thread that has it already.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 
-/// Gives the calling thread a tenth of the processor time of others, from which Linux derives a low
-/// priority of I/O (decision 009). `SCHED_BATCH`: it interrupts no other thread.
+/// Gives the calling thread a tenth of the processor time of others, from which Linux derives a
+/// low I/O priority (decision 009). With `SCHED_BATCH` it preempts no other thread.
 pub(crate) fn make_background() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
     // Best effort: without it the thread competes with others.

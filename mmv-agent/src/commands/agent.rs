@@ -1,4 +1,4 @@
-//! The running agent that a command is meant for.
+//! Finds the running agent that a command is meant for.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,24 @@ use crate::control::status_socket;
 use crate::host::Host;
 use crate::lock;
 
-/// Where an agent answers.
+/// The location of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Agent {
-    /// At this status socket, if at all.
+    /// It answers at this status socket, if at all.
     At(PathBuf),
     /// This process writes there, and has none of the known sockets.
     Elsewhere {
-        /// The directory of its archives.
+        /// Directory of its archives.
         directory: PathBuf,
-        /// Its number.
         process: u32,
     },
 }
 
-/// The agent of a directory for archives; without one that of this user, else that of the
+/// Finds the agent of an archive directory; without one, that of this user, else that of the
 /// system.
 pub(super) fn find(archive_dir: Option<&Path>) -> Agent {
     let host = Host::here().name;
-    let Sockets { mut own, mut others } = Sockets::of(archive_dir, &host);
+    let Sockets { mut own, mut others } = Sockets::new(archive_dir, &host);
     if let Some(found) = own.iter().position(|socket| UnixStream::connect(socket).is_ok()) {
         return Agent::At(own.swap_remove(found));
     }
@@ -34,14 +33,14 @@ pub(super) fn find(archive_dir: Option<&Path>) -> Agent {
     let Some(directory) = archive_dir else { return Agent::At(likeliest) };
     let directory = host_directory(directory, &host);
     let process = lock::holder_in(&directory);
-    let is_meant = |socket: &PathBuf| {
+    let found = others.iter().position(|socket| {
         status_socket::ask(socket).is_ok_and(|status| {
             let base = status.archive.base.as_deref().map(Path::new);
             let writes_there = base.is_some_and(|base| is_in(base, &directory));
             process == Some(status.pid) || writes_there
         })
-    };
-    if let Some(found) = others.iter().position(is_meant) {
+    });
+    if let Some(found) = found {
         return Agent::At(others.swap_remove(found));
     }
     match process {
@@ -50,7 +49,7 @@ pub(super) fn find(archive_dir: Option<&Path>) -> Agent {
     }
 }
 
-/// Whether an archive is in a directory or in one that it has for a step of the clock.
+/// Returns true if an archive is in a directory or in its subdirectory for a step of the clock.
 fn is_in(base: &Path, directory: &Path) -> bool {
     let parent = base.parent().and_then(|parent| parent.canonicalize().ok());
     let directory = directory.canonicalize().ok();

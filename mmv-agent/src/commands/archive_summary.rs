@@ -1,5 +1,4 @@
-//! The summary of an archive at the end of a demo or a recording, read back like any
-//! archive.
+//! Summarizes an archive at the end of a demo or a recording, reading it back like any archive.
 
 mod quantiles;
 
@@ -17,7 +16,7 @@ use quantiles::QuantileTable;
 const CHART_WIDTH: usize = 76;
 const CHART_HEIGHT: usize = 10;
 
-/// A table of everything that was logged below `prefix`, with quantiles instead of the
+/// Returns a table of everything that was logged below `prefix`, with quantiles instead of the
 /// buckets of histograms, and charts of some of the metrics below it without instances.
 pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archive::Result<String> {
     let archive = Archive::open(base)?;
@@ -25,7 +24,7 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
     selection.select(prefix);
     let replay = selection.load()?;
     let observations: Vec<Sample<'_>> = replay.observations().collect();
-    let quantiles = QuantileTable::of(&archive, prefix, &replay, &observations)?;
+    let quantiles = QuantileTable::new(&archive, prefix, &replay, &observations)?;
 
     let start = archive.label().start;
     let end = archive.end();
@@ -85,8 +84,8 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
     Ok(text)
 }
 
-/// Appends lines of cells below each other, numbers to the right. A column that is empty
-/// below the head is left out.
+/// Appends a table with numbers aligned to the right. A column that is empty below the head is
+/// left out.
 fn push_table<const N: usize>(text: &mut String, lines: &[[String; N]], numbers: [bool; N]) {
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = || lines.iter().filter_map(|line| line.get(column));
@@ -164,7 +163,7 @@ fn rate_of(
     metric.has_rates().then_some(summary.statistics.as_ref()?.time_average)
 }
 
-/// The name of an instance at the end of an archive; none for a metric without instances.
+/// Returns the name of an instance at the end of an archive; empty for a metric without instances.
 fn instance_name(archive: &Archive, indom: Option<InDom>, id: Option<InstanceId>) -> String {
     let Some(id) = id else { return String::new() };
     let listed = indom.and_then(|indom| archive.metadata().indom_at(indom, archive.end()));
@@ -173,7 +172,7 @@ fn instance_name(archive: &Archive, indom: Option<InDom>, id: Option<InstanceId>
     instance.map_or_else(|| id.to_string(), |instance| printable::line(&instance.name).into_owned())
 }
 
-/// A computed number: `0`, `0.683`, `12 345`.
+/// Formats a computed number: `0`, `0.683`, `12 345`.
 fn number(value: f64) -> String {
     if value.abs() >= 10.0 || value.fract() == 0.0 {
         grouped(value.round() as i64)
@@ -191,7 +190,7 @@ fn shown(value: &Value<'_>) -> String {
     }
 }
 
-/// `12 345 678`.
+/// Formats an integer in groups of digits: `12 345 678`.
 pub(crate) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::from(if number < 0 { "-" } else { "" });

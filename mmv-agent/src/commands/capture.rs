@@ -1,7 +1,7 @@
-//! `mmv-agent capture`: the last minutes of the flight recorder as an archive of the user's own.
+//! `mmv-agent capture`: extracts the last minutes of the flight recorder into an archive.
 //!
-//! The command extracts them from the flight recorder's archives, which it reads by the rights
-//! of its user: no agent needs to run.
+//! The command reads the flight recorder's archives with the rights of its user; no agent needs to
+//! run.
 
 use std::fmt;
 use std::fs;
@@ -23,18 +23,13 @@ use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
 /// Bytes of a file that are written at once.
 const WRITTEN_AT_ONCE: usize = 256 << 10;
 
-/// Why there is no archive, or no status.
+/// The reason why a capture or the status failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// No agent answers, or no longer.
+    /// No agent answers.
     #[error("{}: {source}", socket.display())]
-    NoAgent {
-        /// Where it was asked.
-        socket: PathBuf,
-        /// Why.
-        source: Unanswered,
-    },
+    NoAgent { socket: PathBuf, source: Unanswered },
     /// The agent that writes to the directory has its socket elsewhere.
     #[error(
         "{}: process {process} writes there; its socket is elsewhere, in the runtime directory \
@@ -42,9 +37,8 @@ pub(crate) enum Error {
         directory.display()
     )]
     Elsewhere {
-        /// The directory of its archives.
+        /// Directory of its archives.
         directory: PathBuf,
-        /// The agent.
         process: u32,
     },
     /// The user is not in the group that may capture.
@@ -54,9 +48,9 @@ pub(crate) enum Error {
         directory.display()
     )]
     Denied {
-        /// The directory of the flight recorder.
+        /// Directory of the flight recorder.
         directory: PathBuf,
-        /// Its group.
+        /// Group that may read it.
         group: String,
     },
     /// There is no flight recorder.
@@ -66,13 +60,12 @@ pub(crate) enum Error {
         directory.display()
     )]
     NoRecorder {
-        /// The directory where it would write.
+        /// Directory to which it would write.
         directory: PathBuf,
     },
-    /// The flight recorder has no samples.
     #[error("{}: no samples", directory.display())]
     NoSamples {
-        /// Its directory.
+        /// Directory of the flight recorder.
         directory: PathBuf,
     },
     /// The archive cannot be written, or those of the flight recorder cannot be read.
@@ -81,7 +74,6 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The exit status.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoRecorder { .. } => EXIT_CONFIG,
@@ -92,26 +84,27 @@ impl Error {
     }
 }
 
-/// What was written.
+/// The result of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) struct Captured {
-    /// The archive's base name.
+    /// Base name of the archive.
     pub base: PathBuf,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// The times of the first sample and of the last one.
+    /// Times of the first and the last sample.
     pub span: (Timestamp, Timestamp),
-    /// Archives of the flight recorder that are not in it: metrics meant something else then.
+    /// Number of archives of the flight recorder that were left out, since metrics had another
+    /// meaning in them.
     pub left_out: usize,
-    /// Why archives of the flight recorder cannot be read.
+    /// Errors of archives of the flight recorder that cannot be read.
     pub unreadable: Vec<String>,
 }
 
 impl Captured {
-    /// Whether it is clearly less than was asked for.
+    /// Returns true if it is clearly shorter than requested.
     pub(crate) fn is_short_of(&self, time: Duration) -> bool {
         self.seconds() < 0.9 * time.as_secs_f64()
     }
@@ -143,7 +136,7 @@ impl fmt::Display for Captured {
     }
 }
 
-/// A time in UTC, to the millisecond.
+/// Formats a time in UTC, to the millisecond.
 fn time_of(timestamp: Timestamp) -> String {
     let time = jiff::Timestamp::new(timestamp.seconds(), timestamp.nanoseconds().cast_signed());
     time.map_or_else(|_| timestamp.to_string(), |time| format!("{time:.3}"))
@@ -183,8 +176,9 @@ pub(crate) fn capture(
     })?;
     writer.sync()?;
     let summary = writer.finish()?;
-    let no_samples = || Error::NoSamples { directory: directory.to_owned() };
-    let span = summary.span.ok_or_else(no_samples)?;
+    let Some(span) = summary.span else {
+        return Err(Error::NoSamples { directory: directory.to_owned() });
+    };
     staging.commit()?;
     let base = output.to_owned();
     Ok(Captured { base, samples, bytes: summary.bytes, span, left_out, unreadable })
@@ -193,7 +187,7 @@ pub(crate) fn capture(
 /// The archives of the flight recorder that agree with the newest one.
 struct Recordings {
     archives: ArchiveSet,
-    /// Number of the archives that do not agree.
+    /// Number of archives that do not agree.
     left_out: usize,
     unreadable: Vec<String>,
 }
@@ -216,7 +210,7 @@ fn open(directory: &Path) -> Result<Recordings, Error> {
     Ok(Recordings { archives, left_out, unreadable })
 }
 
-/// Makes sure that the directory is there and can be read.
+/// Makes sure that the directory exists and can be read.
 fn check_access(directory: &Path) -> Result<(), Error> {
     let directory = directory.to_owned();
     let Err(source) = fs::read_dir(&directory) else { return Ok(()) };

@@ -154,8 +154,7 @@ struct AgentOptions {
 }
 
 impl AgentOptions {
-    /// The status socket of the agent: the first at which one answers, else the
-    /// likeliest.
+    /// Returns the status socket of the agent: the first that answers, else the likeliest.
     fn socket(&self) -> Result<PathBuf, capture::Error> {
         match agent::find(self.archive_dir.as_deref()) {
             Agent::At(socket) => Ok(socket),
@@ -197,8 +196,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             AgentCommand::Completions { shell } => completions_command(shell),
         },
         Err(error) => {
-            // Help and version go to stdout and are no error. A closed stdout or stderr
-            // leaves no way to report that.
+            // Help and version go to stdout and are no error. Failing output cannot be reported.
             let text = error.to_string();
             let _ = match printable::lines(text.as_bytes()) {
                 // With colors, on a terminal.
@@ -246,8 +244,8 @@ fn check_command(options: CheckOptions) -> ExitCode {
 
 fn status_command(options: &StatusOptions) -> ExitCode {
     let asked = options.agent.socket().and_then(|socket| {
-        let no_agent = |source| capture::Error::NoAgent { socket: socket.clone(), source };
-        status_socket::ask(&socket).map_err(no_agent)
+        status_socket::ask(&socket)
+            .map_err(|source| capture::Error::NoAgent { socket: socket.clone(), source })
     });
     let status = match asked {
         Ok(status) => status,
@@ -313,14 +311,14 @@ fn demo_command() -> ExitCode {
 fn completions_command(shell: Shell) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "mmv-agent", &mut text);
-    // Two spellings of the program's name in the script of bash, of which one is never
-    // looked up.
+    // The script for bash has two spellings of the program's name, of which one is never looked
+    // up.
     let text = String::from_utf8_lossy(&text).replace("mmv__subcmd__agent", "mmv__agent");
     printed(io::stdout().write_all(text.as_bytes()), EXIT_OK)
 }
 
-/// The exit status after output; a closed pipe, which is how `head` ends its input, is no
-/// error.
+/// Returns the exit status after output. A closed pipe is no error; `head` closes its input like
+/// that.
 fn printed(result: io::Result<()>, code: u8) -> ExitCode {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&error, EXIT_IO),
@@ -333,7 +331,7 @@ fn fail(error: &impl Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Lines of a message as they are printed.
+/// Returns the lines of a message as they are printed.
 fn said(text: &str) -> String {
     String::from_utf8_lossy(&printable::lines(text.as_bytes())).into_owned()
 }

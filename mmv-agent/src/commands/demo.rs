@@ -1,8 +1,7 @@
 //! `mmv-agent demo`: from an instrumented program to an archive in five seconds.
 //!
-//! A small instrumented program (`shop`) and the agent run in this process,
-//! each knowing nothing of the other but the directory between them. Then the
-//! archive is read back.
+//! A small instrumented program (`shop`) and the agent run in this process and share only the
+//! directory between them. Then the archive is read back.
 
 mod directions;
 mod shop;
@@ -28,22 +27,15 @@ const LASTS: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(100);
 const SPARKLINE: usize = 28;
 
-/// Why the demo could not be shown.
+/// The reason why the demo failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// No directory for it.
     #[error("{}: {source}", directory.display())]
-    Directory {
-        /// The directory that cannot be made or removed.
-        directory: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Directory { directory: PathBuf, source: io::Error },
     /// The instrumented program cannot publish its metrics.
     #[error(transparent)]
     Publish(#[from] mmv_writer::Error),
-    /// The agent does not run.
     #[error(transparent)]
     Agent(#[from] crate::error::Error),
     /// The archive cannot be read back.
@@ -51,17 +43,14 @@ pub(crate) enum Error {
     Archive(#[from] pcp_archive::Error),
     /// A signal ended it early.
     #[error("interrupted; the directory of the demo is removed")]
-    Interrupted {
-        /// The signal.
-        signal: u8,
-    },
-    /// There is no output to show it on.
+    Interrupted { signal: u8 },
+    /// The output cannot be written.
     #[error("output: {0}")]
     Output(#[from] io::Error),
 }
 
-/// Shows it: progress on stderr, the result on stdout. The archive stays at
-/// the printed path, unless there is an error or a signal.
+/// Runs the demo, with progress on stderr and the result on stdout. The archive stays at the
+/// printed path, unless there is an error or a signal.
 ///
 /// # Errors
 ///
@@ -96,7 +85,7 @@ pub(crate) fn demo() -> Result<(), Error> {
     scene.keep()
 }
 
-/// Where the number of the signal that ends the demo will be; 0 until then.
+/// Returns a cell that gets the number of the signal that ends the demo; 0 until then.
 fn received_signal() -> io::Result<Arc<AtomicUsize>> {
     let received = Arc::new(AtomicUsize::new(0));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -106,7 +95,7 @@ fn received_signal() -> io::Result<Arc<AtomicUsize>> {
     Ok(received)
 }
 
-/// The directories of one showing, removed on drop.
+/// Temporary directories, removed on drop.
 struct Scene {
     directory: TempDir,
     mmv_dir: PathBuf,
@@ -127,7 +116,7 @@ impl Scene {
         Ok(Self { directory, mmv_dir, base })
     }
 
-    /// Keeps the archive, and nothing else.
+    /// Keeps the archive only.
     fn keep(self) -> Result<(), Error> {
         fs::remove_dir_all(&self.mmv_dir)
             .map_err(|source| Error::Directory { directory: self.mmv_dir, source })?;
@@ -136,7 +125,7 @@ impl Scene {
     }
 }
 
-/// Shows what goes on until the time is up, or a signal was received.
+/// Shows the progress until the time is up, or a signal was received.
 fn watch(shop: &Shop, mut progress: Progress, received: &AtomicUsize) -> io::Result<()> {
     let begun = Instant::now();
     let mut rates: Vec<Point> = Vec::new();

@@ -1,8 +1,8 @@
-//! The ends of the help texts: exit statuses, then examples.
+//! Exit statuses and examples at the end of each help text.
 //!
 //! Manual pages are made of the same text. The numbers are those of `error`.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 use super::recording::{NOT_FOUND, NOT_RUN};
 use crate::error::{
@@ -10,7 +10,7 @@ use crate::error::{
     EXIT_PERMISSION, EXIT_USAGE,
 };
 
-/// 128 and the number of a signal.
+/// 128 plus the number of a signal.
 const SIGNAL: &str = "128+N";
 
 /// The end of a help text.
@@ -22,14 +22,18 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// The text: the last part of the long help.
     pub(super) fn text(&self) -> String {
-        let keys = || self.statuses.iter().map(|(status, _)| status.to_string());
-        let width = keys().map(|key| key.len()).max().unwrap_or_default();
-        let lines = self.statuses.iter().zip(keys());
-        let lines = lines.map(|((_, meaning), key)| format!("  {key:>width$}  {meaning}\n"));
-        let lines: String = lines.collect();
-        format!("Exit status:\n{lines}\n{}", self.examples)
+        let mut keys = Vec::new();
+        for (status, _) in self.statuses {
+            keys.push(status.to_string());
+        }
+        let width = keys.iter().map(String::len).max().unwrap_or_default();
+        let mut text = "Exit status:\n".to_owned();
+        for ((_, meaning), key) in self.statuses.iter().zip(&keys) {
+            // Writing to a String does not fail.
+            let _ = writeln!(text, "  {key:>width$}  {meaning}");
+        }
+        text + "\n" + self.examples
     }
 }
 
@@ -45,7 +49,7 @@ Examples:
 
 \"mmv-agent COMMAND --help\" has examples of each command.";
 
-/// Of the program: the statuses of all subcommands.
+/// For the program: the statuses of all subcommands.
 pub(super) const PROGRAM: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "success"),
@@ -64,7 +68,6 @@ pub(super) const PROGRAM: Ending = Ending {
     examples: EXAMPLES,
 };
 
-/// Of `run`.
 pub(super) const RUN: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "stopped on request"),
@@ -87,7 +90,6 @@ Examples:
     mmv-agent run --pmlogger-config pmlogger.conf",
 };
 
-/// Of `check-config`.
 pub(super) const CHECK_CONFIG: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "valid"),
@@ -103,7 +105,6 @@ Examples:
     mmv-agent check-config --pmlogger-config pmlogger.conf",
 };
 
-/// Of `status`.
 pub(super) const STATUS: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "running"),
@@ -123,7 +124,6 @@ Examples:
     mmv-agent status --archive-dir /srv/archives",
 };
 
-/// Of `capture`.
 pub(super) const CAPTURE: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "written"),
@@ -143,7 +143,6 @@ Examples:
     mmv-agent capture --archive-dir /srv/archives --output all",
 };
 
-/// Of `inspect`.
 pub(super) const INSPECT: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "valid"),
@@ -163,7 +162,6 @@ Examples:
     mmv-agent inspect shop --json | jq .",
 };
 
-/// Of `record`.
 pub(super) const RECORD: Ending = Ending {
     statuses: &[
         (&"N", "exit status of the command"),
@@ -184,7 +182,6 @@ Examples:
     mmv-archive plot night mmv.server.latency",
 };
 
-/// Of `demo`.
 pub(super) const DEMO: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "success"),
@@ -200,7 +197,6 @@ Examples:
     mmv-archive plot /tmp/mmv-demo-*/shop.meta mmv.shop.latency",
 };
 
-/// Of `completions`.
 pub(super) const COMPLETIONS: Ending = Ending {
     statuses: &[
         (&EXIT_OK, "success"),

@@ -1,7 +1,7 @@
-//! `mmv-agent inspect`: what is in an MMV file, and what is wrong with it.
+//! `mmv-agent inspect`: shows and checks the contents of an MMV file.
 //!
-//! In comes a path; out goes a [`MmvReport`], as text or as JSON. The file is read with
-//! `pread` only, so its producer cannot disturb the command.
+//! The result is a [`MmvReport`], printed as text or as JSON. The file is read with `pread` only,
+//! so its producer cannot disturb the command.
 
 mod report;
 mod text;
@@ -27,7 +27,7 @@ use crate::error::{EXIT_DATA, EXIT_FINDINGS, EXIT_OK};
 pub(crate) fn inspect(path: &Path) -> io::Result<MmvReport> {
     // A FIFO must not block until another process writes to it.
     let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    Ok(MmvReport::of(path, &file))
+    Ok(MmvReport::new(path, &file))
 }
 
 /// Prints a report to `out`.
@@ -43,7 +43,7 @@ pub(crate) fn print(report: &MmvReport, json: bool, out: &mut impl Write) -> io:
     }
 }
 
-/// The exit status of a report: 0 sound, 1 entries are left out, 65 refused.
+/// Returns the exit status for a report: 0 sound, 1 entries are left out, 65 refused.
 pub(crate) fn exit_code(report: &MmvReport) -> u8 {
     if report.refusal.is_some() {
         EXIT_DATA

@@ -33,41 +33,31 @@ pub(super) const NOT_FOUND: u8 = 127;
 /// A shell's exit status for a command that cannot be run.
 pub(super) const NOT_RUN: u8 = 126;
 
-/// A recording.
+/// The parameters of `mmv-agent record`.
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Time between two samples.
     pub interval: Duration,
-    /// The base name of the archive; `None`: the program's name and the time, in
-    /// the directory where we are.
+    /// Base name of the archive; `None` for the program's name and the time, in the current
+    /// directory.
     pub output: Option<PathBuf>,
 }
 
-/// Why there is no recording.
+/// The reason why a recording failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
     /// The command does not run.
     #[error("{}: {source}", command.display())]
-    Command {
-        /// The program.
-        command: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// No place for MMV files, or no handlers of signals.
+    Command { command: PathBuf, source: io::Error },
+    /// A directory for MMV files or a signal handler cannot be set up.
     #[error("{what}: {source}")]
     Setup {
-        /// What was to be set up.
+        /// The part that cannot be set up.
         what: &'static str,
-        /// The system's error.
         source: io::Error,
     },
-    /// The agent does not run.
     #[error(transparent)]
     Agent(#[from] crate::error::Error),
     /// The archive cannot be read back.
@@ -76,7 +66,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The exit status: a shell's for a command that does not run.
+    /// Returns the exit status: a shell's for a command that does not run.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
@@ -149,12 +139,12 @@ impl Recording {
     }
 
     fn base(&self) -> PathBuf {
-        let named = || {
-            let mut name = self.program.file_name().unwrap_or_default().to_owned();
-            name.push(Timestamp::now().strftime("-%Y%m%d.%H.%M.%S").to_string());
-            PathBuf::from(name)
-        };
-        self.output.clone().unwrap_or_else(named)
+        if let Some(output) = &self.output {
+            return output.clone();
+        }
+        let mut name = self.program.file_name().unwrap_or_default().to_owned();
+        name.push(Timestamp::now().strftime("-%Y%m%d.%H.%M.%S").to_string());
+        PathBuf::from(name)
     }
 }
 
@@ -165,14 +155,14 @@ fn pass_on(mut signals: Signals, child: &Child) -> Handle {
     thread::spawn(move || {
         for signal in signals.forever().filter(|signal| *signal != SIGINT) {
             let passed = Signal::try_from(signal).and_then(|signal| kill(pid, signal));
-            // It may have ended by itself.
+            // The command may have ended by itself.
             let _ = passed;
         }
     });
     handle
 }
 
-/// What to say of records that are in no archive, if there are any.
+/// Returns a message about records that are in no archive, if there are any.
 fn missing(summary: &Summary) -> Option<String> {
     let lost = summary.archiver.lost;
     let dropped = summary.sampler.dropped;
@@ -186,10 +176,10 @@ fn missing(summary: &Summary) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// The exit status that a shell would report.
+/// Returns the exit status that a shell would report.
 fn code(status: ExitStatus) -> u8 {
-    let killed = || status.signal().map(|signal| 128 + signal);
-    status.code().or_else(killed).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
 fn say(text: &str) {

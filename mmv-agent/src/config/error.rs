@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors in a configuration, and their location.
 
 use std::io;
 use std::ops::Range;
@@ -8,40 +8,38 @@ use pcp_types::printable;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Why a configuration cannot be used.
+/// The reason why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ConfigError {
-    /// The file cannot be read.
     #[error("{}: {source}", printable::path(file))]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Read { file: PathBuf, source: io::Error },
     /// Something in it is wrong.
     #[error("{}:{place}: {message}", printable::path(file))]
     Wrong {
-        /// The file.
         file: PathBuf,
         /// The line, and in TOML the character in the line, both from 1 on: `3:14`.
         place: String,
-        /// What is wrong. In TOML the key precedes it, as [`key_path`] writes it, except
-        /// outside of keys and tables.
+        /// The error. In TOML the key precedes it, as [`key_path`] writes it, except outside of
+        /// keys and tables.
         message: String,
     },
 }
 
 impl ConfigError {
-    /// Something is wrong at `span` of `text`, which is TOML.
-    pub(super) fn at(file: &Path, text: &str, span: Option<Range<usize>>, message: &str) -> Self {
+    /// Locates an error at `span` of `text`, which is TOML.
+    pub(super) fn in_toml(
+        file: &Path,
+        text: &str,
+        span: Option<Range<usize>>,
+        message: &str,
+    ) -> Self {
         let span = span.unwrap_or_default();
         let before = text.get(..span.start).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let in_line = before.rsplit('\n').next();
         let column = in_line.map_or(0, |text| text.chars().count()) + 1;
-        // A message of several lines would be several lines of a log.
+        // A log line must not contain line breaks.
         let mut message = message.replace('\n', " ");
         let key = key_path(text, &span);
         if !key.is_empty() {
@@ -51,15 +49,15 @@ impl ConfigError {
     }
 }
 
-/// The key at `span` of a TOML text, with all tables that it is in: `limits.queue`, or
-/// `group[1].metrics[0]` for the first element of a list in the second `[[group]]`. At a
-/// syntax error between keys it is the table above; empty if there is none.
+/// Returns the key at `span` of a TOML text with all tables around it: `limits.queue`, or
+/// `group[1].metrics[0]` for the first element of a list in the second `[[group]]`. For a syntax
+/// error between keys it is the table above; empty if there is none.
 fn key_path(text: &str, span: &Range<usize>) -> String {
     let all = nodes(text);
     if let Some(node) = all.iter().rfind(|node| node.key == *span || node.value == *span) {
         return node.path.clone();
     }
-    // The parser leaves out a key that exists already: under another name it has a place.
+    // The parser leaves out a duplicate key; under another name it has a place.
     if let (Some(before), Some(key), Some(after)) =
         (text.get(..span.start), text.get(span.clone()), text.get(span.end..))
         && let renamed = nodes(&format!("{before}{UNUSED}{after}"))
@@ -68,29 +66,32 @@ fn key_path(text: &str, span: &Range<usize>) -> String {
     {
         return format!("{parent}{key}");
     }
-    let around = |place: &Range<usize>| place.start <= span.start && span.end <= place.end;
-    let smallest = all.iter().rev().filter(|node| around(&node.value));
-    let above = || {
-        let above = all.iter().filter(|node| node.is_header && node.value.end <= span.start);
-        above.max_by_key(|node| node.value.end)
-    };
-    let node = smallest.min_by_key(|node| node.value.len()).or_else(above);
+    let smallest_around = all
+        .iter()
+        .rev()
+        .filter(|node| node.value.start <= span.start && span.end <= node.value.end)
+        .min_by_key(|node| node.value.len());
+    let node = smallest_around.or_else(|| {
+        all.iter()
+            .filter(|node| node.is_header && node.value.end <= span.start)
+            .max_by_key(|node| node.value.end)
+    });
     node.map(|node| node.path.clone()).unwrap_or_default()
 }
 
 /// A key that no file has.
 const UNUSED: &str = r#""\u0000""#;
 
-/// A key with its value, or an element of a list, which has the same place for both.
+/// A key with its value, or an element of a list, which has one place for both.
 struct Node {
     path: String,
     key: Range<usize>,
     value: Range<usize>,
-    /// Whether its value is a table with a header, whose place the value then has.
+    /// True if its value is a table with a header, which is then the place of the value.
     is_header: bool,
 }
 
-/// All that a TOML text has, as far as it can be parsed; elements after their lists.
+/// Returns all nodes of a TOML text as far as it can be parsed; elements follow their lists.
 fn nodes(text: &str) -> Vec<Node> {
     let mut nodes = Vec::new();
     let (table, _) = DeTable::parse_recoverable(text);
@@ -220,7 +221,8 @@ mod tests {
             ("\u{e9} = 1", "f.toml:1:1: "),
         ] {
             let error = DeTable::parse(text).unwrap_err();
-            let error = ConfigError::at(Path::new("f.toml"), text, error.span(), error.message());
+            let error =
+                ConfigError::in_toml(Path::new("f.toml"), text, error.span(), error.message());
             assert!(error.to_string().starts_with(expected), "{text}: {error}");
         }
     }
@@ -228,11 +230,11 @@ mod tests {
     #[test]
     fn lines_and_columns_are_counted_from_one_and_messages_stay_on_theirs() {
         let text = "a = 1\nb = \"\u{e9}\" 2\n";
-        let error = ConfigError::at(Path::new("f.toml"), text, Some(10..14), "no\nb");
+        let error = ConfigError::in_toml(Path::new("f.toml"), text, Some(10..14), "no\nb");
         assert_eq!(error.to_string(), "f.toml:2:5: b: no b");
-        let error = ConfigError::at(Path::new("f.toml"), text, Some(15..16), "no");
+        let error = ConfigError::in_toml(Path::new("f.toml"), text, Some(15..16), "no");
         assert_eq!(error.to_string(), "f.toml:2:9: no");
-        let error = ConfigError::at(Path::new("f.toml"), "x", Some(90..91), "cut off");
+        let error = ConfigError::in_toml(Path::new("f.toml"), "x", Some(90..91), "cut off");
         assert_eq!(error.to_string(), "f.toml:1:2: cut off");
     }
 }

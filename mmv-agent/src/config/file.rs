@@ -1,4 +1,4 @@
-//! Reading the configuration file, in TOML.
+//! Reads the configuration file, in TOML.
 //!
 //! `systemd/agent.toml` documents all keys and their defaults. An unknown key is an
 //! error, since a misspelt one would silently keep its default.
@@ -14,10 +14,10 @@ use toml::de::{DeTable, Deserializer};
 use super::error::ConfigError;
 use super::{FixedSettings, ReloadableSettings, Settings};
 
-/// How alike two names are, from 0 to 1, of which one was probably meant.
-const LEAST_LIKENESS: f64 = 0.6;
+/// Minimum similarity, from 0 to 1, of a name that is suggested.
+const MIN_LIKENESS: f64 = 0.6;
 
-/// The settings of a file.
+/// Reads the settings of a file.
 ///
 /// # Errors
 ///
@@ -25,28 +25,31 @@ const LEAST_LIKENESS: f64 = 0.6;
 pub(super) fn read(file: &Path) -> Result<Settings, ConfigError> {
     let text = fs::read_to_string(file)
         .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
-    parse(&text).map_err(|(span, message)| ConfigError::at(file, &text, span, &message))
+    parse(&text).map_err(|(span, message)| ConfigError::in_toml(file, &text, span, &message))
 }
 
-/// Where something is wrong, and what.
+/// The location and the message of an error.
 type KeyError = (Option<Range<usize>>, String);
 
 fn parse(text: &str) -> Result<Settings, KeyError> {
     parse_keys(text).map_err(|(span, message)| (span, with_suggestion(message)))
 }
 
-/// Adds the name that was probably meant to a message that lists all of them.
+/// Suggests the most similar name if a message lists all valid ones.
 fn with_suggestion(message: String) -> String {
     if !message.starts_with("unknown ") {
         return message;
     }
     let mut names = message.split('`').skip(1).step_by(2);
     let wanted = names.next().unwrap_or_default();
-    let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(wanted, name);
-    let best = names.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    match best.filter(|name| likeness(name) >= LEAST_LIKENESS) {
-        Some(name) => format!("{message}; did you mean `{name}`?"),
-        None => message,
+    let best = names
+        .map(|name| (strsim::normalized_damerau_levenshtein(wanted, name), name))
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    match best {
+        Some((likeness, name)) if likeness >= MIN_LIKENESS => {
+            format!("{message}; did you mean `{name}`?")
+        }
+        _ => message,
     }
 }
 
@@ -77,7 +80,7 @@ fn parse_keys(text: &str) -> Result<Settings, KeyError> {
     Ok(settings)
 }
 
-/// Names the groups that the file does not name; a name may be used once.
+/// Names the groups that the file does not name, and checks that no name is used twice.
 fn name_groups(table: &DeTable<'_>, settings: &mut ReloadableSettings) -> Result<(), KeyError> {
     for number in 0..settings.groups.len() {
         let (before, after) = settings.groups.split_at_mut(number);
@@ -122,7 +125,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Settings, String> {
         parse(text).map_err(|(span, message)| {
-            ConfigError::at(Path::new("agent.toml"), text, span, &message).to_string()
+            ConfigError::in_toml(Path::new("agent.toml"), text, span, &message).to_string()
         })
     }
 

@@ -2,14 +2,14 @@
 
 use nix::unistd::Group;
 
-/// The number of a group; `None` if the system knows none of this name. A number needs no
+/// Returns the number of a group; `None` if the system knows none of this name. A number needs no
 /// entry in the system's list.
 pub(crate) fn group_named(name: &str) -> Option<u32> {
     let number = name.parse().ok();
     number.or_else(|| Some(Group::from_name(name).ok()??.gid.as_raw()))
 }
 
-/// The name of a group, or its number.
+/// Returns the name of a group, or its number.
 pub(crate) fn name_of_group(number: u32) -> String {
     let group = Group::from_gid(number.into()).ok().flatten();
     group.map_or_else(|| number.to_string(), |group| group.name)

@@ -1,16 +1,16 @@
-//! The groups that log the agent's own metrics if no other one does.
+//! Groups for the agent's own metrics that no configured group has.
 
 use std::time::Duration;
 
 use super::settings::{Group, LogMode, Settings};
 
-/// How often most of them are logged.
+/// Interval of most of the agent's own metrics.
 const OFTEN: Duration = Duration::from_secs(60);
-/// How often those are that need much room or rarely change.
+/// Interval of metrics that need much space or rarely change.
 const RARELY: Duration = Duration::from_secs(600);
 
-/// What is logged rarely: metrics and subtrees below `mmv.agent`. Histograms have an
-/// instance for each bucket that was hit.
+/// Metrics and subtrees below `mmv.agent` that are logged rarely. Histograms have an instance for
+/// each bucket that was hit.
 const RARE: [&str; 7] = [
     "ticks.duration",
     "ticks.lateness",
@@ -22,24 +22,25 @@ const RARE: [&str; 7] = [
 ];
 
 impl Settings {
-    /// The groups of the agent's own metrics. Those that show losses are logged every minute,
-    /// the others every ten minutes, or with each sample if samples are rarer. Together they
-    /// need less than 2 MB a day. There are no groups if the metrics are not published.
+    /// Returns the groups of the agent's own metrics; none if the metrics are not published.
+    /// Metrics that show losses are logged every minute, the others every ten minutes, or with
+    /// each sample if samples are rarer. Together they need less than 2 MB a day.
     pub(crate) fn own_groups(&self) -> Vec<Group> {
         if !self.fixed.own_metrics {
             return Vec::new();
         }
-        // Of one agent, and of a second one on the same directory.
-        let below = |name: &&str| {
-            let others = [format!("mmv.agent_?.{name}"), format!("mmv.agent_?.{name}.*")];
-            [format!("mmv.agent.{name}")].into_iter().chain(others)
-        };
-        let rare = RARE.iter().flat_map(below).collect();
+        // For this agent, and for a second one on the same directory.
+        let mut rare = Vec::new();
+        for name in RARE {
+            rare.push(format!("mmv.agent.{name}"));
+            rare.push(format!("mmv.agent_?.{name}"));
+            rare.push(format!("mmv.agent_?.{name}.*"));
+        }
         let all = vec!["mmv.agent".to_owned(), "mmv.agent_?.*".to_owned()];
         vec![self.own("mmv-agent rarely", rare, RARELY), self.own("mmv-agent", all, OFTEN)]
     }
 
-    /// A group with an interval that is a multiple of the default one, so that no tick is
+    /// Returns a group with an interval that is a multiple of the default one, so that no tick is
     /// for it alone.
     fn own(&self, name: &str, metrics: Vec<String>, wanted: Duration) -> Group {
         let interval = self.reloadable.interval;

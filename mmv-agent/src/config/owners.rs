@@ -1,4 +1,4 @@
-//! What the files of one user may use: the tables `[owner.NAME]`.
+//! Limits on what the files of one user use: the tables `[owner.NAME]`.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,14 @@ use serde::{Deserialize, Deserializer};
 
 use super::values;
 
-/// Limits on what the files of one user use together; `None`: the share.
+/// Limits on what the files of one user use together; `None` means the default share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct OwnerLimits {
-    /// Files.
     pub files: Option<u64>,
-    /// Values.
     pub values: Option<u64>,
-    /// Bytes of metadata.
     #[serde(deserialize_with = "values::some_size")]
     pub metadata: Option<u64>,
-    /// Bytes of address space.
     #[serde(deserialize_with = "values::some_size")]
     pub mapped: Option<u64>,
     /// Bytes of records that are logged in a day.
@@ -29,14 +25,14 @@ pub(crate) struct OwnerLimits {
 /// The limits of all users that have some.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct OwnersLimits {
-    /// By number.
+    /// Limits by uid.
     pub by_user: BTreeMap<u32, OwnerLimits>,
     /// Users that the system does not know.
     unknown: Vec<String>,
 }
 
 impl OwnersLimits {
-    /// One line for each user that the system does not know.
+    /// Returns a line for each user that the system does not know.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         self.unknown
             .iter()

@@ -1,4 +1,4 @@
-//! Subtrees of names that only some users' files may have: the table `[names]`.
+//! Subtrees of names reserved for the files of some users: the table `[names]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,26 +6,25 @@ use nix::unistd::{Gid, Group, Uid, User};
 use pcp_types::names::check_metric_name;
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Who may have the names of a subtree.
+/// The users who may have the names of a subtree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PinnedTo {
     users: BTreeSet<u32>,
-    /// Those whose primary group it is; other members are among the users.
+    /// Primary groups of permitted users; other members are in `users`.
     groups: BTreeSet<u32>,
     /// Users and groups that the system does not know.
     unknown: Vec<String>,
 }
 
-/// Who may have the names of which subtrees.
+/// The pinned subtrees with their users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pins {
     by_subtree: BTreeMap<String, PinnedTo>,
-    /// What is above a pinned subtree cannot be a metric.
+    /// Names above pinned subtrees, which cannot be metrics.
     above: BTreeSet<String>,
 }
 
 impl PinnedTo {
-    /// Some users.
     #[cfg(test)]
     pub(crate) fn users(users: impl IntoIterator<Item = u32>) -> Self {
         Self { users: users.into_iter().collect(), ..Self::default() }
@@ -49,7 +48,7 @@ impl PinnedTo {
         Ok(())
     }
 
-    /// Whether the user is known; a number needs no entry in the system's list.
+    /// Adds a user. Returns true if it is known; a number needs no entry in the system's list.
     fn add_user(&mut self, name: &str) -> bool {
         let number = name.parse().ok();
         let user = number.or_else(|| Some(User::from_name(name).ok()??.uid.as_raw()));
@@ -87,34 +86,34 @@ impl From<BTreeMap<String, PinnedTo>> for Pins {
 }
 
 impl Pins {
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_subtree.is_empty()
     }
 
-    /// The innermost pinned subtree that has a name.
-    fn of(&self, name: &str) -> Option<&PinnedTo> {
+    /// Returns the innermost pinned subtree that has a name.
+    fn innermost(&self, name: &str) -> Option<&PinnedTo> {
         branches(name).find_map(|branch| self.by_subtree.get(branch))
     }
 
-    /// Whether a name is in a pinned subtree.
+    /// Returns true if a name is in a pinned subtree.
     pub(crate) fn covers(&self, name: &str) -> bool {
-        self.of(name).is_some()
+        self.innermost(name).is_some()
     }
 
-    /// Whether a user with this primary group may not have a name.
+    /// Returns true if a user with this primary group may not have a name.
     pub(crate) fn forbids(&self, name: &str, user: u32, group: Option<u32>) -> bool {
-        self.above.contains(name) || self.of(name).is_some_and(|pin| !pin.permits(user, group))
+        self.above.contains(name)
+            || self.innermost(name).is_some_and(|pin| !pin.permits(user, group))
     }
 
-    /// The primary group of a user, if any pin needs it and the system knows it.
+    /// Returns the primary group of a user, if any pin needs it and the system knows it.
     pub(crate) fn group_of(&self, user: u32) -> Option<u32> {
         let needed = self.by_subtree.values().any(|pin| !pin.groups.is_empty());
         let known = needed.then(|| User::from_uid(Uid::from_raw(user)).ok().flatten());
         known.flatten().map(|user| user.gid.as_raw())
     }
 
-    /// One line for each user and group that the system does not know.
+    /// Returns a line for each user and group that the system does not know.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         self.by_subtree.iter().flat_map(|(subtree, pin)| {
             let unknown = pin.unknown.iter();
@@ -123,13 +122,13 @@ impl Pins {
     }
 }
 
-/// A name and what is above it.
+/// Returns a name and all names above it.
 fn branches(name: &str) -> impl Iterator<Item = &str> {
     let above = name.rmatch_indices('.').filter_map(|(dot, _)| name.get(..dot));
     [name].into_iter().chain(above)
 }
 
-/// A subtree in the form of a key: `mmv.shop` or `mmv.shop.*`.
+/// A subtree as a key of the table: `mmv.shop` or `mmv.shop.*`.
 #[derive(PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(try_from = "String")]
 struct Subtree(String);

@@ -6,12 +6,12 @@
 //! log mandatory off { mmv.shop.debug }
 //! ```
 //!
-//! In comes the text of a file; out go groups in the order of their precedence.
+//! Input: the text of a file. Output: groups in the order of their precedence.
 //!
-//! A statement is *advisory* by default. Later statements override earlier ones, but
-//! an advisory one never overrides a *mandatory* one. The first group that has a metric
-//! counts, so the mandatory statements come first, in reverse order, then the advisory
-//! ones likewise. Metrics that no statement names are not logged.
+//! A statement is *advisory* by default. Later statements override earlier ones, but an advisory
+//! one never overrides a *mandatory* one. The first group with a metric logs it, so the mandatory
+//! statements come first, in reverse order, then the advisory ones likewise. Metrics that no
+//! statement names are not logged.
 //!
 //! Differences from pmlogger: macros (`%include`) are an error; access rules are parsed
 //! and ignored; metrics that are logged once and are not discrete are logged at the
@@ -29,10 +29,10 @@ use self::tokens::{Token, Tokens};
 use super::error::ConfigError;
 use super::{Group, InstancePattern, LogMode};
 
-/// The longest interval that pmlogger accepts, in milliseconds.
+/// Longest interval that pmlogger accepts, in milliseconds.
 const LONGEST: u64 = 0x0fff_ffff;
 
-/// The groups of a file.
+/// Reads the groups of a file.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ struct StatementError {
     message: String,
 }
 
-/// A statement: how to log, and which metrics with which instances.
+/// A statement: a mode, an interval, and metrics with instances.
 #[derive(Debug)]
 struct Statement {
     line: usize,
@@ -65,7 +65,7 @@ struct Statement {
 }
 
 fn parse(text: &str) -> Result<Vec<Group>, StatementError> {
-    let mut parser = Parser { tokens: Tokens::of(text)? };
+    let mut parser = Parser { tokens: Tokens::parse(text)? };
     let mut statements = Vec::new();
     // After the statements there are rules about access to pmlogger.
     while !parser.tokens.is_at_end() && !parser.tokens.is_access() {
@@ -74,7 +74,7 @@ fn parse(text: &str) -> Result<Vec<Group>, StatementError> {
     Ok(groups(&statements))
 }
 
-/// One group for each statement, or several if instances differ.
+/// Returns a group for each statement, or several if instances differ.
 fn groups(statements: &[Statement]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for mandatory in [true, false] {
@@ -117,7 +117,7 @@ impl Parser<'_> {
         Err(StatementError { line, message: format!("found {found}, expected {expected}") })
     }
 
-    /// `[log] [mandatory|advisory] on FREQUENCY|off|maybe METRICS`.
+    /// Parses `[log] [mandatory|advisory] on FREQUENCY|off|maybe METRICS`.
     fn statement(&mut self) -> Result<Statement, StatementError> {
         let line = self.tokens.here().1;
         let has_log = self.tokens.take_word("log");
@@ -171,7 +171,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// One metric, or a list in braces, with or without commas.
+    /// Parses one metric, or a list in braces, with or without commas.
     fn metrics(&mut self) -> Result<Vec<(String, Vec<InstancePattern>)>, StatementError> {
         if !self.tokens.take(&Token::Sign('{')) {
             return Ok(vec![self.metric(false)?]);
@@ -184,7 +184,7 @@ impl Parser<'_> {
         Ok(metrics)
     }
 
-    /// A name, and instances in brackets. A keyword may be a name in braces only.
+    /// Parses a name, and instances in brackets. A keyword is a name only in braces.
     fn metric(
         &mut self,
         in_braces: bool,

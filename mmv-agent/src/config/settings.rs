@@ -1,7 +1,7 @@
-//! All keys of the configuration, with their defaults.
+//! All keys of the configuration with their defaults.
 //!
-//! The file is deserialized into these structs, so a field is a key (in kebab case,
-//! unless it is renamed) and `Default` is what holds where the file has no such key.
+//! The file is deserialized into these structs, so a field is a key (in kebab case, unless it is
+//! renamed), and `Default` applies where the file lacks the key.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use super::owners::OwnersLimits;
 use super::pins::Pins;
 use super::values::{self, SyncPolicy};
 
-/// Everything a run of the agent depends on.
+/// All settings of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// What holds until the agent ends.
+    /// Settings that hold until the agent ends.
     pub fixed: FixedSettings,
-    /// What SIGHUP can change.
+    /// Settings that SIGHUP can change.
     pub reloadable: ReloadableSettings,
     /// Stop after this many samples. A tick without anything to log counts.
     pub samples: Option<u64>,
@@ -29,81 +29,76 @@ pub(crate) struct Settings {
     pub duration: Option<Duration>,
 }
 
-/// In place of a group: any user may capture.
+/// Stands for a group: any user may capture.
 pub(crate) const ANY_USER: &str = "*";
 
-/// The keys that take effect at the next start.
+/// Keys that take effect at the next start.
 ///
 /// Serialized only to [compare](Self::changed_keys) two of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct FixedSettings {
-    /// The directory whose MMV files are harvested. It need not exist yet.
+    /// Directory whose MMV files are harvested. It need not exist yet.
     #[serde(serialize_with = "values::debug")]
     pub mmv_dir: PathBuf,
-    /// Where archives go and what they are called.
+    /// Directory or base name of archives.
     #[serde(rename = "archive-dir", serialize_with = "values::debug")]
     pub destination: Destination,
-    /// Where the state file is; `None`: systemd's `$STATE_DIRECTORY`, else `.state` in
-    /// the directory for archives.
+    /// Directory of the state file; `None` for systemd's `$STATE_DIRECTORY`, else `.state` in the
+    /// archive directory.
     #[serde(serialize_with = "values::debug")]
     pub state_dir: Option<PathBuf>,
-    /// The version of archives.
+    /// Version of archives.
     #[serde(deserialize_with = "values::archive_version", serialize_with = "values::debug")]
     pub archive_version: Version,
     /// Publish the agent's own metrics, `mmv.agent.*`, in an MMV file.
     pub own_metrics: bool,
-    /// Log what happens to files and samples as the event metric `mmv.agent.events`.
+    /// Log events about files and samples as the event metric `mmv.agent.events`.
     pub events: bool,
     /// Sample with real-time scheduling, where the system permits it.
     pub realtime: bool,
-    /// The group, by name or number, whose members may capture; [`ANY_USER`]; `None`: the
-    /// agent's own.
+    /// Group, by name or number, whose members may capture, or [`ANY_USER`]; `None` for the
+    /// agent's own group.
     pub capture_group: Option<String>,
 }
 
-/// The keys that a running agent can change.
+/// Keys that a running agent can change.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ReloadableSettings {
     /// Time between two samples of the default group; not zero.
     #[serde(deserialize_with = "values::interval")]
     pub interval: Duration,
-    /// When records are synced to disk.
     pub sync: SyncPolicy,
-    /// The first group that has a metric, or an instance of it, logs it; the default
-    /// group logs what no group has.
+    /// The first group that has a metric, or an instance of it, logs it. The default group logs
+    /// the remaining metrics.
     #[serde(rename = "group")]
     pub groups: Vec<Group>,
-    /// When archives and their data volumes end.
     pub rotation: Rotation,
-    /// Which archives are deleted.
     pub retention: Retention,
-    /// Which data volumes are compressed.
     pub compression: CompressionPolicy,
-    /// What the agent may use.
+    /// Limits on the resources of the agent.
     pub limits: Limits,
-    /// What the files of some users may use.
+    /// Limits of single users.
     #[serde(rename = "owner")]
     pub owners: OwnersLimits,
-    /// The flight recorder; `None`: off.
+    /// `None` if the flight recorder is off.
     #[serde(rename = "hindsight")]
     pub flight_recorder: Option<FlightRecorderSettings>,
     /// Labels of the host for every archive: name and JSON value.
     #[serde(deserialize_with = "values::labels")]
     pub labels: BTreeMap<String, String>,
-    /// Write a mark where a program restarted, so that no reader takes the rate of a
-    /// counter across it.
+    /// Write a mark where a program restarted, so that no reader computes the rate of a counter
+    /// across it.
     pub mark_on_restart: bool,
-    /// Remove a file with the PROCESS flag this long after the end of its process;
-    /// `None`: never.
+    /// Remove a file with the PROCESS flag this long after the end of its process; `None` for
+    /// never.
     #[serde(deserialize_with = "values::interval_or_none")]
     pub remove_dead_after: Option<Duration>,
-    /// Which users may have which names.
     #[serde(rename = "names")]
     pub pins: Pins,
-    /// Names, clusters and instance domains are given up after this long without a file of
-    /// their user that has them; `None`: never.
+    /// Release names, clusters and instance domains after this long without a file of their user
+    /// that has them; `None` for never.
     #[serde(deserialize_with = "values::interval_or_none")]
     pub release_names_after: Option<Duration>,
 }
@@ -112,21 +107,21 @@ pub(crate) struct ReloadableSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Group {
-    /// The name in messages.
+    /// Name in messages.
     #[serde(default)]
     pub name: String,
-    /// Complete names of metrics (`mmv.shop.orders`), of subtrees (`mmv.shop`),
-    /// and patterns of names with `*` and `?`.
+    /// Complete names of metrics (`mmv.shop.orders`) and subtrees (`mmv.shop`), and patterns of
+    /// names with `*` and `?`.
     #[serde(deserialize_with = "values::some_patterns")]
     pub metrics: Vec<String>,
-    /// Which instances. Without any, all of them, and metrics without
-    /// instances; else metrics without instances are not in the group.
+    /// Instances of the group. If empty, it has all instances and metrics without instances;
+    /// otherwise it has no metrics without instances.
     #[serde(default)]
     pub instances: Vec<InstancePattern>,
-    /// Time between two samples; `None`: [`ReloadableSettings::interval`].
+    /// Time between two samples; `None` for [`ReloadableSettings::interval`].
     #[serde(default, deserialize_with = "values::some_interval")]
     pub interval: Option<Duration>,
-    /// Which samples are logged.
+    /// The samples that are logged.
     #[serde(default)]
     pub log: LogMode,
 }
@@ -135,12 +130,12 @@ pub(crate) struct Group {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub(crate) enum InstancePattern {
-    /// Those whose names match, with `*` and `?`.
+    /// Instances whose names match, with `*` and `?`.
     Matching(String),
-    /// The one of this name, or whose name continues after it with a space: PCP
-    /// accepts the part before the first space as a name as well.
+    /// The instance of this name, or whose name continues after it with a space: PCP accepts the
+    /// part before the first space as a name as well.
     Name(String),
-    /// The one of this number.
+    /// The instance with this number.
     Number(InstanceId),
 }
 
@@ -151,7 +146,7 @@ impl From<String> for InstancePattern {
 }
 
 impl InstancePattern {
-    /// Whether the instance is in the set.
+    /// Returns true if the instance is in the set.
     pub(crate) fn matches(&self, id: InstanceId, name: &str) -> bool {
         match self {
             Self::Matching(pattern) => names::matches_pattern(pattern, name),
@@ -164,99 +159,96 @@ impl InstancePattern {
     }
 }
 
-/// Which samples of a group are logged.
+/// The samples of a group that are logged.
 ///
-/// Readers take the value of a discrete metric that is nearest in time, so one
-/// that does not change need not be repeated. Values of counters and instants
-/// are interpolated: only [`Never`](Self::Never) leaves one out. What is logged once or
-/// on change is logged again in each new archive and after each mark.
+/// Readers use the value of a discrete metric that is nearest in time, so one that does not change
+/// need not be repeated. Values of counters and instants are interpolated, so only
+/// [`Never`](Self::Never) leaves one out. Metrics that are logged once or on change are logged
+/// again in each new archive and after each mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LogMode {
-    /// All of them.
     #[default]
     Every,
-    /// Of a discrete metric those that differ from the previous one, which is
-    /// logged again a nanosecond earlier.
+    /// Values of a discrete metric that differ from the previous one, which is logged again a
+    /// nanosecond earlier.
     OnChange,
-    /// Of a discrete metric the first, and those with other instances.
+    /// The first value of a discrete metric, and values with other instances.
     Once,
-    /// None.
     Never,
 }
 
-/// When archives and their data volumes end.
+/// Rules for the end of archives and their data volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Rotation {
-    /// The most bytes of a data volume.
+    /// Limit on the bytes of a data volume.
     #[serde(deserialize_with = "values::size")]
     pub volume_size: u64,
-    /// The most time that a data volume spans.
+    /// Limit on the time span of a data volume.
     #[serde(deserialize_with = "values::interval_or_none")]
     pub volume_time: Option<Duration>,
-    /// A new archive begins at midnight UTC.
+    /// Begin a new archive at midnight UTC.
     pub daily: bool,
 }
 
-/// Which closed archives are deleted, the oldest first.
+/// Rules for deleting closed archives, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Retention {
-    /// Those whose newest data is older than this.
+    /// Delete archives whose newest data is older than this.
     #[serde(deserialize_with = "values::interval_or_none")]
     pub age: Option<Duration>,
-    /// As long as all archives together are larger than this.
+    /// Delete archives while all together are larger than this.
     #[serde(deserialize_with = "values::size_or_none")]
     pub size: Option<u64>,
-    /// As long as the file system has less room than this.
+    /// Delete archives while the file system has less free space than this.
     #[serde(deserialize_with = "values::size_or_none")]
     pub free: Option<u64>,
 }
 
 impl Retention {
-    /// Nothing is deleted.
+    /// Deletes nothing.
     pub(crate) const NONE: Self = Self { age: None, size: None, free: None };
 }
 
-/// Which data volumes are compressed.
+/// Rules for compressing data volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct CompressionPolicy {
-    /// The method; `None`: off.
+    /// The method; `None` for no compression.
     #[serde(deserialize_with = "values::compression")]
     pub method: Option<Compression>,
-    /// How long a data volume has been closed before it is compressed.
+    /// Time from the end of a data volume to its compression.
     #[serde(deserialize_with = "values::interval")]
     pub after: Duration,
 }
 
-/// What the agent may use.
+/// Limits on the resources of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Limits {
-    /// Bytes of records that may wait for the disk. Two records may wait
-    /// whatever their size.
+    /// Limit on bytes of records that wait for the disk. Two records may wait whatever their size.
     #[serde(rename = "queue", deserialize_with = "values::size")]
     pub queue_bytes: u64,
-    /// Files that may be harvested.
+    /// Limit on harvested files.
     pub files: usize,
-    /// Values that they may have together.
+    /// Limit on the values of all files.
     pub values: usize,
-    /// Bytes of metadata that one of them may have.
+    /// Limit on the bytes of metadata of one file.
     #[serde(rename = "metadata", deserialize_with = "values::size")]
     pub metadata_bytes: u64,
-    /// Bytes of metadata that they may have together.
+    /// Limit on the bytes of metadata of all files.
     #[serde(deserialize_with = "values::size")]
     pub metadata_total: u64,
-    /// Bytes of them that may be mapped, from the start of each to its last value.
+    /// Limit on mapped bytes, from the start of each file to its last value.
     #[serde(deserialize_with = "values::size")]
     pub mapped: u64,
-    /// How much of each of these limits the files of one user may use, in percent.
+    /// Part of each of these limits that the files of one user may use, in percent.
     #[serde(deserialize_with = "values::percent")]
     pub share: u8,
-    /// Bytes of records of one user's files that are logged in a day, as they are on the disk;
-    /// `None`: that share of [`Retention::size`].
+    /// Limit on the bytes on disk of records that are logged in a day for the files of one user;
+    /// `None` for that share of [`Retention::size`].
     #[serde(deserialize_with = "values::size_or_none")]
     pub disk_a_day: Option<u64>,
 }
@@ -279,7 +271,7 @@ pub(crate) struct FlightRecorderSettings {
     pub metrics: Vec<String>,
 }
 
-/// Where archives go.
+/// The location of archives.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "PathBuf")]
 pub(crate) enum Destination {
@@ -377,7 +369,6 @@ impl Default for FlightRecorderSettings {
 }
 
 impl FixedSettings {
-    /// The keys and their values.
     fn keys(&self) -> serde_json::Map<String, serde_json::Value> {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::Object(keys)) => keys,
@@ -385,12 +376,11 @@ impl FixedSettings {
         }
     }
 
-    /// The names of all keys.
     pub(super) fn names() -> Vec<String> {
         Self::default().keys().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The names of the keys that have other values in `other`.
+    /// Returns the names of the keys that differ in `other`.
     fn changed_keys(&self, other: &Self) -> Vec<String> {
         let other = other.keys();
         let changed =
@@ -400,7 +390,7 @@ impl FixedSettings {
 }
 
 impl Settings {
-    /// Settings of an agent that runs inside a command and publishes nothing itself.
+    /// Creates settings of an agent that runs inside a command and publishes nothing itself.
     pub(crate) fn new(mmv_dir: PathBuf, destination: Destination, interval: Duration) -> Self {
         let fixed = FixedSettings {
             mmv_dir,
@@ -413,8 +403,8 @@ impl Settings {
         Self { fixed, reloadable, ..Self::default() }
     }
 
-    /// Takes over what a running agent can change. Returns the keys that differ and take
-    /// effect at the next start.
+    /// Applies the reloadable settings. Returns the keys that differ and take effect at the next
+    /// start.
     pub(crate) fn reload(&mut self, new: Self) -> Vec<String> {
         self.reloadable = new.reloadable;
         self.fixed.changed_keys(&new.fixed)
@@ -422,7 +412,7 @@ impl Settings {
 }
 
 impl ReloadableSettings {
-    /// How often a group is sampled.
+    /// Returns the interval of a group.
     pub(crate) fn interval_of(&self, group: &Group) -> Duration {
         group.interval.unwrap_or(self.interval)
     }

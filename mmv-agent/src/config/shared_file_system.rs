@@ -1,8 +1,8 @@
-//! Whether users can fill the file system of the directory of MMV files.
+//! Detects that users can fill the file system of the directory of MMV files.
 //!
-//! In come the directory and the table of mounts; out goes a warning, unless only its owner may
-//! make files in it, or the file system has quotas of users. No share that the agent gives to
-//! users helps programs that have no room for a file.
+//! Input: the directory and the table of mounts. Output: a warning, unless only its owner may
+//! create files in it, or the file system has quotas of users. The agent's limits do not help
+//! programs that have no space for a file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nix::sys::stat::{major, minor};
 
-/// Options of mounts with quotas of users. Those of a tmpfs have to have a limit.
+/// Mount options of file systems with quotas of users. On a tmpfs a limit is required as well.
 const QUOTAS: [&str; 4] = ["usrquota", "uquota", "quota", "usrjquota"];
 const TMPFS_LIMIT: &str = "usrquota_block_hardlimit";
 
@@ -42,7 +42,7 @@ pub(super) fn warning(directory: &Path) -> Option<String> {
     ))
 }
 
-/// The type of the file system of a device, and whether it has quotas of users, by
+/// Returns the type of the file system of a device, and whether it has quotas of users, from
 /// `proc_pid_mountinfo(5)`.
 fn file_system<'m>(mounts: &'m str, device: &str) -> Option<(&'m str, bool)> {
     mounts.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! How the values of keys and options are read from text.
+//! Parses the values of keys and options.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
@@ -9,33 +9,19 @@ use pcp_types::{names, parse_interval};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use serde::ser::Serializer;
 
-/// Labels that every archive has already, with values from the system.
+/// Labels that every archive already has, with values from the system.
 const SYSTEM_LABELS: [&str; 3] = ["hostname", "domainname", "machineid"];
 
 /// A text that is no interval or size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
-    /// Not an interval.
     #[error(transparent)]
     Interval(#[from] pcp_types::Error),
-    /// The text is not a number followed by a unit.
     #[error("\"{text}\" is not a number with a unit: {units}")]
-    Syntax {
-        /// The text given.
-        text: String,
-        /// The known units.
-        units: &'static str,
-    },
+    Syntax { text: String, units: &'static str },
     /// The number is too small or too large.
     #[error("\"{text}\" is not between {least} and {most}")]
-    Range {
-        /// The text given.
-        text: String,
-        /// The least value.
-        least: &'static str,
-        /// The greatest value.
-        most: &'static str,
-    },
+    Range { text: String, least: &'static str, most: &'static str },
 }
 
 /// Parses an interval by [`parse_interval`]: `100ms`, `5min`, `1h30m`; a number alone
@@ -102,7 +88,7 @@ pub(crate) fn parse_archive_version(text: &str) -> Result<Version, String> {
     }
 }
 
-/// A text that `parse` accepts.
+/// Deserializes a text that `parse` accepts.
 fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, E>,
@@ -110,7 +96,7 @@ fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
     parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// A text that `parse` accepts, or "none".
+/// Deserializes a text that `parse` accepts, or "none".
 fn or_none<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, QuantityError>,
@@ -118,42 +104,42 @@ fn or_none<'de, D: Deserializer<'de>, T>(
     parsed(deserializer, |text| if text == "none" { Ok(None) } else { parse(text).map(Some) })
 }
 
-/// An interval, such as "1s".
+/// Deserializes an interval such as "1s".
 pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     parsed(from, parse_duration)
 }
 
-/// An interval where there may be no key.
+/// Deserializes an interval for an optional key.
 pub(super) fn some_interval<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Duration>, D::Error> {
     interval(from).map(Some)
 }
 
-/// An interval or "none".
+/// Deserializes an interval or "none".
 pub(super) fn interval_or_none<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Duration>, D::Error> {
     or_none(from, parse_duration)
 }
 
-/// A number of bytes, such as "64MB".
+/// Deserializes a number of bytes such as "64MB".
 pub(super) fn size<'de, D: Deserializer<'de>, T: TryFrom<u64>>(from: D) -> Result<T, D::Error> {
     let bytes = parsed(from, parse_size)?;
     T::try_from(bytes).map_err(|_| D::Error::custom("more than this machine can address"))
 }
 
-/// A number of bytes or "none".
+/// Deserializes a number of bytes or "none".
 pub(super) fn size_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     or_none(from, parse_size)
 }
 
-/// A number of bytes where there may be no key.
+/// Deserializes a number of bytes for an optional key.
 pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     size(from).map(Some)
 }
 
-/// A part of something, such as "50%".
+/// Deserializes a percentage such as "50%".
 pub(super) fn percent<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
     parsed(from, |text| {
         let number = text.strip_suffix('%').and_then(|number| number.parse().ok());
@@ -162,13 +148,13 @@ pub(super) fn percent<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error
     })
 }
 
-/// 2 or 3.
+/// Deserializes an archive version, 2 or 3.
 pub(super) fn archive_version<'de, D: Deserializer<'de>>(from: D) -> Result<Version, D::Error> {
     let number = u32::deserialize(from)?;
     parse_archive_version(&number.to_string()).map_err(D::Error::custom)
 }
 
-/// "xz", "zstd" or "none".
+/// Deserializes "xz", "zstd" or "none".
 pub(super) fn compression<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Compression>, D::Error> {
@@ -186,15 +172,15 @@ pub(super) fn compression<'de, D: Deserializer<'de>>(
     })
 }
 
-/// When records are synced to disk, so that they survive a power failure. (They
-/// survive the agent in any case.)
+/// When records are synced to disk, so that they survive a power failure. (They survive the end of
+/// the agent in any case.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncPolicy {
     /// When the system does.
     Never,
-    /// This often.
+    /// At this interval.
     Every(Duration),
-    /// After each of them.
+    /// After each record.
     Always,
 }
 
@@ -217,7 +203,7 @@ impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Check;
 
-        // An error that a visitor returns has the place of the element, not of the list.
+        // An error of a visitor has the place of the element, not of the list.
         impl Visitor<'_> for Check {
             type Value = Pattern;
 
@@ -238,13 +224,13 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-/// Names and patterns of metrics.
+/// Deserializes names and patterns of metrics.
 pub(super) fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let patterns = Vec::<Pattern>::deserialize(from)?;
     Ok(patterns.into_iter().map(|Pattern(text)| text).collect())
 }
 
-/// Names and patterns of metrics, at least one.
+/// Deserializes names and patterns of metrics, at least one.
 pub(super) fn some_patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     match patterns(from)? {
         patterns if patterns.is_empty() => Err(D::Error::custom("a group without metrics")),
@@ -273,7 +259,7 @@ impl TryFrom<String> for LabelName {
     }
 }
 
-/// The value of a label, as JSON.
+/// The value of a label as JSON.
 struct LabelValue(String);
 
 impl<'de> Deserialize<'de> for LabelValue {
@@ -294,7 +280,7 @@ impl<'de> Deserialize<'de> for LabelValue {
     }
 }
 
-/// Labels by name, with JSON values.
+/// Deserializes labels by name, with JSON values.
 pub(super) fn labels<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
@@ -306,7 +292,7 @@ pub(super) fn labels<'de, D: Deserializer<'de>>(
     Ok(labels)
 }
 
-/// Writes what distinguishes a value from others, paths that are not UTF-8 included.
+/// Serializes the debug format, which distinguishes all values, paths that are not UTF-8 included.
 pub(super) fn debug<T: Debug, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&format_args!("{value:?}"))
 }

@@ -1,4 +1,4 @@
-//! What a valid configuration says that is probably not meant.
+//! Warnings about valid settings that are probably unintended.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use super::groups::group_named;
 use super::settings::{ANY_USER, Group, Settings};
 use super::{Destination, directories, shared_file_system};
 
-/// Keys before the first table that are names of labels, too. The table of the labels is the
-/// last one of the file that is installed: what is appended to it becomes a label.
+/// Keys before the first table that are also valid names of labels. The table of labels is the
+/// last one of the installed file, so a key appended to the file becomes a label.
 const KEYS: [&str; 3] = ["events", "interval", "sync"];
 
 impl Settings {
-    /// One line for each directory that is missing, or that users can fill, and each group that
-    /// can never log anything.
+    /// Returns a line for each directory that is missing, or that users can fill, and for each
+    /// group that can never log anything.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let fixed = &self.fixed;
         let mut warnings = Vec::new();
@@ -37,12 +37,12 @@ impl Settings {
         warnings
     }
 
-    /// A line if users can fill the file system of the MMV directory.
+    /// Returns a line if users can fill the file system of the MMV directory.
     pub(crate) fn shared_file_system(&self) -> Option<String> {
         shared_file_system::warning(&self.fixed.mmv_dir)
     }
 
-    /// The same about groups, users and labels, which can change while an agent runs.
+    /// Returns the warnings about groups, users and labels, which can change while an agent runs.
     pub(crate) fn group_warnings(&self) -> Vec<String> {
         let groups = &self.reloadable.groups;
         let shadowed = groups.iter().enumerate().filter_map(|(at, group)| {
@@ -68,7 +68,7 @@ impl Settings {
     }
 }
 
-/// A warning if a directory does not exist.
+/// Returns a warning if a directory does not exist.
 fn missing(key: &str, directory: &Path, effect: &str) -> Option<String> {
     let directory_is = directory.display();
     match directory.metadata() {
@@ -78,14 +78,16 @@ fn missing(key: &str, directory: &Path, effect: &str) -> Option<String> {
     }
 }
 
-/// The groups that together take all metrics of a later one, if they certainly do.
+/// Returns earlier groups that together take all metrics of a group, if they certainly do.
 fn shadows<'a>(group: &Group, before: &'a [Group]) -> Option<Vec<&'a Group>> {
     let takes_instances =
         |other: &&Group| other.instances.is_empty() || other.instances == group.instances;
     let mut found: Vec<&Group> = Vec::new();
     for pattern in &group.metrics {
-        let covers = |other: &&Group| other.metrics.iter().any(|wide| covers(wide, pattern));
-        let other = before.iter().filter(takes_instances).find(covers)?;
+        let other = before
+            .iter()
+            .filter(takes_instances)
+            .find(|other| other.metrics.iter().any(|wide| covers(wide, pattern)))?;
         if !found.iter().any(|known| known.name == other.name) {
             found.push(other);
         }
@@ -93,14 +95,14 @@ fn shadows<'a>(group: &Group, before: &'a [Group]) -> Option<Vec<&'a Group>> {
     Some(found)
 }
 
-/// Whether a pattern takes each name that another one takes; false where that is not
-/// obvious.
+/// Returns true if the first pattern takes each name that the second one takes; false where that
+/// is not obvious.
 fn covers(wide: &str, narrow: &str) -> bool {
     let is_pattern = |text: &str| text.contains(['*', '?']);
     if wide == narrow {
         return true;
     }
-    // What all names begin with that the narrow one takes.
+    // All names that the narrow pattern takes begin with this.
     let start = narrow.split(['*', '?']).next().unwrap_or_default();
     match wide.strip_suffix('*') {
         Some(prefix) if !is_pattern(prefix) => start.starts_with(prefix),

@@ -18,8 +18,8 @@ use crate::threads;
 /// Signals whose default action would end an agent that has no handlers yet.
 const HELD: [Signal; 3] = [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// HUP, USR1 and USR2 wait until this is released, which restores the signal mask that the
-/// process was started with. Threads inherit the mask, so hold them before there are any.
+/// Blocks HUP, USR1 and USR2 until it is released, which restores the signal mask that the process
+/// was started with. Threads inherit the mask, so this must be created before any thread.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct HeldSignals {
@@ -27,20 +27,20 @@ pub(crate) struct HeldSignals {
 }
 
 impl HeldSignals {
-    /// Holds them in this thread.
+    /// Blocks the signals in this thread.
     pub(crate) fn hold() -> Self {
         let held: SigSet = HELD.into_iter().collect();
-        // Fails for no set of valid signals.
+        // This fails for no set of valid signals.
         Self { before: held.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 
-    /// Delivers those that wait.
+    /// Delivers the signals that wait.
     pub(crate) fn release(&mut self) {
         let _ = self.before.take().map(|before| before.thread_set_mask());
     }
 }
 
-/// Starts the thread "signals", and releases the signals that were held until now:
+/// Starts the thread "signals", and releases the signals held until now:
 ///
 /// | signal | effect |
 /// |---|---|
@@ -67,7 +67,7 @@ pub(crate) fn listen(
         let mut stopping = false;
         for signal in signals.forever() {
             let command = match signal {
-                // Read here, since the sampler never waits for the disk.
+                // Read in this thread, since the sampler never waits for the disk.
                 SIGHUP => reload(&invocation),
                 SIGUSR1 => Some(SamplerCommand::Sync),
                 SIGUSR2 => Some(SamplerCommand::NewArchive),
@@ -87,7 +87,7 @@ pub(crate) fn listen(
     Ok(())
 }
 
-/// Reads the configuration again; `None`, after an error in the log, if it is invalid.
+/// Rereads the configuration; `None`, after an error in the log, if it is invalid.
 fn reload(invocation: &Invocation) -> Option<SamplerCommand> {
     notify::reloading();
     match invocation.settings() {

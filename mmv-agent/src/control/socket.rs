@@ -1,12 +1,11 @@
 //! The server of the status socket.
 //!
-//! In come connections of any user; out go answers, which are made for many clients at
-//! once, and streamed to each as fast as that client reads. One thread serves all clients of
-//! a socket and waits for none of them.
+//! Any user may connect. Answers are made for many clients at once, and streamed to each as fast
+//! as that client reads. One thread serves all clients of a socket and waits for none of them.
 //!
-//! Invariants: connections, requests and bytes are limited for each user and in all, and a
-//! connection ends in bounded time. So a user can use up no more than a share, and the cost
-//! of a socket in a second is bounded.
+//! Invariants: connections, requests and bytes are limited for each user and in total, and a
+//! connection ends in bounded time. So no user can use up more than a share, and the cost of a
+//! socket per second is bounded.
 
 mod bound;
 mod connection;
@@ -33,16 +32,15 @@ use server::SocketServer;
 #[cfg(test)]
 pub(super) use peers::tests::small;
 
-/// What a client is sent.
 pub(super) type Answer = Arc<Vec<u8>>;
 
-/// Makes the answers of a socket.
+/// The source of a socket's answers.
 pub(super) trait Answers: Send + 'static {
-    /// Gets what the next answers are made of: called once for all clients that wait. Or
-    /// when that can be done.
+    /// Collects the data for the next answers, once for all waiting clients. If that is too early,
+    /// returns the time at which it can be done.
     fn prepare(&mut self, now: Instant) -> Result<(), Instant>;
 
-    /// The answer to a client; `None` if there is none.
+    /// Returns the answer to a client, if there is one.
     fn answer(&mut self) -> Option<Answer>;
 }
 
@@ -51,14 +49,14 @@ pub(super) trait Answers: Send + 'static {
 /// Dropped, it removes the socket, ends all connections and waits for the thread.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Its end ends the thread.
+    /// Closing it ends the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Service {
-    /// Serves a socket on a thread of this name. While the socket cannot be made, which is
-    /// logged, it is tried again.
+    /// Serves a socket on a thread of this name. If the socket cannot be created, that is logged,
+    /// and creating it is tried again.
     ///
     /// # Errors
     ///
@@ -71,7 +69,7 @@ impl Service {
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let mut bound = Bound::new(socket);
-        bound.look();
+        bound.check();
         let server = SocketServer::new(bound, stopped, limits, answers);
         let thread = threads::spawn(name, move || server.run())?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
@@ -81,12 +79,13 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // A thread that has panicked serves no more either.
+        // A thread that has panicked does not serve clients any more either.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// The sampler thread's reply to a command; `None` if it has ended or takes too long.
+/// Sends the sampler thread a command and returns its reply; `None` if it has ended or takes too
+/// long.
 pub(super) fn ask<T>(
     sampler: &Sender<SamplerCommand>,
     command: impl FnOnce(Sender<T>) -> SamplerCommand,

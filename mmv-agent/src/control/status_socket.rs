@@ -1,8 +1,8 @@
 //! The socket at which a running agent reports its status.
 //!
-//! A client gets one JSON object and the end of the stream. The sampler thread makes
-//! the status on request only, and at most ten times a second. What it says of files is the
-//! loader's; while that is busy with files of any user, the answer has what it said last.
+//! A client gets one JSON object and the end of the stream. The sampler thread makes the status on
+//! request only, and at most ten times a second. The part about files comes from the loader; while
+//! that is busy with files of any user, the answer repeats the previous one.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -19,20 +19,20 @@ use crate::limits::Quota;
 use crate::sampling::SamplerCommand;
 use crate::telemetry::{FileReport, Status};
 
-/// How old an answer may be that is sent again.
+/// Minimum age of an answer before it is made anew.
 const FRESH: Duration = Duration::from_millis(100);
-/// An answer is sent again for this many times the time that it took to be made.
+/// An answer is also sent again for this many times the time that it took to be made.
 const REST: u32 = 20;
-/// How long the sampler thread may take.
-const TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the loader may take if it has answered before.
+/// Time for the sampler thread's reply.
+const SAMPLER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the loader's reply if it has replied before.
 const FILES_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a client waits for data.
-const PATIENCE: Duration = Duration::from_secs(6);
-/// How long to wait after an agent has refused to answer.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Time for which a client waits for data.
+const READ_TIMEOUT: Duration = Duration::from_secs(6);
+/// Pause of a client after an agent has refused to answer.
+const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the users of the socket may use.
+/// Limits on the clients of the socket.
 const LIMITS: ClientLimits = ClientLimits {
     connections: Quota { each: 8, all: 32 },
     transfers: Quota { each: 8, all: 32 },
@@ -43,7 +43,7 @@ const LIMITS: ClientLimits = ClientLimits {
     rate: 4e6,
 };
 
-/// Reports the status at a socket as long as the service is there.
+/// Reports the status at a socket as long as the service exists.
 ///
 /// # Errors
 ///
@@ -61,14 +61,13 @@ fn serve_within(
     Service::start(socket, "status", limits, reports)
 }
 
-/// Makes the answers.
 struct Reports {
     sampler: Sender<SamplerCommand>,
-    /// The last one, and until when it is sent.
+    /// The last answer, and the time until which it is sent.
     last: Option<(Instant, Arc<Vec<u8>>)>,
-    /// What the loader said last, and when it was asked.
+    /// The loader's last reply, and the time of its request.
     known: Option<(Instant, FileReport)>,
-    /// Where it will answer, and when it was asked.
+    /// The channel for the loader's next reply, and the time of its request.
     awaited: Option<(Instant, Receiver<FileReport>)>,
 }
 
@@ -86,9 +85,9 @@ impl Answers for Reports {
 }
 
 impl Reports {
-    /// The status in JSON, and until when it is sent.
+    /// Returns the status as JSON, and the time until which it is sent.
     fn report(&mut self) -> Option<(Instant, Arc<Vec<u8>>)> {
-        // An answer that came too late for the request before.
+        // A reply that came too late for the previous request.
         self.take_files(Duration::ZERO);
         let mut files = None;
         if self.awaited.is_none() {
@@ -96,9 +95,12 @@ impl Reports {
             self.awaited = Some((Instant::now(), answer));
             files = Some(reply);
         }
-        let status = |reply| SamplerCommand::Status(reply, files);
-        let mut status = socket::ask(&self.sampler, status, TIMEOUT)?;
-        self.take_files(if self.known.is_some() { FILES_TIMEOUT } else { TIMEOUT });
+        let mut status = socket::ask(
+            &self.sampler,
+            |reply| SamplerCommand::Status(reply, files),
+            SAMPLER_TIMEOUT,
+        )?;
+        self.take_files(if self.known.is_some() { FILES_TIMEOUT } else { SAMPLER_TIMEOUT });
         if let Some((asked, files)) = &self.known {
             status.files_age = Some(asked.elapsed().as_secs_f64());
             status.sources.clone_from(&files.sources);
@@ -107,10 +109,13 @@ impl Reports {
         let begun = Instant::now();
         let mut bytes = serde_json::to_vec(&status).ok()?;
         bytes.push(b'\n');
-        Some((Instant::now() + FRESH.max(begun.elapsed() * REST).min(TIMEOUT), Arc::new(bytes)))
+        Some((
+            Instant::now() + FRESH.max(begun.elapsed() * REST).min(SAMPLER_TIMEOUT),
+            Arc::new(bytes),
+        ))
     }
 
-    /// Takes what the loader has answered, if it does within `wait`.
+    /// Takes the loader's reply, if it comes within `wait`.
     fn take_files(&mut self, wait: Duration) {
         let Some((asked, answer)) = self.awaited.take() else { return };
         match answer.recv_timeout(wait) {
@@ -121,7 +126,7 @@ impl Reports {
     }
 }
 
-/// Asks the agent at a socket for its status; again for a while if the agent has too many
+/// Queries the status of the agent at a socket. Repeats this for a while if the agent has too many
 /// connections of this user.
 ///
 /// # Errors
@@ -130,9 +135,11 @@ impl Reports {
 pub(crate) fn ask(socket: &Path) -> Result<Status, Unanswered> {
     let begun = Instant::now();
     loop {
-        let answer = ask_once(socket).map_err(|error| Unanswered::of(error, PATIENCE))?;
+        let answer = ask_once(socket).map_err(|error| Unanswered::new(error, READ_TIMEOUT))?;
         match serde_json::from_slice(&answer) {
-            Err(error) if error.is_eof() && begun.elapsed() < TIMEOUT => thread::sleep(PAUSE),
+            Err(error) if error.is_eof() && begun.elapsed() < SAMPLER_TIMEOUT => {
+                thread::sleep(REFUSED_PAUSE);
+            }
             Err(error) if error.is_eof() => return Err(Unanswered::Closed),
             Err(error) => return Err(Unanswered::Failed(error.into())),
             Ok(status) => return Ok(status),
@@ -142,7 +149,7 @@ pub(crate) fn ask(socket: &Path) -> Result<Status, Unanswered> {
 
 fn ask_once(socket: &Path) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     Ok(answer)
@@ -238,7 +245,7 @@ mod tests {
         assert!(nobody.contains("no agent answers: No such file"), "{nobody}");
         let listener = UnixListener::bind(&path).unwrap();
         let closing = thread::spawn(move || {
-            let until = Instant::now() + TIMEOUT * 2;
+            let until = Instant::now() + SAMPLER_TIMEOUT * 2;
             while Instant::now() < until {
                 drop(listener.accept());
             }
@@ -246,12 +253,12 @@ mod tests {
         let refused = text(&path);
         assert!(refused.contains("closed the connection"), "{refused}");
         assert!(!refused.contains("mmv-agent run"), "{refused}");
-        drop(UnixStream::connect(&path).map(|_| thread::sleep(TIMEOUT)));
+        drop(UnixStream::connect(&path).map(|_| thread::sleep(SAMPLER_TIMEOUT)));
         drop(UnixStream::connect(&path));
         closing.join().unwrap();
         let gone = text(&path);
         assert!(gone.contains("no agent answers: Connection refused"), "{gone}");
-        let late = Unanswered::of(io::ErrorKind::WouldBlock.into(), PATIENCE).to_string();
+        let late = Unanswered::new(io::ErrorKind::WouldBlock.into(), READ_TIMEOUT).to_string();
         assert_eq!(late, "there is an agent, but it did not answer within 6 seconds");
     }
 

@@ -1,8 +1,8 @@
 //! The log: one line on stderr for each change.
 //!
-//! Under systemd a line begins with its priority (`<4>`, `sd-daemon(3)`), so
-//! that the journal files it by priority; otherwise it begins with the program and,
-//! for a warning or an error, that word.
+//! Under systemd a line begins with its priority (`<4>`, `sd-daemon(3)`), so that the journal
+//! files it by priority. Otherwise it begins with the name of the program, and for a warning or an
+//! error with that word.
 
 use std::env;
 use std::fmt;
@@ -13,12 +13,12 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Logs to stderr from now on, unless the process has a subscriber already.
+/// Starts to log to stderr, unless the process has a subscriber already.
 pub(crate) fn start() {
     let journal = env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stderr(&stream));
-    // Fails only if there is a subscriber.
+    // This fails only if there is a subscriber.
     let _ = tracing_subscriber::fmt()
-        // Else a stderr that cannot be written (a log on a full disk) would cause a panic.
+        // Otherwise an unwritable stderr (a log on a full disk) would cause a panic.
         .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_max_level(Level::INFO)
@@ -27,9 +27,8 @@ pub(crate) fn start() {
         .try_init();
 }
 
-/// Whether stderr is the stream that systemd names by device and inode
-/// (`$JOURNAL_STREAM`, `systemd.exec(5)`); children inherit the variable also
-/// when their stderr goes elsewhere.
+/// Returns true if stderr is the stream that systemd names by device and inode (`$JOURNAL_STREAM`,
+/// `systemd.exec(5)`). Children inherit the variable even if their stderr goes elsewhere.
 fn is_stderr(stream: &str) -> bool {
     nix::sys::stat::fstat(std::io::stderr())
         .is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))

@@ -53,7 +53,6 @@ pub(crate) enum NotRemoved {
         /// Pid of its producer.
         pid: i32,
     },
-    /// Its process may still be running.
     #[error("process {pid} may still be running")]
     Alive { pid: i32 },
     /// A process in another PID namespace may be meant.

@@ -115,7 +115,7 @@ impl Watcher {
         let Listing { files, others, left_out } = listing;
         if left_out > 0 && !self.overfull {
             let directory = self.path().display();
-            warn!(%directory, files = left_out, "too many files: these are skipped");
+            warn!(%directory, files = left_out, "too many files: some are skipped");
         }
         self.overfull = left_out > 0;
         let known: HashSet<OsString> = others.iter().map(|(name, _)| name.clone()).collect();

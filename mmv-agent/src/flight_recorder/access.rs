@@ -1,4 +1,4 @@
-//! Who may read the flight recorder's archives.
+//! Access to the flight recorder's archives.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -10,19 +10,17 @@ use tracing::warn;
 
 use crate::config::{ANY_USER, group_named};
 
-/// Who may read a directory; root always may.
+/// The users who may read a directory; root always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Any user.
     Everyone,
     /// The agent's user and the members of this group.
     Group(u32),
-    /// The agent's user.
     Owner,
 }
 
 impl Access {
-    /// Reads the key `capture-group`.
+    /// Parses the key `capture-group`.
     pub(crate) fn of_group(name: Option<&str>) -> Self {
         match name {
             None => Self::Group(getegid().as_raw()),

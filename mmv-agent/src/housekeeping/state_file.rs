@@ -200,7 +200,7 @@ impl Store {
             let owners = recover();
             if !owners.names.is_empty() {
                 let names = owners.names.len();
-                info!(names, "there was no state: owners of names are those of the archives");
+                info!(names, "no state file: owners of names recovered from the archives");
                 self.update(|state| state.memory.owners = owners);
             }
         }

@@ -21,7 +21,7 @@ fn group(metrics: &str, log: LogMode) -> Group {
     }
 }
 
-/// When, in nanoseconds after the rig's start, and the value of a metric.
+/// Returns times in nanoseconds after the rig's start, and the values of a metric.
 fn values(entries: &[LoggedRecord], metric: &str) -> Vec<(i128, OwnedValue)> {
     let start = 1_700_000_000_000_000_000;
     let values = entries.iter().filter_map(|entry| {

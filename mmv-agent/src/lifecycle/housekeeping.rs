@@ -31,7 +31,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a file is a certain member of an archive.
+/// Returns true if a file is a certain member of an archive.
 fn is(name: &str, member: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, suffix)| suffix == member)
 }

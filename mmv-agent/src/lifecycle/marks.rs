@@ -14,7 +14,7 @@ fn marking() -> Rig {
     Rig::with(|settings| settings.reloadable.mark_on_restart = true)
 }
 
-/// Which entries are marks.
+/// Returns which records are marks.
 fn marks(log: &Log) -> Vec<bool> {
     log.entries.iter().map(|entry| entry.mark).collect()
 }

@@ -1,4 +1,4 @@
-//! What the agent's own metrics cost.
+//! Tests of the agent's own metrics and their cost.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What stays the same from one run of the agent to the next.
+//! Tests of the state that is kept across runs of the agent.
 
 use std::path::Path;
 

@@ -113,7 +113,7 @@ impl Rig {
         self.restart_and(|_| ());
     }
 
-    /// The same with an agent that does something before it cleans up.
+    /// Ends the agent and starts another one, which does something before it cleans up.
     pub(super) fn restart_and(&mut self, meanwhile: impl FnOnce(&mut Self)) {
         self.keep();
         self.home.shared = Arc::default();
@@ -143,7 +143,7 @@ impl Rig {
         names
     }
 
-    /// How often records were brought to disk.
+    /// Returns the number of syncs to disk.
     pub(super) fn synced(&self) -> u64 {
         self.archiver.report().synced
     }
@@ -169,7 +169,7 @@ impl Rig {
         while self.housekeeper.compress_next(SystemTime::now() + time, &self.tasks) {}
     }
 
-    /// What the agent reports as its last error.
+    /// Returns the last error of the status.
     pub(super) fn last_error(&self) -> Option<String> {
         self.home.shared.last_error().map(|error| error.what)
     }
@@ -313,7 +313,7 @@ fn assert_sound(base: &Path) {
     assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
-/// What is kept from one run to the next, and the settings.
+/// The state that is kept from one run to the next, and the settings.
 struct Home {
     store: Arc<Store>,
     shared: Arc<SharedStatus>,

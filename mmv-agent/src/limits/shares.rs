@@ -4,7 +4,7 @@
 //!
 //! * the files of one user get no more than a share, half of it unless configured;
 //! * when all of it is used, the user with the most gives way to one with less than an equal part:
-//! the newest files of that user wait.
+//!   the newest files of that user wait.
 //!
 //! A user who asks for too much loses only the excess, and costs no other user anything.
 

@@ -35,7 +35,7 @@ pub(crate) struct CatalogBuilder {
     day: Option<i64>,
     /// Next attempt to log metrics that were left out because of their new descriptors.
     retry: Option<Duration>,
-    /// What is left out by file, as it was logged.
+    /// Conflicts by file, as they were logged.
     conflicts: BTreeMap<String, Vec<String>>,
     unlisted: usize,
     /// True if events have 64-bit times.

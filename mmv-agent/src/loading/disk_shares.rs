@@ -274,7 +274,7 @@ mod tests {
         continued(settings, sources, LoggedToday::default())
     }
 
-    /// The same on the first day, after an earlier run.
+    /// Creates them on the first day, after an earlier run.
     fn continued(
         settings: &ReloadableSettings,
         sources: usize,

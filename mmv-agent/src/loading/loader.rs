@@ -213,7 +213,7 @@ impl Loader {
         self.own_file_check = Some(due.max(now) + OWN_FILE_CHECK);
         let shared = &self.links.shared;
         if let Some(own) = shared.own().publish_again(self.sources.directory()) {
-            info!("the directory has no file of the agent: its own metrics are published again");
+            info!("the file of the agent's own metrics is gone; publishing it again");
             self.sources.set_own_file(own.file.clone());
             shared.set_own(own);
         }

@@ -145,7 +145,7 @@ impl Reporter {
 
     /// Reports that the system has descriptors and memory again.
     pub(crate) fn shortage_ended(&mut self, since: Timestamp, reason: String) {
-        info!("descriptors and memory suffice again");
+        info!("descriptors and memory are available again");
         self.events.note(EventKind::Lost, |event| {
             event.since = Some(since);
             event.reason = Some(reason);
@@ -219,7 +219,7 @@ impl Reporter {
         match result {
             Ok(()) => info!(%file, pid, "removed: its process ended long ago"),
             Err(NotRemoved::Refused(error)) => warn!(%file, pid, %error, "cannot be removed"),
-            Err(reason) => info!(%file, pid, %reason, "is not removed"),
+            Err(reason) => info!(%file, pid, %reason, "not removed"),
         }
     }
 }

@@ -92,7 +92,6 @@ impl Groups {
         due.map(|group| group.id).collect()
     }
 
-    /// Returns all groups.
     pub(crate) fn ids(&self) -> BTreeSet<GroupId> {
         self.all.iter().map(|group| group.id).collect()
     }

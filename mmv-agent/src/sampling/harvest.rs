@@ -254,7 +254,7 @@ impl Harvest {
                     && pace.strike(now.monotonic)
                 {
                     pace.slow_down(now.monotonic);
-                    warn_of(pace.owner);
+                    warn_of_slow_owner(pace.owner);
                     if took_too_long {
                         batch.slow.extend(&batch.numbers);
                     }
@@ -439,9 +439,9 @@ impl Harvest {
     }
 }
 
-fn warn_of(owner: u32) {
+fn warn_of_slow_owner(owner: u32) {
     warn!(
-        "files of user {owner} take too long to read: they are read apart from others, and are \
-         missing in records where reading them takes longer than a tenth of the interval"
+        "reading files of user {owner} takes too long: they are read on another thread, and are \
+         missing in records where that takes longer than a tenth of the interval"
     );
 }

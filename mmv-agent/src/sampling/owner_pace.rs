@@ -126,7 +126,7 @@ impl OwnerPace {
         if !self.is_suspect(now) {
             self.strikes = 0;
         }
-        self.strikes = self.strikes + 1;
+        self.strikes += 1;
         self.last_strike = now;
         self.strikes >= MAX_STRIKES
     }

@@ -42,7 +42,6 @@ pub(crate) struct EventLog {
     rate: FairRate,
     /// Rate limit on logging the number of missed events.
     missed: TokenBucket,
-    /// Users of files.
     owners: HashMap<OsString, u32>,
     now: Duration,
     timestamp: Timestamp,

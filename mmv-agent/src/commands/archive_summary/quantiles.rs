@@ -1,4 +1,4 @@
-//! The quantiles of the histograms in an archive, over all of its time.
+//! Quantiles of the histograms in an archive, over all of its time.
 
 use pcp_archive::replay::{Replay, Sample};
 use pcp_archive::{Archive, Timestamp, Value};
@@ -6,19 +6,19 @@ use pcp_types::printable;
 
 use super::{instance_name, number};
 
-/// The lines of a table of quantiles.
+/// A table of quantiles.
 pub(super) struct QuantileTable {
-    /// The names that the metrics of each histogram share.
+    /// Common part of the metric names of each histogram.
     names: Vec<String>,
     /// The head, and a line for each histogram.
     lines: Vec<[String; 5]>,
 }
 
 impl QuantileTable {
-    /// Those of the histograms below `prefix`, of what they counted from their first value
-    /// to their last one; `replay` and `samples` are what was logged of them. Histograms
-    /// without quantiles, that counted nothing in that time, are left out.
-    pub(super) fn of(
+    /// Computes the quantiles of the histograms below `prefix`, from their first value to their
+    /// last one; `replay` and `samples` have the logged values. Histograms that counted nothing in
+    /// that time have no quantiles and are left out.
+    pub(super) fn new(
         archive: &Archive,
         prefix: &str,
         replay: &Replay<'_>,
@@ -58,23 +58,23 @@ impl QuantileTable {
         Ok(table)
     }
 
-    /// Whether a metric is a part of a histogram in the table.
+    /// Returns true if a metric is a part of a histogram in the table.
     pub(super) fn replace(&self, metric: &str) -> bool {
         self.names.iter().any(|name| is_part(metric, name))
     }
 
-    /// The lines with their head, if there is any.
+    /// Returns the lines with their head, if there is any.
     pub(super) fn lines(&self) -> Option<&[[String; 5]]> {
         (!self.names.is_empty()).then_some(&self.lines)
     }
 }
 
-/// Whether a metric is the buckets or the sum of a histogram.
+/// Returns true if a metric has the buckets or the sum of a histogram.
 fn is_part(metric: &str, histogram: &str) -> bool {
     metric.strip_prefix(histogram).is_some_and(|part| matches!(part, "" | ".bucket" | ".sum"))
 }
 
-/// The times of the first and the last values of a histogram.
+/// Returns the times of the first and the last values of a histogram.
 fn span(
     histogram: &str,
     replay: &Replay<'_>,

@@ -1,4 +1,4 @@
-//! What to type after the demo, as commands that work where it was started.
+//! Suggested commands after the demo, which work in the directory where it was started.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -6,19 +6,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// What the commands depend on.
+/// The environment of the commands.
 #[derive(Debug, Default)]
 pub(super) struct Directions {
-    /// This program.
     exe: PathBuf,
-    /// The current directory.
     here: PathBuf,
-    /// `$PATH`.
     path: OsString,
 }
 
 impl Directions {
-    /// Those for this process.
+    /// Returns the directions for this process.
     pub(super) fn here() -> Self {
         Self {
             exe: env::current_exe().unwrap_or_default(),
@@ -27,7 +24,7 @@ impl Directions {
         }
     }
 
-    /// The commands to look further at the archive `base` and to remove `directory`.
+    /// Returns commands that examine the archive `base` and remove `directory`.
     pub(super) fn text(&self, directory: &Path, base: &Path) -> String {
         let directory = quoted(directory);
         let base = quoted(base);
@@ -52,9 +49,9 @@ impl Directions {
         text + "\nTo remove the archive:\n\n  rm -r " + &directory
     }
 
-    /// How to call mmv-archive: as the program beside this one, by its name alone if that is
-    /// enough; else as the one in `$PATH`, else with cargo in the source tree. `None` if there
-    /// is none.
+    /// Returns a command that runs mmv-archive: the program beside this one, by its name alone if
+    /// that suffices; else the one in `$PATH`, else cargo in the source tree. `None` if there is
+    /// none.
     fn archive_command(&self) -> Option<String> {
         let sibling = self.exe.with_file_name("mmv-archive");
         let found = self.in_path("mmv-archive");
@@ -65,15 +62,14 @@ impl Directions {
         if found.is_some() {
             return Some("mmv-archive".to_owned());
         }
-        let has_sources = |directory: &Path| {
+        let can_build = self.here.ancestors().any(|directory| {
             let packages = ["archive/cli", "mmv-agent"];
             packages.iter().all(|name| directory.join(name).join("Cargo.toml").is_file())
-        };
-        let can_build = self.here.ancestors().any(has_sources);
+        });
         can_build.then(|| "cargo run --release -p mmv-archive --".to_owned())
     }
 
-    /// The program that a shell starts by this name.
+    /// Returns the program that a shell starts by this name.
     fn in_path(&self, name: &str) -> Option<PathBuf> {
         env::split_paths(&self.path).map(|folder| folder.join(name)).find(|file| is_program(file))
     }
@@ -83,7 +79,7 @@ fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// A path as a word for a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(byte);
     let text = path.display().to_string();

@@ -1,7 +1,7 @@
 //! The instrumented program of the demo: a shop whose visitors come in waves.
 //!
-//! One thread lets visitors in, three serve them. Everything that happens is
-//! counted through mmv-writer; nothing here knows of the agent.
+//! One thread lets visitors in, three serve them. All events are counted through mmv-writer;
+//! nothing here knows of the agent.
 
 use std::f64::consts::TAU;
 use std::path::Path;
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use mmv_writer::{Buckets, Counter, Gauge, Histogram, Registry, Text, Units};
 
-/// Visitors who fit into the queue; more are turned away.
+/// Length of the queue; further visitors are turned away.
 const QUEUE: usize = 2000;
 const WORKERS: usize = 3;
-/// How long one visitor keeps a worker busy.
+/// Time for which one visitor keeps a worker busy.
 const SERVICE: Duration = Duration::from_micros(500);
-/// Visitors a second, on average, and how far the wave goes up and down.
+/// Average number of visitors a second, and the amplitude of the wave.
 const VISITORS: f64 = 3500.0;
 const WAVE: f64 = 2500.0;
 const WAVE_SECONDS: f64 = 2.5;
-/// The buckets of times: in microseconds, each 6 % wide at most, up to a minute.
+/// Buckets of times in microseconds, at most 6 % wide, up to a minute.
 const TIMES: Buckets = Buckets::new(3, 60_000_000);
 
-/// What visitors ask for; of ten, six look, three fill a cart and one pays.
+/// Requested pages: of ten visitors, six look, three fill a cart and one pays.
 const PAGES: [&str; 3] = ["catalogue", "cart", "checkout"];
 
 fn page_of(visitor: u64) -> usize {
@@ -36,7 +36,6 @@ fn page_of(visitor: u64) -> usize {
     }
 }
 
-/// The shop's metrics.
 #[derive(Clone)]
 pub(super) struct Meters {
     pub(super) requests: Counter<u64>,
@@ -106,7 +105,7 @@ impl Shop {
 
 impl Drop for Shop {
     fn drop(&mut self) {
-        // The door closes, the queue runs dry, the workers go home.
+        // Close the door, serve the queue, and let the workers go home.
         self.closed.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -114,7 +113,7 @@ impl Drop for Shop {
     }
 }
 
-/// Somebody in the queue.
+/// A visitor in the queue.
 struct Visitor {
     page: usize,
     arrived: Instant,
@@ -138,7 +137,7 @@ fn let_in(door: &Sender<Visitor>, meters: &Meters, closed: &AtomicBool) {
     }
 }
 
-/// How many have come after this many seconds: the integral of the wave.
+/// Returns the number of visitors after this many seconds: the integral of the wave.
 fn visitors_by(seconds: f64) -> u64 {
     let phase = TAU * seconds / WAVE_SECONDS;
     let wave = WAVE * WAVE_SECONDS / TAU * (1.0 - phase.cos());

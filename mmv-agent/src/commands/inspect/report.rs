@@ -13,168 +13,137 @@ use zerocopy::FromBytes;
 use super::values::value_of;
 use crate::metadata::complete_name;
 
-/// The most entries of the table of contents that are shown, whatever the header
-/// claims.
+/// Limit on shown entries of the table of contents, since the header may claim any number.
 const TOC_SHOWN: usize = 64;
 
 /// The result of `inspect`.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct MmvReport {
-    /// The path as given.
+    /// Path as given.
     pub file: String,
-    /// Bytes of the file.
     pub size: u64,
-    /// Why the file as a whole is refused, if it is. The report then has the header and
-    /// the table of contents as far as they can be read, unchecked.
+    /// Reason why the file as a whole is refused. The report then has the header and the table of
+    /// contents as far as they can be read, unchecked.
     pub refusal: Option<String>,
-    /// The header.
     pub header: Option<Header>,
-    /// The table of contents.
+    /// Table of contents.
     pub toc: Vec<Section>,
-    /// The instance domains.
     pub indoms: Vec<Indom>,
-    /// The metrics with their values.
     pub metrics: Vec<Metric>,
-    /// The labels.
     pub labels: Vec<LabelReport>,
     /// The first entries that are left out.
     pub skipped: Vec<Flaw>,
-    /// How many more there are.
+    /// Number of further entries that are left out.
     pub unlisted: usize,
-    /// Metrics that are not logged because their complete name, which begins with the
-    /// file's, is not a metric name.
+    /// Metrics that are not logged because their complete name, which begins with the file name,
+    /// is not a metric name.
     pub misnamed: Vec<String>,
 }
 
-/// The header's fields as they are in the file.
+/// The fields of the header as they are in the file.
 #[derive(Debug, Serialize)]
 pub(crate) struct Header {
-    /// The version.
     pub version: i32,
-    /// Both generations.
     pub generations: [u64; 2],
-    /// The flags word.
     pub flags: u32,
-    /// The names of its bits.
+    /// Names of the bits in `flags`.
     pub flag_names: Vec<&'static str>,
-    /// The process.
     pub pid: i32,
-    /// The cluster.
     pub cluster: i32,
-    /// Entries of the table of contents.
+    /// Number of entries in the table of contents.
     pub toc_count: i32,
 }
 
 /// An entry of the table of contents.
 #[derive(Debug, Serialize)]
 pub(crate) struct Section {
-    /// Its code.
+    /// Code of the section.
     pub kind: i32,
-    /// Its name, if there is a section of this code.
+    /// Name of the section, if the code is known.
     pub name: Option<String>,
-    /// Entries.
+    /// Number of entries.
     pub count: i32,
-    /// Where it starts.
     pub offset: u64,
 }
 
-/// An instance domain.
 #[derive(Debug, Serialize)]
 pub(crate) struct Indom {
-    /// Its number within the file.
+    /// Number within the file.
     pub serial: u32,
-    /// The one-line help text.
     pub short_help: Option<String>,
-    /// The long help text.
     pub long_help: Option<String>,
-    /// Its instances.
     pub instances: Vec<Instance>,
 }
 
-/// An instance.
 #[derive(Debug, Serialize)]
 pub(crate) struct Instance {
-    /// Its number.
     pub id: i32,
-    /// Its name.
     pub name: String,
 }
 
-/// A metric.
 #[derive(Debug, Serialize)]
 pub(crate) struct Metric {
-    /// Its item number.
     pub item: u32,
-    /// Its own part of the name.
+    /// Name in the file, without the file name.
     pub name: String,
-    /// The complete name, with the file's, if it is a metric name.
+    /// Complete name, if it is a metric name.
     pub complete_name: Option<String>,
-    /// The type of the values.
+    /// Type of the values.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The semantics.
     pub semantics: String,
-    /// The units.
     pub units: String,
-    /// The serial of its instance domain.
+    /// Serial of the instance domain.
     pub indom: Option<u32>,
-    /// The one-line help text.
     pub short_help: Option<String>,
-    /// The long help text.
     pub long_help: Option<String>,
-    /// Its values.
     pub values: Vec<Value>,
 }
 
-/// A value.
 #[derive(Debug, Serialize)]
 pub(crate) struct Value {
-    /// The instance's number.
+    /// Number of the instance.
     pub instance: Option<i32>,
-    /// Where its eight bytes are.
+    /// Offset of its eight bytes.
     pub offset: u64,
-    /// Where its text is, for a string.
+    /// Offset of its text, for a string.
     pub string_offset: Option<u64>,
     /// The value; null for "no value". Numbers that JSON cannot represent are strings.
     #[serde(rename = "value")]
     pub content: serde_json::Value,
 }
 
-/// A label.
 #[derive(Debug, Serialize)]
 pub(crate) struct LabelReport {
     /// "cluster", "indom", "item" or "instance".
     pub class: &'static str,
-    /// What it is attached to, within the class.
+    /// Number of the object it is attached to, within the class.
     pub identity: u32,
-    /// The instance's number.
+    /// Number of the instance.
     pub instance: Option<i32>,
-    /// Whether it does not identify, but only describes.
+    /// True if it does not identify, but only describes.
     pub optional: bool,
-    /// Its name.
     pub name: String,
-    /// Its value, in JSON.
+    /// Value as JSON.
     pub value: String,
 }
 
 /// An entry that is left out.
 #[derive(Debug, Serialize)]
 pub(crate) struct Flaw {
-    /// The section.
     pub section: String,
-    /// Its index there, from 0.
+    /// Index in the section, from 0.
     pub index: usize,
-    /// Where it starts.
     pub offset: u64,
-    /// What is wrong, with the numbers.
+    /// Description with the found and expected numbers.
     pub problem: String,
 }
 
 impl MmvReport {
-    /// The report on an open file, whose path is `path`.
-    pub(crate) fn of(path: &Path, file: &File) -> Self {
+    /// Reports on an open file, whose path is `path`.
+    pub(crate) fn new(path: &Path, file: &File) -> Self {
         let size = file.metadata().map_or(0, |metadata| metadata.len());
-        // What has another beginning has no header.
+        // A file with another magic number has no header.
         let head = read_header(file).filter(|head| head.magic == layout::MAGIC);
         let toc = head.as_ref().map_or_else(Vec::new, |head| read_toc(file, head.toc_count));
         let mut report = Self {
@@ -289,7 +258,7 @@ fn metrics(
     metrics
 }
 
-/// A metric without its values.
+/// Describes a metric without its values.
 fn describe(metric: &view::Metric, complete_name: Option<String>) -> Metric {
     Metric {
         item: metric.item,

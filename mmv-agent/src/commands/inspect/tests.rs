@@ -1,4 +1,4 @@
-//! Reports on files of our writer, and on the damaged ones of the corpus.
+//! Reports on files of mmv-writer, and on damaged files of the corpus.
 
 use std::fs;
 

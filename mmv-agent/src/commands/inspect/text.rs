@@ -1,4 +1,4 @@
-//! A report as text.
+//! Prints a report as text.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,6 @@ use pcp_types::printable::{self, line};
 
 use super::report::{Header, Indom, LabelReport, Metric, MmvReport, Section};
 
-/// Prints the report.
 pub(super) fn print(report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}: {} bytes", line(&report.file), report.size)?;
     if let Some(header) = &report.header {

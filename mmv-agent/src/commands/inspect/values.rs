@@ -1,4 +1,4 @@
-//! Single values, read with `pread`.
+//! Reads single values with `pread`.
 
 #![allow(clippy::host_endian_bytes, reason = "MMV values have the byte order of their host")]
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::source::{TEXT_BYTES, low_half};
 
-/// The value of an entry as JSON: null for "no value" and for a value that cannot be
-/// read, a string for a number that JSON cannot represent.
+/// Returns the value of an entry as JSON: null for "no value" and for a value that cannot be read,
+/// a string for a number that JSON cannot represent.
 pub(super) fn value_of(file: &File, kind: MetricKind, entry: &ValueEntry, sentinel: bool) -> Value {
     let value = match kind {
         MetricKind::String => entry.string.and_then(|at| text(file, at, sentinel)),
@@ -41,7 +41,7 @@ fn text(file: &File, at: u64, sentinel: bool) -> Option<Value> {
     Some(String::from_utf8_lossy(text).into_owned().into())
 }
 
-/// Microseconds, including those of a running interval.
+/// Returns microseconds, including those of a running interval.
 fn elapsed(value: i64, open: i64) -> i64 {
     let now = (Timestamp::now().as_nanos() / 1000) as i64;
     if open < 0 { value.wrapping_add(now).wrapping_add(open) } else { value }
@@ -61,7 +61,7 @@ fn number(value_type: ValueType, word: u64, sentinel: bool) -> Option<Value> {
         ValueType::U32 => low_half(word).into(),
         ValueType::I64 => word.cast_signed().into(),
         ValueType::U64 => word.into(),
-        // By its shortest text: converted to a double, 0.1 would get more digits.
+        // From its shortest text: converted to a double, 0.1 would get more digits.
         ValueType::Float => float(f32::from_bits(low_half(word)).to_string()),
         ValueType::Double => float(f64::from_bits(word).to_string()),
         _ => return None,

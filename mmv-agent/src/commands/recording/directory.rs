@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const PREFIX: &str = "mmv-record-";
 
-/// A younger directory without a lock may be about to be locked.
+/// Minimum age of a removed directory: a younger one may be about to be locked.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// A directory that is removed on drop.
@@ -27,8 +27,7 @@ pub(super) struct RecordingDirectory {
 }
 
 impl RecordingDirectory {
-    /// A new temporary directory with a directory `mmv` in it. Removes what earlier runs
-    /// left.
+    /// Creates a temporary directory with a directory `mmv` in it. Removes what earlier runs left.
     ///
     /// # Errors
     ///
@@ -46,18 +45,16 @@ impl RecordingDirectory {
         Ok(Self { dir, _lock: lock })
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The directory for MMV files in it.
     pub(super) fn mmv_dir(&self) -> PathBuf {
         self.path().join("mmv")
     }
 }
 
-/// Locks a directory, if no other process does.
+/// Locks a directory, unless another process has locked it.
 fn lock(directory: &Path) -> io::Result<Flock<File>> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(directory)?;

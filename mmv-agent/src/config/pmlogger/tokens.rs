@@ -23,7 +23,7 @@ const RESERVED: [&str; 15] = [
     "except",
 ];
 
-/// Units and their milliseconds.
+/// Units in milliseconds.
 const UNITS: [(&str, u64); 7] = [
     ("msec", 1),
     ("millisecond", 1),
@@ -34,11 +34,10 @@ const UNITS: [(&str, u64); 7] = [
     ("hour", 3_600_000),
 ];
 
-/// A token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'t> {
     Word(&'t str),
-    /// The text within double quotes.
+    /// Text within double quotes.
     Text(&'t str),
     Number(&'t str),
     /// A brace, a bracket or a comma; in access rules any character.
@@ -56,7 +55,7 @@ impl fmt::Display for Token<'_> {
     }
 }
 
-/// All tokens of a text, with their lines, and the index of the next one.
+/// All tokens of a text with their lines, and the index of the next one.
 #[derive(Debug)]
 pub(super) struct Tokens<'t> {
     all: Vec<(Token<'t>, usize)>,
@@ -65,7 +64,7 @@ pub(super) struct Tokens<'t> {
 }
 
 impl<'t> Tokens<'t> {
-    pub(super) fn of(text: &'t str) -> Result<Self, StatementError> {
+    pub(super) fn parse(text: &'t str) -> Result<Self, StatementError> {
         let mut tokens = Vec::new();
         let mut line = 1;
         let mut rest = text;
@@ -91,7 +90,7 @@ impl<'t> Tokens<'t> {
         Ok(Self { all: tokens, at: 0, last_line: line })
     }
 
-    /// The next token, and its line.
+    /// Returns the next token and its line.
     pub(super) fn here(&self) -> (Token<'t>, usize) {
         self.all.get(self.at).copied().unwrap_or((Token::End, self.last_line))
     }
@@ -100,7 +99,7 @@ impl<'t> Tokens<'t> {
         self.at >= self.all.len()
     }
 
-    /// Whether access rules begin here.
+    /// Returns true if access rules begin here.
     pub(super) fn is_access(&self) -> bool {
         let rest = self.all.get(self.at..).unwrap_or_default();
         rest.first_chunk().is_some_and(is_access)
@@ -128,7 +127,7 @@ impl<'t> Tokens<'t> {
         })
     }
 
-    /// A unit, in milliseconds.
+    /// Takes a unit; returns its milliseconds.
     pub(super) fn take_unit(&mut self) -> Option<u64> {
         self.take_if(|found| match found {
             Token::Word(word) => milliseconds(word),
@@ -143,7 +142,7 @@ impl<'t> Tokens<'t> {
         })
     }
 
-    /// A name, or anything in quotes.
+    /// Takes a name, or anything in quotes.
     pub(super) fn take_text(&mut self, in_braces: bool) -> Option<String> {
         let quoted = self.take_if(|found| match found {
             Token::Text(text) => Some(text.to_owned()),
@@ -162,12 +161,12 @@ fn milliseconds(word: &str) -> Option<u64> {
     UNITS.iter().find(|(unit, _)| *unit == singular).map(|(_, millis)| *millis)
 }
 
-/// Whether three tokens are the start of the access rules.
+/// Returns true if three tokens are the start of the access rules.
 fn is_access(tokens: &[(Token<'_>, usize); 3]) -> bool {
     tokens.map(|(token, _)| token) == [Token::Sign('['), Token::Word("access"), Token::Sign(']')]
 }
 
-/// The token at the start of `rest` and its length, or what is wrong.
+/// Returns the token at the start of `rest` and its length, or an error message.
 fn token(rest: &str, first: char, access: bool) -> Result<(Token<'_>, usize), String> {
     let until = |wanted: &dyn Fn(char) -> bool| {
         rest.find(|character| !wanted(character)).unwrap_or(rest.len())

@@ -1,4 +1,4 @@
-//! A socket in a directory, which is made again when it is gone.
+//! A socket in a directory, which is created again when it is gone.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -13,34 +13,34 @@ use nix::sys::socket::{
 };
 use tracing::{info, warn};
 
-/// How many connections may wait to be accepted.
+/// Limit on connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// Any user may connect.
 const MODE: u32 = 0o666;
 
-/// A socket at which clients connect.
+/// A listening socket.
 #[derive(Debug)]
 pub(super) struct Bound {
     path: PathBuf,
     /// The socket with its device and inode.
     listener: Option<(UnixListener, (u64, u64))>,
-    /// What was said last.
+    /// The last warning, which is not repeated.
     warned: String,
 }
 
 impl Bound {
-    /// A socket that is not there before it is [looked](Self::look) for.
+    /// Creates the state of a socket that does not exist before it is [checked](Self::check).
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), listener: None, warned: String::new() }
     }
 
-    /// Where clients connect; `None` while there is no socket.
+    /// Returns the listening socket, if there is one.
     pub(super) fn listener(&self) -> Option<&UnixListener> {
         self.listener.as_ref().map(|(listener, _)| listener)
     }
 
-    /// Makes the socket if it is not there, or no longer: with its directory, perhaps.
-    pub(super) fn look(&mut self) {
+    /// Creates the socket, and its directory if necessary, unless it exists.
+    pub(super) fn check(&mut self) {
         if let Some((_, own)) = &self.listener {
             if identity(&self.path).is_ok_and(|found| found == *own) {
                 return;
@@ -53,7 +53,7 @@ impl Bound {
         match bind_at(&self.path) {
             Ok(made) => {
                 if self.listener.replace(made).is_some() {
-                    info!(socket = %self.path.display(), "the socket was removed; it is made again");
+                    info!(socket = %self.path.display(), "the socket was removed; creating it again");
                 }
                 self.warned.clear();
             }
@@ -61,7 +61,7 @@ impl Bound {
         }
     }
 
-    /// Warns of what keeps the socket from being there, once.
+    /// Warns once about the reason why the socket does not exist.
     fn warn(&mut self, why: &str) {
         if self.warned != why {
             warn!(socket = %self.path.display(), error = why, "socket unavailable");
@@ -80,13 +80,13 @@ impl Drop for Bound {
     }
 }
 
-/// Device and inode.
+/// Returns device and inode.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
 }
 
-/// A new socket, and its device and inode.
+/// Creates a socket; returns it with its device and inode.
 fn bind_at(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -100,19 +100,20 @@ fn bind_at(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     let made = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     bind(made.as_raw_fd(), &UnixAddr::new(path)?)?;
     fs::set_permissions(path, Permissions::from_mode(MODE))?;
-    // Nobody can connect before this.
+    // No client can connect before this.
     listen(&made, Backlog::new(BACKLOG)?)?;
     Ok((made.into(), identity(path)?))
 }
 
-/// Whether a process listens there.
+fn try_connect(path: &Path) -> nix::Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let client = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(client.as_raw_fd(), &UnixAddr::new(path)?)
+}
+
+/// Returns true if a process listens there.
 fn is_served(path: &Path) -> bool {
-    let try_it = || {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let client = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-        connect(client.as_raw_fd(), &UnixAddr::new(path)?)
-    };
-    matches!(try_it(), Ok(()) | Err(Errno::EAGAIN))
+    matches!(try_connect(path), Ok(()) | Err(Errno::EAGAIN))
 }
 
 #[cfg(test)]
@@ -126,7 +127,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deeper").join("a.sock");
         let mut bound = Bound::new(&path);
-        bound.look();
+        bound.check();
         assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o777, MODE);
         UnixStream::connect(&path).unwrap();
         drop(bound);
@@ -138,23 +139,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deeper").join("a.sock");
         let mut bound = Bound::new(&path);
-        bound.look();
+        bound.check();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(UnixStream::connect(&path).is_err());
-        bound.look();
+        bound.check();
         UnixStream::connect(&path).unwrap();
         // Neither a socket without a process nor a file is in the way.
         fs::remove_file(&path).unwrap();
         drop(UnixListener::bind(&path).unwrap());
-        bound.look();
+        bound.check();
         UnixStream::connect(&path).unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "stale").unwrap();
-        bound.look();
+        bound.check();
         UnixStream::connect(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let other = UnixListener::bind(&path).unwrap();
-        bound.look();
+        bound.check();
         assert_eq!(bound.warned, "another process has taken its place");
         drop(bound);
         assert!(path.exists(), "it is another's");
@@ -167,10 +168,10 @@ mod tests {
         let path = dir.path().join("file").join("a.sock");
         fs::write(dir.path().join("file"), "").unwrap();
         let mut bound = Bound::new(&path);
-        bound.look();
+        bound.check();
         assert!(bound.listener().is_none() && !bound.warned.is_empty());
         fs::remove_file(dir.path().join("file")).unwrap();
-        bound.look();
+        bound.check();
         UnixStream::connect(&path).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! One client: it waits, and is sent the answer.
+//! The connection of one client, which waits for the answer and then reads it.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -11,38 +11,39 @@ use rustix::event::PollFlags;
 use super::{Answer, ClientLimits};
 use crate::limits::NOBODY;
 
-/// How much is written at once.
-pub(super) const AT_ONCE: usize = 64 << 10;
+/// Limit on the bytes of one write.
+pub(super) const MAX_WRITE: usize = 64 << 10;
 
-/// A client.
 pub(super) struct Connection {
     pub stream: UnixStream,
-    /// The uid of the process that connected, by the kernel.
+    /// Uid of the process that connected, according to the kernel.
     pub user: u32,
     pub stage: Stage,
-    /// A limit on a rate delays it until then.
+    /// End of a delay by a rate limit.
     pub delayed: Instant,
 }
 
-/// What a client does.
+/// The state of a connection.
 pub(super) enum Stage {
-    /// It waits for an answer.
     Waiting,
-    /// It reads the answer, until then; `sent` bytes of it are sent.
-    Reading { answer: Answer, sent: usize, until: Instant },
-    /// It has the answer, or is cut off.
+    /// Reads the answer, until that time; `sent` bytes of it are sent.
+    Reading {
+        answer: Answer,
+        sent: usize,
+        until: Instant,
+    },
+    /// Has the answer, or is cut off.
     Ended,
 }
 
 impl Connection {
-    /// A client that has just connected.
     pub(super) fn new(stream: UnixStream, now: Instant) -> Self {
         let peer = getsockopt(&stream.as_fd(), PeerCredentials);
         let user = peer.map_or(NOBODY, |peer| peer.uid());
         Self { stream, user, stage: Stage::Waiting, delayed: now }
     }
 
-    /// What to wait for. A hangup of the client is always reported.
+    /// Returns the events to wait for. A hangup of the client is always reported.
     pub(super) fn interest(&self, now: Instant) -> PollFlags {
         match self.stage {
             Stage::Reading { .. } if self.delayed <= now => PollFlags::OUT,
@@ -50,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// When the client is cut off.
+    /// Returns the time at which the client is cut off.
     pub(super) fn until(&self) -> Option<Instant> {
         match self.stage {
             Stage::Reading { until, .. } => Some(until),
@@ -64,12 +65,12 @@ impl Connection {
         self.stage = Stage::Reading { answer, sent: 0, until };
     }
 
-    /// Writes more of the answer, [`AT_ONCE`] bytes at most. Whether the client may take more
-    /// now.
+    /// Writes more of the answer, at most [`MAX_WRITE`] bytes. Returns true if the client may be
+    /// able to take more.
     pub(super) fn write(&mut self) -> bool {
         let Stage::Reading { answer, sent, .. } = &mut self.stage else { return false };
         let rest = answer.get(*sent..).unwrap_or_default();
-        match self.stream.write(rest.get(..AT_ONCE).unwrap_or(rest)) {
+        match self.stream.write(rest.get(..MAX_WRITE).unwrap_or(rest)) {
             Err(error) if is_for_later(&error) => false,
             Err(_) => {
                 self.stage = Stage::Ended;

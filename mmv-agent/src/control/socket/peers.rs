@@ -1,42 +1,43 @@
-//! What the users of a socket may use: connections, requests, bytes.
+//! Limits on the users of a socket: connections, requests, bytes.
 //!
-//! A user is the uid of a client as the kernel tells it.
+//! A user is the uid of a client according to the kernel.
 
 use std::time::{Duration, Instant};
 
 use crate::limits::{FairRate, Quota, TokenBucket};
 
-/// How many connections of all users are accepted at once, and then in a second.
+/// Limit on accepted connections of all users: at once, and then per second.
 const ACCEPTED: (f64, f64) = (100.0, 1_000.0);
 
-/// What the users of a socket may use.
+/// Limits on the users of a socket.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientLimits {
     pub connections: Quota,
     /// Limit on answers that are being sent; further requests wait.
     pub transfers: Quota,
-    /// Requests of one user at once, and then in a second; twice as many of all. Further
-    /// requests wait.
+    /// Limit on requests of one user: at once, and then per second. The limit for all users is
+    /// twice as large. Further requests wait.
     pub requests: (f64, f64),
-    /// Writes of one user at once, and then in a second, of up to [`AT_ONCE`] bytes; twice as
-    /// many of all.
+    /// Limit on writes of up to [`MAX_WRITE`] bytes for one user: at once, and then per second.
+    /// The limit for all users is twice as large.
     ///
-    /// [`AT_ONCE`]: super::connection::AT_ONCE
+    /// [`MAX_WRITE`]: super::connection::MAX_WRITE
     pub writes: (f64, f64),
-    /// How long a client may take to read an answer, in addition to [`rate`](Self::rate).
+    /// Time for which a client may read an answer, in addition to the time by
+    /// [`rate`](Self::rate).
     pub answer_time: Duration,
-    /// Bytes that a client must read in a second.
+    /// Minimum bytes that a client must read in a second.
     pub rate: f64,
 }
 
 impl ClientLimits {
-    /// How long a client may take to read an answer of `size` bytes.
+    /// Returns the time for which a client may read an answer of `size` bytes.
     pub(super) fn time_for(&self, size: u64) -> Duration {
         self.answer_time.saturating_add(Duration::from_secs_f64(size as f64 / self.rate))
     }
 }
 
-/// What users have used.
+/// Rate limits with their state.
 #[derive(Debug)]
 pub(super) struct Peers {
     start: Instant,
@@ -46,50 +47,48 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Nobody has used anything.
     pub(super) fn new(limits: &ClientLimits) -> Self {
-        let fair = |(at_once, per_second)| FairRate::new(at_once, per_second);
         Self {
             start: Instant::now(),
             accepted: TokenBucket::new(ACCEPTED.0, ACCEPTED.1),
-            requests: fair(limits.requests),
-            writes: fair(limits.writes),
+            requests: FairRate::new(limits.requests.0, limits.requests.1),
+            writes: FairRate::new(limits.writes.0, limits.writes.1),
         }
     }
 
-    /// Whether another connection may be accepted now.
+    /// Returns true if another connection may be accepted now.
     pub(super) fn may_accept(&mut self) -> bool {
         self.accepted.has_any(self.start.elapsed())
     }
 
-    /// A connection was accepted.
+    /// Counts an accepted connection.
     pub(super) fn accepted(&mut self) {
         self.accepted.take(1.0);
     }
 
-    /// Whether a request of a user may be answered now.
+    /// Returns true if a request of a user may be answered now, and counts it.
     pub(super) fn may_ask(&mut self, user: u32) -> bool {
         self.requests.try_take(user, self.start.elapsed())
     }
 
-    /// Whether a user may be written to now.
+    /// Returns true if a user may be written to now, and counts the write.
     pub(super) fn may_write(&mut self, user: u32) -> bool {
         self.writes.try_take(user, self.start.elapsed())
     }
 }
 
-/// What becomes of another connection.
+/// The decision about another connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// There is room.
     Admit,
-    /// The connection at this place has to go.
+    /// Close the connection at this index for it.
     InPlaceOf(usize),
     Refuse,
 }
 
-/// What becomes of another connection of a user, beside those of these users, the oldest
-/// first. When all are used, the user with the most gives one up for one who has fewer.
+/// Decides about another connection of a user; `users` has the users of the existing ones, the
+/// oldest first. When all connections are used, the user with the most gives one up for a user
+/// with fewer.
 pub(super) fn admit(user: u32, users: &[u32], limits: &ClientLimits) -> Verdict {
     let count = |user: u32| users.iter().filter(|other| **other == user).count();
     let own = count(user);

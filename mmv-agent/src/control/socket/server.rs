@@ -15,43 +15,43 @@ use super::connection::{Connection, Stage};
 use super::peers::{ClientLimits, Peers, Verdict, admit};
 use crate::discovery::descriptor_budget::is_shortage;
 
-/// How often it is looked whether the socket is still there.
-const LOOK: Duration = Duration::from_secs(5);
-/// When it is tried again what a limit on a rate has delayed.
+/// Interval at which the existence of the socket is checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Delay before a rate-limited request is retried.
 const DELAY: Duration = Duration::from_millis(5);
-/// How long to wait after a failure.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many writes a client gets in a turn.
-const WRITES: usize = 8;
+/// Limit on writes to one client in a turn.
+const MAX_WRITES: usize = 8;
 
 /// A socket and its clients.
 pub(super) struct SocketServer<A> {
     bound: Bound,
-    /// Ends with the agent.
+    /// Readable when the agent ends.
     stop: UnixStream,
     limits: ClientLimits,
     peers: Peers,
     answers: A,
-    /// The oldest first.
+    /// Open connections, the oldest first.
     connections: Vec<Connection>,
-    /// No connection is accepted before.
+    /// Time of the next accept.
     accept: Instant,
-    /// No request is answered before.
+    /// Time of the next answer.
     answer: Instant,
-    /// When it was looked whether the socket is there.
+    /// Time of the last check of the socket.
     looked: Instant,
-    /// Whose answer is continued first.
+    /// Number of the turn, which determines whose answer is continued first.
     turn: usize,
-    /// Closed for a connection when no other descriptor is left.
+    /// Closed to accept a connection when no other descriptor is left.
     spare: Option<File>,
 }
 
-/// Descriptors for the sockets that are still to be served.
+/// Descriptors for sockets that are yet to be served.
 static SPARES: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Takes a descriptor for each socket. The first ones of the process stay usable when its limit is
-/// lowered later.
+/// Reserves a descriptor for each socket. The first descriptors of the process stay usable when
+/// its limit is lowered later.
 pub(crate) fn reserve_descriptors(sockets: usize) {
     let mut spares = SPARES.lock().unwrap_or_else(PoisonError::into_inner);
     spares.extend((0..sockets).filter_map(|_| open_spare()));
@@ -90,9 +90,9 @@ impl<A: Answers> SocketServer<A> {
         let mut now = Instant::now();
         while let Some(ready) = self.wait(now) {
             now = Instant::now();
-            if now >= self.looked + LOOK {
+            if now >= self.looked + CHECK_INTERVAL {
                 self.looked = now;
-                self.bound.look();
+                self.bound.check();
             }
             for (connection, ready) in self.connections.iter_mut().zip(ready) {
                 let is_late = connection.until().is_some_and(|until| until <= now);
@@ -110,8 +110,8 @@ impl<A: Answers> SocketServer<A> {
         }
     }
 
-    /// Waits until something is due that was not at the time of the last turn: it may be
-    /// by now. What each connection is ready for; `None` at the end.
+    /// Waits until something is due that was not due at the last turn, `now`; it may be due
+    /// already. Returns the events of each connection; `None` at the end.
     fn wait(&self, now: Instant) -> Option<Vec<PollFlags>> {
         let mut all = vec![PollFd::new(&self.stop, PollFlags::IN)];
         all.extend(self.connections.iter().map(|connection| {
@@ -124,8 +124,8 @@ impl<A: Answers> SocketServer<A> {
         let delayed = self.connections.iter().map(|connection| connection.delayed);
         let delayed = delayed.chain([self.accept, self.answer]).filter(|time| *time > now);
         let ends = self.connections.iter().filter_map(Connection::until);
-        let next = delayed.chain(ends).chain([self.looked + LOOK]).min().unwrap_or(now);
-        // Rounded up, or there would be turns for nothing.
+        let next = delayed.chain(ends).chain([self.looked + CHECK_INTERVAL]).min().unwrap_or(now);
+        // Rounded up, or there would be turns without work.
         let timeout = next.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
         if poll(&mut all, Timespec::try_from(timeout).ok().as_ref()).is_err() {
             // Interrupted: nothing is ready.
@@ -148,7 +148,7 @@ impl<A: Answers> SocketServer<A> {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if is_shortage(&error) && self.spare.take().is_some() => continue,
-                // Others may be free later.
+                // Descriptors may be free later.
                 Err(_) => {
                     self.accept = now + PAUSE;
                     return;
@@ -169,11 +169,14 @@ impl<A: Answers> SocketServer<A> {
         }
     }
 
-    /// Begins to answer clients that wait, as far as limits permit.
+    /// Begins to answer waiting clients, as far as limits permit.
     fn answer(&mut self, now: Instant) {
-        let reads = |connection: &&Connection| matches!(connection.stage, Stage::Reading { .. });
-        let mut reading: Vec<u32> =
-            self.connections.iter().filter(reads).map(|connection| connection.user).collect();
+        let mut reading: Vec<u32> = Vec::new();
+        for connection in &self.connections {
+            if matches!(connection.stage, Stage::Reading { .. }) {
+                reading.push(connection.user);
+            }
+        }
         let mut is_prepared = false;
         for connection in &mut self.connections {
             if !matches!(connection.stage, Stage::Waiting) {
@@ -196,7 +199,7 @@ impl<A: Answers> SocketServer<A> {
             match self.answers.answer() {
                 Some(answer) => {
                     reading.push(connection.user);
-                    // The sampler may have taken a while.
+                    // Making the answer may have taken a while.
                     connection.send(answer, &self.limits, Instant::now());
                 }
                 None => connection.stage = Stage::Ended,
@@ -211,7 +214,7 @@ impl<A: Answers> SocketServer<A> {
         for place in 0..count {
             let place = self.turn.wrapping_add(place) % count;
             let Some(connection) = self.connections.get_mut(place) else { continue };
-            for _ in 0..WRITES {
+            for _ in 0..MAX_WRITES {
                 if !matches!(connection.stage, Stage::Reading { .. }) || connection.delayed > now {
                     break;
                 }
@@ -256,6 +259,6 @@ mod tests {
         // As if other programs had the processor.
         thread::sleep(Duration::from_millis(5));
         assert!(server.wait(turn).is_some());
-        assert!(turn.elapsed() < LOOK / 2, "{:?}", turn.elapsed());
+        assert!(turn.elapsed() < CHECK_INTERVAL / 2, "{:?}", turn.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! The status as text.
+//! Prints the status as text.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use crate::config::LogMode;
 
 use super::{FlightRecorderStatus, GroupStatus, PerValue, SourceStatus, Status};
 
-/// The age of what is known of files, in seconds, that is worth a line.
+/// Age of the status of files, in seconds, from which it is printed.
 const FILES_OLD: f64 = 2.0;
 
-/// A time in UTC, to the second.
+/// Formats a time in UTC, to the second.
 fn in_utc(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds)
         .map_or_else(|_| format!("{seconds} s after 1970"), |at| at.to_string())
@@ -76,24 +76,8 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         }
         writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
     }
-    if let Some(FlightRecorderStatus {
-        directory,
-        interval,
-        values,
-        span,
-        bytes,
-        dropped,
-        lost,
-        ..
-    }) = &status.flight_recorder
-    {
-        let megabytes = *bytes as f64 / 1e6;
-        writeln!(
-            out,
-            "flight recorder: {values} values each {interval} s, the last {span:.0} s with \
-             {megabytes:.1} MB in {}; {lost} lost, {dropped} dropped",
-            line(directory)
-        )?;
+    if let Some(flight_recorder) = &status.flight_recorder {
+        print_flight_recorder(flight_recorder, out)?;
     }
     match status.files_age {
         Some(age) if age > FILES_OLD => {
@@ -107,7 +91,7 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
     super::owners::print(&status.owners, out)?;
     for source in &status.sources {
         let SourceStatus { file, state, since, reason, values, missing, left_out, .. } = source;
-        // Names and reasons come from files that anybody may make.
+        // Names and reasons come from files that any user may create.
         let file = line(file);
         let state = line(state);
         match reason {
@@ -125,6 +109,18 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         }
     }
     out.flush()
+}
+
+fn print_flight_recorder(status: &FlightRecorderStatus, out: &mut impl Write) -> io::Result<()> {
+    let FlightRecorderStatus { directory, interval, values, span, bytes, dropped, lost, .. } =
+        status;
+    let megabytes = *bytes as f64 / 1e6;
+    writeln!(
+        out,
+        "flight recorder: {values} values each {interval} s, the last {span:.0} s with \
+         {megabytes:.1} MB in {}; {lost} lost, {dropped} dropped",
+        line(directory)
+    )
 }
 
 fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
@@ -152,7 +148,7 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
     }
     match (forecast.days, &forecast.limit) {
         (Some(days), Some(limit)) => {
-            // What compression saves is not known yet.
+            // The effect of compression is not known yet.
             let lower = forecast.compressed_to.is_none() && limit != "age";
             let at_least = if lower { "at least " } else { "" };
             writeln!(out, "; {at_least}{days:.1} days are kept, by retention.{limit}")
