@@ -157,7 +157,7 @@ fn a_file_that_grows_in_place_loses_no_sample_and_gets_no_mark() {
 }
 
 #[test]
-fn a_file_that_is_being_changed_is_left_out_until_it_is_complete_again() {
+fn changing_file_is_left_out_until_it_is_complete() {
     let mut rig = Rig::new();
     let (good, _good) = counter_file(&rig, "good", "count");
     let (count, published) = counter_file(&rig, "app", "count");
@@ -236,7 +236,7 @@ fn the_last_values_of_a_process_are_logged_and_none_after_that() {
 }
 
 #[test]
-fn the_last_values_of_a_process_that_grew_before_it_ended_are_logged() {
+fn last_values_of_a_grown_and_ended_process_are_logged() {
     let mut rig = Rig::new();
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let file = file_of(&rig, child.id());
@@ -261,7 +261,7 @@ fn the_last_values_of_a_process_that_grew_before_it_ended_are_logged() {
 }
 
 #[test]
-fn processes_that_share_a_cluster_are_merged_and_the_first_wins_a_duplicate() {
+fn processes_sharing_a_cluster_are_merged() {
     let mut rig = Rig::new();
     let publish = |name: &str, instances: &[(i32, &str)], value: u64| {
         let registry = builder(&rig, name).cluster(500).no_prefix().sealed().build().unwrap();
@@ -312,7 +312,7 @@ fn with_the_sentinel_flag_values_come_and_go() {
 }
 
 #[test]
-fn a_live_file_that_gets_the_sentinel_flag_is_read_with_it_from_then_on() {
+fn sentinel_flag_of_a_live_file_takes_effect() {
     let mut rig = Rig::new();
     let registry = builder(&rig, "app").build().unwrap();
     let level: Gauge<i64> = registry.metric("level").build().unwrap();
@@ -381,7 +381,7 @@ fn a_rebuilt_program_keeps_the_pmids_of_its_metrics() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_begins_a_new_archive_in_a_sibling_directory() {
+fn clock_set_back_begins_archive_in_sibling_directory() {
     let mut rig = Rig::new();
     let (_count, _published) = counter_file(&rig, "app", "count");
     rig.tick();
@@ -397,7 +397,7 @@ fn a_clock_that_is_set_back_begins_a_new_archive_in_a_sibling_directory() {
 }
 
 #[test]
-fn an_agent_that_starts_before_the_newest_archive_ends_uses_a_sibling_directory() {
+fn start_before_newest_archive_ends_uses_sibling_directory() {
     let mut rig = Rig::new();
     let (_count, _published) = counter_file(&rig, "app", "count");
     rig.tick();
@@ -433,7 +433,7 @@ fn dropped_samples_are_counted_and_marked() {
 }
 
 #[test]
-fn sampling_continues_while_writing_fails_and_writing_resumes_by_itself() {
+fn sampling_continues_while_writing_fails() {
     let mut rig = Rig::new();
     let (count, _published) = counter_file(&rig, "app", "count");
     // A file in place of the host's directory.

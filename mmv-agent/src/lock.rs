@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_removed_is_taken_again_unless_another_agent_has_it() {
+    fn removed_lock_is_retaken_unless_another_agent_has_it() {
         let dir = tempfile::tempdir().unwrap();
         let lock = Lock::take(dir.path()).unwrap();
         assert_eq!(lock.confirm().unwrap(), 0);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_that_takes_a_path_is_locked_or_is_another_agents() {
+    fn directory_that_takes_the_path_is_locked_or_refused() {
         let dir = tempfile::tempdir().unwrap();
         let [path, moved] = ["archives", "moved"].map(|name| dir.path().join(name));
         fs::create_dir(&path).unwrap();

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_columns_are_counted_from_one_and_messages_stay_on_theirs() {
+    fn lines_and_columns_count_from_one() {
         let text = "a = 1\nb = \"\u{e9}\" 2\n";
         let error = ConfigError::in_toml(Path::new("f.toml"), text, Some(10..14), "no\nb");
         assert_eq!(error.to_string(), "f.toml:2:5: b: no b");

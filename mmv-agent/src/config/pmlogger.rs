@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn mandatory_overrides_advisory_and_later_statements_override_earlier_ones() {
+    fn mandatory_and_later_statements_take_precedence() {
         let text = "log advisory on 1 sec mmv.a\nlog mandatory on 2 sec mmv.b\n\
                     log advisory on 3 sec mmv.c\nlog mandatory off mmv.d\n";
         let groups = parse(text).unwrap();

@@ -425,7 +425,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_reload_changes_the_reloadable_part_and_names_the_other_changed_keys() {
+    fn reload_reports_keys_that_need_a_restart() {
         let mut settings = Settings::new("/m".into(), Destination::Directory("/a".into()), SECOND);
         let before = settings.clone();
         assert_eq!(settings.reload(before.clone()), [""; 0]);

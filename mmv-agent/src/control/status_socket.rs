@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_reads_too_slowly_is_cut_off_and_another_one_has_its_place() {
+    fn slow_client_is_cut_off_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
         let limits = socket::small();

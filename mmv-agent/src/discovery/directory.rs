@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_shows_what_has_changed_and_lists_only_when_the_scan_is_due() {
+    fn scan_reports_changes_and_lists_only_when_due() {
         let dir = tempfile::tempdir().unwrap();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
         assert!(directory.scan(Duration::ZERO).unwrap().listing.is_some());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_user_with_too_many_files_the_first_by_name_are_listed_in_whatever_order_they_come() {
+    fn first_files_by_name_are_listed_in_any_order() {
         let there = |numbers: Vec<usize>| numbers.into_iter().map(|number| (5, number));
         let forwards = listed(there((0..500).collect()));
         let backwards = listed(there((0..500).rev().collect()));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn many_users_with_many_files_cost_one_with_few_none_and_root_and_the_agent_none() {
+    fn user_with_few_files_root_and_agent_lose_no_file() {
         let crowd = (100..200).flat_map(|owner| (0..50).map(move |number| (owner, number)));
         let few = (0..2).map(|number| (5, number));
         let own = [0, 9].into_iter().flat_map(|owner| (0..40).map(move |number| (owner, number)));

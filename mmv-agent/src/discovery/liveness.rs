@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_killed_is_dead_even_before_it_is_waited_for() {
+    fn killed_process_is_dead_before_it_is_waited_for() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::find(child.id() as i32).unwrap();
         assert!(process.is_alive());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_ended_when_it_is_gone_or_its_number_is_anothers() {
+    fn process_has_ended_when_its_pid_is_free_or_reused() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id() as i32;
         let started = Process::find(pid).unwrap().started;

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_stays_if_a_process_in_another_namespace_has_its_number() {
+    fn file_stays_if_another_namespace_has_its_pid() {
         let (_dir, dead) = left_behind(true);
         let pid = dead.process.pid;
         // The next process forked there gets the number of the dead one.

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_under_a_name_is_a_restart_and_the_same_one_is_none() {
+    fn only_another_file_under_a_name_is_a_restart() {
         let mut restarts = enabled();
         let [a, b] = ["a", "b"].map(OsStr::new);
         for (name, inode, expected) in

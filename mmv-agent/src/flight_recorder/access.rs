@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_of_another_group_belongs_to_it_or_to_the_agents_user_alone() {
+    fn directory_belongs_to_group_or_only_to_the_agents_user() {
         let dir = tempfile::tempdir().unwrap();
         Access::Group(4711).apply(dir.path()).unwrap();
         let found = fs::symlink_metadata(dir.path()).unwrap();

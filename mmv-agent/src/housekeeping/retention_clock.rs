@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_state_the_newest_data_shows_a_jump_and_a_short_pause_is_none() {
+    fn newest_data_reveals_a_jump_without_a_state() {
         let newest = moment(Duration::ZERO, Duration::ZERO).wall;
         let start = |ahead| {
             let at = Moment { monotonic: Duration::ZERO, ..moment(Duration::ZERO, ahead) };

@@ -81,7 +81,7 @@ fn events_go_on_beyond_2038_in_another_archive() {
 }
 
 #[test]
-fn a_spell_of_missing_samples_is_an_event_at_its_beginning_and_one_at_its_end() {
+fn missing_samples_are_events_at_begin_and_end() {
     let mut rig = telling(1_000_000);
     let (_count, published) = counter_file(&rig, "app", "count");
     let generation2 = |word: u64| {
@@ -175,7 +175,7 @@ fn events_of_dropped_samples_are_in_the_next_one() {
 }
 
 #[test]
-fn events_that_cannot_be_written_wait_and_the_loss_is_an_event_itself() {
+fn unwritten_events_wait_and_the_loss_is_an_event() {
     let mut rig = telling(1_000_000);
     let (_count, _published) = counter_file(&rig, "app", "count");
     fs::create_dir_all(rig.archive_dir()).unwrap();

@@ -35,7 +35,7 @@ const FIRST: GroupId = GroupId::Configured(0);
 const SECOND: i128 = 1_000_000_000;
 
 #[test]
-fn each_group_has_a_record_of_its_own_at_its_ticks_in_one_archive() {
+fn each_group_has_own_records_in_one_archive() {
     let mut rig = Rig::with_groups(vec![group("mmv.slow", LogMode::Every)]);
     let (slow, _slow) = counter_file(&rig, "slow", "count");
     let (fast, _fast) = counter_file(&rig, "fast", "count");
@@ -68,7 +68,7 @@ fn what_no_group_may_log_is_not_in_the_archive() {
 }
 
 #[test]
-fn a_process_that_ends_is_logged_once_more_by_groups_that_are_not_due() {
+fn ended_process_is_logged_by_groups_that_are_not_due() {
     let mut rig = Rig::with_groups(vec![group("mmv.app", LogMode::Every)]);
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let _file = file_of(&rig, child.id());
@@ -85,7 +85,7 @@ fn a_process_that_ends_is_logged_once_more_by_groups_that_are_not_due() {
 }
 
 #[test]
-fn values_are_never_logged_at_another_time_than_that_of_their_pass() {
+fn values_are_logged_only_at_the_time_of_their_pass() {
     // Both files are in the slow group, one of them in the fast one as well.
     let fast = Group {
         instances: vec![InstancePattern::Matching("fast".into())],
@@ -142,7 +142,7 @@ fn on_change_logs_the_old_value_a_nanosecond_before_the_new_one() {
 }
 
 #[test]
-fn last_known_values_are_logged_again_in_each_archive_and_after_each_mark() {
+fn last_known_values_repeat_in_archives_and_after_marks() {
     for log in [LogMode::OnChange, LogMode::Once] {
         let (mut rig, mode, _published) = rig_with(log);
         for _ in 0..3 {

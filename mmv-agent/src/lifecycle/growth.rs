@@ -43,7 +43,7 @@ fn agent_with_room_for(values: usize) -> Rig {
 }
 
 #[test]
-fn what_is_known_is_logged_at_each_tick_though_the_new_metadata_cannot_be_read() {
+fn known_values_are_logged_while_metadata_is_unreadable() {
     let mut rig = agent_with_room_for(3);
     let (other, _other) = counter_file(&rig, "other", "count");
     let growing = GrowingProgram::new(&rig);
@@ -66,7 +66,7 @@ fn what_is_known_is_logged_at_each_tick_though_the_new_metadata_cannot_be_read()
 }
 
 #[test]
-fn an_instance_that_was_removed_is_left_out_and_its_place_is_of_no_other_one() {
+fn removed_instance_is_left_out_and_its_cell_unused() {
     let mut rig = agent_with_room_for(3);
     let growing = GrowingProgram::new(&rig);
     growing.add("a", 1);
@@ -105,7 +105,7 @@ fn values_that_become_absent_by_a_new_flag_are_absent_at_once() {
 }
 
 #[test]
-fn texts_and_instances_beyond_the_values_are_read_while_a_file_grows() {
+fn texts_and_instances_are_read_while_a_file_grows() {
     let mut rig = agent_with_room_for(202);
     let growing = GrowingProgram::new(&rig);
     let words: Text = growing.registry.text("words").build().unwrap();
@@ -161,7 +161,7 @@ fn the_last_values_of_a_killed_program_that_grew_are_all_logged() {
 }
 
 #[test]
-fn the_last_values_of_a_program_are_logged_though_another_file_changes_at_that_tick() {
+fn last_values_are_logged_though_another_file_changes() {
     let mut rig = Rig::new();
     let workshop = tempfile::tempdir().unwrap();
     let path = rig.mmv_dir().join("other");
@@ -189,7 +189,7 @@ fn the_last_values_of_a_program_are_logged_though_another_file_changes_at_that_t
 }
 
 #[test]
-fn the_last_values_of_a_file_that_grew_before_it_was_removed_are_all_logged() {
+fn last_values_of_a_grown_and_removed_file_are_logged() {
     for wait in [false, true] {
         let mut rig = Rig::new();
         let growing = GrowingProgram::new(&rig);

@@ -90,7 +90,7 @@ fn truncation_during_the_pass_never_shows_in_the_archive() {
 }
 
 #[test]
-fn directory_entries_that_are_not_files_neither_block_nor_disturb() {
+fn entries_that_are_no_files_neither_block_nor_disturb() {
     let mut rig = Rig::new();
     let (good, _good) = counter_file(&rig, "good", "count");
     good.add(1);
@@ -132,7 +132,7 @@ fn a_file_that_claims_any_process_number_is_survived() {
 }
 
 #[test]
-fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_next_to_a_good_one() {
+fn damaged_corpus_files_leave_a_good_file_alone() {
     let Some(bad) = test_corpus::directory("mmv/bad") else { return };
     let expected = fs::read_to_string(bad.join("EXPECTED.json")).unwrap();
     let expected: Vec<serde_json::Value> = serde_json::from_str(&expected).unwrap();
@@ -235,7 +235,7 @@ fn names_that_become_branches_at_each_tick_begin_few_archives() {
 }
 
 #[test]
-fn a_metric_left_out_is_logged_again_when_it_has_not_changed_for_a_time() {
+fn metric_left_out_is_logged_again_once_it_is_stable() {
     let mut rig = Rig::new();
     let mut published = None;
     for tick in 0..20 {
@@ -250,7 +250,7 @@ fn a_metric_left_out_is_logged_again_when_it_has_not_changed_for_a_time() {
 }
 
 #[test]
-fn instances_that_change_all_the_time_begin_archives_before_they_fill_the_memory() {
+fn changing_instances_begin_archives_before_filling_memory() {
     let workshop = tempfile::tempdir().unwrap();
     let mut rig = Rig::new();
     let (good, _good) = counter_file(&rig, "good", "count");

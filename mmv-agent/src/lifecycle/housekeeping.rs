@@ -109,7 +109,7 @@ fn no_archive_is_larger_than_a_quarter_of_what_is_retained() {
 }
 
 #[test]
-fn a_clock_that_jumps_deletes_no_archive_until_the_agent_has_run_for_the_age() {
+fn clock_jump_deletes_no_archive_at_once() {
     let (mut rig, _count, _published) =
         counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
     for _ in 0..2 {
@@ -134,7 +134,7 @@ fn a_clock_that_jumps_deletes_no_archive_until_the_agent_has_run_for_the_age() {
 }
 
 #[test]
-fn archives_are_deleted_by_the_age_of_their_data_and_never_the_current_one() {
+fn archives_are_deleted_by_age_but_not_the_current_one() {
     let (mut rig, _count, _published) =
         counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
     for _ in 0..4 {
@@ -154,7 +154,7 @@ fn archives_are_deleted_by_the_age_of_their_data_and_never_the_current_one() {
 }
 
 #[test]
-fn if_others_fill_the_disk_the_newest_archive_stays_when_the_agent_ends() {
+fn newest_archive_stays_when_others_fill_the_disk() {
     let (mut rig, _count, _published) = counting(|settings| {
         settings.reloadable.retention.free = Some(u64::MAX);
         settings.reloadable.retention.age = Some(2 * DAY);
@@ -280,7 +280,7 @@ fn add_zeros(index: &Path) {
 }
 
 #[test]
-fn an_archive_with_zeros_in_its_index_is_kept_until_its_volumes_are_too_old() {
+fn zeros_in_an_index_do_not_make_an_archive_old() {
     let (mut rig, _count, _published) = counting(|settings| {
         settings.reloadable.retention.age = Some(2 * DAY);
         settings.reloadable.compression.method = Some(Compression::Zstd);
@@ -306,7 +306,7 @@ fn an_archive_with_zeros_in_its_index_is_kept_until_its_volumes_are_too_old() {
 }
 
 #[test]
-fn a_damaged_index_of_a_compressed_archive_is_rebuilt_at_the_next_start() {
+fn damaged_index_of_compressed_archive_is_rebuilt() {
     let (mut rig, count, _published) =
         counting(|settings| settings.reloadable.compression.method = Some(Compression::Zstd));
     for _ in 0..3 {
@@ -344,7 +344,7 @@ fn an_archive_without_a_record_is_removed_at_the_next_start() {
 }
 
 #[test]
-fn a_volume_is_replaced_by_a_compressed_one_only_if_that_has_the_same_content() {
+fn volume_is_replaced_only_by_an_equal_compressed_one() {
     for cut in [0, 40] {
         let (mut rig, count, _published) = counting(|_| ());
         count.add(1);

@@ -40,7 +40,7 @@ fn a_file_that_is_replaced_is_marked_once() {
 }
 
 #[test]
-fn a_file_that_comes_back_is_marked_and_one_that_comes_or_goes_is_not() {
+fn only_a_file_that_comes_back_is_marked() {
     let mut rig = marking();
     let (_other, _other_file) = counter_file(&rig, "other", "count");
     rig.tick();

@@ -65,7 +65,7 @@ fn losses_are_logged_each_minute_and_nothing_is_left_out() {
 }
 
 #[test]
-fn the_file_is_published_again_after_its_directory_was_removed_and_made_again() {
+fn file_is_published_again_in_a_recreated_directory() {
     let mut rig = Rig::with_own_metrics();
     let groups: Vec<_> = rig.own_groups().iter().map(|(group, _)| *group).collect();
     let samples_of = |entries: &[LoggedRecord]| {

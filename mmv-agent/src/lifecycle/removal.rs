@@ -50,7 +50,7 @@ impl Rig {
 }
 
 #[test]
-fn a_file_of_an_ended_process_is_removed_after_the_configured_time() {
+fn file_of_ended_process_is_removed_after_a_time() {
     let (mut rig, _file) = after_a_death(removing());
     rig.after(MINUTE * 59);
     assert!(rig.has_app(), "a minute remains");

@@ -46,7 +46,7 @@ fn servers_around(between: impl FnOnce(&mut Rig)) -> [(u64, u32); 2] {
 }
 
 #[test]
-fn archives_of_one_run_join_unless_samples_were_lost_between_them() {
+fn archives_of_one_run_join_unless_samples_were_lost() {
     let [first, second] = servers_around(|rig| rig.order(Order::NewArchive));
     assert_eq!(first, second);
     let [first, second] = servers_around(|rig| {
@@ -57,7 +57,7 @@ fn archives_of_one_run_join_unless_samples_were_lost_between_them() {
 }
 
 #[test]
-fn a_marked_restart_separates_archives_only_if_it_is_between_them() {
+fn marked_restart_separates_archives_only_between_them() {
     for (wanted, between, parted) in
         [(true, true, true), (false, true, false), (true, false, false)]
     {
@@ -84,7 +84,7 @@ fn a_marked_restart_separates_archives_only_if_it_is_between_them() {
 }
 
 #[test]
-fn archives_of_two_runs_join_unless_a_file_was_replaced_between_them() {
+fn archives_of_two_runs_join_unless_a_file_was_replaced() {
     let [first, second] = servers_around(Rig::restart);
     assert_eq!(first, second);
 

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_is_taken_each_other_user_has_a_little_and_root_its_share() {
+    fn exhausted_total_leaves_guaranteed_rate_and_root() {
         let mut rate = FairRate::new(100.0, 1.0);
         for user in [1, 2] {
             assert_eq!(taken(&mut rate, user, 1_000, SECOND), 100);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn one_user_gets_a_half_beside_the_reserve_and_root_all_that_is_left() {
+    fn one_user_gets_half_and_root_all_that_is_left() {
         assert_eq!(headroom(&[], 1), (75, true));
         assert_eq!(headroom(&[(1, 70)], 1), (5, true));
         assert_eq!(headroom(&[(1, 75)], 1), (0, true));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_with_most_gives_way_to_one_with_less_than_an_equal_part() {
+    fn user_with_most_yields_to_one_below_an_equal_part() {
         fn yielding_user(files: &[(u32, u64)], to: u32, needed: u64) -> Option<u32> {
             shares().yielding_user(&used(files), to, Resource::Files, needed)
         }

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn each_user_is_charged_for_own_values_and_may_have_an_own_limit() {
+    fn users_are_charged_separately_with_own_limits() {
         let mut settings = settings();
         let own = OwnerLimits { disk_a_day: Some(10_000), ..OwnerLimits::default() };
         settings.owners.by_user.insert(1_001, own);

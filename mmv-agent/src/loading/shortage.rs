@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortage_begins_with_its_reason_and_ends_with_what_was_missing() {
+    fn shortage_reports_reason_and_missing_files() {
         let at = |seconds| Timestamp::new(seconds, 0).unwrap();
         let mut shortage = Shortage::default();
         assert_eq!(shortage.update(at(1), None), None);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_not_given_twice_also_after_its_archive_is_deleted_and_after_a_restart() {
+    fn names_are_not_reused_after_deletion_or_restart() {
         let dir = tempfile::tempdir().unwrap();
         let destination = Destination::Directory(dir.path().to_owned());
         let mut names = ArchiveNames::new(destination.clone(), "web");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_name_of_the_user_is_used_unchanged_and_numbered_when_taken() {
+    fn base_name_of_the_user_is_numbered_only_when_taken() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().join("run.1");
         let names = ArchiveNames::new(Destination::Base(base.clone()), "web");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_step_of_the_clock_archives_go_to_a_new_sibling_directory() {
+    fn clock_step_moves_archives_to_a_sibling_directory() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("web/step-1")).unwrap();
         let mut names = ArchiveNames::new(Destination::Directory(dir.path().to_owned()), "web");

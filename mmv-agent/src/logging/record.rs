@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_builder_keeps_nothing_but_memory_from_one_recorder_to_the_next() {
+    fn builder_keeps_only_memory_between_recorders() {
         let first = values(&[7]);
         let second = values(&[8, 9]);
         let all = [Some(&first), Some(&second)];

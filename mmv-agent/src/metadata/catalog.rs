@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_of_all_files_are_one_domain_and_a_second_name_is_refused() {
+    fn instances_are_merged_and_a_second_name_refused() {
         let of = |indom| Translation { indoms: vec![indom], ..Translation::default() };
         let result = merged(&[
             of(indom(&[(3, "three"), (1, "one")], "first")),
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indom_of_a_large_serial_does_not_touch_that_of_another_cluster() {
+    fn large_serial_leaves_indom_of_another_cluster_alone() {
         let own = indom(&[(1, "disk")], "own");
         let target = LabelTarget::InDom(own.indom);
         let alias = LoggedIndom { own: false, ..indom(&[(1, "bogus"), (2, "more")], "alias") };
@@ -699,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_conflicts_of_a_file_the_first_few_are_noted_and_all_counted() {
+    fn first_conflicts_are_reported_and_all_counted() {
         let of = |name: &str| {
             let instances: Vec<(i32, &str)> = (0..100).map(|id| (id, name)).collect();
             Translation { indoms: vec![indom(&instances, "")], ..Translation::default() }

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_changes_all_the_time_is_left_out_until_it_may_change_again() {
+    fn changing_descriptor_is_left_out_until_allowed_again() {
         for (one, other) in [
             (&[(1, "a")][..], &[(1, "b")][..]),
             (&[(1, "a")], &[(2, "a")]),

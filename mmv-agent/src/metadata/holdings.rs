@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_claimed_first_stays_with_its_owner_while_that_is_absent() {
+    fn first_claim_holds_while_its_owner_is_absent() {
         let mut names = holdings();
         assert_eq!(names.claim("a", 1), Ok(()));
         assert_eq!(names.claim("a", 2), Err(1));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_with_new_names_all_the_time_keeps_the_latest_and_costs_no_other_any() {
+    fn ever_new_names_cost_no_other_user_a_name() {
         let mut names = holdings();
         names.claim("victim", 1).unwrap();
         for second in 0..3_000 {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_gets_no_name_leaf_or_branch_of_a_user_who_was_there_or_is_absent() {
+    fn newcomer_gets_no_name_of_an_existing_owner() {
         let mut owners = NameOwners::default();
         let victim = ("shop", 1, &["mmv.shop.orders"][..]);
         assert_eq!(winners(&mut owners, &[victim]), ["shop"]);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn of_files_found_together_the_one_called_like_the_names_gets_them() {
+    fn file_called_like_the_names_gets_them() {
         for (files, expected) in [
             ([("aaa", 2, &["mmv.shop.x"][..]), ("shop", 1, &["mmv.shop.x"])], "shop"),
             ([("aaa", 2, &["mmv.shop"]), ("shop.7", 1, &["mmv.shop.7.x"])], "shop.7"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_subtree_is_for_the_users_of_the_pin_whoever_was_there() {
+    fn pins_override_existing_owners() {
         let mut owners = NameOwners::default();
         let was_there = ("shop", 2, &["mmv.shop.x"][..]);
         let deep = ("deep", 3, &["mmv.deep.a.x"][..]);

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_sets_come_back_as_they_were_added_but_for_those_removed() {
+    fn value_sets_are_returned_as_added_except_removed() {
         let pmid = |item| Pmid::new(70, 1, item).unwrap();
         let place = |source, value| ValueLocation { instance: None, source, value };
         let value_type = ValueType::U64;

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_without_a_valid_complete_name_is_reported_and_left_out() {
+    fn metric_without_valid_complete_name_is_left_out() {
         let contents = contents(vec![counter("a", 1, MetricKind::Elapsed)]);
         let (items, errors) = items(OsStr::new("my-app"), &contents);
         assert_eq!(errors.len(), 1);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_do_not_fit_into_the_queue_are_dropped_and_marked() {
+    fn samples_beyond_the_queue_are_dropped_and_marked() {
         let (mut recorder, jobs) = recorder();
         let values = Values::of_words(&[7]);
         let mut take = |second| {

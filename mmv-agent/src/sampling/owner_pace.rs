@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stay_in_the_slow_lane_is_twice_as_long_and_begins_anew_with_each_late_pass() {
+    fn stays_in_the_slow_lane_double_and_late_passes_extend() {
         let mut pace = OwnerPace::new(1);
         let mut now = Duration::ZERO;
         let mut stays = Vec::new();

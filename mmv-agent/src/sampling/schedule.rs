@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_is_a_gap_though_the_monotonic_clock_stood_still() {
+    fn suspended_machine_is_a_gap() {
         let mut schedule = alone(None, None);
         run(&mut schedule, 0);
         let tick = schedule.tick(SECOND, wall(3600 * SECOND));

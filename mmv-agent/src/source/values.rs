@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_opened_after_the_timestamp_does_not_count_backwards() {
+    fn interval_opened_after_timestamp_counts_zero() {
         let (_dir, file) = timer_file(100, -1_000_000);
         let (values, ..) = read(&file, 999_950, false);
         assert_eq!(values.words(), [100]);

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_another_log_are_in_the_order_of_time_and_after_the_last_sample() {
+    fn merged_events_are_ordered_and_after_the_last_sample() {
         let at = |second| Timestamp::new(second, 999).unwrap();
         let mut files = event_log();
         let mut all = event_log();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_processes_ends_the_values_of_their_cluster() {
+    fn last_of_several_processes_ends_its_clusters_values() {
         let mut event_log = event_log();
         let names = [OsStr::new("app.7"), OsStr::new("app.8")];
         for name in names {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_samples_have_the_time_of_the_first_also_in_a_later_record() {
+    fn missing_samples_have_the_time_of_the_first() {
         let at = |second| Timestamp::new(second, 0).unwrap();
         let mut all = event_log();
         let mut files = event_log();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_event_of_a_file_that_replaces_that_of_a_running_process_names_it() {
+    fn event_of_a_displaced_file_names_the_running_process() {
         let mut event_log = event_log();
         let name = OsStr::new("app");
         event_log.admitted(name, Some(7), 3, None);

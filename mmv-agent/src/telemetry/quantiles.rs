@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_right_to_its_bucket_and_never_above_the_longest() {
+    fn quantile_is_within_its_bucket_and_the_longest() {
         let mut quantiles = DurationQuantiles::new();
         assert_eq!(quantiles.quantile(0.5), Duration::ZERO);
         for millis in 1..=1000 {

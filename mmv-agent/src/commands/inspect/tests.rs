@@ -81,7 +81,7 @@ fn a_file_that_is_not_ready_is_refused_with_its_numbers() {
 }
 
 #[test]
-fn a_metric_name_that_is_invalid_with_the_file_name_is_a_finding() {
+fn name_invalid_with_file_name_is_a_finding() {
     let (dir, published) = sample();
     let path = dir.path().join("my-shop");
     fs::copy(published.path(), &path).unwrap();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_there_is_made_again_and_what_another_has_made_is_left() {
+    fn removed_socket_is_created_again_but_no_foreign_file_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deeper").join("a.sock");
         let mut bound = Bound::new(&path);

@@ -121,7 +121,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn one_user_has_some_connections_and_gives_way_when_all_are_used() {
+    fn user_with_most_connections_gives_way_when_all_are_used() {
         let limits = small();
         assert_eq!(admit(1, &[1, 1], &limits), Verdict::Admit);
         assert_eq!(admit(1, &[1, 1, 1], &limits), Verdict::Refuse);

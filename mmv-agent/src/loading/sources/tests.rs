@@ -22,7 +22,7 @@ fn names(sources: &Sources) -> Vec<&str> {
 }
 
 #[test]
-fn hard_links_to_a_file_are_not_harvested_and_cost_its_user_no_share() {
+fn hard_links_are_not_harvested_and_free_of_charge() {
     let dir = tempfile::tempdir().unwrap();
     let files = publish_all(dir.path(), &["victim"]);
     let mut sources = with_limits(dir.path(), Limits { files: 5, ..Limits::default() });
@@ -133,7 +133,7 @@ fn a_file_with_too_much_metadata_is_refused() {
 }
 
 #[test]
-fn a_file_whose_metadata_changes_at_each_tick_is_not_read_at_each_tick() {
+fn rereading_of_changing_metadata_is_limited() {
     let dir = tempfile::tempdir().unwrap();
     let files = publish_all(dir.path(), &["a", "b"]);
     let mut sources = with_limits(dir.path(), Limits::default());

@@ -64,7 +64,7 @@ fn a_plan_that_was_not_taken_leaves_its_sources_to_the_next_one() {
 }
 
 #[test]
-fn the_thread_finds_what_is_there_and_what_comes_and_ends_with_its_link() {
+fn thread_finds_existing_and_new_files_and_ends() {
     let dir = tempfile::tempdir().unwrap();
     let _first = publish(dir.path(), "first");
     let (mut loading, thread) = on_thread(loader(dir.path())).unwrap();

@@ -34,7 +34,7 @@ fn place(allocator: &mut ClusterAllocator, claim: &Claim) -> u32 {
 }
 
 #[test]
-fn automatic_clusters_are_the_lowest_never_used_and_step_over_explicit_ones() {
+fn automatic_clusters_are_lowest_unused_and_not_explicit() {
     let mut allocator = ClusterAllocator::default();
     allocator.reserve(2);
     assert_eq!(place(&mut allocator, &claim("a", 0, &[])), 1);
@@ -45,7 +45,7 @@ fn automatic_clusters_are_the_lowest_never_used_and_step_over_explicit_ones() {
 }
 
 #[test]
-fn a_file_keeps_its_cluster_when_its_application_restarts_with_other_metrics() {
+fn file_keeps_its_cluster_across_restarts() {
     let mut allocator = ClusterAllocator::default();
     let first = place(&mut allocator, &claim("a", 0, &[(1, "mmv.a.x")]));
     place(&mut allocator, &claim("b", 0, &[]));
@@ -62,7 +62,7 @@ fn files_share_a_cluster_if_owner_and_common_items_agree() {
 }
 
 #[test]
-fn another_metric_of_an_item_moves_the_later_file_and_is_reported_once() {
+fn item_collision_moves_later_file_and_is_reported_once() {
     let mut allocator = ClusterAllocator::default();
     place(&mut allocator, &claim("a", 321, &[(1, "mmv.a.x")]));
     let later = claim("b", 321, &[(1, "mmv.b.x")]);
@@ -87,7 +87,7 @@ fn another_users_file_never_joins_a_cluster() {
 }
 
 #[test]
-fn a_moved_file_stays_where_it_is_when_the_cluster_it_asked_for_becomes_free() {
+fn moved_file_stays_when_its_wanted_cluster_is_free() {
     let mut allocator = ClusterAllocator::default();
     place(&mut allocator, &claim("a", 321, &[(1, "mmv.a.x")]));
     let later = claim("b", 321, &[(1, "mmv.b.x")]);
@@ -132,7 +132,7 @@ fn the_agents_own_file_takes_no_cluster_that_a_file_can_have() {
 }
 
 #[test]
-fn what_an_earlier_version_remembered_of_the_agents_file_does_not_matter() {
+fn earlier_state_of_the_agents_file_is_ignored() {
     let known = |file: &str, requested, cluster| FileCluster {
         file: FileName(file.into()),
         requested,
@@ -186,7 +186,7 @@ fn one_user_gets_a_half_of_the_clusters_and_others_their_own() {
 }
 
 #[test]
-fn when_all_are_used_the_user_with_most_gives_one_up_for_one_with_fewer() {
+fn user_with_most_clusters_gives_one_up() {
     let mut allocator = ClusterAllocator::default();
     place_many(&mut allocator, 1000, SHARE);
     place_many(&mut allocator, 1001, SHARE - 10);
@@ -229,7 +229,7 @@ fn nobody_gets_the_cluster_of_a_program_that_restarts() {
 }
 
 #[test]
-fn an_absent_users_cluster_is_given_up_after_the_configured_time() {
+fn cluster_of_absent_user_is_released_after_a_time() {
     let day = Duration::from_secs(86_400);
     let mut allocator = ClusterAllocator::default();
     allocator.set_keep(Some(2 * day));
@@ -257,7 +257,7 @@ fn root_gets_what_it_asks_for_and_others_are_moved() {
 }
 
 #[test]
-fn nobody_takes_an_instance_domain_by_a_large_serial_nor_by_a_cluster() {
+fn large_serial_or_cluster_takes_no_instance_domain() {
     let mut allocator = ClusterAllocator::default();
     // Of cluster 321 by its own number, and of cluster 77 by a large one.
     let victim = Claim { indoms: vec![1, 77 << 11 | 9], ..of(1000, "victim", 321) };
@@ -313,7 +313,7 @@ fn what_is_remembered_gives_the_same_clusters_in_another_run() {
 }
 
 #[test]
-fn files_of_programs_with_clusters_of_their_own_are_not_remembered() {
+fn files_with_explicit_clusters_are_not_remembered() {
     let mut allocator = ClusterAllocator::default();
     for process in 0..100 {
         let file = format!("app.{process}");
@@ -341,7 +341,7 @@ fn a_metric_keeps_its_pmid_over_restarts_of_program_and_agent() {
 }
 
 #[test]
-fn metrics_of_files_that_share_a_cluster_go_with_the_last_of_them() {
+fn shared_metrics_go_with_the_last_file() {
     let mut allocator = ClusterAllocator::default();
     let one = claim("app.1", 321, &[(1, "mmv.x"), (2, "mmv.y")]);
     let other = claim("app.2", 321, &[(1, "mmv.x")]);
@@ -357,7 +357,7 @@ fn metrics_of_files_that_share_a_cluster_go_with_the_last_of_them() {
 }
 
 #[test]
-fn what_no_archive_has_is_forgotten_and_its_cluster_is_free_again() {
+fn cluster_without_archive_is_free_again() {
     let mut allocator = ClusterAllocator::default();
     for file in ["a", "b", "c"] {
         place(&mut allocator, &claim(file, 0, &[]));
@@ -385,7 +385,7 @@ fn thousand(prefix: &str) -> Arc<BTreeMap<u32, Item>> {
 }
 
 #[test]
-fn a_user_with_new_metrics_all_the_time_fills_no_memory_and_costs_no_other_a_name() {
+fn ever_new_metrics_fill_no_memory_and_cost_no_other_user() {
     let mut allocator = ClusterAllocator::default();
     let moved = [(2, "mmv.shop.orders"), (1, "mmv.shop.new")];
     let shop = Claim { owner: 7, ..claim("shop", 300, &[(1, "mmv.shop.orders")]) };
