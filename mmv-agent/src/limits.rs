@@ -6,13 +6,13 @@
 mod fair_rate;
 mod log_limiter;
 mod quota;
-mod shares;
+mod resources;
 mod token_bucket;
 
 pub(crate) use fair_rate::FairRate;
 pub(crate) use log_limiter::LogLimiter;
 pub(crate) use quota::{Headroom, Quota};
-pub(crate) use shares::{Amounts, Resource, ResourceQuotas, Usage};
+pub(crate) use resources::{Amounts, Resource, ResourceQuotas, Usage};
 pub(crate) use token_bucket::TokenBucket;
 
 /// The administrator. The agent's own file, and files of the user who runs the agent, are charged

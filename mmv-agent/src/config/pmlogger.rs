@@ -113,13 +113,13 @@ struct Parser<'t> {
 
 impl Parser<'_> {
     fn wrong<T>(&self, expected: &str) -> Result<T, StatementError> {
-        let (found, line) = self.tokens.here();
+        let (found, line) = self.tokens.peek();
         Err(StatementError { line, message: format!("found {found}, expected {expected}") })
     }
 
     /// Parses `[log] [mandatory|advisory] on FREQUENCY|off|maybe METRICS`.
     fn statement(&mut self) -> Result<Statement, StatementError> {
-        let line = self.tokens.here().1;
+        let line = self.tokens.peek().1;
         let has_log = self.tokens.take_word("log");
         let mandatory = self.tokens.take_word("mandatory");
         let advisory = !mandatory && self.tokens.take_word("advisory");
@@ -148,7 +148,7 @@ impl Parser<'_> {
             return Ok(Some((LogMode::Every, None)));
         }
         let every = self.tokens.take_word("every");
-        let line = self.tokens.here().1;
+        let line = self.tokens.peek().1;
         let Some(number) = self.tokens.take_number() else {
             return self.wrong(if every {
                 "a number"

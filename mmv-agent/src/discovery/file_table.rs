@@ -51,6 +51,7 @@ pub(crate) enum Change {
     /// The name is gone.
     Vanished(OsString),
 }
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileState {
     Harvested,

@@ -156,7 +156,7 @@ pub(crate) struct Admission {
     address_space: Option<u64>,
     /// Limit on the descriptors of all sources.
     descriptors: u64,
-    shares: ResourceQuotas,
+    quotas: ResourceQuotas,
     /// Configured limits of single users.
     owners: OwnersLimits,
     /// Rate limits on reading metadata, by file name.
@@ -186,7 +186,7 @@ impl Admission {
             agent: geteuid().as_raw(),
             limits,
             address_space: None,
-            shares: ResourceQuotas::default(),
+            quotas: ResourceQuotas::default(),
             owners: OwnersLimits::default(),
             loading: HashMap::new(),
             descriptors: descriptor_budget::available(),
@@ -194,14 +194,14 @@ impl Admission {
             clusters: ClusterAllocator::restore(Assignments { clusters, used, items, owners }),
             producers: fed.iter().map(FileProducer::parts).collect(),
         };
-        admission.share();
+        admission.update_quotas();
         admission
     }
 
     #[cfg(test)]
     pub(crate) fn set_descriptors(&mut self, descriptors: u64) {
         self.descriptors = descriptors;
-        self.share();
+        self.update_quotas();
     }
 
     #[cfg(test)]
@@ -213,13 +213,13 @@ impl Admission {
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
         self.limits = settings.limits;
         self.owners.clone_from(&settings.owners);
-        self.share();
+        self.update_quotas();
         self.clusters.set_keep(settings.release_names_after);
     }
 
-    fn share(&mut self) {
+    fn update_quotas(&mut self) {
         let limits = self.address_space.map_or(self.limits, |space| within(&self.limits, space));
-        self.shares = ResourceQuotas::new(&limits, &self.owners.by_user, self.descriptors);
+        self.quotas = ResourceQuotas::new(&limits, &self.owners.by_user, self.descriptors);
     }
 
     /// Returns the user who is charged for a file. The agent's own file, and files of the user who
@@ -244,12 +244,12 @@ impl Admission {
         to: u32,
         (resource, needed): (Resource, u64),
     ) -> Option<u32> {
-        self.shares.yielding_user(usage, to, resource, needed)
+        self.quotas.yielding_user(usage, to, resource, needed)
     }
 
     /// Returns the limit on what a user may have of a resource.
     pub(crate) fn limit(&self, user: u32, resource: Resource) -> u64 {
-        self.shares.limit(user, resource)
+        self.quotas.limit(user, resource)
     }
 
     pub(crate) fn clusters_of(&self, user: u32) -> usize {
@@ -284,11 +284,11 @@ impl Admission {
         // Not earlier, since the threads take address space as well.
         if self.address_space.is_none() {
             self.address_space = Some(address_space());
-            self.share();
+            self.update_quotas();
         }
         let user = self.user(name, owner);
         for (resource, needed) in [(Resource::Descriptors, MAX_DESCRIPTORS), (Resource::Files, 1)] {
-            let room = self.shares.headroom(usage, user, resource);
+            let room = self.quotas.headroom(usage, user, resource);
             if room.left < needed {
                 return Err(no_room(room, resource, user, needed));
             }
@@ -351,15 +351,15 @@ impl Admission {
             return Err(RejectReason::Loading { user });
         }
         let metadata_bytes = self.limits.metadata_bytes;
-        let shares = &self.shares;
-        let metadata = shares.headroom(usage, user, Resource::Metadata);
+        let quotas = &self.quotas;
+        let metadata = quotas.headroom(usage, user, Resource::Metadata);
         let left = metadata.left;
         let allow = |contents: &Contents, needed: u64, memory: u64| {
             let values = contents.values.len();
             for (resource, needed) in
                 [(Resource::Values, values as u64), (Resource::Mapped, needed)]
             {
-                let room = shares.headroom(usage, user, resource);
+                let room = quotas.headroom(usage, user, resource);
                 if room.left < needed {
                     return Err(no_room(room, resource, user, needed));
                 }

@@ -137,10 +137,10 @@ impl DiskShares {
         if self.day.replace(day) == Some(day) {
             return false;
         }
-        let cut = self.users.values().any(|today| today.suspended);
+        let was_suspended = self.users.values().any(|today| today.suspended);
         self.users.clear();
         self.volumes.clear();
-        cut
+        was_suspended
     }
 
     /// Applies new records: the shapes of all groups, and the user of each source.

@@ -39,7 +39,7 @@ pub(crate) struct Recorder {
 pub(crate) struct RecorderBuilder {
     version: Version,
     template: TemplateBuilder,
-    laid: Vec<PlannedSlot>,
+    planned: Vec<PlannedSlot>,
 }
 
 /// A value, its type, and its slot.
@@ -48,7 +48,7 @@ type PlannedSlot = (ValueLocation, ValueType, PendingSlot);
 impl RecorderBuilder {
     /// Creates a builder of records for archives of a version.
     pub(crate) fn new(version: Version) -> Self {
-        Self { version, template: TemplateBuilder::of_version(version), laid: Vec::new() }
+        Self { version, template: TemplateBuilder::of_version(version), planned: Vec::new() }
     }
 
     /// Builds a recorder for the values that are present. `sources[n]` has the values of source
@@ -65,7 +65,7 @@ impl RecorderBuilder {
     ) -> Result<Option<Recorder>, EncodeError> {
         let recorder = self.lay_out(shape, sources);
         self.template.clear();
-        self.laid.clear();
+        self.planned.clear();
         if shape.values().max(shape.len()) > MAX_KEPT_VALUES {
             *self = Self::new(self.version);
         }
@@ -87,7 +87,7 @@ impl RecorderBuilder {
         sets.try_for_each(|set| self.add(set, sources))?;
         let template = self.template.finish()?;
         let mut slots: Vec<SourceSlots> = sources.iter().map(|_| SourceSlots::default()).collect();
-        for &(place, value_type, pending) in &self.laid {
+        for &(place, value_type, pending) in &self.planned {
             let Some(source) = slots.get_mut(place.source) else { continue };
             let entry = (place.value as u32, template.slot(pending));
             match value_type.fixed_size() {
@@ -97,7 +97,7 @@ impl RecorderBuilder {
             }
         }
         let included = sources.iter().map(Option::is_some).collect();
-        Ok(Some(Recorder { template, sources: slots, included, values: self.laid.len() }))
+        Ok(Some(Recorder { template, sources: slots, included, values: self.planned.len() }))
     }
 
     /// Adds the value set of one metric with the present values.
@@ -106,19 +106,19 @@ impl RecorderBuilder {
         set: ValueSetShape<'_>,
         sources: &[Option<&Values>],
     ) -> Result<(), EncodeError> {
-        let Self { template, laid, .. } = self;
-        let before = laid.len();
+        let Self { template, planned, .. } = self;
+        let before = planned.len();
         for place in set.places {
             let values = values_of_source(sources, place.source)
                 .filter(|values| values.is_present(place.value));
             let Some(values) = values else { continue };
-            if laid.len() == before {
+            if planned.len() == before {
                 template.begin_set(set.pmid, set.value_type);
             }
             let slot = template.value(place.instance, values.text(place.value).len())?;
-            laid.push((*place, set.value_type, slot));
+            planned.push((*place, set.value_type, slot));
         }
-        if laid.len() == before {
+        if planned.len() == before {
             template.empty_set(set.pmid);
         }
         Ok(())
@@ -322,7 +322,7 @@ mod tests {
             let shape = [set(places)].into_iter().collect();
             let recorder = builder.build(&shape, &[Some(&many)]).unwrap().unwrap();
             assert_eq!(recorder.values(), places.len());
-            assert_eq!(builder.laid.capacity() > 0, kept);
+            assert_eq!(builder.planned.capacity() > 0, kept);
         }
     }
 }

@@ -37,9 +37,9 @@ use pcp_types::InDom;
 use serde::{Deserialize, Serialize};
 
 use self::owners::{ClusterOwners, ForeignIndom};
-use super::holdings::Owners;
 use super::items::{Item, ItemAllocators, Items, Renumbered};
 use super::numbers::{MAX_AUTOMATIC, OWN_CLUSTER};
+use super::ownership::Owners;
 use crate::discovery::FileName;
 use crate::limits::{Quota, ROOT};
 
@@ -279,7 +279,7 @@ impl ClusterAllocator {
             }
             stays
         });
-        freed.extend(self.used.iter().filter(|cluster| self.owners.was_given_up(**cluster)));
+        freed.extend(self.used.iter().filter(|cluster| self.owners.has_expired(**cluster)));
         freed.retain(|cluster| !self.by_file.values().any(|known| known.cluster == *cluster));
         freed.retain(|cluster| !self.holders.contains_key(cluster));
         for cluster in &freed {
@@ -483,12 +483,12 @@ impl ClusterAllocator {
         let Some(&idle) = own_idle else {
             return Some(Collision::Share { owner, limit });
         };
-        self.give_up(idle);
+        self.free_cluster(idle);
         None
     }
 
     /// Makes a cluster free; its items stay known.
-    fn give_up(&mut self, cluster: u32) {
+    fn free_cluster(&mut self, cluster: u32) {
         self.by_file.retain(|_, known| known.cluster != cluster);
         self.idle.retain(|idle| *idle != cluster);
         self.used.remove(&cluster);
@@ -507,7 +507,7 @@ impl ClusterAllocator {
             let mut idle = self.idle.iter().filter(|cluster| self.automatic.contains(cluster));
             idle.find(|cluster| self.owners.owner(**cluster) == owner).copied()
         })?;
-        self.give_up(cluster);
+        self.free_cluster(cluster);
         Some(cluster)
     }
 
@@ -519,7 +519,7 @@ impl ClusterAllocator {
         let newest = of_owner.max_by_key(|(_, held)| held.iter().map(|one| one.order).max())?;
         let cluster = *newest.0;
         self.displace(|other, _| other == cluster);
-        self.give_up(cluster);
+        self.free_cluster(cluster);
         Some(cluster)
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::holdings::{Owned, Ownership};
+use super::ownership::{Owned, Ownership};
 use crate::config::Pins;
 use crate::limits::ROOT;
 

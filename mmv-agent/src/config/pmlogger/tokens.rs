@@ -91,7 +91,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// Returns the next token and its line.
-    pub(super) fn here(&self) -> (Token<'t>, usize) {
+    pub(super) fn peek(&self) -> (Token<'t>, usize) {
         self.all.get(self.at).copied().unwrap_or((Token::End, self.last_line))
     }
 
@@ -106,7 +106,7 @@ impl<'t> Tokens<'t> {
     }
 
     fn take_if<T>(&mut self, wanted: impl Fn(Token<'t>) -> Option<T>) -> Option<T> {
-        let taken = wanted(self.here().0)?;
+        let taken = wanted(self.peek().0)?;
         self.at += 1;
         Some(taken)
     }

@@ -8,8 +8,8 @@ use pcp_types::InDom;
 
 use super::{Claim, Collision};
 use crate::limits::ROOT;
-use crate::metadata::holdings::{Owners, Ownership};
 use crate::metadata::numbers::{MAX_AUTOMATIC, OWN_CLUSTER, indom, is_clusters_own};
+use crate::metadata::ownership::{Owners, Ownership};
 
 /// Limit on the instance domains of one user.
 const MAX_INDOMS: usize = 20_000;
@@ -43,8 +43,8 @@ impl ClusterOwners {
 
     /// Returns the owners for the next run, without those of names.
     pub(super) fn remember(&mut self) -> Owners {
-        self.clusters.give_up();
-        self.indoms.give_up();
+        self.clusters.drop_expired();
+        self.indoms.drop_expired();
         let clusters = self.clusters.remember();
         let indoms = self.indoms.remember();
         Owners { clusters, indoms, ..Owners::default() }
@@ -65,8 +65,8 @@ impl ClusterOwners {
     }
 
     /// Returns true if the owner of a cluster has been absent for too long.
-    pub(super) fn was_given_up(&self, cluster: u32) -> bool {
-        self.clusters.was_given_up(&cluster)
+    pub(super) fn has_expired(&self, cluster: u32) -> bool {
+        self.clusters.has_expired(&cluster)
     }
 
     /// Returns the number of a user's clusters that satisfy `is_of_kind`.

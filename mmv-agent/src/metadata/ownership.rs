@@ -120,7 +120,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         K: Borrow<Q>,
     {
         let holding = self.by_key.get(key)?;
-        (!self.is_given_up(holding)).then_some(holding.owner)
+        (!self.is_expired(holding)).then_some(holding.owner)
     }
 
     /// Returns true if another user owns a key.
@@ -150,7 +150,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
                 self.by_key.insert(key.to_owned(), present);
             }
             Some(known) if known.owner == owner => *known = present,
-            Some(known) if owner == ROOT || is_over(known, keep, now) => {
+            Some(known) if owner == ROOT || is_absence_over(known, keep, now) => {
                 let before = mem::replace(known, present).owner;
                 *self.counts.entry(owner).or_default() += 1;
                 self.decrement(before);
@@ -187,13 +187,13 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
     }
 
     /// Returns true if the owner of a key has been absent for too long.
-    pub(crate) fn was_given_up(&self, key: &K) -> bool {
-        self.by_key.get(key).is_some_and(|holding| self.is_given_up(holding))
+    pub(crate) fn has_expired(&self, key: &K) -> bool {
+        self.by_key.get(key).is_some_and(|holding| self.is_expired(holding))
     }
 
     /// Returns all keys with their owners, except released ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, u32)> {
-        let kept = self.by_key.iter().filter(|(_, holding)| !self.is_given_up(holding));
+        let kept = self.by_key.iter().filter(|(_, holding)| !self.is_expired(holding));
         kept.map(|(key, holding)| (key, holding.owner))
     }
 
@@ -226,14 +226,14 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
                 holding.since = now;
             }
         }
-        self.give_up();
+        self.drop_expired();
     }
 
     /// Removes keys of owners who were absent for too long, and excess keys of absent owners.
-    pub(crate) fn give_up(&mut self) {
+    pub(crate) fn drop_expired(&mut self) {
         let keep = self.keep;
         let now = self.now;
-        self.by_key.retain(|_, holding| !is_over(holding, keep, now));
+        self.by_key.retain(|_, holding| !is_absence_over(holding, keep, now));
         let mut absent: HashMap<u32, u64> = HashMap::new();
         for holding in self.by_key.values().filter(|holding| holding.absent.is_some()) {
             *absent.entry(holding.owner).or_default() += 1;
@@ -256,12 +256,12 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         self.counts.get(&owner).copied().unwrap_or_default()
     }
 
-    fn is_given_up(&self, holding: &Holding) -> bool {
-        is_over(holding, self.keep, self.now)
+    fn is_expired(&self, holding: &Holding) -> bool {
+        is_absence_over(holding, self.keep, self.now)
     }
 }
 
-fn is_over(holding: &Holding, keep: Option<Duration>, now: Duration) -> bool {
+fn is_absence_over(holding: &Holding, keep: Option<Duration>, now: Duration) -> bool {
     holding.absent_for(now).zip(keep).is_some_and(|(absent, keep)| absent >= keep)
 }
 
