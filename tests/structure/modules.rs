@@ -78,15 +78,14 @@ impl Crate {
             let name = child.ident.to_string();
             let below = directory.join(&name);
             let child_place = joined(&place, &name);
-            match child.content {
-                Some((_, items)) => self.add(file, &below, child_place, items),
-                None => {
-                    let named = path_attribute(&child.attrs);
-                    let named = named.zip(file.parent()).map(|(path, parent)| parent.join(path));
-                    let file = named.unwrap_or_else(|| below.with_extension("rs"));
-                    self.add_file(&file, &below, child_place);
-                }
+            if let Some((_, items)) = child.content {
+                self.add(file, &below, child_place, items);
+                continue;
             }
+            let named = path_attribute(&child.attrs);
+            let named = named.zip(file.parent()).map(|(path, parent)| parent.join(path));
+            let file = named.unwrap_or_else(|| below.with_extension("rs"));
+            self.add_file(&file, &below, child_place);
         }
         self.modules.insert(place, module);
     }
