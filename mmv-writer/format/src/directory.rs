@@ -1,4 +1,4 @@
-//! Where MMV files are.
+//! The choice of the directory for MMV files.
 //!
 //! [`mmv_directory`] is PCP's rule, for interfaces that promise it. [`MmvDirectory::choose`]
 //! is ours, for programs and agents that must work without privileges as well: it returns

@@ -33,28 +33,28 @@ use zerocopy::FromBytes;
 
 use crate::layout::Header;
 
-/// A file that could not be created, filled or renamed.
+/// Error of a file that could not be created, filled or renamed.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {action}: {source}", path = printable::path(path))]
 pub struct FileError {
-    /// What failed.
+    /// The step that failed, as an infinitive: "create".
     pub action: &'static str,
     /// The directory or file.
     pub path: PathBuf,
-    /// The system's error.
+    /// The error of the system call.
     pub source: io::Error,
 }
 
 impl FileError {
-    /// Makes an error out of a system error, for `map_err`.
+    /// Returns a function that makes an error of a system error, for `map_err`.
     pub fn with(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self { action, path, source }
     }
 }
 
-/// The most bytes that a file of this process may have now: `RLIMIT_FSIZE`, see
-/// `getrlimit(2)`.
+/// Returns the largest size in bytes that a file of this process may have now: the soft
+/// `RLIMIT_FSIZE` of `getrlimit(2)`.
 ///
 /// The system ends a process that exceeds it with SIGXFSZ, unless the program handles
 /// that signal.
@@ -62,7 +62,7 @@ pub fn size_limit() -> u64 {
     getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft)
 }
 
-/// Fails where a file of `end` bytes would exceed [`size_limit`].
+/// Fails if a file of `end` bytes would exceed [`size_limit`].
 fn check_size(end: u64) -> io::Result<()> {
     if end <= size_limit() { Ok(()) } else { Err(Errno::EFBIG.into()) }
 }
@@ -82,7 +82,7 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Makes a file longer, without disk space.
+/// Extends a file without allocating disk space.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ pub fn extend(file: &File, len: u64) -> io::Result<()> {
     file.set_len(len)
 }
 
-/// A generation for the file that replaces the one at `path`.
+/// Returns a generation for the file that replaces the one at `path`.
 ///
 /// Readers recognize new content by its generation. Nanoseconds distinguish two
 /// publications; the comparison covers a clock that was set back.
@@ -110,14 +110,14 @@ pub fn open(path: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).ok()
 }
 
-/// The header of a file, unchecked; `None` if the file is too short.
+/// Reads the header of a file, unchecked; `None` if the file is too short.
 pub fn read_header(file: &File) -> Option<Header> {
     let mut bytes = [0; Header::BYTES];
     file.read_exact_at(&mut bytes, 0).ok()?;
     Header::read_from_bytes(&bytes).ok()
 }
 
-/// Device and inode: which file it is, whatever its name.
+/// Returns device and inode, which identify a file whatever its name.
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

@@ -20,7 +20,7 @@ use crate::layout::{
     Flags, Header, INSTANCE_OFFSET, METRIC_OFFSET, SectionKind, TocEntry, Version,
 };
 
-/// Sections in the table of contents of a growing file. Its version is 3.
+/// The table of contents of a growing file, which has version 3.
 pub const GROWING_SECTIONS: [SectionKind; 9] = [
     SectionKind::Labels,
     SectionKind::Values,
@@ -33,7 +33,7 @@ pub const GROWING_SECTIONS: [SectionKind; 9] = [
     SectionKind::Strings,
 ];
 
-/// Size of that table of contents.
+/// Size of the table of contents of a growing file.
 const TOC_BYTES: usize = GROWING_SECTIONS.len() * TocEntry::BYTES;
 
 /// Delay between the announcement of a removal and the reuse of the entry, and between the
@@ -46,10 +46,10 @@ pub const REUSE_DELAY: Duration = Duration::from_millis(100);
 pub struct GrowingToc(Box<[u8]>);
 
 impl GrowingToc {
-    /// Offset of its end in the file.
+    /// Offset in the file of the first byte after it.
     pub const END: usize = Header::BYTES + TOC_BYTES;
 
-    /// Returns `None` for the table of contents of a file that does not grow.
+    /// Copies a table of contents; `None` if it is not that of a growing file.
     pub(crate) fn new(version: Version, toc: &[u8]) -> Option<Self> {
         let kinds = lines(toc).map(|line| line.kind);
         let expected = GROWING_SECTIONS.iter().map(|kind| kind.code());
@@ -74,7 +74,7 @@ impl GrowingToc {
     }
 }
 
-/// The lines of a table of contents.
+/// Returns the entries of a table of contents.
 fn lines(toc: &[u8]) -> impl Iterator<Item = TocEntry> {
     toc.chunks_exact(TocEntry::BYTES).filter_map(|line| TocEntry::read_from_bytes(line).ok())
 }
@@ -108,7 +108,7 @@ impl CellOwner {
         })
     }
 
-    /// Returns that word.
+    /// Returns the word at [`ID_WORD`] in the entry of this instance.
     fn id_word(self) -> u64 {
         let [a, b, c, d] = self.id.to_ne_bytes();
         u64::from_ne_bytes([0, 0, 0, 0, a, b, c, d])
@@ -116,7 +116,7 @@ impl CellOwner {
 }
 
 impl CellOwners {
-    /// Takes the owners of all cells; `None` if one is missing.
+    /// Collects the owners of all cells; `None` if one is missing.
     pub fn new(owners: impl Iterator<Item = Option<CellOwner>>) -> Option<Self> {
         owners.collect::<Option<_>>().map(Self)
     }

@@ -37,17 +37,17 @@ pub use string::StringEntry;
 pub use toc::TocEntry;
 pub use value::{EXTRA_OFFSET, INSTANCE_OFFSET, METRIC_OFFSET, NO_VALUE, ValueEntry};
 
-/// Bytes of a name inside a version 1 entry, with its NUL.
+/// Size of a name inside a version 1 entry, with its NUL.
 pub const NAME_BYTES: usize = 64;
-/// Bytes of an entry of the strings section, with its NUL.
+/// Size of an entry of the strings section, with its NUL.
 pub const STRING_BYTES: usize = 256;
-/// Bytes of a label's JSON text, with its NUL.
+/// Size of a label's JSON text, with its NUL.
 pub const LABEL_BYTES: usize = 244;
-/// The most metrics that pmdammv takes from one file.
+/// Limit of pmdammv on the metrics of a file.
 pub const MAX_METRICS: u32 = 1023;
-/// The most labels that pmdammv takes from one file.
+/// Limit of pmdammv on the labels of a file.
 pub const MAX_LABELS: u32 = 255;
-/// The most instance domains, and instances of each, that pmdammv takes.
+/// Limit of pmdammv on the instance domains of a file, and on the instances of each.
 pub const MAX_INDOMS: u32 = (1 << 22) - 1;
 /// The largest item number: 10 bits of a PMID.
 pub const MAX_ITEM: u32 = 1023;
@@ -69,7 +69,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The number in the header.
+    /// Returns the number in the header.
     pub const fn code(self) -> i32 {
         match self {
             Self::V1 => 1,
@@ -78,7 +78,7 @@ impl Version {
         }
     }
 
-    /// The version of a number in a header.
+    /// Returns the version of a number in a header.
     pub const fn from_code(code: i32) -> Option<Self> {
         match code {
             1 => Some(Self::V1),
@@ -89,39 +89,39 @@ impl Version {
     }
 }
 
-/// What a section holds.
+/// The kind of a section, by its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SectionKind {
     /// Instance domains.
     Indoms,
     /// Instances of all domains.
     Instances,
-    /// Metric descriptors.
+    /// Descriptors of metrics, without their values.
     Metrics,
     /// Values: the only part that changes after publication.
     Values,
     /// Texts: names (version 2 and later), help, string values.
     Strings,
-    /// Labels (version 3).
+    /// Labels, in version 3 only.
     Labels,
 }
 
 impl SectionKind {
-    /// All sections, in the order of their codes.
+    /// All kinds, in the order of their codes.
     pub const ALL: [Self; 6] =
         [Self::Indoms, Self::Instances, Self::Metrics, Self::Values, Self::Strings, Self::Labels];
 
-    /// The code in the table of contents.
+    /// Returns the code in the table of contents.
     pub const fn code(self) -> i32 {
         self as i32 + 1
     }
 
-    /// The section of a code.
+    /// Returns the kind of a code.
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Bytes of one entry.
+    /// Returns the size of one entry.
     pub const fn entry_bytes(self, version: Version) -> usize {
         match (self, version) {
             (Self::Indoms, _) => size_of::<IndomEntry>(),
@@ -163,40 +163,40 @@ impl Flags {
     /// (`MMV_FLAG_SENTINEL`).
     pub const SENTINEL: Self = Self(4);
 
-    /// The flags of a word; unknown bits are kept.
+    /// Makes flags of a header's word; unknown bits are kept.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
 
-    /// The word.
+    /// Returns the word for a header.
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// Whether all bits of `other` are set.
+    /// Returns whether all bits of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These flags and those of `other`.
+    /// Returns these flags and those of `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The bits that no version of PCP defines.
+    /// Returns the bits that no version of PCP defines.
     pub const fn unknown(self) -> u32 {
         self.0 & !7
     }
 }
 
-/// The bytes before the first NUL; `None` if there is no NUL.
+/// Returns the bytes before the first NUL; `None` if there is no NUL.
 pub fn until_nul(bytes: &[u8]) -> Option<&[u8]> {
     bytes.iter().position(|byte| *byte == 0).and_then(|end| bytes.get(..end))
 }
 
-/// `text` in an array of `N` bytes, filled up with NULs; `None` if it leaves
-/// no room for one.
+/// Returns `text` in an array of `N` bytes, padded with NULs; `None` if it leaves no room for
+/// one.
 pub fn nul_padded<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if text.len() >= N {

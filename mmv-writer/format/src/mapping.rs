@@ -30,15 +30,15 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::layout::Header;
 
-/// Bytes of a cell and of the widest access.
+/// Size of a cell and of the widest access.
 const WORD: usize = size_of::<u64>();
 
 /// Alignment of mappings in a file: the largest page of supported systems. The guard replaces
 /// whole pages.
 pub const PART_ALIGNMENT: u64 = 64 << 10;
 
-/// The word at offset `at` of a memory of `len` bytes that starts at `base`;
-/// `None` if it is not completely inside or not aligned.
+/// Returns the word at offset `at` of a memory of `len` bytes that starts at `base`; `None` if it
+/// is not completely inside or not aligned.
 ///
 /// This is the bounds check that the SAFETY comments below cite. It does not
 /// touch the memory. `base` is aligned to at least eight bytes (a page, or a
@@ -52,7 +52,7 @@ fn word_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU64
     NonNull::new(base.as_ptr().wrapping_add(at).cast())
 }
 
-/// The byte at offset `at`, as [`word_at`].
+/// Returns the byte at offset `at`; see [`word_at`].
 fn byte_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU8>> {
     if at >= len {
         return None;
@@ -130,21 +130,21 @@ impl ReadMapping {
         Ok(Self { base, len, registration, _map: map })
     }
 
-    /// Bytes of the mapping.
+    /// Returns the size of the mapping.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the guard replaced the mapping with zeros: nothing read since the last
-    /// time this was false may be used.
+    /// Returns whether the guard replaced the mapping with zeros. If so, nothing that was read
+    /// since the last call that returned false may be used.
     pub fn is_dead(&self) -> bool {
         fence(Ordering::Acquire);
         self.registration.is_dead()
     }
 
-    /// The word at offset `at`; `None` if it is not wholly inside or `at` is
-    /// not divisible by eight.
+    /// Loads the word at offset `at`; `None` if it is not wholly inside or `at` is not divisible
+    /// by eight.
     #[inline]
     pub fn load_u64(&self, at: usize) -> Option<u64> {
         let word = word_at(self.base, self.len, at)?;
@@ -157,7 +157,7 @@ impl ReadMapping {
         Some(word.load(Ordering::Relaxed))
     }
 
-    /// Both generations of the header, in the order 1, 2.
+    /// Loads both generations of the header, in the order 1, 2.
     ///
     /// Fenced on both sides: loads before this call are not reordered after it
     /// (the check after a harvest), nor loads after it before it (the check before).
@@ -171,8 +171,8 @@ impl ReadMapping {
         pair
     }
 
-    /// Copies the bytes at offset `at` into `buffer`; `false`, with nothing
-    /// copied, if they are not all inside.
+    /// Copies the bytes at offset `at` into `buffer`. Returns `false`, with nothing copied, if
+    /// they are not all inside.
     ///
     /// Aligned words are copied with one load each, so a word is never torn; the
     /// whole may be, when it is written at the same time.
@@ -205,9 +205,8 @@ impl ReadMapping {
         }
     }
 
-    /// Loads every cell of `plan`, in its order, and hands each to `each` with
-    /// its index. `false`, with nothing loaded, if the plan was made for a
-    /// longer mapping.
+    /// Loads every cell of `plan`, in its order, and passes each to `each` with its index. Returns
+    /// `false`, with nothing loaded, if the plan was made for a longer mapping.
     ///
     /// This is the harvest's inner loop: the plan's offsets were checked when it
     /// was made, so a tick compares lengths once and then only loads.
@@ -238,16 +237,16 @@ impl ReadMapping {
         word.load(Ordering::Relaxed)
     }
 
-    /// Loads every cell of `plan` into a slice; `false`, with nothing loaded, if the plan was made
-    /// for a longer mapping or `out` has not the plan's length.
+    /// Loads every cell of `plan` into a slice. Returns `false`, with nothing loaded, if the plan
+    /// was made for a longer mapping or `out` does not have the plan's length.
     #[must_use]
     pub fn load_many(&self, plan: &CellPlan, out: &mut [u64]) -> bool {
         self.load_many_while(plan, out, || true)
     }
 
-    /// [`ReadMapping::load_many`], which asks `goes_on` after each [`STRETCH_PAGES`] pages
-    /// whether to go on. `false` also if it was stopped; then the cells of the last stretches are
-    /// not loaded.
+    /// Loads every cell of `plan` as [`ReadMapping::load_many`] does, but calls `goes_on` after
+    /// each [`STRETCH_PAGES`] pages and stops when it returns false. Returns `false` also if it was
+    /// stopped; the cells of later stretches are then not loaded.
     #[must_use]
     pub fn load_many_while(
         &self,
@@ -294,23 +293,22 @@ impl fmt::Debug for ReadMapping {
 /// changing the file. The cells of this many dense pages take about a microsecond.
 pub const STRETCH_PAGES: usize = 16;
 
-/// Bytes of the smallest page of supported systems, as a power of two.
+/// Size of the smallest page of supported systems, as a power of two.
 const PAGE_BITS: u32 = 12;
 
-/// The offsets of many cells, checked once for a mapping of a given length.
+/// Offsets of many cells, checked once for a mapping of a given length.
 #[derive(Debug, Clone, Default)]
 pub struct CellPlan {
     offsets: Box<[u32]>,
-    /// Numbers of cells that lie on [`STRETCH_PAGES`] pages, from the first cell on. The cells
-    /// after the last complete stretch are in none.
+    /// Number of cells in each stretch of [`STRETCH_PAGES`] pages, from the first cell on. The
+    /// cells after the last complete stretch are not counted.
     stretches: Box<[u32]>,
     bound: usize,
 }
 
 impl CellPlan {
-    /// A plan for a mapping of at least `len` bytes, in the order given;
-    /// `None` if an offset is not divisible by eight or its word not wholly
-    /// inside, or lies beyond 4 GiB.
+    /// Makes a plan for a mapping of at least `len` bytes, in the order given. Returns `None` if an
+    /// offset is not divisible by eight or beyond 4 GiB, or its word not wholly inside.
     pub fn new(offsets: impl IntoIterator<Item = u64>, len: usize) -> Option<Self> {
         let mut bound = 0;
         let mut checked = Vec::new();
@@ -336,12 +334,12 @@ impl CellPlan {
         Some(Self { offsets: checked.into(), stretches: stretches.into(), bound })
     }
 
-    /// How many cells.
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.offsets.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no cells.
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }

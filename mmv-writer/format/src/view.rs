@@ -47,26 +47,26 @@ use sections::Sections;
 /// Limits on what one file may cost a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes of metadata to read, and the most bytes of memory to use for
-    /// copies of them and for what is made of these. Holes and entries of zeros are
-    /// not copied.
+    /// Limit on the bytes of metadata that are read, and on the memory for copies and for what
+    /// is parsed from them. Holes and entries of zeros are not copied.
     pub bytes: u64,
 }
 
 impl Default for Limits {
-    /// 256 MiB: more than a million instances.
+    /// Returns a limit of 256 MiB, enough for more than a million instances.
     fn default() -> Self {
         Self { bytes: 256 << 20 }
     }
 }
 
-/// How many defects of a file are listed one by one.
+/// Limit on the defects of a file that are listed one by one: a small sparse file can have
+/// millions.
 pub const MOST_LISTED: usize = 100;
 
-/// All metadata of one file.
+/// All metadata of one file, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contents {
-    /// The header's fields.
+    /// The fields of the file's header.
     pub header: Header,
     /// The table of contents of a growing file; `None` for other files.
     pub growing: Option<GrowingToc>,
@@ -79,21 +79,20 @@ pub struct Contents {
     pub values: Vec<ValueEntry>,
     /// The labels, in file order.
     pub labels: Vec<Label>,
-    /// The first entries that were left out, or that lost a part; at most
-    /// [`MOST_LISTED`].
+    /// The first entries that were left out or lost a part, at most [`MOST_LISTED`].
     pub skipped: Vec<Defect>,
-    /// How many more there were: a small sparse file can have millions.
+    /// Number of defects that are not in `skipped`.
     pub unlisted: usize,
 }
 
-/// The header's fields.
+/// Fields of a file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The format's version: 1, 2 or 3.
     pub version: u32,
     /// Generation 1, which was equal to generation 2 and not 0.
     pub generation: u64,
-    /// The flags.
+    /// The flags of the file.
     pub flags: Flags,
     /// The process that wrote the file; meaningful with
     /// [`Flags::PROCESS`].
@@ -104,7 +103,7 @@ pub struct Header {
     pub file_len: u64,
 }
 
-/// An instance domain.
+/// An instance domain: a set of instances that metrics have values for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Indom {
     /// Its number within the file, 0..=4 194 303.
@@ -126,7 +125,7 @@ pub struct Instance {
     pub name: String,
 }
 
-/// What a metric's cells hold.
+/// The kind of the values in a metric's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MetricKind {
     /// A number of a numeric type; 32-bit types in the first four bytes.
@@ -138,7 +137,7 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// The type of the values that a reader of the metric sees.
+    /// Returns the type of the values that a reader of the metric sees.
     pub const fn value_type(self) -> ValueType {
         match self {
             Self::Numeric(value_type) => value_type,
@@ -148,7 +147,7 @@ impl MetricKind {
     }
 }
 
-/// A metric.
+/// A metric's descriptor, without its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
     /// Its own part of the name, 1..=255 bytes, without the file's prefix.
@@ -170,24 +169,24 @@ pub struct Metric {
     pub long_help: Option<String>,
 }
 
-/// Where one value is. Offsets are in bytes from the start of the file; what they
-/// point to is inside it. All but `string` are divisible by eight.
+/// The location of a value. Offsets are in bytes from the start of the file and inside it. All
+/// but `string` are divisible by eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueEntry {
-    /// The metric: an index into [`Contents::metrics`].
+    /// Index of the metric in [`Contents::metrics`].
     pub metric: usize,
     /// The instance, in the metric's domain; `None` for a singular metric.
     pub instance: Option<InstanceId>,
-    /// The value's eight bytes.
+    /// Offset of the value's eight bytes.
     pub cell: u64,
-    /// The eight bytes of `extra`: minus the start, in microseconds since 1970,
-    /// of a running interval of elapsed time.
+    /// Offset of the eight bytes of `extra`: minus the start, in microseconds since 1970, of a
+    /// running interval of elapsed time.
     pub extra: u64,
-    /// For a string: its 256 bytes.
+    /// Offset of the 256 bytes of text, for a string.
     pub string: Option<u64>,
-    /// The metric's entry.
+    /// Offset of the metric's entry.
     pub metric_at: u64,
-    /// The instance's entry; 0 for a singular metric.
+    /// Offset of the instance's entry; 0 for a singular metric.
     pub instance_at: u64,
 }
 
@@ -200,30 +199,30 @@ impl ValueEntry {
     }
 }
 
-/// What a label is attached to.
+/// The kind of object that a label is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LabelClass {
     /// All metrics of the file.
     Cluster,
-    /// An instance domain.
+    /// An instance domain and all metrics on it.
     Indom,
-    /// A metric.
+    /// One metric.
     Item,
-    /// An instance.
+    /// One instance of a domain.
     Instances,
 }
 
 /// A label: one name and one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// What it is attached to.
+    /// The kind of object that it is attached to.
     pub class: LabelClass,
     /// The cluster as the header has it, an indom's serial, a metric's item or
     /// the serial of the instance's indom.
     pub identity: u32,
     /// The instance, for [`LabelClass::Instances`] only.
     pub instance: Option<InstanceId>,
-    /// Whether the label only describes and does not identify.
+    /// True for a label that describes without identifying.
     pub optional: bool,
     /// The name: a letter, then letters, digits and `_`.
     pub name: String,
@@ -247,7 +246,8 @@ impl Contents {
         Self::read_at_cost(file, limits).0
     }
 
-    /// The same, with what it has cost, also if the file is refused.
+    /// Reads the metadata as [`Contents::read`] does, and returns also what that has cost, even if
+    /// the file is refused.
     ///
     /// # Errors
     ///
@@ -264,8 +264,8 @@ impl Contents {
         (read(&mut cost), cost)
     }
 
-    /// Reads the metadata from any source, as [`Contents::read_from`] does, and says what that
-    /// has cost.
+    /// Reads the metadata from any source as [`Contents::read_from`] does, and returns also what
+    /// that has cost.
     pub fn read_from_at_cost<S: Source + ?Sized>(
         source: &S,
         file_len: u64,
@@ -315,7 +315,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// The same from a file's bytes in memory.
+    /// Parses the metadata from a file's bytes in memory.
     ///
     /// # Errors
     ///
@@ -327,8 +327,8 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Also returns the table of contents, if it must not change until the contents are
-    /// complete.
+    /// Reads and parses all metadata. Returns also the table of contents, if it must not change
+    /// until the contents are complete.
     fn from_source<S: Source + ?Sized>(
         source: &S,
         file_len: u64,
@@ -345,19 +345,19 @@ impl Contents {
         Ok((contents?, (!sections.are_settled).then_some(sections.toc)))
     }
 
-    /// The instance domain with a serial.
+    /// Returns the instance domain with a serial.
     pub fn indom(&self, serial: u32) -> Option<&Indom> {
         self.indoms.iter().find(|indom| indom.serial == serial)
     }
 
-    /// The values of a metric, by its index, in file order. Goes through all
-    /// values: for one metric, not for each in turn.
+    /// Returns the values of a metric, given its index, in file order. Scans all values: call it
+    /// for one metric, not for each in turn.
     pub fn values_of(&self, metric: usize) -> impl Iterator<Item = &ValueEntry> {
         self.values.iter().filter(move |value| value.metric == metric)
     }
 }
 
-/// The header and the copies of all sections.
+/// Reads the header and copies all sections.
 fn read_sections<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     skipped: &mut Vec<Defect>,
@@ -374,7 +374,7 @@ fn read_sections<S: Source + ?Sized>(
     Ok((header, sections))
 }
 
-/// What the parts of the parser share.
+/// State that the parsers of all sections share.
 struct Parser<'a, S: Source + ?Sized> {
     sections: &'a Sections,
     budget: Budget<'a, S>,
@@ -408,8 +408,8 @@ impl<S: Source + ?Sized> Parser<'_, S> {
         self.sections.version
     }
 
-    /// Takes the result of reading an entry: a bad one is listed and left out, a bad
-    /// file ends the reading.
+    /// Turns the result of reading an entry into an option: a bad entry is listed and left out, a
+    /// bad file ends the reading.
     fn settle<T>(
         &mut self,
         section: SectionKind,
@@ -427,13 +427,13 @@ impl<S: Source + ?Sized> Parser<'_, S> {
         }
     }
 
-    /// The text of the string entry at `offset`, from the copy of the strings
-    /// section if it is there, else from the file.
+    /// Reads the text of the string entry at `offset`, from the copy of the strings section if it
+    /// is there, else from the file.
     fn text(&mut self, offset: u64) -> Result<Vec<u8>, Trouble> {
         self.sections.text(&mut self.budget, offset)
     }
 
-    /// A help text; a bad one is listed and dropped.
+    /// Reads a help text; a bad one is listed and dropped.
     fn help(
         &mut self,
         section: SectionKind,
@@ -452,7 +452,7 @@ impl<S: Source + ?Sized> Parser<'_, S> {
     }
 }
 
-/// An error that reading an entry has found: in the entry, or in the whole file.
+/// Error of reading an entry: in the entry, or in the whole file.
 enum Trouble {
     Entry(Problem),
     File(Refusal),
@@ -470,19 +470,18 @@ impl From<Refusal> for Trouble {
     }
 }
 
-/// What an offset into a section of entries leads to.
+/// The result of looking up an entry by its offset.
 enum Lookup<T> {
-    /// Not to the start of an entry.
+    /// The offset is not the start of an entry.
     Nothing,
-    /// To an entry that was left out, and is listed or unused.
+    /// The entry was left out, and is listed or unused.
     LeftOut,
-    /// To this.
     Found(T),
 }
 
 impl<T> Lookup<T> {
-    /// By number of the copied entry: `None` for one left out. One of zeros is left out
-    /// as well.
+    /// Looks up a copied entry by its number in `entries`, where `None` stands for one that was
+    /// left out. An entry of zeros counts as left out.
     fn new(at: &At, entries: &[Option<T>]) -> Self
     where
         T: Copy,
@@ -498,13 +497,12 @@ impl<T> Lookup<T> {
     }
 }
 
-/// A text as UTF-8, with U+FFFD for what is not.
+/// Converts a text to UTF-8; invalid bytes become U+FFFD.
 fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Bytes of a header, for the callers that read one.
 const HEADER_BYTES: usize = HeaderBytes::BYTES;
 
 #[cfg(test)]

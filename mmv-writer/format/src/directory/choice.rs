@@ -21,9 +21,9 @@ use super::process::{Process, ThisProcess};
 use super::user::UserDirectories;
 use crate::file::FileError;
 
-/// The mode of a system directory: any user may create files and remove their own.
+/// Mode of the system's directory: any user may create files and remove their own.
 const SYSTEM_MODE: u32 = 0o1777;
-/// The mode of a user's directory.
+/// Mode of a user's directory: no access for others.
 const USER_MODE: u32 = 0o700;
 
 /// A directory of MMV files, and why it was chosen.
@@ -67,7 +67,7 @@ impl fmt::Display for Reason {
 }
 
 impl MmvDirectory {
-    /// The directory for files of this process, and for an agent of the same user:
+    /// Chooses the directory for files of this process, and for an agent of the same user:
     ///
     /// 1. by PCP's rule, if `PCP_TMP_DIR`, `PCP_CONF` or `PCP_DIR` is set;
     /// 2. by PCP's rule, if it exists and the user may write there, or can be created

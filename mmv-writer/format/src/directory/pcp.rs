@@ -8,22 +8,22 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// `PCP_TMP_DIR` where neither the environment nor a configuration names it.
+/// Value of `PCP_TMP_DIR` if neither the environment nor a configuration file sets it.
 pub const DEFAULT_TMP_DIR: &str = "/var/lib/pcp/tmp";
 
 const VARIABLE: &str = "PCP_TMP_DIR";
 
-/// The variables of the environment that decide, in this order.
+/// The environment variables that PCP's rule depends on, by precedence.
 pub(super) const VARIABLES: [&str; 3] = [VARIABLE, "PCP_CONF", "PCP_DIR"];
 
-/// The directory of this machine's MMV files by PCP's rule. It need not exist, and this
+/// Returns the directory of this machine's MMV files by PCP's rule. It need not exist, and this
 /// user may lack the permission to write into it: see
 /// [`MmvDirectory::choose`](super::MmvDirectory::choose).
 pub fn mmv_directory() -> PathBuf {
     locate(|name| std::env::var_os(name), |path| std::fs::read_to_string(path).ok())
 }
 
-/// The directory, from variables of the environment and from files.
+/// Applies PCP's rule to the variables that `variable` returns and the files that `read` returns.
 pub(super) fn locate(
     variable: impl Fn(&str) -> Option<OsString>,
     read: impl Fn(&Path) -> Option<String>,
@@ -39,7 +39,7 @@ pub(super) fn locate(
     tmp.unwrap_or_else(|| PathBuf::from(DEFAULT_TMP_DIR)).join("mmv")
 }
 
-/// The value of a line `PCP_TMP_DIR=value`, without quotes around it.
+/// Parses a line `PCP_TMP_DIR=value` and returns the value without quotes.
 fn assignment(line: &str) -> Option<PathBuf> {
     let value = line.trim().strip_prefix(VARIABLE)?.strip_prefix('=')?.trim();
     let value = value.trim_matches(|quote| quote == '"' || quote == '\'');

@@ -1,4 +1,4 @@
-//! What a choice of directories depends on: environment, user and file system.
+//! Environment, user and file system, as far as the choice of directories depends on them.
 
 use std::ffi::OsString;
 use std::fs::{Metadata, read, read_to_string};
@@ -9,43 +9,43 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, User, faccessat, getegid, geteuid, getgid, getuid};
 
-/// The entry of the auxiliary vector that says whether the process has more rights than
-/// the one that started it: `AT_SECURE`, `getauxval(3)`.
+/// The entry of the auxiliary vector that is set if the process has more rights than the one
+/// that started it: `AT_SECURE`, `getauxval(3)`.
 const AT_SECURE: usize = 23;
 
-/// A process, as far as directories depend on it.
+/// The properties of a process that the choice of directories depends on.
 pub(super) trait Process {
-    /// A variable of the environment, if it is set and not empty. A process with more
+    /// Returns a variable of the environment, if it is set and not empty. A process with more
     /// rights than the one that started it has none.
     fn variable(&self, name: &str) -> Option<OsString>;
-    /// The contents of a file of PCP's configuration.
+    /// Reads a file of PCP's configuration.
     fn text(&self, file: &Path) -> Option<String>;
-    /// The effective user.
+    /// Returns the effective user.
     fn user(&self) -> u32;
-    /// The home directory of that user in the system's list of users.
+    /// Returns the home directory of that user from the system's list of users.
     fn home(&self) -> Option<PathBuf>;
-    /// The directory with a runtime directory for each user who is logged in, see
+    /// Returns the directory with a runtime directory for each user who is logged in, see
     /// `pam_systemd(8)`.
     fn runtime_directories(&self) -> &Path;
-    /// Whether the effective user may create files in a directory.
+    /// Returns whether the effective user may create files in a directory.
     fn may_write(&self, directory: &Path) -> bool;
 
-    /// The path in a variable, if it is absolute: others are to be ignored by the XDG
-    /// base directory specification.
+    /// Returns the path in a variable, if it is absolute: the XDG base directory specification
+    /// demands that others are ignored.
     fn absolute(&self, name: &str) -> Option<PathBuf> {
         self.variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// Whether a directory is this user's alone to write into: nobody else can put a
-    /// link there. Root takes nothing that belongs to another.
+    /// Returns whether only this user may write into a directory, so that nobody else can put a
+    /// link there. For root, a directory of another user never qualifies.
     fn is_ours(&self, directory: &Path) -> bool {
         let Ok(found) = directory.metadata() else { return false };
         let lent = || self.user() != 0 && self.may_write(directory);
         found.is_dir() && !others_write(&found) && (found.uid() == self.user() || lent())
     }
 
-    /// Whether this user may create a directory that need not exist, with all above it
-    /// that do not: whether the nearest one that exists [is ours](Self::is_ours).
+    /// Returns whether this user may create a directory and all missing ones above it: whether the
+    /// nearest one that exists [is ours](Self::is_ours).
     fn may_create(&self, directory: &Path) -> bool {
         directory.ancestors().find(|path| path.exists()).is_some_and(|path| self.is_ours(path))
     }
@@ -55,7 +55,7 @@ fn others_write(found: &Metadata) -> bool {
     found.mode() & 0o002 != 0
 }
 
-/// This process.
+/// The running process, with its real environment.
 #[derive(Debug)]
 pub(super) struct ThisProcess {
     secure: bool,
@@ -96,8 +96,8 @@ impl Process for ThisProcess {
     }
 }
 
-/// Whether the process has more rights than the one that started it, by setuid, setgid or
-/// capabilities of its program: its environment is then chosen by somebody else.
+/// Returns whether the process has more rights than the one that started it, by setuid, setgid
+/// or capabilities of its program. Its environment is then chosen by somebody else.
 fn is_secure() -> bool {
     let changed = getuid() != geteuid() || getgid() != getegid();
     changed
@@ -108,7 +108,7 @@ fn is_secure() -> bool {
         }
 }
 
-/// Whether an auxiliary vector, pairs of words, has a set `AT_SECURE`.
+/// Returns whether an auxiliary vector, pairs of words, has a nonzero `AT_SECURE`.
 fn marked_secure(vector: &[u8]) -> bool {
     let (words, _) = vector.as_chunks::<{ size_of::<usize>() }>();
     let (pairs, _) = words.as_chunks::<2>();

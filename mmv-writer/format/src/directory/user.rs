@@ -13,28 +13,28 @@ use super::process::{Process, ThisProcess};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UserDirectories {
-    /// What lasts while the user is logged in: `$XDG_RUNTIME_DIR`, else `/run/user/UID`, if
-    /// it exists and belongs to this user.
+    /// Directory that lasts while the user is logged in: `$XDG_RUNTIME_DIR`, else
+    /// `/run/user/UID`, if it exists and belongs to this user.
     pub runtime: Option<PathBuf>,
-    /// What lasts: `$XDG_STATE_HOME`, else `.local/state` in the home directory, which is
-    /// `$HOME` or that of the list of users. It need not exist; nobody else may write where
-    /// it is to be.
+    /// Directory that lasts: `$XDG_STATE_HOME`, else `.local/state` in the home directory, which
+    /// is `$HOME` or that of the list of users. It need not exist, but nobody else may write
+    /// where it is to be created.
     pub state: Option<PathBuf>,
 }
 
-/// The directory for archives of the system's agent.
+/// Directory for archives of the system's agent.
 pub const SYSTEM_ARCHIVES: &str = "/var/log/mmv-agent";
 
-/// The agent's part of a user's directories.
+/// Name of the agent's directory inside a user's directories.
 const AGENT: &str = "mmv-agent";
 
 impl UserDirectories {
-    /// Those of the effective user of this process.
+    /// Returns the directories of the effective user of this process.
     pub fn of_this_process() -> Self {
         Self::of(&ThisProcess::new())
     }
 
-    /// The directory for archives of this user's agent, in the state directory.
+    /// Returns the directory for archives of this user's agent, inside the state directory.
     pub fn archives(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join(AGENT).join("archives"))
     }
@@ -52,7 +52,7 @@ impl UserDirectories {
     }
 }
 
-/// Whether a directory belongs to this user and nobody else may write into it.
+/// Returns whether a directory belongs to this user and nobody else may write into it.
 fn is_private(directory: &Path, process: &impl Process) -> bool {
     directory.metadata().is_ok_and(|found| found.uid() == process.user())
         && process.is_ours(directory)

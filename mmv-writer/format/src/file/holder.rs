@@ -1,4 +1,4 @@
-//! Who publishes a file: whether it may be replaced.
+//! The check whether a file may be replaced: whether a running process publishes it.
 //!
 //! In comes a path; out goes a [`Claim`] on it. A registry holds the lock (`flock`) of its
 //! file as long as its process lives, which is visible in each PID namespace and ends with
@@ -22,21 +22,21 @@ use nix::unistd::{SysconfVar, sysconf};
 use super::{identity, lock_holders, read_header};
 use crate::layout::{Flags, Header, MAGIC};
 
-/// How much later than a process its file may seem to have been written: clocks of files
-/// and processes have other steps.
+/// Seconds by which a process may seem to have started after its file was last written:
+/// timestamps of files and start times of processes come from clocks with different steps.
 const SLACK: i64 = 2;
 
-/// What is known of the file at a path.
+/// The state of the file at a path.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// It may be replaced; the lock keeps others from that, where there is one.
+    /// It may be replaced. The lock, if any, keeps others from replacing it.
     Free(Option<Flock<File>>),
-    /// There is none any more.
+    /// There is no such file any more.
     Gone,
-    /// Another process has the lock; it may only look at the file. The number of the
-    /// header's process.
+    /// Another process has the lock, perhaps only to check the file. Contains the number of the
+    /// process in the header.
     Locked(i32),
-    /// The process of this number publishes it.
+    /// The process with this number publishes it.
     Running(i32),
 }
 
@@ -73,8 +73,8 @@ pub(super) fn claim(path: &Path) -> Claim {
     Claim::Free(lock)
 }
 
-/// Whether the process of a header lives and is the one that wrote the file, which was
-/// changed last at `changed`, in seconds since 1970.
+/// Returns whether the process of a header is running and is the one that wrote the file, which
+/// was last changed at `changed`, in seconds since 1970.
 fn is_fed(header: &Header, changed: i64) -> bool {
     let own = std::process::id().cast_signed();
     Flags::from_raw(header.flags).contains(Flags::PROCESS)
@@ -82,13 +82,13 @@ fn is_fed(header: &Header, changed: i64) -> bool {
         && started(header.pid).is_some_and(|started| started <= changed + SLACK)
 }
 
-/// Whether a process of this number runs, whatever it does.
+/// Returns whether a process of this number is running.
 pub(super) fn is_running(process: i32) -> bool {
     started(process).is_some()
 }
 
-/// When the process of a number was started, in seconds since 1970; `None` for one that
-/// has ended, also before it is reaped. By `/proc/PID/stat` and `/proc/stat`, see `proc(5)`.
+/// Returns the start time of a process, in seconds since 1970; `None` for one that has ended, even
+/// if it is not reaped yet. Reads `/proc/PID/stat` and `/proc/stat`, see `proc(5)`.
 fn started(process: i32) -> Option<i64> {
     let process = u32::try_from(process).ok().filter(|process| *process > 0)?;
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
@@ -105,8 +105,8 @@ fn started(process: i32) -> Option<i64> {
     Some(boot.trim().parse::<i64>().ok()? + ticks.checked_div(per_second)?)
 }
 
-/// The files that this process has published, which it may replace: process, device, inode.
-/// A child of fork inherits the list, and none of the files.
+/// The files that this process has published and may replace: process, device, inode. A forked
+/// child inherits the list, but owns none of the files.
 static OWN: Mutex<Vec<(u32, (u64, u64))>> = Mutex::new(Vec::new());
 
 /// Runs `work` on the list; `None` if a thread held it when this process was forked.
@@ -124,7 +124,7 @@ fn is_own(file: (u64, u64)) -> bool {
     with_own(|own| own.contains(&(std::process::id(), file))).unwrap_or(false)
 }
 
-/// A file that this process has published, until this is dropped.
+/// An entry of [`OWN`], removed on drop.
 #[derive(Debug)]
 pub(super) struct Own(u32, (u64, u64));
 

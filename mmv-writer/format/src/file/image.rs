@@ -1,5 +1,5 @@
-//! A file whose bytes the caller provides, for interfaces that promise an order of
-//! sections of their own, as the C interface does.
+//! A published file whose bytes the caller provides, for interfaces that promise a certain order
+//! of sections, as the C interface does.
 
 use std::fs::File;
 use std::io;
@@ -11,17 +11,17 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::{FileError, TemporaryFile, allocate, identity, next_generation, remove_if_same};
 use crate::layout::Header;
 
-/// The most characters of a file's name that its hidden name repeats.
+/// Limit on the characters of a file's name that its hidden name repeats.
 const HIDDEN_NAME: usize = 48;
 
-/// A published file, mapped for reading and writing until this is dropped.
+/// A published file, mapped for reading and writing until it is dropped.
 ///
 /// Dropping it does not remove the file. A forked child shares the mapping with its
 /// parent.
 #[derive(Debug)]
 pub struct MappedFile {
     map: MmapRaw,
-    /// Device and inode: which file it is, whatever name it has.
+    /// Device and inode.
     identity: (u64, u64),
 }
 
@@ -57,12 +57,12 @@ impl MappedFile {
         Ok(Self { map, identity: identity(&file.metadata()?) })
     }
 
-    /// Where it is mapped: the address of a page.
+    /// Returns the address of the mapping, the start of a page.
     pub fn as_ptr(&self) -> *mut u8 {
         self.map.as_mut_ptr()
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file.
     #[expect(clippy::len_without_is_empty, reason = "never shorter than a header")]
     pub fn len(&self) -> usize {
         self.map.len()

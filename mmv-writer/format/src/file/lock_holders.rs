@@ -1,4 +1,4 @@
-//! Whose processes hold the lock of a file.
+//! The users whose processes hold the lock of a file.
 //!
 //! A file that everybody may read can be locked by everybody. Only a lock of the file's
 //! owner or of root means that the file is being published.
@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::sys::stat::{major, minor};
 
-/// Whether the lock of a file, which is taken, belongs to other users than its owner and root, or to
-/// processes that have ended (a child has the lock of its parent), by `proc_locks(5)`.
+/// Returns whether the lock of a locked file belongs to users other than the file's owner and root,
+/// or to processes that have ended (a child has the lock of its parent), by `proc_locks(5)`.
 ///
-/// False if that cannot be found out: locks of processes in other PID namespaces are not
+/// Returns false if the holders are unknown: locks of processes in other PID namespaces are not
 /// listed.
 pub fn is_locked_by_strangers(file: &Metadata) -> bool {
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return false };
@@ -19,7 +19,7 @@ pub fn is_locked_by_strangers(file: &Metadata) -> bool {
     holders.peek().is_some() && holders.all(|process| is_stranger(process, file.uid()))
 }
 
-/// The processes that hold a lock of flock(2) on a file.
+/// Returns the processes that hold a `flock(2)` lock on a file.
 fn holders<'l>(locks: &'l str, file: &Metadata) -> impl Iterator<Item = &'l str> {
     let (device, inode) = (file.dev(), file.ino());
     let place = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));

@@ -1,4 +1,4 @@
-//! A file under a hidden name until it is complete, and after its publication.
+//! A file under a hidden name until it is complete, and the same file after its publication.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,53 +20,51 @@ use pcp_types::printable;
 use super::holder::{Claim, Own, claim, is_running};
 use super::{FileError, identity, remove_if_same};
 
-/// Readable by all users: readers run as other users.
+/// Mode of files: readable by all, as readers run as other users.
 const MODE: u32 = 0o644;
 
 /// `S_ISVTX` of `inode(7)`: only the owner of a file may rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// How a temporary name ends.
 const SUFFIX: &str = ".tmp";
 
-/// A file under a temporary name, locked; removed unless it is published.
+/// A locked file under a temporary name, removed on drop unless it was published.
 #[derive(Debug)]
 pub struct TemporaryFile {
     name: Name,
     file: Arc<Flock<File>>,
-    /// The same file, for mappings, which may outlive its name; opened once more, as the
-    /// lock belongs to what was opened, and a mapping keeps that.
+    /// The same file for mappings, which may outlive its name. Opened a second time: a lock belongs
+    /// to the open file description, which a mapping keeps alive.
     shared: Arc<File>,
 }
 
-/// A published file, locked until this is dropped, which leaves it in place.
+/// A published file, locked until this is dropped. Dropping leaves the file in place.
 #[derive(Debug)]
 pub struct PublishedFile {
     file: Arc<Flock<File>>,
     _own: Own,
 }
 
-/// Why a file was not published.
+/// Error of publishing a file.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The system refused it.
+    /// The system refused an operation.
     #[error(transparent)]
     File(#[from] FileError),
     /// A running process has a file of this name.
     #[error("{path}: a running process publishes this file", path = printable::path(path))]
     Running {
-        /// The file.
+        /// The path of that file.
         path: PathBuf,
-        /// The number of the process; `None` if it has none here, as one of another PID
-        /// namespace.
+        /// The number of the process; `None` if it has none in this PID namespace.
         process: Option<u32>,
     },
 }
 
-/// How often another file is looked at that a process has locked: one that only wants to
-/// know the same holds the lock for a moment.
+/// Limit on attempts to claim a file that another process has locked: one that only checks the
+/// file holds the lock for a moment.
 const TRIES: u32 = 20;
-/// And how long to wait before that.
+/// Delay before another attempt.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl PublishedFile {
@@ -80,12 +78,12 @@ impl PublishedFile {
     }
 }
 
-/// A file name that is removed unless it was renamed away.
+/// A file name, removed on drop unless the file was renamed.
 #[derive(Debug)]
 struct Name {
     path: PathBuf,
     renamed: bool,
-    /// The process that created it, and alone may rename or remove it.
+    /// The process that created the file; only this one may rename or remove it.
     process: u32,
 }
 
@@ -113,23 +111,24 @@ impl TemporaryFile {
         }
     }
 
-    /// The temporary name.
+    /// Returns the path under the temporary name.
     pub fn path(&self) -> &Path {
         &self.name.path
     }
 
-    /// The open file.
+    /// Returns the open file, for mappings.
     pub fn file(&self) -> &Arc<File> {
         &self.shared
     }
 
-    /// What holds the lock, also after publication. A forked child inherits it, and must
-    /// give it up at once: else the file seems to be in use when this process has ended.
+    /// Returns the locked file, which holds the lock also after publication. A forked child
+    /// inherits it and must close it at once, else the file seems to be in use after this process
+    /// has ended.
     pub fn lock(&self) -> &Arc<Flock<File>> {
         &self.file
     }
 
-    /// The process that created it; a forked child must not publish it.
+    /// Returns the process that created the file; a forked child must not publish it.
     pub fn process(&self) -> u32 {
         self.name.process
     }
@@ -144,8 +143,8 @@ impl TemporaryFile {
         self.published(path)
     }
 
-    /// Gives the file its name; false if there is a file of that name that may not be
-    /// replaced.
+    /// Renames the file to `path`. Returns false if there is a file of that name and `replace` is
+    /// false.
     fn rename(&mut self, path: &Path, replace: bool) -> Result<bool, FileError> {
         let renamed = if replace {
             std::fs::rename(&self.name.path, path)
@@ -205,8 +204,8 @@ impl TemporaryFile {
     }
 }
 
-/// Returns true if another user has something at `path` that this process cannot replace, or must
-/// not, as a running process publishes it.
+/// Returns whether another user has something at `path` that this process cannot replace, or must
+/// not replace because a running process publishes it.
 ///
 /// In a directory for all users (sticky, `unlink(2)`) any user can make an entry of any name, which
 /// nobody else can remove.
@@ -225,13 +224,13 @@ pub fn is_taken(path: &Path) -> bool {
         || matches!(claim(path), Claim::Running(_) | Claim::Locked(_))
 }
 
-/// The user whose file is at `path`, if it is not this process's.
+/// Returns the owner of the file at `path`, if it is another user.
 fn foreign_owner(path: &Path) -> Option<u32> {
     let owner = path.symlink_metadata().ok()?.uid();
     (owner != geteuid().as_raw()).then_some(owner)
 }
 
-/// The error with the user whose file is in the way, if one is: in a directory for all users
+/// Adds to an error the user whose file is in the way, if any: in a directory for all users
 /// (sticky, `unlink(2)`), nobody else can remove it.
 fn named_owner(path: &Path, error: io::Error) -> io::Error {
     match foreign_owner(path) {
@@ -254,14 +253,14 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Renames a file; a moment ago there was none of the new name.
+/// Renames a file; the caller found no file of the new name a moment ago.
 #[cfg(not(target_env = "gnu"))]
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }
 
-/// Creates and locks a temporary file; `None` if another process, taking it for
-/// a stale one, removed it between the two.
+/// Creates and locks a temporary file; `None` if another process took it for a stale one and
+/// removed it before it was locked.
 fn create_locked(directory: &Path, name: &str) -> Result<Option<TemporaryFile>, FileError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -299,8 +298,8 @@ fn create_locked(directory: &Path, name: &str) -> Result<Option<TemporaryFile>, 
     Ok(Some(TemporaryFile { name, file: Arc::new(file), shared }))
 }
 
-/// Removes temporary files of `name` whose lock is free. Failures are ignored: the
-/// caller can start all the same.
+/// Removes temporary files of `name` whose lock is free. Failures are ignored, as they do not
+/// keep the caller from starting.
 fn remove_stale(directory: &Path, name: &str) {
     let prefix = format!(".{name}.");
     let Ok(entries) = std::fs::read_dir(directory) else { return };

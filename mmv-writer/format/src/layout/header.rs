@@ -16,23 +16,23 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first four bytes of every MMV file.
 pub const MAGIC: [u8; 4] = *b"MMV\0";
 
-/// The header (`mmv_disk_header_t`).
+/// The header of a file (`mmv_disk_header_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Header {
-    /// [`MAGIC`].
+    /// Always [`MAGIC`].
     pub magic: [u8; 4],
-    /// The version's number.
+    /// Version of the format, see [`Version`](super::Version).
     pub version: i32,
-    /// Changes with every new content; 0 in a file that was only created.
+    /// Different for every new content; 0 in a file that was only created.
     pub generation1: u64,
     /// 0 while the file is being filled, then `generation1`.
     pub generation2: u64,
-    /// Entries of the table of contents.
+    /// Number of entries in the table of contents.
     pub toc_count: i32,
-    /// The flags word.
+    /// Bits of [`Flags`](super::Flags).
     pub flags: u32,
-    /// The writing process.
+    /// The process that writes the file.
     pub pid: i32,
     /// The cluster of all PMIDs of the file.
     pub cluster: i32,
@@ -42,13 +42,13 @@ const _: () = assert!(size_of::<Header>() == 40);
 const _: () = assert!(align_of::<Header>() == 8);
 
 impl Header {
-    /// Bytes of the header; the table of contents follows.
+    /// Size of the header; the table of contents follows.
     pub const BYTES: usize = size_of::<Self>();
-    /// Where `generation1` is.
+    /// Offset of `generation1`.
     pub const GENERATION1: usize = std::mem::offset_of!(Self, generation1);
-    /// Where `generation2` is.
+    /// Offset of `generation2`.
     pub const GENERATION2: usize = std::mem::offset_of!(Self, generation2);
-    /// Where `toc_count` is, and with it in one word, `flags`.
+    /// Offset of `toc_count`, which shares a word with `flags`.
     pub const TOC_COUNT: usize = std::mem::offset_of!(Self, toc_count);
 }
 

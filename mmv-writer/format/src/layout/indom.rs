@@ -1,4 +1,4 @@
-//! An instance domain, section 1.
+//! Instance domains, section 1.
 //!
 //! | offset | length | field | meaning |
 //! |---|---|---|---|
@@ -10,20 +10,20 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One instance domain, or another part of one: entries with the same
-/// serial are one domain (`mmv_disk_indom_t`).
+/// One instance domain, or a part of one: entries with the same serial form one domain
+/// (`mmv_disk_indom_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct IndomEntry {
     /// The domain's number within the file.
     pub serial: u32,
-    /// How many instances there are at `instances`.
+    /// Number of instances at `instances`.
     pub count: u32,
-    /// The first instance entry.
+    /// Offset of the first instance entry.
     pub instances: u64,
-    /// The one-line help text.
+    /// Offset of the one-line help text, 0 for none.
     pub short_help: u64,
-    /// The long help text.
+    /// Offset of the long help text, 0 for none.
     pub long_help: u64,
 }
 

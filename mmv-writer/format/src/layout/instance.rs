@@ -1,4 +1,4 @@
-//! An instance, section 2.
+//! Instances, section 2.
 //!
 //! | offset | length | field | meaning |
 //! |---|---|---|---|
@@ -16,13 +16,13 @@ use super::NAME_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct InstanceV1 {
-    /// The entry of its domain.
+    /// Offset of the entry of its domain.
     pub indom: u64,
-    /// Unused.
+    /// Unused, 0.
     pub padding: u32,
     /// The number within the domain.
     pub id: i32,
-    /// The name, NUL-terminated.
+    /// The NUL-terminated name.
     pub name: [u8; NAME_BYTES],
 }
 
@@ -30,13 +30,13 @@ pub struct InstanceV1 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct InstanceV2 {
-    /// The entry of its domain.
+    /// Offset of the entry of its domain.
     pub indom: u64,
-    /// Unused.
+    /// Unused, 0.
     pub padding: u32,
     /// The number within the domain.
     pub id: i32,
-    /// The string entry of the name.
+    /// Offset of the string entry of the name.
     pub name: u64,
 }
 

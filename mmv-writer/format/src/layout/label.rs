@@ -1,4 +1,4 @@
-//! A label, section 6 of version 3.
+//! Labels, section 6 of version 3.
 //!
 //! | offset | length | field | meaning |
 //! |---|---|---|---|
@@ -18,28 +18,28 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::LABEL_BYTES;
 
-/// The label belongs to an instance domain (`PM_LABEL_INDOM`).
+/// Class bit of a label of an instance domain (`PM_LABEL_INDOM`).
 pub const LABEL_INDOM: u32 = 4;
-/// The label belongs to the whole file (`PM_LABEL_CLUSTER`).
+/// Class bit of a label of the whole file (`PM_LABEL_CLUSTER`).
 pub const LABEL_CLUSTER: u32 = 8;
-/// The label belongs to a metric (`PM_LABEL_ITEM`).
+/// Class bit of a label of a metric (`PM_LABEL_ITEM`).
 pub const LABEL_ITEM: u32 = 16;
-/// The label belongs to an instance (`PM_LABEL_INSTANCES`).
+/// Class bit of a label of an instance (`PM_LABEL_INSTANCES`).
 pub const LABEL_INSTANCES: u32 = 32;
-/// The label does not identify, it only describes (`PM_LABEL_OPTIONAL`).
+/// Bit of a label that describes without identifying (`PM_LABEL_OPTIONAL`).
 pub const LABEL_OPTIONAL: u32 = 128;
 
-/// One name and value (`mmv_disk_label_t`).
+/// One name and value of a label (`mmv_disk_label_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LabelEntry {
-    /// Class and optional bit.
+    /// One class bit, with [`LABEL_OPTIONAL`] for an optional label.
     pub flags: u32,
-    /// What it is attached to, within the class.
+    /// Cluster, serial or item that it is attached to, depending on the class.
     pub identity: u32,
     /// The instance it is attached to, or -1.
     pub instance: i32,
-    /// The JSON text, NUL-terminated.
+    /// The NUL-terminated JSON text.
     pub json: [u8; LABEL_BYTES],
 }
 

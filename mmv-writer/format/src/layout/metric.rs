@@ -1,4 +1,4 @@
-//! A metric, section 3.
+//! Metrics, section 3.
 //!
 //! | offset, v1 | offset, v2 and v3 | length | field | meaning |
 //! |---|---|---|---|---|
@@ -24,23 +24,23 @@ pub const TYPE_ELAPSED: i32 = 9;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct MetricV1 {
-    /// The name, NUL-terminated.
+    /// The NUL-terminated name.
     pub name: [u8; NAME_BYTES],
     /// The item number of its PMID.
     pub item: u32,
-    /// The type of its values.
+    /// The code of the type of its values.
     pub type_code: i32,
-    /// The semantics of its values.
+    /// The code of the semantics of its values.
     pub semantics: i32,
-    /// The units word.
+    /// The `pmUnits` word.
     pub units: u32,
-    /// The serial of its instance domain.
+    /// The serial of its instance domain; 0 or all ones for a singular metric.
     pub indom: u32,
-    /// Unused.
+    /// Unused, 0.
     pub padding: u32,
-    /// The one-line help text.
+    /// Offset of the one-line help text, 0 for none.
     pub short_help: u64,
-    /// The long help text.
+    /// Offset of the long help text, 0 for none.
     pub long_help: u64,
 }
 
@@ -48,29 +48,29 @@ pub struct MetricV1 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct MetricV2 {
-    /// The string entry of the name.
+    /// Offset of the string entry of the name.
     pub name: u64,
     /// The item number of its PMID.
     pub item: u32,
-    /// The type of its values.
+    /// The code of the type of its values.
     pub type_code: i32,
-    /// The semantics of its values.
+    /// The code of the semantics of its values.
     pub semantics: i32,
-    /// The units word.
+    /// The `pmUnits` word.
     pub units: u32,
-    /// The serial of its instance domain.
+    /// The serial of its instance domain; 0 or all ones for a singular metric.
     pub indom: u32,
-    /// Unused.
+    /// Unused, 0.
     pub padding: u32,
-    /// The one-line help text.
+    /// Offset of the one-line help text, 0 for none.
     pub short_help: u64,
-    /// The long help text.
+    /// Offset of the long help text, 0 for none.
     pub long_help: u64,
 }
 
 impl MetricV2 {
-    /// The name of a metric that was removed: the offset of no string. PCP's reader passes
-    /// such an entry by.
+    /// Name of a metric that was removed: an offset where no string is. PCP's reader skips such an
+    /// entry.
     pub const REMOVED: u64 = 1 << 63;
 }
 

@@ -1,4 +1,4 @@
-//! A text, section 5.
+//! Texts, section 5.
 //!
 //! | offset | length | field | meaning |
 //! |---|---|---|---|
@@ -12,7 +12,7 @@ use super::STRING_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct StringEntry {
-    /// The text, NUL-terminated.
+    /// The NUL-terminated text.
     pub text: [u8; STRING_BYTES],
 }
 

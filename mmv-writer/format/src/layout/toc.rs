@@ -1,4 +1,4 @@
-//! An entry of the table of contents, which follows the header.
+//! The table of contents, which follows the header.
 //!
 //! | offset | length | field | meaning |
 //! |---|---|---|---|
@@ -8,15 +8,15 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One section: what, how many, where (`mmv_disk_toc_t`).
+/// Kind, number of entries and offset of one section (`mmv_disk_toc_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TocEntry {
     /// The section's code, see [`SectionKind`](super::SectionKind).
     pub kind: i32,
-    /// How many entries it has.
+    /// Number of entries of the section.
     pub count: i32,
-    /// The first entry, from the start of the file.
+    /// Offset of the first entry of the section.
     pub offset: u64,
 }
 
@@ -24,10 +24,10 @@ const _: () = assert!(size_of::<TocEntry>() == 16);
 const _: () = assert!(align_of::<TocEntry>() == 8);
 
 impl TocEntry {
-    /// Bytes of one entry.
+    /// Size of one entry.
     pub const BYTES: usize = size_of::<Self>();
 
-    /// Where its field `offset` is.
+    /// Offset of the field `offset` in an entry.
     pub const OFFSET: usize = std::mem::offset_of!(Self, offset);
 }
 

@@ -1,4 +1,4 @@
-//! A value, section 4.
+//! Values, section 4.
 //!
 //! | offset | length | field | meaning |
 //! |---|---|---|---|
@@ -17,24 +17,24 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// [`Flags::SENTINEL`](super::Flags::SENTINEL). Read as a floating-point number
 /// of either width it is a NaN, which means the same.
 pub const NO_VALUE: u64 = u64::MAX;
-/// Where `extra` is in an entry.
+/// Offset of `extra` in an entry.
 pub const EXTRA_OFFSET: u64 = 8;
-/// Where `metric` is in an entry.
+/// Offset of `metric` in an entry.
 pub const METRIC_OFFSET: u64 = 16;
-/// Where `instance` is in an entry.
+/// Offset of `instance` in an entry.
 pub const INSTANCE_OFFSET: u64 = 24;
 
 /// One value of one metric and instance (`mmv_disk_value_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ValueEntry {
-    /// The value's eight bytes.
+    /// The eight bytes of the value.
     pub cell: u64,
-    /// The start of a running interval, or a string entry.
+    /// Minus the start of a running interval, or the offset of a string entry.
     pub extra: i64,
-    /// The metric entry, 0 for an entry that is not in use.
+    /// Offset of the metric entry, 0 for an entry that is not in use.
     pub metric: u64,
-    /// The instance entry, 0 for the value of a singular metric.
+    /// Offset of the instance entry, 0 for the value of a singular metric.
     pub instance: u64,
 }
 
@@ -45,7 +45,7 @@ const _: () = assert!(std::mem::offset_of!(ValueEntry, metric) as u64 == METRIC_
 const _: () = assert!(std::mem::offset_of!(ValueEntry, instance) as u64 == INSTANCE_OFFSET);
 
 impl ValueEntry {
-    /// Bytes of one entry.
+    /// Size of one entry.
     pub const BYTES: usize = size_of::<Self>();
 }
 

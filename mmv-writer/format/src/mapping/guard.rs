@@ -35,10 +35,10 @@ use nix::libc::{BUS_ADRERR, siginfo_t};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
 
-/// Slots of a chunk.
+/// Number of slots that the table grows by.
 const CHUNK: usize = 512;
 
-/// A part of the table, and the part after it once that is needed.
+/// A part of the table, with a link to the next part.
 struct Chunk {
     slots: [Slot; CHUNK],
     next: OnceLock<Box<Self>>,
@@ -55,18 +55,18 @@ struct Slot {
 
 static TABLE: OnceLock<Box<Chunk>> = OnceLock::new();
 
-/// The slots of the table without an owner.
+/// Slots of the table without an owner.
 static FREE: Mutex<Vec<&Slot>> = Mutex::new(Vec::new());
 
-/// The action for SIGBUS before [`install`].
+/// The action for SIGBUS that [`install`] replaced.
 static PREVIOUS: OnceLock<SigAction> = OnceLock::new();
 
-/// The table. Neither locks nor allocates.
+/// Returns the chunks of the table. Neither locks nor allocates.
 fn chunks() -> impl Iterator<Item = &'static Chunk> {
     successors(TABLE.get(), |chunk| chunk.next.get()).map(Box::as_ref)
 }
 
-/// A thread that panicked with the lock has left a list of free slots.
+/// Locks the list of free slots. It is valid even after a thread panicked with the lock.
 fn free_slots() -> MutexGuard<'static, Vec<&'static Slot>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -81,7 +81,7 @@ impl Slot {
         }
     }
 
-    /// Changes the range; only the slot's owner calls this.
+    /// Replaces the range; only the slot's owner calls this.
     fn set(&self, base: usize, len: usize) {
         self.version.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -91,7 +91,7 @@ impl Slot {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// The range, if it contains `address` and did not change meanwhile.
+    /// Returns the range, if it contains `address` and did not change meanwhile.
     ///
     /// The range that a thread faults in is one that it is using, so that one
     /// cannot change; the version excludes a mixture of an old base and a new
@@ -107,11 +107,11 @@ impl Slot {
     }
 }
 
-/// A registered range; dropping it takes the range out of the table.
+/// A registered range, removed from the table on drop.
 pub(super) struct Registration(&'static Slot);
 
 impl Registration {
-    /// Whether the handler has replaced the range.
+    /// Returns whether the handler has replaced the range.
     pub(super) fn is_dead(&self) -> bool {
         self.0.dead.load(Ordering::Relaxed)
     }
@@ -124,7 +124,7 @@ impl Drop for Registration {
     }
 }
 
-/// Puts a range into the table.
+/// Adds a range to the table.
 ///
 /// The caller is no signal handler: it takes a lock, and a full table allocates a
 /// chunk. A fault in another thread meanwhile finds the table without the range,
@@ -179,7 +179,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     Errno::set_raw(errno);
 }
 
-/// The address of a fault; `None` for a SIGBUS that another process sent.
+/// Returns the address of a fault; `None` for a SIGBUS that another process sent.
 fn fault_address(info: *mut siginfo_t) -> Option<usize> {
     // SAFETY: with SA_SIGINFO the kernel passes a pointer to a siginfo_t that is
     // valid during the handler (sigaction(2)).
@@ -193,8 +193,8 @@ fn fault_address(info: *mut siginfo_t) -> Option<usize> {
     Some(address as usize)
 }
 
-/// Replaces the registered mapping around `address` by zero pages; `false` if
-/// there is none or the kernel has no memory for it.
+/// Replaces the registered mapping around `address` with zero pages. Returns `false` if there is
+/// none or the kernel has no memory for it.
 fn rescue(address: usize) -> bool {
     let mut slots = chunks().flat_map(|chunk| &chunk.slots);
     let found = slots.find_map(|slot| Some((slot, slot.range_around(address)?)));
@@ -212,7 +212,7 @@ fn rescue(address: usize) -> bool {
     unsafe { mmap_anonymous(Some(start), length, ProtFlags::PROT_READ, flags) }.is_ok()
 }
 
-/// Handles the signal as without the guard.
+/// Handles the signal as if there were no guard.
 ///
 /// A signal that was sent, and is not ignored, ends the process: std's handler
 /// would swallow it and leave SIGBUS at its default, without the guard.

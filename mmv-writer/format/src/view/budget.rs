@@ -1,5 +1,4 @@
-//! Reads pieces of a file, and never reads or allocates more than the caller
-//! allowed.
+//! Bounded reading: never reads or allocates more of a file than the caller allowed.
 
 use std::collections::TryReserveError;
 use std::fs::File;
@@ -12,18 +11,19 @@ use nix::unistd::{Whence, lseek};
 
 use super::{Limits, Refusal};
 
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const CHUNK: usize = 1 << 16;
-/// Bytes that are kept or, if all are zero, dropped.
+/// Number of bytes that are dropped together if all are zero, else kept.
 const BLOCK: usize = 1 << 12;
-/// A block of zeros.
 const ZEROS: [u8; BLOCK] = [0; BLOCK];
-/// Below this size a piece is read whole, without a question about holes or memory.
+/// Size below which a section is read whole, without looking for holes, and memory is used
+/// without a check that more is available.
 const SMALL: u64 = 1 << 20;
-/// How much memory must be left whenever another part of this size is used up.
+/// Interval of memory use, in bytes, between checks that the next interval and as much again
+/// are available.
 const STEP: u64 = 16 << 20;
 
-/// Where bytes come from.
+/// A source of a file's bytes.
 pub trait Source {
     /// Fills `buffer` with the bytes at `offset`.
     ///
@@ -32,8 +32,8 @@ pub trait Source {
     /// Those of the system; [`io::ErrorKind::UnexpectedEof`] if there are fewer bytes.
     fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// The first part of `range` that is in no hole of the file; `None` if all is. The
-    /// default has no holes.
+    /// Returns the first part of `range` that is not in a hole of the file; `None` if all is. The
+    /// default assumes no holes.
     ///
     /// # Errors
     ///
@@ -48,8 +48,8 @@ impl Source for File {
         self.read_exact_at(buffer, offset)
     }
 
-    /// By `SEEK_DATA` and `SEEK_HOLE` (lseek(2)), which change nothing but the position of
-    /// the descriptor. File systems that do not know holes have none.
+    /// Uses `SEEK_DATA` and `SEEK_HOLE` (`lseek(2)`), which change nothing but the position of the
+    /// descriptor. File systems that do not support them are treated as having no holes.
     fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         if range.is_empty() {
             return Ok(None);
@@ -79,32 +79,32 @@ impl Source for [u8] {
     }
 }
 
-/// What reading a file has cost.
+/// The cost of reading a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Bytes that were read.
     pub read: u64,
-    /// Bytes of memory that were used, for copies and for what was made of them. What is
-    /// kept in [`Contents`](super::Contents) is a part of it.
+    /// Bytes of memory that were used, for copies and for what was parsed from them. Includes the
+    /// memory that [`Contents`](super::Contents) keeps.
     pub memory: u64,
 }
 
-/// Entries one after the other, at least one byte of which is not zero.
+/// Consecutive entries, at least one byte of which is not zero.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// The index of the first one.
+    /// Index of the first entry.
     pub(super) first: u64,
-    /// All their bytes.
     pub(super) bytes: Vec<u8>,
 }
 
-/// A source, its size, and how many bytes may still be taken from it.
+/// A source, its size, and the bytes that may still be taken from it.
 pub(super) struct Budget<'a, S: Source + ?Sized> {
     source: &'a S,
     pub(super) file_len: u64,
     limit: u64,
     pub(super) cost: Cost,
-    /// Up to which use of memory there was more. Small files are read without the question.
+    /// Memory use up to which it is known that memory is available. Small files are read without
+    /// that check.
     assured: u64,
 }
 
@@ -113,12 +113,12 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
         Self { source, file_len, limit: limits.bytes, cost: Cost::default(), assured: SMALL }
     }
 
-    /// Whether `bytes` bytes at `offset` are inside the file.
+    /// Returns whether `bytes` bytes at `offset` are inside the file.
     pub(super) fn holds(&self, offset: u64, bytes: u64) -> bool {
         offset.checked_add(bytes).is_some_and(|end| end <= self.file_len)
     }
 
-    /// Takes `bytes` bytes of memory off the budget.
+    /// Charges `bytes` bytes of memory to the budget.
     pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Refusal> {
         let needed = self.cost.memory.saturating_add(bytes);
         if needed > self.limit {
@@ -135,7 +135,7 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
         Ok(())
     }
 
-    /// Appends to a list, at the expense of the budget.
+    /// Appends to a list, charged to the budget.
     pub(super) fn push<T>(&mut self, list: &mut Vec<T>, item: T) -> Result<(), Refusal> {
         self.spend(size_of::<T>() as u64)?;
         list.try_reserve(1).map_err(|error| no_memory(&error, size_of::<T>() as u64))?;
@@ -143,7 +143,7 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
         Ok(())
     }
 
-    /// A list of `len` equal items, at the expense of the budget.
+    /// Makes a list of `len` equal items, charged to the budget.
     pub(super) fn filled<T: Clone>(&mut self, item: T, len: usize) -> Result<Vec<T>, Refusal> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         self.spend(bytes)?;
@@ -163,7 +163,7 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
         Ok(self.source.fill(buffer, offset)?)
     }
 
-    /// A private copy of bytes that are inside, by [`Budget::holds`].
+    /// Copies bytes that are inside the file, by [`Budget::holds`].
     pub(super) fn copy(&mut self, offset: u64, bytes: u64) -> Result<Vec<u8>, Refusal> {
         let len = usize::try_from(bytes)
             .map_err(|_| Refusal::TooLarge { needed: bytes, limit: self.limit })?;
@@ -172,8 +172,8 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
         Ok(buffer)
     }
 
-    /// Private copies of entries of `size` bytes that are inside, without those that are
-    /// all zeros together with what is around them: holes cost nothing.
+    /// Copies entries of `size` bytes that are inside the file, without blocks that are all zeros:
+    /// holes cost nothing.
     pub(super) fn copy_entries(
         &mut self,
         offset: u64,
@@ -206,7 +206,7 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
     }
 }
 
-/// The runs of a section while it is read.
+/// The runs of a section that is being read.
 struct Runs {
     offset: u64,
     size: u64,
@@ -240,7 +240,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Completes the last entry of the last run.
+    /// Pads the last entry of the last run with zeros.
     fn pad<S: Source + ?Sized>(&mut self, budget: &mut Budget<'_, S>) -> Result<(), Refusal> {
         let size = self.size as usize;
         let Some(run) = self.list.last_mut() else { return Ok(()) };
@@ -261,7 +261,7 @@ impl Runs {
     }
 }
 
-/// Makes a copy longer, with zeros, at the expense of the budget.
+/// Extends a copy with zeros, charged to the budget.
 fn lengthen<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     bytes: &mut Vec<u8>,
@@ -274,7 +274,7 @@ fn lengthen<S: Source + ?Sized>(
     Ok(())
 }
 
-/// Room for more bytes, if there is memory for them.
+/// Reserves room for more bytes; fails if there is no memory.
 fn reserve(bytes: &mut Vec<u8>, more: u64) -> Result<(), Refusal> {
     let len = usize::try_from(more).unwrap_or(usize::MAX);
     bytes.try_reserve(len).map_err(|error| no_memory(&error, more))

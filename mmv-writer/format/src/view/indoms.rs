@@ -10,52 +10,53 @@ use crate::layout::{
     IndomEntry, InstanceV1, InstanceV2, MAX_INDOMS, SectionKind, Version, until_nul,
 };
 
-/// The domains, and which domain each entry of the instances section is in.
+/// The domains, and the domain of each entry of the instances section.
 pub(super) struct Indoms {
     pub(super) domains: Vec<Indom>,
     by_serial: HashMap<u32, usize>,
-    /// By number of the copied entry: the domain's index and the instance.
+    /// Index of the domain and number of the instance, by number of the copied entry.
     owners: Vec<Option<(u32, InstanceId)>>,
-    /// Of the instances with labels, by serial and number, those that there are.
+    /// Serial and number of the instances that exist and that labels are attached to.
     labelled: HashSet<(u32, i32)>,
-    /// The numbers of labels whose instance was left out, or is hidden because it was
-    /// removed.
+    /// Numbers of instances that labels are attached to, but that were left out or are hidden
+    /// because they were removed.
     left_out: HashSet<i32>,
 }
 
 impl Indoms {
-    /// The index of the domain with a serial.
+    /// Returns the index of the domain with a serial.
     pub(super) fn find(&self, serial: u32) -> Option<usize> {
         self.by_serial.get(&serial).copied()
     }
 
-    /// The domain and number of the instance entry at `offset`.
+    /// Looks up the domain and number of the instance entry at `offset`.
     pub(super) fn instance_at(&self, section: &Section, offset: u64) -> Lookup<(u32, InstanceId)> {
         Lookup::new(&section.find(offset), &self.owners)
     }
 
-    /// Whether a domain has an instance with this number, to which a label is attached.
+    /// Returns whether a domain has an instance with this number, to which a label is attached.
     pub(super) fn has_labelled(&self, serial: u32, id: InstanceId) -> bool {
         self.labelled.contains(&(serial, id.get()))
     }
 
-    /// Whether an instance with this number, to which a label is attached, was left out,
-    /// or is hidden because it was removed.
+    /// Returns whether an instance with this number, to which a label is attached, was left out or
+    /// is hidden because it was removed.
     pub(super) fn left_out(&self, number: i32) -> bool {
         self.left_out.contains(&number)
     }
 }
 
-/// The instances of a domain so far: whether the next one is new.
+/// The instance numbers of a domain so far, to detect duplicates.
 #[derive(Default)]
 struct Members {
     last: Option<InstanceId>,
-    /// All of them, if they are not in ascending order.
+    /// All numbers, if they are not in ascending order.
     seen: Option<HashSet<InstanceId>>,
 }
 
 impl Members {
-    /// Whether a number is new in the domain of these instances.
+    /// Returns whether a number is known to be new: without `seen`, whether it is above the
+    /// last one.
     fn is_new(&self, id: InstanceId) -> bool {
         match &self.seen {
             Some(seen) => !seen.contains(&id),
@@ -63,7 +64,7 @@ impl Members {
         }
     }
 
-    /// Adds a number, after `instances`; false if it is there already.
+    /// Adds a number, after `instances`. Returns false if it is there already.
     fn add<S: Source + ?Sized>(
         &mut self,
         id: InstanceId,
@@ -86,10 +87,10 @@ impl Members {
     }
 }
 
-/// About the bytes of a number in a set.
+/// Approximate memory of a number in a set.
 const MEMBER_BYTES: u64 = 10;
 
-/// About the bytes of a domain besides its texts.
+/// Approximate memory of a domain without its texts.
 const DOMAIN_BYTES: u64 = 64;
 
 /// An instance entry of any version.
@@ -98,16 +99,16 @@ struct RawInstance<'a> {
     name: NameField<'a>,
 }
 
-/// Where a name is.
+/// The location of a name.
 pub(super) enum NameField<'a> {
-    /// In the entry, 64 bytes with its NUL, which start at this offset.
+    /// In the entry: its 64 bytes with the NUL, and their offset in the file.
     Inline(&'a [u8], u64),
-    /// In a string entry at this offset.
+    /// In the string entry at this offset.
     At(u64),
 }
 
 impl NameField<'_> {
-    /// The name's bytes, not empty.
+    /// Reads the name; fails if it is empty.
     pub(super) fn read<S: Source + ?Sized>(
         &self,
         parser: &mut Parser<'_, S>,
@@ -125,8 +126,8 @@ impl NameField<'_> {
 /// Offset of the name in a version 1 entry.
 const INLINE_NAME: usize = std::mem::offset_of!(InstanceV1, name);
 
-/// Reads both sections. Entries of zeros are unused. `wanted` are the instances that
-/// labels are attached to, by serial and number.
+/// Parses both sections. Entries of zeros are unused. `wanted` has the serial and number of the
+/// instances that labels are attached to.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     wanted: &HashSet<(u32, i32)>,
@@ -192,7 +193,7 @@ fn raw_instance(entry: Entry<'_>, version: Version) -> Option<RawInstance<'_>> {
     Some(RawInstance { id: raw.id, name: NameField::At(raw.name) })
 }
 
-/// The copies of the domain's instances in their section.
+/// Checks a domain's entry and returns the numbers of the copies of its instances.
 fn check_domain<S: Source + ?Sized>(
     parser: &Parser<'_, S>,
     entry: &IndomEntry,
@@ -224,7 +225,7 @@ fn check_domain<S: Source + ?Sized>(
     Ok(range)
 }
 
-/// The domain of the entry's serial, new or already there; returns its index.
+/// Finds the domain of the entry's serial, or adds it, and returns its index.
 fn merge_domain<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     indoms: &mut Indoms,

@@ -1,4 +1,4 @@
-//! Labels.
+//! Labels of the file, its domains, metrics and instances.
 
 use hashbrown::HashSet;
 use pcp_types::InstanceId;
@@ -14,16 +14,16 @@ use crate::layout::{
 };
 use pcp_types::json;
 
-/// The instances that labels are attached to, by serial of the domain and number.
+/// Returns the domain's serial and number of the instances that labels are attached to.
 pub(super) fn labelled_instances(sections: &Sections) -> HashSet<(u32, i32)> {
     let labels = sections.get(SectionKind::Labels).entries::<LabelEntry>();
     let of_instances = labels.filter(|(_, raw)| raw.flags & !LABEL_OPTIONAL == LABEL_INSTANCES);
     of_instances.map(|(_, raw)| (raw.identity, raw.instance)).collect()
 }
 
-/// Reads the section. An entry without class and identity is unused: it has been,
-/// or will be, that of an instance's label. The label of an instance that was left
-/// out, or of an instance or metric just removed, is not listed.
+/// Parses the section. An entry without class and identity is unused: it was, or will be, that
+/// of an instance's label. The label of an instance that was left out, or of an instance or
+/// metric that was just removed, is not listed.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     header: &Header,

@@ -10,35 +10,34 @@ use super::{Lookup, Metric, MetricKind, Parser, Problem, Refusal, Source, Troubl
 use crate::layout::{MAX_ITEM, MetricV1, MetricV2, NAME_BYTES, SectionKind, TYPE_ELAPSED, Version};
 use pcp_types::names::is_metric_name;
 
-/// The metrics, and which of them each entry of the section is.
+/// The metrics, and the metric of each entry of the section.
 pub(super) struct Metrics {
     pub(super) all: Vec<Metric>,
-    /// By number of the copied entry; `None` for entries left out.
+    /// Index in `all`, by number of the copied entry; `None` for entries left out.
     by_entry: Vec<Option<usize>>,
-    /// The items of metrics.
     items: HashSet<u32>,
-    /// The items of metrics that were removed.
+    /// Items of metrics that were removed.
     removed: HashSet<u32>,
 }
 
 impl Metrics {
-    /// The metric of the entry at `offset`: its index in `all`.
+    /// Looks up the metric of the entry at `offset`: its index in `all`.
     pub(super) fn at(&self, section: &Section, offset: u64) -> Lookup<usize> {
         Lookup::new(&section.find(offset), &self.by_entry)
     }
 
-    /// Whether a metric has this item.
+    /// Returns whether a metric has this item.
     pub(super) fn has_item(&self, item: u32) -> bool {
         self.items.contains(&item)
     }
 
-    /// Whether a metric that was removed had this item.
+    /// Returns whether a metric that was removed had this item.
     pub(super) fn was_removed(&self, item: u32) -> bool {
         self.removed.contains(&item)
     }
 }
 
-/// Reads the section. A metric that was removed is not listed.
+/// Parses the section. A metric that was removed is not listed.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     indoms: &Indoms,
@@ -74,14 +73,14 @@ pub(super) fn parse<S: Source + ?Sized>(
     Ok(metrics)
 }
 
-/// Names and items of the metrics so far.
+/// Names and items of the metrics so far, to detect duplicates.
 #[derive(Default)]
 struct Taken {
     names: HashSet<String>,
     items: HashSet<u32>,
 }
 
-/// An entry of any version, as a version 2 one, with the name apart.
+/// Converts an entry of any version to a version 2 one, with the name apart.
 fn raw_metric(entry: Entry<'_>, version: Version) -> Option<(NameField<'_>, MetricV2)> {
     if version == Version::V1 {
         let raw = MetricV1::read_from_bytes(entry.bytes).ok()?;
@@ -106,7 +105,7 @@ fn without_name(entry: &MetricV1) -> MetricV2 {
     }
 }
 
-/// An entry's metric, without its help texts.
+/// Reads an entry's metric, without its help texts.
 fn read_metric<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     name: &NameField<'_>,
@@ -131,7 +130,7 @@ fn read_metric<S: Source + ?Sized>(
     })
 }
 
-/// Everything about a descriptor but its texts.
+/// Checks everything about a descriptor but its help texts.
 fn check(
     name: &str,
     raw: &MetricV2,

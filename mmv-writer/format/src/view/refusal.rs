@@ -1,8 +1,8 @@
-//! Why a file is not read at all.
+//! Errors that keep a file from being read at all.
 
 use crate::layout::{Header, MAX_CLUSTER, SectionKind};
 
-/// Why a file as a whole is refused, with the numbers.
+/// Error that makes a reader refuse the whole file, with the numbers that it found.
 ///
 /// What to do: if [`Refusal::is_not_ready`], read the file again soon; if
 /// [`Refusal::is_just_created`], report it only if it lasts; any other lasts until
@@ -19,7 +19,7 @@ pub enum Refusal {
     /// Shorter than a header.
     #[error("size {found} is less than a header's {expected} bytes", expected = Header::BYTES)]
     TooShort {
-        /// The file's size.
+        /// The size of the file.
         found: u64,
     },
     /// The first four bytes are not `MMV\0`.
@@ -46,16 +46,16 @@ pub enum Refusal {
     /// The generations are 0 or differ: the producer is still writing.
     #[error("not ready: generations {generation1} and {generation2}")]
     NotReady {
-        /// Generation 1.
+        /// Generation 1 of the header.
         generation1: u64,
-        /// Generation 2.
+        /// Generation 2 of the header.
         generation2: u64,
     },
     /// Entries were added while the file was read, and not announced by a new
     /// generation yet.
     #[error("grew while it was read, in generation {generation}")]
     Grew {
-        /// Both generations.
+        /// The value of both generations.
         generation: u64,
     },
     /// The producer wrote while the file was read.
@@ -63,7 +63,7 @@ pub enum Refusal {
         "changed while it was read: generation {expected}, then {generation1} and {generation2}"
     )]
     Changed {
-        /// Both generations at first.
+        /// The value of both generations at first.
         expected: u64,
         /// Generation 1 at the end.
         generation1: u64,
@@ -81,25 +81,25 @@ pub enum Refusal {
     TocCount {
         /// The count in the header.
         found: i32,
-        /// The least: metrics and values.
+        /// The lower limit: metrics and values.
         min: i32,
-        /// The most that is accepted.
+        /// The upper limit that is accepted.
         max: i32,
     },
     /// The table of contents is not wholly inside the file.
     #[error("the table of contents ends at {end}, the file at {file_len}")]
     TocOutside {
-        /// Where it would end.
+        /// The offset of the first byte after it.
         end: u64,
-        /// The file's size.
+        /// The size of the file.
         file_len: u64,
     },
     /// A section with a negative count.
     #[error("section {section} has {found} entries")]
     SectionCount {
-        /// Which one.
+        /// The kind of the section.
         section: SectionKind,
-        /// The count.
+        /// The count in the table of contents.
         found: i32,
     },
     /// A section that is not wholly between the table of contents and the end of
@@ -108,17 +108,17 @@ pub enum Refusal {
         "section {section}: {count} entries of {entry_bytes} bytes at {offset} are not within {start}..{file_len}"
     )]
     SectionOutside {
-        /// Which one.
+        /// The kind of the section.
         section: SectionKind,
-        /// Its first byte.
+        /// The offset of its first byte.
         offset: u64,
-        /// Its entries.
+        /// The number of its entries.
         count: u32,
-        /// Bytes of each.
+        /// The size of each entry.
         entry_bytes: usize,
-        /// The end of the table of contents.
+        /// The offset of the end of the table of contents.
         start: u64,
-        /// The file's size.
+        /// The size of the file.
         file_len: u64,
     },
     /// Two sections share bytes.
@@ -126,43 +126,43 @@ pub enum Refusal {
         "sections {first} and {second} overlap: one ends at {end}, the other starts at {offset}"
     )]
     SectionsOverlap {
-        /// The one that starts first.
+        /// The section that starts first.
         first: SectionKind,
-        /// The other.
+        /// The section that starts inside it.
         second: SectionKind,
-        /// Where the first one ends.
+        /// The offset of the end of the first.
         end: u64,
-        /// Where the second one starts.
+        /// The offset of the start of the second.
         offset: u64,
     },
     /// A second section of a kind.
     #[error("two sections {section}, the second at {offset}")]
     SectionTwice {
-        /// Which one.
+        /// The kind of both sections.
         section: SectionKind,
-        /// Where the second one starts.
+        /// The offset of the second one.
         offset: u64,
     },
     /// No metrics or no values section.
     #[error("no section {section}")]
     SectionMissing {
-        /// Which one.
+        /// The kind of the missing section.
         section: SectionKind,
     },
     /// More entries than an agent of PCP takes.
     #[error("section {section} has {found} entries, more than {max}")]
     SectionTooLong {
-        /// Which one.
+        /// The kind of the section.
         section: SectionKind,
-        /// Its count.
+        /// The number of its entries.
         found: u32,
-        /// The most.
+        /// The upper limit.
         max: u32,
     },
     /// The values cannot be read as whole words.
     #[error("section values starts at {offset}, which is not divisible by 8")]
     ValuesMisaligned {
-        /// Its first byte.
+        /// The offset of its first byte.
         offset: u64,
     },
     /// An instance domain's instances are outside the file.
@@ -170,34 +170,34 @@ pub enum Refusal {
         "indom {serial}: {count} instances at {offset} are not within the file's {file_len} bytes"
     )]
     IndomOutside {
-        /// The domain.
+        /// The serial of the domain.
         serial: u32,
-        /// The first instance.
+        /// The offset of the first instance.
         offset: u64,
-        /// How many.
+        /// The number of instances.
         count: u32,
-        /// The file's size.
+        /// The size of the file.
         file_len: u64,
     },
     /// More metadata than [`Limits`](super::Limits) allows.
     #[error("{needed} bytes of metadata, more than the {limit} allowed")]
     TooLarge {
-        /// What reading further would need.
+        /// The bytes that further reading would need.
         needed: u64,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
     /// The system has no memory for the metadata.
     #[error("no memory is left for {needed} bytes of metadata")]
     NoMemory {
-        /// How much was asked for.
+        /// The bytes that were requested.
         needed: u64,
     },
 }
 
 impl Refusal {
-    /// Whether the producer is in the middle of writing, or cut the file while it
-    /// was read: nothing is known to be wrong, look again.
+    /// Returns whether the producer is in the middle of writing, or truncated the file while it was
+    /// read. Nothing is known to be wrong: read the file again.
     pub fn is_not_ready(&self) -> bool {
         match self {
             Self::NotReady { .. } | Self::Changed { .. } | Self::Grew { .. } => true,
@@ -206,8 +206,8 @@ impl Refusal {
         }
     }
 
-    /// Whether the file looks like one that a producer has only just created:
-    /// no byte yet, or only zeros.
+    /// Returns whether the file looks like one that a producer has only just created: no byte yet,
+    /// or only zeros.
     pub fn is_just_created(&self) -> bool {
         matches!(self, Self::TooShort { found: 0 } | Self::Magic { found: [0, 0, 0, 0] })
     }

@@ -1,4 +1,4 @@
-//! The entries of one kind: private copies of the sections that have them.
+//! Private copies of the entries of all sections of one kind.
 //!
 //! Entries that are nothing but zeros are unused. They count for the positions of the
 //! others, and take no memory where a whole block of the file is zeros.
@@ -9,23 +9,23 @@ use zerocopy::FromBytes;
 
 use super::budget::Run;
 
-/// The sections of one kind. PCP's reader takes help of domains from the last one in
-/// the table of contents, so that is the first one here.
+/// The sections of one kind, in reverse order: PCP's reader takes the help of a domain from the
+/// last one in the table of contents, and ours from the first one here.
 #[derive(Debug, Default)]
 pub(super) struct Section {
-    /// Bytes of an entry.
+    /// Size of an entry.
     size: usize,
     parts: Vec<Part>,
 }
 
-/// One section: where it is, and the copies of its entries.
+/// One section: its location, and the copies of its entries.
 #[derive(Debug)]
 struct Part {
     offset: u64,
     count: u64,
-    /// How many entries the parts before have, and how many copies.
+    /// Number of entries, and of copies, in the parts before this one.
     before: (u64, usize),
-    /// With the number of copies in this part before each.
+    /// Each run with the number of copies in this part before it.
     runs: Vec<(usize, Run)>,
     copies: usize,
 }
@@ -33,27 +33,27 @@ struct Part {
 /// An entry that was copied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
-    /// The number of the copy.
+    /// Number of the copy, across all parts.
     pub(super) number: usize,
-    /// Its index among all entries.
+    /// Index among all entries.
     pub(super) index: usize,
-    /// Where it is in the file.
+    /// Offset in the file.
     pub(super) offset: u64,
     pub(super) bytes: &'a [u8],
 }
 
-/// What an offset leads to.
+/// The result of looking up the offset of an entry.
 pub(super) enum At {
-    /// Not to the start of an entry.
+    /// The offset is not the start of an entry.
     Nothing,
-    /// To an entry of zeros.
+    /// An entry of zeros, without a copy.
     Zeros,
-    /// To the copy with this number.
+    /// The copy with this number.
     Copy(usize),
 }
 
 impl Section {
-    /// Puts another section before those that are there.
+    /// Inserts a section before the present ones.
     pub(super) fn put_first(&mut self, size: usize, offset: u64, count: u32, runs: Vec<Run>) {
         self.size = size;
         let mut copies = 0;
@@ -71,23 +71,23 @@ impl Section {
         }
     }
 
-    /// How many copies there are.
+    /// Returns the number of copies.
     pub(super) fn copies(&self) -> usize {
         self.parts.iter().map(|part| part.copies).sum()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn count(&self) -> u64 {
         self.parts.iter().map(|part| part.count).sum()
     }
 
-    /// The entries that are not all zeros.
+    /// Returns the entries that are not all zeros.
     pub(super) fn entries<T: FromBytes>(&self) -> impl Iterator<Item = (Entry<'_>, T)> {
         self.copies_in(0..usize::MAX)
             .filter_map(|entry| Some((entry, T::read_from_bytes(entry.bytes).ok()?)))
     }
 
-    /// The copies with these numbers that are not all zeros.
+    /// Returns the copies with these numbers that are not all zeros.
     pub(super) fn copies_in(&self, range: Range<usize>) -> impl Iterator<Item = Entry<'_>> {
         let size = self.size;
         let parts = self.parts.iter().filter(move |part| {
@@ -118,7 +118,7 @@ impl Section {
             .filter(|entry| entry.bytes.iter().any(|byte| *byte != 0))
     }
 
-    /// What the offset of an entry leads to.
+    /// Looks up an entry by its offset.
     pub(super) fn find(&self, offset: u64) -> At {
         let Some((part, index)) = self.locate(offset) else { return At::Nothing };
         let number = part.copies_before(index, self.size);
@@ -129,8 +129,8 @@ impl Section {
         }
     }
 
-    /// The copies of `count` entries, the first of which starts at `offset`, all in one
-    /// section.
+    /// Returns the numbers of the copies of `count` entries, the first of which starts at `offset`;
+    /// `None` if they are not all in one section.
     pub(super) fn range_of(&self, offset: u64, count: u32) -> Option<Range<usize>> {
         let (part, first) = self.locate(offset)?;
         let end = first.checked_add(count.into()).filter(|end| *end <= part.count)?;
@@ -138,7 +138,7 @@ impl Section {
         Some(number(first)..number(end))
     }
 
-    /// The section that an offset is in, and the index of the entry that starts there.
+    /// Finds the section that an offset is in, and the index of the entry that starts there.
     fn locate(&self, offset: u64) -> Option<(&Part, u64)> {
         let size = self.size as u64;
         let (part, distance) = self.parts.iter().find_map(|part| {
@@ -148,7 +148,7 @@ impl Section {
         distance.is_multiple_of(size).then(|| (part, distance / size))
     }
 
-    /// Whether the `len` bytes at `offset` are all in one section.
+    /// Returns whether the `len` bytes at `offset` are all in one section.
     pub(super) fn holds(&self, offset: u64, len: u64) -> bool {
         self.part_with(offset, len).is_some()
     }
@@ -161,7 +161,7 @@ impl Section {
         })
     }
 
-    /// Copies the bytes at `offset` into `buffer`; `false` if they are not all in one
+    /// Copies the bytes at `offset` into `buffer`. Returns `false` if they are not all in one
     /// section.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> bool {
         let size = self.size as u64;
@@ -186,7 +186,7 @@ impl Section {
 }
 
 impl Part {
-    /// How many copies are those of entries before this index.
+    /// Returns the number of copies of entries before this index.
     fn copies_before(&self, index: u64, size: usize) -> usize {
         let next = self.runs.partition_point(|(_, run)| run.first < index);
         let Some((before, run)) = next.checked_sub(1).and_then(|last| self.runs.get(last)) else {
@@ -197,7 +197,7 @@ impl Part {
 }
 
 impl Run {
-    /// The index after that of the last entry.
+    /// Returns the index after that of the last entry.
     fn end(&self, size: u64) -> u64 {
         self.first + self.bytes.len() as u64 / size
     }

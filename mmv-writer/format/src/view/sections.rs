@@ -12,10 +12,11 @@ use crate::layout::{
     SectionKind, TocEntry, Version, until_nul,
 };
 
-/// The most sections that are accepted; PCP knows six kinds.
+/// Limit on the entries of a table of contents. PCP knows six kinds; growing files have nine
+/// sections.
 const MAX_SECTIONS: i32 = 64;
 
-/// The first 40 bytes, unchecked.
+/// Reads the first 40 bytes, unchecked.
 pub(super) fn read_header<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
 ) -> Result<HeaderBytes, Refusal> {
@@ -27,7 +28,7 @@ pub(super) fn read_header<S: Source + ?Sized>(
     HeaderBytes::read_from_bytes(&bytes).map_err(|_| Refusal::TooShort { found })
 }
 
-/// The header's fields; everything that does not depend on the sections.
+/// Checks all fields of the header that do not depend on the sections.
 ///
 /// The order of the checks matters: no field is used before the version, and a file
 /// that is not ready may hold anything.
@@ -65,16 +66,16 @@ pub(super) fn check_header(
 #[derive(Debug)]
 pub(super) struct Sections {
     pub(super) version: Version,
-    /// The table of contents, as it was read.
+    /// The bytes of the table of contents.
     pub(super) toc: Vec<u8>,
     pub(super) growing: Option<GrowingToc>,
-    /// Whether they are the complete sections of a growing file, even if something was appended
+    /// True if these are the complete sections of a growing file, even if something was appended
     /// while they were read.
     pub(super) are_settled: bool,
     parts: [Section; 6],
 }
 
-/// A line of the table of contents, checked.
+/// A checked entry of the table of contents.
 #[derive(Clone, Copy)]
 struct Extent {
     kind: SectionKind,
@@ -84,8 +85,8 @@ struct Extent {
 }
 
 impl Sections {
-    /// Reads the table of contents and then the sections, in its order: a file
-    /// that grows meanwhile lists first what refers to others.
+    /// Reads the table of contents and then the sections, in its order: in a growing file, sections
+    /// that refer to others come first.
     pub(super) fn read<S: Source + ?Sized>(
         budget: &mut Budget<'_, S>,
         header: &HeaderBytes,
@@ -125,13 +126,13 @@ impl Sections {
         Ok(Self { version, toc, growing, are_settled: false, parts })
     }
 
-    /// The section of a kind.
+    /// Returns all sections of a kind.
     pub(super) fn get(&self, kind: SectionKind) -> &Section {
         #[expect(clippy::indexing_slicing, reason = "one part for each kind")]
         &self.parts[kind as usize]
     }
 
-    /// The text of the string entry at `offset`, charged to the budget.
+    /// Reads the text of the string entry at `offset`, charged to the budget.
     pub(super) fn text<S: Source + ?Sized>(
         &self,
         budget: &mut Budget<'_, S>,
@@ -170,7 +171,7 @@ fn read_toc<S: Source + ?Sized>(
     budget.copy(offset, bytes)
 }
 
-/// Whether a file may have several sections of a kind: PCP's reader takes the indoms of
+/// Returns whether a file may have several sections of a kind: PCP's reader reads the indoms of
 /// all, and finds instances and strings wherever they are.
 const fn may_be_several(kind: SectionKind) -> bool {
     matches!(kind, SectionKind::Indoms | SectionKind::Instances | SectionKind::Strings)
@@ -237,7 +238,7 @@ fn check_set(extents: &[Extent]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Why a whole section is ignored, if it is.
+/// Returns the problem for which a whole section is ignored, if any.
 fn unusable(extent: &Extent, version: Version) -> Option<Problem> {
     if extent.kind != SectionKind::Labels || extent.bytes == 0 {
         return None;

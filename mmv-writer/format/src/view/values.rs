@@ -1,4 +1,4 @@
-//! Where the values are.
+//! Locations of the values.
 
 use hashbrown::HashSet;
 use pcp_types::InstanceId;
@@ -9,13 +9,13 @@ use super::section::Entry;
 use super::{Lookup, MetricKind, Parser, Problem, Refusal, Source, ValueEntry};
 use crate::layout::{EXTRA_OFFSET, STRING_BYTES, SectionKind, ValueEntry as ValueBytes};
 
-/// About the bytes of a key of `seen`.
+/// Approximate memory of a key of `seen`.
 const SEEN_BYTES: u64 = 40;
 
-/// Reads the section.
+/// Parses the section.
 ///
-/// The value of a metric or instance that was left out is not listed: the entry
-/// that is wrong is listed already.
+/// The value of a metric or instance that was left out is not listed, since that entry is listed
+/// already.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     indoms: &Indoms,
@@ -97,8 +97,8 @@ fn read_value<S: Source + ?Sized>(
     }))
 }
 
-/// The instance entry at `offset`, which must be in the domain of `serial`;
-/// `None` if it was left out.
+/// Looks up the instance entry at `offset`, which must be in the domain of `serial`; `None` if it
+/// was left out.
 fn instance_of<S: Source + ?Sized>(
     parser: &Parser<'_, S>,
     indoms: &Indoms,
