@@ -1,12 +1,12 @@
-//! Room in a file that grows.
+//! The room that a program asks for in a file that grows.
 
-/// Numbers of entries of each kind that a program asks for.
+/// Limits on the numbers of entries in a growing file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Capacity {
     pub(crate) instances: u32,
     pub(crate) values: u32,
     pub(crate) texts: u32,
-    /// Numbers of strings and of instances before the values.
+    /// Numbers of strings and of instances in the first parts, which precede the values.
     pub(crate) first: (u32, u32),
 }
 

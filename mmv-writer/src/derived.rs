@@ -101,7 +101,7 @@ pub trait Metrics: Sized {
         Self::register_under(registry, "")
     }
 
-    /// As [`register`](Self::register), with `prefix` and a dot before each name; no dot if it
+    /// Registers all metrics with `prefix` and a dot before each name; without a dot if the prefix
     /// is empty.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ pub trait Metrics: Sized {
     fn register_under(registry: &Registry, prefix: &str) -> Result<Self, Error>;
 }
 
-/// What a field says about its metric.
+/// The metric that a field describes by its name, its documentation and its attributes.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Description<'p> {
@@ -128,7 +128,7 @@ pub struct Description<'p> {
 }
 
 impl Description<'_> {
-    /// The name with the prefix.
+    /// Returns the name with the prefix.
     pub fn name(&self) -> String {
         let (prefix, name) = (self.prefix, self.name);
         let dot = if prefix.is_empty() || name.is_empty() { "" } else { "." };

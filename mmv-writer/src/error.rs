@@ -7,7 +7,7 @@ use mmv_format::file::{FileError, PublishError};
 use mmv_format::layout::{MAX_SERIAL, Version};
 use pcp_types::printable;
 
-/// Why a registration or a publication failed, with the name that it is about.
+/// Error of a registration or publication, with the name of the metric, label or file.
 ///
 /// A handle never fails. Printed with `{:?}` it is the same sentence as with `{}`, so
 /// that a `main` that returns it prints something to read.
@@ -17,11 +17,11 @@ pub enum Error {
     /// The file could not be created, allocated, mapped, written or renamed.
     #[error("{path}: {action}: {source}", path = printable::path(path))]
     Io {
-        /// What failed.
+        /// The step that failed, as an infinitive: "create".
         action: &'static str,
-        /// The directory or file.
+        /// The path of the directory or file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the system call.
         source: io::Error,
     },
     /// Another process that is running publishes the file.
@@ -36,7 +36,7 @@ pub enum Error {
         )
     )]
     Running {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The process; `None` if it has no number here, as one in another container.
         process: Option<u32>,
@@ -47,7 +47,7 @@ pub enum Error {
          metric names carry no prefix, must be of letters, digits, '_' and single dots"
     )]
     FileName {
-        /// The name.
+        /// The rejected file name.
         name: String,
     },
     /// A metric name with other characters than letters, digits, `_` and `.`,
@@ -57,7 +57,7 @@ pub enum Error {
          begins with a letter"
     )]
     MetricName {
-        /// The name.
+        /// The rejected metric name.
         name: String,
     },
     /// A label name that is not a letter and then letters, digits and `_`.
@@ -66,95 +66,95 @@ pub enum Error {
          letter"
     )]
     LabelName {
-        /// The name.
+        /// The rejected label name.
         name: String,
     },
     /// A label value that was given as JSON and is not.
     #[error("label {name}: {json} is not a JSON value")]
     LabelValue {
-        /// The label's name.
+        /// The name of the label.
         name: String,
-        /// The text.
+        /// The rejected text.
         json: String,
     },
     /// A text that is too short or too long, in bytes.
     #[error("{what} of \"{name}\" has {found} bytes, not {min}..={max}")]
     Length {
-        /// Which text.
+        /// The kind of text: "help".
         what: &'static str,
-        /// Whose.
+        /// The name of what the text belongs to.
         name: String,
-        /// Its length.
+        /// The length of the text in bytes.
         found: usize,
-        /// The least.
+        /// The least number of bytes.
         min: usize,
-        /// The most.
+        /// The largest number of bytes.
         max: usize,
     },
     /// A NUL inside a text, which would end there for every reader.
     #[error("{what} of {name} contains a NUL")]
     Nul {
-        /// Which text.
+        /// The kind of text: "help".
         what: &'static str,
-        /// Whose.
+        /// The name of what the text belongs to.
         name: String,
     },
     /// A number outside its range.
     #[error("{what} {found} of {name} is not within {min}..={max}")]
     OutOfRange {
-        /// Which number.
+        /// The kind of number: "item".
         what: &'static str,
-        /// Whose.
+        /// The name of what the number belongs to.
         name: String,
-        /// The number.
+        /// The rejected number.
         found: i64,
-        /// The least.
+        /// The lower end of the range.
         min: i64,
-        /// The most.
+        /// The upper end of the range.
         max: i64,
     },
     /// A name that is registered already.
     #[error("{what} \"{name}\" is already taken")]
     NameTaken {
-        /// What kind of name.
+        /// The kind of name: "metric name".
         what: &'static str,
-        /// The name.
+        /// The name that is taken.
         name: String,
     },
     /// A number that is registered already.
     #[error("{what} {number} of {name} is already taken")]
     NumberTaken {
-        /// What kind of number.
+        /// The kind of number: "item".
         what: &'static str,
-        /// The number.
+        /// The number that is taken.
         number: i64,
-        /// What it was requested for.
+        /// The name of what the number was requested for.
         name: String,
     },
     /// A metric name that is a branch of another one: in PCP's name space a name is
     /// either a leaf or a branch.
     #[error("\"{leaf}\" cannot be both a metric and a branch of \"{longer}\"")]
     LeafAndBranch {
-        /// The shorter name.
+        /// The shorter name, which would be a metric.
         leaf: String,
-        /// The longer one.
+        /// The longer name, of which that is a branch.
         longer: String,
     },
     /// A registry that was made before a fork, used in the child: it is the
     /// parent's. The child makes one of its own, under another name.
     #[error("{path} belongs to process {created}, which forked {found}", path = printable::path(path))]
     Forked {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The process that made it.
+        /// The process that made the registry.
         created: u32,
-        /// This process.
+        /// The process that uses it.
         found: u32,
     },
     /// A registry for a forked child, requested in the process that has one.
     #[error("{path} is of this process, which is not a forked child", path = printable::path(path))]
     NotForked {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A registration in a sealed registry that is published.
@@ -164,9 +164,9 @@ pub enum Error {
         path = printable::path(path)
     )]
     Sealed {
-        /// What was to be registered.
+        /// The name of the rejected metric, domain or label.
         name: String,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A metric whose instances come and go, on a domain with fixed instances.
@@ -176,9 +176,9 @@ pub enum Error {
          registry that is not sealed"
     )]
     FixedInstances {
-        /// The metric.
+        /// The name of the metric.
         name: String,
-        /// Its domain.
+        /// The name of its domain.
         indom: String,
     },
     /// An optional value or a histogram, in a registry with
@@ -188,13 +188,13 @@ pub enum Error {
              leave that call out"
     )]
     NeedsSentinel {
-        /// The metric.
+        /// The name of the metric.
         name: String,
     },
     /// A striped counter on a domain without instances.
     #[error("{name}: a striped counter needs at least one stripe")]
     NoStripes {
-        /// The metric.
+        /// The name of the metric.
         name: String,
     },
     /// More than readers take from one file.
@@ -202,39 +202,39 @@ pub enum Error {
     Full {
         /// The kind of entries.
         what: &'static str,
-        /// The most.
+        /// The limit of readers.
         max: u32,
-        /// What does not fit.
+        /// The name of the rejected entry.
         name: String,
     },
     /// Instance domains in a cluster for which PCP cannot number them.
     #[error("indom {name}: a file of cluster {cluster}, above {MAX_SERIAL}, cannot have one")]
     IndomInHighCluster {
-        /// The domain.
+        /// The name of the domain.
         name: String,
-        /// The cluster.
+        /// The cluster of the file.
         cluster: u32,
     },
     /// A file that is one of several of an application, without the cluster that
     /// they share.
     #[error("{name}: files of one application need an explicit cluster, the same in all")]
     NeedsCluster {
-        /// The file.
+        /// The name of the file.
         name: String,
     },
     /// A label of the whole file without a cluster to attach it to: readers
     /// compare it with the cluster they chose, and lose the label.
     #[error("label {name} of the whole file needs an explicit cluster")]
     LabelNeedsCluster {
-        /// The label.
+        /// The name of the label.
         name: String,
     },
     /// A label of an instance that its domain does not have.
     #[error("label {label}: indom {indom} has no instance {instance}")]
     NoInstance {
-        /// The label.
+        /// The name of the label.
         label: String,
-        /// The domain.
+        /// The name of the domain.
         indom: String,
         /// The instance's number or name.
         instance: String,
@@ -242,19 +242,19 @@ pub enum Error {
     /// An instance domain of another registry.
     #[error("indom {name} belongs to another registry")]
     OtherRegistry {
-        /// The domain.
+        /// The name of the domain.
         name: String,
     },
     /// Something that the pinned version of the format cannot hold.
     #[error("{what} {name} needs version {needed:?}, but the file is pinned to {pinned:?}")]
     Version {
-        /// What needs it.
+        /// The kind of entry that needs it: "label".
         what: &'static str,
-        /// Which one.
+        /// The name of that entry.
         name: String,
         /// The lowest version that can hold it.
         needed: Version,
-        /// The pinned version.
+        /// The version that the file is pinned to.
         pinned: Version,
     },
 }
@@ -296,12 +296,12 @@ impl Error {
         Err(Self::OutOfRange { what, name: name.to_owned(), found, min, max })
     }
 
-    /// `name` does not fit a file that has `max` of something.
+    /// Makes the error for a name that does not fit, as the file has `max` of something already.
     pub(crate) fn full(what: &'static str, max: u32, name: &str) -> Self {
         Self::Full { what, max, name: name.to_owned() }
     }
 
-    /// Makes an [`Error::Io`] out of a system error.
+    /// Returns a function that makes an [`Error::Io`] of a system error, for `map_err`.
     pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,

@@ -25,14 +25,14 @@ use name::InstanceName;
 pub use named::NamedFamily;
 pub use scoped::Scoped;
 
-/// Series that a family has at most, unless the program chooses otherwise: a program that
-/// labels by something unbounded, as addresses of clients, keeps room for its other metrics.
+/// Default limit on the series of a family. It leaves room for other metrics if a program labels
+/// by something unbounded, such as the addresses of clients.
 const DEFAULT_MAX_SERIES: usize = 10_000;
 
-/// Name of the instance that counts what has no series. No set of labels has this name.
+/// Name of the instance that counts for labels without a series. No set of labels has this name.
 const OVERFLOW: &str = "overflow";
 
-/// A set of labels with values: what a [`Family`] has a series for.
+/// A set of labels with values, for which a [`Family`] has a series.
 ///
 /// `#[derive(Labels)]` implements it for a struct with named fields. Each field is a label; its
 /// value is what the field prints, so that any [`Display`](fmt::Display) will do: texts,
@@ -105,7 +105,7 @@ pub struct Family<L, H = crate::Counter> {
     series: Arc<Series<L, H>>,
 }
 
-/// What the clones of a family share.
+/// The state that clones of a family share.
 struct Series<L, H> {
     kept: Kept,
     files: Arc<Growing>,
@@ -117,11 +117,11 @@ struct Series<L, H> {
     handles: ShardedLock<HashMap<L, H>>,
     overflow: OnceLock<H>,
     overflowed: AtomicU64,
-    /// How many scoped handles there are, by their labels.
+    /// Number of scoped handles by their labels.
     scopes: Mutex<HashMap<L, usize>>,
 }
 
-/// Keeps the file of a family, and of its handles.
+/// A reference that keeps the file of a family and of its handles published.
 #[derive(Clone)]
 struct Kept(Option<Owner>);
 
@@ -130,7 +130,7 @@ impl Kept {
         Self(registry.keeper())
     }
 
-    /// Makes the handle on a value keep the file.
+    /// Makes the handle on a value keep the file published.
     fn keeping(&self, slot: ValueSlot) -> ValueSlot {
         match &self.0 {
             Some(keeper) => slot.keeping(Arc::clone(keeper)),
@@ -187,7 +187,7 @@ impl<L: Labels, H: Handle + Clone> Family<L, H> {
         }
     }
 
-    /// Returns the number of series, without that for what has none.
+    /// Returns the number of series, without the one named `overflow`.
     pub fn len(&self) -> usize {
         self.series.read().len()
     }
@@ -197,7 +197,7 @@ impl<L: Labels, H: Handle + Clone> Family<L, H> {
         self.len() == 0
     }
 
-    /// Returns how often labels were used that have no series, since there are too many.
+    /// Returns the number of uses of labels that have no series because of the limit.
     pub fn overflowed(&self) -> u64 {
         self.series.overflowed.load(Ordering::Relaxed)
     }
@@ -271,7 +271,7 @@ impl<L: Labels, H: Handle + Clone> Series<L, H> {
     }
 }
 
-/// The names and values of a set of labels.
+/// Returns the names and values of a set of labels.
 fn pairs<L: Labels>(labels: &L) -> Vec<(&'static str, String)> {
     let mut names = L::NAMES.iter();
     let mut pairs = Vec::with_capacity(L::NAMES.len());

@@ -1,4 +1,4 @@
-//! Which file a registry makes: its name, its path and the fields of its header.
+//! The identity of a registry's file: its name, its path and the fields of its header.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,40 +12,39 @@ use zerocopy::IntoBytes;
 use crate::Error;
 use crate::mapping::LockRegistration;
 
-/// Whether values of a file may be absent: whether it has the sentinel flag.
+/// The rule for the sentinel flag of a file, which allows values to be absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// From the first metric on that needs it.
+    /// The file gets the flag with the first metric that needs it.
     #[default]
     ByNeed,
     Always,
     Never,
 }
 
-/// A file before it has content.
+/// The name, path and header fields of a file that is to be created.
 #[derive(Debug, Clone)]
 pub(crate) struct FileIdentity {
-    /// The file's name.
     pub(crate) name: String,
-    /// Its path after publication.
+    /// The path after publication.
     pub(crate) path: PathBuf,
     /// The directory, if the program names none: it is created where that is allowed.
     pub(crate) chosen: Option<MmvDirectory>,
     pub(crate) cluster: u32,
-    /// Whether it replaces the file of another running process.
+    /// True if it replaces the file of another running process.
     pub(crate) replace_running: bool,
-    /// Those that it has at first.
+    /// The flags that the file is created with.
     pub(crate) flags: Flags,
     pub(crate) absent: Absent,
-    /// What metric names in it begin with.
+    /// The prefix of all metric names in the file.
     pub(crate) prefix: String,
-    /// How many names were left to other users.
+    /// Number of names that were given up because other users have them.
     pub(crate) attempts: u32,
 }
 
-/// Largest number of a file name that is tried where other users have taken those before.
+/// Limit on the number appended to a file name when other users have taken the lower ones.
 const MAX_NUMBER: u32 = 9;
-/// How often another name is chosen; after the first time one that nobody can foresee.
+/// Limit on attempts to find another name. From the second on, the name is unpredictable.
 const MAX_ATTEMPTS: u32 = 5;
 
 impl FileIdentity {
@@ -82,7 +81,7 @@ impl FileIdentity {
         Ok((file, lock))
     }
 
-    /// The header, with generation 2 still 0, and the table of contents.
+    /// Returns the header, with generation 2 still 0, and the table of contents.
     pub(crate) fn head(&self, version: Version, generation: u64, toc: &[TocEntry]) -> Vec<u8> {
         let mut head = self.header(version, generation, toc.len()).as_bytes().to_vec();
         head.extend(toc.as_bytes());

@@ -20,13 +20,13 @@ pub struct Label {
 }
 
 impl Label {
-    /// A label with a string, a number or a boolean. The name is a letter, then
-    /// letters, digits and `_`; name and value as JSON take at most 243 bytes.
+    /// Makes a label with a string, a number or a boolean. The name is a letter, then letters,
+    /// digits and `_`; name and value as JSON take at most 243 bytes.
     pub fn new(name: impl Into<String>, value: impl Into<LabelValue>) -> Self {
         Self { name: name.into(), json_value: value.into().0, optional: false }
     }
 
-    /// A label with any JSON value, as text: `null`, arrays and objects too.
+    /// Makes a label with any JSON value, as text: `null`, arrays and objects too.
     pub fn json(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), json_value: value.into(), optional: false }
     }
@@ -37,7 +37,7 @@ impl Label {
         self
     }
 
-    /// `{"name":value}`, unchecked.
+    /// Returns `{"name":value}`, unchecked.
     pub(crate) fn text(&self) -> String {
         format!("{{\"{}\":{}}}", self.name, self.json_value)
     }

@@ -76,7 +76,7 @@ impl Growing {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes something, and announces it to readers if it succeeds.
+    /// Changes the state, and announces that to readers if it succeeds.
     pub(crate) fn change<T>(
         self: &Arc<Self>,
         change: impl FnOnce(&mut State) -> Result<T, Error>,
@@ -95,7 +95,7 @@ impl Growing {
         self.write().withdraw();
     }
 
-    /// Announces a change to readers: now, or in a thread once it is time.
+    /// Announces a change to readers: now, or from a thread once the interval is over.
     pub(crate) fn announce(self: &Arc<Self>, state: &mut State) {
         if state.pending {
             return;
@@ -122,7 +122,7 @@ impl Growing {
         }
     }
 
-    /// Announces all changes to readers, once they may be.
+    /// Announces all changes to readers, after waiting until that is allowed.
     pub(crate) fn announce_now(&self) {
         loop {
             let mut state = self.write();

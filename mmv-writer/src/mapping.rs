@@ -37,11 +37,11 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::libc;
 
-/// Bytes of a cell and of the widest access.
+/// Size of a cell and of the widest access.
 const WORD: usize = size_of::<u64>();
 
-/// The word at offset `at` of a memory of `len` bytes that starts at `base`;
-/// `None` if it is not wholly inside or not aligned.
+/// Returns the word at offset `at` of a memory of `len` bytes that starts at `base`; `None` if it
+/// is not wholly inside or not aligned.
 ///
 /// This is the bounds check that the SAFETY comments below cite. It does not
 /// touch the memory. `base` is aligned to at least eight bytes (a page, or a
@@ -109,14 +109,14 @@ impl Segment {
         Ok(Self { base, len, backing })
     }
 
-    /// Private memory of `words` words, all zero.
+    /// Makes a segment of private memory of `words` words, all zero.
     pub(crate) fn private(words: usize) -> Self {
         let mut memory: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
         let base = NonNull::from(&mut *memory).cast();
         Self { base, len: words * WORD, backing: Backing::Private(memory) }
     }
 
-    /// Private memory of `len` bytes, all zero, that is allocated on use: for
+    /// Makes a segment of private memory of `len` bytes, all zero, that is allocated on use: for
     /// data too large for [`Segment::private`].
     ///
     /// # Errors
@@ -129,16 +129,16 @@ impl Segment {
         Ok(Self { base, len, backing: Backing::Anonymous(map) })
     }
 
-    /// The cell at offset `at` of the segment; `None` if it is not wholly
-    /// inside or `at` is not divisible by eight.
+    /// Returns the cell at offset `at` of the segment; `None` if it is not wholly inside or `at`
+    /// is not divisible by eight.
     pub(crate) fn cell(self: &Arc<Self>, at: usize) -> Option<Cell> {
         let word = word_at(self.base, self.len, at)?;
         let owner: Owner = Arc::clone(self) as Owner;
         Some(Cell { word, _owner: owner })
     }
 
-    /// `len` words from offset `at` on, `stride` bytes from one to the next; `None`
-    /// if there are none, they are not all inside or not aligned.
+    /// Returns `len` words from offset `at` on, `stride` bytes from one to the next; `None` if
+    /// there are none, or they are not all inside or not aligned.
     pub(crate) fn strip(
         self: &Arc<Self>,
         at: usize,
@@ -155,7 +155,7 @@ impl Segment {
         Some(CellStrip { first, stride, last, _owner: Arc::clone(self) })
     }
 
-    /// Stores a word in `order`; `false` if there is none at `at`.
+    /// Stores a word in `order`. Returns `false` if there is none at `at`.
     #[must_use]
     pub(crate) fn store_u64(&self, at: usize, value: u64, order: Ordering) -> bool {
         let Some(word) = word_at(self.base, self.len, at) else { return false };
@@ -168,8 +168,8 @@ impl Segment {
         true
     }
 
-    /// Stores whole words from `at` on, first to last, relaxed; `false`, with
-    /// nothing stored, if they are not all inside.
+    /// Stores whole words from `at` on, first to last, relaxed. Returns `false`, with nothing
+    /// stored, if they are not all inside.
     #[must_use]
     pub(crate) fn copy_in(&self, at: usize, words: impl ExactSizeIterator<Item = u64>) -> bool {
         let end = words.len().checked_mul(WORD).and_then(|bytes| at.checked_add(bytes));
@@ -180,8 +180,7 @@ impl Segment {
         offsets.zip(words).all(|(at, word)| self.store_u64(at, word, Ordering::Relaxed))
     }
 
-    /// Advises the system not to read the file ahead: that would only make pages of
-    /// zeros.
+    /// Advises the system not to read the file ahead, which would only allocate pages of zeros.
     pub(crate) fn expect_no_reading(&self) {
         if let Backing::File(_, map, _) = &self.backing {
             // A failure only costs time.
@@ -196,7 +195,7 @@ impl fmt::Debug for Segment {
     }
 }
 
-/// Bytes of a page.
+/// Returns the size of a page.
 fn page_size() -> u64 {
     // SAFETY: sysconf has no requirements (POSIX).
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -240,28 +239,28 @@ fn give_up_lock(lock: fork::LockEntry) {
     debug_assert_ne!(made, -1, "dup3");
 }
 
-/// A segment and the number of cells on it that were made through this lease: the
-/// producer uses a place again when no cell holds its lease.
+/// A segment, with a count of the cells that were made through this lease: the producer reuses
+/// a slot when no cell holds its lease.
 #[derive(Debug)]
 pub(crate) struct Lease {
     segment: Arc<Segment>,
 }
 
 impl Lease {
-    /// A lease that no cell holds yet.
+    /// Makes a lease that no cell holds yet.
     pub(crate) fn new(segment: &Arc<Segment>) -> Arc<Self> {
         Arc::new(Self { segment: Arc::clone(segment) })
     }
 
-    /// As [`Segment::cell`]; the cell and its clones hold the lease.
+    /// Returns a cell as [`Segment::cell`] does; the cell and its clones hold the lease.
     pub(crate) fn cell(self: &Arc<Self>, at: usize) -> Option<Cell> {
         let word = word_at(self.segment.base, self.segment.len, at)?;
         let owner: Owner = Arc::clone(self) as Owner;
         Some(Cell { word, _owner: owner })
     }
 
-    /// Returns true if a cell holds the lease. `false` is final as long as the caller,
-    /// who has the only other reference, makes no more cells.
+    /// Returns whether a cell holds the lease. `false` is final as long as the caller, who has the
+    /// only other reference, makes no more cells.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         let held = Arc::strong_count(self) > 1;
         // What the last holder did happens before what the caller does next.
@@ -270,8 +269,8 @@ impl Lease {
     }
 }
 
-/// Keeps a cell's memory mapped: a segment, directly or through a lease; and perhaps the
-/// file published.
+/// A reference that keeps a cell's memory mapped (the segment, directly or through a lease) and
+/// perhaps the file published.
 pub(crate) type Owner = Arc<dyn std::any::Any + Send + Sync>;
 
 /// One value's eight bytes in a segment: all that a metric handle holds.
@@ -290,13 +289,13 @@ unsafe impl Send for Cell {}
 unsafe impl Sync for Cell {}
 
 impl Cell {
-    /// A cell in private memory, which no reader sees.
+    /// Makes a cell in private memory, which no reader sees.
     pub(crate) fn private() -> Self {
         let segment = Segment::private(1);
         Self { word: segment.base.cast(), _owner: Arc::new(segment) }
     }
 
-    /// Makes the cell and its clones keep something besides their memory.
+    /// Makes the cell and its clones keep `kept` alive besides their memory.
     pub(crate) fn keeping(self, kept: Owner) -> Self {
         let Self { word, _owner: owner } = self;
         Self { word, _owner: Arc::new((owner, kept)) }
@@ -310,13 +309,13 @@ impl Cell {
         Word(unsafe { self.word.as_ref() })
     }
 
-    /// The current word.
+    /// Returns the current word.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.atomic().load()
     }
 
-    /// Replaces the word.
+    /// Replaces the current word.
     #[inline]
     pub(crate) fn store(&self, value: u64) {
         self.atomic().store(value);
@@ -335,7 +334,7 @@ impl Cell {
         self.atomic().update(change);
     }
 
-    /// As [`Cell::update`], until the function has no other word.
+    /// Replaces the word as [`Cell::update`] does, unless the function returns `None`.
     #[inline]
     pub(crate) fn update_while(&self, change: impl FnMut(u64) -> Option<u64>) {
         self.atomic().update_while(change);
@@ -349,7 +348,7 @@ pub(crate) struct CellStrip {
     first: NonNull<AtomicU64>,
     /// Bytes from one word to the next.
     stride: usize,
-    /// The position of the last word.
+    /// Index of the last word.
     last: usize,
     _owner: Arc<Segment>,
 }
@@ -361,7 +360,7 @@ unsafe impl Send for CellStrip {}
 unsafe impl Sync for CellStrip {}
 
 impl CellStrip {
-    /// A strip of at least one word in private memory, all zero.
+    /// Makes a strip of at least one word in private memory, all zero.
     pub(crate) fn private(len: usize) -> Self {
         let last = len.saturating_sub(1);
         let segment = Segment::private(last + 1);
@@ -374,7 +373,7 @@ impl CellStrip {
         self.last + 1
     }
 
-    /// A word by its position; the last one for all positions after it.
+    /// Returns a word by its index; the last one for all larger indexes.
     #[inline]
     pub(crate) fn get_or_last(&self, index: usize) -> Word<'_> {
         let offset = index.min(self.last) * self.stride;
@@ -386,7 +385,7 @@ impl CellStrip {
         Word(unsafe { &*word })
     }
 
-    /// All words, in order.
+    /// Returns all words, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Word<'_>> {
         (0..=self.last).map(|index| self.get_or_last(index))
     }
@@ -403,13 +402,13 @@ impl fmt::Debug for CellStrip {
 pub(crate) struct Word<'a>(&'a AtomicU64);
 
 impl Word<'_> {
-    /// The current word.
+    /// Returns the current word.
     #[inline]
     pub(crate) fn load(self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Replaces the word.
+    /// Replaces the current word.
     #[inline]
     pub(crate) fn store(self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
@@ -440,7 +439,7 @@ impl Word<'_> {
         }
     }
 
-    /// As [`Word::update`], until the function has no other word.
+    /// Replaces the word as [`Word::update`] does, unless the function returns `None`.
     #[inline]
     pub(crate) fn update_while(self, change: impl FnMut(u64) -> Option<u64>) {
         // Without another word there is nothing to do.

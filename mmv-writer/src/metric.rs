@@ -1,4 +1,4 @@
-//! Metric handles: what a program counts with.
+//! Metric handles, with which a program counts.
 //!
 //! A handle is a pointer to eight bytes of the mapping. Its methods are relaxed
 //! atomic accesses that cannot fail, take no lock (except for [`Text`]), make no
@@ -63,7 +63,7 @@ pub struct ValueSlot {
 }
 
 impl ValueSlot {
-    /// A slot whose cells `cell` finds by their offsets in the value entry.
+    /// Makes a slot; `cell` returns the cell at an offset in the value entry.
     pub(crate) fn new(text: Option<Arc<SharedText>>, cell: impl Fn(u64) -> Option<Cell>) -> Self {
         // The registry reserved the entry, so both are there.
         let cell = |field| {
@@ -74,18 +74,18 @@ impl ValueSlot {
         Self { cell: cell(0), extra: cell(EXTRA_OFFSET), text }
     }
 
-    /// A slot in private memory, which no reader sees.
+    /// Makes a slot in private memory, which no reader sees.
     pub(crate) fn private() -> Self {
         Self { cell: Cell::private(), extra: Cell::private(), text: None }
     }
 
-    /// Makes the handle on the value keep `kept`.
+    /// Makes the handle on the value keep `kept` alive.
     pub(crate) fn keeping(mut self, kept: Owner) -> Self {
         self.cell = self.cell.keeping(kept);
         self
     }
 
-    /// Gives the cell its first value.
+    /// Stores the initial value: 0, or none if it is optional.
     pub(crate) fn reset(&self, optional: bool) {
         self.cell.store(if optional { NO_VALUE } else { 0 });
     }
@@ -96,20 +96,20 @@ pub(crate) mod sealed {
 
     use super::ValueSlot;
 
-    /// What the registry must know of a handle.
+    /// The properties of a handle that the registry depends on.
     pub trait Handle: Sized {
-        /// The metric's type code.
+        /// The type code of the metric.
         const TYPE_CODE: i32;
-        /// The metric's semantics.
+        /// The semantics of the metric.
         const SEMANTICS: Semantics;
         /// The units, unless the program chooses others.
         const UNITS: Units = Units::NONE;
-        /// Whether the program may choose the units.
+        /// True if the program may choose the units.
         const IS_MEASURED: bool = true;
-        /// Whether the value may be absent, and is at first.
+        /// True if the value may be absent, as it is at first.
         const OPTIONAL: bool = false;
 
-        /// The handle on a value.
+        /// Makes the handle on a value.
         fn on(slot: ValueSlot) -> Self;
     }
 }

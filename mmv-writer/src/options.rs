@@ -18,12 +18,12 @@ use crate::registration::check;
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct RegistryBuilder {
     pub(crate) name: String,
-    /// The name without the number of a process.
+    /// The name without the number of a process, see [`RegistryBuilder::per_process`].
     application: String,
     directory: Option<PathBuf>,
     cluster: u32,
     flags: Flags,
-    /// Whether values may be absent.
+    /// The rule for the sentinel flag.
     absent: Absent,
     pub(crate) pinned: Option<Version>,
     pub(crate) lenient: bool,
@@ -35,7 +35,8 @@ pub struct RegistryBuilder {
     pub(crate) announce_interval: Duration,
 }
 
-/// Default time between announcements of changes to readers.
+/// Default interval between announcements of changes to readers: each makes PCP's reader read all
+/// files again.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl RegistryBuilder {
@@ -125,7 +126,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Whether readers ignore the file when this process has ended; true by default.
+    /// Sets whether readers ignore the file when this process has ended; true by default.
     pub fn process(mut self, process: bool) -> Self {
         let others = Flags::from_raw(self.flags.raw() & !Flags::PROCESS.raw());
         self.flags = if process { others.with(Flags::PROCESS) } else { others };
@@ -196,7 +197,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// The same options for the file of another process: this one, a forked child.
+    /// Returns the same options with a file name for this process, a forked child.
     pub(crate) fn for_this_process(&self) -> Self {
         let (mut child, process) = (self.clone(), std::process::id());
         if self.per_process {
@@ -222,8 +223,8 @@ impl RegistryBuilder {
         self
     }
 
-    /// Checks the options; the identity of the first file, and the clusters of
-    /// overflow files.
+    /// Checks the options. Returns the identity of the first file, and the clusters of overflow
+    /// files.
     pub(crate) fn identity(&self) -> Result<(FileIdentity, Clusters), Error> {
         check::file_name(&self.name, !self.flags.contains(Flags::NO_PREFIX))?;
         Error::check_range("cluster", &self.name, self.cluster, 0, MAX_CLUSTER)?;

@@ -19,14 +19,14 @@ use crate::Error;
 use crate::identity::FileIdentity;
 use crate::published::Published;
 
-/// Which clusters overflow files ask for.
+/// The clusters that overflow files ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clusters {
     /// There are no overflow files.
     None,
-    /// None: readers choose one for each file.
+    /// No cluster: readers choose one for each file.
     Chosen,
-    /// This one, and those after it.
+    /// This cluster for the first overflow file, the next one for the second and so on.
     From(u32),
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Clusters {
 pub(crate) struct Overflow {
     first: FileIdentity,
     clusters: Clusters,
-    /// How many there are.
+    /// Number of overflow files.
     count: u32,
     /// The number in the name of the last one.
     number: u32,
@@ -46,7 +46,7 @@ impl Overflow {
         Self { first, clusters, count: 0, number: 1 }
     }
 
-    /// The next file, if there may be one.
+    /// Returns the next file, if there may be one.
     ///
     /// # Errors
     ///
@@ -88,14 +88,14 @@ impl Overflow {
     }
 }
 
-/// The path of an overflow file.
+/// Returns the path of an overflow file.
 fn numbered(first: &Path, number: u32) -> PathBuf {
     let mut path = first.as_os_str().to_owned();
     path.push(format!(".{number}"));
     path.into()
 }
 
-/// Whether another registry, of any process, holds the lock of a file.
+/// Returns whether another registry, of any process, holds the lock of a file.
 fn is_in_use(path: &Path) -> bool {
     let Some(file) = open(path) else { return false };
     matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
@@ -116,7 +116,7 @@ pub(crate) fn remove_stale(first: &Path, ours: &[Published]) {
     }
 }
 
-/// Whether a file looks like an overflow file whose owner is gone.
+/// Returns whether a file looks like an overflow file whose owner has ended.
 fn is_stale(file: File) -> bool {
     let Some(header) = read_header(&file) else { return false };
     let flags = Flags::from_raw(header.flags);

@@ -17,17 +17,17 @@ use crate::mapping::LockRegistration;
 #[derive(Debug)]
 pub(crate) struct Published {
     path: PathBuf,
-    /// `None`: the file could not be created.
+    /// `None` if the file could not be created.
     file: Option<(PublishedFile, LockRegistration)>,
     generation: u64,
-    /// The process that published it, and alone may withdraw it.
+    /// The process that published it; only this one may withdraw it.
     process: u32,
     overflow: Vec<Published>,
 }
 
 impl Published {
-    /// Publishes a complete file by renaming it; that of another running process is replaced only if
-    /// the identity says so. After an error it has its temporary name.
+    /// Publishes a complete file by renaming it; that of another running process is replaced only
+    /// if the identity allows it. After an error the file keeps its temporary name.
     pub(crate) fn rename(
         file: &mut TemporaryFile,
         identity: &FileIdentity,
@@ -40,7 +40,7 @@ impl Published {
         }
     }
 
-    /// The file that has been renamed, with its lock.
+    /// Makes the state of a file that was renamed, with its lock.
     pub(crate) fn new(
         file: PublishedFile,
         lock: LockRegistration,
@@ -53,7 +53,7 @@ impl Published {
         published
     }
 
-    /// In place of a file that could not be created.
+    /// Makes the state of a file that could not be created.
     pub(crate) fn unpublished(path: &Path) -> Self {
         let process = std::process::id();
         Self { path: path.to_owned(), file: None, generation: 0, process, overflow: Vec::new() }
@@ -65,29 +65,29 @@ impl Published {
         self
     }
 
-    /// The overflow files, `app.2` and so on, in order: they hold what did not fit
-    /// the first file. Usually there are none.
+    /// Returns the overflow files, `app.2` and so on, in order: they hold what did not fit the
+    /// first file. Usually there are none.
     pub(crate) fn overflow(&self) -> &[Self] {
         &self.overflow
     }
 
-    /// Whether there is a file: always, except for a lenient registry.
+    /// Returns whether there is a file: always, except for a lenient registry.
     pub(crate) fn is_published(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Whether another process published it, of which this one is a forked child.
+    /// Returns whether another process published it, of which this one is a forked child.
     pub(crate) fn is_inherited(&self) -> bool {
         self.process != std::process::id()
     }
 
-    /// The file's path.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The generation in the file's header: the time of publication in nanoseconds
-    /// since 1970, different from that of the file before it.
+    /// Returns the generation in the file's header: the time of publication in nanoseconds since
+    /// 1970, different from that of the file before it.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
@@ -113,8 +113,8 @@ pub(crate) fn check_process(created: u32, path: &Path) -> Result<(), Error> {
     Err(Error::Forked { path: path.to_owned(), created, found })
 }
 
-/// For a lenient registry, turns an [`Error::Io`] or [`Error::Running`] into `None` and prints it, once
-/// in the life of the process.
+/// Turns an [`Error::Io`] or [`Error::Running`] into `None` for a lenient registry, and prints it
+/// once in the life of the process.
 pub(crate) fn unless_lenient<T>(
     result: Result<T, Error>,
     lenient: bool,
@@ -129,9 +129,9 @@ pub(crate) fn unless_lenient<T>(
     }
 }
 
-/// Prints a line on standard error, unless that is a file that it would make longer than
-/// the system allows: the system ends a process for that. For crates that count through
-/// this one.
+/// Prints a line on standard error, unless that is a file that would exceed the limit of the
+/// system on file sizes, for which the system would end the process. For crates that count
+/// through this one.
 #[doc(hidden)]
 pub fn warn(line: &str) {
     let file = io::stderr().as_fd().try_clone_to_owned().map(File::from);

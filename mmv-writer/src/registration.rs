@@ -1,5 +1,4 @@
-//! The registrations of a registry: its names, domains and metrics, and which of
-//! its files each is in.
+//! The registrations of a registry: its names, domains and metrics, and the file of each.
 //!
 //! In come the descriptions of metrics, domains and labels; out go entries in the
 //! [`Store`] of each file, in which sealed and live registries differ. A registration
@@ -39,13 +38,13 @@ pub(crate) use record::{IndomSpec, MetricSpec, SerialChoice};
 /// A file that registrations are written to. After [`Store::reserve`] what was
 /// reserved cannot fail.
 pub(crate) trait Store: Debug + Sized {
-    /// What all files of a registry have in common.
+    /// Settings that all files of a registry share.
     type Settings: Debug;
-    /// A metric in the file.
+    /// A metric's location in the file.
     type Metric;
 
-    /// Creates the file; a lenient one is in private memory where that fails. The identity becomes
-    /// another one if another user takes the name of the file meanwhile.
+    /// Creates the file; a lenient one is in private memory if that fails. The identity changes to
+    /// another name if another user takes the name of the file meanwhile.
     fn create(
         identity: &mut FileIdentity,
         settings: &Self::Settings,
@@ -55,17 +54,17 @@ pub(crate) trait Store: Debug + Sized {
     /// Fails in a forked child: the file is its parent's.
     fn check_process(&self) -> Result<(), Error>;
 
-    /// Whether the need fits, apart from the limits of readers.
+    /// Returns whether the need fits, apart from the limits of readers.
     fn has_room(&self, need: &Need) -> bool;
 
     /// Reserves room and disk space for the registration of `name`.
     fn reserve(&mut self, need: &Need, name: &str) -> Result<(), Error>;
 
-    /// Lets values be absent: the file gets the sentinel flag, before any metric that is
-    /// added after this.
+    /// Allows values to be absent: the file gets the sentinel flag, before any metric that is added
+    /// after this.
     fn allow_absent(&mut self);
 
-    /// The cells of the next values, of which there is at least one.
+    /// Returns the cells of the next values, of which there is at least one.
     fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error>;
 
     /// Adds a domain with its fixed instances.
@@ -74,7 +73,7 @@ pub(crate) trait Store: Debug + Sized {
     /// Adds a metric without values.
     fn add_metric(&mut self, metric: MetricRecord, shape: ValueShape) -> Self::Metric;
 
-    /// Adds a label.
+    /// Adds a label that was checked.
     fn add_label(&mut self, label: &LabelRecord);
 
     /// Adds the value of a singular metric.
@@ -88,7 +87,7 @@ pub(crate) trait Store: Debug + Sized {
 #[derive(Debug, Clone)]
 pub(crate) struct Indom {
     registry: u64,
-    /// Its number in the registry.
+    /// Index of the domain in the registry.
     pub(crate) index: usize,
     pub(crate) record: Arc<IndomRecord>,
 }
@@ -102,11 +101,11 @@ pub(crate) struct Registrations<S: Store> {
     pinned: Option<Version>,
     lenient: bool,
     settings: S::Settings,
-    /// Without the prefix that the first file's name gives.
+    /// Metric names, without the prefix that the first file's name gives.
     names: NameSpace<MetricId>,
-    /// How many domains there are.
+    /// Number of domains.
     indoms: usize,
-    /// Labels of all metrics.
+    /// Labels of all metrics, for new overflow files.
     labels: Vec<Label>,
     first: RegisteredFile<S>,
     others: Vec<RegisteredFile<S>>,
@@ -116,29 +115,29 @@ pub(crate) struct Registrations<S: Store> {
 #[derive(Debug)]
 pub(crate) struct RegisteredFile<S> {
     pub(crate) numbers: FileNumbers,
-    /// The serials of its domains, by their numbers in the registry.
+    /// Serials of the domains in the file, by their indexes in the registry.
     indoms: HashMap<usize, u32>,
     pub(crate) store: S,
 }
 
-/// Which file of a registry: 0 is the first one.
+/// Index of a file in its registry; 0 is the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId(usize);
 
-/// A metric: its file, and its item there, which no other metric of the file ever has.
+/// A metric's file, and its item there, which no other metric of the file ever has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MetricId {
     pub(crate) file: FileId,
     pub(crate) item: u32,
 }
 
-/// No metric: whose names are looked up.
+/// Placeholder for the metric when a name is only checked.
 const NO_METRIC: MetricId = MetricId { file: FileId(usize::MAX), item: u32::MAX };
 
 /// A metric that was checked, and for which there is room.
 pub(crate) struct Prepared {
     pub(crate) file: FileId,
-    /// A domain that the file does not have yet, with its serial and labels there.
+    /// The domain, with its serial and labels, if the file does not have it yet.
     indom: Option<(Indom, u32, Vec<LabelRecord>)>,
     metric: CheckedMetric,
 }
@@ -167,17 +166,17 @@ impl<S: Store> Registrations<S> {
         })
     }
 
-    /// All files, the first one first.
+    /// Returns all files, the first one first.
     pub(crate) fn files(&self) -> impl DoubleEndedIterator<Item = &RegisteredFile<S>> {
         once(&self.first).chain(&self.others)
     }
 
-    /// As [`Registrations::files`].
+    /// Returns all files, as [`Registrations::files`] does.
     pub(crate) fn files_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut RegisteredFile<S>> {
         once(&mut self.first).chain(&mut self.others)
     }
 
-    /// A file.
+    /// Returns the file with this index.
     pub(crate) fn file_mut(&mut self, file: FileId) -> &mut RegisteredFile<S> {
         match file.0.checked_sub(1) {
             None => &mut self.first,
@@ -185,13 +184,13 @@ impl<S: Store> Registrations<S> {
         }
     }
 
-    /// The first file, and those of the others that have something in them.
+    /// Returns the first file, and those of the others that are not empty.
     pub(crate) fn into_files(self) -> (RegisteredFile<S>, impl Iterator<Item = RegisteredFile<S>>) {
         (self.first, self.others.into_iter().filter(|file| !file.numbers.is_empty()))
     }
 
-    /// The file for a registration: the last, or a new one if that is full; and what
-    /// the registration needs there, with the domain `on` if it is not there yet.
+    /// Returns the file for a registration (the last, or a new one if that is full), and what the
+    /// registration needs there, with the domain `on` if it is not there yet.
     fn file_for(&mut self, need: Need, on: Option<&Indom>) -> Result<(FileId, Need), Error> {
         let total = |file: &RegisteredFile<S>| match on {
             Some(indom) if !file.indoms.contains_key(&indom.index) => {
@@ -220,8 +219,8 @@ impl<S: Store> Registrations<S> {
         Ok((FileId(self.others.len()), wanted))
     }
 
-    /// Adds a label of all metrics: to the first file, whose checks report an
-    /// error, and to all others where it would reach readers.
+    /// Adds a label of all metrics: to the first file, whose checks report an error, and to all
+    /// others where it would reach readers.
     pub(crate) fn add_label(&mut self, label: Label) -> Result<(), Error> {
         let mut records = vec![Some(self.first.check_file_label(label.clone())?)];
         for file in &mut self.others {
@@ -235,7 +234,7 @@ impl<S: Store> Registrations<S> {
         Ok(())
     }
 
-    /// Adds a domain.
+    /// Registers a domain with its fixed instances.
     pub(crate) fn add_indom(&mut self, spec: IndomSpec) -> Result<Indom, Error> {
         let IndomSpec { name, serial, help, instances, labels, instance_labels } = spec;
         let need = Need::of_indom(instances.len(), labels.len() + instance_labels.len());
@@ -336,15 +335,15 @@ impl<S: Store> Registrations<S> {
         (&mut here.store, metric)
     }
 
-    /// Releases the name of a metric that is to be removed; the metric, if it is there.
+    /// Releases the name of a metric that is to be removed. Returns the metric, if there is one.
     pub(crate) fn release_name(&mut self, name: &str) -> Option<MetricId> {
         let metric = self.names.holder(name)?;
         self.names.release(name);
         Some(metric)
     }
 
-    /// Whether a metric may have this name: it is legal and free, and neither a branch
-    /// nor a leaf on the way to another one.
+    /// Checks that a metric may have this name: it is legal and free, and neither a branch of
+    /// another name nor below one that is a metric.
     fn check_name(&self, name: &str) -> Result<(), Error> {
         check::metric_name(name)?;
         let owned = || name.to_owned();
@@ -371,8 +370,8 @@ impl<S> RegisteredFile<S> {
 }
 
 impl<S: Store> RegisteredFile<S> {
-    /// The serial that a domain has in the file or will have; and what is to be
-    /// added if it is not there.
+    /// Returns the serial that a domain has in the file or will have, and what is to be added if it
+    /// is not there.
     #[expect(clippy::type_complexity, reason = "taken apart at once")]
     fn serial_of(
         &self,
@@ -408,7 +407,7 @@ impl<S: Store> RegisteredFile<S> {
         self.numbers.take_labels(labels);
     }
 
-    /// The version and the labels of the file, and its store.
+    /// Returns the pinned version and the labels of the file, and its store.
     pub(crate) fn into_parts(self) -> (Option<Version>, Vec<LabelRecord>, S) {
         let (pinned, labels) = self.numbers.into_parts();
         (pinned, labels, self.store)

@@ -82,7 +82,7 @@ pub use indom::{BucketIndom, Indom};
 #[derive(Debug, Clone)]
 pub struct Registry {
     pub(crate) inner: Arc<Inner>,
-    /// `None`: neither this nor handles made through it keep the files.
+    /// `None` if neither this nor handles made through it keep the files.
     keeper: Option<Arc<Keeper>>,
 }
 
@@ -106,7 +106,7 @@ enum Engine {
     Sealed(Box<Mutex<Sealed>>),
 }
 
-/// A sealed registry.
+/// The state of a sealed registry.
 #[derive(Debug)]
 enum Sealed {
     Filling(Box<Registrations<Draft>>),
@@ -115,7 +115,7 @@ enum Sealed {
     Gone,
 }
 
-/// Where and when the first file was published.
+/// Path and generation of the first file when it was published.
 #[derive(Debug)]
 struct Publication {
     path: PathBuf,
@@ -286,8 +286,8 @@ impl Registry {
         }
     }
 
-    /// Returns the path of the file; of a sealed registry that is not published, the one it is
-    /// to have.
+    /// Returns the path of the file; for a sealed registry that is not published, the path that it
+    /// will have.
     pub fn path(&self) -> &Path {
         let publication = self.inner.publication.get();
         publication.map_or(&self.inner.planned_path, |publication| &publication.path)
@@ -340,7 +340,7 @@ impl Registry {
         }
     }
 
-    /// Registers a domain.
+    /// Registers a domain. In a growing registry its instances come and go unless they are fixed.
     pub(crate) fn add_indom(&self, spec: IndomSpec) -> Result<Indom, Error> {
         match &self.inner.engine {
             Engine::Growing(growing) if spec.instances.is_empty() => {
@@ -415,7 +415,7 @@ impl Registry {
         }
     }
 
-    /// Returns what a handle holds so that the files stay.
+    /// Returns the reference that a handle holds to keep the files published.
     pub(crate) fn keeper(&self) -> Option<Owner> {
         self.keeper.clone().map(|keeper| keeper as Owner)
     }

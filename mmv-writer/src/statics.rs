@@ -26,7 +26,7 @@ use guards::Timed;
 pub use guards::{StaticGaugeGuard, StaticTiming};
 use program::{Late, first_use};
 
-/// The longest name and the longest help text, in bytes.
+/// Limit of the format on names and help texts, in bytes.
 const MAX_TEXT: usize = 255;
 
 /// A metric in a `static`, used from anywhere.
@@ -101,9 +101,9 @@ pub struct Static<H: 'static> {
 
 /// The state of a static before it is registered.
 struct Before<H> {
-    /// Made at the first use.
+    /// The private handle, made at the first use.
     handle: Option<H>,
-    /// The program's registry, if there is one, knows it.
+    /// True if the program's registry, if there is one, knows the static.
     is_known: bool,
 }
 
@@ -147,10 +147,10 @@ mod sealed {
 
     /// Operations of a static on its handle.
     pub trait InStatic: Field {
-        /// A handle that no reader sees.
+        /// Makes a handle that no reader sees.
         fn private(about: &About) -> Self;
 
-        /// Adds what a private handle has counted to this new one.
+        /// Adds what a private handle has counted to this new handle.
         fn take_over(&self, from: &Self);
     }
 }
@@ -241,7 +241,7 @@ impl<H: 'static> Static<H> {
         self
     }
 
-    /// The metric's name, without that of its file.
+    /// Returns the metric's name, without that of its file.
     pub const fn name(&self) -> &'static str {
         self.about.name
     }
@@ -273,7 +273,7 @@ impl<H: InStatic> Static<H> {
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Uses the handle.
+    /// Calls `work` with the handle.
     #[inline]
     fn with<R>(&'static self, work: impl FnOnce(&H) -> R) -> R {
         match self.published.get() {
@@ -282,7 +282,8 @@ impl<H: InStatic> Static<H> {
         }
     }
 
-    /// Uses the handle before it is registered, or while another thread registers it.
+    /// Calls `work` with the private handle, or with the registered one if there is one by now: the
+    /// first use may register the static.
     #[cold]
     #[inline(never)]
     fn with_late<R>(&'static self, work: impl FnOnce(&H) -> R) -> R {
@@ -318,8 +319,8 @@ impl<H: fmt::Debug> fmt::Debug for Static<H> {
 }
 
 impl<T: Number> Static<Counter<T>> {
-    /// A counter. The name is of letters, digits, `_` and single dots, starts with a
-    /// letter and has at most 255 bytes.
+    /// Makes a counter. The name is of letters, digits, `_` and single dots, starts with a letter
+    /// and has at most 255 bytes.
     pub const fn counter(name: &'static str) -> Self {
         Self::new(name)
     }
@@ -331,26 +332,26 @@ impl<T: Number> Static<Counter<T>> {
         self
     }
 
-    /// As [`Counter::add`].
+    /// Adds a number as [`Counter::add`] does.
     #[inline]
     pub fn add(&'static self, delta: T) {
         self.with(|counter| counter.add(delta));
     }
 
-    /// As [`Counter::inc`].
+    /// Adds one as [`Counter::inc`] does.
     #[inline]
     pub fn inc(&'static self) {
         self.with(Counter::inc);
     }
 
-    /// The current count.
+    /// Returns the current count.
     pub fn value(&'static self) -> T {
         self.with(Counter::value)
     }
 }
 
 impl<T: Number> Static<Gauge<T>> {
-    /// A gauge. The name as for [`Static::counter`].
+    /// Makes a gauge. The name as for [`Static::counter`].
     pub const fn gauge(name: &'static str) -> Self {
         Self::new(name)
     }
@@ -362,25 +363,25 @@ impl<T: Number> Static<Gauge<T>> {
         self
     }
 
-    /// As [`Gauge::set`].
+    /// Replaces the value as [`Gauge::set`] does.
     #[inline]
     pub fn set(&'static self, value: T) {
         self.with(|gauge| gauge.set(value));
     }
 
-    /// As [`Gauge::add`].
+    /// Adds to the value as [`Gauge::add`] does.
     #[inline]
     pub fn add(&'static self, delta: T) {
         self.with(|gauge| gauge.add(delta));
     }
 
-    /// As [`Gauge::sub`].
+    /// Subtracts from the value as [`Gauge::sub`] does.
     #[inline]
     pub fn sub(&'static self, delta: T) {
         self.with(|gauge| gauge.sub(delta));
     }
 
-    /// As [`Gauge::set_max`].
+    /// Raises the value as [`Gauge::set_max`] does.
     #[inline]
     pub fn set_max(&'static self, value: T) {
         self.with(|gauge| gauge.set_max(value));
@@ -392,19 +393,19 @@ impl<T: Number> Static<Gauge<T>> {
         StaticGaugeGuard::new(self)
     }
 
-    /// The current value.
+    /// Returns the current value.
     pub fn value(&'static self) -> T {
         self.with(Gauge::value)
     }
 }
 
 impl Static<Timer> {
-    /// The time that activities take together. The name as for [`Static::counter`].
+    /// Makes a timer: the total time of activities. The name as for [`Static::counter`].
     pub const fn timer(name: &'static str) -> Self {
         Self::new(name)
     }
 
-    /// As [`Timer::add`].
+    /// Adds a time as [`Timer::add`] does.
     #[inline]
     pub fn add(&'static self, time: Duration) {
         self.with(|timer| timer.add(time));
@@ -422,14 +423,14 @@ impl Static<Timer> {
         work()
     }
 
-    /// The time of all activities that have ended.
+    /// Returns the time of all activities that have ended.
     pub fn value(&'static self) -> Duration {
         self.with(Timer::value)
     }
 }
 
 impl Static<Histogram> {
-    /// A histogram. The name as for [`Static::counter`].
+    /// Makes a histogram. The name as for [`Static::counter`].
     pub const fn histogram(name: &'static str) -> Self {
         Self::new(name)
     }
@@ -448,13 +449,13 @@ impl Static<Histogram> {
         self
     }
 
-    /// As [`Histogram::record`].
+    /// Counts a value as [`Histogram::record`] does.
     #[inline]
     pub fn record(&'static self, value: u64) {
         self.with(|histogram| histogram.record(value));
     }
 
-    /// As [`Histogram::record_duration`].
+    /// Counts a time as [`Histogram::record_duration`] does.
     #[inline]
     pub fn record_duration(&'static self, time: Duration) {
         self.with(|histogram| histogram.record_duration(time));
@@ -477,7 +478,7 @@ impl Static<Histogram> {
         self.with(Histogram::count)
     }
 
-    /// The sum of all values, modulo 2^64.
+    /// Returns the sum of all values, modulo 2^64.
     pub fn sum(&'static self) -> u64 {
         self.with(Histogram::sum)
     }

@@ -11,7 +11,7 @@ use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::registry::BucketIndom;
 use crate::{Error, Label, Registry};
 
-/// The domain of these buckets that histograms share; registered by the first.
+/// Returns the domain of these buckets that histograms share; the first one registers it.
 fn shared(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
     let mut known = registry.shared_buckets().0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(indom) = known.iter().find(|indom| indom.buckets == buckets) {
@@ -22,7 +22,7 @@ fn shared(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
     Ok(indom)
 }
 
-/// Registers a domain of buckets.
+/// Registers a domain of buckets, with the labels that describe them.
 pub(super) fn add_buckets(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
     let mut spec = IndomSpec::new("buckets".to_owned());
     // Buckets have the numbers of their positions, so other buckets are another domain.

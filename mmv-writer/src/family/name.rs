@@ -2,10 +2,10 @@
 
 use mmv_format::layout::STRING_BYTES;
 
-/// Bytes of the longest name.
+/// Limit of the format on the bytes of a name.
 const MAX: usize = STRING_BYTES - 1;
 
-/// `method=GET,code=200`.
+/// The name of an instance: `method=GET,code=200`.
 pub(super) struct InstanceName {
     bytes: [u8; MAX],
     len: usize,
@@ -28,7 +28,7 @@ impl InstanceName {
         self.bytes.get(..self.len).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
     }
 
-    /// `None` where it does not fit.
+    /// Appends a label and its value; `None` if they do not fit.
     fn push_pair(&mut self, label: &str, value: &str) -> Option<()> {
         if self.len > 0 {
             self.push(b",")?;
@@ -46,7 +46,7 @@ impl InstanceName {
         self.push(rest)
     }
 
-    /// `None`, with as much as fits, where not all does.
+    /// Appends as many bytes as fit; `None` if not all do.
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
         let room = self.bytes.get_mut(self.len..)?;
         room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -54,7 +54,7 @@ impl InstanceName {
         (bytes.len() <= room.len()).then_some(())
     }
 
-    /// Puts a checksum at the end of what fits.
+    /// Replaces the end of the name with a checksum of all labels.
     #[cold]
     fn shorten(&mut self, pairs: &[(&str, String)]) {
         // FNV-1a, the same in every build, of all labels and their values with ends.
@@ -73,7 +73,7 @@ impl InstanceName {
     }
 }
 
-/// What has a backslash before it.
+/// Returns whether a byte in a value needs a backslash before it.
 fn is_special(byte: u8) -> bool {
     matches!(byte, b',' | b'=' | b'\\' | 0)
 }

@@ -10,8 +10,8 @@ use crate::live::{FamilyId, Growing, HandleIndex, RemoveHandle};
 use crate::metric::Handle;
 use crate::registry::Indom;
 
-/// A metric on an [`Indom`] whose instances come and go: a handle for each instance, made when
-/// it is first requested by its name. Clones are the same metric.
+/// A metric on an [`Indom`] whose instances come and go, with a handle for each instance. A handle
+/// is made when it is first requested by its name. Clones are the same metric.
 ///
 /// Several metrics can share a domain, as PCP's own do. Where the instances are those of one
 /// metric, [`Family`](crate::Family) is simpler.
@@ -24,8 +24,8 @@ pub struct NamedFamily<H = crate::Counter> {
 }
 
 impl<H: Handle + Clone> NamedFamily<H> {
-    /// The handle of an instance; the instance and its value are created if they do
-    /// not exist. A name has 1 to 255 bytes.
+    /// Returns the handle of an instance; the instance and its value are created if they do not
+    /// exist. A name has 1 to 255 bytes.
     ///
     /// Looks the name up: keep the handle where you can, and use [`NamedFamily::with`] where
     /// you cannot.
@@ -70,7 +70,7 @@ impl<H: Handle + Clone> NamedFamily<H> {
         }
     }
 
-    /// The handle of a present instance with a value.
+    /// Returns the handle of an existing instance with a value.
     pub fn get(&self, name: &str) -> Option<H> {
         self.handles.read().get(name).cloned()
     }

@@ -22,35 +22,35 @@ use crate::registration::ValueShape;
 use mmv_format::file::{allocate, extend, next_generation, size_limit};
 use mmv_format::layout::{Flags, Header, STRING_BYTES, SectionKind, TocEntry, Version, nul_padded};
 
-/// The most bytes that are allocated at a time.
+/// Limit on the bytes that are allocated at a time.
 const PIECE: u64 = 64 << 10;
 
-/// Bytes that are allocated at first.
+/// Number of bytes that are allocated at first.
 const FIRST_PIECE: u64 = 4 << 10;
 
-/// A live file.
+/// A growing file, with its mapping and its use of each part.
 #[derive(Debug)]
 pub(super) struct LiveFile {
     path: PathBuf,
-    /// `None`: the values are in private memory.
+    /// `None` if the values are in private memory.
     file: Option<Arc<File>>,
-    /// The process that made it.
+    /// The process that made the file.
     process: u32,
     segment: Arc<Segment>,
     sections: Sections,
-    /// By [`Part`]: how many entries are taken.
+    /// Number of used entries, by [`Part`].
     used: [u32; 9],
-    /// By [`Part`]: up to where disk space is allocated.
+    /// Offset up to which disk space is allocated, by [`Part`].
     allocated: [u64; 9],
     len: u64,
-    /// Last time that it became longer after its publication.
+    /// Time of the last extension after publication.
     extended: Option<Instant>,
-    /// It has metrics on domains whose instances come and go, or must be ready
-    /// for them: a program that chose a cluster wants them there.
+    /// True if the file has metrics on domains whose instances come and go, or must be ready for
+    /// them: a program that chose a cluster wants them there.
     keeps_room: bool,
     generation: u64,
     flags: Flags,
-    /// Something was written since the last announcement.
+    /// True if something was written since the last announcement.
     changed: bool,
     /// Entries of labels that were removed.
     removed_labels: Quarantine<u64>,
@@ -100,7 +100,7 @@ impl LiveFile {
         Ok((live, Published::new(published, lock, &identity.path, generation)))
     }
 
-    /// Makes one in private memory, without a file.
+    /// Makes a file in private memory only.
     pub(super) fn private(
         identity: &FileIdentity,
         sections: Sections,
@@ -140,7 +140,7 @@ impl LiveFile {
         self.store(Header::TOC_COUNT as u64, word);
     }
 
-    /// The mapping of the whole file.
+    /// Returns the mapping of the whole file.
     pub(super) fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
@@ -150,30 +150,30 @@ impl LiveFile {
         check_process(self.process, &self.path)
     }
 
-    /// Returns true if this many more entries of a kind fit.
+    /// Returns whether this many more entries of a kind fit.
     pub(super) fn has_room(&self, kind: SectionKind, count: usize) -> bool {
         let count = count.saturating_sub(self.reusable(kind));
         let free = self.sections.total(kind) - self.used(kind);
         u32::try_from(count).is_ok_and(|count| count <= free)
     }
 
-    /// Returns the number of entries that can be used again.
+    /// Returns the number of removed entries that can be used again.
     fn reusable(&self, kind: SectionKind) -> usize {
         if kind == SectionKind::Labels { self.removed_labels.ready() } else { 0 }
     }
 
-    /// Returns true if families may be registered in it.
+    /// Returns whether families may be registered in the file.
     pub(super) fn has_room_for_families(&self) -> bool {
         self.sections.has_room_for_families()
     }
 
-    /// Records that a family is registered in it.
+    /// Records that a family is registered in the file.
     pub(super) fn add_family(&mut self) {
         self.keeps_room = true;
     }
 
-    /// Makes sure that these numbers of new entries fit and have disk space, for the
-    /// registration of `name`.
+    /// Ensures that these numbers of new entries fit and have disk space, for the registration of
+    /// `name`.
     pub(super) fn ensure_all(
         &mut self,
         count: impl Fn(SectionKind) -> usize,
@@ -197,7 +197,7 @@ impl LiveFile {
         new.into_iter().try_for_each(|(kind, new)| self.ensure_space(kind, new))
     }
 
-    /// Makes room for entries of one kind.
+    /// Ensures that entries of one kind fit and have disk space.
     pub(super) fn ensure(
         &mut self,
         kind: SectionKind,
@@ -207,7 +207,7 @@ impl LiveFile {
         self.ensure_all(|other| if other == kind { count } else { 0 }, name)
     }
 
-    /// Returns how many of this many entries were never used, if they fit.
+    /// Returns the number of entries that must be new, not reused; fails if they do not fit.
     fn new_entries(&self, kind: SectionKind, count: usize, name: &str) -> Result<u32, Error> {
         if count > 0 && !self.has_room(kind, count) {
             return Err(Error::full(plural(kind), self.sections.total(kind), name));
@@ -215,15 +215,15 @@ impl LiveFile {
         Ok(count.saturating_sub(self.reusable(kind)) as u32)
     }
 
-    /// Returns true if the first part of a kind is too small for this many more entries, and
-    /// there is another.
+    /// Returns whether the first part of a kind is too small for this many more entries, and there
+    /// is a later part.
     fn is_first_used(&self, kind: SectionKind, new: u32) -> bool {
         let used = self.used[Part::first(kind) as usize];
         let has_later = Part::later(kind).is_some_and(|part| self.sections.capacity(part) > 0);
         has_later && used + new > self.sections.first_use(kind)
     }
 
-    /// Places the later parts, after the room that is kept for values.
+    /// Places the later parts, after the room that is reserved for values.
     fn place_later(&mut self, fits: impl FnOnce(u32) -> bool) -> Result<(), Error> {
         let mut sections = self.sections;
         sections.place_later(self.keeps_room, fits);
@@ -277,7 +277,7 @@ impl LiveFile {
         Ok(())
     }
 
-    /// Makes the file longer if it is too short.
+    /// Extends the file if it is too short.
     fn lengthen(&mut self, len: u64) -> Result<(), Error> {
         let Some(file) = self.file.as_ref().filter(|_| len > self.len) else { return Ok(()) };
         extend(file, len).map_err(Error::io("set size", &self.path))?;
@@ -286,24 +286,25 @@ impl LiveFile {
         Ok(())
     }
 
-    /// Returns the time until changes may be announced: readers may have taken the
-    /// size that the file had before it became longer.
+    /// Returns the time until changes may be announced: readers may still use the size that the
+    /// file had before it was extended.
     pub(super) fn ready_in(&self) -> Duration {
         let extended = self.extended.filter(|_| self.changed);
         extended.map_or(Duration::ZERO, |since| QUARANTINE.saturating_sub(since.elapsed()))
     }
 
-    /// Takes the next entry of a kind, after [`LiveFile::ensure`]; its offset.
+    /// Takes the next entry of a kind, after [`LiveFile::ensure`], and returns its offset.
     pub(super) fn take(&mut self, kind: SectionKind) -> u64 {
         self.take_before(kind, self.sections.capacity(Part::first(kind)))
     }
 
-    /// Takes the next indom entry for an instance, as [`LiveFile::take`].
+    /// Takes the next indom entry for an instance, as [`LiveFile::take`] does.
     pub(super) fn take_indom_of_instance(&mut self) -> u64 {
         self.take_before(SectionKind::Indoms, self.sections.first_use(SectionKind::Indoms))
     }
 
-    /// Takes an entry of the first part if fewer than `first` of that are taken.
+    /// Takes an entry of the first part if fewer than `first` of its entries are used or the later
+    /// part has no room, else of the later part.
     fn take_before(&mut self, kind: SectionKind, first: u32) -> u64 {
         let has_room = |part: &Part| {
             self.sections.are_placed() && self.used[*part as usize] < self.sections.capacity(*part)
@@ -317,20 +318,20 @@ impl LiveFile {
         self.sections.at(part, index)
     }
 
-    /// Returns the number of entries of a kind that are taken.
+    /// Returns the number of used entries of a kind.
     pub(super) fn used(&self, kind: SectionKind) -> u32 {
         let later = Part::later(kind).map_or(0, |part| self.used[part as usize]);
         self.used[Part::first(kind) as usize] + later
     }
 
-    /// The offset of the next value entry of this shape. The section starts at a cache
+    /// Returns the offset of the next value entry of this shape. The section starts at a cache
     /// line, which holds two entries.
     pub(super) fn next_value(&self, shape: ValueShape) -> u64 {
         let next = self.used(SectionKind::Values).next_multiple_of(shape.step() as u32);
         self.sections.at(Part::Values, next)
     }
 
-    /// Takes a value entry, and its cache line if it is isolated; its offset.
+    /// Takes a value entry, and its cache line if it is isolated, and returns its offset.
     pub(super) fn take_value(&mut self, shape: ValueShape) -> u64 {
         let at = self.next_value(shape);
         while self.sections.at(Part::Values, self.used(SectionKind::Values)) < at {
@@ -342,12 +343,12 @@ impl LiveFile {
         at
     }
 
-    /// An error of this file.
+    /// Makes an error of this file.
     pub(super) fn error(&self, action: &'static str, kind: ErrorKind) -> Error {
         Error::io(action, &self.path)(kind.into())
     }
 
-    /// Takes a string entry and writes it; its offset.
+    /// Takes a string entry, writes the text and returns the offset.
     pub(super) fn take_string(&mut self, text: &str) -> u64 {
         let at = self.take(SectionKind::Strings);
         // After the text there are zeros: the entry is new.
@@ -355,8 +356,8 @@ impl LiveFile {
         at
     }
 
-    /// Writes a label, after [`LiveFile::ensure`], into an entry that may be used again
-    /// or the next one; its offset.
+    /// Writes a label, after [`LiveFile::ensure`], into an entry that may be used again or the next
+    /// one, and returns its offset.
     pub(super) fn add_label(&mut self, bytes: &[u8]) -> u64 {
         let removed = self.removed_labels.take(|_| true);
         let at = removed.unwrap_or_else(|| self.take(SectionKind::Labels));
@@ -374,7 +375,8 @@ impl LiveFile {
         self.removed_labels.add(at);
     }
 
-    /// The entries of a kind with one part, by the word at `field` of each.
+    /// Finds the entries of a part whose word at `field` satisfies `is_it`. The kind has only this
+    /// part.
     pub(super) fn find(&self, part: Part, field: u64, is_it: impl Fn(u64) -> bool) -> Vec<u64> {
         let (start, used) = (self.sections.at(part, 0), self.used[part as usize] as usize);
         let bytes = part.kind().entry_bytes(Version::V3);
@@ -384,13 +386,13 @@ impl LiveFile {
         found.map(|(_, index): (_, u64)| start + index * bytes as u64).collect()
     }
 
-    /// Writes a string entry, checked to fit.
+    /// Writes a string entry; the caller has checked that the text fits.
     pub(super) fn write_string(&mut self, at: u64, text: &str) {
         let bytes: [u8; STRING_BYTES] = nul_padded(text.as_bytes()).unwrap_or([0; STRING_BYTES]);
         self.write(at, &bytes);
     }
 
-    /// Writes an entry, or other whole words; the last one is filled with zeros.
+    /// Writes an entry, or other whole words; the last word is padded with zeros.
     pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
         self.changed = true;
         let word = |chunk: &[u8]| {
@@ -402,15 +404,15 @@ impl LiveFile {
         debug_assert!(inside, "{} bytes at {at}", bytes.len());
     }
 
-    /// Stores a word after everything that was written before.
+    /// Stores a word in release order, after everything that was written before.
     pub(super) fn store(&mut self, at: u64, word: u64) {
         self.changed = true;
         let inside = self.segment.store_u64(at as usize, word, Ordering::Release);
         debug_assert!(inside, "a word at {at}");
     }
 
-    /// Announces what was appended, if anything was: counts, then a new generation.
-    /// Not before [`LiveFile::ready_in`] is over.
+    /// Announces what was appended, if anything: counts, then a new generation. Must not be called
+    /// before [`LiveFile::ready_in`] is over.
     ///
     /// Generation 2 is never 0 and differs from generation 1 for two
     /// instructions only: PCP's reader drops a file that it finds in that state, and

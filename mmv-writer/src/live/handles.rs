@@ -19,7 +19,7 @@ pub(crate) struct HandleIndex<H> {
 
 /// A table of handles of any type.
 pub(crate) trait RemoveHandle: fmt::Debug + Send + Sync {
-    /// Takes the handle of an instance out; waits for closures that borrow it.
+    /// Removes the handle of an instance; waits for closures that borrow it.
     fn remove(&self, name: &str) -> Option<Box<dyn Any + Send>>;
 }
 
@@ -28,7 +28,7 @@ impl<H> HandleIndex<H> {
         Self { handles: ShardedLock::new(HashMap::new()) }
     }
 
-    /// The handles, locked against changes.
+    /// Locks the handles against changes.
     pub(crate) fn read(&self) -> ShardedLockReadGuard<'_, HashMap<SmolStr, H>> {
         self.handles.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The instances of one domain in one live file, and their slots.
+//! The instances of one domain in one growing file, and their slots.
 //!
 //! A slot is an indom entry, an instance entry and a name. The slot of a removed
 //! instance is used again after its quarantine, once no handle is left on its
@@ -23,15 +23,15 @@ pub(super) struct InstanceTable {
     /// The domain's serial in this file.
     pub(super) serial: u32,
     slots: Vec<InstanceSlot>,
-    /// The slots of the present instances.
+    /// Slots of the existing instances, by name.
     names: HashMap<SmolStr, usize>,
     /// Slots of removed instances.
     removed: Quarantine<usize>,
-    /// Numbers of instances whose removal was not announced yet.
+    /// Numbers of instances whose removal is not announced yet.
     unannounced: HashSet<i32>,
 }
 
-/// A place for an instance.
+/// Indom entry, instance entry and name for one instance at a time.
 #[derive(Debug)]
 pub(super) struct InstanceSlot {
     indom_at: u64,
@@ -39,13 +39,13 @@ pub(super) struct InstanceSlot {
     name_at: u64,
     /// The number of the current or last instance.
     id: i32,
-    /// The entries of its labels.
+    /// Offsets of the entries of its labels.
     labels: Vec<u64>,
     /// Held by the handles on the values of this slot.
     pub(super) lease: Arc<Lease>,
 }
 
-/// A present instance.
+/// The slot and number of an existing instance.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) serial: u32,
@@ -64,33 +64,33 @@ impl InstanceTable {
         }
     }
 
-    /// The present instance with a name.
+    /// Returns the existing instance with a name.
     pub(super) fn find(&self, name: &str) -> Option<Found> {
         let slot = *self.names.get(name)?;
         Some(Found { serial: self.serial, slot, id: self.slots[slot].id })
     }
 
-    /// A slot of this table.
+    /// Returns a slot by its index.
     pub(super) fn slot(&self, index: usize) -> &InstanceSlot {
         &self.slots[index]
     }
 
-    /// All slots.
+    /// Returns all slots, also those of removed instances.
     pub(super) fn slots(&self) -> &[InstanceSlot] {
         &self.slots
     }
 
-    /// The slots of the present instances, in no order.
+    /// Returns the slots of the existing instances, in no order.
     pub(super) fn present(&self) -> impl Iterator<Item = usize> {
         self.names.values().copied()
     }
 
-    /// How many instances there are.
+    /// Returns the number of instances.
     pub(super) fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Their names, in no order.
+    /// Returns the names of the instances, in no order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(SmolStr::as_str)
     }
@@ -100,7 +100,7 @@ impl InstanceTable {
         self.slots[slot].labels.push(at);
     }
 
-    /// Creates an instance with this number if it does not exist; the index of its
+    /// Creates an instance with this number if it does not exist. Returns the index of its
     /// slot.
     pub(super) fn create(
         &mut self,
@@ -126,7 +126,7 @@ impl InstanceTable {
         Ok(index)
     }
 
-    /// Adds an instance in a new slot, if there is room.
+    /// Adds an instance in a new slot; fails if there is no room.
     fn add_slot(&mut self, file: &mut LiveFile, name: &str, id: i32) -> Result<usize, Error> {
         file.ensure(SectionKind::Instances, 1, name)?;
         file.ensure(SectionKind::Indoms, 1, name)?;
@@ -135,7 +135,7 @@ impl InstanceTable {
         Ok(self.append(file, name, id))
     }
 
-    /// Adds an instance in a new slot, for which there is room.
+    /// Adds an instance in a new slot. There must be room.
     pub(super) fn append(&mut self, file: &mut LiveFile, name: &str, id: i32) -> usize {
         let slot = InstanceSlot {
             indom_at: file.take_indom_of_instance(),
@@ -154,7 +154,7 @@ impl InstanceTable {
         index
     }
 
-    /// Assigns a slot to an instance.
+    /// Assigns a slot to an instance and shows it to readers.
     fn show(&mut self, file: &mut LiveFile, index: usize, name: &str, id: i32) {
         self.names.insert(name.into(), index);
         let slot = &mut self.slots[index];
@@ -165,8 +165,7 @@ impl InstanceTable {
         slot.set_count(file, self.serial, 1);
     }
 
-    /// Hides the instance with a name; returns the entries of its labels, for the
-    /// caller to hide.
+    /// Hides the instance with a name. Returns the entries of its labels, for the caller to hide.
     pub(super) fn remove(&mut self, file: &mut LiveFile, name: &str) -> Vec<u64> {
         let Some(index) = self.names.remove(name) else { return Vec::new() };
         self.removed.add(index);
@@ -184,7 +183,7 @@ impl InstanceTable {
 }
 
 impl InstanceSlot {
-    /// Serial and count are one word.
+    /// Stores serial and count, which are one word.
     fn set_count(&self, file: &mut LiveFile, serial: u32, count: u32) {
         let entry = IndomEntry { serial, count, instances: 0, short_help: 0, long_help: 0 };
         let word = entry.as_bytes().first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));

@@ -1,21 +1,19 @@
-//! Removed entries, and when they may be used again.
+//! Removed entries, and the delay before they are reused.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The time from the announcement of a removal until the place is used again: a
-/// reader that is slower than this between two of its own reads could take new
-/// content for the old.
+/// Delay between the announcement of a removal and the reuse of the entry: a reader that takes
+/// longer between two of its own reads could take new content for old.
 pub(super) const QUARANTINE: Duration = mmv_format::growth::REUSE_DELAY;
 
-/// How many places are examined for a free one: handles may hold any of them for
-/// long.
+/// Limit on the entries that are examined for a free one: handles may hold any of them for long.
 const MAX_EXAMINED: usize = 8;
 
-/// Places of removed entries, in the order of removal.
+/// Removed entries, in the order of removal.
 #[derive(Debug)]
 pub(super) struct Quarantine<T> {
-    /// With the time when the removal was announced.
+    /// Each with the time when its removal was announced.
     places: VecDeque<(T, Option<Instant>)>,
 }
 
@@ -26,7 +24,7 @@ impl<T> Default for Quarantine<T> {
 }
 
 impl<T> Quarantine<T> {
-    /// Adds a place that is removed now.
+    /// Adds an entry that is removed now.
     pub(super) fn add(&mut self, place: T) {
         self.places.push_back((place, None));
     }
@@ -41,12 +39,12 @@ impl<T> Quarantine<T> {
         }
     }
 
-    /// How many places may be used again.
+    /// Returns the number of entries that may be used again.
     pub(super) fn ready(&self) -> usize {
         self.places.iter().take_while(|(_, since)| is_over(*since)).count()
     }
 
-    /// Returns a place that may be used again and is free.
+    /// Returns an entry that may be used again and is free.
     pub(super) fn take(&mut self, is_free: impl Fn(&T) -> bool) -> Option<T> {
         for _ in 0..MAX_EXAMINED.min(self.places.len()) {
             if !is_over(self.places.front()?.1) {
@@ -63,7 +61,7 @@ impl<T> Quarantine<T> {
     }
 }
 
-/// Whether a quarantine that began at a time is over.
+/// Returns whether a quarantine that began at `since` is over.
 fn is_over(since: Option<Instant>) -> bool {
     since.is_some_and(|since| since.elapsed() >= QUARANTINE)
 }

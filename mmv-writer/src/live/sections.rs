@@ -1,4 +1,4 @@
-//! The places and sizes of the parts of a live file.
+//! Offsets and sizes of the parts of a growing file.
 //!
 //! In come the limits of a program and of the process; out go offsets and numbers of
 //! entries. Invariant: a part never moves. Values are one array without gaps, as readers
@@ -14,19 +14,18 @@ use mmv_format::layout::{
     Version,
 };
 
-/// Parts start at multiples of this, so that pieces of two parts never
-/// share a page, and a value at an even index starts a cache line.
+/// Alignment of parts: no page holds pieces of two parts, and a value at an even index starts a
+/// cache line.
 const ALIGNMENT: u64 = 4096;
 
-/// Entries of indoms among the first that instances leave free: PCP's reader finds the
-/// help of a domain only there.
+/// Indom entries of the first part that are reserved for domains: PCP's reader finds the help of
+/// a domain only there.
 const DOMAINS: u32 = 128;
 
-/// The most values, instances and indoms of a file with later parts but without
-/// families.
+/// Limit on the values, instances and indoms of a file with later parts but without families.
 const WITHOUT_FAMILIES: u32 = 4096;
 
-/// A part of a live file: what one line of its table of contents lists.
+/// A part of a growing file: a section that its table of contents lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Labels,
@@ -41,7 +40,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The table of contents: a part precedes those that it refers to.
+    /// The parts in the order of the table of contents: a part precedes those that it refers to.
     ///
     /// A reader that copies the parts in this order never finds a reference to an entry
     /// that it copied before the entry was written. PCP's reader finds help of domains in the
@@ -58,11 +57,11 @@ impl Part {
         Self::Strings,
     ];
 
-    /// The parts that are there from the start, by offset.
+    /// The parts that exist from the start, by offset.
     const FIRST: [Self; 6] =
         [Self::Strings, Self::Instances, Self::Indoms, Self::Labels, Self::Metrics, Self::Values];
 
-    /// The others, by offset.
+    /// The parts that are placed when the first ones are full, by offset.
     pub(super) const LATER: [Self; 3] =
         [Self::LaterIndoms, Self::LaterInstances, Self::LaterStrings];
 
@@ -77,7 +76,7 @@ impl Part {
         }
     }
 
-    /// The part with the first entries of a kind.
+    /// Returns the part with the first entries of a kind.
     pub(super) const fn first(kind: SectionKind) -> Self {
         match kind {
             SectionKind::Labels => Self::Labels,
@@ -89,7 +88,7 @@ impl Part {
         }
     }
 
-    /// The part with the other entries of a kind, if there is one.
+    /// Returns the part with the other entries of a kind, if there is one.
     pub(super) const fn later(kind: SectionKind) -> Option<Self> {
         match kind {
             SectionKind::Indoms => Some(Self::LaterIndoms),
@@ -104,20 +103,20 @@ impl Part {
     }
 }
 
-/// The places of all parts.
+/// The offsets and sizes of all parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sections {
     capacity: Capacity,
-    /// By [`Part`]: the first byte, and how many entries fit.
+    /// Offset and number of entries, by [`Part`].
     places: [(u64, u32); 9],
-    /// The later parts have their final places.
+    /// True if the later parts have their final offsets.
     placed: bool,
-    /// They follow less room for values than the program asked for.
+    /// True if the later parts follow less room for values than the program asked for.
     small: bool,
 }
 
 impl Sections {
-    /// Lays the parts out.
+    /// Computes the offsets and sizes of all parts; fails if readers would not accept the file.
     pub(super) fn new(name: &str, capacity: Capacity) -> Result<Self, Error> {
         let too_many = |what, found: u64, max: u64| Error::OutOfRange {
             what,
@@ -161,14 +160,14 @@ impl Sections {
         sections
     }
 
-    /// Places a part; where it ends.
+    /// Sets offset and size of a part, and returns its end.
     fn put(&mut self, part: Part, at: u64, entries: u32) -> u64 {
         let at = at.next_multiple_of(ALIGNMENT);
         self.places[part as usize] = (at, entries);
         at + u64::from(entries) * part.entry_bytes()
     }
 
-    /// Places the later parts, for at most this many instances.
+    /// Sets offsets and sizes of the later parts, for at most this many instances.
     fn put_later(&mut self, instances: u32) {
         let first = |part: Part| self.places[part as usize].1;
         let instances = instances.min(self.capacity.instances - first(Part::Instances));
@@ -212,14 +211,14 @@ impl Sections {
         fits.then_some(sections)
     }
 
-    /// Lets a part end at this offset at the latest.
+    /// Reduces a part so that it ends at `limit` at the latest.
     fn truncate(&mut self, part: Part, limit: u64) {
         let (at, entries) = self.places[part as usize];
         let fit = limit.saturating_sub(at) / part.entry_bytes();
         self.places[part as usize].1 = entries.min(u32::try_from(fit).unwrap_or(u32::MAX));
     }
 
-    /// Leaves the later parts without room.
+    /// Gives the later parts no entries.
     fn put_none(&mut self) {
         let at = self.at(Part::Values, self.capacity(Part::Values));
         for part in Part::LATER {
@@ -243,17 +242,17 @@ impl Sections {
         self.places[Part::LaterStrings as usize].1 = strings;
     }
 
-    /// Returns true if the later parts have their final places.
+    /// Returns whether the later parts have their final offsets.
     pub(super) fn are_placed(&self) -> bool {
         self.placed
     }
 
-    /// Returns true if instances of families find the room that the program asked for.
+    /// Returns whether instances of families find the room that the program asked for.
     pub(super) fn has_room_for_families(&self) -> bool {
         !self.small
     }
 
-    /// The most bytes that the file can have.
+    /// Returns the largest size that the file can have.
     pub(super) fn end(&self) -> u64 {
         let ends = Part::TOC_ORDER.map(|part| self.at(part, self.capacity(part)));
         ends.into_iter().max().unwrap_or(0).next_multiple_of(ALIGNMENT)
@@ -279,13 +278,14 @@ impl Sections {
         self.capacity(Part::first(kind)) + later
     }
 
-    /// The offset of an entry.
+    /// Returns the offset of an entry.
     pub(super) fn at(&self, part: Part, index: u32) -> u64 {
         self.places[part as usize].0 + u64::from(index) * part.entry_bytes()
     }
 }
 
-/// Names of instances, name and help of metrics, help of domains, texts.
+/// Returns the number of strings: names of instances, name and help of metrics, help of domains,
+/// texts.
 fn total_strings(capacity: Capacity) -> u32 {
     let described = 3 * MAX_METRICS + 2 * MAX_SERIAL;
     described.saturating_add(capacity.instances).saturating_add(capacity.texts)

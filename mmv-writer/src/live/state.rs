@@ -1,4 +1,4 @@
-//! What the lock of a live registry protects.
+//! The state that the lock of a growing registry protects.
 //!
 //! Domains with fixed instances and singular metrics are registered as in a sealed
 //! registry. This adds domains whose instances come and go: their families, the
@@ -27,19 +27,19 @@ use crate::registration::{
 };
 use crate::{Error, Label};
 
-/// The registered things and their files.
+/// The registered metrics and domains, and their files.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) registrations: Registrations<LiveStore>,
     dynamic: Vec<DynamicIndom>,
-    /// When changes were last announced to readers.
+    /// Time of the last announcement of changes to readers.
     pub(crate) announced: Instant,
-    /// Whether a thread waits to announce them.
+    /// True if a thread waits to announce changes.
     pub(crate) pending: bool,
-    /// Whether a value may be absent: then each instance has one in every family of its
-    /// file, as PCP's reader logs a warning for each that is missing at each fetch.
+    /// True if a value may be absent. Then each instance has a value in every family of its file,
+    /// as PCP's reader logs a warning for each missing one at each fetch.
     allows_absent: bool,
-    /// Whether all files were withdrawn, and new ones are at once.
+    /// True if all files were withdrawn; new files are then withdrawn at once.
     is_withdrawn: bool,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct State {
 /// last handle of a registry withdraws its files, which locks the state.
 pub(crate) type Released = Vec<(Arc<dyn RemoveHandle>, Option<Box<dyn Any + Send>>)>;
 
-/// A domain whose instances come and go: its index in the state that created it.
+/// Index of a domain whose instances come and go, in the state that created it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DynamicId(usize);
 
-/// A metric on a [`DynamicId`]'s domain.
+/// Index of a metric on a [`DynamicId`]'s domain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FamilyId {
     pub(crate) indom: DynamicId,
@@ -62,9 +62,9 @@ pub(crate) struct FamilyId {
 struct DynamicIndom {
     indom: Indom,
     families: Vec<FamilyMetric>,
-    /// Labels of the present instances.
+    /// Labels of the existing instances.
     labels: HashMap<String, Vec<Label>>,
-    /// Numbers of the present instances.
+    /// Numbers of the existing instances.
     numbers: InstanceNumbers,
 }
 
@@ -74,11 +74,10 @@ struct FamilyMetric {
     name: String,
     file: FileId,
     metric: LiveMetric,
-    /// By index of the instance's slot.
+    /// Value entries by index of the instance's slot.
     values: Vec<Option<Value>>,
-    /// Whether the metric was removed.
     is_removed: bool,
-    /// The handles that the family keeps ready. They keep the file, so it does not keep them.
+    /// The handles by instance name. They keep the file, so this does not keep them.
     handles: Weak<dyn RemoveHandle>,
 }
 
@@ -95,12 +94,12 @@ impl State {
         Ok(Self { registrations, dynamic, announced, pending, allows_absent, is_withdrawn })
     }
 
-    /// The first file, while it is published.
+    /// Returns the first file, while it is published.
     pub(crate) fn published(&self) -> Option<&Published> {
         self.registrations.files().next()?.store.published.as_ref()
     }
 
-    /// The paths of the overflow files, in order.
+    /// Returns the paths of the overflow files, in order.
     pub(crate) fn overflow(&self) -> Vec<PathBuf> {
         let overflow = self.registrations.files().skip(1);
         let published = overflow.filter_map(|file| file.store.published.as_ref());
@@ -126,13 +125,13 @@ impl State {
         }
     }
 
-    /// How long changes must wait until they are announced.
+    /// Returns the time until changes may be announced.
     pub(crate) fn ready_in(&self) -> Duration {
         let waits = self.registrations.files().map(|file| file.store.file.ready_in());
         waits.max().unwrap_or_default()
     }
 
-    /// Announces all changes to readers. Not before [`State::ready_in`] is over.
+    /// Announces all changes to readers. Must not be called before [`State::ready_in`] is over.
     pub(crate) fn announce(&mut self) {
         // The last file first: what is in it is described there.
         for file in self.registrations.files_mut().rev() {
@@ -184,13 +183,12 @@ impl State {
         Ok(FamilyId { indom: id, index: families.len() - 1 })
     }
 
-    /// The name of a family's metric.
+    /// Returns the name of a family's metric.
     pub(crate) fn family_name(&self, id: FamilyId) -> &str {
         &self.dynamic[id.indom.0].families[id.index].name
     }
 
-    /// Creates the value of a family's instance, and the instance if its file has
-    /// none yet.
+    /// Creates the value of a family's instance, and the instance if its file does not have it yet.
     pub(crate) fn create_value(&mut self, id: FamilyId, name: &str) -> Result<ValueSlot, Error> {
         if self.dynamic[id.indom.0].families[id.index].is_removed {
             return Ok(ValueSlot::private());
@@ -236,7 +234,7 @@ impl State {
         known.or_else(|| numbers.choose(name)).ok_or_else(|| InstanceNumbers::used_up(name))
     }
 
-    /// Adds a label of a present instance, in all files that have it.
+    /// Adds a label of an existing instance, in all files that have it.
     pub(crate) fn label_instance(
         &mut self,
         id: DynamicId,
@@ -271,8 +269,8 @@ impl State {
         Ok(())
     }
 
-    /// Removes an instance with its values and labels. Returns whether it was there, and what
-    /// the caller drops after the lock.
+    /// Removes an instance with its values and labels. Returns whether it existed, and the handles
+    /// that the caller drops after unlocking.
     pub(crate) fn remove(&mut self, id: DynamicId, instance: &str) -> (bool, Released) {
         let mut released = Released::new();
         let DynamicIndom { indom, families, labels, numbers } = &mut self.dynamic[id.0];
@@ -302,7 +300,7 @@ impl State {
         (was_there, released)
     }
 
-    /// Removes a metric with its values and labels; whether it was there.
+    /// Removes a metric with its values and labels. Returns whether it existed.
     pub(crate) fn remove_metric(&mut self, name: &str) -> bool {
         let Some(metric) = self.registrations.release_name(name) else { return false };
         let file = self.registrations.file_mut(metric.file);
@@ -314,14 +312,14 @@ impl State {
         true
     }
 
-    /// The names of a domain's instances, sorted.
+    /// Returns the names of a domain's instances, sorted.
     pub(crate) fn instance_names(&self, id: DynamicId) -> BTreeSet<&str> {
         let indom = &self.dynamic[id.0].indom;
         let tables = self.registrations.files().filter_map(|file| file.store.table(indom));
         tables.flat_map(InstanceTable::names).collect()
     }
 
-    /// How many instances a domain has.
+    /// Returns the number of instances of a domain.
     pub(crate) fn instance_count(&self, id: DynamicId) -> usize {
         let indom = &self.dynamic[id.0].indom;
         let mut tables = self.registrations.files().filter_map(|file| file.store.table(indom));
@@ -333,7 +331,7 @@ impl State {
 }
 
 impl FamilyMetric {
-    /// The value of a slot.
+    /// Returns the value of a slot, `None` if it does not exist yet.
     fn value(&mut self, slot: usize) -> &mut Option<Value> {
         if self.values.len() <= slot {
             self.values.resize_with(slot + 1, || None);
@@ -354,7 +352,7 @@ impl FamilyMetric {
     }
 }
 
-/// The label of an instance.
+/// Makes the label of an instance.
 fn instance_label(serial: u32, id: i32, label: Label) -> Result<LabelRecord, Error> {
     LabelRecord::new(LABEL_INSTANCES, serial, InstanceId::new(id).ok(), label)
 }

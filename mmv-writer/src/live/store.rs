@@ -1,4 +1,4 @@
-//! One file of a live registry: its entries, and the instances that they describe.
+//! One file of a growing registry: its entries, and the instances that they describe.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -21,30 +21,30 @@ use crate::metric::{SharedText, ValueSlot};
 use crate::published::{Published, unless_lenient};
 use crate::registration::{Help, Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
 
-/// The offset of the item in a metric's entry.
+/// Offset of the item in a metric's entry.
 const ITEM_OFFSET: u64 = std::mem::offset_of!(MetricV2, item) as u64;
 
 /// A file, its instances, and its publication.
 #[derive(Debug)]
 pub(crate) struct LiveStore {
     pub(super) file: LiveFile,
-    /// By number of the domain.
+    /// The instances of each domain, by the domain's index in the registry.
     instances: HashMap<usize, InstanceTable>,
-    /// `None` once it is withdrawn, or moved to the registry.
+    /// `None` once it is withdrawn.
     pub(super) published: Option<Published>,
-    /// Of all values that stay.
+    /// The lease of the values of singular metrics, which are never reused.
     lease: Arc<Lease>,
 }
 
-/// A metric in a live file.
+/// Location of a metric in a growing file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveMetric {
-    /// The offset of its entry.
+    /// Offset of the metric's entry.
     at: u64,
     pub(super) shape: ValueShape,
 }
 
-/// A value entry, which belongs to its metric and its slot for good.
+/// A value entry, which always belongs to the same metric and slot.
 #[derive(Debug)]
 pub(super) struct Value {
     pub(super) at: u64,
@@ -151,7 +151,7 @@ impl LiveStore {
         }
     }
 
-    /// Whether half of the room for values and for texts is free.
+    /// Returns whether half of the room for values and for texts is free.
     pub(super) fn has_room_to_spare(&self) -> bool {
         [SectionKind::Values, SectionKind::Strings].into_iter().all(|kind| {
             let used = self.file.used(kind) as usize;
@@ -159,17 +159,17 @@ impl LiveStore {
         })
     }
 
-    /// The instances of a domain in this file, if the file has the domain.
+    /// Returns the instances of a domain in this file, if the file has the domain.
     pub(super) fn table(&self, indom: &Indom) -> Option<&InstanceTable> {
         self.instances.get(&indom.index)
     }
 
-    /// The instances of a domain that the file has.
+    /// Returns the instances of a domain, none if the file does not have the domain yet.
     pub(super) fn table_mut(&mut self, indom: &Indom) -> &mut InstanceTable {
         table_mut(&mut self.instances, indom)
     }
 
-    /// Creates an instance if it does not exist; the index of its slot.
+    /// Creates an instance if it does not exist, and returns the index of its slot.
     pub(super) fn create_instance(
         &mut self,
         indom: &Indom,
@@ -192,7 +192,7 @@ impl LiveStore {
         }
     }
 
-    /// Hides an instance and its labels; whether there were labels.
+    /// Hides an instance and its labels. Returns whether there were labels.
     pub(super) fn remove_instance(&mut self, indom: &Indom, name: &str) -> bool {
         let labels = table_mut(&mut self.instances, indom).remove(&mut self.file, name);
         for at in &labels {
@@ -249,7 +249,7 @@ impl LiveStore {
     }
 }
 
-/// The instances of a domain; none if the file does not have the domain yet.
+/// Returns the instances of a domain; none if the file does not have the domain yet.
 fn table_mut<'t>(
     tables: &'t mut HashMap<usize, InstanceTable>,
     indom: &Indom,
@@ -258,7 +258,7 @@ fn table_mut<'t>(
 }
 
 impl LiveMetric {
-    /// Makes a value visible to readers, absent or 0.
+    /// Shows a value to readers, absent or 0.
     fn link(&self, file: &mut LiveFile, value: &Value, lease: &Arc<Lease>) -> ValueSlot {
         if let Some(text) = &value.text {
             text.set("");
@@ -273,7 +273,7 @@ impl LiveMetric {
 }
 
 impl Value {
-    /// A new value entry, not linked to its metric yet.
+    /// Adds a value entry that is not linked to its metric yet.
     fn append(file: &mut LiveFile, shape: ValueShape, instance: u64) -> Self {
         let at = file.take_value(shape);
         let mut entry = ValueEntry { cell: 0, extra: 0, metric: 0, instance };

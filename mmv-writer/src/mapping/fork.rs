@@ -1,4 +1,4 @@
-//! What happens to writable mappings when the process forks.
+//! The handling of writable mappings when the process forks.
 //!
 //! If parent and child counted in the same cells, readers would take the child's
 //! counts for the parent's. So the child gets a private copy of each mapping, at the
@@ -20,7 +20,7 @@ use nix::fcntl::Flock;
 /// A writable mapping of a file, in whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The address.
+    /// Address of the first page.
     pub(super) base: usize,
     pub(super) len: usize,
     /// Open as long as the entry is in the table.
@@ -31,7 +31,7 @@ pub(super) struct Entry {
 /// The lock of a published file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LockEntry {
-    /// The descriptor that holds the lock. Both are open as long as the entry is in the
+    /// The descriptor that holds the lock. Both descriptors are open as long as the entry is in the
     /// table.
     pub(super) locked: RawFd,
     /// Another descriptor of the file.
@@ -47,7 +47,7 @@ struct Table {
 static TABLE: Mutex<Table> = Mutex::new(Table { mappings: Vec::new(), locks: Vec::new() });
 
 thread_local! {
-    /// The table's lock, between the handlers before and after a fork.
+    /// The table's lock, held between the handlers before and after a fork.
     static HELD: RefCell<Option<MutexGuard<'static, Table>>> = const { RefCell::new(None) };
 }
 
@@ -55,11 +55,11 @@ fn lock() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An entry of the table, until this is dropped.
+/// An entry of the table, removed on drop.
 #[derive(Debug)]
 pub(super) struct Registration(Entry);
 
-/// Enters a mapping into the table.
+/// Adds a mapping to the table.
 pub(super) fn register(entry: Entry) -> Registration {
     install();
     lock().mappings.push(entry);
@@ -71,7 +71,7 @@ fn install() {
     INSTALL.call_once(|| super::at_fork(prepare, parent, child));
 }
 
-/// The lock of a file in the table, until this is dropped: no child of fork holds it, so
+/// The entry of a file's lock in the table, removed on drop. No forked child holds the lock, so
 /// that it is free when this process ends.
 #[derive(Debug)]
 pub(crate) struct LockRegistration {
@@ -80,7 +80,7 @@ pub(crate) struct LockRegistration {
 }
 
 impl LockRegistration {
-    /// Enters the lock of a file.
+    /// Adds the lock of a file to the table.
     pub(crate) fn new(file: &TemporaryFile) -> Self {
         install();
         let (locked, unlocked) = (Arc::clone(file.lock()), Arc::clone(file.file()));

@@ -2,8 +2,8 @@
 
 use pcp_types::Units;
 
-/// How values are sorted into buckets: each power of two is split into
-/// `2^precision` buckets of the same width, and small values have a bucket each.
+/// The division of values into buckets: each power of two is split into `2^precision` buckets of
+/// the same width, and small values have a bucket each.
 ///
 /// A bucket is wider than its lowest value by a factor of at most `2^-precision`,
 /// so a quantile read from a bucket's middle is off by at most half of that:
@@ -18,24 +18,24 @@ use pcp_types::Units;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buckets {
     precision: u32,
-    /// Two to the power of that: how many buckets a power of two is split into.
+    /// `2^precision`, the number of buckets that a power of two is split into.
     split: u64,
     max: u64,
 }
 
 impl Buckets {
-    /// The finest split; more would not fit what readers take.
+    /// Limit on the precision: more buckets would exceed the limits of readers.
     pub const MAX_PRECISION: u32 = 8;
 
-    /// Buckets for the values from 0 to `max`. Higher ones are all counted in one
-    /// more bucket. A precision above [`Buckets::MAX_PRECISION`] is reduced to it.
+    /// Makes buckets for the values from 0 to `max`. Higher ones are all counted in one more
+    /// bucket. A precision above [`Buckets::MAX_PRECISION`] is reduced to it.
     pub const fn new(precision: u32, max: u64) -> Self {
         let precision =
             if precision > Self::MAX_PRECISION { Self::MAX_PRECISION } else { precision };
         Self { precision, split: 1 << precision, max }
     }
 
-    /// Buckets for values in these units, of precision 3: times up to an hour, all other
+    /// Makes buckets for values in these units, of precision 3: times up to an hour, all other
     /// values up to 2^64.
     pub fn for_units(units: Units) -> Self {
         const HOUR: f64 = 3600.0;
@@ -46,30 +46,30 @@ impl Buckets {
         }
     }
 
-    /// The precision.
+    /// Returns the precision, at most [`Buckets::MAX_PRECISION`].
     pub const fn precision(self) -> u32 {
         self.precision
     }
 
-    /// The highest value that does not share its bucket with all higher ones.
+    /// Returns the highest value that does not share its bucket with all higher ones.
     pub const fn max(self) -> u64 {
         self.max
     }
 
-    /// How many buckets there are, including that of the highest values.
+    /// Returns the number of buckets, including that of the highest values.
     pub const fn count(self) -> usize {
         let last = self.position(self.max);
         if self.start(last + 1).is_none() { last + 1 } else { last + 2 }
     }
 
-    /// The bucket of a value.
+    /// Returns the index of the bucket of a value.
     #[inline]
     pub const fn index(self, value: u64) -> usize {
         let (position, last) = (self.position(value), self.position(self.max));
         if position > last { last + 1 } else { position }
     }
 
-    /// The bucket of a value, as if there were no highest one.
+    /// Returns the index of the bucket of a value, as if there were no highest one.
     ///
     /// This is the hot path of recording, hence without branches: small values, which
     /// have a bucket each, are computed as the next power of two.
@@ -81,8 +81,7 @@ impl Buckets {
         (shift as u64 * self.split + (value >> shift)) as usize
     }
 
-    /// The values of a bucket, from the first to the last one; `None` if there is
-    /// no such bucket.
+    /// Returns the first and the last value of a bucket; `None` if there is no such bucket.
     pub fn bounds(self, index: usize) -> Option<(u64, u64)> {
         if index >= self.count() {
             return None;
@@ -91,15 +90,14 @@ impl Buckets {
         Some((self.start(index)?, next.map_or(u64::MAX, |next| next - 1)))
     }
 
-    /// The bucket's name: the bounds with `..` between them, or the first and `..`
-    /// for the bucket of the highest values.
+    /// Returns the bucket's name: the bounds with `..` between them, or the first and `..` for the
+    /// bucket of the highest values.
     pub(crate) fn name(self, index: usize) -> Option<String> {
         let (first, last) = self.bounds(index)?;
         Some(if last == u64::MAX { format!("{first}..") } else { format!("{first}..{last}") })
     }
 
-    /// The first value of a bucket, as if there were no highest one; `None` beyond
-    /// 2^64.
+    /// Returns the first value of a bucket, as if there were no highest one; `None` beyond 2^64.
     const fn start(self, position: usize) -> Option<u64> {
         let position = position as u64;
         if position < 1 << self.precision {

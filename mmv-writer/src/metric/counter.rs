@@ -19,7 +19,7 @@ pub struct Counter<T = u64> {
 }
 
 impl<T: Number> Counter<T> {
-    /// A counter that no reader sees.
+    /// Makes a counter that no reader sees.
     pub fn noop() -> Self {
         Self { cell: Cell::private(), number: PhantomData }
     }
@@ -30,13 +30,13 @@ impl<T: Number> Counter<T> {
         T::add_to(&self.cell, delta);
     }
 
-    /// Adds one.
+    /// Adds one to the count.
     #[inline]
     pub fn inc(&self) {
         self.add(T::ONE);
     }
 
-    /// The current count.
+    /// Returns the current count.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())
@@ -44,7 +44,7 @@ impl<T: Number> Counter<T> {
 }
 
 impl<T: Number> Default for Counter<T> {
-    /// A counter that no reader sees.
+    /// Makes a counter that no reader sees.
     fn default() -> Self {
         Self::noop()
     }
@@ -68,7 +68,7 @@ pub struct OwnedCounter<T = u64> {
 }
 
 impl<T: Number> OwnedCounter<T> {
-    /// A counter that no reader sees.
+    /// Makes a counter that no reader sees.
     pub fn noop() -> Self {
         Self { cell: Cell::private(), number: PhantomData }
     }
@@ -79,13 +79,13 @@ impl<T: Number> OwnedCounter<T> {
         self.cell.store(self.value().plus(delta).to_cell());
     }
 
-    /// Adds one.
+    /// Adds one to the count.
     #[inline]
     pub fn inc(&mut self) {
         self.add(T::ONE);
     }
 
-    /// The current count.
+    /// Returns the current count.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())

@@ -17,18 +17,18 @@ pub struct Discrete<T> {
 }
 
 impl<T: Number> Discrete<T> {
-    /// A value that no reader sees.
+    /// Makes a value that no reader sees.
     pub fn noop() -> Self {
         Self { cell: Cell::private(), number: PhantomData }
     }
 
-    /// Replaces the value.
+    /// Replaces the current value.
     #[inline]
     pub fn set(&self, value: T) {
         self.cell.store(value.to_cell());
     }
 
-    /// The current value.
+    /// Returns the current value.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())

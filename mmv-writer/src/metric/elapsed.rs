@@ -29,7 +29,7 @@ pub struct Elapsed {
 }
 
 impl Elapsed {
-    /// A time that no reader sees.
+    /// Makes an elapsed time that no reader sees.
     pub fn noop() -> Self {
         Self { closed: Cell::private(), running: Cell::private(), since: None }
     }
@@ -58,7 +58,7 @@ impl Elapsed {
         self.closed.store(total);
     }
 
-    /// The time of all intervals, the running one included.
+    /// Returns the time of all intervals, the running one included.
     pub fn value(&self) -> Duration {
         let running = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         Duration::from_micros(self.closed.load()) + running

@@ -21,12 +21,12 @@ pub struct Gauge<T = f64> {
 }
 
 impl<T: Number> Gauge<T> {
-    /// A gauge that no reader sees.
+    /// Makes a gauge that no reader sees.
     pub fn noop() -> Self {
         Self { cell: Cell::private(), number: PhantomData }
     }
 
-    /// Replaces the value.
+    /// Replaces the current value.
     #[inline]
     pub fn set(&self, value: T) {
         self.cell.store(value.to_cell());
@@ -79,14 +79,14 @@ impl<T: Number> Gauge<T> {
         GaugeGuard { gauge: self.clone() }
     }
 
-    /// The current value.
+    /// Returns the current value.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())
     }
 }
 
-/// One of what is in progress; see [`Gauge::guard`].
+/// A unit of work in progress, subtracted from the gauge on drop; see [`Gauge::guard`].
 #[derive(Debug)]
 pub struct GaugeGuard<T: Number = f64> {
     gauge: Gauge<T>,
@@ -99,7 +99,7 @@ impl<T: Number> Drop for GaugeGuard<T> {
 }
 
 impl<T: Number> Default for Gauge<T> {
-    /// A gauge that no reader sees.
+    /// Makes a gauge that no reader sees.
     fn default() -> Self {
         Self::noop()
     }
@@ -120,12 +120,12 @@ pub struct OwnedGauge<T = f64> {
 }
 
 impl<T: Number> OwnedGauge<T> {
-    /// A gauge that no reader sees.
+    /// Makes a gauge that no reader sees.
     pub fn noop() -> Self {
         Self { cell: Cell::private(), number: PhantomData }
     }
 
-    /// Replaces the value.
+    /// Replaces the current value.
     #[inline]
     pub fn set(&mut self, value: T) {
         self.cell.store(value.to_cell());
@@ -151,7 +151,7 @@ impl<T: Number> OwnedGauge<T> {
         }
     }
 
-    /// The current value.
+    /// Returns the current value.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())

@@ -45,12 +45,12 @@ pub struct Histogram {
     cells: Cells,
 }
 
-/// The same with one writer: loads and stores only.
+/// A distribution of values with one writer, which only loads and stores.
 #[derive(Debug)]
 #[must_use]
 pub struct OwnedHistogram {
     cells: Cells,
-    /// The value of the sum's cell. A load would wait for the last store.
+    /// A copy of the sum's cell: a load from there would wait for the last store.
     sum: u64,
 }
 
@@ -58,28 +58,28 @@ pub struct OwnedHistogram {
 #[derive(Debug, Clone)]
 pub(crate) struct Cells {
     buckets: Buckets,
-    /// One for each bucket.
+    /// Counts by bucket.
     counts: CellStrip,
     sum: Cell,
-    /// Nanoseconds in the unit of the values.
+    /// Nanoseconds in the unit of the values; 1 if that is not a unit of time.
     per_unit: u64,
 }
 
 impl Cells {
-    /// Makes the cells those of a histogram without values.
+    /// Makes cells of a histogram without values.
     pub(crate) fn new(buckets: Buckets, counts: CellStrip, sum: Cell, units: Units) -> Self {
         counts.iter().for_each(|count| count.store(NO_VALUE));
         Self { buckets, counts, sum, per_unit: nanoseconds_in(units) }
     }
 
-    /// Cells that no reader sees.
+    /// Makes cells that no reader sees.
     fn noop() -> Self {
         let buckets = Buckets::new(0, 0);
         let counts = CellStrip::private(buckets.count());
         Self::new(buckets, counts, Cell::private(), Units::nanoseconds())
     }
 
-    /// A time in the unit of the values, rounded.
+    /// Converts a time to the unit of the values, rounded.
     #[inline]
     fn in_units(&self, time: Duration) -> u64 {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -88,8 +88,8 @@ impl Cells {
         whole + u64::from(part >= self.per_unit.div_ceil(2) && part > 0)
     }
 
-    /// The count of the bucket of a value. The last bucket holds all values above
-    /// that of `max`.
+    /// Returns the count of the bucket of a value. The last bucket holds all values above that of
+    /// `max`.
     #[inline]
     fn count_of(&self, value: u64) -> Word<'_> {
         self.counts.get_or_last(self.buckets.position(value))
@@ -101,7 +101,7 @@ impl Cells {
     }
 }
 
-/// Nanoseconds in a unit of time; 1 for what is none.
+/// Returns the nanoseconds in a unit of time; 1 for other units.
 fn nanoseconds_in(units: Units) -> u64 {
     let seconds = units.time_scale_in_seconds();
     let is_time = (units.space_dimension(), units.time_dimension(), units.count_dimension());
@@ -115,7 +115,7 @@ fn nanoseconds_in(units: Units) -> u64 {
 const _: () = assert!(NO_VALUE == u64::MAX);
 
 impl Histogram {
-    /// A histogram that no reader sees.
+    /// Makes a histogram that no reader sees.
     pub fn noop() -> Self {
         Self::new(Cells::noop())
     }
@@ -124,7 +124,7 @@ impl Histogram {
         Self { cells }
     }
 
-    /// A histogram that no reader sees, with these buckets and units.
+    /// Makes a histogram that no reader sees, with these buckets and units.
     pub(crate) fn private(buckets: Buckets, units: Units) -> Self {
         let counts = CellStrip::private(buckets.count());
         Self::new(Cells::new(buckets, counts, Cell::private(), units))
@@ -179,26 +179,26 @@ impl Histogram {
         work()
     }
 
-    /// How many values were recorded: adds up the buckets.
+    /// Returns the number of recorded values: the sum of the buckets.
     pub fn count(&self) -> u64 {
         self.cells.count()
     }
 
-    /// The sum of all values, modulo 2^64.
+    /// Returns the sum of all values, modulo 2^64.
     pub fn sum(&self) -> u64 {
         self.cells.sum.load()
     }
 }
 
 impl Default for Histogram {
-    /// A histogram that no reader sees.
+    /// Makes a histogram that no reader sees.
     fn default() -> Self {
         Self::noop()
     }
 }
 
 impl OwnedHistogram {
-    /// A histogram that no reader sees.
+    /// Makes a histogram that no reader sees.
     pub fn noop() -> Self {
         Self::new(Cells::noop())
     }
@@ -234,12 +234,12 @@ impl OwnedHistogram {
         result
     }
 
-    /// How many values were recorded: adds up the buckets.
+    /// Returns the number of recorded values: the sum of the buckets.
     pub fn count(&self) -> u64 {
         self.cells.count()
     }
 
-    /// The sum of all values, modulo 2^64.
+    /// Returns the sum of all values, modulo 2^64.
     pub fn sum(&self) -> u64 {
         self.cells.sum.load()
     }

@@ -15,44 +15,44 @@ pub struct Instances<H> {
 }
 
 impl<H> Instances<H> {
-    /// Handles in the order of `members`.
+    /// Takes handles in the order of `members`.
     pub(crate) fn new(members: Arc<Members>, handles: Vec<H>) -> Self {
         Self { members, handles }
     }
 
-    /// How many instances.
+    /// Returns the number of instances.
     pub fn len(&self) -> usize {
         self.handles.len()
     }
 
-    /// Whether the domain is empty.
+    /// Returns whether the domain is empty.
     pub fn is_empty(&self) -> bool {
         self.handles.is_empty()
     }
 
-    /// The handle at a position in the domain, from 0.
+    /// Returns the handle at a position in the domain, from 0.
     pub fn get(&self, index: usize) -> Option<&H> {
         self.handles.get(index)
     }
 
-    /// The handle at a position, for owned handles.
+    /// Returns the handle at a position, for owned handles.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut H> {
         self.handles.get_mut(index)
     }
 
-    /// The handle of an instance by its name: a hash look-up. The first look-up builds the
-    /// table, for all metrics on the domain. Keeping the handle is faster still. `None` if
-    /// the domain has no such instance.
+    /// Returns the handle of an instance by its name; `None` if the domain has no such instance.
+    /// Uses a hash table, which the first look-up builds for all metrics on the domain. Keeping
+    /// the handle is faster still.
     pub fn by_name(&self, name: &str) -> Option<&H> {
         self.get(self.members.position_of(name)?)
     }
 
-    /// The handle of an instance by its number, as fast as by name.
+    /// Returns the handle of an instance by its number, as fast as by name.
     pub fn by_id(&self, id: InstanceId) -> Option<&H> {
         self.get(self.members.position_of_id(id)?)
     }
 
-    /// All handles, in the domain's order.
+    /// Returns all handles, in the domain's order.
     pub fn iter(&self) -> std::slice::Iter<'_, H> {
         self.handles.iter()
     }

@@ -7,14 +7,14 @@ use hashbrown::HashMap;
 use pcp_types::InstanceId;
 use smol_str::SmolStr;
 
-/// Up to this many instances their names are compared one by one, which is as fast.
+/// Number of instances up to which names are compared one by one, as fast as a hash look-up.
 const FEW: usize = 8;
 
 /// Number and name of each instance, in order; each is there once.
 #[derive(Debug)]
 pub(crate) struct Members {
     list: Box<[(InstanceId, String)]>,
-    /// Made by the first look-up, for all metrics on the domain.
+    /// Built by the first look-up, for all metrics on the domain.
     positions: OnceLock<Positions>,
 }
 
@@ -25,7 +25,7 @@ struct Positions {
 }
 
 impl Members {
-    /// The position of an instance by its name.
+    /// Returns the position of an instance by its name.
     pub(crate) fn position_of(&self, name: &str) -> Option<usize> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|(_, member)| member == name);
@@ -33,7 +33,7 @@ impl Members {
         self.positions().by_name.get(name).copied()
     }
 
-    /// The position of an instance by its number.
+    /// Returns the position of an instance by its number.
     pub(crate) fn position_of_id(&self, id: InstanceId) -> Option<usize> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|(member, _)| *member == id);

@@ -10,24 +10,24 @@ use crate::mapping::Cell;
 /// A cell is always loaded and stored as a whole; a 32-bit number is in its first
 /// four bytes, the others are 0.
 pub trait Number: Copy + PartialOrd + Send + Sync + sealed::Sealed + 'static {
-    /// The type as PCP knows it.
+    /// The type in PCP's terms.
     const VALUE_TYPE: ValueType;
 
-    /// The cell of this number.
+    /// Encodes the number for a cell.
     fn to_cell(self) -> u64;
 
-    /// The number in a cell.
+    /// Decodes the number in a cell.
     fn from_cell(word: u64) -> Self;
 
-    /// The sum; integers wrap around.
+    /// Returns the sum; integers wrap around.
     #[must_use]
     fn plus(self, other: Self) -> Self;
 
-    /// The difference; integers wrap around.
+    /// Returns the difference; integers wrap around.
     #[must_use]
     fn minus(self, other: Self) -> Self;
 
-    /// The number one.
+    /// The number one, which `inc` adds.
     const ONE: Self;
 }
 
@@ -113,7 +113,7 @@ macro_rules! narrow {
     };
 }
 
-/// A cell with these four bytes first, in either byte order.
+/// Returns a cell with these four bytes first, in either byte order.
 #[inline]
 fn first_half([a, b, c, d]: [u8; 4]) -> u64 {
     u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])

@@ -18,12 +18,12 @@ pub struct Optional<H> {
 }
 
 impl<T: Number> Optional<Gauge<T>> {
-    /// A gauge that no reader sees.
+    /// Makes a gauge that no reader sees.
     pub fn noop() -> Self {
         Self::noop_on(Gauge::on)
     }
 
-    /// Replaces the value.
+    /// Replaces the current value.
     #[inline]
     pub fn set(&self, value: T) {
         self.handle.set(value);
@@ -35,7 +35,7 @@ impl<T: Number> Optional<Gauge<T>> {
         self.cell.store(NO_VALUE);
     }
 
-    /// The current value.
+    /// Returns the current value; `None` if it is absent.
     #[inline]
     pub fn value(&self) -> Option<T> {
         present(&self.cell)
@@ -43,12 +43,12 @@ impl<T: Number> Optional<Gauge<T>> {
 }
 
 impl<T: Number> Optional<Discrete<T>> {
-    /// A value that no reader sees.
+    /// Makes a value that no reader sees.
     pub fn noop() -> Self {
         Self::noop_on(Discrete::on)
     }
 
-    /// Replaces the value.
+    /// Replaces the current value.
     #[inline]
     pub fn set(&self, value: T) {
         self.handle.set(value);
@@ -60,7 +60,7 @@ impl<T: Number> Optional<Discrete<T>> {
         self.cell.store(NO_VALUE);
     }
 
-    /// The current value.
+    /// Returns the current value; `None` if it is absent.
     #[inline]
     pub fn value(&self) -> Option<T> {
         present(&self.cell)
@@ -68,12 +68,12 @@ impl<T: Number> Optional<Discrete<T>> {
 }
 
 impl Optional<Text> {
-    /// A text that no reader sees.
+    /// Makes a text that no reader sees.
     pub fn noop() -> Self {
         Self::noop_on(Text::on)
     }
 
-    /// Replaces the text, as [`Text::set`].
+    /// Replaces the text as [`Text::set`] does.
     pub fn set(&self, text: &str) {
         self.handle.set(text);
     }

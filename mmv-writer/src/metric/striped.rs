@@ -40,7 +40,7 @@ impl Stripes {
 }
 
 impl<T: Number> Striped<T> {
-    /// A count that no reader sees.
+    /// Makes a count that no reader sees.
     pub fn noop() -> Self {
         Self::new(Vec::new(), Cell::private())
     }
@@ -49,7 +49,7 @@ impl<T: Number> Striped<T> {
         Self { stripes: Stripes::new(own, shared), number: PhantomData }
     }
 
-    /// A stripe for this thread, until it is dropped. Takes a lock: claim once.
+    /// Claims a stripe for this thread, until it is dropped. Takes a lock: claim once.
     pub fn claim(&self) -> Stripe<T> {
         let stripes = Arc::clone(&self.stripes);
         let claimed = stripes.free().pop();
@@ -58,7 +58,7 @@ impl<T: Number> Striped<T> {
         Stripe { stripes, claimed, cell, number: PhantomData }
     }
 
-    /// The current sum of all stripes.
+    /// Returns the current sum of all stripes.
     pub fn value(&self) -> T {
         let own = self.stripes.own.iter().map(|cell| T::from_cell(cell.load()));
         own.fold(T::from_cell(self.stripes.shared.load()), T::plus)
@@ -71,13 +71,13 @@ impl<T> Clone for Striped<T> {
     }
 }
 
-/// A claimed stripe of a [`Striped`] count; dropping it gives it back with what
-/// it has counted.
+/// A claimed stripe of a [`Striped`] count. Dropping it releases the stripe and keeps what it has
+/// counted.
 #[derive(Debug)]
 #[must_use]
 pub struct Stripe<T = u64> {
     stripes: Arc<Stripes>,
-    /// Which of the unshared stripes; `None`: the shared one.
+    /// Index of the unshared stripe; `None` for the shared one.
     claimed: Option<usize>,
     cell: Cell,
     number: PhantomData<T>,
@@ -94,7 +94,7 @@ impl<T: Number> Stripe<T> {
         }
     }
 
-    /// Adds one.
+    /// Adds one to the count.
     #[inline]
     pub fn inc(&mut self) {
         self.add(T::ONE);

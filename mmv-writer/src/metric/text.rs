@@ -1,4 +1,4 @@
-//! Texts.
+//! Values that are texts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use super::{Handle, ValueSlot, sealed};
 use crate::mapping::{Cell, Segment};
 use mmv_format::layout::STRING_BYTES;
 
-/// Words of a string entry.
+/// Size of a string entry in words.
 const WORDS: usize = STRING_BYTES / 8;
 
 /// A text of at most 255 bytes, shared between threads.
@@ -24,7 +24,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// A text that no reader sees.
+    /// Makes a text that no reader sees.
     pub fn noop() -> Self {
         Self { cell: Cell::private(), slot: Arc::default() }
     }
@@ -38,7 +38,7 @@ impl Text {
     }
 }
 
-/// The longest prefix of `text` that a string entry holds.
+/// Returns the longest prefix of `text` that a string entry holds.
 fn fitting(text: &str) -> &str {
     let text = text.split('\0').next().unwrap_or_default();
     let mut end = text.len().min(STRING_BYTES - 1);
@@ -48,8 +48,7 @@ fn fitting(text: &str) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Where a text is: staged here until its file is published and has a place
-/// for it.
+/// A text, staged here until its file is published and has an entry for it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedText(Mutex<State>);
 
@@ -67,8 +66,8 @@ impl SharedText {
         state.write();
     }
 
-    /// Moves the text to its string entry at offset `at` of a segment, which later
-    /// changes also go to. `false` if no entry can be there.
+    /// Moves the text to its string entry at offset `at` of a segment, which later changes also go
+    /// to. Returns `false` if no entry can be there.
     pub(crate) fn place(&self, segment: &Arc<Segment>, at: usize) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.home = Some((Arc::clone(segment), at));

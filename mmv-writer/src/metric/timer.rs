@@ -30,7 +30,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that no reader sees.
+    /// Makes a timer that no reader sees.
     pub fn noop() -> Self {
         Self { cell: Cell::private() }
     }
@@ -53,7 +53,7 @@ impl Timer {
         self.cell.add(time.as_nanos() as u64);
     }
 
-    /// The time of all activities that have ended.
+    /// Returns the time of all activities that have ended.
     pub fn value(&self) -> Duration {
         Duration::from_nanos(self.cell.load())
     }

@@ -6,11 +6,11 @@ use pcp_types::names::{is_label_name, is_metric_name};
 
 use crate::{Error, Label};
 
-/// The longest file name; a temporary name is longer.
+/// Limit on file names, in bytes. It leaves room for the longer temporary name in the 255 bytes of
+/// a file name.
 const MAX_FILE_NAME: usize = 200;
 
-/// A file's name: one that pmdammv reads, and under which metric names are
-/// legal.
+/// Checks a file's name: pmdammv must read it, and metric names under it must be legal.
 pub(crate) fn file_name(name: &str, prefixed: bool) -> Result<(), Error> {
     length("file name", name, name, 1, MAX_FILE_NAME)?;
     let safe = !name.starts_with('.') && !name.contains(['/', '\0']);
@@ -25,30 +25,30 @@ pub(crate) fn file_name(name: &str, prefixed: bool) -> Result<(), Error> {
     }
 }
 
-/// A metric's own part of its name.
+/// Checks a metric's own part of its name.
 pub(super) fn metric_name(name: &str) -> Result<(), Error> {
     name_length(name)?;
     if is_metric_name(name) { Ok(()) } else { Err(Error::MetricName { name: name.to_owned() }) }
 }
 
-/// The length of a metric's name, with its prefix or without.
+/// Checks the length of a metric's name, with its prefix or without.
 pub(super) fn name_length(name: &str) -> Result<(), Error> {
     length("name", name, name, 1, STRING_BYTES - 1)
 }
 
-/// An instance's name; any bytes except NUL.
+/// Checks an instance's name, which may have any bytes except NUL.
 pub(super) fn instance_name(indom: &str, name: &str) -> Result<(), Error> {
     length("instance name", indom, name, 1, STRING_BYTES - 1)?;
     no_nul("instance name", indom, name)
 }
 
-/// A help text of `name`.
+/// Checks a help text of `name`.
 pub(super) fn help(what: &'static str, name: &str, text: &str) -> Result<(), Error> {
     length(what, name, text, 0, STRING_BYTES - 1)?;
     no_nul(what, name, text)
 }
 
-/// A label's name and value.
+/// Checks a label's name and value.
 pub(super) fn label(label: &Label) -> Result<(), Error> {
     if !is_label_name(&label.name) {
         return Err(Error::LabelName { name: label.name.clone() });

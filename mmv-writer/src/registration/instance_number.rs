@@ -60,7 +60,7 @@ impl InstanceNumbers {
         self.taken.remove(&number);
     }
 
-    /// The error for a name that gets no number.
+    /// Makes the error for a name that gets no number.
     pub(crate) fn used_up(name: &str) -> Error {
         Error::full("instance numbers", u8::MAX.into(), name)
     }

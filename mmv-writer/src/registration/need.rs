@@ -1,11 +1,11 @@
-//! How many entries of each section a registration adds to a file.
+//! The number of entries of each section that a registration adds to a file.
 
 use mmv_format::layout::SectionKind;
 use pcp_types::ValueType;
 
 use super::record::{IndomRecord, MetricSpec};
 
-/// Entries that are needed, or an upper bound of them.
+/// Numbers of entries that a registration needs, or upper bounds of them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Need {
     pub(crate) metrics: usize,
@@ -14,19 +14,19 @@ pub(crate) struct Need {
     pub(crate) values: usize,
     pub(crate) strings: usize,
     pub(crate) labels: usize,
-    /// Whether it is for a metric that gets values later.
+    /// True for a metric that gets values later.
     pub(crate) family: bool,
 }
 
 impl Need {
-    /// For a domain with its fixed instances.
+    /// Returns the need of a domain with its fixed instances.
     pub(crate) fn of_indom(instances: usize, labels: usize) -> Self {
         // Two help texts; a name for each instance, and perhaps a text.
         let strings = 2 + 2 * instances;
         Self { indoms: 1, instances, strings, labels, ..Self::default() }
     }
 
-    /// For a metric with this many values.
+    /// Returns the need of a metric with this many values.
     pub(crate) fn of_metric(spec: &MetricSpec, values: usize) -> Self {
         let shape = ValueShape::of(spec);
         let of_values = Self::of_values(shape, values);
@@ -35,14 +35,14 @@ impl Need {
         Self { metrics: 1, labels: spec.labels.len(), strings, ..of_values }
     }
 
-    /// For the values of a metric.
+    /// Returns the need of this many values of a metric.
     pub(crate) fn of_values(shape: ValueShape, count: usize) -> Self {
         // An isolated value takes a cache line; the first may also fill up the one before.
         let values = if shape.isolated && count > 0 { 2 * count + 1 } else { count };
         Self { values, strings: if shape.is_text { count } else { 0 }, ..Self::default() }
     }
 
-    /// The sum of two needs.
+    /// Returns the sum of two needs.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             metrics: self.metrics + other.metrics,
@@ -55,7 +55,7 @@ impl Need {
         }
     }
 
-    /// The entries of a section in a live file.
+    /// Returns the number of entries of a section in a growing file.
     pub(crate) fn entries(&self, kind: SectionKind) -> usize {
         match kind {
             // A live file has an entry for each instance as well.
@@ -70,23 +70,23 @@ impl Need {
 }
 
 impl IndomRecord {
-    /// What a file needs to have the domain.
+    /// Returns the need of a file that does not have the domain yet.
     pub(super) fn need(&self) -> Need {
         Need::of_indom(self.members.len(), self.labels.len() + self.instance_labels.len())
     }
 }
 
-/// What the values of a metric look like in a file.
+/// The properties of a metric's values that decide how a file stores them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValueShape {
     pub(crate) is_text: bool,
-    /// Whether a value may be absent, and is at first.
+    /// True if a value may be absent, as it is at first.
     pub(crate) optional: bool,
-    /// Whether each value has a cache line of its own.
+    /// True if each value has a cache line of its own.
     pub(crate) isolated: bool,
 }
 
-/// Value entries in a cache line.
+/// Number of value entries in a cache line.
 const VALUES_PER_LINE: usize = 2;
 
 impl ValueShape {
@@ -98,7 +98,7 @@ impl ValueShape {
         }
     }
 
-    /// The distance between two values, in entries.
+    /// Returns the distance between two values, in entries.
     pub(crate) fn step(self) -> usize {
         if self.isolated { VALUES_PER_LINE } else { 1 }
     }

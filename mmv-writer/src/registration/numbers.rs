@@ -1,5 +1,5 @@
-//! Which numbers and labels are taken in one file, and the checks of registrations:
-//! the same for a file that is written once and for one that grows.
+//! The numbers and labels that are taken in one file, and the checks of registrations: the same
+//! for a file that is written once and for one that grows.
 //!
 //! Checks and changes are separate steps: a failure in between leaves no trace.
 
@@ -21,7 +21,7 @@ use crate::{Error, Label};
 pub(crate) struct FileNumbers {
     cluster: u32,
     absent: Absent,
-    /// What the names of its metrics begin with.
+    /// The prefix of all metric names in the file.
     prefix: String,
     pinned: Option<Version>,
     items: NumberAllocator,
@@ -32,7 +32,7 @@ pub(crate) struct FileNumbers {
 /// Allocates numbers of at most twelve bits, each once.
 #[derive(Debug, Default)]
 struct NumberAllocator {
-    /// By number.
+    /// True for each number that is taken.
     taken: Vec<bool>,
     count: usize,
     /// All numbers from 1 up to this one, exclusive, are taken.
@@ -41,7 +41,7 @@ struct NumberAllocator {
 
 /// A metric that may be registered.
 pub(crate) struct CheckedMetric {
-    /// Its name without the file's prefix.
+    /// The name without the file's prefix.
     pub(crate) name: String,
     pub(crate) record: MetricRecord,
     pub(crate) labels: Vec<LabelRecord>,
@@ -61,30 +61,30 @@ impl FileNumbers {
         }
     }
 
-    /// Whether nothing is registered in the file except labels of the whole file.
+    /// Returns whether nothing is registered in the file except labels of the whole file.
     pub(super) fn is_empty(&self) -> bool {
         self.items.count == 0 && self.serials.count == 0
     }
 
-    /// Whether a need is within the limits of readers.
+    /// Returns whether a need is within the limits of readers.
     pub(super) fn has_room(&self, need: &Need) -> bool {
         self.items.count + need.metrics <= MAX_METRICS as usize
             && self.serials.count + need.indoms <= MAX_SERIAL as usize
             && self.labels.len() + need.labels <= MAX_LABELS as usize
     }
 
-    /// Whether labels of the whole file reach readers: they compare the cluster
-    /// with the one that the file asks for.
+    /// Returns whether labels of the whole file reach readers: they compare the cluster with the
+    /// one that the file asks for.
     pub(super) fn can_have_file_labels(&self) -> bool {
         self.cluster != 0
     }
 
-    /// The pinned version and all labels, for the file.
+    /// Returns the pinned version and all labels, for the file.
     pub(super) fn into_parts(self) -> (Option<Version>, Vec<LabelRecord>) {
         (self.pinned, self.labels)
     }
 
-    /// Checks a domain without its instances; returns its serial.
+    /// Checks a domain without its instances, and returns its serial.
     pub(super) fn check_indom(
         &self,
         name: &str,
@@ -104,7 +104,7 @@ impl FileNumbers {
         self.serials.take(serial);
     }
 
-    /// The serial of a domain that has one in another file: that one, if it is free.
+    /// Chooses the serial of a domain that has one in another file: the same, if it is free.
     pub(super) fn choose_like(&self, name: &str, serial: u32) -> Result<u32, Error> {
         let is_taken = self.serials.contains(serial);
         let choice = if is_taken { SerialChoice::Lowest } else { SerialChoice::Stated(serial) };
@@ -216,7 +216,7 @@ impl FileNumbers {
         self.labels.extend(labels);
     }
 
-    /// Whether new labels fit, and differ from the old ones and from each other.
+    /// Checks that new labels fit, and differ from the old ones and from each other.
     pub(crate) fn check_labels<'l>(
         &self,
         new: impl IntoIterator<Item = &'l LabelRecord, IntoIter: Clone>,
@@ -258,7 +258,7 @@ impl NumberAllocator {
         Ok(number)
     }
 
-    /// The lowest free number of a range that begins with 1.
+    /// Returns the lowest free number of a range that begins with 1.
     fn lowest(&self, range: RangeInclusive<u32>) -> Option<u32> {
         let from = self.next.max(*range.start());
         (from..=*range.end()).find(|number| !self.contains(*number))

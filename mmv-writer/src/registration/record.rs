@@ -1,4 +1,4 @@
-//! What is registered: plain records, which exist only if they passed the checks.
+//! Plain records of registrations, which exist only if they passed the checks.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ impl Help {
     }
 }
 
-/// Serial that a program wants for a domain.
+/// The serial that a program wants for a domain.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum SerialChoice {
     /// The lowest free serial.
     #[default]
     Lowest,
-    /// Exactly this serial.
+    /// This serial or none.
     Stated(u32),
     /// This serial or, if it is taken, the next free one.
     From(u32),
@@ -49,7 +49,7 @@ pub(crate) struct IndomSpec {
     /// domain whose instances come and go.
     pub(crate) instances: Vec<(Option<i32>, String)>,
     pub(crate) labels: Vec<Label>,
-    /// Labels by the name of their instance.
+    /// Labels of fixed instances, with the names of the instances.
     pub(crate) instance_labels: Vec<(String, Label)>,
 }
 
@@ -74,18 +74,17 @@ impl IndomSpec {
 #[derive(Debug)]
 pub(crate) struct IndomRecord {
     pub(crate) name: String,
-    /// The requested serial, or that in the first of its files.
+    /// The requested serial, or the one in the first of its files.
     pub(crate) serial: u32,
     pub(crate) help: Help,
     pub(crate) labels: Vec<Label>,
     pub(crate) instance_labels: Vec<(InstanceId, Label)>,
-    /// Its fixed instances.
+    /// The fixed instances.
     pub(crate) members: Arc<Members>,
 }
 
 impl IndomRecord {
-    /// The labels of the domain and its instances, in a file where it has this
-    /// serial.
+    /// Returns the labels of the domain and its instances, for a file where it has this serial.
     pub(super) fn label_records(&self, serial: u32) -> Result<Vec<LabelRecord>, Error> {
         let of_indom = self.labels.iter().map(|label| (LABEL_INDOM, None, label));
         let of_instances = self.instance_labels.iter();
@@ -105,13 +104,13 @@ pub(crate) struct MetricSpec {
     pub(crate) units: Units,
     pub(crate) help: Help,
     pub(crate) labels: Vec<Label>,
-    /// Whether a value may be absent, and is at first.
+    /// True if a value may be absent, as it is at first.
     pub(crate) optional: bool,
-    /// Whether each value has a cache line of its own.
+    /// True if each value has a cache line of its own.
     pub(crate) isolated: bool,
 }
 
-/// A metric.
+/// A checked metric, with its complete name and its numbers in a file.
 #[derive(Debug)]
 pub(crate) struct MetricRecord {
     pub(crate) name: String,
@@ -125,7 +124,7 @@ pub(crate) struct MetricRecord {
 }
 
 impl MetricRecord {
-    /// Its entry in a file of version 2 or 3, with the offsets of its name and its
+    /// Returns the entry in a file of version 2 or 3, with the offsets of its name and its
     /// help texts.
     pub(crate) fn entry(&self, name: u64, (short_help, long_help): (u64, u64)) -> MetricV2 {
         MetricV2 {
@@ -142,7 +141,7 @@ impl MetricRecord {
     }
 }
 
-/// A label.
+/// A checked label, and what it is attached to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LabelRecord {
     pub(super) class: u32,
@@ -150,12 +149,12 @@ pub(crate) struct LabelRecord {
     pub(super) identity: u32,
     pub(super) instance: Option<InstanceId>,
     pub(crate) name: String,
-    /// `{"name":value}`.
+    /// The JSON text `{"name":value}`.
     json: String,
 }
 
 impl LabelRecord {
-    /// A checked label, and what it is attached to.
+    /// Checks a label and attaches it to a target.
     pub(crate) fn new(
         class: u32,
         identity: u32,
@@ -168,7 +167,7 @@ impl LabelRecord {
         Ok(Self { class, optional, identity, instance, name, json })
     }
 
-    /// Its entry.
+    /// Returns the label's entry.
     pub(crate) fn entry(&self) -> LabelEntry {
         LabelEntry {
             flags: self.class | if self.optional { LABEL_OPTIONAL } else { 0 },
@@ -178,7 +177,7 @@ impl LabelRecord {
         }
     }
 
-    /// Whether two labels of one name are attached to the same target.
+    /// Returns whether two labels of one name are attached to the same target.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.name == other.name
             && (self.class, self.identity, self.instance)
@@ -186,12 +185,12 @@ impl LabelRecord {
     }
 }
 
-/// A text whose length was checked, padded with NULs.
+/// Returns a text whose length was checked, padded with NULs.
 pub(crate) fn padded<const N: usize>(text: &str) -> [u8; N] {
     nul_padded(text.as_bytes()).unwrap_or([0; N])
 }
 
-/// The lowest version whose entries hold a name of this length.
+/// Returns the lowest version whose entries hold a name of this length.
 pub(crate) fn version_for_name(name: &str) -> Version {
     if name.len() < NAME_BYTES { Version::V1 } else { Version::V2 }
 }

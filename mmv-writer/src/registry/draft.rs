@@ -26,26 +26,24 @@ use crate::metric::{SharedText, ValueSlot};
 use crate::published::{Published, check_process, unless_lenient};
 use crate::registration::{Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
 
-/// Bytes that are allocated and mapped at a time. A multiple of the page size,
-/// and of a value entry: no entry crosses from one chunk into the next.
+/// Number of bytes that are allocated and mapped at a time. A multiple of the page size and of the
+/// size of a value entry: no entry crosses from one chunk into the next.
 const CHUNK: u64 = 64 << 10;
 
-/// A file that is being filled.
 #[derive(Debug)]
 pub(super) struct Draft {
     identity: FileIdentity,
-    /// `None`: there is no file, the values are private.
+    /// `None` if there is no file and the values are private.
     temporary: Option<(TemporaryFile, LockRegistration)>,
-    /// Whether to continue without a file when the system refuses one.
+    /// True to continue without a file if the system refuses one.
     lenient: bool,
-    /// The file's first chunks, one after the other.
+    /// Consecutive chunks from the start of the file.
     chunks: Vec<Arc<Segment>>,
     content: Content,
 }
 
-/// A metric in a draft.
 pub(super) struct DraftMetric {
-    /// Its index in the content.
+    /// Index of the metric in the content.
     index: usize,
     shape: ValueShape,
 }
@@ -82,8 +80,8 @@ impl Store for Draft {
         self.identity.flags = self.identity.flags.with(Flags::SENTINEL);
     }
 
-    /// Where the values cross from one chunk into the next they are mapped once
-    /// more, in one piece.
+    /// Returns the cells of the next values. If they cross from one chunk into the next, they are
+    /// mapped once more, in one piece.
     fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error> {
         let first = self.next_index(shape);
         let last = first + values.saturating_sub(1) * shape.step();
@@ -110,7 +108,7 @@ impl Store for Draft {
         DraftMetric { index: self.content.metrics.len() - 1, shape }
     }
 
-    /// Labels are written when the file is published.
+    /// Does nothing: labels are written when the file is published.
     fn add_label(&mut self, _: &LabelRecord) {}
 
     fn add_value(&mut self, metric: &DraftMetric) -> ValueSlot {
@@ -129,12 +127,12 @@ impl Draft {
         self.temporary().map_or(Path::new(""), TemporaryFile::path)
     }
 
-    /// The file, if there is one.
+    /// Returns the file, if there is one.
     fn temporary(&self) -> Option<&TemporaryFile> {
         self.temporary.as_ref().map(|(file, _)| file)
     }
 
-    /// The index of the next value of this shape.
+    /// Returns the index of the next value of this shape.
     fn next_index(&self, shape: ValueShape) -> usize {
         let next = self.content.values.len();
         let line = (shape.step() * ValueEntry::BYTES) as u64;
@@ -163,7 +161,7 @@ impl Draft {
         slot
     }
 
-    /// The chunk of an offset of the file, and the offset in it.
+    /// Returns the chunk of an offset in the file, and the offset in the chunk.
     fn locate(&self, offset: u64) -> Option<(&Arc<Segment>, usize)> {
         let chunk = self.chunks.get((offset / CHUNK) as usize)?;
         Some((chunk, (offset % CHUNK) as usize))
@@ -203,7 +201,7 @@ impl Draft {
         })
     }
 
-    /// Writes and renames the file; returns its generation as well.
+    /// Writes and renames the file, and returns it with its generation.
     fn publish_file(
         &self,
         temporary: &mut TemporaryFile,
@@ -226,8 +224,9 @@ impl Draft {
         Ok((Published::rename(temporary, &self.identity)?, generation))
     }
 
-    /// Changes to another name of the file if another user has taken this one; the metrics keep
-    /// their names. Returns false if it is not taken, or the names would be too long in the file.
+    /// Changes to another name of the file if another user has taken this one. The metrics keep
+    /// their names. Returns false if the name is not taken, or metric names would be too long in
+    /// the file.
     fn leave_taken_name(&mut self, pinned: Option<Version>) -> bool {
         let before = self.identity.prefix.len();
         if !self.identity.leave_taken_name() {
@@ -246,7 +245,7 @@ impl Draft {
         names.all(|name| name.len() < longest)
     }
 
-    /// Completes the value entries, around their cells.
+    /// Writes the links of the value entries, around their cells.
     fn write_links(&self, links: &[Link]) -> io::Result<()> {
         for (index, link) in links.iter().enumerate() {
             let entry = value_at(index);
@@ -270,14 +269,14 @@ impl Draft {
     }
 }
 
-/// A chunk of the file, with disk space.
+/// Allocates and maps a chunk of the file.
 fn map_chunk(temporary: &TemporaryFile, offset: u64) -> Result<Segment, Error> {
     let path = temporary.path();
     allocate(temporary.file(), offset, CHUNK).map_err(Error::io("allocate", path))?;
     Segment::map(temporary.file(), offset, CHUNK as usize).map_err(Error::io("map", path))
 }
 
-/// Gives the file its final size and writes what follows the values.
+/// Sets the final size of the file and writes the sections after the values.
 fn write_tail(file: &File, image: &Image) -> io::Result<()> {
     let file_len = image.file_len();
     // The chunks end after the last value; nothing is in between, so nothing is

@@ -30,11 +30,11 @@ use crate::registration::{Help, Indom, LabelRecord, MetricRecord, padded, versio
 /// Everything that goes into one file.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// With their serials.
+    /// Domains with their serials.
     pub(super) indoms: Vec<(Indom, u32)>,
     pub(super) metrics: Vec<MetricRecord>,
-    /// In the order of their cells in the file; `None`: an unused entry, so that
-    /// its neighbour has a cache line to itself.
+    /// In the order of their cells in the file. `None` is an unused entry, which leaves a cache
+    /// line to its neighbour.
     pub(super) values: Vec<Option<ValueRecord>>,
     /// Filled when the file is written.
     pub(super) labels: Vec<LabelRecord>,
@@ -51,7 +51,7 @@ pub(super) struct ValueRecord {
 }
 
 impl Content {
-    /// The lowest version that can hold everything.
+    /// Returns the lowest version that can hold everything.
     pub(super) fn lowest_version(&self) -> Version {
         if !self.labels.is_empty() {
             return Version::V3;
@@ -63,19 +63,19 @@ impl Content {
     }
 }
 
-/// Where the values section starts: the first multiple of a value entry's size
-/// after the header and six table entries.
+/// Offset of the values section: the first multiple of a value entry's size after the header and
+/// six table entries.
 const VALUES_AT: u64 = 160;
 
 const _: () = assert!(Header::BYTES + 6 * TocEntry::BYTES <= VALUES_AT as usize);
 const _: () = assert!(VALUES_AT.is_multiple_of(size_of::<ValueEntry>() as u64));
 
-/// The offset of a value entry.
+/// Returns the offset of a value entry.
 pub(super) fn value_at(index: usize) -> u64 {
     VALUES_AT + (index * ValueEntry::BYTES) as u64
 }
 
-/// What a value entry has besides its cell; all zero in an unused one.
+/// The fields of a value entry besides its cell; all zero in an unused entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Link {
     /// The string entry of a text. Other values have their `extra` already: an
@@ -88,22 +88,21 @@ pub(super) struct Link {
 /// The bytes of a file, except for its header and its cells.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// The table of contents.
     pub(super) toc: Vec<TocEntry>,
     /// Everything after the values, in one piece.
     pub(super) tail: Vec<u8>,
-    /// Where the tail starts.
+    /// Offset of the tail.
     pub(super) tail_at: u64,
-    /// One for each value.
+    /// Links of the value entries, one for each.
     pub(super) links: Vec<Link>,
-    /// Where the strings section starts: the texts of string values.
+    /// Offset of the strings section, which starts with the texts of string values.
     pub(super) texts_at: u64,
-    /// How many texts there are.
+    /// Number of these texts.
     pub(super) texts: usize,
 }
 
 impl Image {
-    /// The bytes of a content in a version that can hold it.
+    /// Encodes a content in a version that can hold it.
     pub(super) fn new(content: &Content, version: Version) -> Self {
         let places = Places::new(content, version);
         let mut strings = Strings::new(places.strings);
@@ -126,14 +125,14 @@ impl Image {
         Self { toc, tail, tail_at, links, texts_at: places.strings, texts }
     }
 
-    /// The file's size.
+    /// Returns the size of the file.
     pub(super) fn file_len(&self) -> u64 {
         self.tail_at + self.tail.len() as u64
     }
 }
 
-/// Where the sections start. Labels follow the strings, whose number is known only
-/// when everything else is encoded.
+/// Offsets of the sections. Labels follow the strings, whose number is known only when everything
+/// else is encoded.
 struct Places {
     indoms: u64,
     instances: u64,
@@ -188,8 +187,8 @@ impl Places {
         content.values.iter().map(link).collect()
     }
 
-    /// The table of contents, in the order of the section codes, and the
-    /// sections after the values in one piece.
+    /// Returns the table of contents, in the order of the section codes, and the sections after the
+    /// values in one piece.
     fn assemble(
         &self,
         version: Version,
@@ -222,7 +221,7 @@ impl Places {
     }
 }
 
-/// The strings section while it grows.
+/// The strings section while it is encoded.
 struct Strings {
     start: u64,
     bytes: Vec<u8>,
@@ -233,14 +232,14 @@ impl Strings {
         Self { start, bytes: Vec::new() }
     }
 
-    /// Adds an entry; its offset.
+    /// Adds an entry and returns its offset.
     fn add(&mut self, text: &str) -> u64 {
         let offset = self.start + self.bytes.len() as u64;
         self.bytes.extend_from_slice(&padded::<STRING_BYTES>(text));
         offset
     }
 
-    /// Adds a help text; 0 if there is none.
+    /// Adds a help text and returns its offset; 0 if there is none.
     fn add_help(&mut self, text: Option<&str>) -> u64 {
         text.map_or(0, |text| self.add(text))
     }

@@ -10,8 +10,7 @@ use crate::metric::Buckets;
 use crate::registration;
 use crate::{Error, Label};
 
-/// A registered instance domain: what metrics with instances are registered on. Clones are
-/// the same domain.
+/// A registered instance domain, for metrics with instances. Clones are the same domain.
 ///
 /// Its instances are fixed if they were named when it was registered, and come and go with
 /// the metrics on it if not.
@@ -40,7 +39,7 @@ impl Indom {
         &self.registered
     }
 
-    /// Returns the number of a domain whose instances come and go.
+    /// Returns the id of a domain whose instances come and go.
     pub(crate) fn dynamic_id(&self) -> Option<DynamicId> {
         self.growing.as_ref().map(|(_, id)| *id)
     }
@@ -151,7 +150,7 @@ pub struct BucketIndom {
 }
 
 impl BucketIndom {
-    /// Returns the buckets.
+    /// Returns the buckets of the domain.
     pub fn buckets(&self) -> Buckets {
         self.buckets
     }

@@ -6,15 +6,15 @@ use std::time::Instant;
 use super::Static;
 use crate::metric::{Gauge, Histogram, Number, Timer};
 
-/// A time that is measured for a static timer or histogram, such as
-/// [`Static::<Timer>::start`](Static#method.start) gives.
+/// A running measurement of a time for a static timer or histogram; see
+/// [`Static::<Timer>::start`](Static#method.start).
 #[derive(Debug)]
 pub struct StaticTiming {
     metric: Timed,
     since: Instant,
 }
 
-/// What takes the time.
+/// The metric that gets the time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Timed {
     Timer(&'static Static<Timer>),
@@ -42,7 +42,7 @@ impl Drop for StaticTiming {
     }
 }
 
-/// One of what is in progress; see [`Static::guard`].
+/// A unit of work in progress, subtracted from the gauge on drop; see [`Static::guard`].
 #[derive(Debug)]
 pub struct StaticGaugeGuard<T: Number> {
     gauge: &'static Static<Gauge<T>>,

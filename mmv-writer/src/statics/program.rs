@@ -8,12 +8,12 @@ use crate::{Error, Registry};
 
 /// A static metric that was used before it was registered.
 pub(super) trait Late: Sync {
-    /// Registers it, or says why not.
+    /// Registers the static, or prints why it cannot be registered.
     fn register_late(&'static self, registry: &Registry);
 }
 
 struct Program {
-    /// Dangling at first. Keeps neither the file nor its memory.
+    /// Dangling at first. Keeps neither the file nor its memory alive.
     registry: Weak<Inner>,
     /// Statics that were used while there was no registry.
     waiting: Vec<&'static dyn Late>,

@@ -1,10 +1,10 @@
-//! Times that a histogram counts.
+//! Guards that record times in a histogram.
 
 use std::time::Instant;
 
 use super::Histogram;
 
-/// A time that is measured; see [`Histogram::start`].
+/// A running measurement of a time; see [`Histogram::start`].
 #[derive(Debug)]
 pub struct HistogramTiming<'h> {
     histogram: &'h Histogram,
