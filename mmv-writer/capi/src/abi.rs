@@ -4,10 +4,10 @@
 
 use std::ffi::{c_char, c_void};
 
-/// Bytes of a name inside a struct (`MMV_NAMEMAX`).
+/// Size of a name inside a struct (`MMV_NAMEMAX`), with its NUL.
 pub const NAMEMAX: usize = 64;
 
-/// A whole file, mapped (`void *`); null where there is none.
+/// The address of a whole file, mapped (`void *`); null if there is none.
 pub type Map = *mut c_void;
 
 /// A value's eight bytes (`pmAtomValue`).
@@ -20,7 +20,7 @@ pub struct AtomValue([u8; 8]);
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Units {
-    /// The word, as it stands in a file.
+    /// The word as in a file.
     pub word: u32,
 }
 
@@ -34,13 +34,13 @@ pub struct Instance {
     pub external: [c_char; NAMEMAX],
 }
 
-/// An instance (`mmv_instances2_t`).
+/// An instance with a pointer to its name (`mmv_instances2_t`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Instance2 {
     /// The number within the domain.
     pub internal: i32,
-    /// The name.
+    /// Pointer to the name.
     pub external: *const c_char,
 }
 
@@ -51,9 +51,9 @@ pub struct Instance2 {
 pub struct Indom<I> {
     /// The domain's number within the file.
     pub serial: u32,
-    /// How many instances.
+    /// Number of instances.
     pub count: u32,
-    /// The first of them.
+    /// Pointer to the first instance.
     pub instances: *const I,
     /// The one-line help text, or null.
     pub shorttext: *const c_char,
@@ -66,15 +66,15 @@ pub struct Indom<I> {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Metric<N> {
-    /// The name.
+    /// The name or the pointer to it.
     pub name: N,
     /// The item number of its PMID.
     pub item: u32,
-    /// `MMV_TYPE_*`.
+    /// One of `MMV_TYPE_*`.
     pub type_code: i32,
-    /// `MMV_SEM_*`.
+    /// One of `MMV_SEM_*`.
     pub semantics: i32,
-    /// Dimension and scale.
+    /// Dimension and scale of the values.
     pub dimension: Units,
     /// The serial of its domain; 0 or all ones for a singular metric.
     pub indom: u32,
@@ -84,9 +84,9 @@ pub struct Metric<N> {
     pub helptext: *const c_char,
 }
 
-/// A name inside a struct.
+/// A name inside a struct, up to the first NUL.
 pub type InlineName = [c_char; NAMEMAX];
-/// A name elsewhere.
+/// A pointer to a name, which ends in a NUL.
 pub type PointedName = *const c_char;
 
 const _: () = assert!(size_of::<AtomValue>() == 8);

@@ -1,4 +1,4 @@
-//! Files out of arrays that state everything at once (`mmv_stats_init(3)`).
+//! Files made of arrays that state everything at once (`mmv_stats_init(3)`).
 //!
 //! Both functions: [safety](crate#safety). Errors: `EFAULT` for a null pointer to
 //! something, `EINVAL` for a negative count, the errors of `check` and of
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn mmv_stats_stop(file: *const c_char, map: Map) {
     });
 }
 
-/// What C gives: pointers and counts.
+/// The arguments of the caller: pointers and counts.
 struct Arrays<N, I> {
     metrics: *const Metric<N>,
     metric_count: c_int,
@@ -157,7 +157,7 @@ unsafe fn copy_metric<N: Name>(metric: &Metric<N>) -> Result<content::Metric, Er
     })
 }
 
-/// The elements of an array of the caller's.
+/// Returns the elements of an array of the caller's.
 ///
 /// # Safety
 ///
@@ -175,7 +175,7 @@ unsafe fn elements<'call, T>(first: *const T, count: usize) -> Result<&'call [T]
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
-/// A metric's name, inside or elsewhere.
+/// A metric's name, inside the struct or behind a pointer.
 trait Name {
     /// # Safety
     ///
@@ -196,7 +196,7 @@ impl Name for PointedName {
     }
 }
 
-/// An instance, in either form.
+/// An instance with its name inside or behind a pointer.
 trait Member {
     fn id(&self) -> i32;
 

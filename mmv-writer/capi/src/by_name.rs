@@ -138,8 +138,8 @@ pub unsafe extern "C" fn mmv_stats_set_strlen(
     unsafe { mmv_set_string(map, value, text, size) }
 }
 
-/// Begins an interval of a value, or, if that is null, of the one with these
-/// names, and gives the value.
+/// Begins an interval of a value or, if that is null, of the value with these names. Returns the
+/// value.
 ///
 /// # Safety
 ///
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn mmv_stats_interval_end(map: Map, value: *mut AtomValue)
     }
 }
 
-/// Microseconds since 1970, a whole number.
+/// Returns the microseconds since 1970, a whole number.
 fn now() -> f64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since_epoch.as_micros() as f64

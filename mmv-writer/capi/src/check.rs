@@ -1,4 +1,4 @@
-//! What libpcp_mmv looks at before it makes a file.
+//! The checks of libpcp_mmv before it makes a file.
 //!
 //! | found | errno |
 //! |---|---|
@@ -19,10 +19,10 @@ use nix::errno::Errno;
 
 use crate::content::{Content, Indom, Metric, is_singular};
 
-/// `MMV_TYPE_NOSUPPORT`.
+/// Code of `MMV_TYPE_NOSUPPORT`, the lowest type that libpcp_mmv accepts.
 const TYPE_NOSUPPORT: i32 = -1;
 
-/// The lowest version that holds the names, if all is well.
+/// Checks the content, and returns the lowest version that holds the names.
 pub(crate) fn check(content: &Content) -> Result<Version, Errno> {
     let mut version = Version::V1;
     for indom in &content.indoms {
@@ -37,7 +37,7 @@ pub(crate) fn check(content: &Content) -> Result<Version, Errno> {
     Ok(version)
 }
 
-/// The same for `mmv_stats_init`, whose names are cut to fit version 1.
+/// Checks the content for `mmv_stats_init`, whose names are cut to fit version 1.
 pub(crate) fn check_inline(content: &Content) -> Result<Version, Errno> {
     content.indoms.iter().try_for_each(check_domain)?;
     for metric in &content.metrics {

@@ -1,11 +1,11 @@
-//! What a file is to contain, in memory of our own.
+//! The content of a file, in memory of our own.
 
 use std::ffi::{CStr, CString, c_char};
 
 use mmv_format::layout::LabelEntry;
 use nix::errno::Errno;
 
-/// Everything that was registered, in its order.
+/// All registrations, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) indoms: Vec<Indom>,
@@ -13,7 +13,7 @@ pub(crate) struct Content {
     pub(crate) labels: Vec<LabelEntry>,
 }
 
-/// An instance domain.
+/// An instance domain, without its labels.
 #[derive(Debug)]
 pub(crate) struct Indom {
     pub(crate) serial: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Indom {
     pub(crate) instances: Vec<(i32, CString)>,
 }
 
-/// A metric.
+/// A metric as the caller states it.
 #[derive(Debug)]
 pub(crate) struct Metric {
     pub(crate) name: CString,
@@ -41,18 +41,18 @@ pub(crate) struct Help {
     pub(crate) long: Option<CString>,
 }
 
-/// Whether a metric with this serial has one value and no domain.
+/// Returns whether a metric with this serial has one value and no domain.
 pub(crate) fn is_singular(serial: u32) -> bool {
     serial == 0 || serial == u32::MAX
 }
 
 impl Content {
-    /// The first domain with a serial.
+    /// Returns the first domain with a serial.
     pub(crate) fn indom(&self, serial: u32) -> Option<&Indom> {
         self.indoms.iter().find(|indom| indom.serial == serial)
     }
 
-    /// The instances of a metric; `None` for a singular one.
+    /// Returns the instances of a metric; `None` for a singular one.
     pub(crate) fn instances_of(&self, metric: &Metric) -> Option<&[(i32, CString)]> {
         if is_singular(metric.indom) {
             return None;
@@ -76,7 +76,7 @@ impl Help {
     }
 }
 
-/// A text of the caller's, unless it is null.
+/// Returns a text of the caller's; `None` for a null pointer.
 ///
 /// # Safety
 ///
@@ -90,7 +90,7 @@ pub(crate) unsafe fn text<'call>(text: *const c_char) -> Option<&'call CStr> {
     Some(unsafe { CStr::from_ptr(text) })
 }
 
-/// A name of the caller's, copied.
+/// Copies a name of the caller's.
 ///
 /// # Safety
 ///
@@ -104,7 +104,7 @@ pub(crate) unsafe fn name(name: *const c_char) -> Result<CString, Errno> {
     unsafe { text(name) }.map(CStr::to_owned).ok_or(Errno::EFAULT)
 }
 
-/// The name inside a field, which may lack a NUL.
+/// Copies the name inside a field, which may lack a NUL.
 pub(crate) fn inline_name(field: &[c_char]) -> CString {
     let bytes = field.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0);
     CString::new(bytes.collect::<Vec<u8>>()).unwrap_or_default()

@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 use crate::content::{Content, Help, Metric};
 use crate::value::TYPE_STRING;
 
-/// The header's fields that content does not decide.
+/// The header's fields that do not depend on the content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     pub(crate) version: Version,
@@ -24,7 +24,7 @@ pub(crate) struct Identity {
     pub(crate) flags: u32,
 }
 
-/// All bytes of a file; the generations, which come at publication, are 0.
+/// Encodes all bytes of a file; the generations, which are set at publication, are 0.
 pub(crate) fn encode(content: &Content, identity: Identity) -> Vec<u8> {
     let texts = Texts::new(content, identity.version);
     let places = Places::new(content, identity.version, &texts);
@@ -51,16 +51,16 @@ pub(crate) fn encode(content: &Content, identity: Identity) -> Vec<u8> {
     file
 }
 
-/// The strings section: what is in it, and where in it.
+/// The texts of the strings section, and their indexes in it.
 struct Texts<'a> {
     entries: Vec<&'a CStr>,
-    /// The first metric's name; the instances' names come before it.
+    /// Index of the first metric's name; the instances' names come before it.
     metric_names: usize,
-    /// The first text of a value.
+    /// Index of the first text of a value.
     values: usize,
-    /// Both help texts of each metric.
+    /// Indexes of both help texts of each metric.
     metric_help: Vec<[Option<usize>; 2]>,
-    /// Both help texts of each domain.
+    /// Indexes of both help texts of each domain.
     indom_help: Vec<[Option<usize>; 2]>,
 }
 
@@ -92,12 +92,12 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// How many values a metric has.
+/// Returns the number of values of a metric.
 fn values_of(content: &Content, metric: &Metric) -> usize {
     content.instances_of(metric).map_or(1, <[_]>::len)
 }
 
-/// Where each section starts, by its code less one, and the end of all.
+/// Offsets and numbers of entries of all sections, in the order of their codes.
 struct Places {
     version: Version,
     starts: [u64; 6],
@@ -123,7 +123,8 @@ impl Places {
         places
     }
 
-    /// Domains and instances are there together; strings and labels if any.
+    /// Returns the table of contents. It has both domains and instances or neither, and strings and
+    /// labels only if there are any.
     fn toc(&self, content: &Content) -> Vec<TocEntry> {
         let entries = SectionKind::ALL.into_iter().zip(self.starts).zip(self.counts);
         let there = entries.filter(|((kind, _), count)| match kind {
@@ -140,13 +141,13 @@ impl Places {
             .collect()
     }
 
-    /// Where an entry stands.
+    /// Returns the offset of an entry.
     fn of(&self, kind: SectionKind, index: usize) -> u64 {
         let start = self.starts.get(kind as usize).copied().unwrap_or_default();
         start + (index * kind.entry_bytes(self.version)) as u64
     }
 
-    /// Where both help texts of something stand; 0 for none.
+    /// Returns the offsets of both help texts of a metric or domain; 0 for none.
     fn help(&self, all: &[[Option<usize>; 2]], index: usize) -> [u64; 2] {
         let texts = all.get(index).copied().unwrap_or_default();
         texts.map(|text| text.map_or(0, |text| self.of(SectionKind::Strings, text)))
@@ -233,14 +234,14 @@ fn add_values(file: &mut Vec<u8>, content: &Content, places: &Places, texts: &Te
     }
 }
 
-/// Index of the first instance of a metric's domain; `None` for a singular one.
+/// Returns the index of the first instance of a metric's domain; `None` for a singular one.
 fn first_instance(content: &Content, metric: &Metric) -> Option<usize> {
     content.instances_of(metric)?;
     let before = content.indoms.iter().take_while(|indom| indom.serial != metric.indom);
     Some(before.map(|indom| indom.instances.len()).sum())
 }
 
-/// `text` cut to leave room for a NUL in `N` bytes, and filled up with them.
+/// Copies `text`, cut to leave room for a NUL, into `N` bytes, padded with NULs.
 fn padded<const N: usize>(text: &CStr) -> [u8; N] {
     let mut bytes = [0; N];
     for (to, from) in bytes.iter_mut().take(N - 1).zip(text.to_bytes()) {

@@ -1,12 +1,11 @@
-//! Failures as errno.
+//! Conversion of failures to errno.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use nix::errno::Errno;
 
-/// Runs what may fail; on failure sets `errno` and gives `failed`. A panic ends
-/// here as well.
+/// Calls `run`; on failure or a panic sets `errno` and returns `failed`.
 pub(crate) fn report<T>(failed: T, run: impl FnOnce() -> Result<T, Errno>) -> T {
     // Unwind safe: what a panic leaves half done is a registry, whose parts are
     // consistent, and which is not used again.
@@ -20,7 +19,7 @@ pub(crate) fn report<T>(failed: T, run: impl FnOnce() -> Result<T, Errno>) -> T 
     }
 }
 
-/// The number of a system error; `EINVAL` for an error without one.
+/// Returns the number of a system error; `EINVAL` for an error without one.
 pub(crate) fn of(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw)
 }

@@ -25,14 +25,15 @@ struct Published {
     number: u64,
 }
 
-/// Which file is meant: an address may be another file's later.
+/// A file that was started. The number tells it from another file that is mapped at the same
+/// address later.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Started {
     pub(crate) map: Map,
     number: u64,
 }
 
-/// Publishes a file.
+/// Publishes a file and adds it to the table.
 pub(crate) fn start(file: &CStr, content: &Content, identity: Identity) -> Result<Started, Errno> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let path = path(file);
@@ -73,14 +74,13 @@ fn stop_if(file: Option<&CStr>, map: Map, is_meant: impl Fn(&Published) -> bool)
     }
 }
 
-/// Held for no more than a change of the table: a child that is forked in that
-/// moment, by another thread, can neither start nor stop a file. Counting takes no
-/// lock.
+/// Locks the table, for no more than a change of it: a child that is forked in that moment, by
+/// another thread, can neither start nor stop a file. Counting takes no lock.
 fn files() -> MutexGuard<'static, BTreeMap<usize, Published>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The error of open(2), by which libpcp_mmv creates a file, for a directory.
+/// Fails for a directory with the error of open(2), by which libpcp_mmv creates a file.
 fn refuse_directory(path: &Path) -> Result<(), Errno> {
     if path.as_os_str().as_bytes().ends_with(b"/") && path.parent().is_some_and(Path::is_dir) {
         return Err(Errno::EISDIR);
@@ -89,7 +89,7 @@ fn refuse_directory(path: &Path) -> Result<(), Errno> {
     if is_directory { Err(Errno::EEXIST) } else { Ok(()) }
 }
 
-/// `$PCP_TMP_DIR/mmv/FILE`, or FILE itself if it starts with a slash.
+/// Returns `$PCP_TMP_DIR/mmv/FILE`, or FILE itself if it starts with a slash.
 fn path(file: &CStr) -> PathBuf {
     // Joining an absolute path gives that path.
     mmv_directory().join(OsStr::from_bytes(file.to_bytes()))

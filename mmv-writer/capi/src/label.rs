@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use pcp_types::json::{has_unique_keys, is_value};
 use pcp_types::names::is_label_name;
 
-/// What a label describes.
+/// The object that a label describes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject {
     /// All metrics of the file, by its cluster.
@@ -25,7 +25,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// Class bit, identity and instance of a label's entry.
+    /// Returns class bit, identity and instance of a label's entry.
     fn fields(self) -> (u32, u32, i32) {
         match self {
             Self::File(cluster) => (LABEL_CLUSTER, cluster, -1),
@@ -36,7 +36,7 @@ impl Subject {
     }
 }
 
-/// A label's entry.
+/// Makes a label's entry.
 ///
 /// # Errors
 ///
@@ -66,10 +66,10 @@ pub(crate) fn entry(
     Ok(LabelEntry { flags, identity, instance, json })
 }
 
-/// `MMV_NULL_TYPE`, with any text.
+/// Code of `MMV_NULL_TYPE`, for which any text becomes `null`.
 const NULL: u32 = 4;
 
-/// Whether a value's first and last character are those of its kind.
+/// Returns whether a value's first and last character are those of its kind.
 fn looks_like(kind: u32, value: &[u8]) -> bool {
     let enclosed = |open, close| {
         value.len() >= 2 && value.first() == Some(&open) && value.last() == Some(&close)

@@ -8,10 +8,10 @@ use nix::libc::strcmp;
 use crate::abi::{AtomValue, Map};
 use crate::metadata::{Entry, Metadata};
 
-/// The value of a metric and, unless that is singular, of an instance.
+/// Returns the value of a metric and, unless that is singular, of an instance.
 ///
-/// Null if there is none, or no metric is named, or no instance where one is
-/// needed. Goes through all values: keep what it gives.
+/// Returns null if there is no such value, or no metric is named, or no instance where one is
+/// needed. Scans all values: keep the result.
 ///
 /// # Safety
 ///

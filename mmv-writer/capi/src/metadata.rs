@@ -19,7 +19,7 @@ use mmv_format::layout::{
 use crate::abi::{AtomValue, Map};
 use crate::content::is_singular;
 
-/// Words of a text.
+/// Size of a text in words.
 pub(crate) const TEXT_WORDS: usize = STRING_BYTES / size_of::<u64>();
 
 /// A value entry in a map: [`ValueEntry`] with the parts that change as atomics.
@@ -36,7 +36,7 @@ const _: () = assert!(offset_of!(Entry, cell) == 0);
 const _: () = assert!(offset_of!(Entry, metric) == offset_of!(ValueEntry, metric));
 
 impl Entry {
-    /// The entry that a value of C's points to, unless that is null.
+    /// Returns the entry that a value of C's points to; `None` for null.
     ///
     /// # Safety
     ///
@@ -49,14 +49,14 @@ impl Entry {
         unsafe { value.cast::<Self>().as_ref() }
     }
 
-    /// What C knows it by: the address of the whole entry, as `of` reads more than
-    /// the cell that it points to.
+    /// Returns the pointer by which C knows the entry. It covers the whole entry, since `of` reads
+    /// more than the cell that it points to.
     pub(crate) fn as_value(&self) -> *mut AtomValue {
         ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-/// A published file.
+/// A published file, read through its mapping.
 #[derive(Clone, Copy)]
 pub(crate) struct Metadata {
     base: *const u8,
@@ -64,7 +64,7 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// The file at `map`, unless that is null.
+    /// Returns the file at `map`; `None` for null.
     ///
     /// # Safety
     ///
@@ -77,7 +77,7 @@ impl Metadata {
         Some(Self { base: map.cast(), is_v1: header.version == Version::V1.code() })
     }
 
-    /// A field of the file.
+    /// Returns a field of the file.
     ///
     /// # Safety
     ///
@@ -89,7 +89,7 @@ impl Metadata {
         unsafe { &*self.base.wrapping_add(at).cast() }
     }
 
-    /// All values.
+    /// Returns all values.
     pub(crate) fn values(&self) -> &[Entry] {
         // SAFETY: the map starts with a header.
         let header: &Header = unsafe { self.field(0) };
@@ -105,7 +105,7 @@ impl Metadata {
         &[]
     }
 
-    /// The type of a value's metric.
+    /// Returns the type of a value's metric.
     #[inline]
     pub(crate) fn type_code(&self, entry: &Entry) -> i32 {
         let v1 = offset_of!(MetricV1, type_code);
@@ -114,7 +114,7 @@ impl Metadata {
         *unsafe { self.field(entry.metric as usize + field) }
     }
 
-    /// Whether a value is its metric's only one.
+    /// Returns whether a value is its metric's only one.
     pub(crate) fn is_singular(&self, entry: &Entry) -> bool {
         let v1 = offset_of!(MetricV1, indom);
         let field = if self.is_v1 { v1 } else { offset_of!(MetricV2, indom) };
@@ -122,20 +122,20 @@ impl Metadata {
         is_singular(*unsafe { self.field(entry.metric as usize + field) })
     }
 
-    /// The name of a value's metric.
+    /// Returns the name of a value's metric.
     pub(crate) fn metric_name(&self, entry: &Entry) -> *const c_char {
         let at = entry.metric as usize;
         self.name(at + offset_of!(MetricV1, name), at + offset_of!(MetricV2, name))
     }
 
-    /// The name of a value's instance, if its metric is not singular.
+    /// Returns the name of a value's instance, if its metric is not singular.
     pub(crate) fn instance_name(&self, entry: &Entry) -> *const c_char {
         let at = entry.instance as usize;
         self.name(at + offset_of!(InstanceV1, name), at + offset_of!(InstanceV2, name))
     }
 
-    /// A name that is at one place in version 1, and whose offset is at another
-    /// in the others.
+    /// Returns a name, which version 1 has in the entry at `inside`; in other versions its offset
+    /// is at `pointed`.
     fn name(&self, inside: usize, pointed: usize) -> *const c_char {
         let at = if self.is_v1 {
             inside
@@ -146,12 +146,12 @@ impl Metadata {
         self.base.wrapping_add(at).cast()
     }
 
-    /// Whether two values are of one metric.
+    /// Returns whether two values are of one metric.
     pub(crate) fn is_same_metric(one: &Entry, other: &Entry) -> bool {
         one.metric == other.metric
     }
 
-    /// The text of a value, which must be of a text metric.
+    /// Returns the text of a value of a text metric.
     pub(crate) fn text(&self, extra: i64) -> &[AtomicU64; TEXT_WORDS] {
         // SAFETY: `extra` of such a value leads to a string entry, and never
         // changes; the string is only accessed as atomic words.

@@ -1,4 +1,4 @@
-//! Files out of a registry that is filled step by step (`mmv_stats_registry(3)`).
+//! Files made of a registry that is filled step by step (`mmv_stats_registry(3)`).
 //!
 //! All functions: [safety](crate#safety).
 
@@ -16,16 +16,16 @@ use crate::errno::report;
 use crate::files::{self, Started};
 use crate::label::{self, Subject};
 
-/// What C knows as `mmv_registry_t`, and never looks into.
+/// The `mmv_registry_t` of C, opaque there.
 #[derive(Debug)]
 pub struct Registry {
     file: Option<CString>,
     cluster: c_int,
     flags: u32,
     content: Content,
-    /// Whether there ever was a label: the version stays 3, as libpcp_mmv has it.
+    /// True if there ever was a label: the version stays 3, as with libpcp_mmv.
     labelled: bool,
-    /// The file started last.
+    /// The file that was started last.
     started: Option<Started>,
 }
 
@@ -53,7 +53,7 @@ impl Registry {
     }
 }
 
-/// The registry that a pointer leads to.
+/// Returns the registry that a pointer leads to.
 ///
 /// # Safety
 ///
@@ -64,8 +64,8 @@ unsafe fn registry<'call>(registry: *mut Registry) -> Result<&'call mut Registry
     unsafe { registry.as_mut() }.ok_or(Errno::EFAULT)
 }
 
-/// A new registry for a file: a name below the MMV directory, or a path from `/`.
-/// Neither is looked at before the start.
+/// Makes a registry for a file: a name below the MMV directory, or a path from `/`. Neither is
+/// checked before the start.
 ///
 /// # Safety
 ///
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn mmv_stats_registry(
     })
 }
 
-/// Adds a metric; 0, or -1 with errno.
+/// Adds a metric; returns 0, or -1 with errno.
 ///
 /// # Safety
 ///
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn mmv_stats_add_metric(
     })
 }
 
-/// Adds an instance domain; 0, or -1 with errno.
+/// Adds an instance domain; returns 0, or -1 with errno.
 ///
 /// # Safety
 ///
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn mmv_stats_add_indom(
     })
 }
 
-/// Adds an instance to the first domain with a serial; 0, or -1 with errno:
-/// `EINVAL` if there is none.
+/// Adds an instance to the first domain with a serial; returns 0, or -1 with errno: `EINVAL`
+/// if there is no such domain.
 ///
 /// # Safety
 ///
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn mmv_stats_add_instance(
     })
 }
 
-/// A label's name, value, kind and whether it is optional, as C gives them.
+/// A label's name, value, kind and whether it is optional, as C passes them.
 #[derive(Debug, Clone, Copy)]
 struct Given {
     name: *const c_char,
@@ -186,7 +186,7 @@ struct Given {
     optional: c_int,
 }
 
-/// Adds a label to `subject`; 0, or -1 with errno.
+/// Adds a label to `subject`; returns 0, or -1 with errno.
 ///
 /// # Safety
 ///
@@ -209,7 +209,7 @@ unsafe fn add_label(
     })
 }
 
-/// Adds a label on all metrics; 0, or -1 with errno.
+/// Adds a label to all metrics; returns 0, or -1 with errno.
 ///
 /// # Safety
 ///
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn mmv_stats_add_registry_label(
     unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
 }
 
-/// Adds a label on a domain; 0, or -1 with errno.
+/// Adds a label to a domain; returns 0, or -1 with errno.
 ///
 /// # Safety
 ///
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn mmv_stats_add_indom_label(
     unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
 }
 
-/// Adds a label on a metric; 0, or -1 with errno.
+/// Adds a label to a metric; returns 0, or -1 with errno.
 ///
 /// # Safety
 ///
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn mmv_stats_add_metric_label(
     unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
 }
 
-/// Adds a label on an instance; 0, or -1 with errno.
+/// Adds a label to an instance; returns 0, or -1 with errno.
 ///
 /// # Safety
 ///
@@ -285,8 +285,8 @@ pub unsafe extern "C" fn mmv_stats_add_instance_label(
     unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
 }
 
-/// Publishes the file and gives its address; null with errno if that fails. May
-/// be called again after more was added, which makes a new file.
+/// Publishes the file and returns its address; null with errno if that fails. May be called
+/// again after more was added, which makes a new file.
 ///
 /// # Safety
 ///
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn mmv_stats_start(registry_: *mut Registry) -> Map {
     })
 }
 
-/// Forgets all that was added, and stops the file.
+/// Removes all that was added, and stops the file.
 ///
 /// # Safety
 ///
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn mmv_stats_reset(registry_: *mut Registry) {
     });
 }
 
-/// [`mmv_stats_reset`], and the end of the registry.
+/// Resets the registry as [`mmv_stats_reset`] does, and frees it.
 ///
 /// # Safety
 ///

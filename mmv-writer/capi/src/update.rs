@@ -63,7 +63,7 @@ pub unsafe extern "C" fn mmv_inc_atomvalue(
     value.add(Atom(word));
 }
 
-/// [`mmv_inc_atomvalue`] with another pointer type.
+/// Adds a number as [`mmv_inc_atomvalue`] does, with another pointer type.
 ///
 /// # Safety
 ///
@@ -87,9 +87,9 @@ pub unsafe extern "C" fn mmv_set_value(map: Map, value: *mut AtomValue, number: 
     }
 }
 
-/// Sets a number of the metric's type, with all eight bytes of `number`: all ones
-/// mean "no value" in a file that has the SENTINEL flag. Sets a text of which
-/// `number` has the address.
+/// Sets a number of the metric's type, with all eight bytes of `number`: all ones mean "no
+/// value" in a file that has the SENTINEL flag. For a text metric, sets the text at the address
+/// that `number` holds.
 ///
 /// # Safety
 ///
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn mmv_set_atomvalue(
     }
 }
 
-/// [`mmv_set_atomvalue`] with another pointer type.
+/// Sets a value as [`mmv_set_atomvalue`] does, with another pointer type.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! One value: adding to it, setting it.
+//! Updates of one value: adding to it, setting it.
 //!
 //! A double becomes an integer as in C. Where C's standard leaves it open, a
 //! negative number added to an unsigned metric subtracts, as gcc has it on 64-bit
@@ -23,10 +23,10 @@ const TYPE_I64: i32 = ValueType::I64.code();
 const TYPE_U64: i32 = ValueType::U64.code();
 const TYPE_FLOAT: i32 = ValueType::Float.code();
 const TYPE_DOUBLE: i32 = ValueType::Double.code();
-/// The type of texts.
+/// The type code of texts.
 pub(crate) const TYPE_STRING: i32 = ValueType::String.code();
 
-/// The longest text that is taken; longer ones are ignored.
+/// Limit on texts in bytes, as in libpcp_mmv; longer ones are ignored.
 const LONGEST_TEXT: usize = STRING_BYTES - 2;
 
 /// A value of a map, and its type.
@@ -44,14 +44,14 @@ pub(crate) trait Amount: Copy {
     fn u64(self) -> u64;
     fn f32(self) -> f32;
     fn f64(self) -> f64;
-    /// Whether it begins an interval of elapsed time.
+    /// Returns whether the number begins an interval of elapsed time.
     fn is_start(self) -> bool {
         self.i64() < 0
     }
 }
 
 impl Value<'_> {
-    /// The value of a map, unless one of both is null.
+    /// Returns a value of a map; `None` if either pointer is null.
     ///
     /// # Safety
     ///
@@ -65,18 +65,18 @@ impl Value<'_> {
         Some(Self { metadata, entry, type_code: metadata.type_code(entry) })
     }
 
-    /// Whether a number of the metric's type has only four bytes.
+    /// Returns whether a number of the metric's type has only four bytes.
     pub(crate) fn is_narrow(&self) -> bool {
         matches!(self.type_code, TYPE_I32 | TYPE_U32 | TYPE_FLOAT)
     }
 
-    /// Whether it is a text.
+    /// Returns whether the value is a text.
     pub(crate) fn is_text(&self) -> bool {
         self.type_code == TYPE_STRING
     }
 
-    /// Adds. For elapsed time a negative number is minus the start of an
-    /// interval, any other its end, or a duration if there was no start.
+    /// Adds a number. For elapsed time a negative number is minus the start of an interval, any
+    /// other its end, or a duration if there was no start.
     #[inline]
     pub(crate) fn add(&self, amount: impl Amount) {
         let Entry { cell, extra, .. } = self.entry;
@@ -93,8 +93,8 @@ impl Value<'_> {
         }
     }
 
-    /// Adds one. For elapsed time whose cell is negative, as libpcp_mmv has it,
-    /// one is added to `extra`.
+    /// Adds one. For elapsed time whose cell is negative, one is added to `extra`, as in
+    /// libpcp_mmv.
     #[inline]
     pub(crate) fn increment(&self) {
         let Entry { cell, extra, .. } = self.entry;
@@ -141,7 +141,7 @@ impl Value<'_> {
         self.set_word(word);
     }
 
-    /// Sets all eight bytes, and ends an interval that runs without counting it.
+    /// Sets all eight bytes, and ends a running interval without counting it.
     pub(crate) fn set_word(&self, word: u64) {
         if self.type_code == TYPE_ELAPSED {
             self.entry.extra.store(0, Ordering::Relaxed);
@@ -172,7 +172,7 @@ impl Value<'_> {
     }
 }
 
-/// Adds to a number that has no instruction for it.
+/// Adds to a number of a type without an atomic instruction for that.
 #[inline]
 fn add_to<T: Number>(cell: &AtomicU64, amount: T) {
     let next = |word| Some(T::from_cell(word).plus(amount).to_cell());
@@ -226,7 +226,7 @@ impl Amount for f64 {
     }
 }
 
-/// A `pmAtomValue`, read as far as a type needs it.
+/// A `pmAtomValue`, of which each type reads the bytes that it needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Atom(pub(crate) u64);
 

@@ -1,4 +1,4 @@
-//! What a field says about its metric: its documentation and `#[metric(…)]`.
+//! The description of a metric by its field: the documentation and `#[metric(...)]`.
 
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
@@ -6,7 +6,7 @@ use syn::parse::Parse;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, ExprLit, Field, Ident, Lit, LitStr, Meta, Result};
 
-/// The longest help text, in bytes.
+/// Limit of the format on help texts, in bytes.
 const MAX_HELP: usize = 255;
 
 const KNOWN: &str = "`name`, `help`, `units`, `semantics`, `buckets`, `max_series`, `item`, \
@@ -31,7 +31,7 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Reads the attributes of a field.
+    /// Reads the attributes and the documentation of a field.
     pub(crate) fn of(field: &Field) -> Result<Self> {
         let mut found = Self::default();
         for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("metric"))
@@ -132,7 +132,7 @@ impl Attributes {
     }
 }
 
-/// The value after `key =`.
+/// Parses the value after `key =`.
 fn value<T: Parse>(meta: &ParseNestedMeta<'_>, is_there: bool) -> Result<T> {
     if is_there {
         return Err(meta.error("this attribute is there already"));
@@ -194,7 +194,7 @@ fn check_help(help: &str, span: Span) -> Result<()> {
     Err(Error::new(span, text))
 }
 
-/// A line of documentation, or a block of it.
+/// Returns the text of a documentation attribute: a line, or a block of lines.
 fn doc_line(attribute: &Attribute) -> Option<(String, Span)> {
     let Meta::NameValue(doc) = &attribute.meta else { return None };
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &doc.value else { return None };

@@ -1,4 +1,4 @@
-//! The implementation that the macro writes.
+//! The code that the macros write.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, LitStr, Result, Type};
 
 use crate::attributes::Attributes;
 
-/// The implementations of `Metrics` and `Field` for a struct.
+/// Writes the implementations of `Metrics` and `Field` for a struct.
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
     if let Some(parameter) = input.generics.params.first() {
@@ -68,7 +68,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The implementation of `Labels` for a struct.
+/// Writes the implementation of `Labels` for a struct.
 pub(crate) fn expand_labels(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
     if let Some(parameter) = input.generics.params.first() {
@@ -110,7 +110,7 @@ fn no_struct(span: Span) -> Error {
     )
 }
 
-/// The checks of a field's type, and its value in the struct.
+/// Writes the checks of a field's type, and its value in the struct.
 fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, TokenStream)> {
     let attributes = Attributes::of(field)?;
     let Some(ident) = &field.ident else { return Err(no_struct(field.span())) };
@@ -176,7 +176,7 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
     Ok((checks, value))
 }
 
-/// The part of the metric's name that the field gives; empty for a flattened struct.
+/// Returns the field's part of the metric's name; empty for a flattened struct.
 fn name(ident: &Ident, attributes: &Attributes) -> Result<String> {
     if attributes.flatten.is_some() {
         return Ok(String::new());
@@ -192,7 +192,7 @@ fn name(ident: &Ident, attributes: &Attributes) -> Result<String> {
     Err(Error::new(ident.span(), text))
 }
 
-/// Assertions on constants of the field's type: they fail when the struct is compiled.
+/// Writes assertions on constants of the field's type, which fail when the struct is compiled.
 fn checks(ty: &Type, attributes: &Attributes) -> TokenStream {
     let mut checks = TokenStream::new();
     let mut check = |span: Span, property: &str, is: bool, text: &str| {

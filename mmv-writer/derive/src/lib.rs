@@ -1,6 +1,6 @@
 //! The derive macros `Metrics` and `Labels` of `mmv-writer`, which exports them.
 //!
-//! `attributes` reads what a field says about its metric, `expand` writes the
+//! `attributes` reads the description of a metric from its field, `expand` writes the
 //! implementation. All that the macro can know is checked when it runs: names, texts,
 //! attributes. Types are checked by the traits of `mmv_writer::derived`.
 

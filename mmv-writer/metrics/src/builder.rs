@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::state::State;
 use crate::{Recorder, Shared, idle};
 
-/// How histograms are sorted: off by at most 6.3 %, up to the largest number.
+/// Default buckets of histograms: off by at most 6.3 %, up to the largest number.
 const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
 
 /// Options for a recorder; see [`Recorder::builder`].
@@ -55,9 +55,9 @@ impl RecorderBuilder {
         self
     }
 
-    /// Sets the most instances of all metrics together, the buckets of histograms
-    /// included; by default the most that the file takes. The crate's documentation
-    /// states where others are counted.
+    /// Sets the limit on instances of all metrics together, the buckets of histograms included;
+    /// by default the limit of the file. The crate's documentation states where others are
+    /// counted.
     pub fn max_series(mut self, most: u32) -> Self {
         self.max_series = most;
         self
@@ -79,7 +79,7 @@ impl RecorderBuilder {
         self
     }
 
-    /// Makes the recorder.
+    /// Makes the recorder, and starts its thread if there is an idle timeout.
     #[must_use]
     pub fn build(self) -> Recorder {
         let Self { registry, buckets, max_series, idle_timeout } = self;

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 
 use metrics::Key;
 
-/// Locks. Threads that look for different keys mostly take different ones.
+/// Number of locks. Threads that look for different keys mostly take different ones.
 const SHARDS: usize = 16;
 
 /// Handles by their keys.
@@ -25,13 +25,13 @@ impl<H> Default for Cache<H> {
 }
 
 impl<H: Clone> Cache<H> {
-    /// The handle of a key.
+    /// Returns the handle of a key, if it is cached.
     pub(crate) fn get(&self, key: &Key) -> Option<H> {
         let shard = self.shard(key)?.read().unwrap_or_else(PoisonError::into_inner);
         shard.get(key).cloned()
     }
 
-    /// Keeps a handle.
+    /// Adds the handle of a key.
     pub(crate) fn insert(&self, key: &Key, handle: H) {
         if let Some(shard) = self.shard(key) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl<H: Clone> Cache<H> {
         }
     }
 
-    /// Drops the handles that are not to be kept.
+    /// Drops the handles for which `keep` returns false.
     pub(crate) fn retain(&self, mut keep: impl FnMut(&H) -> bool) {
         for shard in &self.shards {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
@@ -47,13 +47,13 @@ impl<H: Clone> Cache<H> {
         }
     }
 
-    /// By bits that the map in it makes least use of.
+    /// Returns the shard of a key, by bits of the hash that the map in it uses least.
     fn shard(&self, key: &Key) -> Option<&RwLock<Shard<H>>> {
         self.shards.get((key.get_hash() >> 40) as usize % SHARDS)
     }
 }
 
-/// The hash that a key already has.
+/// A hasher that returns the hash that a key already has.
 #[derive(Debug, Default)]
 pub(crate) struct Hashed(u64);
 

@@ -8,11 +8,11 @@ use mmv_writer::{Buckets, Counter, Gauge};
 use crate::series::{Place, Series};
 use crate::warning;
 
-/// A counter.
+/// The counter of a key.
 #[derive(Debug)]
 pub(crate) struct Counting {
     counter: Counter<u64>,
-    /// Taken to set a count, not to add to it.
+    /// Held while a count is set, not while it is added to.
     setting: Mutex<()>,
 }
 
@@ -33,7 +33,7 @@ impl CounterFn for Counting {
     }
 }
 
-/// A gauge.
+/// The gauge of a key.
 #[derive(Debug)]
 pub(crate) struct Gauging(pub(crate) Gauge<f64>);
 
@@ -51,24 +51,24 @@ impl GaugeFn for Gauging {
     }
 }
 
-/// A histogram: counters of buckets, each made when it is first hit, and a sum.
+/// A histogram: a counter for each bucket, made when the bucket is first hit, and a sum.
 #[derive(Debug)]
 pub(crate) struct Recording {
     buckets: Buckets,
-    /// By what values are multiplied to be in the metric's units.
+    /// Factor that converts values to the metric's units.
     factor: f64,
     series: Series<Counter<u64>>,
-    /// The name of a bucket's instance begins with it.
+    /// Start of the names of the buckets' instances.
     prefix: String,
-    /// None for a set of labels without a place.
+    /// Counters of the buckets; empty for a set of labels without a place.
     counts: Box<[OnceLock<Counter<u64>>]>,
-    /// Counts the values of a set of labels without a place.
+    /// Counter of all values of a set of labels without a place.
     overflow: Option<Counter<u64>>,
     sum: Counter<u64>,
 }
 
 impl Recording {
-    /// With `overflow` all values are counted by that, and not by buckets.
+    /// Makes a histogram. With `overflow`, that counts all values in place of buckets.
     pub(crate) fn new(
         buckets: Buckets,
         factor: f64,

@@ -17,7 +17,7 @@ use crate::measure::Measure;
 use crate::state::{Given, State};
 use crate::{Shared, warning};
 
-/// The longest time between two looks at the notes.
+/// Limit on the time between two looks at the notes.
 const LONGEST_STEP: Duration = Duration::from_secs(5);
 const SHORTEST_STEP: Duration = Duration::from_millis(5);
 
@@ -30,9 +30,9 @@ pub(crate) struct Tracked<M> {
 }
 
 struct Current<M> {
-    /// With its instance; `None`: the series was removed.
+    /// The handle with its instance; `None` if the series was removed.
     given: Option<Given<M>>,
-    /// When an update was last noted.
+    /// Time at which an update was last noted.
     seen: Instant,
 }
 
@@ -60,7 +60,7 @@ impl<M: Measure> Tracked<M> {
         }
     }
 
-    /// Creates the series again; `false` if that is not possible.
+    /// Creates the series again. Returns `false` if that is not possible.
     #[cold]
     fn create_again(&self) -> bool {
         let Some(shared) = self.recorder.upgrade() else { return false };
@@ -82,7 +82,7 @@ impl<M: Measure> Tracked<M> {
         }
     }
 
-    /// Removes the series if it was not updated for this long; whether it is removed.
+    /// Removes the series if it was not updated for this long. Returns whether it is removed.
     pub(crate) fn expire(&self, state: &State, idle: Duration) -> bool {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if self.updated.swap(false, Ordering::Relaxed) {

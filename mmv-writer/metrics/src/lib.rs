@@ -100,7 +100,7 @@ use idle::Tracked;
 use measure::Measure;
 use state::State;
 
-/// The most lines that are written: where one metric does not fit, others do not.
+/// Limit on the lines that are printed: if one metric does not fit, others do not either.
 const WARNINGS: usize = 10;
 
 /// A recorder that counts in a registry. Clones are the same recorder.
@@ -112,14 +112,14 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// After this time without updates a series is removed.
+    /// Time without updates after which a series is removed.
     idle_timeout: Option<Duration>,
     counters: Cache<Slot<Counting>>,
     gauges: Cache<Slot<Gauging>>,
     histograms: Cache<Slot<Recording>>,
 }
 
-/// A handle as the facade gets it.
+/// A handle for the facade.
 #[derive(Debug)]
 enum Slot<M> {
     Plain(Arc<M>),
@@ -148,12 +148,12 @@ impl Recorder {
         RecorderBuilder::new(registry.clone())
     }
 
-    /// Makes it the recorder of the whole program. That is never dropped: where the file is to
-    /// be removed at the end of `main`, call [`Registry::withdraw`].
+    /// Installs the recorder for the whole program. It is never dropped: where the file is to be
+    /// removed at the end of `main`, call [`Registry::withdraw`].
     ///
     /// # Errors
     ///
-    /// There is one already.
+    /// Fails if a recorder is installed already.
     pub fn install(self) -> Result<(), SetRecorderError<Self>> {
         metrics::set_global_recorder(self)
     }
@@ -164,7 +164,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handle of a key, from the cache or new; `None` if there can be none.
+    /// Returns the handle of a key, from the cache or new; `None` if it cannot be made.
     fn handle<M: Measure>(self: &Arc<Self>, cache: &Cache<Slot<M>>, key: &Key) -> Option<Slot<M>> {
         if let Some(handle) = cache.get(key) {
             return Some(handle);
@@ -198,8 +198,8 @@ impl Shared {
 }
 
 impl<M: Measure> Slot<M> {
-    /// Removes the series if it had no update for this long. Whether the handle is kept:
-    /// always where the program has it, too, so that a series has only one.
+    /// Removes the series if it had no update for this long. Returns whether the handle is kept:
+    /// always if the program has it, too, so that a series has only one.
     fn is_kept(&self, state: &State, idle: Duration) -> bool {
         match self {
             Self::Plain(_) => true,
@@ -252,8 +252,8 @@ impl metrics::Recorder for Recorder {
     }
 }
 
-/// Prints what is not published as the program may expect it; a closed standard error
-/// is no reason to fail.
+/// Prints a line about a metric that is not published as the program may expect. A closed
+/// standard error is no reason to fail.
 fn warning(text: &impl Display) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     if WRITTEN.fetch_add(1, Ordering::Relaxed) < WARNINGS {

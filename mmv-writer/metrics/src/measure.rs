@@ -7,12 +7,12 @@ use metrics::Key;
 use crate::handles::{Counting, Gauging, Recording};
 use crate::state::{Given, State, Unpublished};
 
-/// What a key has a handle of.
+/// A kind of handle that a key can have.
 pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
-    /// Makes a handle.
+    /// Makes the handle of a key, with its metric or instance.
     fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished>;
 
-    /// Removes the instance.
+    /// Removes the instance of a key.
     fn remove(&self, state: &State, key: &Key, instance: &str);
 }
 

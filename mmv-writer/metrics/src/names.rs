@@ -6,23 +6,23 @@
 
 use metrics::Key;
 
-/// The longest name, which leaves room for what is appended to it.
+/// Limit on the bytes of a name, which leaves room for what is appended to it.
 const LONGEST: usize = 200;
 
-/// What is appended to the name of a metric with labels.
+/// Suffix of the name of a metric with labels.
 const BY: &str = "_by";
 
-/// An instance without `=`, so that it is not that of any labels.
+/// Name of the instance for labels without a place. No labels have it, as it has no `=`.
 pub(crate) const OVERFLOW: &str = "overflow";
 
-/// A metric's name: letters, digits, `_` and single dots; it starts with a letter, and
+/// Returns a metric's name: letters, digits, `_` and single dots; it starts with a letter, and
 /// ends with `_by` if it has labels.
 pub(crate) fn metric(name: &str, has_labels: bool) -> String {
     shortened(escaped(name, has_labels, false), name) + by(has_labels)
 }
 
-/// Another name of the metric, without dots: for one whose name is the start of
-/// another's, or the other way around.
+/// Returns another name of the metric, without dots: for one whose name is the start of another's,
+/// or the other way around.
 pub(crate) fn flat(name: &str, has_labels: bool) -> String {
     let mut flat = escaped(name, true, true);
     if !name.contains('.') {
@@ -35,9 +35,9 @@ fn by(has_labels: bool) -> &'static str {
     if has_labels { BY } else { "" }
 }
 
-/// A name in which each run of bytes that are not legal where they are is `_x`, their
-/// hexadecimal digits and `_`; without the first `_` at the start of the name.
-/// `is_continued`: what is appended starts with `_`.
+/// Escapes a name: each run of bytes that are not legal where they are becomes `_x`, their
+/// hexadecimal digits and `_`, without the first `_` at the start of the name. With
+/// `is_continued`, the name gets a suffix that starts with `_`.
 fn escaped(name: &str, is_continued: bool, is_flat: bool) -> String {
     let bytes = legal_bytes(name, is_flat);
     let by = name.len().checked_sub(BY.len()).filter(|_| !is_continued && name.ends_with(BY));
@@ -75,7 +75,7 @@ fn escaped(name: &str, is_continued: bool, is_flat: bool) -> String {
     made
 }
 
-/// The bytes of a name, and whether each is legal where it is.
+/// Returns the bytes of a name, and whether each is legal where it is.
 fn legal_bytes(name: &str, is_flat: bool) -> Vec<(u8, bool)> {
     let last = name.len().saturating_sub(1);
     // At the start as after a dot.
@@ -92,7 +92,7 @@ fn legal_bytes(name: &str, is_flat: bool) -> Vec<(u8, bool)> {
     name.bytes().enumerate().map(legal).collect()
 }
 
-/// Whether bytes would be the `x`, the digits and the last `_` of an escape.
+/// Returns whether bytes would be the `x`, the digits and the last `_` of an escape.
 fn starts_as_escape(bytes: &[(u8, bool)], is_continued: bool) -> bool {
     let Some(((b'x', _), digits)) = bytes.split_first() else { return false };
     let is_digit = |(byte, _): &&(u8, bool)| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -104,7 +104,7 @@ fn starts_as_escape(bytes: &[(u8, bool)], is_continued: bool) -> bool {
     count >= 2 && count.is_multiple_of(2) && ends
 }
 
-/// A name with an end that is a checksum of `whole` in place of what is too much.
+/// Replaces the end of a name that is too long with a checksum of `whole`.
 fn shortened(mut made: String, whole: &str) -> String {
     if made.len() > LONGEST {
         let end = format!("_x{:016x}_", checksum(whole));
@@ -115,10 +115,10 @@ fn shortened(mut made: String, whole: &str) -> String {
     made
 }
 
-/// The instance of a metric's labels, `key=value` by `key=value`, sorted, with
-/// commas between them; `None` without labels. A comma, an equals sign or a
-/// backslash in a label has a backslash before it, so that no two sets of labels
-/// have the same name; of a long one the end is replaced by a checksum.
+/// Returns the instance of a metric's labels, `key=value` pairs, sorted, with commas between
+/// them; `None` without labels. A comma, an equals sign or a backslash in a label has a
+/// backslash before it, so that no two sets of labels have the same name. The end of a long
+/// name is replaced by a checksum.
 pub(crate) fn instance(key: &Key) -> Option<String> {
     let pair = |label: &metrics::Label| format!("{}={}", plain(label.key()), plain(label.value()));
     let mut pairs: Vec<String> = key.labels().map(pair).collect();
@@ -134,8 +134,8 @@ pub(crate) fn instance(key: &Key) -> Option<String> {
     Some(name)
 }
 
-/// The names of labels, in the order of the key's: a letter, then letters, digits and
-/// `_`. Those that would be the same have escapes.
+/// Returns the names of labels, in the order of the key's: a letter, then letters, digits and
+/// `_`. Names that would be the same are escaped.
 pub(crate) fn labels(key: &Key) -> Vec<String> {
     let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let simple = |name: &str| {
@@ -152,7 +152,7 @@ pub(crate) fn labels(key: &Key) -> Vec<String> {
     key.labels().zip(&names).map(distinct).collect()
 }
 
-/// As much of a text as a help text may have, and without NUL.
+/// Returns as much of a text as fits into a help text, without NUL.
 pub(crate) fn help(text: &str) -> String {
     cut(&text.replace('\0', " "), 255).to_owned()
 }
@@ -168,13 +168,13 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// The start of a text, at most `most` bytes, cut between characters.
+/// Returns the start of a text, at most `most` bytes, cut between characters.
 fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
 
-/// FNV-1a, the same in every build.
+/// Returns the FNV-1a hash of a text, the same in every build.
 fn checksum(text: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -7,8 +7,8 @@ use mmv_writer::{Error, Handle, Indom, Label, NamedFamily};
 
 use crate::warning;
 
-/// How many instances all metrics of a recorder may have together, and have. For
-/// each metric with labels a place is kept for the instance of what has no place.
+/// The limit on the instances of all metrics of a recorder, and their number. For each metric
+/// with labels, room is reserved for its instance `overflow`.
 #[derive(Debug)]
 pub(crate) struct Room {
     limit: u64,
@@ -30,7 +30,7 @@ impl Room {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place; whether there was one.
+    /// Takes room for an instance. Returns whether there was any.
     fn take(&self) -> bool {
         let mut counts = self.counts();
         let is_free = counts.used + counts.kept < self.limit;
@@ -50,9 +50,9 @@ pub(crate) struct Series<H> {
     family: NamedFamily<H>,
     indom: Indom,
     room: Arc<Room>,
-    /// The metric's name, for the line that is printed.
+    /// The metric's kind and name, for messages.
     name: Arc<str>,
-    /// The instance of what has no place: its name, and its handle if it is there.
+    /// The instance for labels without a place: its name, and its handle once it is created.
     overflow: (&'static str, Arc<OnceLock<H>>),
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Series<H> {
 #[derive(Debug)]
 pub(crate) enum Place<H> {
     Own(H),
-    /// That of all sets that have no place.
+    /// The handle that all sets of labels without a place share.
     Overflow(H),
 }
 
@@ -78,7 +78,7 @@ impl<H> Clone for Series<H> {
 }
 
 impl<H: Handle + Clone> Series<H> {
-    /// A metric without instances.
+    /// Makes a metric without instances.
     pub(crate) fn new(
         (family, indom): (NamedFamily<H>, Indom),
         room: &Arc<Room>,
@@ -90,12 +90,12 @@ impl<H: Handle + Clone> Series<H> {
         Self { family, indom, room, name, overflow: (overflow, Arc::default()) }
     }
 
-    /// What kind of metric it is, and its name.
+    /// Returns the metric's kind and name, for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The handle of an instance, which is created if there is room.
+    /// Returns the handle of an instance, which is created if there is room.
     pub(crate) fn get_or_create(&self, instance: &str) -> Result<Place<H>, Error> {
         if let Some(handle) = self.family.get(instance) {
             return Ok(Place::Own(handle));
@@ -111,7 +111,7 @@ impl<H: Handle + Clone> Series<H> {
         self.overflow().map(Place::Overflow)
     }
 
-    /// The handle of what has no place.
+    /// Returns the handle for labels without a place.
     pub(crate) fn overflow(&self) -> Result<H, Error> {
         let (instance, known) = &self.overflow;
         if let Some(handle) = known.get() {
@@ -140,7 +140,7 @@ impl<H: Handle + Clone> Series<H> {
         let _ = self.indom.label(instance, label);
     }
 
-    /// Removes an instance.
+    /// Removes an instance and releases its room.
     pub(crate) fn remove(&self, instance: &str) {
         if self.indom.remove(instance) {
             self.room.give_back();

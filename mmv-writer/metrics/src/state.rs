@@ -1,4 +1,4 @@
-//! The metrics that were registered, and how the next one is.
+//! The metrics that were registered, and the registration of the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::handles::Recording;
 use crate::series::{Place, Room, Series};
 use crate::{names, units, warning};
 
-/// What the recorder's lock protects.
+/// The state that the recorder's lock protects.
 #[derive(Debug)]
 pub(crate) struct State {
     registry: Registry,
@@ -22,10 +22,10 @@ pub(crate) struct State {
     descriptions: HashMap<String, Description>,
     counters: HashMap<String, Metric<Counter<u64>>>,
     gauges: HashMap<String, Metric<Gauge<f64>>>,
-    /// By their names in the file.
+    /// Histograms by their names in the file, other metrics by their names in the facade.
     histograms: HashMap<String, Metric<Counter<u64>>>,
     sums: HashMap<String, Metric<Counter<u64>>>,
-    /// The names in the file, and what has them.
+    /// Names in the file, with the metrics of the facade that have them.
     taken: HashMap<String, String>,
 }
 
@@ -35,7 +35,7 @@ struct Description {
     text: String,
 }
 
-/// A name of the facade. With labels and without them it is two metrics.
+/// A name of the facade, which is two metrics: with labels and without.
 #[derive(Debug)]
 struct Metric<H> {
     plain: Option<H>,
@@ -48,11 +48,11 @@ impl<H> Default for Metric<H> {
     }
 }
 
-/// A handle, and which part of a metric it is of.
+/// A handle, and the instance that it counts in.
 #[derive(Debug)]
 pub(crate) struct Given<H> {
     pub(crate) handle: H,
-    /// The instance, if it has one of its own.
+    /// The instance, if the handle has one of its own.
     pub(crate) instance: Option<String>,
     pub(crate) is_overflow: bool,
 }
@@ -71,23 +71,23 @@ impl<H> Given<H> {
     }
 }
 
-/// Why there is no handle, as a line to print.
+/// The reason why there is no handle, as a line to print.
 pub(crate) type Unpublished = String;
 
-/// How a kind of metrics is registered.
+/// The parameters for registering a kind of metric.
 struct Kind<'a, H> {
     registry: &'a Registry,
     make: fn(&'a Registry, String) -> MetricBuilder<'a, H>,
     room: &'a Arc<Room>,
     taken: &'a mut HashMap<String, String>,
-    /// What the facade calls it.
+    /// Name of the kind in the facade.
     what: &'static str,
-    /// What is appended to the name.
+    /// Suffix of the metric's name.
     suffix: &'static str,
-    /// The instance of what has no place.
+    /// Name of the instance for labels without a place.
     overflow: &'static str,
     units: Units,
-    /// The units of the values, of the counter of a histogram's buckets.
+    /// Units of the values, for the counter of a histogram's buckets.
     histogram: Option<Units>,
     help: &'a str,
 }
@@ -131,7 +131,7 @@ impl State {
         kind.handle(&mut self.counters, key)
     }
 
-    /// The gauge of a key.
+    /// Returns the gauge of a key.
     pub(crate) fn gauge(&mut self, key: &Key) -> Result<Given<Gauge<f64>>, Unpublished> {
         let (unit, help) = self.described(key);
         let mut kind = Kind {
@@ -149,7 +149,7 @@ impl State {
         kind.handle(&mut self.gauges, key)
     }
 
-    /// The histogram of a key.
+    /// Returns the histogram of a key.
     pub(crate) fn histogram(&mut self, key: &Key) -> Result<Given<Recording>, Unpublished> {
         let (unit, help) = self.described(key);
         let (units, factor) = units::of_histogram(unit);
@@ -209,7 +209,7 @@ fn remove<H: Measured + Clone>(metrics: &HashMap<String, Metric<H>>, key: &Key, 
 }
 
 impl<'a, H: Measured + Clone> Kind<'a, H> {
-    /// The handle of a key.
+    /// Returns the handle of a key.
     fn handle(
         &mut self,
         metrics: &mut HashMap<String, Metric<H>>,
@@ -234,7 +234,7 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         Ok(Given::new(Place::Own(handle), None))
     }
 
-    /// The metric of a key's name with instances, on a domain of its own.
+    /// Returns the metric of a key's name with instances, on a domain of its own.
     fn series(
         &mut self,
         metric: &mut Metric<H>,
@@ -257,8 +257,8 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         Ok(metric.labelled.insert(series).clone())
     }
 
-    /// Registers a metric. One whose name is the start of another's, as `http` is of
-    /// `http.requests`, or the other way around, has no dots in it.
+    /// Registers a metric. If its name is the start of another's, as `http` is of `http.requests`,
+    /// or the other way around, its dots are escaped.
     fn register<B>(
         &mut self,
         key: &Key,

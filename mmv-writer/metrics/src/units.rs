@@ -1,10 +1,10 @@
-//! The facade's units as PCP's.
+//! Conversion of the facade's units to PCP's.
 
 use metrics::Unit;
 use mmv_writer::Units;
 
-/// The units of a counter or gauge, whose numbers stay as they are. What PCP has
-/// no units for (percent, bits) is a plain number.
+/// Returns the units of a counter or gauge, whose numbers are not converted. What PCP has no
+/// units for (percent, bits) is a plain number.
 pub(crate) fn of(unit: Option<Unit>) -> Units {
     match unit {
         Some(Unit::Count) => Units::count(),
@@ -22,8 +22,8 @@ pub(crate) fn of(unit: Option<Unit>) -> Units {
     }
 }
 
-/// The units that a histogram is kept in, and by how much values are multiplied
-/// to be in them: buckets are of whole numbers.
+/// Returns the units of a histogram, and the factor that converts values to them: buckets are
+/// of whole numbers.
 pub(crate) fn of_histogram(unit: Option<Unit>) -> (Units, f64) {
     let (kibi, bytes) = (1024.0f64, Units::bytes());
     match unit {

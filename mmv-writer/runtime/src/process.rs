@@ -1,4 +1,4 @@
-//! What the system knows of this process (getrusage(2), proc(5)).
+//! Metrics of this process from the system (getrusage(2), proc(5)).
 
 use std::fs;
 use std::io;
@@ -98,7 +98,7 @@ impl ProcessMetrics {
         Self::register_under(registry, "process")
     }
 
-    /// Sets all values to those of this moment. Takes about 20 microseconds.
+    /// Sets all values to the current ones. Takes about 20 microseconds.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ impl ProcessMetrics {
     }
 }
 
-/// The number after the name of a field; the name of the process, in another field, may
-/// have any bytes.
+/// Returns the number after the name of a field. The name is compared at the start of a line, as
+/// the name of the process, in another field, may have any bytes.
 fn field_of(status: &[u8], field: &str) -> Option<u64> {
     let mut lines = status.split(|byte| *byte == b'\n');
     let value = lines.find_map(|line| line.strip_prefix(field.as_bytes()))?;
@@ -135,7 +135,7 @@ fn field_of(status: &[u8], field: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// How many file descriptors are open.
+/// Returns the number of open file descriptors.
 fn open_files() -> io::Result<u64> {
     const DIRECTORY: &str = "/proc/self/fd";
     // Linux 6.2 and later have their number as the size.

@@ -1,4 +1,4 @@
-//! What tokio knows of a runtime.
+//! Metrics of tokio about a runtime.
 
 use std::time::Duration;
 
@@ -73,8 +73,7 @@ impl TokioMetrics {
         Ok(Self { values, runtime: runtime.metrics() })
     }
 
-    /// Sets all values to those of this moment. Takes less than a microsecond for some
-    /// workers.
+    /// Sets all values to the current ones. Takes less than a microsecond for some workers.
     pub fn update(&self) {
         let Self { values, runtime } = self;
         let workers = runtime.num_workers();

@@ -5,12 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// A thread that updates metrics until this is dropped, which waits for an update that
-/// runs.
+/// A thread that updates metrics until this is dropped. Dropping waits for a running update.
 #[derive(Debug)]
 #[must_use = "dropping this ends the updates"]
 pub struct Updates {
-    /// Dropped first: the thread ends when it is gone.
+    /// Dropped first, which ends the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -1,4 +1,4 @@
-//! How many events there were.
+//! Counters of events.
 
 use std::sync::PoisonError;
 
@@ -8,10 +8,10 @@ use mmv_writer::{Counter, Error, Family, Labels, Registry, Units, warn};
 use tracing_core::Metadata;
 use tracing_core::callsite::Identifier;
 
-/// The target of events without a place.
+/// The target of events that have no counter of their own.
 const OVERFLOW: &str = "*";
 
-/// Levels of events.
+/// Number of levels of events.
 const LEVELS: usize = 5;
 
 /// The labels of an event.
@@ -21,7 +21,7 @@ struct Origin {
     target: String,
 }
 
-/// The counters of events.
+/// The counters of events, by level and target.
 #[derive(Debug)]
 pub(crate) struct Events {
     family: Family<Origin>,
@@ -32,9 +32,9 @@ pub(crate) struct Events {
 #[derive(Debug, Default)]
 struct Counters {
     by_callsite: HashMap<Identifier, Counter>,
-    /// How many pairs of level and target have an instance.
+    /// Number of pairs of level and target that have a counter of their own.
     own: usize,
-    /// Whether a line about those without one was printed.
+    /// True if a line about pairs without one was printed.
     warned: bool,
 }
 

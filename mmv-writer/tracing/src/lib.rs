@@ -71,12 +71,12 @@ use tracing_subscriber::registry::LookupSpan;
 use events::Events;
 use spans::Spans;
 
-/// Names of spans that have a histogram each, unless the program chooses otherwise.
+/// Default limit on the names of spans that have a histogram each.
 const MAX_SPANS: usize = 100;
-/// The same for counters of events.
+/// Default limit on the pairs of level and target that have a counter each.
 const MAX_EVENTS: usize = 500;
 
-/// Counts spans and events of a subscriber; see the documentation of the crate.
+/// A layer that counts spans and events of a subscriber; see the documentation of the crate.
 #[derive(Debug)]
 #[must_use = "a layer counts when it is part of a subscriber"]
 pub struct MetricsLayer {
@@ -93,11 +93,11 @@ pub struct MetricsLayerBuilder {
     max_events: usize,
 }
 
-/// When a span was created.
+/// Time at which a span was created.
 struct Created(Instant);
 
 impl MetricsLayer {
-    /// A layer that counts in a registry, which has no metric `events` yet.
+    /// Makes a layer that counts in a registry, which has no metric `events` yet.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl MetricsLayer {
         Self::builder(registry).build()
     }
 
-    /// Options for a layer.
+    /// Returns options for a layer.
     pub fn builder(registry: &Registry) -> MetricsLayerBuilder {
         let registry = registry.clone();
         MetricsLayerBuilder { registry, max_spans: MAX_SPANS, max_events: MAX_EVENTS }
@@ -114,15 +114,15 @@ impl MetricsLayer {
 }
 
 impl MetricsLayerBuilder {
-    /// Sets how many names of spans have a histogram each; 100 by default. Spans of other
-    /// names share the histogram `span_overflow`.
+    /// Sets the limit on the names of spans that have a histogram each; 100 by default. Spans of
+    /// other names share the histogram `span_overflow`.
     pub fn max_spans(mut self, most: usize) -> Self {
         self.max_spans = most;
         self
     }
 
-    /// Sets how many pairs of level and target have a counter each; 500 by default. Others
-    /// are counted by level, with the target `*`.
+    /// Sets the limit on the pairs of level and target that have a counter each; 500 by default.
+    /// Others are counted by level, with the target `*`.
     pub fn max_events(mut self, most: usize) -> Self {
         self.max_events = most;
         self

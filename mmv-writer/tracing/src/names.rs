@@ -1,6 +1,6 @@
 //! Names of metrics for names of spans.
 
-/// The longest name that a span gives a metric.
+/// Limit on the bytes of a metric's name that comes from a span's.
 const MAX: usize = 200;
 
 /// Returns the metric's name for a span; `None` if it would be too long. Each run of characters

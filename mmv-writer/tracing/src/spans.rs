@@ -13,7 +13,7 @@ use crate::names::metric_name;
 
 const UNITS: Units = Units::nanoseconds();
 
-/// The histogram of spans without a place.
+/// Name of the histogram of spans that have none of their own.
 const OVERFLOW: &str = "span_overflow";
 
 /// The histograms of spans.
@@ -27,7 +27,7 @@ pub(crate) struct Spans {
 
 #[derive(Debug, Default)]
 struct ByName {
-    /// By the names of their metrics.
+    /// Histograms by the names of their metrics.
     own: HashMap<String, Histogram>,
     overflow: Option<Histogram>,
 }
@@ -51,7 +51,7 @@ impl Spans {
         known.insert(callsite, histogram);
     }
 
-    /// The histogram of a name, which is registered if there is none.
+    /// Returns the histogram of a name, which is registered if there is none.
     fn histogram(&self, name: &str) -> Histogram {
         // Held until it is registered, so that each is registered once.
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +84,8 @@ impl Spans {
         })
     }
 
-    /// `help` is short enough: a name of 200 bytes is not shorter than that of its span.
+    /// Registers a histogram. `help` is short enough: a name of 200 bytes is not shorter than that
+    /// of its span.
     fn register(&self, metric: &str, help: &str) -> Result<Histogram, Error> {
         self.registry.histogram(metric).units(UNITS).help(help.replace('\0', " ")).build()
     }
