@@ -106,14 +106,14 @@ fn success(output: Output) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The rows of a CSV table without the header and the first column.
+/// Returns the rows of a CSV table without the header and the first column.
 fn without_times(table: &str) -> Vec<&str> {
     let rows = table.lines().skip(1);
     rows.map(|row| row.split_once(',').map_or(row, |(_, values)| values)).collect()
 }
 
-/// An archive of a singular counter and one of two instances, logged at irregular
-/// times over some ten seconds.
+/// Writes an archive of a singular counter and one of two instances, logged at irregular times
+/// over some ten seconds.
 fn irregular_counters(scratch: &Scratch) -> PathBuf {
     let base = scratch.path().join("counters");
     let mut builder = Builder::of_host("host", &base)

@@ -14,8 +14,8 @@ use crate::harness::dump_text;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
-/// Its value blocks have stale types, which a copy has not: pmdumplog prints the
-/// copy's 64-bit values rightly, and the original's with their bytes swapped.
+/// Archive whose value blocks have stale types, unlike a copy's: pmdumplog prints the copy's
+/// 64-bit values rightly, and the original's with their bytes swapped.
 const STALE_BLOCK_TYPES: &str = "babylon.pmview_v2";
 
 #[test]
@@ -65,7 +65,7 @@ fn copied(archive: &CorpusArchive, scratch: &Scratch, version: Version) -> std::
     base
 }
 
-/// The findings of pmlogcheck on an archive, without the names of its files.
+/// Returns the findings of pmlogcheck on an archive, without the names of its files.
 fn findings(oracle: &Oracle, base: &Path) -> BTreeSet<String> {
     let output = oracle.output("pmlogcheck", &[OsStr::new("-w"), base.as_os_str()]);
     let text = [output.stdout, output.stderr].concat();

@@ -19,7 +19,7 @@ use crate::harness::scratch::Scratch;
 const SINGLE: &str = "single";
 const MANY: &str = "many.of.two";
 
-/// An archive of a metric without instances and one of two instances, in whose metadata
+/// Writes an archive of a metric without instances and one of two instances, in whose metadata
 /// some bytes are replaced by as many others.
 fn archive(scratch: &Scratch, replaced: &[(&str, &[u8])]) -> PathBuf {
     let base = scratch.path().join("given");
@@ -85,7 +85,7 @@ fn copied(command: &str, base: &Path, options: &[&str]) -> PathBuf {
     copy
 }
 
-/// What pminfo prints about all metrics, and pmdumplog about all records.
+/// Returns the output of pminfo about all metrics, and of pmdumplog about all records.
 fn printed(oracle: &Oracle, base: &Path) -> [String; 2] {
     let info = oracle.run("pminfo", &[OsStr::new("-dmfT"), OsStr::new("-a"), base.as_os_str()]);
     [info, oracle.run("pmdumplog", &[OsStr::new("-dim"), base.as_os_str()])]
@@ -127,7 +127,7 @@ const BYTES: &[(&str, &[u8])] = &[
     ("of the domain", b"\xff\xfe the domain"),
 ];
 
-/// [`archive`] with [`BYTES`], and a host name in Latin-1 in the label of each file.
+/// Writes [`archive`] with [`BYTES`], and a host name in Latin-1 in the label of each file.
 fn archive_of_bytes(scratch: &Scratch) -> PathBuf {
     let base = archive(scratch, BYTES);
     for extension in ["0", "meta", "index"] {

@@ -44,7 +44,7 @@ enum Step {
     Volume,
 }
 
-/// What a record has of one metric.
+/// Contents of a record for one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Set {
     Values,
@@ -53,8 +53,8 @@ enum Set {
     Absent,
 }
 
-/// forall sequences of steps: what pmdumplog prints of the archive is what was
-/// written, pmlogcheck is silent, and `mmv-archive dump` agrees.
+/// For all sequences of steps: pmdumplog prints the archive as it was written, pmlogcheck is
+/// silent, and `mmv-archive dump` agrees.
 #[test]
 fn whatever_is_written_pmlogcheck_accepts_and_pmdumplog_reads_back() {
     let Some(oracle) = Oracle::find() else { return };
@@ -136,7 +136,7 @@ fn write(base: &Path, first: &Step, steps: &[Step]) -> Vec<Record> {
 }
 
 impl Writing {
-    /// Metrics, help, and the first state of the instance domain.
+    /// Declares metrics, help, and the first state of the instance domain.
     fn declare(&mut self) {
         for (index, value_type) in TYPES.iter().cycle().take(2 * TYPES.len()).enumerate() {
             let pmid = pmid(index);
@@ -220,7 +220,7 @@ impl Writing {
         self.record(false, expected);
     }
 
-    /// One value, or one for each instance, all different.
+    /// Returns one value, or one for each instance, all different.
     fn values(&self, index: usize, bits: u64, text: &str) -> Vec<(Option<InstanceId>, OwnedValue)> {
         let value = |turn: i32| {
             let bits = bits.rotate_left(turn.unsigned_abs());
@@ -250,14 +250,14 @@ impl Writing {
     }
 }
 
-/// What pmdumplog is to print of values; `None`: an error.
+/// Returns the values that pmdumplog must print; `None` stands for an error.
 fn expectation(values: Option<&[(Option<InstanceId>, OwnedValue)]>) -> Values {
     let Some(values) = values else { return Values::Error };
     let texts = values.iter().map(|(id, value)| (id.map(InstanceId::get), text_of(value)));
     Values::These(texts.collect())
 }
 
-/// PCP prints 8 digits of a float and 16 of a double.
+/// Formats a value as PCP prints it, with 8 digits of a float and 16 of a double.
 fn text_of(value: &OwnedValue) -> String {
     match value {
         OwnedValue::I32(v) => number(&v.to_string()),

@@ -24,10 +24,10 @@ use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::producers::{Producer, sources};
 
-/// What `families make PATH` publishes.
+/// Files that `families make PATH` publishes.
 const MADE: [&str; 4] = ["f.registry", "f.labels", "f.init", "f.init2"];
 
-/// The program that calls every function, with our header and library.
+/// Prepares the program that calls every function, with our header and library.
 fn families() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
@@ -39,7 +39,7 @@ fn families() -> Command {
     on_ours(Command::new(program))
 }
 
-/// The same program with PCP's headers and library.
+/// Prepares the same program with PCP's headers and library.
 fn families_of_pcp(oracle: &Oracle) -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
@@ -49,7 +49,7 @@ fn families_of_pcp(oracle: &Oracle) -> Command {
     oracle.command(program)
 }
 
-/// Functions and the versions they are found under, as `mmv_inc@@PCP_MMV_1.4`.
+/// Returns the functions and the versions they are found under, as `mmv_inc@@PCP_MMV_1.4`.
 fn symbols(library: &Path) -> BTreeSet<String> {
     let output = succeed(Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(library));
     let listed = String::from_utf8(output.stdout).expect("text");
@@ -65,7 +65,7 @@ fn contents(file: &Path) -> Contents {
     contents
 }
 
-/// The cell of a value, as any process sees it.
+/// Reads the cell of a value, as any process sees it.
 fn cell(file: &Path, metric: &str, instance: Option<&str>) -> u64 {
     let contents = contents(file);
     let index = contents.metrics.iter().position(|found| found.name == metric);
@@ -80,8 +80,8 @@ fn cell(file: &Path, metric: &str, instance: Option<&str>) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// A file's bytes without what differs from run to run: generations and process.
-/// After the end of a label PCP's library leaves whatever was in memory.
+/// Returns a file's bytes without generations and process, which differ from run to run, and
+/// without the bytes after the end of a label, where PCP's library leaves whatever was in memory.
 fn comparable(file: &Path) -> Vec<u8> {
     let mut bytes = fs::read(file).expect("the file");
     let (header, _) = Header::read_from_prefix(&bytes).expect("a header");

@@ -50,7 +50,7 @@ use run::Record;
 /// Runs of the short form, at the same time: they wait most of it.
 const RUNS: u64 = 2;
 
-/// The seed to repeat, if one is given.
+/// Returns the seed to repeat, if one is given.
 fn seed_of_environment() -> Option<u64> {
     std::env::var("MMV_SEED").ok().map(|seed| seed.parse().expect("MMV_SEED is a number"))
 }

@@ -13,13 +13,13 @@ use crate::harness::pminfo;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 
-/// What a file has as item 1 of cluster 321.
+/// A file's declaration of item 1 of cluster 321.
 struct Case {
     file: &'static str,
-    /// With its name before that of the metric.
+    /// The metric's name is preceded by the file's.
     prefix: bool,
     metric: &'static str,
-    /// Whether it is a counter of 64 bits; else a level.
+    /// Counter of 64 bits; else a level.
     counter: bool,
     /// Numbers and names; none for a singular metric.
     instances: &'static [(i32, &'static str)],
@@ -73,7 +73,7 @@ fn both(oracle: &Oracle, scratch: &Scratch) -> (Metrics, Metrics) {
     (served, metrics_of(oracle, ["-a", base.to_str().expect("UTF-8")]))
 }
 
-/// PMID and value of singular metrics, by name.
+/// Returns PMID and value of singular metrics, by name.
 fn singular(metrics: &[(&str, &str, &str)]) -> Metrics {
     let by_name = metrics.iter().map(|(name, pmid, value)| {
         let values = BTreeMap::from([(String::new(), (*value).to_owned())]);
@@ -82,7 +82,7 @@ fn singular(metrics: &[(&str, &str, &str)]) -> Metrics {
     by_name.collect()
 }
 
-/// The one metric with instances.
+/// Returns the one metric with instances.
 fn instances(values: &[(&str, &str)]) -> Metrics {
     let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Metrics::from([("mmv.x".to_owned(), ("70.321.1".to_owned(), values.collect()))])

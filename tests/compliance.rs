@@ -13,15 +13,15 @@ use crate::harness::pmlogger::Pmlogger;
 use crate::harness::scratch::Scratch;
 use crate::producers::Producer;
 
-/// What every archive that any test writes must satisfy: `pmlogcheck` finds nothing
-/// in it, and `pmdumplog` gives the same account of it as `mmv-archive`.
+/// Checks what holds for every archive that any test writes: `pmlogcheck` finds nothing in it,
+/// and `pmdumplog` gives the same account of it as `mmv-archive`.
 #[track_caller]
 pub(crate) fn check(oracle: &Oracle, archive: &Path) {
     assert_without_finding(oracle, archive);
     assert_same_account(oracle, archive);
 }
 
-/// The first half of it alone.
+/// Checks that `pmlogcheck` finds nothing in an archive.
 #[track_caller]
 pub(crate) fn assert_without_finding(oracle: &Oracle, archive: &Path) {
     // -w: that a counter went down is a fact about a program, not about the archive.
@@ -36,7 +36,7 @@ pub(crate) fn assert_without_finding(oracle: &Oracle, archive: &Path) {
     );
 }
 
-/// Part by part, so that a failure does not print the whole archive.
+/// Compares the accounts part by part, so that a failure does not print the whole archive.
 #[track_caller]
 fn assert_same_account(oracle: &Oracle, archive: &Path) {
     let theirs = archive_facts::of_pmdumplog(oracle, archive);
@@ -105,7 +105,7 @@ fn an_archive_of_pmlogger_is_read_by_us_as_pmdumplog_reads_it() {
     assert_same_account(&oracle, &archive);
 }
 
-/// Metric by PMID and value, in order, with timestamps.
+/// Returns metrics by PMID and value, in order, with timestamps.
 fn values_of(facts: &Facts) -> Vec<String> {
     let records = facts.records.iter().filter(|record| record.has_samples());
     records.map(|record| format!("{record:?}")).collect()

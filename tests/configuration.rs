@@ -19,10 +19,10 @@ use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// `EX_CONFIG`.
+/// Exit status `EX_CONFIG`.
 const WRONG: i32 = 78;
 
-/// A configuration file of a scratch directory.
+/// Writes a configuration file into a scratch directory.
 fn config(scratch: &Scratch, text: &str) -> PathBuf {
     let file = scratch.path().join("agent.toml");
     fs::write(&file, text).expect("write the configuration");

@@ -79,7 +79,7 @@ fn copy(base: &Path, to: &Path) -> PathBuf {
     copy
 }
 
-/// How many values pmlogcheck cannot convert, and records it cannot read.
+/// Counts the values that pmlogcheck cannot convert, and the records it cannot read.
 fn complaints(oracle: &Oracle, base: &Path) -> usize {
     let output = oracle.output("pmlogcheck", &[base.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -100,7 +100,7 @@ fn has_values(archive: &Archive, pmid: pcp_types::Pmid) -> bool {
     false
 }
 
-/// Where the type in the first descriptor of a metric is.
+/// Returns the offset of the type in the first descriptor of a metric.
 fn type_offset(meta: &[u8], pmid: u32) -> usize {
     let mut head = 1_u32.to_be_bytes().to_vec();
     head.extend(pmid.to_be_bytes());

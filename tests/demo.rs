@@ -91,7 +91,7 @@ fn an_interrupted_demo_leaves_nothing_behind() {
     }
 }
 
-/// The utilisation of the workers, and the quantiles.
+/// Checks the utilisation of the workers, and the quantiles.
 fn check_numbers(stdout: &str) {
     let number = |text: &str| text.parse::<f64>().unwrap_or_else(|_| panic!("{text} in\n{stdout}"));
     let busy: Vec<&str> = stdout.lines().filter(|line| line.contains(".worker.busy ")).collect();
@@ -114,7 +114,7 @@ fn check_numbers(stdout: &str) {
     assert!(!stdout.contains("latency.bucket"), "quantiles instead of buckets in\n{stdout}");
 }
 
-/// The first word of a text that is the base of an archive.
+/// Returns the first word of a text that is the base of an archive.
 fn archive_named(text: &str) -> Option<PathBuf> {
     let words = text.split_whitespace().map(|word| word.trim_matches(['\'', '"', '`', ',']));
     let mut bases = words.map(|word| PathBuf::from(word.trim_end_matches(".meta")));

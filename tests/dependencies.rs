@@ -1,5 +1,5 @@
-//! What comes into the build: licenses, registries and versions of all
-//! dependencies are those that `deny.toml` allows, and no crate is compiled twice.
+//! Checks of the dependencies: their licenses, registries and versions are those that `deny.toml`
+//! allows, and no crate is compiled twice.
 //!
 //! `ci/deny` checks more (advisories, duplicates), where cargo-deny is installed.
 
@@ -58,7 +58,7 @@ fn the_programs_need_each_crate_with_the_same_features() {
     );
 }
 
-/// The crates that a program is built from, with all sets of features that each is
+/// Returns the crates that a program is built from, with all sets of features that each is
 /// compiled with.
 fn features(program: &str) -> BTreeMap<String, BTreeSet<String>> {
     let options = ["--package", program, "--edges", "normal,build", "--prefix", "none"];
@@ -71,7 +71,7 @@ fn features(program: &str) -> BTreeMap<String, BTreeSet<String>> {
     crates
 }
 
-/// The platform, as rustc names it.
+/// Returns the platform, as rustc names it.
 fn host() -> String {
     let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
     let output = Command::new(rustc).arg("-vV").output().expect("start rustc");
@@ -79,7 +79,7 @@ fn host() -> String {
     text.lines().find_map(|line| line.strip_prefix("host: ")).expect("a host").to_owned()
 }
 
-/// Why a package cannot be in the build.
+/// Returns why a package cannot be in the build.
 fn fault(package: &Value, allowed: &BTreeSet<&str>) -> Option<String> {
     let name = package["name"].as_str()?;
     let registry = "registry+https://github.com/rust-lang/crates.io-index";
@@ -99,7 +99,7 @@ fn fault(package: &Value, allowed: &BTreeSet<&str>) -> Option<String> {
     Some(format!("{name} takes any version of {}", dependency["name"]))
 }
 
-/// Whether an SPDX expression can be satisfied by allowed licenses.
+/// Returns whether an SPDX expression can be satisfied by allowed licenses.
 fn is_allowed(expression: &str, allowed: &BTreeSet<&str>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let tokens: Vec<&str> = spaced.split_whitespace().collect();

@@ -19,7 +19,7 @@ use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::{binaries, corpus, skip};
 
-/// Name, what [`Builder::metric`] takes, and whether there are instances.
+/// Name, description for [`Builder::metric`], and whether there are instances.
 const METRICS: [(&str, &str, bool); 12] = [
     ("t.bytes", "u64 counter Kbyte", false),
     ("t.more", "u64 counter Kbyte", false),
@@ -178,8 +178,8 @@ const SAME_IN_7: [&str; 38] = [
     r#"rate(mkconst(5, units="power (W) sec") * t.ncpu)"#,
 ];
 
-/// Twelve records, one a second; with `has_mark` a mark after that at 5 s, and
-/// counters that are reset at 9 s.
+/// Writes twelve records, one a second; with `has_mark` a mark after that at 5 s, and counters
+/// that are reset at 9 s.
 fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
     let mut builder = Builder::in_directory(scratch.path(), "derived");
     for (item, (name, description, has_instances)) in (0..).zip(METRICS) {
@@ -217,7 +217,7 @@ fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
     scratch.path().join("derived")
 }
 
-/// The numbers of the rows of a CSV table, by column.
+/// Returns the numbers of the rows of a CSV table.
 fn numbers(table: &str) -> Vec<Vec<Option<f64>>> {
     let row = |row: &str| row.split(',').skip(1).map(|cell| cell.parse().ok()).collect();
     table.lines().skip(1).map(row).collect()
@@ -227,7 +227,7 @@ fn name(place: usize) -> String {
     format!("d.e{place}")
 }
 
-/// The output of pmrep for derived metrics, with raw counters.
+/// Returns the output of pmrep for derived metrics, with raw counters.
 fn theirs(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions: &[&str]) -> Output {
     let definitions = scratch.path().join("definitions");
     let line = |(place, text): (usize, &&str)| format!("{} = {text}\n", name(place));
@@ -239,7 +239,7 @@ fn theirs(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions: &[&str])
     command.args((0..expressions.len()).map(name)).output().unwrap()
 }
 
-/// The numbers that `report` prints for them.
+/// Returns the numbers that `report` prints for derived metrics.
 fn ours(base: &Path, expressions: &[&str]) -> Vec<Vec<Option<f64>>> {
     let mut command = Command::new(binaries::mmv_archive());
     command.arg("report").arg(base).args(["-t", "1s", "--format", "csv", "-Z", "UTC"]);
@@ -252,7 +252,7 @@ fn ours(base: &Path, expressions: &[&str]) -> Vec<Vec<Option<f64>>> {
     numbers(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// Whether numbers are equal to the places that pmrep prints.
+/// Returns whether numbers are equal to the places that pmrep prints.
 fn is_same(theirs: Option<f64>, ours: Option<f64>) -> bool {
     match (theirs, ours) {
         (Some(theirs), Some(ours)) => (theirs - ours).abs() <= 1e-9 * ours.abs().max(1.0),
@@ -293,7 +293,7 @@ fn expressions_of_pcp_7_have_its_numbers_and_metadata() {
     compare_metadata(&oracle, &scratch, &base, &SAME_IN_7);
 }
 
-/// `None`, in the open, where PCP is of an earlier version.
+/// Finds an oracle of PCP 7; `None`, with a message, where PCP is of an earlier version.
 fn oracle_of_7() -> Option<Oracle> {
     let oracle = Oracle::find()?;
     if oracle.major() < 7 {
@@ -303,8 +303,8 @@ fn oracle_of_7() -> Option<Oracle> {
     Some(oracle)
 }
 
-/// What the documentation of expressions lists and no other test has: PCP 7.2.1 and
-/// ours, at 4 s.
+/// Evaluates with PCP 7.2.1 and ours, at 4 s, the differences that the documentation of
+/// expressions lists and no other test covers.
 #[test]
 fn listed_differences_from_pcp_7_exist() {
     let Some(oracle) = oracle_of_7() else { return };
@@ -411,7 +411,7 @@ fn functions_take_expressions() {
     }
 }
 
-/// The metadata of an expression as `pminfo -d` prints them.
+/// Returns the metadata of an expression as `pminfo -d` prints them.
 fn described(desc: &MetricDesc) -> String {
     let indom = desc.indom.map_or("PM_INDOM_NULL".to_owned(), |indom| indom.to_string());
     let units = desc.units.to_string();
@@ -460,7 +460,7 @@ fn compare_metadata(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions
     }
 }
 
-/// The definitions that PCP comes with.
+/// Returns the directory of the definitions that PCP comes with.
 fn stock(oracle: &Oracle) -> PathBuf {
     oracle.root().join("var/lib/pcp/config/derived")
 }
@@ -494,8 +494,7 @@ op.constant = count(disk.dev.read) + mkconst(3, semantics=instant, units=count)
 op.busy = 100 * (rate(kernel.all.cpu.user) + rate(kernel.all.cpu.sys)) / hinv.ncpu > 5
 "#;
 
-/// The columns of a CSV table by their titles, those of instances as pmrep writes
-/// them.
+/// Returns the columns of a CSV table by their titles, those of instances as pmrep writes them.
 fn columns(table: &str) -> BTreeMap<String, Vec<Option<f64>>> {
     let title = |title: &str| title.trim_matches('"').replace('[', "-").replace(']', "");
     let titles: Vec<String> = table.lines().next().unwrap().split(',').skip(1).map(title).collect();

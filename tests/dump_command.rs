@@ -128,7 +128,7 @@ fn assert_same(theirs: &[&str], ours: &[&str], is_meant: impl Fn(&str) -> bool) 
     }
 }
 
-/// Whether two different lines differ for one of the reasons above.
+/// Returns whether two different lines differ for one of the reasons above.
 fn is_known(archive: &CorpusArchive, theirs: &str, ours: &str) -> bool {
     let same_until = |at_theirs: &str, at_ours: &str| {
         let (theirs, ours) = (theirs.split_once(at_theirs), ours.split_once(at_ours));

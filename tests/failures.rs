@@ -1,5 +1,4 @@
-//! What may go wrong around the agent, one thing at a time. `docs/operators.md` has
-//! the table with what holds then.
+//! Failures around the agent, one at a time. `docs/operators.md` has the table of their effects.
 
 mod clock_and_disk;
 mod descriptors;
@@ -31,10 +30,10 @@ use crate::harness::skip::skip;
 use crate::harness::wait;
 use crate::producers::Producer;
 
-/// How often [`Agent::start`] samples.
+/// Sampling interval of [`Agent::start`].
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The records with samples of an archive that is being written.
+/// Counts the records with samples of an archive that is being written.
 fn samples_so_far(base: &Path) -> usize {
     archive_facts::so_far(base).map_or(0, |facts| samples(&facts).count())
 }
@@ -148,8 +147,8 @@ fn an_invalid_file_that_appears_while_the_agent_runs_is_harmless() {
     assert!(!facts.records.iter().any(|record| record.mark));
 }
 
-/// A command that mounts an empty file system that is read-only at a directory,
-/// and then becomes the agent; `None`, with a message, where that is impossible.
+/// Prepares a command that mounts an empty file system that is read-only at a directory, and then
+/// becomes the agent; `None`, with a message, where that is impossible.
 fn read_only_at(directory: &Path) -> Option<Command> {
     let command = |then: &str| {
         let mut unshare = Command::new("unshare");
@@ -216,7 +215,6 @@ fn a_log_that_cannot_be_written_costs_nothing_but_its_lines() {
     assert_eq!(samples(&archive_facts::of_mmv_archive(&agent.archive())).count(), 5);
 }
 
-/// As often as the issue has it, but ten times as fast.
 const CRASHES: u32 = 20;
 
 #[test]

@@ -23,7 +23,7 @@ use crate::harness::wait;
 /// Instances that are added.
 const INSTANCES: u64 = 10_000;
 
-/// A file that does not change.
+/// Publishes a file that does not change.
 fn steady(scratch: &Scratch, name: &str, value: u64) -> Registry {
     let registry = Registry::builder(name).sealed().directory(scratch.mmv_dir()).build().unwrap();
     registry.counter("steady").build().unwrap().add(value);
@@ -133,7 +133,7 @@ fn the_agent_never_logs_a_wrong_name_or_value_of_a_file_that_grows_nor_moves_ano
     assert!(!facts.records.iter().any(|record| record.mark), "a mark");
 }
 
-/// The PMID of a metric; an archive would have a second one had it moved.
+/// Returns the PMID of a metric; an archive would have a second one had it moved.
 #[track_caller]
 fn only_pmid<'f>(facts: &'f Facts, name: &str) -> &'f str {
     let mut named = facts.metrics.iter().filter(|(_, metric)| metric.names.contains(name));

@@ -28,7 +28,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
 
-/// An agent with this configuration.
+/// Starts an agent with this configuration.
 fn agent(scratch: &Scratch, text: &str) -> Agent {
     Agent::start_with(scratch, &["--config", config(scratch, text).to_str().expect("UTF-8")])
 }
@@ -69,7 +69,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The status of the agent.
+/// Asks for the status of the agent.
 fn status(scratch: &Scratch) -> Option<Value> {
     let mut command = Command::new(binaries::mmv_agent());
     command.args(["status", "--json", "--archive-dir"]).arg(scratch.archives());
@@ -77,18 +77,18 @@ fn status(scratch: &Scratch) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// The status of the flight recorder.
+/// Asks for the status of the flight recorder.
 fn recorder_status(scratch: &Scratch) -> Option<Value> {
     Some(status(scratch)?["hindsight"].clone()).filter(|value| !value.is_null())
 }
 
-/// The directory of the flight recorder's archives.
+/// Returns the directory of the flight recorder's archives.
 fn recorder_directory(scratch: &Scratch) -> PathBuf {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name of this host");
     scratch.archives().join(host.trim()).join(".mmv-recorder")
 }
 
-/// The base names of the flight recorder's archives, oldest first.
+/// Returns the base names of the flight recorder's archives, oldest first.
 fn recorded(scratch: &Scratch) -> Vec<PathBuf> {
     let mut bases = Vec::new();
     find_bases(&recorder_directory(scratch), &mut bases);
@@ -96,7 +96,7 @@ fn recorded(scratch: &Scratch) -> Vec<PathBuf> {
     bases
 }
 
-/// Bytes of all files in a directory and below.
+/// Returns the bytes of all files in a directory and below.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
@@ -108,7 +108,7 @@ fn bytes_in(directory: &Path) -> u64 {
         .sum()
 }
 
-/// What mmv-archive reports of a metric in the flight recorder's directory.
+/// Runs `mmv-archive report` on a metric in the flight recorder's directory.
 fn report(scratch: &Scratch, metric: &str) -> Output {
     let mut report = Command::new(binaries::mmv_archive());
     report.arg("report").arg(recorder_directory(scratch)).arg(metric);
@@ -123,14 +123,14 @@ fn wait_for_samples(scratch: &Scratch, count: u64) {
     wait::until_true("more samples", || samples() >= Some(before + count));
 }
 
-/// The number of a metric.
+/// Returns the PMID of a metric.
 #[track_caller]
 fn pmid<'f>(facts: &'f Facts, name: &str) -> &'f str {
     let found = facts.metrics.iter().find(|(_, metric)| metric.names.contains(name));
     found.unwrap_or_else(|| panic!("no {name} among {:?}", facts.metrics)).0
 }
 
-/// The values of a metric without instances.
+/// Returns the values of a metric without instances.
 fn values<'f>(facts: &'f Facts, name: &str) -> Vec<&'f str> {
     let pmid = pmid(facts, name);
     facts.records.iter().filter_map(|record| record.value(pmid, None)).collect()

@@ -12,17 +12,17 @@ use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
 use crate::harness::wait;
 
-/// Where the small disk is, for the test within.
+/// Variable with the path of the small disk, for the inner test.
 const DISK: &str = "MMV_SMALL_DISK";
 
-/// A small disk needs a mount of its own, and that a namespace: the test itself runs in a
-/// process within.
+/// Runs the test itself in a process within: a small disk needs a mount of its own, and that a
+/// namespace.
 #[test]
 fn a_full_disk_is_an_error_of_publication_and_growth() {
     run_on_small_disk("256k", "full_disk::registrations_on_a_small_disk");
 }
 
-/// The disk of an ignored test that [`run_on_small_disk`] runs.
+/// Returns the disk of an ignored test that [`run_on_small_disk`] runs.
 pub(crate) fn small_disk() -> PathBuf {
     std::env::var_os(DISK).map_or_else(|| panic!("no {DISK}"), PathBuf::from)
 }
@@ -58,7 +58,7 @@ fn registrations_on_a_small_disk() {
     recording(&disk);
 }
 
-/// The old file stays, and no other file is left.
+/// Checks that a failed publication keeps the old file and leaves no other file.
 fn publication(disk: &Path) {
     let registry = |count: usize| {
         let registry = Registry::builder("app").sealed().directory(disk).build().unwrap();
@@ -79,7 +79,7 @@ fn publication(disk: &Path) {
     assert!(names(disk).is_empty());
 }
 
-/// What was there counts on.
+/// Checks that existing metrics count on after growth has failed.
 fn growth(disk: &Path) {
     let registry = Registry::builder("live").directory(disk).build().unwrap();
     let domain = registry.indom("paths").build().unwrap();
@@ -99,7 +99,7 @@ fn growth(disk: &Path) {
     assert!(family.get("/1").is_some());
 }
 
-/// The recorder reports what it cannot write.
+/// Checks that the recorder reports what it cannot write.
 fn recording(disk: &Path) {
     // Each record fills a page, so that few of them fill the disk on a slow machine as well.
     let elsewhere = disk.with_file_name("elsewhere");

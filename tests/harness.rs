@@ -1,5 +1,5 @@
-//! What the tests share: scratch directories, our binaries, the agent as a process,
-//! PCP's programs, and parsers of what those print.
+//! Shared helpers of the tests: scratch directories, our binaries, the agent as a process, PCP's
+//! programs, and parsers of their output.
 
 pub(crate) mod agent;
 pub(crate) mod archive_facts;

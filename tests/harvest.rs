@@ -13,7 +13,7 @@ use crate::harness::archive_facts;
 use crate::harness::oracle::Oracle;
 use crate::harness::pminfo::{self, Metric};
 
-/// What pminfo prints of the metrics in an archive.
+/// Returns the output of pminfo about the metrics in an archive.
 ///
 /// The pminfo of 6.0.3 shows labels of clusters for pmcd, but not for an archive,
 /// not even one of pmlogger: those come from pmdumplog.

@@ -25,13 +25,13 @@ use crate::harness::wait;
 /// Clears a screen, in C0 and in C1; ends lines; reverses text; is no XML.
 const HOSTILE: &str =
     "x\u{1b}[2J\u{7}\r\n\u{9b}2J\u{7f}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{2029}\u{ffff}y";
-/// How a formula begins.
+/// Text that a spreadsheet would run as a formula.
 const FORMULA: &str = "=cmd|'/c calc'!A1";
-/// In place of this name in metadata: as many bytes, which end in a part of a character.
+/// Name that is replaced in metadata by as many bytes, which end in a part of a character.
 const NAME: &str = "hostile.abcdefghijkl";
 const HOSTILE_NAME: &[u8] = b"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff";
 
-/// An archive in which every text is hostile, also the name of its files.
+/// Writes an archive in which every text is hostile, also the name of its files.
 fn archive(directory: &Path) -> PathBuf {
     let base = directory.join("given");
     let label = WriterLabel {
@@ -85,7 +85,7 @@ fn archive(directory: &Path) -> PathBuf {
     hostile
 }
 
-/// A name that moves the cursor, ends a line, turns text around and is not UTF-8.
+/// Returns a name that moves the cursor, ends a line, turns text around and is not UTF-8.
 fn file_name() -> OsString {
     OsString::from_vec([b"a\x1b[2J\nb\xc2\x9b".as_slice(), "\u{202e}".as_bytes(), b"\xff"].concat())
 }
@@ -123,7 +123,7 @@ fn mmv_archive(base: &Path, command: &str, options: &[&str]) -> Output {
     run(&binaries::mmv_archive(), &arguments, ends)
 }
 
-/// The standard output of a command that must succeed.
+/// Returns the standard output of a command that must succeed.
 #[track_caller]
 fn printed(base: &Path, command: &str, options: &[&str]) -> String {
     let output = mmv_archive(base, command, options);
@@ -133,7 +133,7 @@ fn printed(base: &Path, command: &str, options: &[&str]) -> String {
     text
 }
 
-/// The lines of the commands that read, each with what it must show.
+/// The lines of the commands that read, each with text that its output must have.
 const READERS: [(&str, &[&str], &str); 16] = [
     ("info", &[], r"x\x1b[2J\x07\x0d\x0a\xc2\x9b2J\x7f\xe2\x80\xae"),
     ("metrics", &[], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
@@ -306,7 +306,7 @@ fn an_image_of_hostile_names_is_valid_xml() {
     assert_eq!(opened, markup.matches('>').count(), "{svg}");
 }
 
-/// An MMV file in which every text is hostile.
+/// Writes an MMV file in which every text is hostile.
 fn mmv_file(directory: &Path) -> PathBuf {
     let registry =
         Registry::builder("app").sealed().directory(directory).cluster(9).build().unwrap();

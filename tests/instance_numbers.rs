@@ -20,15 +20,15 @@ use crate::harness::scratch::Scratch;
 /// Instances of a program.
 const INSTANCES: u32 = 200;
 
-/// A file that readers see when all of it is there: which instances a sample has does not
+/// Builds a file that readers see when all of it is there: which instances a sample has does not
 /// depend on its moment.
 fn live(scratch: &Scratch, name: &str) -> RegistryBuilder {
     let builder = Registry::builder(name).directory(scratch.mmv_dir());
     builder.announce_interval(Duration::from_secs(3600))
 }
 
-/// A run of a program whose gauge is `base` and the index of each instance, in the order in
-/// which it uses them.
+/// Runs a program whose gauge is `base` and the index of each instance, in the order in which it
+/// uses them.
 fn run(scratch: &Scratch, base: u32, indexes: impl Iterator<Item = u32>) -> Registry {
     let registry = live(scratch, "app").build().expect("a registry");
     let pages = registry.indom("pages").build().expect("a domain");
@@ -63,7 +63,7 @@ fn pmid_of<'f>(facts: &'f Facts, name: &str) -> Option<&'f str> {
     metrics.find(|(_, metric)| metric.names.contains(name)).map(|(pmid, _)| pmid.as_str())
 }
 
-/// The values that each instance of a metric ever has, by the only name of its number.
+/// Returns all values that each instance of a metric ever has, by the only name of its number.
 #[track_caller]
 fn values_by_name(facts: &Facts, metric: &str) -> BTreeMap<String, BTreeSet<String>> {
     let pmid = pmid_of(facts, metric).expect("the metric");
@@ -134,8 +134,8 @@ fn restarts_keep_the_numbers_of_instances() {
     }
 }
 
-/// A run of a program that counts through the facade, with its metrics and their labels in
-/// this order.
+/// Runs a program that counts through the facade, with its metrics and their labels in this
+/// order.
 fn facade(scratch: &Scratch, base: u32, forwards: bool) -> Recorder {
     // Announced when all are there.
     let file = live(scratch, "app").announce_interval(Duration::from_millis(800));
@@ -214,7 +214,7 @@ fn files_of_one_application_agree_on_the_numbers_of_names() {
     assert_eq!(values, BTreeMap::from(expected));
 }
 
-/// A program that states the numbers of its instances, as other producers do.
+/// Runs a program that states the numbers of its instances, as other producers do.
 fn numbered(scratch: &Scratch, base: u32, instances: [(i32, &str); 2]) -> Registry {
     let registry = Registry::builder("other").directory(scratch.mmv_dir());
     let registry = registry.sealed().build().expect("a registry");

@@ -22,7 +22,7 @@ use crate::harness::scratch::Scratch;
 const COUNTER: [u32; 9] = [610, 720, 1020, 1020, 1020, 1050, 1100, 1200, 1210];
 const LEVEL: [u32; 9] = [400, 880, 650, 1120, 1120, 940, 580, 1200, 850];
 
-/// The metrics of the paper, and the one that makes the archive longer.
+/// Writes the metrics of the paper, and the one that makes the archive longer.
 fn archive(scratch: &Scratch) -> PathBuf {
     let rows = (1..).zip(COUNTER.into_iter().zip(LEVEL)).map(|(step, (count, level))| {
         let values = [
@@ -45,7 +45,7 @@ fn archive(scratch: &Scratch) -> PathBuf {
     scratch.path().join("paper")
 }
 
-/// What the library answers every `step` seconds from the start.
+/// Returns the library's answers every `step` seconds from the start.
 fn ours(base: &Path, metric: &str, step: u64) -> Vec<Option<u32>> {
     let archive = Archive::open(base).unwrap();
     let mut selection = Replay::open(&archive);
@@ -57,7 +57,7 @@ fn ours(base: &Path, metric: &str, step: u64) -> Vec<Option<u32>> {
         .collect()
 }
 
-/// What pmrep answers, without rates.
+/// Returns pmrep's answers, without rates.
 fn theirs(oracle: &Oracle, base: &Path, metric: &str, step: u64) -> Vec<Option<u32>> {
     let (base, step) = (base.to_str().unwrap(), step.to_string());
     let arguments = ["-r", "-o", "csv", "-t", &step, "-Z", "UTC", "-a", base, metric];
@@ -66,7 +66,7 @@ fn theirs(oracle: &Oracle, base: &Path, metric: &str, step: u64) -> Vec<Option<u
     cells.map(|cell| cell.parse().ok()).collect()
 }
 
-/// `None` at each of `steps`, except for these values.
+/// Returns `None` at each of `steps`, except for these values.
 fn with(steps: usize, values: impl IntoIterator<Item = (usize, u32)>) -> Vec<Option<u32>> {
     let mut all = vec![None; steps];
     for (step, value) in values {

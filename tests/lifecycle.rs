@@ -222,7 +222,8 @@ fn on_sigint_the_last_sample_and_the_last_index_entry_are_written() {
     ends_with_a_last_sample(Signal::SIGINT);
 }
 
-/// With an hour between samples, only the last sample can have the second value.
+/// Checks that the last sample has the second value: with an hour between samples no other can
+/// have it.
 #[track_caller]
 fn ends_with_a_last_sample(signal: Signal) {
     let scratch = Scratch::new();
@@ -258,7 +259,7 @@ fn finished(agent: &mut Agent) -> Facts {
     archive_facts::of_mmv_archive(&base)
 }
 
-/// The samples of a singular counter: `None` where a sample has no value of it.
+/// Returns the samples of a singular counter: `None` where a sample has no value of it.
 fn samples<'a>(facts: &'a Facts, metric: &str) -> Vec<Option<&'a str>> {
     let named = facts.metrics.iter().find(|(_, known)| known.names.contains(metric));
     let Some((pmid, _)) = named else { return Vec::new() };
@@ -266,7 +267,7 @@ fn samples<'a>(facts: &'a Facts, metric: &str) -> Vec<Option<&'a str>> {
     records.map(|record| record.value(pmid, None)).collect()
 }
 
-/// Whether the newest sample in a growing archive lacks a metric of its metadata.
+/// Returns whether the newest sample in a growing archive lacks a metric of its metadata.
 fn vanished(base: &Path, metric: &str) -> bool {
     archive_facts::so_far(base).is_some_and(|facts| samples(&facts, metric).last() == Some(&None))
 }

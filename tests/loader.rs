@@ -67,7 +67,7 @@ fn attacked(mut attack: impl FnMut(&Scratch, u64) + Send) {
     );
 }
 
-/// How many records an agent has written, each of which has the honest program's value.
+/// Counts the records of an agent, each of which must have the honest program's value.
 fn honest_samples(agent: &Agent) -> u64 {
     let mut samples = 0;
     for base in agent.archives() {
@@ -84,13 +84,13 @@ fn honest_samples(agent: &Agent) -> u64 {
     samples
 }
 
-/// The bytes of a section's line in the table of contents.
+/// Returns the bytes of a section's line in the table of contents.
 fn section(kind: u32, count: u32, offset: u64) -> Vec<u8> {
     [&kind.to_ne_bytes()[..], &count.to_ne_bytes(), &offset.to_ne_bytes()].concat()
 }
 
-/// A file of version 3 with ten million empty instances and 250 labels of instances,
-/// which takes 68 KB of disk.
+/// Writes a file of version 3 with ten million empty instances and 250 labels of instances, which
+/// takes 68 KB of disk.
 fn put_sparse(scratch: &Scratch, name: &str) {
     const INSTANCES: u32 = 10_000_000;
     let hidden = scratch.mmv_dir().join(format!(".{name}"));
@@ -128,7 +128,8 @@ fn empty_instances_and_their_labels_stop_no_tick() {
     });
 }
 
-/// A growing file of many values, as its program leaves it, of another user from the beginning.
+/// Writes a growing file of many values, as its program leaves it, of another user from the
+/// beginning.
 fn put_growing(scratch: &Scratch, name: &str, instances: usize) -> File {
     let elsewhere = tempfile::tempdir_in(scratch.path()).expect("a directory");
     let registry = Registry::builder(name).directory(elsewhere.path()).process(false);
@@ -174,7 +175,7 @@ fn give_away(path: &Path) {
     }
 }
 
-/// A file of many values, as its program leaves it.
+/// Writes a file of many values, as its program leaves it.
 fn put_many_values(scratch: &Scratch, name: &str, instances: usize) {
     let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
     let registry = registry.sealed().build().expect("a registry");
@@ -187,7 +188,7 @@ fn put_many_values(scratch: &Scratch, name: &str, instances: usize) {
     std::mem::forget(published);
 }
 
-/// A file of many instances with long names, one of which has a label, without values.
+/// Writes a file of many instances with long names, one of which has a label, without values.
 fn put_many_names(scratch: &Scratch, name: &str, instances: i32) {
     let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
     let registry = registry.sealed().build().expect("a registry");
@@ -201,7 +202,7 @@ fn put_many_names(scratch: &Scratch, name: &str, instances: i32) {
     std::mem::forget(published);
 }
 
-/// A file of which a value is beyond a terabyte, which takes 4 KB of disk.
+/// Writes a file of which a value is beyond a terabyte, which takes 4 KB of disk.
 fn put_terabyte(scratch: &Scratch, number: u64) {
     const VALUES: u64 = 1 << 40;
     let bytes = image(0, 1, &[("x", 1)]);
@@ -218,9 +219,9 @@ fn put_terabyte(scratch: &Scratch, number: u64) {
     fs::rename(&hidden, scratch.mmv_dir().join(format!("terabyte{number}"))).expect("rename it");
 }
 
-/// An agent in 300 MB of address space beside these files, which come, and which are there
-/// when it starts again: it lives, says of one why it is refused, logs an honest program's
-/// values, and takes another one's file.
+/// Runs an agent in 300 MB of address space beside these files, which come, and which are there
+/// when it starts again. Checks that it lives, states why it refuses one of them, logs an honest
+/// program's values, and takes another one's file.
 fn in_a_small_address_space(reason: &str, put_files: impl Fn(&Scratch)) {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 1, &[("steady", 7)]), HONEST);
@@ -284,8 +285,9 @@ fn a_thousand_terabytes_in_a_small_address_space_are_refused_and_end_nothing() {
     in_a_small_address_space("mapped", |scratch| (0..1000).for_each(|n| put_terabyte(scratch, n)));
 }
 
-/// How long the agent's threads and this one have waited for a processor that others had (the
-/// second number of `/proc/PID/task/*/schedstat`; nothing where the kernel does not count it).
+/// Returns how long the agent's threads and this one have waited for a processor that others had
+/// (the second number of `/proc/PID/task/*/schedstat`; nothing where the kernel does not count
+/// it).
 fn delayed(agent: &Agent) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{}/task", agent.id())).expect("the agent's threads");
     let tasks = tasks.map(|task| task.expect("a thread").path());

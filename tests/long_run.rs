@@ -46,26 +46,27 @@ use programs::Crowd;
 use shape::{PROGRAMS, STEADY};
 use verdict::Verdict;
 
-/// How often something may happen.
+/// Interval of random events.
 const STEP: Duration = Duration::from_millis(50);
 
-/// How long and how wild a run is.
+/// Length and violence of a run.
 #[derive(Debug)]
 struct Plan {
     seed: u64,
     interval: Duration,
-    /// With an agent that is killed.
+    /// Length of the part in which the agent is killed.
     chaos: Duration,
-    /// With an agent that is not.
+    /// Length of the part in which it is not.
     quiet: Duration,
-    /// How long an agent lives among others, in steps.
+    /// Measure of an agent's life in the first part, in steps: it is between a quarter and five
+    /// quarters of this.
     life: u64,
-    /// In how many steps one program dies.
+    /// Average number of steps until one program dies.
     death: u64,
-    /// In how many steps the disk is full once.
+    /// Average number of steps until the disk is full once.
     full: u64,
-    /// How much more memory the agent may have in the end, in KiB: a short run sees more of
-    /// what the queue holds while a busy machine delays the writer.
+    /// Growth of the agent's memory that is allowed, in KiB: a short run sees more of what the
+    /// queue holds while a busy machine delays the writer.
     variation: u64,
 }
 
@@ -137,13 +138,13 @@ fn run() {
     drop(disk);
 }
 
-/// What is wrong with the disk.
+/// Fault of the disk.
 #[derive(Debug, Clone, Copy)]
 enum Trouble {
     None,
     /// Nothing has any room until then.
     Full(Instant),
-    /// No file of the agent may grow beyond a size until then.
+    /// No file of the agent may grow beyond a size until this time.
     Limited(Instant),
 }
 
@@ -153,14 +154,14 @@ struct World<'s> {
     runs: Runs,
     disk: Option<Disk>,
     trouble: Trouble,
-    /// How often there was no room.
+    /// Number of times that there was no room.
     full: u64,
     scratch: &'s Scratch,
     plan: Plan,
 }
 
 impl World<'_> {
-    /// The agent is killed and started again.
+    /// Kills the agent and starts it again.
     fn chaos(&mut self) {
         let end = Instant::now() + self.plan.chaos;
         while Instant::now() < end {
@@ -177,7 +178,7 @@ impl World<'_> {
         self.relieve();
     }
 
-    /// It is left alone, and watched; ends the proper way.
+    /// Leaves the agent alone, watches it, and ends it properly.
     fn quiet(&mut self) -> Vec<Usage> {
         self.runs.start(self.scratch);
         let end = Instant::now() + self.plan.quiet;
@@ -197,7 +198,7 @@ impl World<'_> {
         self.crowd.look();
     }
 
-    /// Something may happen.
+    /// Takes a step in which something may happen.
     fn step(&mut self) {
         self.step_in_peace();
         if self.dice.one_in(self.plan.death) {
@@ -244,7 +245,7 @@ impl World<'_> {
     }
 }
 
-/// The second half takes no more than the first, within the usual variation.
+/// Checks that the second half takes no more than the first, within the usual variation.
 fn assert_flat(usage: &[Usage], variation: u64) {
     // Start-up does not count.
     let usage = &usage[usage.len() / 5..];
@@ -310,7 +311,7 @@ fn judge(scratch: &Scratch, plan: &Plan, runs: &Runs, crowd: Crowd) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Neither pmlogcheck nor our check finds anything.
+/// Checks that neither pmlogcheck nor our check finds anything.
 #[track_caller]
 fn assert_sound(oracle: Option<&Oracle>, base: &std::path::Path) {
     if let Some(oracle) = oracle {

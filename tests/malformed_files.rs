@@ -19,7 +19,7 @@ use crate::harness::wait;
 const GOOD: &str = "a_good_file";
 const GOOD_METRIC: &str = "mmv.a_good_file.requests";
 
-/// What the agent must do with a file.
+/// Required treatment of a file by the agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Verdict {
     /// Refused, with a message.
@@ -28,7 +28,7 @@ enum Verdict {
     NotReady,
     /// Refused, or one entry skipped; with a message in either case.
     SkipEntry,
-    /// Anything but harm.
+    /// Whatever does no harm.
     Any,
 }
 
@@ -124,7 +124,7 @@ fn judge(files: &[(String, Vec<u8>, String, Verdict)]) {
     }
 }
 
-/// What of a file is logged though it was to be refused or waited for.
+/// Returns what is logged of a file that was to be refused or waited for.
 fn exported_against_verdict(
     (name, _, what, verdict): &(String, Vec<u8>, String, Verdict),
     facts: &Facts,
@@ -137,7 +137,7 @@ fn exported_against_verdict(
         .then(|| format!("{name} ({what}), verdict {verdict:?}: logged are {exported:?}"))
 }
 
-/// Whether a line names the file as a word, and after it a number or a wrong name.
+/// Returns whether a line names the file as a word, and after it a number or a wrong name.
 fn explains(line: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut places = line.match_indices(name).filter(|(at, _)| {

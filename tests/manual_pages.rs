@@ -18,7 +18,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
 use page::{name, page};
 
-/// The command lines of all programs, with the names of their subcommands.
+/// Returns the command lines of all programs, with the names of their subcommands.
 fn programs() -> [Command; 3] {
     [mmv_agent::cli::command(), mmv_archive::command(), mmv_export::command()].map(|program| {
         let mut program = program.disable_help_subcommand(true);
@@ -27,7 +27,7 @@ fn programs() -> [Command; 3] {
     })
 }
 
-/// All pages by their file names.
+/// Returns all pages by their file names.
 fn pages() -> BTreeMap<String, String> {
     let programs = programs();
     let all = programs.iter().flat_map(|program| {
@@ -124,7 +124,7 @@ fn pages_name_the_variables_that_programs_read() {
     }
 }
 
-/// All sources in some directories, without tests.
+/// Reads all sources in some directories, without tests.
 fn product_sources(directories: &[String]) -> String {
     let mut sources = String::new();
     let mut directories: Vec<_> =
@@ -215,8 +215,8 @@ fn each_line_of_what_is_lost_when_has_tests_that_exist() {
     assert_tested("docs/operators.md", "| event");
 }
 
-/// Each row of the tables in a chapter that begin with `head` names tests, and each
-/// of them exists.
+/// Checks that each row of the tables in a chapter that begin with `head` names tests, and that
+/// each of them exists.
 #[track_caller]
 fn assert_tested(chapter: &str, head: &str) {
     let root = binaries::workspace();
@@ -249,7 +249,8 @@ fn assert_tested(chapter: &str, head: &str) {
     }
 }
 
-/// How exposed systemd finds the unit, from 0.0 to 10.0; most services have 9.6.
+/// Limit on the exposure that systemd finds in the unit, from 0.0 to 10.0; most services have
+/// 9.6.
 const EXPOSURE: f64 = 2.0;
 
 #[test]
@@ -267,7 +268,7 @@ fn systemd_understands_the_units_and_finds_them_safe() {
     }
 }
 
-/// systemd has nothing to say against a unit, whose program is elsewhere.
+/// Checks that systemd has no objection to a unit whose program is elsewhere.
 #[track_caller]
 fn assert_safe(name: &str, installed: &str, program: &Path) {
     let scratch = Scratch::new();

@@ -21,7 +21,7 @@ const FOUR: [&str; 4] = [
     "multi_v3-20150508.11.57",
 ];
 
-/// The same host, two archives of version 2, some members compressed.
+/// Two archives of version 2 of the same host, some members compressed.
 const TWO: [&str; 2] = ["multi-xz-20150508.11.44", "multi-xz-20150508.11.50"];
 
 /// Archives with marks, several volumes, errors, strings, compressed members. (Of
@@ -57,7 +57,8 @@ fn mmv_archive<S: AsRef<OsStr>>(arguments: &[S]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A counter every half minute over all archives: where it has a value, and which.
+/// Compares a counter every half minute over all archives: the times with a value, and the
+/// values.
 #[test]
 fn a_counter_over_several_archives_matches_pmval() {
     let (Some(oracle), Some(corpus)) = (Oracle::find(), Corpus::find()) else { return };
@@ -76,7 +77,7 @@ fn a_counter_over_several_archives_matches_pmval() {
     }
 }
 
-/// The values in pmval's lines, of which each begins with a time.
+/// Returns the values in pmval's lines, of which each begins with a time.
 fn pmval_values(oracle: &Oracle, arguments: &[&str]) -> Vec<Option<u64>> {
     let output = oracle.output("pmval", arguments);
     let text = String::from_utf8(output.stdout).expect("ASCII");
@@ -97,7 +98,7 @@ fn extracted(oracle: &Oracle, archives: &[PathBuf], out: &Path, options: &[&str]
     assert!(found.is_empty(), "pmlogcheck {archives}: {found:?}");
 }
 
-/// The records of two archives are the same.
+/// Checks that the records of two archives are the same.
 #[track_caller]
 fn assert_same_records(oracle: &Oracle, ours: &Path, theirs: &Path, what: &str) {
     let (ours, theirs) = (records_of(oracle, ours), records_of(oracle, theirs));
@@ -107,7 +108,7 @@ fn assert_same_records(oracle: &Oracle, ours: &Path, theirs: &Path, what: &str) 
     assert_eq!(ours.len(), theirs.len(), "{what}: number of records");
 }
 
-/// pmdumplog's account of each record; without the seconds since the archive's start,
+/// Returns pmdumplog's account of each record; without the seconds since the archive's start,
 /// which the two need not agree upon.
 fn records_of(oracle: &Oracle, archive: &Path) -> Vec<String> {
     let options = ["-xxx", "-Z", "UTC", "-m", "-M", archive.to_str().expect("a UTF-8 path")];
@@ -203,7 +204,7 @@ fn compressed_volumes_are_read_by_other_programs() {
     }
 }
 
-/// About 5 MB in one volume.
+/// Writes about 5 MB in one volume.
 fn large_archive(base: &Path) {
     let names: Vec<_> = (0..100).map(|n| format!("many.n{n}")).collect();
     let builder = names.iter().fold(Builder::of_host("host", base), |builder, name| {

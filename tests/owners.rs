@@ -23,11 +23,11 @@ use crate::self_monitoring::types;
 
 /// The user of the honest program.
 const VICTIM: u32 = 4_001;
-/// The attacker.
+/// User id of the attacker.
 const ATTACKER: u32 = 4_002;
 /// The values of the honest program.
 const TRUE: u64 = 7;
-/// Those of the attacker.
+/// The values of the attacker.
 const FALSE: u64 = 666;
 
 const OPTIONS: [&str; 2] = ["--interval", "20ms"];
@@ -48,7 +48,7 @@ fn is_root() -> bool {
     root
 }
 
-/// The values of a metric in all records with samples, of all archives in turn.
+/// Returns the values of a metric in all records with samples, of all archives in turn.
 fn series(archives: &[impl AsRef<Path>], name: &str) -> Vec<Option<String>> {
     let mut all = Vec::new();
     for base in archives {
@@ -259,7 +259,7 @@ fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
     assert!((1_000..1_100).contains(&of_storm), "{of_storm}");
 }
 
-/// A configuration with these limits.
+/// Starts an agent whose configuration has these limits.
 fn limited(scratch: &Scratch, limits: &str) -> Agent {
     let config = scratch.path().join("agent.toml");
     let text = format!("interval = \"20ms\"\nown-metrics = false\nevents = false\n{limits}");
@@ -267,7 +267,7 @@ fn limited(scratch: &Scratch, limits: &str) -> Agent {
     Agent::start_configured(scratch, &config)
 }
 
-/// The log until it has a line with a text.
+/// Waits until the log has a text.
 fn log_with(agent: &Agent, text: &str) {
     wait::until_true(text, || agent.log().contains(text));
 }
@@ -468,7 +468,7 @@ fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_hi
     assert!(!log.contains("deleted"), "{log}");
 }
 
-/// A file with a counter and an instance domain that has no values.
+/// Builds a file with a counter and an instance domain that has no values.
 fn with_instances(scratch: &Scratch, prefix: &str) -> Vec<u8> {
     let elsewhere = scratch.path().join("elsewhere");
     fs::create_dir_all(&elsewhere).expect("make a directory");

@@ -23,7 +23,7 @@ fn run(command: &mut Command) -> String {
     stdout
 }
 
-/// `ci/dist` with the programs of a directory, under a umask.
+/// Runs `ci/dist` with the programs of a directory, under a umask.
 fn dist(programs: &Path, into: &Path, umask: &str) {
     run(Command::new("sh")
         .args(["-c", "umask $1; exec \"$2\" \"$3\"", "sh", umask])
@@ -35,7 +35,7 @@ fn dist(programs: &Path, into: &Path, umask: &str) {
         .env("SOURCE_DATE_EPOCH", "1700000000"));
 }
 
-/// The only file of a directory with this end of its name.
+/// Returns the only file of a directory with this end of its name.
 fn file(directory: &Path, end: &str) -> PathBuf {
     let entries = fs::read_dir(directory).expect("list the packages");
     let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -44,7 +44,7 @@ fn file(directory: &Path, end: &str) -> PathBuf {
     files.remove(0)
 }
 
-/// A root directory with dpkg's data base, in which what the package depends on is
+/// A root directory with dpkg's data base, in which the dependencies of the package are
 /// installed.
 struct Root {
     directory: PathBuf,
@@ -69,7 +69,7 @@ impl Root {
         Self { directory }
     }
 
-    /// dpkg as root, or as what looks like root to it.
+    /// Runs dpkg as root, or as what looks like root to it.
     #[track_caller]
     fn dpkg(&self, arguments: &[&str]) {
         let mut command = if run(Command::new("id").arg("-u")).trim() == "0" {
@@ -108,7 +108,7 @@ impl Root {
         self.directory.join(path).symlink_metadata().is_ok()
     }
 
-    /// The state of the package in dpkg's data base.
+    /// Returns the state of the package in dpkg's data base.
     fn state(&self) -> String {
         let status = self.read("var/lib/dpkg/status");
         let package = status.split("\n\n").find(|entry| entry.contains("Package: mmv-agent\n"));
@@ -117,7 +117,7 @@ impl Root {
     }
 }
 
-/// The package as an older version of it, with another configuration by default.
+/// Repacks the package as an older version of it, with another configuration by default.
 fn older(package: &Path, scratch: &Path) -> PathBuf {
     let (tree, older) = (scratch.join("older"), scratch.join("older.deb"));
     run(Command::new("dpkg-deb").arg("-R").arg(package).arg(&tree));

@@ -15,7 +15,7 @@ use crate::harness::wait;
 
 const LONG_NAME: &str = "a.name.that.is.longer.than.the.63.characters.which.version.1.holds";
 
-/// What pminfo must print of [`publish`]'s file; labels as version 3 has them.
+/// Expected output of pminfo for [`publish`]'s file; labels as version 3 has them.
 const REGISTERED: &str = r#"
 mmv.ours.requests.count PMID: 70.77.1 [requests]
     Data Type: 64-bit unsigned int  InDom: PM_INDOM_NULL 0xffffffff
@@ -88,9 +88,9 @@ highest item
     inst [4 or "sdb 1"] labels {"agent":"mmv","application":"ours","release":3,"rotating":false}
 "#;
 
-/// Files whose instances lack values of some families, and with values that are NaN.
-/// What pmdammv of PCP 7 warns about at each fetch, 6 logs as well, as
-/// [`Pmcd`] asks for it.
+/// Publishes files whose instances lack values of some families, and with values that are NaN;
+/// returns pmdammv's complaints. PCP 7 warns at each fetch; 6 logs the same, as [`Pmcd`] asks for
+/// it.
 fn complaints_about_gaps(oracle: &Oracle, by_default: bool) -> Vec<String> {
     let scratch = Scratch::new();
     let builder = Registry::builder("gaps").directory(scratch.mmv_dir());
@@ -227,7 +227,7 @@ fn served_as_registered(version: Version) {
     assert_eq!(served.len(), registered.len(), "only these are served");
 }
 
-/// A file with every type, units and semantics, one indom, and for version 3 labels.
+/// Publishes a file with every type, units and semantics, one indom, and for version 3 labels.
 fn publish(scratch: &Scratch, version: Version) -> Registry {
     let builder = Registry::builder("ours").directory(scratch.mmv_dir()).cluster(77);
     let registry = builder.process(false).version(version).sealed().build().unwrap();

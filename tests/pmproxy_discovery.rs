@@ -44,7 +44,7 @@ impl Shop {
     }
 }
 
-/// The one series of a metric, once pmproxy knows it.
+/// Waits until pmproxy knows a metric; returns its only series.
 #[track_caller]
 fn series(proxy: &Pmproxy<'_>, metric: &str) -> String {
     let known = wait::until(&format!("pmproxy to know {metric}"), || {
@@ -64,7 +64,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
-/// The instances that a metric ever had: number and name, by the series of each.
+/// Returns the instances that a metric ever had: number and name, by the series of each.
 fn instances(proxy: &Pmproxy<'_>, series: &str) -> BTreeMap<String, (i64, String)> {
     let known = proxy.ask("instances", "series", series);
     let known = known.as_array().expect("instances").iter();
@@ -154,7 +154,7 @@ fn pmproxy_finds_an_archive_while_it_is_written_and_follows_it_wherever_it_goes(
     assert_one_with_pmlogger(&oracle, &scratch, &proxy, &pcp_archives);
 }
 
-/// The metrics of the shop have their descriptors and labels.
+/// Checks that the metrics of the shop have their descriptors and labels.
 #[track_caller]
 fn assert_described(proxy: &Pmproxy<'_>) {
     let orders = series(proxy, "mmv.shop.orders");
@@ -179,7 +179,7 @@ fn assert_described(proxy: &Pmproxy<'_>) {
     assert_eq!(all_series(proxy, of_domain), BTreeSet::from([sales]));
 }
 
-/// pmlogger's archive of the same program has the same series in it, those of
+/// Checks that pmlogger's archive of the same program has the same series in it, those of
 /// instances as well: their identity is made of names, units and all labels.
 #[track_caller]
 fn assert_one_with_pmlogger(
@@ -222,7 +222,7 @@ fn an_archive_begins_with_the_labels_of_the_host_and_all_metadata_is_before_its_
     assert!(after.len() == 6 && after.iter().all(of_pmcd), "{records:?}");
 }
 
-/// What labels of a host are labels of, in an archive.
+/// Type of labels of a host, in an archive.
 const CONTEXT: u32 = 1;
 /// Domains of metrics: pmcd's, and that of MMV files.
 const PMCD: u32 = 2;
@@ -238,7 +238,7 @@ enum Metadata {
     Text,
 }
 
-/// The records of an archive's metadata, in their order.
+/// Reads the records of an archive's metadata, in their order.
 fn metadata_records(base: &Path) -> Vec<Metadata> {
     let bytes = std::fs::read(format!("{}.meta", base.display())).expect("the metadata");
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));

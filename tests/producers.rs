@@ -20,12 +20,12 @@ pub(crate) struct Producer {
 }
 
 impl Producer {
-    /// The C program, writing a file of the given format version.
+    /// Starts the C program, writing a file of the given format version.
     pub(crate) fn c(oracle: &Oracle, scratch: &Scratch, file: &str, version: u32) -> Self {
         Self::c_with(oracle, scratch, file, 320 + version, 0, version)
     }
 
-    /// The C program with cluster and flags as given.
+    /// Starts the C program with cluster and flags as given.
     pub(crate) fn c_with(
         oracle: &Oracle,
         scratch: &Scratch,
@@ -40,17 +40,17 @@ impl Producer {
         Self::start(command).expect("the C program is ready")
     }
 
-    /// The Perl program; `None`, in the open, where Perl cannot load the module.
+    /// Starts the Perl program; `None`, with a message, where Perl cannot load the module.
     pub(crate) fn perl(oracle: &Oracle, scratch: &Scratch, file: &str) -> Option<Self> {
         Self::interpreted(oracle, "/usr/bin/perl", "everything.pl", "410", scratch, file)
     }
 
-    /// The Python program; `None`, in the open, where Python cannot load the module.
+    /// Starts the Python program; `None`, with a message, where Python cannot load the module.
     pub(crate) fn python(oracle: &Oracle, scratch: &Scratch, file: &str) -> Option<Self> {
         Self::interpreted(oracle, oracle.python(), "everything.py", "411", scratch, file)
     }
 
-    /// The C program on our library instead of libpcp_mmv.
+    /// Starts the C program on our library instead of libpcp_mmv.
     pub(crate) fn c_on_ours(oracle: &Oracle, scratch: &Scratch, file: &str, version: u32) -> Self {
         let mut command = capi::on_ours(oracle.command(compiled(oracle)));
         command.arg(scratch.mmv_dir().join(file));
@@ -58,8 +58,8 @@ impl Producer {
         Self::start(command).expect("the C program is ready")
     }
 
-    /// The Python program on our library; `None`, in the open, where Python cannot
-    /// load the module.
+    /// Starts the Python program on our library; `None`, with a message, where Python cannot load
+    /// the module.
     pub(crate) fn python_on_ours(oracle: &Oracle, scratch: &Scratch, file: &str) -> Option<Self> {
         let command = capi::on_ours(oracle.command(oracle.python()));
         Self::script(command, "everything.py", "411", scratch, file)
@@ -134,7 +134,7 @@ pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("producers")
 }
 
-/// The C program, compiled once per run.
+/// Returns the C program, compiled once per run.
 fn compiled(oracle: &Oracle) -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

@@ -21,7 +21,7 @@ fn run(arguments: &[&str], base: &Path) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// What the events about each file say of clusters, in their order.
+/// Returns the clusters that the events about each file name, in their order.
 fn clusters(base: &Path, file: &str) -> Vec<Option<u64>> {
     let text = run(&["events", "--json"], base);
     let parameters = text.lines().map(|line| {

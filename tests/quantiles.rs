@@ -18,10 +18,10 @@ use crate::harness::scratch::Scratch;
 /// The quantiles that are compared, by the names that they get.
 const QUANTILES: [(f64, &str); 5] =
     [(0.0, "p0"), (0.5, "p50"), (0.9, "p90"), (0.999, "p99.9"), (1.0, "p100")];
-/// With a precision of 3 half a bucket is at most this part of a value.
+/// Limit on the relative error: half a bucket at a precision of 3.
 const ERROR: f64 = 1.0 / 16.0;
 
-/// Microseconds from 1 to some seconds, most of them small.
+/// Returns microseconds from 1 to some seconds, most of them small.
 fn latency(number: u64) -> u64 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     1 + (mixed >> 40) % (10 << (number % 20))
@@ -196,7 +196,7 @@ fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
     }
 }
 
-/// The last value of a metric, added up over its instances.
+/// Returns the last value of a metric, added up over its instances.
 fn newest(base: &Path, metric: &str) -> Option<f64> {
     let archive = Archive::open(base).ok()?;
     let mut selection = Replay::open(&archive);
@@ -207,7 +207,7 @@ fn newest(base: &Path, metric: &str) -> Option<f64> {
     values.iter().map(|(_, value)| value.as_f64()).sum()
 }
 
-/// The sum of the histogram, its quantiles, and the sum over all stripes.
+/// Returns the sum of the histogram, its quantiles, and the sum over all stripes.
 fn answers<'a>(
     archive: &'a Archive,
     ask: impl for<'r> Fn(&'r Replay<'a>) -> Option<Sample<'r>>,

@@ -15,20 +15,20 @@ use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// How long each run of the program is.
+/// Length of each run of the program.
 const RUN: Duration = Duration::from_secs(4);
-/// How long it is away.
+/// Time between two runs.
 const AWAY: Duration = Duration::from_secs(2);
-/// What the last sample of a killed program can lack: requests of one interval of the
-/// agent, and what a busy machine adds to it.
+/// Seconds that the last sample of a killed program can lack: requests of one interval of the
+/// agent, and the delays of a busy machine.
 const LATE: f64 = 0.25;
-/// With a precision of 4 half a bucket is at most this part of a value.
+/// Limit on the relative error: half a bucket at a precision of 4.
 const HALF_BUCKET: f64 = 1.0 / 32.0;
 
 /// A line of the program's log.
 #[derive(Debug, Clone)]
 struct Request {
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     time: f64,
     endpoint: String,
     nanoseconds: u64,
@@ -64,7 +64,7 @@ impl Story {
     }
 }
 
-/// The program, from its file on.
+/// Starts the program and waits for its file.
 fn start(scratch: &Scratch, log: &Path) -> Child {
     let example = binaries::example("endpoints");
     let mut command = Command::new(example);
@@ -74,7 +74,7 @@ fn start(scratch: &Scratch, log: &Path) -> Child {
     program
 }
 
-/// How often the program has ended, by the events in an archive.
+/// Counts the ends of the program, by the events in an archive.
 fn ended(base: &Path) -> usize {
     // There is no archive yet, or no event in it.
     let text = String::from_utf8(answer(&["events", path(base), "--json"]).stdout);
@@ -83,7 +83,7 @@ fn ended(base: &Path) -> usize {
     events.filter(|event| is_event(event, "ended")).count()
 }
 
-/// Whether an event is of this type, and of the program.
+/// Returns whether an event is of this type, and of the program.
 fn is_event(event: &Value, kind: &str) -> bool {
     let parameters = event["parameters"].as_array().expect("parameters");
     let has = |value: &str| parameters.iter().any(|parameter| parameter["value"] == value);
@@ -124,7 +124,7 @@ fn json(arguments: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Seconds since 1970, of `[seconds, nanoseconds]`.
+/// Returns the seconds since 1970 of `[seconds, nanoseconds]`.
 fn time(value: &Value) -> f64 {
     let part = |index: usize| value[index].as_f64().expect("a number");
     part(0) + part(1) / 1e9

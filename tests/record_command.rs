@@ -19,8 +19,8 @@ use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// `mmv-agent record` of a shell script, which finds a file with the counter
-/// `requests` of 3 in `$image`.
+/// Prepares `mmv-agent record` of a shell script, which finds a file with the counter `requests`
+/// of 3 in `$image`.
 fn recorder(scratch: &Scratch, base: &Path, script: &str) -> Command {
     let file = scratch.path().join("image");
     std::fs::write(&file, image(9, 1, &[("requests", 3)])).expect("an MMV file");

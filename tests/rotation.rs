@@ -30,8 +30,8 @@ fn wait_for_archive(agent: &Agent, count: usize) {
     });
 }
 
-/// Archives of two runs of an agent, the first of which makes two; `between` is
-/// done while none runs.
+/// Writes archives of two runs of an agent, the first of which makes two; `between` is done while
+/// none runs.
 fn three_archives(scratch: &Scratch, between: impl FnOnce()) -> Vec<PathBuf> {
     let mut agent = Agent::start(scratch);
     wait_for_archive(&agent, 1);
@@ -45,7 +45,7 @@ fn three_archives(scratch: &Scratch, between: impl FnOnce()) -> Vec<PathBuf> {
     agent.archives()
 }
 
-/// pmlogextract's archive of all of them.
+/// Joins all of them with pmlogextract.
 fn extract(oracle: &Oracle, scratch: &Scratch, bases: &[PathBuf]) -> (Output, PathBuf) {
     let merged = scratch.path().join("merged");
     let paths = bases.iter().chain([&merged]).map(|path| path.to_str().expect("UTF-8"));

@@ -1,4 +1,4 @@
-//! How the agent's threads are scheduled.
+//! The scheduling of the agent's threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,15 @@ use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
 
-/// `SCHED_OTHER` of sched(7).
+/// Policy `SCHED_OTHER` of sched(7).
 const OTHER: u32 = 0;
-/// `SCHED_RR`.
+/// Policy `SCHED_RR`.
 const ROUND_ROBIN: u32 = 2;
-/// `SCHED_BATCH`.
+/// Policy `SCHED_BATCH`.
 const BATCH: u32 = 3;
 
-/// The policy and the real-time priority of each thread, by its name (`proc_pid_stat(5)`).
+/// Returns the policy and the real-time priority of each thread, by its name
+/// (`proc_pid_stat(5)`).
 fn policies(agent: &Agent) -> BTreeMap<String, (u32, u32)> {
     let tasks = fs::read_dir(format!("/proc/{}/task", agent.id())).expect("its threads");
     let policy = |task: fs::DirEntry| {
@@ -33,7 +34,7 @@ fn policies(agent: &Agent) -> BTreeMap<String, (u32, u32)> {
     tasks.filter_map(|task| policy(task.ok()?)).collect()
 }
 
-/// The policies once there are samples.
+/// Starts an agent; returns the policies once there are samples.
 fn of_agent(start: &[&str], config: &str) -> BTreeMap<String, (u32, u32)> {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 1, &[("steady", 7)]), "steady");

@@ -1,4 +1,4 @@
-//! What an agent logs about itself: events and its own metrics.
+//! The agent's data about itself: events and its own metrics.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -35,7 +35,6 @@ const PROCESS: usize = 32;
 /// The flag for a file that is valid as long as its process lives.
 const WITH_PROCESS: u32 = 2;
 
-/// One event of an archive.
 #[derive(Debug, Default)]
 struct Event {
     timestamp: Option<Timestamp>,
@@ -48,7 +47,7 @@ struct Event {
     records: u64,
 }
 
-/// The events of an archive in their order; `None` if it cannot be read right now.
+/// Reads the events of an archive in their order; `None` if it cannot be read right now.
 fn events(base: &Path) -> Option<Vec<Event>> {
     let archive = Archive::open(base).ok()?;
     let metadata = archive.metadata();
@@ -76,7 +75,7 @@ fn events(base: &Path) -> Option<Vec<Event>> {
     Some(events)
 }
 
-/// The types of an archive's events with their files.
+/// Returns the types of an archive's events with their files.
 pub(crate) fn types(base: &Path) -> Vec<String> {
     let events = events(base).expect("a whole archive");
     let of_one = |event: &Event| format!("{} {}", event.kind, event.file).trim_end().to_owned();
@@ -146,7 +145,7 @@ impl Sleeper {
         Self(command.spawn().expect("start a process"))
     }
 
-    /// A file that counts as long as this process lives.
+    /// Builds a file that counts as long as this process lives.
     fn image(&self) -> Vec<u8> {
         let image = image(9, 1, &[("requests", 3)]);
         let image = patched(&image, FLAGS, &WITH_PROCESS.to_ne_bytes());
@@ -322,7 +321,7 @@ fn a_file_that_replaces_that_of_a_running_process_is_a_warning_and_an_event() {
     assert_eq!(restarted.reason, reason);
 }
 
-/// A configuration that has dead programs' files removed after so long.
+/// Writes a configuration that has dead programs' files removed after so long.
 fn removing(scratch: &Scratch, after: &str) -> std::path::PathBuf {
     let config = scratch.path().join("agent.toml");
     let text =
@@ -466,7 +465,7 @@ fn events_on_a_full_disk_count_each_lost_record_once() {
     assert_eq!(kinds(&events, "app"), ["appeared"]);
 }
 
-/// The last value of a metric, singular or of any instance.
+/// Returns the last value of a metric, singular or of any instance.
 fn last(base: &Path, name: &str) -> Option<u64> {
     let archive = Archive::open(base).ok()?;
     let pmid = archive.metadata().metric_by_name(name)?.desc.pmid;
@@ -519,7 +518,7 @@ fn an_agent_counts_what_it_does() {
     }
 }
 
-/// The PMID of a metric in an archive, as PCP prints it.
+/// Returns the PMID of a metric in an archive, as PCP prints it.
 fn pmid(base: &Path, name: &str) -> String {
     let archive = Archive::open(base).expect("an archive");
     archive.metadata().metric_by_name(name).expect(name).desc.pmid.to_string()

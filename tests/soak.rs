@@ -1,5 +1,5 @@
-//! The same mishap again and again. `MMV_LONG` in the environment asks for the long
-//! form, which `ci/long` runs.
+//! Mishaps, each repeated many times. `MMV_LONG` in the environment asks for the long form, which
+//! `ci/long` runs.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -22,7 +22,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 use crate::producers::Producer;
 
-/// How often, in the short and in the long form.
+/// Returns the number of repetitions of the short or the long form.
 fn times(short: u64, long: u64) -> u64 {
     if std::env::var_os("MMV_LONG").is_some() { long } else { short }
 }
@@ -144,7 +144,7 @@ fn an_agent_killed_while_it_makes_archives_leaves_a_directory_that_is_read_whole
     }
 }
 
-/// How many samples each archive of a directory has; `None` while one cannot be read.
+/// Counts the samples of each archive of a directory; `None` while one cannot be read.
 fn samples_of(agent: &Agent) -> Option<BTreeMap<PathBuf, u64>> {
     let count = |base: PathBuf| {
         let mut samples = 0;
@@ -158,7 +158,7 @@ fn samples_of(agent: &Agent) -> Option<BTreeMap<PathBuf, u64>> {
     agent.archives().into_iter().map(count).collect()
 }
 
-/// How many volumes are being compressed, and how many are.
+/// Counts the volumes that are being compressed, and those that are.
 fn packed(agent: &Agent) -> (usize, usize) {
     let archives = agent.archives();
     let directory = archives.first().and_then(|base| base.parent()).map(std::fs::read_dir);
@@ -219,7 +219,7 @@ fn an_agent_killed_while_it_compresses_loses_no_record() {
     }
 }
 
-/// Every value of a program's metrics: the metric's name, and the text.
+/// Returns every value of a program's metrics: the metric's name, and the text.
 fn values(facts: &Facts) -> impl Iterator<Item = (&str, &str)> {
     let records = facts.records.iter().filter(|record| record.has_samples());
     records.flat_map(|record| {

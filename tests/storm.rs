@@ -82,13 +82,14 @@ struct Setting {
     /// The limit on the agent's descriptors.
     descriptors: Option<u32>,
     has_silent_mount: bool,
-    /// Whether the time begins when attacks have begun, and ends after a program has returned.
+    /// The time begins when attacks have begun, and ends after a program has returned.
     waits_for_attacks: bool,
     waits_for_restart: bool,
 }
 
 impl Setting {
-    /// An agent at a short interval, where everything may be late that is not false.
+    /// Returns the setting of an agent at a short interval, where values may be late but not
+    /// false.
     fn of_storm() -> Self {
         Self {
             scratch: Scratch::new(),
@@ -104,7 +105,7 @@ impl Setting {
     }
 }
 
-/// How long and how wild a run is.
+/// Length and violence of a run.
 #[derive(Debug)]
 struct Plan {
     seed: u64,
@@ -112,7 +113,7 @@ struct Plan {
     /// Beside programs that compute, to compare with.
     calm: Duration,
     storm: Duration,
-    /// For one attack.
+    /// Length of one attack.
     alone: Duration,
 }
 
@@ -188,7 +189,7 @@ fn no_attack_alone_costs_an_honest_program_anything() {
     assert!(complaints.is_empty(), "MMV_SEED={}:\n{}", plan.seed, complaints.join("\n"));
 }
 
-/// The plan, printed, where the test is possible.
+/// Returns the plan, which it prints, where the test is possible.
 fn plan() -> Option<Plan> {
     if !users::are_possible() {
         skip::report("the storm: only root can be several users");
@@ -199,11 +200,11 @@ fn plan() -> Option<Plan> {
     Some(plan)
 }
 
-/// What a run showed.
+/// Results of a run.
 #[derive(Debug)]
 struct Outcome {
     ticks: Ticks,
-    /// Those of an agent without files.
+    /// Ticks of an agent without files.
     machine: Ticks,
     /// The most memory of the agent, in KiB.
     memory: u64,
@@ -214,13 +215,13 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// The complaints about values and memory.
+    /// Returns the complaints about values and memory.
     fn faults(&self) -> impl Iterator<Item = String> + use<> {
         let memory = (self.memory > MOST_MEMORY).then(|| format!("{} MiB", self.memory >> 10));
         self.findings.complaints.clone().into_iter().chain(memory)
     }
 
-    /// The complaints about ticks.
+    /// Returns the complaints about ticks.
     fn delays(&self) -> Vec<String> {
         let missed = self.ticks.missed_share() - self.machine.missed_share();
         let late = self.ticks.late_share() - self.machine.late_share();
@@ -245,13 +246,13 @@ impl Display for Outcome {
     }
 }
 
-/// An agent, the honest programs and these attackers for a while.
+/// Runs an agent, the honest programs and these attackers for a while.
 fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
     let outcome = run_in(&Setting::of_storm(), seed, span, attackers);
     outcome.expect("nothing that is not possible everywhere")
 }
 
-/// The same in a setting; `None` where it is not possible.
+/// Runs them in a setting; `None` where it is not possible.
 fn run_in(setting: &Setting, seed: u64, span: Duration, attackers: &[Attack]) -> Option<Outcome> {
     let Setting { scratch, interval, .. } = setting;
     let quiet = Scratch::new();
@@ -325,9 +326,9 @@ fn run_in(setting: &Setting, seed: u64, span: Duration, attackers: &[Attack]) ->
     Some(Outcome { ticks, machine, memory, missing, findings, waits })
 }
 
-/// An agent as a service of its own user. As such it may sample with real-time scheduling (here
-/// by a capability, since not every container may raise `RLIMIT_RTPRIO`), and has a control group
-/// of its own: attackers do not share its part of the processors.
+/// Starts an agent as a service of its own user. As such it may sample with real-time scheduling
+/// (here by a capability, since not every container may raise `RLIMIT_RTPRIO`), and has a control
+/// group of its own: attackers do not share its part of the processors.
 fn start_agent(scratch: &Scratch, settings: &str, descriptors: Option<u32>) -> Agent {
     let program = scratch.path().join("mmv-agent");
     binaries::copy(&binaries::mmv_agent(), &program);
@@ -346,8 +347,8 @@ fn start_agent(scratch: &Scratch, settings: &str, descriptors: Option<u32>) -> A
     Agent::spawn(command, scratch, &["--config", config.to_str().expect("UTF-8")])
 }
 
-/// Directories as on a machine with several users: anybody may put files into that of MMV
-/// files, and read archives.
+/// Opens the directories as on a machine with several users: anybody may put files into that of
+/// MMV files, and read archives.
 fn open_to_all(scratch: &Scratch) {
     let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
     mode(scratch.path(), 0o755).expect("set a mode");

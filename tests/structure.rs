@@ -39,7 +39,7 @@ fn no_modules_import_each_other_in_a_circle() {
     }
 }
 
-/// The name and root file of each library, binary and bench of the workspace.
+/// Returns the name and root file of each library, binary and bench of the workspace.
 fn crate_roots() -> Vec<(String, PathBuf)> {
     let metadata = metadata(&["--no-deps"]);
     let packages = metadata["packages"].as_array().expect("packages");
@@ -59,7 +59,7 @@ fn crate_roots() -> Vec<(String, PathBuf)> {
     roots
 }
 
-/// A crate of the given files; `lib.rs` is its root.
+/// Writes and parses a crate of the given files; `lib.rs` is its root.
 fn made(files: &[(&str, &str)]) -> (tempfile::TempDir, Crate) {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {

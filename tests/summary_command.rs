@@ -29,7 +29,7 @@ type Key = (Pmid, String);
 /// does not swap their bytes.
 const STALE_TYPES: (&str, [&str; 2]) = ("babylon.pmview_v2", ["disk.all.read", "disk.all.write"]);
 
-/// What pmlogsummary prints of one instance.
+/// Figures that pmlogsummary prints of one instance.
 #[derive(Debug)]
 struct Figures {
     figures: [f64; 5],
@@ -57,7 +57,7 @@ fn summaries_of_the_corpus_are_those_of_pmlogsummary() {
     assert!(differences.is_empty(), "{} differences, such as\n{shown}", differences.len());
 }
 
-/// One archive, and what decides where pmlogsummary differs.
+/// One archive, with the reasons for which pmlogsummary differs.
 struct Context<'a> {
     name: &'a str,
     archive: &'a Archive,
@@ -113,7 +113,7 @@ impl<'a> Context<'a> {
         Some(format!("{place}: {name} {found}, expected {expected}"))
     }
 
-    /// Why pmlogsummary has another figure.
+    /// Returns why pmlogsummary has another figure.
     fn deviation(&self, key: &Key, figure: &str, ours: &Statistics) -> Option<&'static str> {
         let metric = self.archive.metadata().metric(key.0)?;
         match (metric.desc.semantics, figure) {
@@ -129,7 +129,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The summaries of all metrics, with the units as pmlogsummary writes them.
+/// Returns the summaries of all metrics, with the units as pmlogsummary writes them.
 fn of_ours(archive: &Archive) -> BTreeMap<Key, Option<(Statistics, String)>> {
     let mut selection = Selection::new(archive);
     selection.select("");
@@ -149,7 +149,7 @@ fn of_ours(archive: &Archive) -> BTreeMap<Key, Option<(Statistics, String)>> {
     ours
 }
 
-/// The instance's newest name or else its number.
+/// Returns the instance's newest name or else its number.
 fn title(archive: &Archive, summary: &MetricSummary, instance: Option<InstanceId>) -> String {
     let Some(instance) = instance else { return String::new() };
     let history = summary.metric.desc.indom.and_then(|i| archive.metadata().indom_history(i));
@@ -157,7 +157,7 @@ fn title(archive: &Archive, summary: &MetricSummary, instance: Option<InstanceId
     name.map_or_else(|| instance.get().to_string(), str::to_owned)
 }
 
-/// `NAME TAB [INSTANCE] TAB FIGURE ... TAB UNITS`, an asterisk in front.
+/// Parses `NAME TAB [INSTANCE] TAB FIGURE ... TAB UNITS`, an asterisk in front.
 fn of_pmlogsummary(
     oracle: &Oracle,
     archive: &Archive,
@@ -185,8 +185,8 @@ fn line_of(archive: &Archive, line: &str) -> (Key, Option<Figures>) {
     ((pmid, instance), Some(Figures { figures, units: next().to_owned() }))
 }
 
-/// Equal as far as it is printed. Release 6.0.3 takes times in microseconds,
-/// which is as much as a thousandth of the shortest intervals.
+/// Returns whether figures are equal as far as they are printed. Release 6.0.3 takes times in
+/// microseconds, which is as much as a thousandth of the shortest intervals.
 fn is_close(found: f64, expected: f64) -> bool {
     let difference = (found - expected).abs();
     difference <= 2e-9 || difference <= 1e-5 * found.abs().max(expected.abs())

@@ -20,7 +20,7 @@ use crate::harness::wait;
 
 /// The user whose programs run if the tests run as root.
 const USER: u32 = 4711;
-/// Where PCP's rule leads without an environment and without PCP.
+/// Directory by PCP's rule without an environment and without PCP.
 const SYSTEM: &str = "/var/lib/pcp/tmp/mmv";
 
 /// The environment of an ordinary user: nothing but some variables with directories.
@@ -40,7 +40,7 @@ impl Drop for Running {
 }
 
 impl Home {
-    /// With variables that name directories in the scratch directory.
+    /// Creates a home with variables that name directories in the scratch directory.
     fn new(variables: &[(&'static str, &str)]) -> Self {
         let scratch = Scratch::new();
         let home = Self { variables: Vec::new(), scratch };
@@ -65,7 +65,7 @@ impl Home {
         self.scratch.path().join(name)
     }
 
-    /// A program of the scratch directory, run as an ordinary user.
+    /// Prepares a program of the scratch directory, run as an ordinary user.
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let program = self.path(program);
         let mut command = if geteuid().is_root() {
@@ -103,7 +103,7 @@ impl Home {
         fs::read_to_string(self.path("mmv-agent.log")).unwrap_or_default()
     }
 
-    /// The status that the agent reports, once it harvests `acme` and has an archive.
+    /// Returns the status that the agent reports, once it harvests `acme` and has an archive.
     fn status(&self) -> Value {
         wait::until("the agent to harvest the program", || {
             let output = self.run("mmv-agent", &["status", "--json"]);
@@ -116,7 +116,7 @@ impl Home {
     }
 }
 
-/// Whether the system's directory is open for the user of the tests; then it is used.
+/// Returns whether the system's directory is open for the user of the tests; then it is used.
 fn uses_the_systems() -> bool {
     let Ok(found) = Path::new(SYSTEM).metadata() else { return false };
     let open = found.mode() & 0o002 != 0 || found.uid() == geteuid().as_raw();

@@ -10,7 +10,7 @@ use test_archives::{Builder, at};
 
 const RECORDS: i64 = 300;
 
-/// Three volumes of 100 records.
+/// Writes three volumes of 100 records.
 fn archive() -> (TempDir, PathBuf) {
     let row = |n| (n, [("a.b", n * n)]);
     let builder = Builder::indexed(500).metric("a.b", "i64 instant").rows((0..100).map(row));
@@ -53,7 +53,7 @@ fn compress_member(base: &Path, member: &str, suffix: &str) -> PathBuf {
     compressed
 }
 
-/// The times of all records forwards, backwards, and from the middle on.
+/// Reads the times of all records forwards, backwards, and from the middle on.
 fn read(archive: &Archive) -> Result<[Vec<Timestamp>; 3], Error> {
     let mut all = [vec![], vec![], vec![]];
     let mut records = archive.records()?;
@@ -123,11 +123,10 @@ fn compressed_metadata_that_is_damaged_is_an_error() {
     assert!(matches!(Archive::open(&base), Err(Error::Decompress { .. })));
 }
 
-/// What a small file can make a reader keep in memory at once: less than it expands to.
+/// Limit on the memory that a small file can make a reader keep at once: less than it expands to.
 const MOST_MEMORY: u64 = 160 << 20;
 
-/// A member with zeros after what was in it: 800 MiB of them in a file that could expand to
-/// that much.
+/// Appends zeros to a member: 800 MiB of them in a file that could expand to that much.
 fn make_bomb(base: &Path, member: &str) -> PathBuf {
     let file = compress_member(base, member, "xz");
     let mut bytes = fs::read(&file).unwrap();

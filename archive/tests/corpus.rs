@@ -233,8 +233,8 @@ fn all_timestamps(case: &Case) -> Vec<Timestamp> {
     timestamps
 }
 
-/// How far a damaged archive can be read: its records, and whether their end
-/// is reported as an error or a torn tail. `None` if it does not open.
+/// Reads a damaged archive as far as possible: returns the number of its records, and whether
+/// their end is reported as an error or a torn tail. `None` if it does not open.
 fn read_damaged(path: &std::path::Path) -> Option<(u64, bool)> {
     let archive = Archive::open(path).ok()?;
     let mut n = 0;

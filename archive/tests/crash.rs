@@ -82,7 +82,8 @@ fn who_follows_the_writer_sees_each_record_when_it_is_whole() {
     }
 }
 
-/// Without a record there is nothing to read or repair, and the reason is reported.
+/// Checks that without a record there is nothing to read or repair, and that the reason is
+/// reported.
 fn assert_nothing(base: &Path, state: &State) {
     let report = check(base).unwrap();
     assert!(!report.findings().is_empty(), "{state:?}");
@@ -96,7 +97,8 @@ fn assert_nothing(base: &Path, state: &State) {
     assert!(Archive::open(&repaired).is_err());
 }
 
-/// Half a record at the end of a file, or metadata whose record is missing.
+/// Checks that the only findings are half a record at the end of a file, or metadata whose record
+/// is missing.
 fn assert_only_tail(base: &Path, state: &State) {
     let report = check(base).unwrap();
     for finding in report.findings() {
@@ -106,8 +108,7 @@ fn assert_only_tail(base: &Path, state: &State) {
     assert!(state.torn.is_none() || !report.findings().is_empty(), "{state:?}");
 }
 
-/// Exactly the complete records are read; half a record is
-/// reported.
+/// Checks that exactly the complete records are read, and that half a record is reported.
 fn assert_readable(base: &Path, state: &State, whole: &[Seen]) {
     let archive = Archive::open(base).unwrap_or_else(|error| panic!("{error} {state:?}"));
     assert_eq!(read(&archive), whole, "{state:?}");
@@ -118,7 +119,7 @@ fn assert_readable(base: &Path, state: &State, whole: &[Seen]) {
     assert_eq!(torn, expected, "{state:?}");
 }
 
-/// A repair keeps them all, and nothing is wrong with what it makes.
+/// Checks that a repair keeps them all, and that nothing is wrong with the result.
 fn assert_repairable(base: &Path, state: &State, whole: &[Seen]) {
     let repaired = base.with_file_name("repaired");
     repair(base, &repaired).unwrap();
@@ -136,8 +137,8 @@ fn read(archive: &Archive) -> Vec<Seen> {
     seen
 }
 
-/// What the other tests rest on: an index entry for every reason that there is
-/// for one, domains that change in every way, labels at all levels.
+/// Checks the preconditions of the other tests: an index entry for every reason that there is for
+/// one, domains that change in every way, labels at all levels.
 #[test]
 fn the_workload_has_all_that_an_archive_can_have() {
     for (version, sizes) in [(Version::V3, &[4, 5, 5, 0, 1][..]), (Version::V2, &[4, 5, 5, 1])] {

@@ -17,18 +17,18 @@ const BLOCK: usize = 10;
 /// Damages of each kind of file.
 const DAMAGES: usize = 1500;
 
-/// One volume.
+/// Writes an archive of one volume.
 fn archive() -> (TempDir, PathBuf) {
     let builder = Builder::indexed(500).metric("a.b", "i64 instant");
     builder.rows((0..RECORDS).map(|n| (n, [("a.b", value(n))]))).finish().into_parts()
 }
 
-/// Something else in all its bytes for each record.
+/// Returns a value that differs in all its bytes for each record.
 const fn value(n: i64) -> i64 {
     n.wrapping_mul(0x1e37_79b9_7f4a_7c15)
 }
 
-/// The offsets of the records of a volume, and its end.
+/// Returns the offsets of the records of a volume, and its end.
 fn offsets(volume: &[u8]) -> Vec<usize> {
     let mut offsets = vec![0];
     while let Some(len) = volume.get(offsets[offsets.len() - 1]..).and_then(|b| b.first_chunk()) {
@@ -37,7 +37,8 @@ fn offsets(volume: &[u8]) -> Vec<usize> {
     offsets
 }
 
-/// The label is a block; each further one has the same number of records.
+/// Cuts a volume into blocks. The label is a block; each further one has the same number of
+/// records.
 fn blocks(volume: &[u8]) -> Vec<&[u8]> {
     let offsets = offsets(volume);
     let mut cuts = vec![0];
@@ -77,7 +78,7 @@ fn zstd(volume: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The times of the records that can be read; panics for one that was never written.
+/// Returns the times of the records that can be read; panics for one that was never written.
 fn salvaged(base: &Path) -> Vec<Timestamp> {
     let salvage = Salvage::open(base).unwrap();
     let mut records = salvage.records();

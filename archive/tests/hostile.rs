@@ -26,7 +26,7 @@ struct Specimen {
     name: String,
     files: Vec<(String, Vec<u8>)>,
     records: Vec<FetchResult>,
-    /// For each volume the ends of its records.
+    /// Ends of the records of each volume.
     ends: Vec<Vec<u64>>,
     label: usize,
     /// The distance between the bits that are flipped.
@@ -55,7 +55,7 @@ impl Specimen {
         Self { name: name.to_owned(), files, records, ends, label, stride }
     }
 
-    /// The archive with one of its files changed.
+    /// Copies the archive with one of its files changed.
     fn with(&self, file: usize, change: impl FnOnce(&mut Vec<u8>)) -> (TempDir, PathBuf) {
         let directory = test_archives::scratch();
         let base = directory.path().join("a");
@@ -85,7 +85,7 @@ fn specimens() -> Vec<Specimen> {
     all
 }
 
-/// The records as far as they can be read, and why not further.
+/// Reads the records as far as possible; returns also the error that ended this.
 fn read_all(archive: &Archive) -> (Vec<FetchResult>, Option<Error>) {
     let mut found = Vec::new();
     let mut records = archive.records().unwrap();
@@ -116,7 +116,7 @@ fn salvaged(base: &Path) -> Option<usize> {
     Some(n)
 }
 
-/// What a repair makes is whole.
+/// Checks that the result of a repair is whole.
 #[track_caller]
 fn assert_repairable(base: &Path, what: &str) -> Option<Vec<FetchResult>> {
     let output = base.with_file_name("b");
@@ -236,14 +236,14 @@ fn assert_flipped(specimen: &Specimen, file: usize, base: &Path, what: &str) {
     }
 }
 
-/// How many fields differ: the time, and value sets.
+/// Counts the fields that differ: the time, and value sets.
 fn differences(found: &FetchResult, expected: &FetchResult) -> usize {
     let sets = found.value_sets.iter().zip(&expected.value_sets).filter(|(a, b)| a != b).count();
     let more = found.value_sets.len().abs_diff(expected.value_sets.len());
     usize::from(found.timestamp != expected.timestamp) + sets + more
 }
 
-/// Every time is found, whatever the index contains.
+/// Checks that every time is found, whatever the index contains.
 fn assert_times(specimen: &Specimen, archive: &Archive, what: &str) {
     for from in specimen.records.iter().map(|record| record.timestamp) {
         let mut records = archive.records_from(from).unwrap();

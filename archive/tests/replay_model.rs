@@ -19,8 +19,8 @@ use proptest::prelude::*;
 use random::{Archives, TICK, at, build, options, step};
 use rules::Model;
 
-/// Times on the grid, before, in and after the archive, and those of all
-/// records and half-way between them.
+/// Returns times on the grid, before, in and after the archive, and those of all records and
+/// half-way between them.
 fn moments(model: &Model, asked: &[i64]) -> Vec<Timestamp> {
     let own: Vec<Timestamp> = model.timestamps().collect();
     let middle = |pair: &[Timestamp]| {
@@ -33,8 +33,8 @@ fn moments(model: &Model, asked: &[i64]) -> Vec<Timestamp> {
     asked.iter().map(|&tick| at(tick)).chain(own).chain(middles).collect()
 }
 
-/// Whether the answer is the model's: nothing outside the archive, and inside
-/// the values of all metrics and instances that have one.
+/// Checks that the answer is the model's: nothing outside the archive, and inside the values of
+/// all metrics and instances that have one.
 fn check(
     (archives, model): (&Archives, &Model),
     at: Timestamp,
@@ -64,7 +64,7 @@ fn all(
     at.iter().try_for_each(|&at| check(made, at, replay.sample_at(at).as_ref()))
 }
 
-/// Archives of each test.
+/// Returns the number of archives of each test.
 fn cases() -> u32 {
     if std::env::var_os("MMV_LONG").is_some() { 256 } else { 64 }
 }

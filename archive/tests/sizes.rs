@@ -21,7 +21,7 @@ fn load(archive: &Archive) -> Replay<'_> {
     selection.load().unwrap()
 }
 
-/// The value of the metric without instances.
+/// Returns the value of the metric without instances.
 fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
     match replay.sample_at(at(millis))?.values[0].first() {
         Some((None, Value::U64(value))) => Some(*value),
@@ -29,7 +29,7 @@ fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
     }
 }
 
-/// 14 000 records, one a second, each counting its milliseconds; a mark after every
+/// Writes 14 000 records, one a second, each counting its milliseconds; a mark after every
 /// `marked` records.
 fn counted(marked: i32, volumes: i32) -> (TempDir, PathBuf) {
     let mut builder = Builder::new().metric("a.b", "u64 counter");

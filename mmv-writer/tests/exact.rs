@@ -1,4 +1,4 @@
-//! No increment is lost: what many threads count is what another process reads.
+//! Checks that no increment is lost: another process reads what many threads count.
 //!
 //! `MMV_LONG` in the environment asks for the full number of increments.
 
@@ -13,12 +13,12 @@ use mmv_writer::{Counter, Registry};
 
 use crate::child;
 
-/// Increments of each thread.
+/// Returns the number of increments of each thread.
 fn each() -> u64 {
     if std::env::var_os("MMV_LONG").is_some() { 10_000_000 } else { 1_000_000 }
 }
 
-/// The value of a singular metric, as another process sees it in its own mapping.
+/// Returns the value of a singular metric, as another process sees it in its own mapping.
 fn value(path: &Path, metric: &str) -> u64 {
     let mut reader = child::running("exact::reads_a_value");
     reader.env("MMV_TEST_FILE", path).env("MMV_TEST_METRIC", metric);

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use mmv_writer::{Counter, Error, NamedFamily, Registry};
 
-/// What `ulimit -f` counts in, in a POSIX shell.
+/// Unit of `ulimit -f` in a POSIX shell.
 const BLOCK: u64 = 512;
 
 /// Runs the test `name` in a child process, under a limit of `blocks`.
@@ -37,7 +37,7 @@ fn directory() -> String {
     std::env::var("LIMIT_DIRECTORY").unwrap()
 }
 
-/// Prints what became of something; whether it is there.
+/// Prints the result of an operation; returns its value, if any.
 fn report<T>(what: &str, result: Result<T, Error>) -> Option<T> {
     let text: &dyn Display = match &result {
         Ok(_) => &"done",
@@ -47,7 +47,7 @@ fn report<T>(what: &str, result: Result<T, Error>) -> Option<T> {
     result.ok()
 }
 
-/// Metrics and instances of all kinds, then the sizes of the files that were made.
+/// Makes metrics and instances of all kinds; prints the results and the sizes of the files.
 fn program(lenient: bool) {
     let builder = Registry::builder("sealed").directory(directory());
     let sealed = if lenient { builder.clone().lenient() } else { builder.clone() }.build();

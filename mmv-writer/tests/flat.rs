@@ -15,10 +15,10 @@ use crate::child;
 /// Instances that are there at once.
 const ROUND: u64 = 2_500;
 
-/// How long a place rests before it is used again, and a little more.
+/// Time for which a place rests before it is used again, and a little more.
 const REST: Duration = Duration::from_millis(120);
 
-/// Kilobytes of the process that are in memory, its files' pages included.
+/// Returns the kilobytes of the process that are in memory, its files' pages included.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

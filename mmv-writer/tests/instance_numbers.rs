@@ -14,7 +14,7 @@ type Numbers = BTreeMap<String, i32>;
 /// Two names with one hash, found among `tenant-0`, `tenant-1` and so on.
 const COLLIDING: [&str; 2] = ["tenant-180400", "tenant-97018"];
 
-/// The instances of the only domain in a file that no program changes.
+/// Reads the instances of the only domain in a file that no program changes.
 fn numbers_in(path: &Path) -> Numbers {
     let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);
@@ -32,7 +32,7 @@ struct Request {
     code: u16,
 }
 
-/// The numbers that a run of a sealed registry gives.
+/// Returns the numbers that a run of a sealed registry gives.
 fn sealed(names: &[&str]) -> Numbers {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
@@ -42,7 +42,7 @@ fn sealed(names: &[&str]) -> Numbers {
     numbers_in(registry.path())
 }
 
-/// The numbers that a run of a live registry gives, in which names come in this order.
+/// Returns the numbers that a run of a live registry gives, in which names come in this order.
 fn live(names: &[&str]) -> Numbers {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
@@ -166,7 +166,7 @@ fn a_number_that_the_program_states_is_never_that_of_another_name() {
     assert_ne!(numbers["ann"], hashed);
 }
 
-/// The serial of the domain of each metric in a file.
+/// Reads the serial of the domain of each metric in a file.
 fn serials_in(path: &Path) -> BTreeMap<String, u32> {
     let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
     let metrics = contents.metrics.iter();

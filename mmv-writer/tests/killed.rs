@@ -29,7 +29,7 @@ fn builder(directory: &Path) -> RegistryBuilder {
     Registry::builder("app").directory(directory).cluster(9)
 }
 
-/// A file whose names and values all identify its round.
+/// Publishes a file whose names and values all identify its round.
 fn publish(directory: &Path, round: u64) -> Result<Registry, Error> {
     let registry = builder(directory).sealed().build()?;
     registry.label(Label::new("round", round))?;
@@ -74,7 +74,7 @@ fn check_sealed(file: &File) {
 const MANY: u64 = 1030;
 const ONE_FILE: u64 = 1023;
 
-/// Files whose names and values all identify their round.
+/// Publishes files whose names and values all identify their round.
 fn publish_many(directory: &Path, round: u64) -> Result<Registry, Error> {
     let registry = builder(directory).sealed().overflow_cluster(10).build()?;
     for index in 0..MANY {
@@ -102,7 +102,7 @@ fn check_one_of_many(file: &File) {
     }
 }
 
-/// A file that has instances added and removed for a while.
+/// Publishes a file that has instances added and removed for a while.
 fn grow(directory: &Path, round: u64) -> Result<Registry, Error> {
     let registry =
         builder(directory).max_instances(200).announce_interval(Duration::ZERO).build()?;
@@ -123,11 +123,10 @@ fn grow(directory: &Path, round: u64) -> Result<Registry, Error> {
     Ok(registry)
 }
 
-/// Checks that a file is one of [`grow`] at any time; whether readers take it.
+/// Checks that a file is one of [`grow`] at any time; returns whether readers take it.
 ///
-/// Between the stores of its two generations, which follow each other, a file is
-/// "not ready". Killed there, it stays so, and as its process is gone readers pass
-/// it by.
+/// Between the stores of its two generations, which follow each other, a file is "not ready".
+/// Killed there, it stays so, and as its process is gone readers pass it by.
 fn check_live(file: &File) -> bool {
     let contents = match Contents::read(file, &Limits::default()) {
         Err(Refusal::NotReady { .. }) => return false,
@@ -155,14 +154,14 @@ fn word(file: &File, at: u64) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Names in a directory: of all files that readers see, and of hidden ones.
+/// Lists the names in a directory: of all files that readers see, and of hidden ones.
 fn names(directory: &Path) -> (Vec<String>, Vec<String>) {
     let entries = std::fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.partition(|name| !name.starts_with('.'))
 }
 
-/// What was found after a number of kills.
+/// Files that were found after a number of kills.
 #[derive(Debug, Default)]
 struct Found {
     files: u32,

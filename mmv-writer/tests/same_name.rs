@@ -22,7 +22,7 @@ impl Process {
         Self(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Whether it has the file.
+    /// Waits until the program says whether it has the file.
     fn has_the_file(&mut self) -> bool {
         let mut line = String::new();
         BufReader::new(self.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -102,7 +102,7 @@ fn a_name_that_another_user_takes_before_publication_leads_to_another_file() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// The metric has the name that it would have in the file "app".
+/// Checks that the metric has the name that it would have in the file "app".
 fn assert_publishes(path: &Path) {
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("app.61001"), "{name}");

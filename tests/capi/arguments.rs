@@ -1,4 +1,4 @@
-//! What our library makes of bad arguments, against PCP's: the same, but for the
+//! Compares our library's answers to bad arguments with PCP's: they are equal except for the
 //! differences that the documentation of `mmv-writer/capi` lists.
 
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ const DIFFERENCES_BEFORE_7: [(&str, &str, &str); 2] = [
     (r#"label 6 zone={"":1}"#, "EINVAL", r#"taken {"zone":{"":1}}"#),
 ];
 
-/// What a program prints: outcomes by case.
+/// Runs a program; returns the printed outcomes by case.
 fn outcomes(mut program: Command) -> BTreeMap<String, String> {
     let scratch = Scratch::new();
     program.arg(scratch.path()).env("PCP_TMP_DIR", scratch.path());

@@ -1,4 +1,4 @@
-//! Compares what a reader says with the log.
+//! Compares a reader's answers with the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,19 +10,19 @@ use super::run::{Record, STEADY};
 
 /// Complaints that are printed.
 const MAX_COMPLAINTS: usize = 20;
-/// From the first change of an instance until a tick has it, on a busy machine: announcements
-/// of a program take 100 ms, and the thread of the agent that reads them has to wait for a
-/// processor.
+/// Limit on the time from the first change of an instance until a tick has it, on a busy machine:
+/// announcements of a program take 100 ms, and the thread of the agent that reads them has to
+/// wait for a processor.
 const FIRST_SAMPLE: i64 = 2_000_000_000;
 
 /// The time between two looks of the agent at the links of a mapped file. The last values of a
 /// program are logged until then, and once more.
 const UNNOTICED_END: i64 = 50_000_000;
 
-/// From the end of a program until its last values are logged, on a busy machine: the thread of
-/// the agent that reads files reads what was added last.
+/// Limit on the time from the end of a program until its last values are logged, on a busy
+/// machine: the thread of the agent that reads files reads the last additions.
 const LAST_SAMPLE: i64 = 1_000_000_000;
-/// From the start of a program until the agent has its file, on a busy machine.
+/// Limit on the time from the start of a program until the agent has its file, on a busy machine.
 pub(super) const STARTING: i64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
@@ -57,11 +57,11 @@ impl Complaints {
     }
 }
 
-/// The ticks of the agent, and what is between them.
+/// The ticks of the agent, and the time between them.
 #[derive(Debug)]
 pub(super) struct Ticks {
     times: Vec<i64>,
-    /// When the agent had ended.
+    /// End of the agent.
     end: i64,
 }
 
@@ -72,13 +72,13 @@ impl Ticks {
         Self { times, end: record.ended }
     }
 
-    /// The tick after a time, or the end of the agent.
+    /// Returns the first tick after a time, or the end of the agent.
     pub(super) fn after(&self, time: i64) -> i64 {
         let next = self.times.partition_point(|tick| *tick <= time);
         self.times.get(next).copied().unwrap_or(self.end)
     }
 
-    /// The last tick until a time, or the first one.
+    /// Returns the last tick until a time, or the first one.
     pub(super) fn before(&self, time: i64) -> i64 {
         let next = self.times.partition_point(|tick| *tick <= time);
         self.times[next.saturating_sub(1)]
@@ -98,14 +98,14 @@ impl Ticks {
         }
     }
 
-    /// Ticks from a time on whose values were read before another one.
+    /// Returns the ticks from a time on whose values were read before another one.
     fn whole(&self, from: i64, to: i64) -> impl Iterator<Item = i64> {
         let first = self.times.partition_point(|tick| *tick < from);
         self.times[first..].iter().copied().take_while(move |tick| self.after(*tick) < to)
     }
 }
 
-/// Whether the log of a run has a metric.
+/// Returns whether the log of a run has a metric.
 pub(super) fn is_ours(metric: &str) -> bool {
     let program = metric.strip_prefix("mmv.").and_then(|rest| rest.split('.').next());
     // Counts of histograms are compared with buckets, not with the log.
@@ -113,7 +113,7 @@ pub(super) fn is_ours(metric: &str) -> bool {
     !is_derived && PROGRAMS.iter().any(|(name, _)| Some(*name) == program)
 }
 
-/// All logged values must be true ones, each under the name of its time.
+/// Checks that all logged values are true ones, each under the name of its time.
 pub(super) fn check_values(
     record: &Record,
     ticks: &Ticks,
@@ -153,17 +153,17 @@ pub(super) fn check_values(
     }
 }
 
-/// Whether an instance may be in a sample that was taken in a span of time.
+/// Returns whether an instance may be in a sample that was taken in a span of time.
 pub(super) fn is_there(segment: &Segment, from: i64, to: i64) -> bool {
     segment.created() <= to && segment.removed.is_none_or(|(_, until)| from <= until)
 }
 
-/// Whether two lives have the same names of metrics.
+/// Returns whether two lives have the same names of metrics.
 fn is_of_application(one: &LifeLog, other: &LifeLog) -> bool {
     PROGRAMS[one.program].0 == PROGRAMS[other.program].0
 }
 
-/// The segments of a series, as they were in a span of time.
+/// Formats the segments of a series, as they were in a span of time.
 pub(super) fn describe(record: &Record, segments: &[Segment], at: i64, to: i64) -> String {
     let mut text = String::new();
     for segment in segments {
@@ -184,7 +184,7 @@ pub(super) fn describe(record: &Record, segments: &[Segment], at: i64, to: i64) 
     text
 }
 
-/// What is printed of a run.
+/// Figures of a run, for its printed summary.
 #[derive(Debug)]
 pub(super) struct Figures {
     /// Missing samples of files, which are counted and shown.
@@ -194,8 +194,8 @@ pub(super) struct Figures {
     pub(super) latest: i64,
 }
 
-/// From the first sample of an instance on, each tick has one; each tick without one is counted
-/// and shown by events.
+/// Checks that each tick from the first sample of an instance on has one, and that each tick
+/// without one is counted and shown by events.
 pub(super) fn check_presence(
     record: &Record,
     ticks: &Ticks,
@@ -290,8 +290,8 @@ pub(super) fn check_presence(
     Figures { missing: absent.values().map(BTreeSet::len).sum(), latest }
 }
 
-/// The last values of a program are logged after its end, unless another of its application starts
-/// at that time.
+/// Checks that the last values of a program are logged after its end, unless another of its
+/// application starts at that time.
 pub(super) fn check_last_values(
     record: &Record,
     ticks: &Ticks,
@@ -332,7 +332,7 @@ pub(super) fn check_last_values(
     }
 }
 
-/// Missing samples of a life that ran when the agent was asked for its status are in that.
+/// Checks that the agent's status lists the missing samples of a life that ran when it was asked.
 fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints: &mut Complaints) {
     let (at, status) = &record.status;
     let is_running = |life: &&LifeLog| life.file == file && life.born < *at && *at < life.ending;
@@ -347,7 +347,7 @@ fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints:
     }
 }
 
-/// A reader of PCP has values of all kinds of programs that it was asked for.
+/// Checks that a reader of PCP has values of all kinds of programs that it was asked for.
 pub(super) fn check_metrics(reading: &Reading, complaints: &mut Complaints) {
     for program in ["live", "rebuilt", "facade"] {
         let prefix = format!("mmv.{program}.");
@@ -358,7 +358,7 @@ pub(super) fn check_metrics(reading: &Reading, complaints: &mut Complaints) {
     }
 }
 
-/// A reader has all ticks, and the agent counts those that it missed.
+/// Checks that a reader has all ticks, and that the agent counts those that it missed.
 pub(super) fn check_ticks(
     record: &Record,
     ticks: &Ticks,
@@ -385,8 +385,8 @@ pub(super) fn check_ticks(
     }
 }
 
-/// The comparison complains of a reader that exchanges two names, says more than was counted or
-/// omits samples.
+/// Checks that the comparison complains of a reader that exchanges two names, says more than was
+/// counted or omits samples.
 #[track_caller]
 pub(super) fn assert_finds_faults(record: &Record, ticks: &Ticks, reading: &Reading) {
     let metric = "mmv.facade.hits_by";

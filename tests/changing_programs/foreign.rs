@@ -24,7 +24,7 @@ const INSTANCES_AT: usize = INDOM_AT + INDOM;
 const METRICS_AT: usize = INSTANCES_AT + COUNT * INSTANCE;
 const VALUES_AT: usize = METRICS_AT + 2 * METRIC;
 const LENGTH: usize = VALUES_AT + 2 * COUNT * VALUE;
-/// Where the generations lie.
+/// Offsets of the generations.
 const GENERATION_1: usize = 8;
 const GENERATION_2: usize = 16;
 

@@ -1,4 +1,4 @@
-//! What a program writes down: a line before each change, in a file of its own for each thread.
+//! The journal of a program: a line before each change, in a file of its own for each thread.
 //!
 //! A change happens between its line and the next one of the thread, whose time was taken
 //! later. So for each time it is known which changes had certainly happened and which may
@@ -21,7 +21,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds since 1970.
+/// Returns the time in nanoseconds since 1970.
 pub(super) fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
     i64::try_from(now.as_nanos()).expect("a time before 2262")
@@ -92,9 +92,9 @@ pub(super) struct Line {
     pub(super) metric: String,
     pub(super) instance: String,
     pub(super) number: u64,
-    /// When the change happened at the earliest.
+    /// Earliest time of the change.
     pub(super) from: i64,
-    /// When it had certainly happened; `i64::MAX` if it may never have.
+    /// Time when the change had certainly happened; `i64::MAX` if it may never have.
     pub(super) until: i64,
 }
 

@@ -1,5 +1,5 @@
-//! What all programs of a run did, by their journals: for each time an interval of the values
-//! that each counter may have had, and the values that each gauge may have had.
+//! The actions of all programs of a run, by their journals: for each time an interval of the
+//! values that each counter may have had, and the values that each gauge may have had.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub(super) struct LifeLog {
     pub(super) file: String,
     /// Before it was started.
     pub(super) born: i64,
-    /// When it began to end: withdrew its file, or was about to be killed.
+    /// Time when its end began: it withdrew its file, or was about to be killed.
     pub(super) ending: i64,
-    /// When its end was known.
+    /// Time when its end was known.
     pub(super) ended: i64,
     pub(super) is_killed: bool,
     /// The journal of each thread.
@@ -30,7 +30,7 @@ pub(super) struct LifeLog {
 pub(super) struct Store {
     pub(super) from: i64,
     pub(super) until: i64,
-    /// What a counter was increased by, or what a gauge was set to.
+    /// Increase of a counter, or new value of a gauge.
     pub(super) number: u64,
 }
 
@@ -41,14 +41,14 @@ pub(super) struct Segment {
     pub(super) is_counter: bool,
     /// Sorted by `from`.
     pub(super) stores: Vec<Store>,
-    /// When it was removed.
+    /// Earliest and latest time of the removal.
     pub(super) removed: Option<(i64, i64)>,
     /// The sum of what had certainly, or possibly, been added at a time.
     certain: Sums,
     possible: Sums,
 }
 
-/// Sums of what was added until a time, in order.
+/// Sums of all additions until a time, in order.
 #[derive(Debug, Clone, Default)]
 struct Sums(Vec<(i64, u64)>);
 
@@ -90,28 +90,28 @@ impl Segment {
         }
     }
 
-    /// When it came into being at the earliest.
+    /// Returns the earliest time at which the instance may have existed.
     pub(super) fn created(&self) -> i64 {
         self.stores.first().map_or(i64::MAX, |store| store.from)
     }
 
-    /// When it had certainly come into being.
+    /// Returns the time from which the instance certainly existed.
     pub(super) fn is_certain_from(&self) -> i64 {
         self.stores.iter().map(|store| store.until).min().unwrap_or(i64::MAX)
     }
 
-    /// The least value of a counter at a time.
+    /// Returns the least value of a counter at a time.
     pub(super) fn least(&self, time: i64) -> u64 {
         // What may never have happened is certain at no time.
         self.certain.at(time.min(i64::MAX - 1))
     }
 
-    /// The greatest value of a counter at a time.
+    /// Returns the greatest value of a counter at a time.
     pub(super) fn greatest(&self, time: i64) -> u64 {
         self.possible.at(time)
     }
 
-    /// Whether it may have had a value at some moment of a span of time.
+    /// Returns whether the value was possible at some moment of a span of time.
     pub(super) fn permits(&self, value: f64, from: i64, to: i64) -> bool {
         if self.is_counter {
             return self.least(from) as f64 <= value && value <= self.greatest(to) as f64;
@@ -128,7 +128,7 @@ impl Segment {
     }
 }
 
-/// Whether a reader's value is a number, which is less than 2^53.
+/// Compares a reader's value with a number, which is less than 2^53.
 fn is_equal(value: f64, number: u64) -> bool {
     value.total_cmp(&(number as f64)).is_eq()
 }
@@ -176,7 +176,7 @@ impl Log {
         }
     }
 
-    /// Segments of buckets, which follow from the values recorded: `LOW..HIGH`, or
+    /// Returns the segments of buckets, which follow from the values recorded: `LOW..HIGH`, or
     /// `LABELS,bucket=LOW..HIGH`.
     pub(super) fn bucket(&self, key: &Key) -> Option<Vec<Segment>> {
         let metric = key.0.strip_suffix(".bucket")?;
@@ -212,7 +212,7 @@ fn add(segments: &mut Vec<Segment>, life: usize, is_counter: bool, store: Store)
 mod tests {
     use super::*;
 
-    /// The segments of `m[i]` that a thread did these changes to, a line every 10 ns.
+    /// Returns the segments of `m[i]` after a thread's changes, a line every 10 ns.
     fn segments(changes: &[(What, u64)]) -> Vec<Segment> {
         let line = |(at, (what, number)): (usize, &(What, u64))| Line {
             what: *what,

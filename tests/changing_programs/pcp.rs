@@ -1,4 +1,4 @@
-//! What PCP's programs say of the archives.
+//! Readings of the archives by PCP's programs.
 //!
 //! They show a number under its newest name, so they are asked only for programs whose numbers
 //! follow from names. pmrep converts counters without a unit to rates, whatever its options, so
@@ -13,13 +13,13 @@ use super::run::Record;
 use crate::harness::agent::find_bases;
 use crate::harness::oracle::Oracle;
 
-/// Whether the number of an instance of a program follows from its name.
+/// Returns whether the number of an instance of a program follows from its name.
 fn keeps_numbers(kind: Kind) -> bool {
     !matches!(kind, Kind::Numbered | Kind::InPlace)
 }
 
-/// Metrics that have the same numbers for names at all times: of each program the first one with
-/// instances and all without, as each instance is a column.
+/// Returns metrics that have the same numbers for names at all times: of each program the first
+/// one with instances and all without, as each instance is a column.
 fn metrics(raw: &Reading) -> BTreeSet<String> {
     let mut metrics = BTreeSet::new();
     for (name, _) in PROGRAMS.iter().filter(|(_, kind)| keeps_numbers(*kind)) {
@@ -32,7 +32,7 @@ fn metrics(raw: &Reading) -> BTreeSet<String> {
     metrics
 }
 
-/// `pmrep` of each record; `None` where there is no PCP.
+/// Reads each record with `pmrep`; `None` where there is no PCP.
 pub(super) fn pmrep(record: &Record, raw: &Reading) -> Option<Reading> {
     let oracle = Oracle::find()?;
     let mut reading = Reading::new("pmrep");
@@ -59,7 +59,7 @@ pub(super) fn pmrep(record: &Record, raw: &Reading) -> Option<Reading> {
     Some(reading)
 }
 
-/// `pmval` of each metric without instances, of each record.
+/// Reads each metric without instances, of each record, with `pmval`.
 pub(super) fn pmval(record: &Record, raw: &Reading) -> Option<Reading> {
     const DAY: i64 = 86_400_000_000_000;
     let oracle = Oracle::find()?;
@@ -85,7 +85,7 @@ pub(super) fn pmval(record: &Record, raw: &Reading) -> Option<Reading> {
     Some(reading)
 }
 
-/// Nanoseconds of `17:06:48.500`.
+/// Parses `17:06:48.500` into nanoseconds.
 fn time_of_day(text: &str) -> i64 {
     let (time, millis) = text.split_once('.').expect("milliseconds");
     let mut seconds = 0;
@@ -102,7 +102,7 @@ fn bases(record: &Record) -> Vec<PathBuf> {
     bases
 }
 
-/// Nanoseconds of `SECONDS.MICROSECONDS`.
+/// Parses `SECONDS.MICROSECONDS` into nanoseconds.
 fn nanoseconds(text: &str) -> i64 {
     let (seconds, micros) = text.trim_matches('"').split_once('.').expect("a time");
     let seconds: i64 = seconds.parse().expect("seconds");

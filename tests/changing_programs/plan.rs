@@ -1,10 +1,10 @@
-//! What happens in a run, by its seed. Both the test and its programs compute it.
+//! The events of a run, derived from its seed. Both the test and its programs compute them.
 
 use std::time::Duration;
 
 use crate::harness::dice::Dice;
 
-/// How a program publishes its metrics.
+/// Way in which a program publishes its metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A live registry with labelled families.
@@ -36,7 +36,7 @@ pub(super) const PROGRAMS: [(&str, Kind); 7] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// From one sample of the agent to the next.
+    /// Time between samples of the agent.
     pub(super) interval: Duration,
     pub(super) length: Duration,
     /// New instances in a second, of each program that grows.
@@ -49,9 +49,9 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     pub(super) length: Duration,
-    /// It ends by SIGKILL, not by itself.
+    /// Ends by SIGKILL, not by itself.
     pub(super) is_killed: bool,
-    /// From its end to the next start.
+    /// Time from its end to the next start.
     pub(super) pause: Duration,
     pub(super) threads: u64,
     /// Instances are created from the last name to the first.
@@ -65,7 +65,7 @@ const METRICS: u64 = 15;
 const MIN_LENGTH: Duration = Duration::from_millis(2500);
 
 impl Plan {
-    /// A run of a few seconds, which is read in as many.
+    /// Plans a run of a few seconds, which is read in as many.
     pub(super) fn short(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let interval = [10, 20, 50, 100, 250][dice.below(5) as usize];
@@ -76,7 +76,7 @@ impl Plan {
         Self { seed, interval, length, growth, restarts_agent }.with_at_most(20_000)
     }
 
-    /// A run with all intervals and rates.
+    /// Plans a run with all intervals and rates.
     pub(super) fn long(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let interval = [10, 20, 50, 100, 200, 500, 1000][dice.below(7) as usize];
@@ -104,12 +104,12 @@ impl Plan {
         METRICS * ticks * self.instances() / 2
     }
 
-    /// Names that a program can have at most.
+    /// Returns the largest number of names that a program can have.
     pub(super) fn instances(&self) -> u64 {
         PERMANENT + self.growth * self.length.as_millis() as u64 / 1000
     }
 
-    /// One life of a program.
+    /// Plans one life of a program.
     pub(super) fn life(&self, program: usize, life: u64) -> Life {
         let mut dice = self.dice(program, life);
         let length = self.length.as_millis() as u64;
@@ -123,7 +123,7 @@ impl Plan {
         }
     }
 
-    /// Random numbers of one life of a program.
+    /// Returns the random numbers of one life of a program.
     pub(super) fn dice(&self, program: usize, life: u64) -> Dice {
         Dice::new(self.seed.wrapping_mul(1009).wrapping_add(program as u64 * 101 + life))
     }

@@ -104,7 +104,6 @@ impl Process {
     }
 }
 
-/// A thread.
 struct Worker<'t, T> {
     target: &'t T,
     life: &'t Life,

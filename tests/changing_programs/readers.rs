@@ -1,4 +1,4 @@
-//! What each reader says of the archives: one function for each.
+//! The readings of the archives by our programs: one function for each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")
 }
 
-/// What a command prints, also if there are no data for the request.
+/// Returns the output of a command, also if there are no data for the request.
 #[track_caller]
 pub(super) fn printed(program: &Path, arguments: &[&str]) -> String {
     const NO_DATA: i32 = 1;
@@ -56,20 +56,20 @@ pub(super) fn printed(program: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// JSON lines of a command of `mmv-archive`.
+/// Returns the JSON lines of a command of `mmv-archive`.
 #[track_caller]
 pub(super) fn lines(arguments: &[&str]) -> Vec<Value> {
     let text = printed(&binaries::mmv_archive(), &[arguments, &["--json"]].concat());
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Nanoseconds of `[seconds, nanoseconds]`.
+/// Returns the nanoseconds of `[seconds, nanoseconds]`.
 pub(super) fn time(value: &Value) -> i64 {
     let part = |index: usize| value[index].as_i64().expect("a number");
     part(0) * 1_000_000_000 + part(1)
 }
 
-/// `mmv-archive report --raw`.
+/// Reads all values with `mmv-archive report --raw`.
 pub(super) fn raw(record: &Record) -> Reading {
     let mut reading = Reading::new("report --raw");
     let archives = path(&record.archives);
@@ -82,7 +82,7 @@ pub(super) fn raw(record: &Record) -> Reading {
     reading
 }
 
-/// `mmv-archive report` of gauges, interpolated at times that are not those of samples.
+/// Reads gauges with `mmv-archive report`, interpolated at times that are not those of samples.
 pub(super) fn gauges(record: &Record) -> Reading {
     let mut reading = Reading::new("report");
     let interval = format!("{}ms", record.plan.interval.as_millis() * 13 / 10);
@@ -102,7 +102,7 @@ pub(super) fn gauges(record: &Record) -> Reading {
     reading
 }
 
-/// Narrow tables of `mmv-export parquet`, as JSON Lines.
+/// Reads the narrow tables of `mmv-export parquet`, as JSON Lines.
 pub(super) fn tables(record: &Record) -> Reading {
     let mut reading = Reading::new("parquet --narrow");
     let directory = record.scratch.path().join("tables");
@@ -136,7 +136,7 @@ fn find_files(directory: &Path, files: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// When a file could not be sampled, by the events.
+/// Time in which a file could not be sampled, by the events.
 #[derive(Debug)]
 pub(super) struct Spell {
     pub(super) file: String,
@@ -146,7 +146,7 @@ pub(super) struct Spell {
     pub(super) missing: Option<u64>,
 }
 
-/// `mmv-archive events`. Their times have microseconds.
+/// Reads spells with `mmv-archive events`, whose times have microseconds.
 pub(super) fn spells(record: &Record) -> Vec<Spell> {
     let mut spells: Vec<Spell> = Vec::new();
     for event in lines(&["events", path(&record.archives)]) {
@@ -176,8 +176,8 @@ pub(super) fn spells(record: &Record) -> Vec<Spell> {
     spells
 }
 
-/// Nanoseconds since 1970 of `2026-11-26T16:24:46.800109834Z`, which is at most a day before
-/// another time, whose nanoseconds are cut off.
+/// Returns the nanoseconds since 1970 of `2026-11-26T16:24:46.800109834Z`, which is at most a day
+/// before another time, whose nanoseconds are cut off.
 fn nanoseconds_of(text: &str, before: i64) -> i64 {
     const DAY: i64 = 86_400_000_000_000;
     let (_, time) = text.trim_end_matches('Z').split_once('T').expect("a time");

@@ -51,7 +51,7 @@ impl Live {
         Self::with(directory, name, &counters, &["level".to_owned()], journal)
     }
 
-    /// A version of the program: it has some of the metrics, in any order.
+    /// Creates a version of the program: it has some of the metrics, in any order.
     pub(super) fn rebuilt(
         directory: &Path,
         name: &str,
@@ -170,7 +170,7 @@ impl Facade {
 }
 
 impl Drop for Facade {
-    /// The recorder of the whole program is never dropped.
+    /// Withdraws the file: the recorder of the whole program is never dropped.
     fn drop(&mut self) {
         self.registry.withdraw();
     }

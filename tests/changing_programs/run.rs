@@ -20,7 +20,7 @@ use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// What a run left.
+/// Everything that a run left.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) scratch: Scratch,
@@ -28,9 +28,9 @@ pub(super) struct Record {
     pub(super) archives: PathBuf,
     pub(super) log: Log,
     pub(super) plan: Plan,
-    /// When the agent had ended.
+    /// Time when the agent had ended.
     pub(super) ended: i64,
-    /// When there was no agent, if a second one followed the first.
+    /// Time without an agent, if a second one followed the first.
     pub(super) away: Option<Away>,
     /// `mmv-agent status` while the last lives ran, and when that was.
     pub(super) status: (i64, Value),
@@ -44,11 +44,11 @@ pub(super) struct Record {
 /// The time from one agent to the next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Away {
-    /// When the first one was told to end.
+    /// Time when the first one was told to end.
     pub(super) stopping: i64,
-    /// When it had ended.
+    /// Time when it had ended.
     pub(super) stopped: i64,
-    /// When the second one had all files.
+    /// Time when the second one had all files.
     pub(super) back: i64,
 }
 
@@ -57,14 +57,14 @@ struct Slot {
     program: usize,
     life: u64,
     running: Option<Running>,
-    /// When it is started again.
+    /// Time when it is started again.
     due: Instant,
 }
 
 struct Running {
     child: Child,
     born: i64,
-    /// When it is killed, or ends by itself.
+    /// Time when it is killed, or ends by itself.
     end: Instant,
     ending: Option<i64>,
     is_killed: bool,
@@ -153,7 +153,7 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
 }
 
 impl Record {
-    /// Whether no agent, or one that had not all files yet, ran at some time of a span.
+    /// Returns whether, at some time of a span, no agent ran or it had not opened all files yet.
     pub(super) fn is_away(&self, from: i64, to: i64) -> bool {
         self.away.is_some_and(|away| away.stopping <= to && from <= away.back)
     }

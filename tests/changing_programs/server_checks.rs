@@ -1,4 +1,4 @@
-//! Compares with the log what servers add to logged values, or make of them.
+//! Compares with the log the values that servers compute from logged ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub(super) fn remove_zeros(
     }
 }
 
-/// The key of a series, for a count of a histogram that of its sum.
+/// Returns the key of a series, for a count of a histogram that of its sum.
 fn sum_of(key: &Key) -> Key {
     let (metric, instance) = key;
     match metric.rsplit_once('.') {
@@ -57,8 +57,8 @@ struct Bucket {
     count: f64,
 }
 
-/// The count of a histogram, and that of all values up to a bound, must be the sum of the buckets
-/// that were logged. New buckets are logged somewhat later than the values in them.
+/// Checks that the count of a histogram, and that of all values up to a bound, are the sum of the
+/// buckets that were logged. New buckets are logged somewhat later than the values in them.
 pub(super) fn check_histograms(raw: &Reading, reading: &Reading, complaints: &mut Complaints) {
     let mut sums: BTreeMap<(&str, &str, i64), Vec<Bucket>> = BTreeMap::new();
     for ((metric, instance), samples) in &raw.samples {
@@ -90,7 +90,8 @@ pub(super) fn check_histograms(raw: &Reading, reading: &Reading, complaints: &mu
     }
 }
 
-/// Each series has columns, and the least and the greatest value of a column were values in it.
+/// Checks that each series has columns, and that the least and the greatest value of a column
+/// were values in it.
 pub(super) fn check_view(
     record: &Record,
     columns: &BTreeMap<Key, Vec<Column>>,

@@ -1,4 +1,4 @@
-//! What our servers answer: `mmv-export serve` and `mmv-archive view`.
+//! The answers of our servers: `mmv-export serve` and `mmv-archive view`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -50,7 +50,7 @@ impl Server {
         Self { host: host.to_owned(), path: format!("/{path}"), child }
     }
 
-    /// The status of an answer, and its body, which comes in one piece by HTTP/1.0.
+    /// Returns the status of an answer, and its body, which comes in one piece by HTTP/1.0.
     fn ask(&self, method: &str, page: &str, body: &[u8]) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(&self.host).expect("connect");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
@@ -68,7 +68,8 @@ impl Server {
         (status, answer[end + 4..].to_vec())
     }
 
-    /// The answer once the archives were read, which takes long where domains change often.
+    /// Waits for the answer until the archives were read, which takes long where domains change
+    /// often.
     fn wait_for_answer(&self, method: &str, page: &str, body: &[u8]) -> Vec<u8> {
         let deadline = Instant::now() + LONGEST_READ;
         loop {
@@ -95,7 +96,7 @@ fn serve(archives: &Path) -> Server {
     Server::start(command, true)
 }
 
-/// The page `/metrics` of archives, as soon as there is one.
+/// Returns the page `/metrics` of archives, as soon as there is one.
 pub(super) fn scrape(archives: &Path) -> String {
     let server = serve(archives);
     let page = server.wait_for_answer("GET", "metrics", &[]);
@@ -124,7 +125,7 @@ impl Names {
         Self(names)
     }
 
-    /// The metric and the instance of labels.
+    /// Returns the metric and the instance of labels.
     fn key(&self, labels: &BTreeMap<String, String>) -> Option<(String, String)> {
         let metric = self.0.get(&labels["__name__"])?.clone();
         let instance = labels.get("instname").cloned().unwrap_or_default();
@@ -137,7 +138,7 @@ impl Names {
     }
 }
 
-/// The values of `/metrics`, which was asked for while programs ran.
+/// Parses the values of `/metrics`, which was asked for while programs ran.
 pub(super) fn scraped(record: &Record) -> Reading {
     let mut reading = Reading::new("/metrics");
     let names = Names::new(record);
@@ -194,7 +195,7 @@ struct Sample {
     timestamp: i64,
 }
 
-/// A request for all series whose names begin with `mmv_`, at any time.
+/// Encodes a request for all series whose names begin with `mmv_`, at any time.
 fn read_request() -> Vec<u8> {
     let matcher = [&[0x08, 2, 0x12, 8][..], b"__name__", &[0x1a, 6], b"mmv_.*"].concat();
     let start_and_end =
@@ -204,7 +205,7 @@ fn read_request() -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&message).expect("compress a request")
 }
 
-/// Remote read of `mmv-export serve`.
+/// Reads all series by the remote read of `mmv-export serve`.
 pub(super) fn remote_read(record: &Record) -> Reading {
     let mut reading = Reading::new("remote read");
     let server = serve(&record.archives);
@@ -234,7 +235,7 @@ pub(super) struct Column {
     pub(super) greatest: f64,
 }
 
-/// The columns that `mmv-archive view` has of values as they were logged.
+/// Returns the columns that `mmv-archive view` has of values as they were logged.
 pub(super) fn view(record: &Record) -> BTreeMap<(String, String), Vec<Column>> {
     const COLUMNS: u32 = 200;
     let mut command = Command::new(binaries::mmv_archive());

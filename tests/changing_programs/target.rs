@@ -17,9 +17,9 @@ pub(super) struct Metrics {
 /// The ways in which programs publish metrics.
 pub(super) trait Target: Sync {
     fn metrics(&self) -> &Metrics;
-    /// The name of an instance.
+    /// Returns the name of an instance.
     fn name(&self, instance: u64) -> String;
-    /// The name of the histogram's instance in which values of an instance are recorded.
+    /// Returns the name of the histogram's instance in which values of an instance are recorded.
     fn histogram_name(&self, _instance: u64) -> String {
         String::new()
     }
@@ -30,13 +30,13 @@ pub(super) trait Target: Sync {
     fn record(&self, _instance: u64, _value: u64) {}
     /// Removes an instance from all metrics, and lets readers know.
     fn remove(&self, _instance: u64) {}
-    /// Whether it can remove instances.
+    /// Returns whether it can remove instances.
     fn removes(&self) -> bool {
         false
     }
     /// Changes the order of instances, where the numbers of instances follow it.
     fn reorder(&self, _dice: &mut Dice) {}
-    /// Whether instances are created when they are first used.
+    /// Returns whether instances are created when they are first used.
     fn grows(&self) -> bool {
         false
     }

@@ -10,13 +10,15 @@ use super::run::Record;
 
 /// The time over which increases and quantiles are asked for.
 const STEP: i64 = 1_000_000_000;
-/// By how much the samples of a change may be late: new instances are announced after 100 ms, and
+/// Limit on the delay of the samples of a change: new instances are announced after 100 ms, and
 /// the last values of a program come after its end.
 const LATE: i64 = 1_500_000_000;
-/// With 3 bits for a bucket, a value is at most this part from the middle of its bucket.
+/// Largest distance of a value from the middle of its bucket, as a share of the value: buckets
+/// have 3 bits.
 const HALF_BUCKET: f64 = 1.0 / 16.0;
 
-/// A gauge between two samples has one of their values, and none while there was no agent.
+/// Checks that a gauge between two samples has one of their values, and none while there was no
+/// agent.
 pub(super) fn check_gauges(
     record: &Record,
     raw: &Reading,
@@ -48,12 +50,12 @@ pub(super) fn check_gauges(
     }
 }
 
-/// Whether missing samples of a life may be part of an answer.
+/// Returns whether missing samples of a life may be part of an answer.
 fn has_gaps(record: &Record, segment: &Segment) -> bool {
     PROGRAMS[record.log.lives[segment.life].program].1 == Kind::InPlace
 }
 
-/// `mmv-archive summary`: least and greatest values of gauges, and increases of counters.
+/// Checks `mmv-archive summary`: least and greatest values of gauges, and increases of counters.
 pub(super) fn check_summary(
     record: &Record,
     ticks: &Ticks,
@@ -99,7 +101,7 @@ pub(super) fn check_summary(
     }
 }
 
-/// The least and the greatest increase of a counter that its samples can have.
+/// Returns the least and the greatest increase of a counter that its samples can have.
 fn increase(
     record: &Record,
     ticks: &Ticks,
@@ -130,7 +132,7 @@ fn increase(
     (certain as f64, greatest as f64)
 }
 
-/// `report -e 'sum(delta(...))'`: how much all instances of a counter grew in each second.
+/// Checks `report -e 'sum(delta(...))'`: the growth of all instances of a counter in each second.
 pub(super) fn check_deltas(
     record: &Record,
     ticks: &Ticks,
@@ -182,8 +184,8 @@ pub(super) fn check_deltas(
     }
 }
 
-/// The time in which what grew in a span of time may have been counted: from the sample before it
-/// to the one after it.
+/// Returns the time in which the growth of a span of time may have been counted: from the sample
+/// before it to the one after it.
 fn around(samples: &[(i64, f64)], ticks: &Ticks, (from, to): (i64, i64)) -> (i64, i64) {
     let mut times = samples.iter().map(|(at, _)| *at);
     let after = times.clone().find(|at| to <= *at).map_or(i64::MIN, |after| ticks.after(after));
@@ -191,21 +193,21 @@ fn around(samples: &[(i64, f64)], ticks: &Ticks, (from, to): (i64, i64)) -> (i64
     (before.min(from - LATE), after.max(ticks.after(ticks.after(to))))
 }
 
-/// The time of the first sample of a counter's segment.
+/// Returns the time of the first sample of a counter's segment.
 fn first_sample(segment: &Segment, samples: &[(i64, f64)]) -> Option<i64> {
     let begin = segment.stores.first()?.from;
     samples.iter().map(|(at, _)| *at).find(|at| begin <= *at)
 }
 
-/// What may have been added to a counter in a span of time.
+/// Returns the sum of all that may have been added to a counter in a span of time.
 fn added(segment: &Segment, from: i64, to: i64) -> u64 {
     let is_within = |store: &&Store| store.from <= to && from <= store.until;
     segment.stores.iter().filter(is_within).map(|store| store.number).sum()
 }
 
-/// By how much a counter certainly grew between the samples within a span of time. If its metric had
-/// begun to have samples before its own first one, all of that is its growth, too: the program
-/// created it then.
+/// Returns the certain growth of a counter between the samples within a span of time. If its
+/// metric had begun to have samples before its own first one, all of that is its growth, too: the
+/// program created it then.
 fn grown(
     record: &Record,
     segment: &Segment,
@@ -233,8 +235,8 @@ fn grown(
     segment.least(last).saturating_sub(segment.greatest(ticks.after(first)))
 }
 
-/// `report --quantile`: the least and the greatest value of each histogram in each second are
-/// among those that it recorded.
+/// Checks `report --quantile`: the least and the greatest value of each histogram in each second
+/// are among those that it recorded.
 pub(super) fn check_quantiles(
     record: &Record,
     ticks: &Ticks,

@@ -1,4 +1,4 @@
-//! Whether the output of a command looks like what a page shows.
+//! Comparison of a command's output with the one that a page shows.
 //!
 //! Numbers differ from run to run, as do names of days and months and the widths of
 //! columns; a line `...` stands for any lines, and `...` at the end of a
@@ -12,21 +12,21 @@ const NAMES_OF_TIME: [&str; 19] = [
     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// Whether all lines of an output match the shown ones.
+/// Returns whether all lines of an output match the shown ones.
 pub(crate) fn is_like(shown: &[String], output: &str) -> bool {
     let shown: Vec<_> = shown.iter().map(|line| essence(line)).collect();
     let lines: Vec<_> = output.lines().map(essence).collect();
     matches(trimmed(&shown), trimmed(&lines))
 }
 
-/// Whether an output has matched the shown lines so far, with more to come.
+/// Returns whether an output has matched the shown lines so far, with more to come.
 pub(crate) fn begins_like(shown: &[String], output: &str) -> bool {
     let mut open = shown.to_vec();
     open.push(ANYTHING.to_owned());
     is_like(&open, output)
 }
 
-/// The lines without blank ones at the end.
+/// Returns the lines without blank ones at the end.
 fn trimmed(lines: &[String]) -> &[String] {
     let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
     &lines[..end]
@@ -49,7 +49,7 @@ fn matches(shown: &[String], lines: &[String]) -> bool {
     }
 }
 
-/// A line without what differs from run to run.
+/// Returns a line without the parts that differ from run to run.
 fn essence(line: &str) -> String {
     if line.trim() == ANYTHING {
         return ANYTHING.to_owned();

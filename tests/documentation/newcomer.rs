@@ -20,11 +20,11 @@ const COPY: &str = "mmv";
 /// The directory of the script in cargo's place, in the home.
 const PRESENT: &str = "present";
 
-/// How long a command that goes on may take to print what the page shows.
+/// Time for a command that goes on to print what the page shows.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the pages build is not optimized, which takes half of the time, except in the long form
-/// of the tests.
+/// Profile of programs that the pages build, which are not optimized except in the long form of
+/// the tests: that takes half of the time.
 const UNOPTIMIZED: &str = r#"
 [profile.release]
 opt-level = 0
@@ -33,11 +33,11 @@ opt-level = 0
 mmv-archive = { opt-level = 0 }
 "#;
 
-/// What cargo needs to find its toolchain and its sources, where a machine has them in
-/// the environment.
+/// Prefixes of variables in which cargo finds its toolchain and its sources, where a machine has
+/// them in the environment.
 const PASSED_ON: [&str; 4] = ["CARGO_", "RUSTUP_", "http_proxy", "https_proxy"];
 
-/// Where the programs of a newcomer come from.
+/// Source of a newcomer's programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Builds {
     /// Cargo compiles everything, as it would for a newcomer.
@@ -47,8 +47,8 @@ pub(crate) enum Builds {
     Present,
 }
 
-/// In cargo's place: answers `cargo build` and `cargo run` with programs that are already built.
-/// Everything else, as `cargo new`, is left to cargo.
+/// Script in place of cargo: answers `cargo build` and `cargo run` with programs that are already
+/// built. Everything else, as `cargo new`, is left to cargo.
 const PRESENT_CARGO: &str = r#"#!/bin/sh
 set -e
 case "$*" in
@@ -165,13 +165,13 @@ impl Newcomer {
         })
     }
 
-    /// The working directory of the first terminal.
+    /// Returns the working directory of the first terminal.
     fn directory(&mut self) -> PathBuf {
         PathBuf::from(self.terminal(1).run("pwd").output.trim_end())
     }
 }
 
-/// A command that runs the rest of its line as a user without privileges, with a home
+/// Prepares a command that runs the rest of its line as a user without privileges, with a home
 /// and nothing else in the environment.
 fn ordinary_user(home: &Path, builds: Builds) -> Command {
     let mut command = Command::new("env");

@@ -10,7 +10,7 @@
 //! Blocks of other languages are not steps. A line `^C` in a console block is the
 //! interrupt key.
 
-/// What a reader does next.
+/// A reader's next action.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// Types something in a terminal.
@@ -19,20 +19,20 @@ pub(crate) enum Step {
     Write { name: String, text: String },
 }
 
-/// A command and what the page shows of its output.
+/// A command and its output on the page.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Input {
     pub(crate) terminal: u32,
     pub(crate) command: String,
     pub(crate) shown: Vec<String>,
-    /// Whether the page goes on while the command runs.
+    /// The page goes on while the command runs.
     pub(crate) running: bool,
 }
 
 /// The interrupt key, as a page shows it.
 pub(crate) const INTERRUPT: &str = "^C";
 
-/// The steps of a page in Markdown.
+/// Parses the steps of a page in Markdown.
 pub(crate) fn steps(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = text.lines();

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::Pid;
 
-/// How long a command may take. The longest compile the workspace.
+/// Limit on the time of a command. The longest compile the workspace.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Around the exit status in the prompt; nothing else prints it.
@@ -24,11 +24,11 @@ pub(crate) struct Terminal {
     shell: Child,
     keyboard: File,
     screen: Receiver<Vec<u8>>,
-    /// What was printed since the last command was typed.
+    /// Text printed since the last command was typed.
     text: Vec<u8>,
 }
 
-/// What a command left on the screen.
+/// Output and exit status of a finished command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) output: String,
@@ -76,7 +76,7 @@ impl Terminal {
         self.prompt()
     }
 
-    /// Types a command.
+    /// Types a command and forgets the text printed before.
     pub(crate) fn send(&mut self, command: &str) {
         self.text.clear();
         self.press(format!("{command}\n").as_bytes());
@@ -88,7 +88,7 @@ impl Terminal {
         self.prompt()
     }
 
-    /// What is printed within a time, or until `seen` is content with it.
+    /// Returns the text printed within a time, or until `seen` is content with it.
     pub(crate) fn watch(&mut self, patience: Duration, seen: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + patience;
         while !seen(&plain(&self.text)) && self.receive(deadline) {}
@@ -139,7 +139,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Text as lines, without escape sequences.
+/// Returns text as lines, without escape sequences.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut result = String::new();

@@ -48,8 +48,8 @@ impl Clock {
     }
 }
 
-/// An agent with a clock of its own. It compresses nothing: files have the times of the real clock,
-/// so before noon they would be hours old for it.
+/// Starts an agent with a clock of its own. It compresses nothing: files have the times of the
+/// real clock, so before noon they would be hours old for it.
 fn start(shim: &Path, scratch: &Scratch, clock: &Clock) -> Agent {
     let mut command = Command::new(binaries::mmv_agent());
     command.env("LD_PRELOAD", shim).env("SHIM_CLOCK", &clock.file);
@@ -81,7 +81,7 @@ fn samples(facts: &Facts) -> usize {
     facts.records.iter().filter(|record| record.has_samples()).count()
 }
 
-/// Archives in the order in which they were begun: those of `step-2` after those of
+/// Sorts archives in the order in which they were begun: those of `step-2` after those of
 /// `step-1` and these after all others.
 fn by_time(bases: &[PathBuf]) -> Vec<PathBuf> {
     let mut bases = bases.to_vec();
@@ -89,7 +89,7 @@ fn by_time(bases: &[PathBuf]) -> Vec<PathBuf> {
     bases
 }
 
-/// `step-1`, or nothing for the host's directory.
+/// Returns `step-1`, or nothing for the host's directory.
 fn directory(base: &Path) -> String {
     let parent = base.parent().and_then(Path::file_name).expect("a directory").to_string_lossy();
     if parent.starts_with("step-") { parent.into_owned() } else { String::new() }

@@ -24,7 +24,7 @@ fn member(base: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}.{suffix}", base.display()))
 }
 
-/// An agent with an archive of some samples.
+/// Starts an agent and waits for an archive of some samples.
 fn start(scratch: &Scratch, options: &[&str]) -> (Agent, PathBuf) {
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let agent = Agent::start_with(scratch, &[&["--interval", "50ms"], options].concat());
@@ -42,7 +42,7 @@ fn wait_for_another(agent: &Agent, old: &Path) -> PathBuf {
     })
 }
 
-/// Readers find nothing wrong with an archive.
+/// Checks that readers find nothing wrong with an archive.
 #[track_caller]
 fn assert_sound(base: &Path) {
     let report = check(base).expect("an archive");

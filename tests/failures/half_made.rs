@@ -22,7 +22,7 @@ fn mmv_archive(command: &str, directory: &Path, arguments: &[&str]) -> Output {
     mmv_archive.output().expect("run mmv-archive")
 }
 
-/// PCP's readers and ours read all archives of a directory.
+/// Checks that PCP's readers and ours read all archives of a directory.
 #[track_caller]
 pub(crate) fn assert_readable(directory: &Path) {
     let report = mmv_archive("report", directory, &REPORT);
@@ -31,8 +31,8 @@ pub(crate) fn assert_readable(directory: &Path) {
     assert_readable_by_pcp(directory);
 }
 
-/// PCP's readers and ours read a directory that a process was killed in; ours may warn of
-/// records that are not complete.
+/// Checks that PCP's readers and ours read a directory that a process was killed in; ours may
+/// warn of records that are not complete.
 #[track_caller]
 pub(crate) fn assert_readable_after_kill(directory: &Path) {
     let report = mmv_archive("report", directory, &REPORT);
@@ -50,7 +50,7 @@ fn assert_readable_by_pcp(directory: &Path) {
     assert!(output.status.success(), "{complaints}{:?}", names(directory));
 }
 
-/// The names of the files in a directory that are not hidden, sorted.
+/// Returns the names of the files in a directory that are not hidden, sorted.
 pub(super) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("a directory");
     let names = entries.map(|entry| entry.expect("an entry").file_name());

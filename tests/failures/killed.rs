@@ -19,7 +19,7 @@ use crate::harness::mmv_file::image;
 use crate::harness::scratch::Scratch;
 use crate::harness::shim;
 
-/// A member of an archive.
+/// Returns the path of a member of an archive.
 pub(super) fn member(base: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}.{suffix}", base.display()))
 }
@@ -47,7 +47,7 @@ fn agent_killed_before(thread: &str, step: u64) -> Command {
     command
 }
 
-/// A scratch directory with a program and this number of archives of some samples.
+/// Creates a scratch directory with a program and this number of archives of some samples.
 fn with_archives(count: usize) -> Scratch {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
@@ -70,8 +70,8 @@ fn run(command: Command, scratch: &Scratch, config: &[String; 2], options: &[&st
     Agent::spawn(command, scratch, &options)
 }
 
-/// The base names of the archives in a directory, which has nothing else: each archive has
-/// metadata, an index and volumes from 0 on, and no errors.
+/// Checks that a directory has nothing but complete archives, with metadata, an index and volumes
+/// from 0 on, and without errors; returns their base names.
 #[track_caller]
 fn assert_complete(directory: &Path) -> Vec<PathBuf> {
     let names = names(directory);
@@ -98,7 +98,7 @@ fn assert_complete(directory: &Path) -> Vec<PathBuf> {
     bases
 }
 
-/// Whether a name ends like a member after the base name: `.meta`, `.0.xz`.
+/// Returns whether a name ends like a member after the base name: `.meta`, `.0.xz`.
 fn is_suffix(suffix: &str) -> bool {
     let part = suffix.strip_prefix('.').unwrap_or_default();
     let part = part.strip_suffix(".xz").unwrap_or(part);

@@ -17,7 +17,7 @@ const NAMESPACE: &str = "MMV_PROCESS_NAMESPACE";
 /// Holds the next number, less one.
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
-/// Where a header has flags and process, and the flag that makes the latter count.
+/// Offsets of flags and process in a header, and the flag that makes the latter count.
 const FLAGS_AT: usize = 28;
 const PROCESS_AT: usize = 32;
 const PROCESS: u32 = 2;
@@ -49,7 +49,7 @@ impl Sleeper {
         Self(Command::new("sleep").arg("60").spawn().expect("start sleep"))
     }
 
-    /// One with a free number.
+    /// Starts a process with this number, which must be free.
     fn numbered(number: u32) -> Self {
         for _ in 0..100 {
             fs::write(LAST, (number - 1).to_string()).expect("set the next number");

@@ -71,8 +71,8 @@ fn the_commands_of_recordings_start_without_blocked_signals() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "SigBlk:\t0000000000000000\n");
 }
 
-/// A process of another user that locks all files and directories of a directory as soon as it can, until
-/// its standard input ends.
+/// Starts a process of another user that locks all files and directories of a directory as soon
+/// as it can, until its standard input ends.
 fn lock_all(directory: &Path) -> Child {
     let script = "exec 3<&0
         find \"$0\" -type f -o -type d | while read -r file; do

@@ -25,7 +25,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::shim;
 use crate::harness::wait;
 
-/// An archive of some samples, whose agent was ended by this signal.
+/// Lets an agent write an archive of some samples and ends it by this signal.
 fn archive(scratch: &Scratch, signal: Signal) -> PathBuf {
     let mut bases = Vec::new();
     find_bases(&scratch.archives(), &mut bases);
@@ -37,9 +37,9 @@ fn archive(scratch: &Scratch, signal: Signal) -> PathBuf {
     agent.archives().pop().expect("an archive")
 }
 
-/// All that a start repairs: a plain volume next to its compressed twin, a
-/// half-compressed one, a torn record, a missing index, the archive of a killed
-/// agent, and one half-deleted.
+/// Creates all that a start repairs: a plain volume next to its compressed twin, a
+/// half-compressed one, a torn record, a missing index, the archive of a killed agent, and one
+/// half-deleted.
 fn disorder() -> Scratch {
     let scratch = Scratch::new();
     let app = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
@@ -82,7 +82,8 @@ fn start(scratch: &Scratch, step: Option<u64>) -> ExitStatus {
     Agent::spawn(command, scratch, &options).gone()
 }
 
-/// All files of archives, and how many records each archive has; none has a finding.
+/// Returns all files of archives with the number of records of each archive, none of which has a
+/// finding.
 fn order(scratch: &Scratch) -> BTreeMap<PathBuf, u64> {
     let mut order = BTreeMap::new();
     let directories = fs::read_dir(scratch.archives()).expect("the directory of archives");

@@ -176,7 +176,7 @@ impl Samples {
     }
 }
 
-/// The values of a metric in a record.
+/// Returns the values of a metric in a record.
 fn values(record: &Record<'_>, pmid: Pmid) -> Vec<(Option<InstanceId>, u64)> {
     let set = record.value_sets().find(|set| set.pmid() == pmid);
     let values = set.into_iter().flat_map(|set| set.values(ValueType::U64));

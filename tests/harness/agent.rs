@@ -12,7 +12,7 @@ use super::scratch::Scratch;
 use super::shim;
 use super::wait;
 
-/// How often the agents of the tests sample.
+/// Sampling interval of agents under test.
 const INTERVAL: &str = "50ms";
 
 /// A running `mmv-agent run`; killed on drop.
@@ -45,7 +45,8 @@ impl Agent {
         Self::spawn_configured(Command::new(binaries::mmv_agent()), scratch, config)
     }
 
-    /// The same for an agent to whom [`limit_files`](Self::limit_files) is a full disk.
+    /// Starts an agent with a configuration file to whom [`limit_files`](Self::limit_files) is a
+    /// full disk.
     pub(crate) fn start_configured_on_disk_to_fill(
         scratch: &Scratch,
         config: &Path,
@@ -79,7 +80,7 @@ impl Agent {
         Some(Self::spawn(command, scratch, options))
     }
 
-    /// For an agent to whom [`limit_files`](Self::limit_files) is a full disk.
+    /// Preloads the shim that makes [`limit_files`](Self::limit_files) a full disk for the agent.
     fn with_disk_to_fill(mut command: Command) -> Option<Command> {
         command.env("LD_PRELOAD", shim::library()?).env("SHIM_FULL", "1");
         Some(command)
@@ -151,7 +152,7 @@ impl Agent {
         agent.archive()
     }
 
-    /// The host's directory of a scratch directory's archives, which has some.
+    /// Returns the host's directory of a scratch directory that has archives.
     pub(crate) fn host_directory(scratch: &Scratch) -> PathBuf {
         let mut bases = Vec::new();
         find_bases(&scratch.archives(), &mut bases);
@@ -167,12 +168,11 @@ impl Agent {
         assert!(status.success(), "the agent: {status}\n{}", self.log());
     }
 
-    /// Its process number.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.process.id()).expect("a process number");
         kill(Pid::from_raw(id), signal).expect("signal the agent");
@@ -202,7 +202,7 @@ impl Agent {
         self.process.wait().expect("the agent's status")
     }
 
-    /// A number of the line that it ends with.
+    /// Returns a number of the last log line.
     #[track_caller]
     pub(crate) fn counted(&self, what: &str) -> u64 {
         let log = self.log();
@@ -212,14 +212,14 @@ impl Agent {
         number.and_then(|(_, number)| number.parse().ok()).expect("a number")
     }
 
-    /// It must not have ended.
+    /// Panics if the agent has ended.
     #[track_caller]
     pub(crate) fn assert_alive(&mut self) {
         let status = self.process.try_wait().expect("the agent's status");
         assert!(status.is_none(), "the agent ended: {status:?}\n{}", self.log());
     }
 
-    /// Memory of its own, in KiB (`RssAnon` of proc(5)).
+    /// Returns the resident anonymous memory in KiB (`RssAnon` of proc(5)).
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()));
         let status = status.expect("the agent's status");
@@ -227,7 +227,7 @@ impl Agent {
         line.expect("a line").trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// How many bytes its newest archive has in its first data volume.
+    /// Returns the size of the first data volume of the newest archive.
     pub(crate) fn data_bytes(&self) -> u64 {
         let newest = self.archives().pop();
         newest.map_or(0, |base| {
@@ -236,7 +236,7 @@ impl Agent {
         })
     }
 
-    /// How many bytes its newest archive has in all its data volumes.
+    /// Returns the size of all data volumes of the newest archive.
     pub(crate) fn volume_bytes(&self) -> u64 {
         let base = self.archives().pop();
         let size = |volume: u32| {
@@ -246,7 +246,7 @@ impl Agent {
         (0..).map_while(size).sum()
     }
 
-    /// What it has written to standard error.
+    /// Returns everything written to standard error.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -257,7 +257,7 @@ impl Agent {
         wait::until_true(what, || self.archives().last().is_some_and(|base| ready(base)));
     }
 
-    /// The base of its only archive.
+    /// Returns the base name of the only archive.
     #[track_caller]
     pub(crate) fn archive(&self) -> PathBuf {
         let mut bases = self.archives();
@@ -265,7 +265,7 @@ impl Agent {
         bases.remove(0)
     }
 
-    /// The bases of its archives, oldest first.
+    /// Returns the base names of the archives, oldest first.
     pub(crate) fn archives(&self) -> Vec<PathBuf> {
         let mut bases = Vec::new();
         find_bases(&self.archives, &mut bases);
@@ -281,7 +281,7 @@ impl Drop for Agent {
     }
 }
 
-/// Whether a process has a handler of a signal (proc(5): `SigCgt`).
+/// Checks whether a process has a handler for a signal (proc(5): `SigCgt`).
 fn handles(process: u32, signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -289,8 +289,8 @@ fn handles(process: u32, signal: Signal) -> bool {
     caught.is_some_and(|caught| caught & (1 << (signal as u64 - 1)) != 0)
 }
 
-/// Archives in a directory and below, by their metadata files. Hidden directories are those
-/// of archives that are being written.
+/// Finds the archives in a directory and below, by their metadata files. Hidden directories are
+/// those of archives that are being written.
 pub(crate) fn find_bases(directory: &Path, bases: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

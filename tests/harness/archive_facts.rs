@@ -1,4 +1,4 @@
-//! What `pmdumplog` and `mmv-archive dump` print of an archive, as [`Facts`].
+//! Parser of the output of `pmdumplog` and `mmv-archive dump` into [`Facts`].
 //!
 //! Both print the same lines, so one parser reads both; only the order of metrics,
 //! labels and help differs. The sections are asked for one by one, with
@@ -46,15 +46,15 @@ pub(crate) fn of_mmv_archive(archive: &Path) -> Facts {
     })
 }
 
-/// Metrics and records of an archive that is still written, through our own
-/// command; `None` if it cannot be read right now.
+/// Reads metrics and records of an archive that is still written, through our own command; `None`
+/// if it cannot be read right now.
 pub(crate) fn so_far(archive: &Path) -> Option<Facts> {
     let metrics = descriptors(&dump(archive, DESCRIPTORS).ok()?);
     let records = records(&dump(archive, RECORDS).ok()?, &metrics)?;
     Some(Facts { metrics, records, ..Facts::default() })
 }
 
-/// Prints some sections with our own command; what it complains about, if it fails.
+/// Prints some sections with our own command; the error is its message.
 fn dump(archive: &Path, section: &[&str]) -> Result<String, String> {
     let mut command = Command::new(binaries::mmv_archive());
     command.args(["dump", "--raw-text", "-xxx", "-Z", "UTC"]).args(section).arg(archive);
@@ -79,7 +79,7 @@ fn read(section: impl Fn(&[&str]) -> String) -> Facts {
     }
 }
 
-/// The timestamp at the start of a line, and what follows it.
+/// Parses the timestamp at the start of a line; also returns the rest of the line.
 fn parse_timestamp(line: &str) -> Option<(Stamp, &str)> {
     let time = line.get(11..)?;
     let (_, fraction) = time.split_once(' ')?.0.split_once('.')?;
@@ -141,7 +141,7 @@ fn descriptor_line(metric: &mut Metric, line: &str) {
     }
 }
 
-/// The two parts of `<prefix>ONE<middle>TWO`.
+/// Splits `<prefix>ONE<middle>TWO` into `ONE` and `TWO`.
 fn parts<'a>(line: &'a str, prefix: &str, middle: &str) -> Option<(&'a str, &'a str)> {
     line.strip_prefix(prefix)?.split_once(middle)
 }
@@ -166,8 +166,8 @@ fn indoms(printed: &str) -> InDoms {
     indoms
 }
 
-/// Timestamp, owner and JSON of each change of labels: libpcp drops a set that
-/// repeats the one before.
+/// Parses timestamp, owner and JSON of each change of labels: libpcp drops a set that repeats the
+/// one before.
 fn label_sets(printed: &str) -> Vec<(Stamp, String, String)> {
     let mut timestamp = (0, 0);
     let mut known: BTreeMap<&str, &str> = BTreeMap::new();
@@ -185,7 +185,7 @@ fn label_sets(printed: &str) -> Vec<(Stamp, String, String)> {
     sets
 }
 
-/// Of what, whether the one-line text, and the text.
+/// Parses help texts: owner, whether the text is the one-line help, and the text.
 fn texts(printed: &str) -> Vec<(String, bool, String)> {
     let mut texts: Vec<(String, bool, String)> = Vec::new();
     for line in printed.lines() {
@@ -207,7 +207,8 @@ fn texts(printed: &str) -> Vec<(String, bool, String)> {
     texts
 }
 
-/// `None` if a metric has no descriptor, as when it came after those were printed.
+/// Parses the records; `None` if a metric has no descriptor, as when it was added after the
+/// descriptors were printed.
 fn records(printed: &str, metrics: &BTreeMap<String, Metric>) -> Option<Vec<Record>> {
     let mut records: Vec<Record> = Vec::new();
     for line in printed.lines() {
@@ -222,7 +223,7 @@ fn records(printed: &str, metrics: &BTreeMap<String, Metric>) -> Option<Vec<Reco
     Some(records)
 }
 
-/// A line of a record: the beginning of a value set, or one of its instances.
+/// Parses a line of a record: the beginning of a value set, or one of its instances.
 fn set_line(record: &mut Record, line: &str, metrics: &BTreeMap<String, Metric>) -> Option<()> {
     if let Some(instance) = line.strip_prefix("    ") {
         let (pmid, values) = record.sets.last_mut()?;
@@ -242,7 +243,7 @@ fn set_line(record: &mut Record, line: &str, metrics: &BTreeMap<String, Metric>)
     Some(())
 }
 
-/// `value X` or `inst [ID or "NAME"] value X`.
+/// Parses `value X` or `inst [ID or "NAME"] value X`.
 fn one_value(text: &str, metric: &Metric) -> Option<(Option<i32>, String)> {
     let is_text = metric.data_type == "string";
     let normal = |value: &str| if is_text { value.to_owned() } else { number(value) };

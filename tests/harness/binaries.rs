@@ -4,39 +4,37 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The `mmv-agent` program.
 pub(crate) fn mmv_agent() -> PathBuf {
     directory().join("mmv-agent")
 }
 
-/// The `mmv-archive` program.
 pub(crate) fn mmv_archive() -> PathBuf {
     directory().join("mmv-archive")
 }
 
-/// An example of `mmv-writer`.
+/// Returns the path of an example of `mmv-writer`; builds the examples at the first call.
 pub(crate) fn example(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| built(&["-p", "mmv-writer", "--examples"]));
     directory.join("examples").join(name)
 }
 
-/// The static library with the C interface.
+/// Returns the path of the static library with the C interface.
 pub(crate) fn capi_archive() -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| built(&["-p", "mmv-capi", "--lib"])).join("libpcp_mmv.a")
 }
 
-/// The directory of the programs, built at the first call.
+/// Returns the directory of the programs, which are built at the first call.
 pub(crate) fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| built(&["--workspace", "--bins"]))
 }
 
-/// Cargo's output directory, after a build with `options`.
+/// Builds with `options`; returns Cargo's output directory.
 ///
-/// Cargo builds the programs of a package for the tests of that package only, so
-/// it runs again here, unless `MMV_PROGRAMS=built` is set.
+/// Cargo builds the programs of a package for the tests of that package only, so it runs again
+/// here, unless `MMV_PROGRAMS=built` is set.
 fn built(options: &[&str]) -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     // target/<profile>/deps/integration-<hash>
@@ -63,7 +61,7 @@ pub(crate) fn copy(program: &Path, to: &Path) {
     assert!(status.success(), "no copy of {}", program.display());
 }
 
-/// The directory of the workspace.
+/// Returns the root directory of the workspace.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
 }

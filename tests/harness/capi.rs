@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::binaries::{capi_archive, workspace};
 
-/// The directory with `lib/libpcp_mmv.so.1` and `include/`.
+/// Returns the directory with `lib/libpcp_mmv.so.1` and `include/`.
 pub(crate) fn library() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -17,7 +17,7 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// A command that loads our library in place of libpcp_mmv.
+/// Makes a command load our library in place of libpcp_mmv.
 pub(crate) fn on_ours(mut command: Command) -> Command {
     let ours = library().join("lib");
     let set = |(name, value): (&std::ffi::OsStr, Option<&std::ffi::OsStr>)| {

@@ -1,4 +1,4 @@
-//! What cargo knows of the workspace.
+//! Queries cargo about the workspace.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::binaries::workspace;
 
-/// The output of `cargo metadata` with further options, from what is on the disk.
+/// Returns the output of `cargo metadata` with further options, without the network.
 pub(crate) fn metadata(options: &[&str]) -> Value {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--format-version=1", "--locked", "--offline"]).args(options);
@@ -15,7 +15,7 @@ pub(crate) fn metadata(options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON of cargo metadata")
 }
 
-/// The output of `cargo tree` with further options and a format, from what is on the disk.
+/// Returns the output of `cargo tree` with further options and a format, without the network.
 pub(crate) fn tree(options: &[&str], format: &str) -> String {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["tree", "--locked", "--offline", "--format", format]).args(options);

@@ -19,7 +19,7 @@ impl Corpus {
         test_corpus::directory("mmv").map(|mmv| Self { mmv })
     }
 
-    /// Every good file: its name (without the suffix), path, and description.
+    /// Lists the good files: name without the suffix, path, and description.
     pub(crate) fn good(&self) -> Vec<(String, PathBuf, Value)> {
         let manifest = read_json(&self.mmv.join("MANIFEST.json"));
         let names = manifest.as_array().expect("a list").iter().map(|entry| text(&entry["name"]));
@@ -32,12 +32,12 @@ impl Corpus {
             .collect()
     }
 
-    /// The base name of an archive.
+    /// Returns the base name of an archive.
     pub(crate) fn archive(&self, name: &str) -> PathBuf {
         self.mmv.with_file_name("archives").join(name)
     }
 
-    /// Every good archive: its name and the base name of its files.
+    /// Lists the good archives: name and base name of the files.
     pub(crate) fn archives(&self) -> Vec<(String, PathBuf)> {
         let archives = self.mmv.with_file_name("archives");
         let manifest = read_json(&archives.join("MANIFEST.json"));
@@ -45,7 +45,7 @@ impl Corpus {
         names.map(|name| (name.clone(), archives.join(name))).collect()
     }
 
-    /// Every bad file: path, what is wrong with it, and the verdict on it.
+    /// Lists the bad files: path, defect, and expected verdict.
     pub(crate) fn bad(&self) -> Vec<(PathBuf, String, String)> {
         let directory = self.mmv.join("bad");
         let expected = read_json(&directory.join("EXPECTED.json"));
@@ -69,7 +69,7 @@ pub(crate) struct CorpusArchive {
     pub(crate) base: PathBuf,
 }
 
-/// Every good archive of the corpus; without it, a few that are written here.
+/// Lists the good archives of the corpus; without a corpus, a few that are written here.
 pub(crate) fn archives() -> Vec<CorpusArchive> {
     let Some(directory) = test_corpus::find("archives") else { return own_archives::all() };
     let manifest = read_json(&directory.join("MANIFEST.json"));

@@ -16,7 +16,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below another, which is small.
+    /// Returns a number below `end`, which must be small: the remainder favours low numbers.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.roll() % end
     }

@@ -1,10 +1,10 @@
-//! What pmdumplog and `mmv-archive dump` print, as lines that can be compared.
+//! Output of pmdumplog and `mmv-archive dump`, as lines that can be compared.
 //!
 //! pmdumplog prints the contents of hash tables in their order, which has no
 //! meaning: metrics and instance domains of a section, and the names of a metric.
 //! They are sorted here.
 
-/// The lines that a program printed, with sections and names in a known order.
+/// Splits printed text into lines, with sections and names in a fixed order.
 pub(crate) fn lines(printed: &[u8]) -> Vec<String> {
     let printed = String::from_utf8_lossy(printed);
     let mut lines: Vec<String> = Vec::new();
@@ -51,7 +51,7 @@ impl Section {
     }
 }
 
-/// `29.0.6 (b or a): ...` with the names sorted.
+/// Sorts the names in `29.0.6 (b or a): ...`.
 fn with_sorted_names(line: &str) -> String {
     let parts = line.split_once(" (").and_then(|(before, rest)| {
         let (names, after) = rest.split_once(')')?;

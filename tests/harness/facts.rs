@@ -1,5 +1,4 @@
-//! What is in an archive, in a form that two programs' accounts can be put into
-//! and compared.
+//! The contents of an archive, in a form that makes the accounts of two programs comparable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +11,13 @@ pub(crate) type InDoms = BTreeMap<String, Vec<(Stamp, BTreeMap<i32, String>)>>;
 /// An account of a whole archive.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Facts {
-    /// The archive's label.
     pub(crate) label: Label,
-    /// Metrics by PMID.
+    /// Descriptors by PMID.
     pub(crate) metrics: BTreeMap<String, Metric>,
-    /// The instance domains.
     pub(crate) indoms: InDoms,
     /// Label sets in the order of their timestamps: from when, whose, and the JSON.
     pub(crate) labels: BTreeSet<(Stamp, String, String)>,
-    /// Help: of what, whether the one-line text, and the text.
+    /// Help texts: owner, whether the text is the one-line help, and the text.
     pub(crate) texts: BTreeSet<(String, bool, String)>,
     /// The records, in order.
     pub(crate) records: Vec<Record>,
@@ -48,12 +45,12 @@ pub(crate) struct Metric {
     pub(crate) units: String,
 }
 
-/// One record of the data volumes; a mark has no sets.
+/// A record of the data volumes; a mark has no sets.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) timestamp: Stamp,
     pub(crate) mark: bool,
-    /// In the order of the record: PMID and values.
+    /// PMID and values, in the order of the record.
     pub(crate) sets: Vec<(String, Values)>,
 }
 
@@ -68,12 +65,12 @@ pub(crate) enum Values {
 }
 
 impl Record {
-    /// Whether it has values of MMV files: marks and the prologue have none.
+    /// Returns whether the record has values of MMV files: marks and the prologue have none.
     pub(crate) fn has_samples(&self) -> bool {
         self.sets.iter().any(|(pmid, _)| pmid.starts_with("70."))
     }
 
-    /// The values of a metric: instance and text.
+    /// Returns the instances and values of a metric.
     pub(crate) fn values(&self, pmid: &str) -> impl Iterator<Item = (Option<i32>, &str)> {
         let set = self.sets.iter().find(|(set, _)| set == pmid);
         let values = match set {
@@ -83,14 +80,14 @@ impl Record {
         values.iter().map(|(id, text)| (*id, text.as_str()))
     }
 
-    /// The value of a metric and instance, if the record has one.
+    /// Returns the value of a metric and instance, if the record has one.
     pub(crate) fn value(&self, pmid: &str, instance: Option<i32>) -> Option<&str> {
         self.values(pmid).find(|(id, _)| *id == instance).map(|(_, text)| text)
     }
 }
 
-/// A number's text, reduced to sign, significant digits and exponent, so that
-/// `0.5`, `5e-1` and `0.50` agree. Other text is returned unchanged.
+/// Reduces a number's text to sign, significant digits and exponent, so that `0.5`, `5e-1` and
+/// `0.50` agree. Other text is returned unchanged.
 pub(crate) fn number(text: &str) -> String {
     let Ok(value) = text.parse::<f64>() else { return text.to_owned() };
     if !value.is_finite() {

@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// How many metrics fit.
+/// Limit on the metrics of a file.
 pub(crate) const ROOM: usize = 8;
 
 const HEADER: usize = 40;
@@ -18,7 +18,7 @@ const VALUE: usize = 32;
 const METRICS_AT: usize = HEADER + 2 * TOC_ENTRY;
 const VALUES_AT: usize = METRICS_AT + ROOM * METRIC;
 
-/// The bytes of a file with these counters.
+/// Builds the bytes of a file with these counters.
 pub(crate) fn image(cluster: u32, generation: u64, counters: &[(&str, u64)]) -> Vec<u8> {
     assert!(counters.len() <= ROOM, "room for {ROOM} metrics");
     let mut bytes = vec![0; VALUES_AT + ROOM * VALUE];
@@ -52,7 +52,7 @@ fn put_counter(bytes: &mut [u8], index: usize, name: &str, value: u64) {
     put(bytes, value_at(index) + 16, &(metric as u64).to_ne_bytes());
 }
 
-/// Where the value of a counter lies.
+/// Returns the offset of a counter's value.
 fn value_at(index: usize) -> usize {
     VALUES_AT + index * VALUE
 }
@@ -76,18 +76,18 @@ pub(crate) fn grow(path: &Path, image: &[u8]) {
     file.write_all_at(&image[generations.clone()], generations.start as u64).expect("write both");
 }
 
-/// A copy of an image whose metrics have names without the file's (`MMV_FLAG_NOPREFIX`).
+/// Copies an image and marks its metrics as named without the file's name (`MMV_FLAG_NOPREFIX`).
 pub(crate) fn without_prefix(image: &[u8]) -> Vec<u8> {
     const FLAGS_AT: usize = 28;
     patched(image, FLAGS_AT, &1_u32.to_ne_bytes())
 }
 
-/// A copy of an image whose first metric has another item.
+/// Copies an image and gives its first metric another item.
 pub(crate) fn with_first_item(image: &[u8], item: u32) -> Vec<u8> {
     patched(image, METRICS_AT + 64, &item.to_ne_bytes())
 }
 
-/// A copy of an image whose first metric is discrete.
+/// Copies an image and makes its first metric discrete.
 pub(crate) fn with_first_discrete(image: &[u8]) -> Vec<u8> {
     const PM_SEM_DISCRETE: u32 = 4;
     patched(image, METRICS_AT + 64 + 8, &PM_SEM_DISCRETE.to_ne_bytes())

@@ -27,12 +27,12 @@ impl Oracle {
         Some(Self { environment: text.lines().filter_map(assignment).collect() })
     }
 
-    /// The root of the tree that PCP was unpacked into.
+    /// Returns the root of the tree that PCP was unpacked into.
     pub(crate) fn root(&self) -> &Path {
         Path::new(&self.environment["PCP_DIR"])
     }
 
-    /// The first number of its version.
+    /// Returns PCP's major version.
     pub(crate) fn major(&self) -> u32 {
         let output = self.output("pminfo", &["--version"]);
         let printed = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
@@ -41,12 +41,12 @@ impl Oracle {
         major.unwrap_or_else(|| panic!("{printed} has no version"))
     }
 
-    /// The Python that can load PCP's modules.
+    /// Returns the Python interpreter that can load PCP's modules.
     pub(crate) fn python(&self) -> &str {
         &self.environment["PCP_PYTHON"]
     }
 
-    /// A command in the oracle's environment. Times are printed in UTC, text is bytes,
+    /// Prepares a command in the oracle's environment. Times are printed in UTC, text is bytes,
     /// and there are no derived metrics.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(self.locate(program.as_ref()));
@@ -78,7 +78,7 @@ impl Oracle {
         stdout.into_owned()
     }
 
-    /// Rust looks a program up on the path of the parent, not of the child: do it here.
+    /// Finds a program on the child's path, since Rust searches the parent's.
     fn locate(&self, program: &OsStr) -> PathBuf {
         let path = &self.environment["PATH"];
         let found = std::env::split_paths(path).map(|directory| directory.join(program));
@@ -86,7 +86,7 @@ impl Oracle {
     }
 }
 
-/// A line `export NAME='value'` or `export NAME="value:$NAME"` of the file.
+/// Parses a line `export NAME='value'` or `export NAME="value:$NAME"` of the file.
 fn assignment(line: &str) -> Option<(String, String)> {
     let (name, value) = line.strip_prefix("export ")?.split_once('=')?;
     let value = value.trim_matches(['\'', '"']);

@@ -25,10 +25,10 @@ const TYPES: [ValueType; 8] = [
 ];
 /// Records of an archive, of which the one in the middle is a mark.
 const RECORDS: u64 = 60;
-/// In 2023; a second apart, not always exactly.
+/// Time of the first record, in 2023. Records are about a second apart, not always exactly.
 const START: i128 = 1_700_000_000_123_456_000;
 
-/// An archive in one volume, one in several, and one in version 2; written once.
+/// Returns an archive in one volume, one in several, and one in version 2. They are written once.
 pub(crate) fn all() -> Vec<CorpusArchive> {
     static ARCHIVES: OnceLock<(Scratch, Vec<CorpusArchive>)> = OnceLock::new();
     let (_, archives) = ARCHIVES.get_or_init(|| {
@@ -61,7 +61,8 @@ fn indom() -> InDom {
     InDom::new(70, 2049).unwrap()
 }
 
-/// A metric of each type, singular (cluster 1) and with instances (cluster 2).
+/// Returns the PMID of the metric of a type: in cluster 1 it is singular, in cluster 2 it has
+/// instances.
 fn pmid(cluster: u32, at: usize) -> Pmid {
     Pmid::new(70, cluster, 1 + at as u32).unwrap()
 }
@@ -70,7 +71,7 @@ fn events() -> Pmid {
     Pmid::new(70, 3, 1).unwrap()
 }
 
-/// The instances at a step: one comes late, one goes early.
+/// Returns the instances at a step: one appears late, one disappears early.
 fn instances(step: u64) -> Vec<Instance> {
     let all = [(2, "left", 0..RECORDS), (5, "mid dle", 20..RECORDS), (9, "right", 0..40)];
     let there = all.into_iter().filter(|(.., time)| time.contains(&step));
@@ -146,7 +147,7 @@ fn fill(writer: &mut ArchiveWriter, volumes: u64) {
     }
 }
 
-/// Values of all metrics; counters begin again after the mark.
+/// Returns values of all metrics; counters begin again after the mark.
 fn value_sets(step: u64, timestamp: Timestamp) -> Vec<ValueSet> {
     let since = if step < RECORDS / 2 { step } else { step - RECORDS / 2 };
     let of = |at: usize, factor: u64| value(TYPES[at], since * since * factor + 1);

@@ -59,13 +59,13 @@ impl Pmcd {
         })
     }
 
-    /// What it and pmdammv have logged.
+    /// Returns the log of pmcd and pmdammv.
     pub(crate) fn log(scratch: &Scratch) -> String {
         let bytes = fs::read(scratch.path().join("pmcd.log")).expect("a log");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// How PCP's programs name it: the argument of `-h`.
+    /// Returns the argument of `-h` for PCP's programs.
     pub(crate) fn host(&self) -> String {
         format!("localhost:{}", self.port)
     }
@@ -78,7 +78,7 @@ impl Drop for Pmcd {
     }
 }
 
-/// A port of the loopback interface that is free now.
+/// Returns a port of the loopback interface that is free now.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("its number").port()

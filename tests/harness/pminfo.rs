@@ -1,4 +1,4 @@
-//! What `pminfo -dmfltT` prints about metrics, as data.
+//! Parser of the output of `pminfo -dmfltT` about metrics.
 //!
 //! One block a metric:
 //!
@@ -25,7 +25,7 @@ pub(crate) type Labels = BTreeMap<String, Value>;
 /// All that pminfo prints of one metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metric {
-    /// As `70.321.6`.
+    /// In the form `70.321.6`.
     pub(crate) pmid: String,
     /// As `64-bit int`.
     pub(crate) data_type: String,
@@ -35,15 +35,13 @@ pub(crate) struct Metric {
     pub(crate) semantics: String,
     /// As `Kbyte / sec`; `none` if there are none.
     pub(crate) units: String,
-    /// The one-line help.
     pub(crate) one_line: Option<String>,
-    /// The full help.
     pub(crate) help: Option<String>,
     /// The labels of the metric: context, domain, cluster, indom and item merged.
     pub(crate) labels: Labels,
     /// Values by instance, as `0 or "first"`; under the empty name for a singular one.
     pub(crate) values: BTreeMap<String, String>,
-    /// The same labels with those of each instance.
+    /// The merged labels with those of each instance added.
     pub(crate) instance_labels: BTreeMap<String, Labels>,
 }
 
@@ -83,7 +81,7 @@ struct Block {
 }
 
 impl Block {
-    /// The first line of a block: name, PMID, and the one-line help.
+    /// Parses the first line of a block: name, PMID, and the one-line help.
     fn begin(line: &str) -> Option<(String, Self)> {
         let (name, rest) = line.split_once(" PMID: ")?;
         let (pmid, help) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -117,7 +115,7 @@ impl Block {
         }
     }
 
-    /// An indented line; false if it is none that pminfo would print.
+    /// Parses an indented line; false if pminfo would print no such line.
     fn field(&mut self, line: &str) -> bool {
         let metric = &mut self.metric;
         if let Some((data_type, indom)) = pair(line, "Data Type: ", "  InDom: ") {
@@ -151,7 +149,7 @@ impl Block {
     }
 }
 
-/// The two parts of `<prefix>ONE<middle>TWO`.
+/// Splits `<prefix>ONE<middle>TWO` into `ONE` and `TWO`.
 fn pair<'a>(line: &'a str, prefix: &str, middle: &str) -> Option<(&'a str, &'a str)> {
     line.strip_prefix(prefix)?.split_once(middle)
 }

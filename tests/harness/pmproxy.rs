@@ -19,7 +19,7 @@ use super::wait;
 /// The key servers that `ci/oracle` takes, one of them.
 const KEY_SERVERS: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// Which metrics pmproxy shall leave alone, as `docs/operators.md` has it.
+/// Metrics that pmproxy must skip, as in `docs/operators.md`.
 const EXCLUDED: &str = "proc.*,acct.*,mmv.agent.event*";
 
 /// The longest answer that comes in one piece.
@@ -109,7 +109,8 @@ impl<'t> Pmproxy<'t> {
     }
 }
 
-/// A pmproxy that answers, and its port; `None` if it has ended instead.
+/// Starts a pmproxy and waits until it answers; `None` if it has ended instead. Returns also its
+/// port.
 fn run(
     oracle: &Oracle,
     directory: &Path,
@@ -136,7 +137,7 @@ fn run(
     proxy.answers("pmproxy", is_ready).then_some((proxy, port))
 }
 
-/// The answer of a page; `None` if that is no JSON.
+/// Requests a page; `None` if the answer is no JSON.
 fn ask(port: u16, page: &str, parameter: &str, value: &str) -> Option<Value> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;

@@ -14,12 +14,11 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// A new, empty one.
     pub(crate) fn new() -> Self {
         Self::of(TempDir::with_prefix("mmv-test-").expect("a temporary directory"))
     }
 
-    /// A new one in a file system in memory, where there is one.
+    /// Creates a scratch directory in a file system in memory, where there is one.
     pub(crate) fn in_memory() -> Self {
         TempDir::with_prefix_in("mmv-test-", "/dev/shm").map_or_else(|_| Self::new(), Self::of)
     }
@@ -31,7 +30,7 @@ impl Scratch {
         Self { directory: Some(directory) }
     }
 
-    /// A new one with the same archives.
+    /// Creates a scratch directory with a copy of another's archives.
     pub(crate) fn with_archives_of(other: &Self) -> Self {
         let scratch = Self::new();
         let from = other.archives().join(".");
@@ -40,22 +39,21 @@ impl Scratch {
         scratch
     }
 
-    /// The directory itself.
     pub(crate) fn path(&self) -> &Path {
         self.directory.as_ref().expect("present until dropped").path()
     }
 
-    /// The directory to be `$PCP_TMP_DIR`.
+    /// Returns the directory to be `$PCP_TMP_DIR`.
     pub(crate) fn tmp_dir(&self) -> PathBuf {
         self.path().join("tmp")
     }
 
-    /// The directory of MMV files, `$PCP_TMP_DIR/mmv`.
+    /// Returns the directory of MMV files, `$PCP_TMP_DIR/mmv`.
     pub(crate) fn mmv_dir(&self) -> PathBuf {
         self.path().join("tmp/mmv")
     }
 
-    /// The directory for archives of the agent.
+    /// Returns the directory for archives of the agent.
     pub(crate) fn archives(&self) -> PathBuf {
         self.path().join("archives")
     }

@@ -1,7 +1,7 @@
 //! Shell lines in documentation: the words of their commands.
 
-/// The commands of a line, which `|`, `&`, `;`, `&&` and `||` separate. Quotes group words; a
-/// backslash at the end of a line joins it to the next one; redirections and comments are left
+/// Splits a line into commands, which `|`, `&`, `;`, `&&` and `||` separate. Quotes group words;
+/// a backslash at the end of a line joins it to the next one; redirections and comments are left
 /// out.
 pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
     let line = line.replace("\\\n", "").replace('\n', " ");

@@ -1,4 +1,4 @@
-//! A library that tests put under the agent with `LD_PRELOAD`; `shim.c` says what it can do.
+//! A library that tests put under the agent with `LD_PRELOAD`; `shim.c` lists its abilities.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use super::{binaries, capi, skip};
 
-/// The library, compiled once a run; `None`, with a message, without a C compiler.
+/// Returns the library, which is compiled once a run; `None`, with a message, without a C
+/// compiler.
 pub(crate) fn library() -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let compiled = || {

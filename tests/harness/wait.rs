@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take. Generous, since only failing tests ever wait so long.
+/// Limit on any wait. Generous, since only failing tests ever wait so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long work may take for which the agent has a thread of idle priority: beside other
-/// processes that thread may get a hundredth of a processor.
+/// Limit on waits for the agent's thread of idle priority: beside other processes that thread may
+/// get a hundredth of a processor.
 const IDLE_WORK_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Asks `probe` until it answers, and returns the answer.

@@ -28,8 +28,8 @@ fn the_committed_files_are_logged_as_pmdammv_served_them() {
     }
 }
 
-/// What is logged of a metric, in pminfo's terms; without its labels, which only
-/// pminfo merges.
+/// Returns the logged description and values of a metric, in pminfo's terms; without its labels,
+/// which only pminfo merges.
 #[track_caller]
 fn logged(facts: &Facts, name: &str) -> Metric {
     let named = facts.metrics.iter().find(|(_, metric)| metric.names.contains(name));
@@ -59,7 +59,7 @@ fn logged(facts: &Facts, name: &str) -> Metric {
     }
 }
 
-/// What pmdammv served, in the same terms.
+/// Reduces a metric that pmdammv served to the same terms.
 fn comparable(mut metric: Metric) -> Metric {
     metric.labels.clear();
     metric.instance_labels.clear();

@@ -14,7 +14,7 @@ use crate::harness::oracle::Oracle;
 use crate::harness::pminfo::{self, Metric};
 use crate::harness::scratch::Scratch;
 
-/// Where the header of an MMV file has the process.
+/// Offset of the process in the header of an MMV file.
 const PID: usize = 32;
 
 #[test]
@@ -57,7 +57,7 @@ fn all_good_files_of_the_corpus_in_one_directory_are_logged_together() {
     assert!(missing.is_empty(), "not logged: {missing:?}");
 }
 
-/// A file that pmdammv does not serve, since its process is gone, is not logged.
+/// Checks that a file is not logged that pmdammv does not serve, since its process is gone.
 #[track_caller]
 fn assert_refused(scratch: &Scratch, name: &str) {
     let mut agent = Agent::start_for(scratch, 4);
@@ -66,7 +66,7 @@ fn assert_refused(scratch: &Scratch, name: &str) {
     assert!(agent.log().contains("process"), "{name}: no reason in\n{}", agent.log());
 }
 
-/// What pmdammv made of a file, by its description.
+/// Returns the metrics that pmdammv served for a file, by its description.
 fn served(description: &Value) -> BTreeMap<String, Metric> {
     let blocks = description["harvester"]["7.2.1"].as_array().expect("a list of blocks");
     let printed: Vec<_> = blocks.iter().map(|block| block.as_str().expect("a block")).collect();
@@ -79,7 +79,7 @@ fn served(description: &Value) -> BTreeMap<String, Metric> {
     served
 }
 
-/// The corpus keeps bytes as Latin-1; here they are UTF-8.
+/// Decodes the corpus's text, which keeps bytes as Latin-1, to UTF-8.
 fn from_latin_1(text: &str) -> String {
     let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).expect("a byte")).collect();
     String::from_utf8(bytes).expect("UTF-8")

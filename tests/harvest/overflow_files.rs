@@ -57,7 +57,7 @@ fn a_sealed_registry_of_three_files_is_served_and_logged_under_the_names_registe
     });
 }
 
-/// The values of a metric after the names of their instances, sorted.
+/// Returns the values of a metric after the names of their instances, sorted.
 fn values_of(metric: &pminfo::Metric) -> Vec<String> {
     let name = |instance: &str| instance.split('"').nth(1).map(str::to_owned);
     let values = metric.values.iter();

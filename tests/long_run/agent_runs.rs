@@ -13,17 +13,17 @@ use crate::harness::scratch::Scratch;
 /// One run of the agent.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// When it was over, in microseconds since 1970.
+    /// Time when it was over, in microseconds since 1970.
     pub(super) ended: u64,
-    /// What it wrote to standard error.
+    /// Text that it wrote to standard error.
     pub(super) log: String,
-    /// Whether that may not be all: the file had met the limit on sizes, too.
+    /// Lines of the log may be missing: the file had met the limit on sizes, too.
     pub(super) is_cut: bool,
 }
 
 impl Run {
-    /// How many ticks its log reports as missed; `None` if it was killed before, or could
-    /// not write.
+    /// Returns the number of ticks that its log reports as missed; `None` if it was killed
+    /// before, or could not write.
     pub(super) fn missed(&self) -> Option<u64> {
         if self.is_cut {
             return None;
@@ -39,12 +39,11 @@ impl Run {
 /// More than the agent writes to its log while there is a limit.
 const LINES: u64 = 20_000;
 
-/// What the agent takes of the system.
+/// Resources that the agent uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     /// Memory of its own, in KiB (`RssAnon` of proc(5)).
     pub(super) memory: u64,
-    /// Open files.
     pub(super) files: u64,
 }
 
@@ -53,7 +52,7 @@ pub(super) struct Usage {
 pub(super) struct Runs {
     config: PathBuf,
     agent: Option<Agent>,
-    /// Whether lines of its log may be missing.
+    /// Lines of its log may be missing.
     is_cut: bool,
     pub(super) over: Vec<Run>,
 }
@@ -80,7 +79,6 @@ impl Runs {
         self.agent = Some(Agent::start_with(scratch, &options));
     }
 
-    /// The running agent.
     pub(super) fn agent(&self) -> &Agent {
         self.agent.as_ref().expect("a running agent")
     }
@@ -110,7 +108,7 @@ impl Runs {
         self.over.push(Run { ended: micros(), log: agent.log(), is_cut });
     }
 
-    /// What it takes now, if it is there, as it must be.
+    /// Returns the usage of the agent, which must be running.
     pub(super) fn usage(&mut self) -> Usage {
         self.agent.as_mut().expect("a running agent").assert_alive();
         let files = fs::read_dir(format!("/proc/{}/fd", self.agent().id()));

@@ -1,5 +1,5 @@
-//! How archives follow each other: where samples are missing, and what
-//! pmlogextract makes of them.
+//! Checks of the boundaries between archives: where samples are missing, and what pmlogextract
+//! makes of them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use super::agent_runs::Run;
 use super::archives::{self, Entry, Volume};
 use crate::harness::oracle::Oracle;
 
-/// How far apart two records of a run may be without a mark between them, as the
+/// Returns the longest time between two records of a run without a mark between them, as the
 /// agent has it; both in nanoseconds.
 fn allowed(interval: u64) -> u64 {
     3 * interval + 1_000_000_000
 }
 
-/// How many samples are surely missing between two that follow each other. They are due
-/// at multiples of the interval. A sample may be late by almost an interval, and early by
-/// an eighth of one, for a clock that drifts.
+/// Counts the samples that are surely missing between two that follow each other. They are due at
+/// multiples of the interval. A sample may be late by almost an interval, and early by an eighth
+/// of one, for a clock that drifts.
 fn skipped(last: u64, next: u64, interval: u64) -> u64 {
     (next / interval).saturating_sub((last + interval / 8) / interval).saturating_sub(1)
 }
 
-/// Whether two samples belong to ticks of which one is late by more than an interval, as after
-/// passes that were repeated: the tick before seemed to be missing.
+/// Returns whether two samples belong to ticks of which one is late by more than an interval, as
+/// after passes that were repeated: the tick before seemed to be missing.
 fn is_late_tick(last: u64, next: u64, interval: u64) -> bool {
     (next + interval / 8) / interval == (last + interval / 8) / interval
 }
@@ -42,7 +42,7 @@ fn ticks_that_are_late_are_not_missing() {
     assert_eq!(missing(&[250, 299, 350, 398, 449]), 0, "early");
 }
 
-/// Where samples are missing.
+/// Finds missing samples.
 #[derive(Debug)]
 pub(super) struct Gaps<'r> {
     runs: &'r [Run],
@@ -52,16 +52,16 @@ pub(super) struct Gaps<'r> {
     marked: bool,
     /// The wide ones between an archive of a run and the next.
     between: Vec<(usize, String)>,
-    /// Where samples are missing without a mark: run, the archive that begins there
-    /// (0: none does), and how many. They are ticks that came too late, and no others,
-    /// unless that archive has another prologue than the one before: what could not be
-    /// written there.
+    /// Missing samples without a mark: run, the archive that begins there (0: none does), and
+    /// their number. They are ticks that came too late, and no others, unless that archive has
+    /// another prologue than the one before: then they are samples that could not be written
+    /// there.
     unmarked: Vec<(usize, usize, i64)>,
     complaints: Vec<String>,
 }
 
 impl<'r> Gaps<'r> {
-    /// None yet; `interval` in nanoseconds.
+    /// Creates an empty list; `interval` in nanoseconds.
     pub(super) fn new(runs: &'r [Run], interval: u64) -> Self {
         let (unmarked, complaints) = (Vec::new(), Vec::new());
         Self { runs, interval, last: None, marked: false, between: vec![], unmarked, complaints }
@@ -95,7 +95,7 @@ impl<'r> Gaps<'r> {
         }
     }
 
-    /// The gaps without a mark.
+    /// Returns complaints about the gaps without a mark.
     pub(super) fn finish(mut self, volumes: &[Volume]) -> Vec<String> {
         // Archives with different prologues are joined with a mark.
         let is_marked =
@@ -120,7 +120,7 @@ impl<'r> Gaps<'r> {
     }
 }
 
-/// Consecutive archives with the same metrics, which can be joined.
+/// Groups consecutive archives with the same metrics, which can be joined.
 pub(super) fn groups(volumes: &[Volume]) -> Vec<&[Volume]> {
     let mut groups = Vec::new();
     let mut start = 0;
@@ -160,7 +160,7 @@ pub(super) fn join(
     merged
 }
 
-/// Each name has one PMID in all archives, and each PMID one name.
+/// Checks that each name has one PMID in all archives, and each PMID one name.
 pub(super) fn agree(volumes: &[Volume]) -> Vec<String> {
     let (mut pmids, mut names) = (HashMap::new(), HashMap::new());
     let mut complaints = Vec::new();

@@ -1,12 +1,12 @@
-//! What was logged: archive by archive, record by record.
+//! The logged values: archive by archive, record by record.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use pcp_archive::{Archive, OwnedValue, Pmid, ValueType};
 
-/// What pmlogextract looks at to see whether nothing changed between two archives:
-/// pmcd's process and sequence number, as prologues have them.
+/// Process and sequence number of pmcd, as prologues have them: pmlogextract compares them to see
+/// whether nothing changed between two archives.
 pub(super) type Server = (u64, u32);
 
 /// The domain of pmcd, and its items for the two.
@@ -23,7 +23,7 @@ pub(super) struct Logged {
     pub(super) metric: String,
     pub(super) instance: Option<String>,
     pub(super) value_type: ValueType,
-    /// In microseconds since 1970.
+    /// Time that the program set it to, in microseconds since 1970.
     pub(super) value: u64,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Entry {
 pub(super) struct Volume {
     pub(super) base: PathBuf,
     pub(super) server: Server,
-    /// Names and what they mean, in a few words.
+    /// Names and their descriptors, in a few words.
     pub(super) metrics: HashMap<String, (Pmid, String)>,
     pub(super) marks: usize,
     pub(super) samples: usize,
@@ -103,7 +103,7 @@ fn fine<T>(base: &Path, result: pcp_archive::Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("{}: {error}", base.display()))
 }
 
-/// The number of the program in `mmv.p07.now`, and the last part of the name.
+/// Parses the number of the program in `mmv.p07.now`, and the last part of the name.
 fn program_of(name: &str) -> Option<(usize, String)> {
     let (file, metric) = name.strip_prefix("mmv.p")?.split_once('.')?;
     Some((file.parse().ok()?, metric.to_owned()))

@@ -21,7 +21,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// One of `megabytes` at a directory, or none.
+    /// Mounts a disk of `megabytes` at a directory, where that is possible.
     pub(super) fn mount(directory: &Path, megabytes: u64) -> Option<Self> {
         std::env::var_os(NAMESPACE)?;
         let mut command = Command::new("mount");
@@ -48,7 +48,7 @@ impl Disk {
         }
     }
 
-    /// Gives it back.
+    /// Frees the space.
     pub(super) fn empty(&self) {
         let _ = fs::remove_file(&self.ballast);
     }

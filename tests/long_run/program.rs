@@ -1,5 +1,5 @@
-//! One of the programs: sets all its values to the time, again and again, and
-//! writes down what it did not do on time.
+//! One of the programs: sets all its values to the time, again and again, and writes down each
+//! delay.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -21,18 +21,18 @@ pub(super) const DIRECTORY: &str = "MMV_LONG_RUN_DIRECTORY";
 pub(super) const JOURNAL: &str = "MMV_LONG_RUN_JOURNAL";
 pub(super) const LIFE: &str = "MMV_LONG_RUN_LIFE";
 
-/// From one update to the next, in microseconds.
+/// Time between two updates, in microseconds.
 const PERIOD: u64 = 20_000;
-/// How long a value lasts at most without a line in the journal.
+/// Longest time that a value lasts without a line in the journal.
 pub(super) const STANDS: u64 = 2 * PERIOD;
-/// No program outlives a run, even a failed one.
+/// Limit on updates, so that no program outlives a run, even a failed one.
 const MOST_UPDATES: u64 = 12 * 3600 * 1_000_000 / PERIOD;
-/// After how many updates a file that grows gets another instance.
+/// Number of updates after which a file that grows gets another instance.
 const GROWTH: u64 = 25;
 /// And how many it has at most.
 const MOST_INSTANCES: usize = 6;
 
-/// Microseconds since 1970.
+/// Returns the time in microseconds since 1970.
 pub(super) fn micros() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
     now.as_micros() as u64
@@ -54,14 +54,14 @@ fn produce() {
 
 struct Program {
     journal: File,
-    /// How each value is set.
+    /// Setters of all values.
     set: Vec<Box<dyn Fn(u64)>>,
-    /// What they are set to.
+    /// The value that they set last.
     last: u64,
 }
 
 impl Program {
-    /// A sealed file.
+    /// Publishes a sealed file.
     fn sealed(&mut self, shape: &Shape, directory: &Path) {
         let registry = Registry::builder(&shape.file).directory(directory).cluster(shape.cluster);
         let registry = registry.sealed().build().unwrap();
@@ -78,7 +78,7 @@ impl Program {
         }
     }
 
-    /// A file that gets new instances and loses old ones.
+    /// Publishes a file that gets new instances and loses old ones.
     fn live(&mut self, shape: &Shape, directory: &Path) {
         let registry = Registry::builder(&shape.file).directory(directory).cluster(shape.cluster);
         let registry = registry.build().unwrap();
@@ -149,7 +149,7 @@ impl Program {
         self.update_with([].into_iter());
     }
 
-    /// Sets all values, those of some instances too.
+    /// Sets all values, also those of some instances.
     fn update_with<'c>(&mut self, instances: impl Iterator<Item = &'c Counter<u64>>) {
         let value = micros();
         self.set.iter().for_each(|set| set(value));
@@ -161,7 +161,7 @@ impl Program {
         self.last = value;
     }
 
-    /// One write a line: a program may be killed anywhere.
+    /// Writes a line to the journal in one piece, since a program may be killed anywhere.
     fn note(&mut self, what: &str) {
         let mut line = String::new();
         writeln!(line, "{what}").expect("a string");

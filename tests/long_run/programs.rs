@@ -14,17 +14,17 @@ use crate::harness::scratch::Scratch;
 pub(super) struct Life {
     pub(super) shape: Shape,
     pub(super) born: u64,
-    /// When its end was known to everyone.
+    /// Time when its end was known to everyone.
     pub(super) reaped: u64,
     journal: PathBuf,
 }
 
-/// What a life's program wrote down.
+/// Journal of a life's program.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// Until when a value lasted, for those that lasted longer than usual.
+    /// Values that lasted longer than usual, and until when.
     pub(super) late: HashMap<u64, u64>,
-    /// From when to when a metric or instance was there that was not set yet.
+    /// Time in which a metric or instance was there that was not set yet.
     pub(super) unset: HashMap<String, (u64, u64)>,
     /// The last value of an instance that was removed, and until when it lasted.
     pub(super) gone: HashMap<String, (u64, u64)>,
@@ -35,7 +35,7 @@ impl Life {
         Self { shape, born, reaped, journal }
     }
 
-    /// What its program wrote down; the last line may be cut off.
+    /// Reads the journal of its program; the last line may be cut off.
     pub(super) fn journal(&self) -> Journal {
         let mut journal = Journal::default();
         let text = fs::read_to_string(&self.journal).unwrap_or_default();
@@ -54,7 +54,6 @@ impl Life {
     }
 }
 
-/// All programs.
 #[derive(Debug)]
 pub(super) struct Crowd {
     seed: u64,
@@ -63,7 +62,7 @@ pub(super) struct Crowd {
     running: HashMap<u64, (Child, Life)>,
     /// All lives that are over, by program.
     over: Vec<Vec<Life>>,
-    /// When a program comes back.
+    /// Time when a program comes back.
     due: HashMap<u64, u64>,
 }
 

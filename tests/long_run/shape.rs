@@ -1,38 +1,37 @@
-//! What a program publishes in which of its lives: decided by dice, so that the
-//! program and those who judge what was logged of it agree.
+//! The metrics that a program publishes in each of its lives: decided by dice, so that the
+//! program and those who judge its logged values agree.
 
 use pcp_archive::ValueType;
 
 use crate::harness::dice::Dice;
 
-/// How many programs there are.
 pub(super) const PROGRAMS: u64 = 50;
 /// The first of them never die and never change.
 pub(super) const STEADY: u64 = 5;
 /// These state their cluster; the others are given one.
 const EXPLICIT: std::ops::Range<u64> = 5..15;
 
-/// What a program publishes.
+/// The metrics that a program publishes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shape {
     /// The name of its file.
     pub(super) file: String,
     /// 0: it is given one.
     pub(super) cluster: u32,
-    /// Whether the file grows and loses instances, of the metric `grown`.
+    /// The file grows and loses instances, of the metric `grown`.
     pub(super) grows: bool,
-    /// Of the metric `now`, which all have; item 1.
+    /// Type of the metric `now`, which all have; item 1.
     pub(super) now: ValueType,
-    /// Which of `more1` to `more4` there are; items 2 to 5.
+    /// Numbers of the metrics `more1` to `more4` that exist; items 2 to 5.
     pub(super) more: Vec<u32>,
     /// Instances of the metric `by`, item 10, in a file that does not grow.
     pub(super) by: Vec<String>,
-    /// After how many updates it ends by itself.
+    /// Number of updates after which it ends by itself.
     pub(super) updates: Option<u64>,
 }
 
 impl Shape {
-    /// That of a program's life, both counted from 0.
+    /// Decides the shape of a program's life, both counted from 0.
     pub(super) fn of(seed: u64, program: u64, life: u64) -> Self {
         let mut dice = Dice::new(seed ^ (program << 32) ^ (life << 40));
         let is_steady = program < STEADY;
@@ -55,7 +54,7 @@ impl Shape {
         }
     }
 
-    /// The type of a metric by the last part of its name, if there is such a one.
+    /// Returns the type of a metric by the last part of its name, if there is such a one.
     pub(super) fn value_type(&self, metric: &str) -> Option<ValueType> {
         let number = metric.strip_prefix("more").and_then(|number| number.parse().ok());
         let is_more = number.is_some_and(|number| self.more.contains(&number));

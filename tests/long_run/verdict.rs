@@ -1,4 +1,4 @@
-//! Whether each value logged is one that its program had at that time.
+//! Checks that each value logged is one that its program had at that time.
 //!
 //! A value is the time when it was set. It was in its place until the next update,
 //! which comes within [`STANDS`] or is in the program's journal. The agent reads
@@ -15,7 +15,7 @@ use super::program::STANDS;
 use super::programs::{Journal, Life};
 use super::shape::STEADY;
 
-/// How many complaints are enough.
+/// Limit on complaints.
 const ENOUGH: usize = 20;
 
 /// A life and what its program wrote down.
@@ -26,7 +26,7 @@ struct Known {
     newest: u64,
     /// Timestamps of the records after its end.
     after_end: HashSet<u64>,
-    /// In how many records it is.
+    /// Number of records that it is in.
     seen: u64,
 }
 
@@ -40,7 +40,7 @@ struct Stale {
     complaint: String,
 }
 
-/// The judge.
+/// Judge of all values of a run.
 pub(super) struct Verdict<'r> {
     runs: &'r [Run],
     known: Vec<Vec<Known>>,
@@ -48,8 +48,8 @@ pub(super) struct Verdict<'r> {
     stale: Vec<Stale>,
     complaints: Vec<String>,
     pub(super) values: u64,
-    /// How much later than its record's timestamp a value was set at most, and how much
-    /// earlier, in microseconds.
+    /// Greatest delay of a value after its record's timestamp, and greatest age before it, in
+    /// microseconds.
     pub(super) latest: u64,
     pub(super) oldest: u64,
 }
@@ -80,7 +80,7 @@ impl<'r> Verdict<'r> {
         self.pending = Some((timestamp, values));
     }
 
-    /// The last record has no next one, but its run has an end.
+    /// Judges the pending record. The last record has no next one, but its run has an end.
     fn judge_pending(&mut self, next: u64) {
         let Some((timestamp, values)) = self.pending.take() else { return };
         let run = self.runs.iter().find(|run| timestamp / 1000 <= run.ended);
@@ -123,7 +123,7 @@ impl<'r> Verdict<'r> {
         }
     }
 
-    /// What is wrong with a value that was read between two moments.
+    /// Returns what is wrong with a value that was read between two moments.
     fn judge(
         &mut self,
         logged: &Logged,
@@ -191,7 +191,7 @@ impl<'r> Verdict<'r> {
         None
     }
 
-    /// All that is wrong.
+    /// Returns the complaints, and the number of lives of which values were logged.
     pub(super) fn finish(mut self) -> (Vec<String>, u64) {
         self.judge_pending(u64::MAX);
         for Stale { program, life, newest, complaint } in std::mem::take(&mut self.stale) {
@@ -228,7 +228,8 @@ mod tests {
         Shape { now: ValueType::U64, ..Shape::of(1, program, 0) }
     }
 
-    /// What is wrong if these are the values of `now`: when read, and which.
+    /// Returns the complaints if these are the values of `now`: the time of reading, and the
+    /// value.
     fn complaints(journal: &str, values: &[(u64, u64)]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("journal");

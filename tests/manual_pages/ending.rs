@@ -19,7 +19,7 @@ use clap::Command;
 pub(super) struct Ending {
     /// Paragraphs before the examples.
     pub(super) notes: Vec<String>,
-    /// Each exit status and its meaning.
+    /// Exit statuses and their meanings.
     pub(super) statuses: Vec<(String, String)>,
     pub(super) examples: Vec<Example>,
     /// Paragraphs after the examples.
@@ -34,7 +34,7 @@ pub(super) struct Example {
 }
 
 impl Ending {
-    /// That of the long help of a command.
+    /// Parses the end of the long help of a command.
     pub(super) fn of(command: &Command) -> Self {
         let text = command.get_after_long_help().or(command.get_after_help());
         let text = text.map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One manual page: what `clap_mangen` makes of a command, with the sections that it lacks.
+//! One manual page: the output of `clap_mangen` for a command, with the sections that it lacks.
 //!
 //! Exit statuses and examples are those of the long help; a subcommand whose help has no exit
 //! statuses has those of its program. Variables, files and other pages are in `sections`.
@@ -11,7 +11,7 @@ use clap::builder::Resettable;
 use super::ending::{Ending, Example};
 use super::sections::{self, Entry};
 
-/// The page of a command; `program` is the command or the one that it belongs to.
+/// Returns the page of a command; `program` is the command or the one that it belongs to.
 pub(super) fn page(program: &Command, command: &Command) -> String {
     let mut ending = Ending::of(command);
     if ending.statuses.is_empty() {
@@ -41,13 +41,13 @@ pub(super) fn page(program: &Command, command: &Command) -> String {
     .concat()
 }
 
-/// The name of a page.
+/// Returns the name of a page.
 pub(super) fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }
 
-/// The page with a title that has version and name of the program: the generator leaves
-/// out the empty date, so that all that follows it is in a wrong place.
+/// Replaces the title by one that has version and name of the program: the generator leaves out
+/// the empty date, so that all that follows it is in a wrong place.
 fn with_title(page: &str, name: &str, program: &Command) -> String {
     let (before, rest) = page.split_once(".TH ").expect("a title");
     let (_, after) = rest.split_once('\n').expect("a line after the title");
@@ -56,8 +56,8 @@ fn with_title(page: &str, name: &str, program: &Command) -> String {
     format!("{before}.TH \"{title}\" 1 \"\" \"{}\"\n{after}", escaped(&source))
 }
 
-/// The page with the values of options in its synopsis, and with arguments that one of
-/// several usages requires shown as required.
+/// Adds the values of options to the synopsis, and shows arguments that one of several usages
+/// requires as required.
 fn with_synopsis(page: &str, mut command: Command) -> String {
     let (before, rest) = page.split_once(".SH SYNOPSIS\n").expect("a synopsis");
     let (_, after) = rest.split_once("\n.SH ").expect("a section after the synopsis");
@@ -100,7 +100,7 @@ fn with_synopsis(page: &str, mut command: Command) -> String {
     format!("{before}.SH SYNOPSIS\n{}\n.SH {after}", words.join(" "))
 }
 
-/// A section of names and what they mean; empty without any.
+/// Formats a section of names and their meanings; empty without any.
 fn list(heading: &str, entries: &[Entry<'_>]) -> String {
     let entries = entries
         .iter()
@@ -108,7 +108,7 @@ fn list(heading: &str, entries: &[Entry<'_>]) -> String {
     section(heading, &entries.collect::<String>())
 }
 
-/// A section of paragraphs; empty without any.
+/// Formats a section of paragraphs; empty without any.
 fn paragraphs(heading: &str, texts: &[String]) -> String {
     let texts: Vec<_> = texts.iter().map(|text| escaped(text) + "\n").collect();
     section(heading, &texts.join(".PP\n"))
@@ -131,7 +131,7 @@ fn section(heading: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(".SH \"{heading}\"\n{text}") }
 }
 
-/// The other pages of a program, those of programs that do the same, and documents.
+/// Lists the other pages of a program, those of programs that do the same, and documents.
 fn see_also(program: &Command, name: &str) -> String {
     let own = program.get_subcommands().map(self::name).chain([self::name(program)]);
     let mut own: Vec<_> = own.filter(|other| other != name).collect();
@@ -147,7 +147,7 @@ fn see_also(program: &Command, name: &str) -> String {
     section("SEE ALSO", &format!("{pages}\n.PP\nIn the sources: {documents}\n"))
 }
 
-/// Text whose paths are not hyphenated.
+/// Marks paths in a text so that they are not hyphenated.
 fn unbroken(text: &str) -> String {
     let words = text.split(' ').map(|word| {
         let start = if word.contains('/') { "\\%" } else { "" };
@@ -156,7 +156,8 @@ fn unbroken(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Text that roff prints as it is, and that can be copied from a page into a shell.
+/// Escapes a text so that roff prints it as it is, and that it can be copied from a page into a
+/// shell.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {

@@ -1,7 +1,7 @@
 //! The sections of manual pages that the definition of a command line does not have: variables of
 //! the environment, files, other pages.
 
-/// A name and what it means.
+/// A name and its meaning.
 pub(super) type Entry<'a> = (&'a str, &'a str);
 
 /// Pages, and what each of them has.
@@ -211,40 +211,38 @@ const RELATED: &[Of<&[&str]>] = &[
     (&["mmv-export"], &["mmv-agent(1)", "mmv-archive(1)"]),
 ];
 
-/// Documents about programs.
 const DOCUMENTS: &[Of<&[&str]>] = &[
     (&["mmv-agent"], &["docs/tutorial.md", "docs/operators.md", "docs/glossary.md"]),
     (&["mmv-archive"], &["docs/tutorial.md", "docs/view.md", "docs/glossary.md"]),
     (&["mmv-export"], &["docs/export-mapping.md", "docs/engines", "docs/fleet.md"]),
 ];
 
-/// The variables that a page has.
+/// Returns the variables that a page has.
 pub(super) fn environment(page: &str) -> Vec<Entry<'static>> {
     of(ENVIRONMENT, page).collect()
 }
 
-/// The files that a page has.
+/// Returns the files that a page has.
 pub(super) fn files(page: &str) -> Vec<Entry<'static>> {
     of(FILES, page).collect()
 }
 
-/// The pages of other programs that a page names.
+/// Returns the pages of other programs that a page names.
 pub(super) fn related(page: &str) -> &'static [&'static str] {
     of(RELATED, page).next().unwrap_or_default()
 }
 
-/// The documents that the pages of a program name.
+/// Returns the documents that the pages of a program name.
 pub(super) fn documents(program: &str) -> &'static [&'static str] {
     of(DOCUMENTS, program).next().unwrap_or_default()
 }
 
-/// All pages that the tables name.
+/// Returns all pages that the tables name.
 pub(super) fn pages() -> impl Iterator<Item = &'static str> {
     let lists = ENVIRONMENT.iter().chain(FILES).map(|(pages, _)| *pages);
     lists.chain(RELATED.iter().map(|(pages, _)| *pages)).flatten().copied()
 }
 
-/// The names of all variables.
 pub(super) fn variables() -> impl Iterator<Item = &'static str> {
     ENVIRONMENT.iter().flat_map(|(_, (names, _))| names.split(", "))
 }

@@ -1,5 +1,5 @@
-//! What attackers do: each attack is a process of its own, of a user of its own or of both,
-//! which repeats it until it is killed.
+//! The attacks: each is a process of its own, of a user of its own or of both, which repeats it
+//! until it is killed.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -30,7 +30,7 @@ const READY: &str = "MMV_STORM_READY";
 /// group of its own: what is tested is what they do to it, not how they share processors.
 const NICENESS: i32 = 10;
 
-/// What an attacker has.
+/// Means of an attacker.
 #[derive(Debug)]
 struct Attacker {
     /// The directory of MMV files.
@@ -43,7 +43,7 @@ struct Attacker {
 }
 
 impl Attacker {
-    /// Says that what the attack needs is there.
+    /// Reports that the attack has all that it needs.
     fn set_ready(&self) -> io::Result<()> {
         File::create(&self.ready).map(drop)
     }
@@ -54,9 +54,9 @@ impl Attacker {
 pub(super) struct Attack {
     name: &'static str,
     user: u32,
-    /// One round; an error ends the round.
+    /// Runs one round; an error ends the round.
     round: fn(&mut Attacker) -> io::Result<()>,
-    /// Between two rounds.
+    /// Time between two rounds.
     pause: Duration,
 }
 
@@ -70,7 +70,7 @@ const fn attack(
     Attack { name, user, round, pause: Duration::from_millis(milliseconds) }
 }
 
-/// No attack, to compare with.
+/// Computes without an attack, to compare with.
 pub(super) const COMPUTE: Attack = attack("compute", 0, 0, compute);
 
 /// All attacks. Those that need two users are there twice.
@@ -118,7 +118,7 @@ pub(super) const LINKS: Attack = Attack { user: 0, ..attack("links", 0, 1, links
 /// All bytes and all inodes of the file system that a user may have.
 pub(super) const FILL: Attack = attack("fill", 0, 0, fill);
 
-/// The attack of this name.
+/// Returns the attack of this name.
 fn named(name: &str) -> Attack {
     let slow = [&COMPUTE, &SLOW_ON_DISK, &SLOW_IN_MEMORY, &LARGE_FILES];
     let crowds = [&EMPTY_FILES, &RENAMES, &VALID_FILES];
@@ -127,12 +127,12 @@ fn named(name: &str) -> Attack {
     *found.unwrap_or_else(|| panic!("no attack {name}"))
 }
 
-/// The attacks of these names, with commas between.
+/// Returns the attacks of these names, which commas separate.
 pub(super) fn of_names(names: &str) -> Vec<Attack> {
     names.split(',').map(named).collect()
 }
 
-/// The directory of the files that say which attacks have begun.
+/// Returns the directory of the files that say which attacks have begun.
 pub(super) fn ready_directory(scratch: &Scratch) -> PathBuf {
     scratch.path().join("ready")
 }
@@ -157,7 +157,7 @@ impl Attack {
         Process::start("storm::attacks::attacker", self.user, NICENESS, &variables)
     }
 
-    /// Whether it has begun in a scratch directory.
+    /// Returns whether it has begun in a scratch directory.
     pub(super) fn has_begun(&self, scratch: &Scratch) -> bool {
         ready_directory(scratch).join(self.name).exists()
     }
@@ -190,13 +190,13 @@ fn compute(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Six sparse files of millions of empty instances, with labels to look up among them.
+/// Publishes six sparse files of millions of empty instances, with labels to look up among them.
 fn empty_instances(attacker: &mut Attacker) -> io::Result<()> {
     let image = files::empty_instances(&mut attacker.dice);
     image.publish(&attacker.directory, &format!("instances{}", attacker.dice.below(6)))
 }
 
-/// Files of 200 000 values, each replaced by another.
+/// Publishes one of eight files of 200 000 values, in place of the one before.
 fn many_values(attacker: &mut Attacker) -> io::Result<()> {
     let name = format!("values{}", attacker.dice.below(8));
     let registry = Registry::builder(name).directory(&attacker.directory).lenient();
@@ -213,7 +213,7 @@ fn many_values(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// A thousand sparse files of a terabyte.
+/// Publishes a thousand sparse files of a terabyte.
 fn terabytes(attacker: &mut Attacker) -> io::Result<()> {
     for _ in 0..100 {
         let number = attacker.dice.below(1000);
@@ -224,7 +224,7 @@ fn terabytes(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Names, branches and clusters of the honest programs, and of the agent, in files that
+/// Takes names, branches and clusters of the honest programs, and of the agent, in files that
 /// sort before theirs; and the file of the one that returns, while it is away.
 fn claims(attacker: &mut Attacker) -> io::Result<()> {
     let directory = &attacker.directory;
@@ -256,7 +256,7 @@ fn claims(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// A name that means something else each time, of two users.
+/// Publishes a name that means something else each time, of two users.
 fn meanings(attacker: &mut Attacker) -> io::Result<()> {
     let user = nix::unistd::geteuid();
     // PM_TYPE_32, U32, 64 and U64 of pmapi.h.
@@ -266,7 +266,7 @@ fn meanings(attacker: &mut Attacker) -> io::Result<()> {
     image.publish(&attacker.directory, &format!("meaning{user}"))
 }
 
-/// More tiny files than there are clusters.
+/// Publishes more tiny files than there are clusters.
 fn tiny_files(attacker: &mut Attacker) -> io::Result<()> {
     for _ in 0..200 {
         let number = attacker.dice.below(2100);
@@ -276,7 +276,7 @@ fn tiny_files(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Twelve thousand files, which no agent can harvest all.
+/// Writes twelve thousand files, which no agent can harvest all.
 fn crowd(attacker: &mut Attacker) -> io::Result<()> {
     for _ in 0..100 {
         let number = attacker.dice.below(12_000);
@@ -285,7 +285,7 @@ fn crowd(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// A hundred files of many metrics, whose generations change each millisecond.
+/// Publishes a hundred files of many metrics, whose generations change each millisecond.
 fn generations(attacker: &mut Attacker) -> io::Result<()> {
     let file = attacker.dice.below(100);
     let path = attacker.directory.join(format!("generation{file}"));
@@ -298,7 +298,7 @@ fn generations(attacker: &mut Attacker) -> io::Result<()> {
     (0..10).try_for_each(|_| files::flip(&file, 1 + attacker.dice.below(1 << 30)))
 }
 
-/// A large file that is refused, replaced all the time.
+/// Replaces a large file that is refused, all the time.
 fn refused(attacker: &mut Attacker) -> io::Result<()> {
     let mut image = files::empty_instances(&mut attacker.dice);
     // The last section is not within the file.
@@ -306,14 +306,14 @@ fn refused(attacker: &mut Attacker) -> io::Result<()> {
     image.publish(&attacker.directory, "refused")
 }
 
-/// A thousand files a second, made and removed.
+/// Publishes and removes a thousand files a second.
 fn come_and_go(attacker: &mut Attacker) -> io::Result<()> {
     let name = format!("guest{}", attacker.dice.below(1 << 30));
     Image::new(&[("a", 1)]).publish(&attacker.directory, &name)?;
     fs::remove_file(attacker.directory.join(name))
 }
 
-/// Files that become shorter while they are read.
+/// Makes files shorter while they are read.
 fn truncate(attacker: &mut Attacker) -> io::Result<()> {
     let name = format!("short{}", attacker.dice.below(20));
     Image::new(&[("a", 1), ("b", 2), ("c", 3)]).publish(&attacker.directory, &name)?;
@@ -322,7 +322,7 @@ fn truncate(attacker: &mut Attacker) -> io::Result<()> {
     file.set_len(attacker.dice.below(64 << 10))
 }
 
-/// What is no file that can be read, under names of all kinds.
+/// Makes entries that are no readable files, under names of all kinds.
 fn odd_files(attacker: &mut Attacker) -> io::Result<()> {
     let number = attacker.dice.below(200);
     let path = attacker.directory.join(format!("odd{number}\n\u{1b}[2J\u{202e}"));
@@ -344,7 +344,7 @@ fn odd_files(attacker: &mut Attacker) -> io::Result<()> {
     }
 }
 
-/// Fifty thousand empty files, two of which change their names all the time.
+/// Makes fifty thousand empty files, two of which change their names all the time.
 fn empty_files(attacker: &mut Attacker) -> io::Result<()> {
     const COUNT: u64 = 50_000;
     let path = |number: u64| attacker.directory.join(format!("empty{number:05}"));
@@ -359,7 +359,7 @@ fn empty_files(attacker: &mut Attacker) -> io::Result<()> {
     fs::rename(&other, path(0))
 }
 
-/// Names that change so fast that notices of changes are lost.
+/// Changes names so fast that notices of changes are lost.
 fn renames(attacker: &mut Attacker) -> io::Result<()> {
     let (one, other) = (attacker.directory.join("one"), attacker.directory.join("other"));
     File::create(&one)?;
@@ -371,8 +371,8 @@ fn renames(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Thousands of valid files, one of which is replaced now and then. With debug assertions, hundreds:
-/// a catalog of thousands takes seconds then.
+/// Publishes thousands of valid files, one of which is replaced now and then. With debug
+/// assertions, hundreds: a catalog of thousands takes seconds then.
 fn valid_files(attacker: &mut Attacker) -> io::Result<()> {
     const COUNT: u64 = if cfg!(debug_assertions) { 500 } else { 5_000 };
     let image = Image::new(&[("a", 1)]);
@@ -383,8 +383,8 @@ fn valid_files(attacker: &mut Attacker) -> io::Result<()> {
     (0..COUNT).try_for_each(|number| image.publish(&attacker.directory, &name(number)))
 }
 
-/// Values each on a page of its own, which the file system has to find again each time: a block
-/// before them is cut out and put in again.
+/// Publishes values each on a page of its own, which the file system has to find again each time:
+/// a block before them is cut out and put in again.
 fn values_that_move(attacker: &mut Attacker) -> io::Result<()> {
     const COUNT: u32 = 5_000;
     const STRIDE: u64 = 128 << 10;
@@ -402,7 +402,8 @@ fn values_that_move(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Values each on a page of its own, all of which but the first and last are taken away.
+/// Publishes values each on a page of its own, all of which but the first and last are taken
+/// away.
 fn values_that_vanish(attacker: &mut Attacker) -> io::Result<()> {
     const COUNT: u32 = 25_000;
     const STRIDE: u64 = 4096;
@@ -419,8 +420,8 @@ fn values_that_vanish(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Three files of 1.2 GB on the file system of the directory, all pages of which are allocated and
-/// freed again; smaller ones where memory is short.
+/// Makes three files of 1.2 GB on the file system of the directory, all pages of which are
+/// allocated and freed again; smaller ones where memory is short.
 fn large_files(attacker: &mut Attacker) -> io::Result<()> {
     const LARGEST: i64 = 1200 << 20;
     let memory = fs::read_to_string("/proc/meminfo")?;
@@ -439,7 +440,7 @@ fn large_files(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// The names under which the program that returns could publish, one after the other.
+/// Takes the names under which the program that returns could publish, one after the other.
 fn squat(attacker: &mut Attacker) -> io::Result<()> {
     let names = [RETURNING.to_owned(), format!("{RETURNING}.{HONEST}")];
     let further = (2..20).map(|number| format!("{RETURNING}.{HONEST}.{number}"));
@@ -453,7 +454,7 @@ fn squat(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Thousands of names of one file, two of which change all the time.
+/// Makes thousands of names of one file, two of which change all the time.
 fn links(attacker: &mut Attacker) -> io::Result<()> {
     const COUNT: u64 = 5_000;
     let path = |number: u64| attacker.directory.join(format!("a_link{number}"));
@@ -467,7 +468,7 @@ fn links(attacker: &mut Attacker) -> io::Result<()> {
     fs::rename(&other, path(0))
 }
 
-/// Bytes until there is no room, and files until there are no inodes; then both are freed.
+/// Writes bytes until there is no room, and files until there are no inodes; then frees both.
 fn fill(attacker: &mut Attacker) -> io::Result<()> {
     let path = |number: u64| attacker.directory.join(format!("fill{number}"));
     let mut file = File::create(path(0))?;
@@ -497,7 +498,7 @@ fn sockets(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Connections that say nothing and read nothing, many at a time.
+/// Opens connections that say nothing and read nothing, many at a time.
 fn half_open(attacker: &mut Attacker) -> io::Result<()> {
     let mut open = Vec::new();
     for path in sockets_in(&attacker.archives)? {

@@ -28,7 +28,7 @@ const VALUES: u32 = 4;
 const STRINGS: u32 = 5;
 pub(super) const LABELS: u32 = 6;
 
-/// Where sections begin in a file of few metrics.
+/// Offsets of the sections in a file of few metrics.
 const METRICS_AT: u64 = 4096;
 const VALUES_AT: u64 = 16 << 10;
 const STRINGS_AT: u64 = 32 << 10;
@@ -49,14 +49,14 @@ pub(super) struct Image {
     pub(super) sections: Vec<(u32, u32, u64)>,
     /// Further bytes at offsets.
     pub(super) bytes: Vec<(u64, Vec<u8>)>,
-    /// The length of the file, if it is longer than what is in it.
+    /// The length of the file, if it is longer than its contents.
     pub(super) len: u64,
-    /// Where the values are.
+    /// Offset of the values.
     pub(super) values_at: u64,
 }
 
 impl Image {
-    /// A file of these counters, at most 64.
+    /// Builds a file of these counters, at most 64.
     pub(super) fn new(counters: &[(&str, u64)]) -> Self {
         Self {
             flags: PROCESS,
@@ -133,12 +133,12 @@ impl Image {
     }
 }
 
-/// Both generations anew, in place.
+/// Writes both generations anew, in place.
 pub(super) fn flip(file: &File, generation: u64) -> io::Result<()> {
     file.write_all_at(&generation.to_ne_bytes().repeat(2), 8)
 }
 
-/// Ten million empty instances, and labels of all classes to look up among them.
+/// Builds a file of ten million empty instances, and labels of all classes to look up among them.
 pub(super) fn empty_instances(dice: &mut Dice) -> Image {
     let instances = 9_000_000 + dice.below(1_000_000) as u32;
     let mut image = Image::new(&[("a", 1), ("b", 2)]);
@@ -165,11 +165,11 @@ pub(super) fn empty_instances(dice: &mut Dice) -> Image {
     image
 }
 
-/// Where the values of a file by [`publish_spread`] begin.
+/// Offset of the values of a file by [`publish_spread`].
 pub(super) const SPREAD_VALUES_AT: u64 = 64 << 20;
 
-/// A file of version 1 with a counter of this many instances, whose values are `stride` bytes
-/// apart: 32, or a multiple. Only what is written takes room on the disk.
+/// Publishes a file of version 1 with a counter of this many instances, whose values are `stride`
+/// bytes apart: 32, or a multiple. Only written bytes take room on the disk.
 pub(super) fn publish_spread(
     directory: &Path,
     name: &str,

@@ -25,17 +25,17 @@ pub(super) const CONSTANT: u64 = 4711;
 pub(super) const CLUSTERS: [(&str, u32); 2] = [(STEADY, 77), (RETURNING, 78)];
 
 const PERIOD: Duration = Duration::from_millis(1);
-/// What a line of the journal begins with that has the time at which the program that returns had
-/// published, or had tried to.
+/// Start of a line of the journal with the time at which the program that returns had published,
+/// or had tried to.
 const STARTED: &str = "started ";
-/// How long a value lasts at most without a line in the journal.
+/// Longest time that a value lasts without a line in the journal, in microseconds.
 pub(super) const STANDS: u64 = 20_000;
 
 const DIRECTORY: &str = "MMV_STORM_DIRECTORY";
 const JOURNAL: &str = "MMV_STORM_JOURNAL";
 const NAME: &str = "MMV_STORM_NAME";
 
-/// Microseconds since 1970.
+/// Returns the time in microseconds since 1970.
 pub(super) fn micros() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
     now.as_micros() as u64
@@ -79,23 +79,23 @@ fn count() {
     }
 }
 
-/// One life of the program that returns, in microseconds since 1970.
+/// Start and end of one life of the program that returns, in microseconds since 1970.
 pub(super) type Life = (u64, u64);
 
-/// What the judge has to know.
+/// Knowledge of the honest programs that the judge needs.
 #[derive(Debug)]
 pub(super) struct Lives {
-    /// From when to when the steady one ran.
+    /// Time in which the steady one ran.
     pub(super) steady: Life,
     pub(super) returning: Vec<Life>,
-    /// When the other one had registry, in each life that lasted until then.
+    /// Time when the other one had a registry, in each life that lasted until then.
     pub(super) started: Vec<u64>,
     /// Values of the steady one that lasted longer than [`STANDS`], and until when.
     pub(super) late: Vec<(u64, u64)>,
 }
 
-/// How long the program that returns runs and is away: the shortest time and what chance may add, in
-/// microseconds.
+/// Time for which the program that returns runs and is away: the shortest time and a random
+/// addition, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rhythm {
     pub(super) life: (u64, u64),
@@ -111,14 +111,14 @@ pub(super) struct Honest {
     steady: Process,
     returning: Option<(Process, u64)>,
     lives: Vec<Life>,
-    /// When the other program is killed or started next.
+    /// Time when the other program is killed or started next.
     due: u64,
     rhythm: Rhythm,
     dice: Dice,
 }
 
 impl Honest {
-    /// Starts both.
+    /// Starts both programs.
     pub(super) fn start(scratch: &Scratch, seed: u64, rhythm: Rhythm) -> Self {
         let (directory, journal) = (scratch.mmv_dir(), scratch.path().join("journal"));
         fs::write(&journal, "").expect("a journal");
@@ -174,7 +174,8 @@ impl Honest {
         }
     }
 
-    /// Whether the program that returns was killed before, and has run for a time since it published.
+    /// Returns whether the program that returns was killed before, and has run for a time since
+    /// it published.
     pub(super) fn has_returned_for(&self, time: Duration) -> bool {
         let Some((_, born)) = &self.returning else { return false };
         let started = self.started().last().copied();
@@ -188,7 +189,7 @@ impl Honest {
         times.collect()
     }
 
-    /// Ends both.
+    /// Ends both programs.
     pub(super) fn end(mut self) -> Lives {
         if let Some((mut process, born)) = self.returning.take() {
             process.end();

@@ -1,5 +1,5 @@
-//! Each attack alone beside an agent without real-time priority that samples every 100 ms, and what
-//! it does to ticks, values and programs that start.
+//! Each attack alone beside an agent without real-time priority that samples every 100 ms, and
+//! its effects on ticks, values and programs that start.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ const MOST_OF_MACHINE: f64 = 0.1;
 const LONGEST_RESTART: Duration =
     Duration::from_millis(if cfg!(debug_assertions) { 3100 } else { 1100 });
 
-/// Where the directory of MMV files is.
+/// Kind of file system that the directory of MMV files is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Disk,
@@ -47,7 +47,7 @@ struct Case {
     place: Place,
     /// The limit on the agent's descriptors.
     descriptors: Option<u32>,
-    /// Whether a server that never answers is mounted on a file.
+    /// A server that never answers is mounted on a file.
     has_silent_mount: bool,
 }
 
@@ -58,7 +58,7 @@ impl Case {
     }
 }
 
-/// All attacks.
+/// Returns all attacks with their places.
 fn cases() -> Vec<Case> {
     let alone = attacks::ALL.map(|attack| Case::new(attack, Place::Memory));
     let mut all = Vec::from(alone);
@@ -84,7 +84,7 @@ fn cases() -> Vec<Case> {
     all
 }
 
-/// What an attack did.
+/// Effects of an attack.
 #[derive(Debug)]
 struct Measured {
     findings: Findings,
@@ -157,8 +157,8 @@ fn micros(time: Duration) -> u64 {
     time.as_micros() as u64
 }
 
-/// The time from a start to its first record besides waits of the agent for a processor; `None` if
-/// the program ended before it had to be seen.
+/// Returns the time from a start to its first record besides waits of the agent for a processor;
+/// `None` if the program ended before it had to be seen.
 fn time_until_seen(restart: Restart, waits: &ProcessorWaits) -> Option<Duration> {
     let until = restart.seen.unwrap_or(restart.ended);
     let time = Duration::from_micros(until.saturating_sub(restart.started));
@@ -166,8 +166,8 @@ fn time_until_seen(restart: Restart, waits: &ProcessorWaits) -> Option<Duration>
     (restart.seen.is_some() || time > LONGEST_RESTART).then_some(time)
 }
 
-/// The number of ticks that were late or missed, besides waits of the sampler for a processor.
-/// Ticks are at multiples of the interval.
+/// Counts the ticks that were late or missed, besides waits of the sampler for a processor. Ticks
+/// are at multiples of the interval.
 fn late_ticks(times: &[u64], waits: &ProcessorWaits) -> u64 {
     let interval = micros(INTERVAL);
     let mut late = 0;
@@ -276,7 +276,7 @@ fn judge(cases: &[Case], seconds: u64) -> Vec<Measured> {
     all
 }
 
-/// The seconds of a run.
+/// Returns the length of a run in seconds.
 fn seconds(short: u64, long: u64) -> u64 {
     let asked = std::env::var("MMV_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(if std::env::var_os("MMV_LONG").is_some() { long } else { short })

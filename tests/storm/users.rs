@@ -14,7 +14,7 @@ pub(crate) const ATTACKERS: [u32; 2] = [61_002, 61_003];
 /// The variable with the user that a process becomes.
 const USER: &str = "MMV_STORM_USER";
 
-/// Whether this process can be other users.
+/// Returns whether this process can be other users.
 pub(crate) fn are_possible() -> bool {
     geteuid().is_root()
 }
@@ -53,7 +53,7 @@ impl Drop for Process {
     }
 }
 
-/// In the process: gives up root for good.
+/// Gives up root for good, in the process of another user.
 pub(super) fn become_user() {
     let user: u32 = std::env::var(USER).expect("a user").parse().expect("a number");
     setgroups(&[]).expect("no groups");

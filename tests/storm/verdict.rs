@@ -1,5 +1,5 @@
-//! Whether each value of the honest programs is one that they had, under its own name and
-//! number, and whether any is missing.
+//! Checks that each value of the honest programs is one that they had, under its own name and
+//! number, and that none is missing.
 //!
 //! The agent reads values after it took the timestamp of a record, soon after it, and before it
 //! takes that of the next one: some moment in that time must be one at which the value was there.
@@ -19,7 +19,7 @@ const PMCD: u32 = 2;
 /// With debug assertions, what is usual is granted many times over.
 const SOON: u64 = if cfg!(debug_assertions) { 250_000 } else { 50_000 };
 
-/// How many complaints are enough.
+/// Limit on complaints.
 const ENOUGH: usize = 20;
 
 /// Values of one record: the last part of the metric's name, the instance, the value.
@@ -28,14 +28,14 @@ type Values = Vec<(String, Option<String>, u64)>;
 /// A start of the program that returns, in microseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Restart {
-    /// When it had published.
+    /// Time when it had published.
     pub(super) started: u64,
     /// The timestamp of the first record with its values.
     pub(super) seen: Option<u64>,
     pub(super) ended: u64,
 }
 
-/// What the archives show.
+/// Findings in the archives.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) complaints: Vec<String>,
@@ -43,19 +43,19 @@ pub(super) struct Findings {
     pub(super) times: Vec<u64>,
     /// The longest time from a record's timestamp until a value in it was set.
     pub(super) latest_value: Duration,
-    /// Those after the first start.
+    /// Restarts after the first start.
     pub(super) restarts: Vec<Restart>,
 }
 
 impl Findings {
-    /// The longest time between two records.
+    /// Returns the longest time between two records.
     pub(super) fn longest_gap(&self) -> Duration {
         let gaps = self.times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         Duration::from_micros(gaps.max().unwrap_or(0))
     }
 }
 
-/// The judge.
+/// Judge of the honest programs' values.
 #[derive(Debug)]
 pub(super) struct Verdict {
     lives: Lives,
@@ -220,7 +220,7 @@ impl Verdict {
         }
     }
 
-    /// All that was found.
+    /// Returns all findings.
     pub(super) fn finish(mut self) -> Findings {
         let end = self.lives.steady.1 * 1000;
         self.judge_pending(end);
@@ -276,7 +276,7 @@ mod tests {
         values
     }
 
-    /// What is wrong if the program has these values at these times, besides too few.
+    /// Returns the complaints if the program has these values at these times, besides too few.
     fn complaints(records: &[(u64, Option<Values>)], returning: &Values) -> Vec<String> {
         let mut verdict = verdict();
         for (at, values) in records {

@@ -19,7 +19,7 @@ use crate::harness::wait;
 /// The ticks of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
-    /// How many fit into the time.
+    /// Number of ticks that fit into the time.
     all: u64,
     /// Skipped, because an earlier one took too long.
     missed: u64,
@@ -27,9 +27,9 @@ pub(super) struct Ticks {
     late: u64,
     /// The latest, in seconds.
     max: f64,
-    /// How long the agent needed for an answer about its status at most.
+    /// Longest time of the agent for an answer about its status.
     slowest_answer: Duration,
-    /// How often it had none.
+    /// Number of requests without an answer.
     unanswered: u64,
 }
 
@@ -64,8 +64,9 @@ impl Display for Ticks {
     }
 }
 
-/// How long threads of the agent have waited for a processor that others had, over time (the second
-/// number of `/proc/PID/task/*/schedstat`; nothing where the kernel does not count it).
+/// Time for which threads of the agent have waited for a processor that others had, over time
+/// (the second number of `/proc/PID/task/*/schedstat`; nothing where the kernel does not count
+/// it).
 #[derive(Debug, Default)]
 pub(super) struct ProcessorWaits {
     /// The time in microseconds since 1970, and the waits of the sampler and of all threads until then.
@@ -97,7 +98,7 @@ impl ProcessorWaits {
         self.samples.push((micros(), sampler, all));
     }
 
-    /// The last sample before a time, and the first one after another.
+    /// Returns the waits in the last sample before a time, and in the first one after another.
     fn around(&self, from: u64, to: u64) -> Option<[(Duration, Duration); 2]> {
         let first = self.samples.iter().rev().find(|sample| sample.0 <= from);
         let last = self.samples.iter().find(|sample| sample.0 >= to).or(self.samples.last());
@@ -105,13 +106,14 @@ impl ProcessorWaits {
         Some([first.or(self.samples.first()).map(waits)?, last.map(waits)?])
     }
 
-    /// Those of the thread that samples, from a time to another in microseconds since 1970.
+    /// Returns the waits of the thread that samples, from a time to another in microseconds since
+    /// 1970.
     pub(super) fn of_sampler(&self, from: u64, to: u64) -> Duration {
         let Some([first, last]) = self.around(from, to) else { return Duration::ZERO };
         last.0.saturating_sub(first.0)
     }
 
-    /// Those of all threads together.
+    /// Returns the waits of all threads together.
     pub(super) fn of_agent(&self, from: u64, to: u64) -> Duration {
         let Some([first, last]) = self.around(from, to) else { return Duration::ZERO };
         last.1.saturating_sub(first.1)
@@ -146,7 +148,6 @@ impl WaitsWatcher {
     }
 }
 
-/// Watches one agent.
 #[derive(Debug)]
 pub(super) struct Watch {
     archives: PathBuf,
@@ -159,7 +160,7 @@ pub(super) struct Watch {
     unanswered: u64,
 }
 
-/// How often the agent is asked for its status.
+/// Interval of requests for the agent's status.
 const EVERY: Duration = Duration::from_secs(2);
 
 impl Watch {
@@ -195,7 +196,7 @@ impl Watch {
         }
     }
 
-    /// The ticks, and the most memory in KiB, that of mapped files included.
+    /// Returns the ticks, and the most memory in KiB, that of mapped files included.
     pub(super) fn finish(mut self, agent: &Agent, interval: Duration) -> (Ticks, u64) {
         self.look(agent);
         let span = self.begun.elapsed();
@@ -222,7 +223,7 @@ pub(super) fn missing(archives: &Path, file: &str) -> u64 {
     of_file.filter_map(|source| source["missing"].as_u64()).sum()
 }
 
-/// The status of the agent, as root sees it.
+/// Asks for the status of the agent, as root sees it.
 fn status(archives: &Path) -> Option<Value> {
     let mut command = Command::new(binaries::mmv_agent());
     command.arg("status").arg("--archive-dir").arg(archives).arg("--json");
@@ -237,7 +238,7 @@ fn high_water(agent: &Agent) -> u64 {
     field(agent, "VmHWM:")
 }
 
-/// A number of `/proc/PID/status` in KiB, see proc(5).
+/// Returns a number of `/proc/PID/status` in KiB, see proc(5).
 fn field(agent: &Agent, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -14,14 +14,14 @@ use super::modules::{Crate, Place};
 pub(super) struct Circle {
     parent: Place,
     members: BTreeSet<String>,
-    /// From, to, and where it is written.
+    /// Importing sibling, imported sibling, and the place in the source.
     imports: Vec<(String, String, String)>,
 }
 
 /// Dependencies among siblings: from, to, and the first place that causes it.
 type Siblings = BTreeMap<(String, String), String>;
 
-/// All circles of a crate.
+/// Finds all circles of a crate.
 pub(super) fn circles(parsed: &Crate) -> Vec<Circle> {
     let mut levels: BTreeMap<Place, Siblings> = BTreeMap::new();
     for (place, module) in &parsed.modules {
@@ -62,7 +62,7 @@ fn of_level(parent: &Place, siblings: &Siblings) -> Vec<Circle> {
     groups.into_iter().map(circle).collect()
 }
 
-/// All siblings that `from` depends on, directly or not.
+/// Returns all siblings that `from` depends on, directly or not.
 fn reachable(siblings: &Siblings, from: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut pending = vec![from];
@@ -77,7 +77,7 @@ fn reachable(siblings: &Siblings, from: &str) -> BTreeSet<String> {
 }
 
 impl Circle {
-    /// The parent and the members: `replay: interpolate seek`.
+    /// Formats the parent and the members: `replay: interpolate seek`.
     pub(super) fn title(&self) -> String {
         let parent =
             if self.parent.is_empty() { "<root>".to_owned() } else { self.parent.join("::") };

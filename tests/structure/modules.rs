@@ -23,7 +23,6 @@ pub(super) struct Crate {
     pub(super) modules: BTreeMap<Place, Module>,
 }
 
-/// One module.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     pub(super) file: PathBuf,
@@ -41,7 +40,7 @@ pub(super) struct Mention {
     pub(super) line: usize,
 }
 
-/// What a name stands for.
+/// Meaning of a name.
 enum Target {
     Module(Place),
     /// An item, by the module that defines it.
@@ -90,8 +89,8 @@ impl Crate {
         self.modules.insert(place, module);
     }
 
-    /// The module that a path leads into, if it is mentioned in the module at
-    /// `place`; `None` for a path into another crate.
+    /// Returns the module that a path leads into, if it is mentioned in the module at `place`;
+    /// `None` for a path into another crate.
     pub(super) fn resolve(&self, place: &Place, path: &[String]) -> Option<Place> {
         match self.follow(place, path, 0)? {
             Target::Module(place) | Target::Item(place) => Some(place),
@@ -118,7 +117,7 @@ impl Crate {
         Some(Target::Module(here))
     }
 
-    /// What `name` stands for in the module at `place`.
+    /// Returns the meaning of `name` in the module at `place`.
     fn find(&self, place: &Place, name: &str, depth: usize) -> Option<Target> {
         // Modules may import each other's globs.
         if depth > 16 {
@@ -159,7 +158,7 @@ fn path_attribute(attrs: &[Attribute]) -> Option<String> {
     Some(text.value())
 }
 
-/// Whether the attributes leave an item out of everything but tests.
+/// Returns whether the attributes leave an item out of everything but tests.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     let requires_test = |tokens: &TokenStream| {
         let text = tokens.to_string().replace(' ', "");
@@ -213,7 +212,7 @@ impl Module {
         }
     }
 
-    /// Paths in the arguments of a macro, which are tokens without grammar.
+    /// Notes the paths in the arguments of a macro, which are tokens without grammar.
     fn mention_tokens(&mut self, tokens: TokenStream) {
         let (mut path, mut line, mut colons) = (Vec::new(), 0, 0);
         for token in tokens {

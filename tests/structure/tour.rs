@@ -9,8 +9,8 @@ use crate::harness::binaries::workspace;
 
 const SECTION: &str = "## One value, from `Counter::add` to a line of `report`";
 
-/// The files and directories that a text names, in its order: `a/b.rs` from the root of the
-/// workspace, or from a directory that an earlier path lies in.
+/// Returns the files and directories that a text names, in its order: `a/b.rs` from the root of
+/// the workspace, or from a directory that an earlier path lies in.
 fn places(text: &str, root: &Path) -> Result<Vec<PathBuf>, String> {
     let is_path = |code: &&str| {
         code.ends_with('/') || Path::new(code).extension().is_some_and(|it| it == "rs")
@@ -25,7 +25,7 @@ fn places(text: &str, root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(places)
 }
 
-/// The steps of the tour, without their numbers.
+/// Returns the steps of the tour, without their numbers.
 fn steps(page: &str) -> Vec<String> {
     let (_, section) = page.split_once(SECTION).expect("the tour");
     let section = section.split("\n## ").next().unwrap_or_default();

@@ -35,13 +35,13 @@ const COMMANDS: [&[&str]; 15] = [
     &["repair", "--index"],
 ];
 
-/// How long a command may take, in a build without optimization on a busy machine.
+/// Limit on the time of a command, in a build without optimization on a busy machine.
 const TIME: Duration = Duration::from_secs(20);
-/// How much memory, in KB.
+/// Limit on the memory of a command, in KB.
 const MEMORY: u64 = 256 << 10;
-/// What a file decompresses to.
+/// Bytes that a file decompresses to.
 const ZEROS: usize = 10 << 30;
-/// Of one part of it.
+/// Bytes of one part of it.
 const PART: usize = 1 << 20;
 
 /// Runs a command; ends it when it takes too long.
@@ -64,7 +64,7 @@ fn run(directory: &Path, arguments: &[&str]) -> ResUse {
     used
 }
 
-/// Bytes without a pattern, so that the file is as large as one with 10 GB may be.
+/// Returns bytes without a pattern, so that the file is as large as one with 10 GB may be.
 fn noise() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = |_| {
@@ -76,7 +76,7 @@ fn noise() -> Vec<u8> {
     (0..PART / 8).flat_map(next).collect()
 }
 
-/// The parts of a bomb: records, zeros, noise.
+/// Packs the parts of a bomb: records, zeros, noise. Returns each with its length when unpacked.
 fn parts(volume: &[u8], pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<(Vec<u8>, usize)> {
     let part = |bytes: &[u8]| (pack(bytes), bytes.len());
     let mut parts = vec![part(volume)];
@@ -93,12 +93,12 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, 1).unwrap()
 }
 
-/// Frames that are listed in a seek table.
+/// Packs frames that are listed in a seek table.
 fn listed_frames(volume: &[u8]) -> Vec<u8> {
     listed(&parts(volume, zstd))
 }
 
-/// The same, in which a record of a gigabyte of zeros has both its length words.
+/// Packs a bomb in which a record of a gigabyte of zeros has both its length words.
 fn long_record(volume: &[u8]) -> Vec<u8> {
     let mut parts = parts(volume, zstd);
     parts.drain(1..=ZEROS / PART - 1024);
@@ -127,7 +127,7 @@ fn frames(volume: &[u8]) -> Vec<u8> {
     joined(&parts(volume, zstd))
 }
 
-/// A frame of 10 GB in 330 KB, with a window of 512 MB, that claims to have these bytes.
+/// Packs a frame of 10 GB in 330 KB, with a window of 512 MB, that claims to have these bytes.
 fn one_frame(volume: &[u8], claimed: u64) -> Vec<u8> {
     const BLOCK: usize = 128 << 10;
     let mut out = zstd(volume);
@@ -144,7 +144,7 @@ fn one_frame(volume: &[u8], claimed: u64) -> Vec<u8> {
     out
 }
 
-/// Blocks of one stream, which its index lists.
+/// Packs blocks of one stream, which its index lists.
 fn xz_blocks(volume: &[u8]) -> Vec<u8> {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
     encoder.write_all(volume).unwrap();
@@ -180,7 +180,7 @@ fn bzip2(volume: &[u8]) -> Vec<u8> {
     }))
 }
 
-/// What a volume becomes, by name and suffix.
+/// Name and suffix of a bomb, and the function that makes it of a volume.
 type Bomb = (&'static str, &'static str, fn(&[u8]) -> Vec<u8>);
 
 const BOMBS: [Bomb; 9] = [
@@ -205,7 +205,7 @@ fn archive(pack: fn(&[u8]) -> Vec<u8>, suffix: &str, volume: &str) -> tempfile::
     directory
 }
 
-/// An archive of two volumes.
+/// Writes an archive of two volumes.
 fn plain() -> tempfile::TempDir {
     let row = |n| (n, [("a.b", n)]);
     let builder = Builder::new().metric("a.b", "i64 instant").rows((0..10).map(row));
@@ -233,8 +233,8 @@ fn no_command_takes_much_time_or_memory_for_ten_gigabytes_of_zeros() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// What a command used if that is too much, or if it was ended by a signal: it took too long,
-/// or had a defect.
+/// Returns what a command used if that is too much, or if it was ended by a signal: it took too
+/// long, or had a defect.
 fn failure(what: &str, directory: &Path, arguments: &[&str]) -> Option<String> {
     let began = Instant::now();
     let used = run(directory, arguments);
@@ -264,8 +264,8 @@ fn no_command_takes_much_time_or_memory_for_a_terabyte_that_was_never_written() 
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// What a page asks of 200 000 instances is read in parts: each takes more than a kilobyte while it
-/// is read, and a pyramid of them none.
+/// Checks that a page reads its answers about 200 000 instances in parts: each takes more than a
+/// kilobyte while it is read, and a pyramid of them none.
 #[cfg(feature = "view")]
 #[test]
 #[ignore = "takes half a minute of a processor where nothing is optimized: ci/slow runs it"]

@@ -18,7 +18,7 @@ use crate::programs;
 use crate::sides;
 use crate::view_server::Server;
 
-/// The browser; `None`, with a message, where it is not.
+/// Returns the browser; `None`, with a message, where it is not.
 fn browser() -> Option<PathBuf> {
     let browser = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/browser");
     let is_there = browser.join("complete").exists();
@@ -34,7 +34,7 @@ fn browser() -> Option<PathBuf> {
     is_there.then_some(browser)
 }
 
-/// Where pictures stay.
+/// Returns the directory in which pictures stay.
 fn directory() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
     std::fs::create_dir_all(&directory).unwrap();
@@ -54,7 +54,7 @@ fn drive(browser: &Path, address: &str, part: &str) {
     println!("{}", said.trim());
 }
 
-/// The address of a snapshot of archives.
+/// Makes a snapshot of archives; returns its address.
 fn snapshot(arguments: &[&str], name: &str) -> String {
     let page = directory().join(format!("{name}.html"));
     let mut snapshot = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
@@ -86,8 +86,9 @@ fn pages_of_a_server_do_the_same() {
     drive(&browser, server.address(), "live-shop");
 }
 
+/// Prints how long the first picture of an archive takes, and a frame of ten charts, with
 /// `MMV_VIEW="PROGRAM ARCHIVE" cargo test -p mmv-archive --test browser large -- --ignored
-/// --nocapture` prints how long the first picture of an archive takes, and a frame of ten charts.
+/// --nocapture`.
 #[test]
 #[ignore = "measures a program and an archive that the environment names"]
 fn the_first_picture_of_a_large_archive() {

@@ -11,7 +11,7 @@ use test_archives::Builder;
 
 const RECORD: usize = 4 + 12 + 4 + 20 + 4;
 
-/// Three records, a second apart.
+/// Writes three records, a second apart.
 fn archive() -> (TempDir, PathBuf) {
     let builder = Builder::named("acme").metric("acme.level", "u32 instant");
     builder.rows((0..3).map(|n| (n, [("acme.level", n)]))).finish().into_parts()

@@ -13,7 +13,7 @@ use pcp_archive::{Pmid, WriterLabel, WriterOptions};
 use tempfile::TempDir;
 use test_archives::{Builder, Cell, at, scratch};
 
-/// A counter by product and a level, two records, a mark, a record.
+/// Writes a counter by product and a level, in two records, a mark, and a record.
 fn archive() -> (TempDir, PathBuf) {
     let label = WriterLabel {
         pid: 4711,
@@ -57,7 +57,7 @@ fn run(base: &Path, command: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a run that must succeed prints.
+/// Returns the output of a run that must succeed.
 fn printed(base: &Path, command: &str, arguments: &[&str]) -> String {
     let output = run(base, command, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -170,8 +170,8 @@ fn a_long_table_is_printed_in_blocks() {
     assert_eq!(table.matches("22:13:30.123").count(), 3, "a line a panel");
 }
 
-/// An archive with one metric `a.x` and instances 3 and 7, of which the
-/// domain names none but 3, so.
+/// Writes an archive with one metric `a.x` and instances 3, 7 and 8, of which the domain names
+/// none but 3, so.
 fn archive_with_instance(name: &str) -> (TempDir, PathBuf) {
     let values = [(format!("a.x[{name}]"), 30), ("a.x[7]".into(), 70), ("a.x[8]".into(), 80)];
     Builder::named("few")

@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// An archive `web` of `web.errors` and `web.requests`.
+/// Writes an archive `web` of `web.errors` and `web.requests`.
 fn archive() -> (TempDir, PathBuf) {
     Builder::named("web")
         .metric("web.errors", "u32 instant")
@@ -24,8 +24,8 @@ fn script(shell: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What bash proposes for the last of some words, in the directory of the archive; what is
-/// left to its completion of files is `FILES`.
+/// Returns bash's proposals for the last of some words, in the directory of the archive; `FILES`
+/// stands for its completion of files.
 fn proposed(directory: &Path, words: &[&str]) -> Vec<String> {
     fs::write(directory.join("script"), script("bash")).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_mmv-archive"));
@@ -71,7 +71,7 @@ fn bash_completes_subcommands_options_files_and_metrics() {
     assert_eq!(proposed(&["completions", "z"]), ["zsh"]);
 }
 
-/// The exit status of a shell's check of its script; `None` without the shell.
+/// Returns whether a shell accepts the syntax of its script; `None` without the shell.
 fn syntax(shell: &str) -> Option<bool> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("script");

@@ -8,8 +8,8 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::{Builder, scratch};
 
-/// Two archives, of ten and of five seconds: of `acme.changed`, which is a counter in the second, of
-/// `acme.moved`, which has another PMID there, and of `acme.same`.
+/// Writes two archives, of ten and of five seconds: of `acme.changed`, which is a counter in the
+/// second, of `acme.moved`, which has another PMID there, and of `acme.same`.
 fn directory() -> TempDir {
     let directory = scratch();
     let pmid = |item| Pmid::new(70, 1, item).unwrap();
@@ -73,8 +73,8 @@ fn of_a_metric_that_differs_the_larger_part_is_read() {
     assert!(warnings.contains("has another semantics than in"), "{warnings}");
 }
 
-/// Two archives of a minute each of a counter that rises by 10 a second throughout, which has more
-/// bits in the second, and of a size that is in other units there.
+/// Writes two archives of a minute each of a counter that rises by 10 a second throughout, which
+/// has more bits in the second, and of a size that is in other units there.
 fn widened() -> TempDir {
     let directory = scratch();
     for (name, counter, size, span, unit) in [

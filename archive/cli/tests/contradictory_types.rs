@@ -9,7 +9,7 @@ use pcp_archive::{Pmid, ValueType};
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// Ten records of two metrics, `acme.bad` and `acme.good`. The descriptor of the first
+/// Writes ten records of two metrics, `acme.bad` and `acme.good`. The descriptor of the first
 /// says `double`, the blocks are of 64-bit integers.
 fn archive() -> (TempDir, PathBuf) {
     let (directory, base) = Builder::named("acme")

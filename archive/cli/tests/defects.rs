@@ -8,7 +8,7 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::{Builder, Cell};
 
-/// Three records of a metric in place and one in blocks; the first has a help text.
+/// Writes three records of a metric in place and one in blocks; the first has a help text.
 fn archive() -> (TempDir, PathBuf) {
     Builder::named("acme")
         .metric("acme.word", "u32 instant")

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// A metric of which more instances come and go, one record for each second.
+/// Writes a metric of which more instances come and go, one record for each second.
 fn archive(times: &[i32]) -> (TempDir, PathBuf) {
     let builder = Builder::named("acme").metric("acme.jobs", "u32 instant count");
     let mut builder = builder.in_domain("acme.jobs", 1);

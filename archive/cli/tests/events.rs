@@ -33,7 +33,7 @@ fn archive() -> (TempDir, PathBuf) {
         .into_parts()
 }
 
-/// What a run that must succeed prints.
+/// Returns the output of a run that must succeed.
 fn printed(command: &str, base: &Path, arguments: &[&str]) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     let output = program.arg(command).arg(base).args(arguments).env("TZ", "UTC").output().unwrap();
@@ -41,7 +41,7 @@ fn printed(command: &str, base: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The only line, as JSON.
+/// Parses the only line as JSON.
 fn line(printed: &str) -> Json {
     serde_json::from_str(printed).unwrap()
 }
@@ -97,8 +97,8 @@ fn an_archive_without_events_has_none_to_print() {
     assert!(failure(&["acme.size"]).contains("none has events"));
 }
 
-/// Two archives of one directory, as the agent writes them when 2038 begins: the same events as arrays
-/// of both types.
+/// Writes two archives of one directory, as the agent writes them when 2038 begins: the same
+/// events as arrays of both types.
 fn before_and_after_2038() -> TempDir {
     const START: i64 = 2_145_916_800;
     let directory = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ const BUCKETS: [(&str, u64); 4] = [
     ("path=/b,bucket=12..", 8),
 ];
 
-/// Five records, a second apart, of `web.latency`, by path.
+/// Writes five records, a second apart, of `web.latency`, by path.
 fn archive() -> (TempDir, PathBuf) {
     let paths: &[(&str, &[(&str, &str)])] =
         &[("path=/a", &[("path", "/a")]), ("path=/b", &[("path", "/b")])];
@@ -45,7 +45,7 @@ fn report(base: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// The first and last lines of a report, without the times.
+/// Returns the first and last lines of a report, without the times.
 #[track_caller]
 fn ends(base: &Path, arguments: &[&str]) -> [String; 2] {
     let output = report(base, arguments);

@@ -14,8 +14,8 @@ const SERIES: [(&str, &str, &str, u32); 4] = [
     ("b 503", "/b", "503", 2),
 ];
 
-/// Eleven records, a second apart, of `shop.requests` with instances and `shop.queue` without,
-/// whose item has the label `unit`.
+/// Writes eleven records, a second apart, of `shop.requests` with instances and `shop.queue`
+/// without, whose item has the label `unit`.
 fn archive() -> (TempDir, PathBuf) {
     let labels = SERIES.map(|(name, path, code, _)| (name, [("path", path), ("code", code)]));
     let labels = labels.each_ref().map(|(name, labels)| (*name, &labels[..]));
@@ -50,7 +50,7 @@ fn printed(base: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The columns of a report.
+/// Returns the columns of a report.
 #[track_caller]
 fn columns(base: &Path, selectors: &[&str]) -> Vec<String> {
     let csv = printed(base, &[&["report", "--format", "csv"], selectors].concat());

@@ -6,10 +6,10 @@ use std::process::Command;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// What compress(1) makes of "ab\n".
+/// Output of compress(1) for "ab\n".
 const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];
 
-/// Two volumes with a record each.
+/// Writes two volumes with a record each.
 fn archive() -> TempDir {
     let builder = Builder::named("old").metric("a.b", "u32 instant");
     builder.row(0, [("a.b", 1)]).volume().row(1, [("a.b", 1)]).finish().into_parts().0

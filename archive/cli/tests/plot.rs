@@ -13,8 +13,7 @@ use crate::programs;
 
 const INSTANCES: usize = 50;
 
-/// Half an hour, a record every 5 s, and a stop of the logger from minute 12
-/// to minute 16.
+/// Writes half an hour, a record every 5 s, and a stop of the logger from minute 12 to minute 16.
 fn archive() -> (TempDir, PathBuf) {
     let directory = scratch();
     let base = directory.path().join("shop");
@@ -142,7 +141,7 @@ fn what_cannot_be_plotted_is_an_error() {
     assert_eq!(status(&["shop.memory", "-o", "/nonexistent/x.svg"]), Some(74));
 }
 
-/// A day at 1 s of a counter that stands still and a gauge, but for one second each.
+/// Writes a day at 1 s of a counter that stands still and a gauge, but for one second each.
 fn spikes() -> (TempDir, PathBuf) {
     let row = |second| {
         let errors = if second < 50_021 { 7 } else { 7 + 7_000 };
@@ -194,7 +193,7 @@ fn damage_in_a_long_window_is_passed_by_and_reported() {
     assert!(text.contains("21:00"), "the rest of the day is drawn: {text}");
 }
 
-/// How many columns of the chart below this title have dots.
+/// Counts the columns of the chart below this title that have dots.
 fn drawn_columns(text: &str, title: &str) -> usize {
     let (_, chart) = text.split_once(&format!("\n{title}")).unwrap();
     let lines = chart.lines().skip(1).take_while(|line| !line.contains('└'));
@@ -273,7 +272,7 @@ fn events_on_both_sides_of_damage_are_shown() {
     assert_eq!(events.matches("appeared").count(), 2, "{events}");
 }
 
-/// Four seconds of many instances.
+/// Writes four seconds of many instances.
 fn archive_of_many(instances: usize) -> (TempDir, PathBuf) {
     let directory = scratch();
     let base = directory.path().join("many");

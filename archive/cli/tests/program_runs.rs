@@ -15,7 +15,7 @@ use test_archives::{Builder, TestArchive, at};
 
 use crate::programs::{shop, shop_that_ends};
 
-/// The lines without their first field; none if there are no values.
+/// Returns the lines without their first field; none if there are no values.
 fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
     let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     process.arg(command).arg(base).args(["--format", "csv", "-Z", "UTC"]).args(arguments);
@@ -29,7 +29,7 @@ fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
     text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
 }
 
-/// The values of a report every ten seconds, from the start.
+/// Returns the values of a report every ten seconds, from the start.
 fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
     lines("report", base, &[&["-t", "10s"], arguments].concat())
 }
@@ -226,7 +226,7 @@ fn the_last_values_of_a_run_have_rates_where_the_agent_notices_the_end_with_them
     assert_eq!(quantiles[..5], ["-", "4.500", "4.500", "4.500", "6.500"]);
 }
 
-/// The rates of an instance from record to record.
+/// Returns the rates of an instance from record to record.
 fn successive_rates(base: &Path, metric: &str, instance: &str) -> Vec<f64> {
     let mut follower = Follower::open(base).unwrap();
     let mut rates = SuccessiveRates::new(Gaps::Keep);
@@ -341,8 +341,8 @@ fn a_table_has_the_events_between_its_rows() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Two programs that end, `shop`, whose metrics share its name, and `bank`, whose metrics are in
-/// cluster 9; and `farm`, which no report selects.
+/// Writes two programs that end, `shop`, whose metrics share its name, and `bank`, whose metrics
+/// are in cluster 9; and `farm`, which no report selects.
 fn three_programs() -> TestArchive {
     let parameter = |item| Pmid::new(70, 0, item).unwrap();
     let mut array = EventArrayBuilder::new();

@@ -11,7 +11,7 @@ use test_archives::Builder;
 /// and the sum of them; without any a mark.
 type Row = (i32, [Option<u64>; 3], Option<u64>);
 
-/// At 60 s the program restarted; a mark at 75 s.
+/// Records of a program that restarted at 60 s, with a mark at 75 s.
 const ROWS: [Row; 10] = [
     (0, [None, None, None], Some(0)),
     (10, [Some(100), Some(50), None], Some(700)),
@@ -63,7 +63,7 @@ fn report_of(base: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// The lines of a report every ten seconds, without the times.
+/// Returns the lines of a report every ten seconds, without the times.
 fn lines(base: &Path, arguments: &[&str]) -> Vec<String> {
     lines_every("10s", base, arguments)
 }

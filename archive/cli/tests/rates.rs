@@ -46,7 +46,7 @@ fn archive_of(name: &str) -> (TempDir, PathBuf) {
     builder.finish().into_parts()
 }
 
-/// The cells of a report every ten seconds, without the times.
+/// Returns the cells of a report every ten seconds, without the times.
 fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     command.arg("report").arg(base).args(["a", "-t", "10s", "--format", "csv", "-Z", "UTC"]);
@@ -97,7 +97,7 @@ fn two_instants_have_one_interval_between_them_as_in_pmval() {
     assert_eq!(report(&base, &["-S", "0s", "-T", "10s"]), ["0,0", "100,50"]);
 }
 
-/// An archive of a counter that is at its own age in seconds, whose last record is some
+/// Writes an archive of a counter that is at its own age in seconds, whose last record is some
 /// seconds old.
 fn recent(age: i64) -> (TempDir, PathBuf, i64) {
     let end = pcp_archive::Timestamp::now().seconds() - age;

@@ -11,8 +11,8 @@ const RATES: [(&str, u64); 4] = [("/a", 10), ("/b", 20), ("/c", 30), ("/d", 40)]
 const BEFORE: [&str; 3] = ["/a", "/b", "/c"];
 const AFTER: [&str; 3] = ["/d", "/c", "/b"];
 
-/// Counters that go on over the restart: each name has one rate at all times, and a number that
-/// is taken for a series has others around the restart.
+/// Writes counters that go on over the restart: each name has one rate at all times, and a number
+/// that is taken for a series has others around the restart.
 fn archive() -> TestArchive {
     let labels = [("/a", "a"), ("/b", "b"), ("/c", "c"), ("/d", "d")];
     let labels = labels.map(|(name, path)| (name, [("path", path)]));
@@ -42,7 +42,7 @@ fn printed(base: &Path, command: &str, options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The head and the values of each column of a CSV.
+/// Returns the head and the values of each column of a CSV.
 fn columns(csv: &str) -> Vec<(String, Vec<String>)> {
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     (1..rows[0].len())

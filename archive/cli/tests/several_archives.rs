@@ -8,8 +8,8 @@ use test_archives::Builder;
 
 const START: i64 = 1_700_000_000;
 
-/// Archives `a` and `b` of a host, ten seconds each with ten in between, and
-/// `c` of the same times as `b`.
+/// Writes archives `a` and `b` of a host, ten seconds each with ten in between, and `c` of the
+/// same times as `b`.
 fn three() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, from) in [("a", 0), ("b", 20), ("c", 20)] {
@@ -18,7 +18,7 @@ fn three() -> TempDir {
     directory
 }
 
-/// Records at `from`, five and ten seconds later; a value is its time.
+/// Writes records at `from`, five and ten seconds later; a value is its time.
 fn write(base: &Path, from: i32) {
     let builder = Builder::of_host("host", base).metric("acme.level", "u64 instant count");
     builder.rows([from, from + 5, from + 10].map(|n| (n, [("acme.level", n)]))).finish();
@@ -104,7 +104,7 @@ fn a_failure_of_one_archive_does_not_hide_the_others() {
     assert_eq!(late.status.code(), Some(0));
 }
 
-/// Files of the directory that are no archive of [`three`].
+/// Lists the files of the directory that are no archive of [`three`].
 fn others(directory: &TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -277,7 +277,7 @@ fn an_archive_without_a_record_that_can_be_read_is_missing_and_named() {
     }
 }
 
-/// Where a label has its magic number, process and volume (`docs/archive-format.md`).
+/// Offsets of magic number, process and volume in a label (`docs/archive-format.md`).
 const LABEL_FIELDS: [(&str, usize); 3] = [("magic number", 4), ("pid", 8), ("volume", 24)];
 
 #[test]

@@ -1,5 +1,5 @@
-//! Snapshots: pages with their data, of what is hard to draw. They stay in the target directory
-//! for inspection.
+//! Snapshots, pages with their data, of an archive that is hard to draw. They stay in the target
+//! directory for inspection.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn run(base: &Path, output: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// Where a snapshot stays.
+/// Returns the path of a snapshot.
 fn place(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -54,7 +54,7 @@ fn page(base: &Path, name: &str, arguments: &[&str]) -> Page {
 type Bounds = Option<(f64, f64)>;
 
 impl Page {
-    /// The bounds of each column of a metric's only series, and whether it is joined.
+    /// Returns the bounds of each column of a metric's only series, and whether it is joined.
     fn cells(&self, metric: &str) -> Vec<(Bounds, bool)> {
         let metrics = self.header["metrics"].as_array().unwrap();
         let wanted = metrics.iter().find(|one| one["name"] == metric).unwrap();

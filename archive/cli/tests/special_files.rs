@@ -29,7 +29,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["repair", "--index"],
 ];
 
-/// How long a command may take; a waiting one takes for ever.
+/// Limit on the time of a command; a waiting one takes for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[track_caller]

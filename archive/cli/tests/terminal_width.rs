@@ -9,7 +9,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use test_archives::Builder;
 
-/// The longest line that `report` prints on a terminal of this width.
+/// Returns the longest line that `report` prints on a terminal of this width.
 fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();

@@ -8,7 +8,7 @@ use pcp_archive::Archive;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// A number of metrics, all but the first under the name of the first.
+/// Writes a number of metrics, all but the first under the name of the first.
 fn archive(metrics: u32) -> TempDir {
     let names: Vec<_> = (1..=metrics).map(|item| format!("acme.m{item:02}")).collect();
     let builder = Builder::named("old");

@@ -14,7 +14,7 @@ fn run(directory: &Path, arguments: &[&str]) -> Output {
     command.current_dir(directory).args(arguments).env("TZ", "UTC").output().unwrap()
 }
 
-/// The output of a run with this status.
+/// Returns the output of a run, which must have this status.
 #[track_caller]
 fn stdout(output: &Output, status: i32) -> &str {
     let error = stderr(output);
@@ -26,7 +26,8 @@ fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
-/// A record each second, the third of which is 60 ms earlier than the second. Its offset.
+/// Writes a record each second, the third of which is 60 ms earlier than the second. Returns also
+/// its offset.
 fn clock_set_back() -> (TestArchive, u64) {
     let mut builder = Builder::new()
         .metric("app.requests", "u64 counter count")

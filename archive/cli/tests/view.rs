@@ -21,7 +21,7 @@ fn start(base: &Path) -> Server {
     Server::start(&[base.to_str().unwrap(), "-Z", "UTC"])
 }
 
-/// The `SIDE:PMID` of a metric.
+/// Returns the `SIDE:PMID` of a metric.
 fn of(header: &Json, name: &str, side: usize) -> String {
     let metrics = header["header"]["metrics"].as_array().unwrap();
     let pmid = metrics

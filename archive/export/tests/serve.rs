@@ -25,7 +25,7 @@ fn served(options: &[&str]) -> (TempDir, Server) {
     (place, server)
 }
 
-/// An archive with a million values of `mmv_shop_orders_total`, which hardly compress.
+/// Writes an archive with a million values of `mmv_shop_orders_total`, which hardly compress.
 fn many_samples(base: &Path) {
     let names: Vec<_> = (0..1_000).map(|path| format!("path=/{path}")).collect();
     let series: Vec<_> = names.iter().map(|name| format!("mmv.shop.orders[{name}]")).collect();
@@ -40,7 +40,7 @@ fn many_samples(base: &Path) {
         .finish();
 }
 
-/// A request for `mmv_shop_orders_total`, all of it: as `protoc` and snappy make it.
+/// Encodes a request for all of `mmv_shop_orders_total`, as `protoc` and snappy make it.
 fn read_request() -> Vec<u8> {
     let matcher = [&[0x12, 8][..], b"__name__", &[0x1a, 21], b"mmv_shop_orders_total"].concat();
     let start_and_end =
@@ -173,7 +173,7 @@ fn peers_that_connect_in_a_loop_starve_nobody() {
     });
 }
 
-/// A request whose answer is not taken, and fills the buffers of the socket soon.
+/// Sends a request whose answer is not taken, and soon fills the buffers of the socket.
 fn untaken(address: SocketAddr) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let connected = runtime.block_on(async {

@@ -37,7 +37,7 @@ fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The Python of `ci/columns`, with this package.
+/// Returns the Python of `ci/columns`, with this package.
 fn python(package: &str) -> Option<PathBuf> {
     let columns = workspace().join("target/columns");
     let is_there = columns.join(format!("{package}.complete")).exists();
@@ -57,7 +57,7 @@ fn run(python: &Path, program: &str, directory: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The archive of a host: a counter above 2^53 that restarts after a mark, a gauge, an
+/// Writes the archive of a host: a counter above 2^53 that restarts after a mark, a gauge, an
 /// integer with a sign, and a metric that only one host has.
 fn write_host(directory: &Path, host: &str, factor: i64) -> PathBuf {
     let base = directory.join(host).join("20231114");
@@ -94,7 +94,7 @@ fn summaries(base: &Path) -> Vec<MetricSummary> {
     summarize(&selection, span, Decrease::Reset).unwrap()
 }
 
-/// Two hosts' archives and their tables in `lake`; what engines must say of each.
+/// Writes two hosts' archives and their tables in `lake`; returns what engines must say of each.
 fn lake(scratch: &tempfile::TempDir) -> Vec<(&'static str, [f64; 4])> {
     let mut expected = Vec::new();
     for (host, factor) in [("web1", 3), ("web2", 5)] {
@@ -124,7 +124,7 @@ fn page() -> String {
     fs::read_to_string(workspace().join("docs/engines/parquet.md")).unwrap()
 }
 
-/// The program of a section.
+/// Returns the program of a section.
 fn program(section: &str) -> String {
     let page = page();
     let (_, section) = page.split_once(&format!("\n## {section}\n")).expect("a section");
@@ -132,8 +132,8 @@ fn program(section: &str) -> String {
     block.split_once("```").expect("its end").0.to_owned()
 }
 
-/// The types of the page's table in the column of an engine, by example: a column of the tables
-/// above and its type.
+/// Returns the types of the page's table in the column of an engine, by example: a column of the
+/// tables above and its type.
 fn types(engine: &str) -> Vec<(&'static str, String)> {
     const EXAMPLES: [(&str, &str); 6] = [
         ("`timestamp`", "timestamp"),
@@ -208,7 +208,7 @@ fn datafusion_reads_tables_as_the_page_says() {
     );
 }
 
-/// Whether the long forms of tests run.
+/// Returns whether the long forms of tests run.
 fn is_long() -> bool {
     let is_long = std::env::var("MMV_LONG").is_ok();
     if !is_long {
@@ -360,7 +360,7 @@ fn a_killed_run_leaves_no_part_of_a_file() {
     }
 }
 
-/// The archives of the corpus, by their names.
+/// Returns the archives of the corpus, by their names.
 fn corpus() -> Option<Vec<(String, PathBuf)>> {
     let archives = test_corpus::directory("archives")?;
     let manifest = fs::read(archives.join("MANIFEST.json")).unwrap();

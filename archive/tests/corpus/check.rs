@@ -42,8 +42,8 @@ fn all_that_pmlogcheck_finds_in_bad_archives_is_found() {
     }
 }
 
-/// A line of pmlogcheck that starts with a file's name has its counterpart in
-/// that file, and where it names the end of what is good, at that place.
+/// Checks that a line of pmlogcheck that starts with a file's name has its counterpart in that
+/// file, and where it names the end of what is good, at that place.
 fn assert_found(line: &str, findings: &[Finding], directory: &Path) {
     let Some((file, rest)) = line.split_once([':', '[']) else { return };
     if file.is_empty() {
@@ -69,7 +69,7 @@ fn bad_archives() -> Option<(PathBuf, Vec<Value>)> {
     Some((directory, expected))
 }
 
-/// The number of good data records.
+/// Counts the good data records.
 fn salvaged(salvage: &Salvage) -> u64 {
     let mut records = salvage.records();
     let mut n = 0;

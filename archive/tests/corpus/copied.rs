@@ -32,7 +32,7 @@ fn copies_in_version_2_match_to_the_microsecond() {
     }
 }
 
-/// A copy without errors.
+/// Copies an archive without errors.
 fn copy_to(case: &Case, directory: &Path, version: Version) -> Archive {
     let base = directory.join("copy");
     let options = WriterOptions { version, ..WriterOptions::default() };
@@ -58,13 +58,13 @@ fn assert_same(case: &Case, copied: &Archive) {
     assert_same_records(name, original, copied);
 }
 
-/// What a version keeps of a time.
+/// Returns a time as a version stores it.
 fn kept(version: Version, time: Timestamp) -> Timestamp {
     let lost = if version == Version::V2 { time.nanoseconds() % 1000 } else { 0 };
     Timestamp::from_nanos(time.as_nanos() - i128::from(lost))
 }
 
-/// From when on there is what.
+/// Times from which a state holds.
 type States<T> = Vec<(Timestamp, T)>;
 
 /// All metadata up to the end, each state once.
@@ -98,7 +98,7 @@ fn contents(archive: &Archive, version: Version) -> Contents<'_> {
     Contents { metrics: metadata.metrics(), texts: metadata.texts().collect(), indoms, labels }
 }
 
-/// From when on it is what, at times between start and end.
+/// Returns the times at which a state changes, between start and end, with the new state.
 fn changes<T: PartialEq>(
     timestamps: impl Iterator<Item = Timestamp>,
     start: Timestamp,
@@ -129,7 +129,7 @@ fn assert_same_records(name: &str, original: &Archive, copied: &Archive) {
     assert!(new.next().unwrap().is_none(), "{name}");
 }
 
-/// NaN is not NaN for `==`, but it is as text.
+/// Compares results, also as text: NaN is not equal to NaN.
 fn same(expected: &FetchResult, found: &FetchResult) -> bool {
     expected == found || format!("{expected:?}") == format!("{found:?}")
 }

@@ -109,7 +109,7 @@ fn pyramid_and_records_agree() {
     assert!(compared > 100_000 || !is_there, "{compared}");
 }
 
-/// All of a series but the means.
+/// Returns all of a series but the means.
 fn exact(series: &Series) -> impl PartialEq + std::fmt::Debug {
     let exact = |cell: &Cell| (cell.minimum, cell.maximum, cell.last, cell.count, cell.joined);
     let cells: Vec<_> = series.cells().map(|(column, cell)| (column, exact(cell))).collect();

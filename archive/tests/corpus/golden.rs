@@ -15,12 +15,12 @@ pub(crate) struct Case {
     corpus: PathBuf,
 }
 
-/// The corpus, if there is one on this machine.
+/// Returns the corpus, if there is one on this machine.
 pub(crate) fn corpus() -> Option<PathBuf> {
     test_corpus::directory("")
 }
 
-/// All archives; without the decoders, those that are not compressed.
+/// Returns all archives; without the decoders, those that are not compressed.
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
     let corpus = corpus();
     let names = corpus.as_ref().map(|corpus| golden_archives(corpus)).unwrap_or_default();
@@ -44,7 +44,7 @@ fn golden_archives(corpus: &std::path::Path) -> Vec<String> {
     golden
 }
 
-/// Whether a member of an archive ends like a compressed file.
+/// Returns whether a member of an archive ends like a compressed file.
 fn is_compressed(corpus: &std::path::Path, name: &str) -> bool {
     let members = fs::read_dir(corpus.join("archives")).unwrap();
     let mut members = members.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -54,12 +54,12 @@ fn is_compressed(corpus: &std::path::Path, name: &str) -> bool {
 }
 
 impl Case {
-    /// Whether the archive has a golden file of a kind.
+    /// Returns whether the archive has a golden file of a kind.
     pub(crate) fn has(&self, file: &str) -> bool {
         self.corpus.join(format!("golden/{}.{file}.jsonl", self.name)).exists()
     }
 
-    /// The lines of one kind in one of the archive's golden files.
+    /// Returns the lines of one kind in one of the archive's golden files.
     pub(crate) fn lines(&self, file: &str, kind: &str) -> Vec<Value> {
         let path = self.corpus.join(format!("golden/{}.{file}.jsonl", self.name));
         let text = fs::read_to_string(path).unwrap();
@@ -72,7 +72,7 @@ pub(crate) fn timestamp(value: &Value) -> Timestamp {
     Timestamp::new(value[0].as_i64().unwrap(), value[1].as_u64().unwrap() as u32).unwrap()
 }
 
-/// Text in the golden files has a character for each byte.
+/// Decodes text of the golden files, which has a character for each byte.
 pub(crate) fn text(bytes: &str) -> String {
     let bytes: Vec<u8> = bytes.chars().map(|byte| u8::try_from(byte).unwrap()).collect();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -82,7 +82,7 @@ pub(crate) fn indom(value: &Value) -> InDom {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// One record and its line.
+/// Compares one record with its line.
 pub(crate) fn compare(name: &str, result: &FetchResult, line: &Value) {
     let context = format!("{name} record {}", line["n"]);
     assert_eq!(timestamp(&line["t"]), result.timestamp, "{context}");
@@ -123,7 +123,7 @@ fn unswapped(value: &OwnedValue) -> OwnedValue {
     }
 }
 
-/// The result as libpcp returns it.
+/// Changes the result to the one that libpcp returns.
 pub(crate) fn as_libpcp(name: &str, mut result: FetchResult) -> FetchResult {
     if name == STALE_BLOCK_TYPES {
         for values in result.value_sets.iter_mut().filter_map(|set| set.values.as_mut().ok()) {
@@ -139,7 +139,7 @@ fn code(error: ErrorCode) -> String {
     error.to_string()
 }
 
-/// Whether a value is the one that a golden file has.
+/// Returns whether a value is the one that a golden file has.
 pub(crate) fn same(expected: &Value, value: &OwnedValue) -> bool {
     match value {
         OwnedValue::I32(v) => expected.as_i64() == Some(i64::from(*v)),
@@ -165,12 +165,12 @@ fn same_double(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
 
-/// How the golden files write bytes as text.
+/// Encodes bytes as text in the way of the golden files.
 pub(crate) fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// The same records with the same times, flags, lost records and parameters.
+/// Returns whether the records have the same times, flags, lost records and parameters.
 fn same_events(expected: &Value, value: &OwnedValue) -> bool {
     let (expected, array) = (expected.as_array().unwrap(), EventArray::unpack(value.as_value()));
     let records: Vec<_> = array.unwrap().records().collect();
@@ -186,8 +186,8 @@ fn same_events(expected: &Value, value: &OwnedValue) -> bool {
         })
 }
 
-/// libpcp unpacks a word without its type: of a metric that has no descriptor
-/// the golden files have it without a sign.
+/// Compares a parameter. libpcp unpacks a word without its type: of a metric that has no
+/// descriptor the golden files have it without a sign.
 fn same_parameter(expected: &Value, value: pcp_archive::Value<'_>) -> bool {
     let unsigned = match value {
         pcp_archive::Value::I32(word) => expected.as_u64() == Some(word.cast_unsigned().into()),

@@ -64,7 +64,7 @@ fn copy_files(case: &Case, directory: &Path) -> PathBuf {
     directory.join(from.file_name().unwrap())
 }
 
-/// What reading an archive gives.
+/// Contents of an archive, as they were read.
 struct Contents {
     end: Timestamp,
     /// The offset and length of the torn tail.
@@ -133,7 +133,7 @@ fn backwards(archive: &Archive) -> Found {
     }
 }
 
-/// An error without the name of its file.
+/// Formats an error without the name of its file.
 fn kind(error: &pcp_archive::Error) -> String {
     match error {
         pcp_archive::Error::Corrupt { offset, source, .. } => format!("{offset}: {source}"),

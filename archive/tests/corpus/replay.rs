@@ -33,7 +33,7 @@ const LIBPCP_IS_WRONG: &[(&str, &str, Reason)] = &[
     ("reduce-1", "sample.wrap.longlong", Reason::Overflow),
 ];
 
-/// Why an answer of libpcp's is wrong.
+/// Reason for which an answer of libpcp's is wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reason {
     /// The value blocks of this old archive have 0 in place of their type, and
@@ -47,7 +47,7 @@ enum Reason {
 }
 
 impl Reason {
-    /// Whether it holds for two observations.
+    /// Returns whether it holds for two observations.
     fn holds(self, prior: pcp_archive::Value<'_>, next: pcp_archive::Value<'_>) -> bool {
         use pcp_archive::AnyValue::{I32, I64, U64};
         match (self, prior, next) {
@@ -75,7 +75,7 @@ fn expected_cells(line: &Value) -> Cells<'_> {
     cells
 }
 
-/// One archive and the answers it is compared with.
+/// One archive with the answers that it is compared with.
 struct Comparison<'a> {
     name: &'a str,
     replay: &'a Replay<'a>,
@@ -90,7 +90,7 @@ impl<'a> Comparison<'a> {
         Self { name, replay, cells: 0, wrong: 0, differences: Vec::new() }
     }
 
-    /// Whether libpcp's answer for a metric without instances is wrong.
+    /// Returns whether libpcp's answer for a metric without instances is wrong.
     fn libpcp_is_wrong(&self, metric: usize, at: Timestamp) -> bool {
         let name = &self.replay.metrics().nth(metric).unwrap().name;
         let known = LIBPCP_IS_WRONG.iter().find(|(a, m, _)| *a == self.name && m == name);
@@ -209,9 +209,9 @@ fn seeking_gives_the_answers_of_a_full_scan() {
     }
 }
 
-/// What libpcp answers a client that steps through an archive: the `step` lines
-/// where that is another answer than to a single question, elsewhere the same.
-/// (In bug-1044 the answer to the steps is right, and the one to the single
+/// Compares the answers to a client that steps through an archive: with the `step` lines where
+/// libpcp answers such a client in another way than a single question, elsewhere with the answers
+/// to single ones. (In bug-1044 the answer to the steps is right, and the one to the single
 /// question, flagged unstable, reaches over a mark.)
 #[test]
 fn steps_are_answered_as_pcp_answers_them() {

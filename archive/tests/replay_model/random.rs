@@ -16,12 +16,12 @@ use super::rules::{Key, Model, Row};
 /// The grid of times, in nanoseconds: 1/64 s.
 pub(crate) const TICK: i128 = 15_625_000;
 
-/// A time on the grid.
+/// Returns a time on the grid.
 pub(crate) fn at(tick: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(tick) * TICK)
 }
 
-/// The metrics: what they are, and the place of their domain.
+/// The metrics: semantics, type, and the place of their domain.
 pub(crate) const METRICS: [(Semantics, ValueType, Option<usize>); 14] = [
     // In every record.
     (Semantics::Instant, ValueType::U32, None),
@@ -43,7 +43,7 @@ pub(crate) const METRICS: [(Semantics, ValueType, Option<usize>); 14] = [
 /// Domains by their place: one that never has 16 instances, one that may.
 const SMALL: usize = 0;
 const LARGE: usize = 1;
-/// How many instances have values; the small domain names fewer.
+/// Number of instances that have values; the small domain names fewer.
 pub(crate) const INSTANCES: [i32; 2] = [8, 20];
 const NAMED: [u32; 2] = [0x3f, 0xf_ffff];
 
@@ -62,7 +62,7 @@ pub(crate) fn desc(metric: usize) -> MetricDesc {
     }
 }
 
-/// What happens next.
+/// Kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Record,
@@ -71,7 +71,6 @@ enum Event {
     NextArchive,
 }
 
-/// One record or mark.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     /// Ticks since the one before.
@@ -109,7 +108,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// How an archive is written and asked.
+/// Ways in which an archive is written and asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     version: Version,
@@ -145,7 +144,7 @@ pub(crate) struct Archives {
 }
 
 impl Archives {
-    /// The values of a metric by the instances of the model, ascending.
+    /// Returns the values of a metric by the instances of the model, ascending.
     pub(crate) fn by_instance<'v>(
         &self,
         metric: usize,
@@ -162,7 +161,7 @@ impl Archives {
         named
     }
 
-    /// All metrics, in the order of the table.
+    /// Selects all metrics, in the order of the table.
     pub(crate) fn selection(&self) -> ReplaySelection<'_> {
         // The model has PCP's rules.
         let mut selection = Replay::open(&self.set).decrease(self.decrease).gaps(Gaps::Join);
@@ -212,7 +211,7 @@ struct Making<'o> {
     /// The time of the last record, and of the first one of its archive.
     tick: i64,
     start: i64,
-    /// Of each domain, the instances and what turns an instance into its number.
+    /// For each domain, the instances and the mask that turns an instance into its number.
     listed: [u32; 2],
     numbering: [i32; 2],
     model: Model,
@@ -267,7 +266,7 @@ impl Making<'_> {
         self.bases.push(base);
     }
 
-    /// A domain does not begin empty, and one of version 2 never is.
+    /// Declares the instances. A domain does not begin empty, and one of version 2 never is.
     fn list(&mut self, listed: [u32; 2], seed: u32, is_first: bool) {
         if self.options.renumbers {
             self.numbering = [(seed & 7) as i32, (seed >> 3 & 31) as i32];
@@ -282,7 +281,7 @@ impl Making<'_> {
         }
     }
 
-    /// What a metric has in a record; the first one always a value.
+    /// Returns the contents of a record for a metric; the first one always has a value.
     fn value_set(&self, metric: usize, step: &Step) -> Option<ValueSet> {
         let has = |set: u16| metric > 0 && set >> metric & 1 == 1;
         if has(step.absent) {
@@ -306,7 +305,7 @@ impl Making<'_> {
         Some(ValueSet { pmid, values: Ok(values) })
     }
 
-    /// The values of a set by metric and instance.
+    /// Returns the values of a set by metric and instance.
     fn stored(&self, set: &ValueSet) -> Vec<(Key, OwnedValue)> {
         let metric = set.pmid.item() as usize;
         let numbering = METRICS[metric].2.map_or(0, |place| self.numbering[place]);
@@ -346,7 +345,7 @@ fn instances(set: u32, numbering: i32) -> Vec<Instance> {
     bits(set).map(instance).collect()
 }
 
-/// A value that the grid of times leaves exact.
+/// Returns a value that the grid of times leaves exact.
 fn value(metric: usize, instance: i32, seed: u32) -> OwnedValue {
     let mixed = (u64::from(seed) << 20 | (metric as u64) << 8 | instance as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -10,19 +10,19 @@ use super::random::{INSTANCES, METRICS};
 /// A metric and an instance of it.
 pub(crate) type Key = (usize, Option<i32>);
 
-/// What was written, in order.
+/// Record or mark that was written.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) at: Timestamp,
-    /// `None`: a mark.
+    /// `None` for a mark.
     pub(crate) values: Option<HashMap<Key, OwnedValue>>,
 }
 
-/// What was written, and the rules.
+/// The written records, and the rules.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) rows: Vec<Row>,
-    /// The states of each domain: from when on, which instances as bits.
+    /// The states of each domain: the time from which each holds, and its instances as bits.
     pub(crate) states: [Vec<(Timestamp, u32)>; 2],
     pub(crate) decrease: Decrease,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Model {
 /// The values of a metric by instance.
 pub(crate) type Values = Vec<(Option<i32>, Expected)>;
 
-/// What must be found.
+/// Answer that must be found.
 #[derive(Debug, Clone)]
 pub(crate) enum Expected {
     Exactly(OwnedValue),
@@ -73,8 +73,8 @@ fn integer(value: Value<'_>) -> i128 {
 }
 
 impl Model {
-    /// What happened between two archives is unknown: as if there were a
-    /// mark, in front of the later one.
+    /// Ends an archive. The time between two archives is unknown: as if there were a mark, in
+    /// front of the later one.
     pub(crate) fn end_archive(&mut self, next: Timestamp) {
         if let Some(last) = self.rows.last().map(|row| row.at) {
             let mark = Timestamp::from_nanos(last.as_nanos() + 1_000_000);
@@ -82,12 +82,12 @@ impl Model {
         }
     }
 
-    /// The times of the records and marks.
+    /// Returns the times of the records and marks.
     pub(crate) fn timestamps(&self) -> impl Iterator<Item = Timestamp> {
         self.rows.iter().map(|row| row.at)
     }
 
-    /// The values of all metrics by instance; `None` outside the archive.
+    /// Returns the values of all metrics by instance; `None` outside the archive.
     pub(crate) fn at(&self, at: Timestamp) -> Option<Vec<Values>> {
         let (first, last) = (self.rows.first()?, self.rows.last()?);
         if at < first.at || at > last.at {
@@ -104,8 +104,8 @@ impl Model {
         Some((0..METRICS.len()).map(values).collect())
     }
 
-    /// Every value that must come back at the time of its record: the last one
-    /// of this time, unless a mark of this time follows it.
+    /// Returns every value that must come back at the time of its record: the last one of this
+    /// time, unless a mark of this time follows it.
     pub(crate) fn stored(&self) -> Vec<(Timestamp, usize, Option<i32>, OwnedValue)> {
         let mut stored = Vec::new();
         for (number, row) in self.rows.iter().enumerate() {
@@ -128,8 +128,8 @@ impl Model {
         stored
     }
 
-    /// An instance has values if some state names it; if the domain ever had
-    /// 16, from the first state that does to the first after the last.
+    /// Returns whether an instance has values: if some state names it; if the domain ever had 16,
+    /// from the first state that does to the first after the last.
     fn is_alive(&self, (metric, instance): Key, at: Timestamp) -> bool {
         let (Some(place), Some(instance)) = (METRICS[metric].2, instance) else { return true };
         let states = &self.states[place];
@@ -173,7 +173,7 @@ impl Model {
         }
     }
 
-    /// The line between two observations, in whole numbers.
+    /// Interpolates between two observations, in whole numbers.
     fn line(
         &self,
         (from, prior): &(Timestamp, OwnedValue),

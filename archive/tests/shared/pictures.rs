@@ -1,4 +1,4 @@
-//! An archive with what is hard to draw.
+//! An archive that is hard to draw.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,14 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::{Builder, Cell, scratch};
 
-/// What must stay text wherever it is shown.
+/// Text that must stay text wherever it is shown.
 pub(crate) const HOSTILE: &str = "</script><!-- <img src=x onerror=\"alert(1)\"> &amp; {{x}}";
 
 /// The number of instances of `pictures.many`.
 const MANY: i32 = 50;
 
-/// Five minutes with a record each second, apart from the third of them: a mark, then nothing.
+/// Writes five minutes with a record each second, apart from the third of them: a mark, then
+/// nothing.
 pub(crate) fn archive() -> (TempDir, PathBuf) {
     let directory = scratch();
     let base = directory.path().join("pictures");

@@ -23,17 +23,17 @@ const ROWS: [Row; 9] = [
     (100, [100, 10], 9, None, [None, Some(5), Some(1)]),
 ];
 
-/// Records are later than events, whose times have microseconds.
+/// Returns the time of a record, which is later than events: their times have microseconds.
 fn recorded_at(second: i32) -> Timestamp {
     at(second).saturating_add(Duration::from_nanos(1))
 }
 
-/// The PMID of one of the agent's metrics.
+/// Returns the PMID of one of the agent's metrics.
 fn agent(item: u32) -> Pmid {
     Pmid::new(70, 0, item).unwrap()
 }
 
-/// The agent's events of a time: their types, and the process of the program.
+/// Returns the agent's events of a time: their types, and the process of the program.
 fn events(second: i32, kinds: &[(&str, Option<u32>)]) -> OwnedValue {
     let mut array = EventArrayBuilder::new();
     for (kind, pid) in kinds {
@@ -47,13 +47,13 @@ fn events(second: i32, kinds: &[(&str, Option<u32>)]) -> OwnedValue {
     array.finish()
 }
 
-/// Two runs of a program, from 0 s to 30 s and from 60 s to 100 s, a record every ten
+/// Writes two runs of a program, from 0 s to 30 s and from 60 s to 100 s, a record every ten
 /// seconds; an agent with or without events. It notices the end at 40 s.
 pub(crate) fn shop(has_events: bool) -> (TempDir, PathBuf) {
     shop_that(40, "vanished", has_events)
 }
 
-/// The same; the agent notices the end with the last values.
+/// Writes the same runs; the agent notices the end with the last values.
 pub(crate) fn shop_that_ends() -> (TempDir, PathBuf) {
     shop_that(30, "ended", true)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// A minute of two programs, a record every second; the second one begins half a second, and
-/// `later`, after the first, and was not logged from 20 s to 40 s.
+/// Writes a minute of two programs, a record every second; the second one begins half a second,
+/// and `later`, after the first, and was not logged from 20 s to 40 s.
 ///
 /// | metric | one | other |
 /// |---|---|---|

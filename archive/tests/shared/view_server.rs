@@ -12,7 +12,6 @@ pub(crate) struct Server {
     address: String,
 }
 
-/// What it answered.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -27,7 +26,7 @@ impl Server {
         Self::of(env!("CARGO_BIN_EXE_mmv-archive"), arguments)
     }
 
-    /// The same of another build.
+    /// Starts a server of another build.
     pub(crate) fn of(program: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.arg("view").args(arguments).stdout(Stdio::piped());
@@ -38,7 +37,7 @@ impl Server {
         Self { child, address: address.trim_end().to_owned() }
     }
 
-    /// The address of the page.
+    /// Returns the address of the page.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -47,12 +46,12 @@ impl Server {
         self.child.id()
     }
 
-    /// `127.0.0.1:PORT`.
+    /// Returns `127.0.0.1:PORT`.
     pub(crate) fn host(&self) -> &str {
         self.address.trim_start_matches("http://").split('/').next().unwrap()
     }
 
-    /// The path of the page, with the token: `/TOKEN/`.
+    /// Returns the path of the page, with the token: `/TOKEN/`.
     pub(crate) fn path(&self) -> String {
         let path = self.address.trim_start_matches("http://").split('#').next().unwrap();
         path.trim_start_matches(self.host()).to_owned()
@@ -64,14 +63,14 @@ impl Server {
         stream
     }
 
-    /// The response to the bytes of a request, which ask for the connection to be closed.
+    /// Sends the bytes of a request, which ask for the connection to be closed.
     pub(crate) fn send(&self, request: &str) -> Response {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
         Response::read(stream)
     }
 
-    /// The response to a question of the page.
+    /// Requests a part of the page.
     pub(crate) fn get(&self, question: &str) -> Response {
         let (path, host) = (self.path(), self.host());
         self.send(&format!(
@@ -79,7 +78,7 @@ impl Server {
         ))
     }
 
-    /// Waits for its end, after a signal; whether it was a success.
+    /// Waits for its end, after a signal; returns whether it was a success.
     pub(crate) fn wait(mut self) -> bool {
         self.child.wait().unwrap().success()
     }

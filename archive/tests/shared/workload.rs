@@ -27,7 +27,7 @@ pub(crate) struct Workload {
     pub(crate) base: PathBuf,
     _directory: TempDir,
     files: BTreeMap<String, Vec<u8>>,
-    /// In the order in which they were made.
+    /// In the order of the writes.
     writes: Vec<Write>,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct Workload {
 struct Write {
     file: String,
     bytes: Range<u64>,
-    /// It is a data record, not a label, metadata or an index entry.
+    /// The write is a data record, not a label, metadata or an index entry.
     is_record: bool,
 }
 
-/// What is on disk if the writer dies at some moment.
+/// Files on disk if the writer dies at some moment.
 #[derive(Debug)]
 pub(crate) struct State {
     lengths: Lengths,
@@ -50,7 +50,6 @@ pub(crate) struct State {
 }
 
 impl Workload {
-    /// Writes the archive.
     pub(crate) fn new(version: Version) -> Self {
         let directory = test_archives::scratch();
         let base = directory.path().join("a");
@@ -65,7 +64,7 @@ impl Workload {
         Self { base, _directory: directory, files, writes }
     }
 
-    /// The state after every write and, for each write, after its first `within` bytes.
+    /// Returns the state after every write and, for each write, after its first `within` bytes.
     pub(crate) fn states<W>(&self, within: impl Fn(u64) -> W) -> Vec<State>
     where
         W: IntoIterator<Item = u64>,
@@ -87,8 +86,8 @@ impl Workload {
         states
     }
 
-    /// Whether a write to a file that ends early ends between two records: one
-    /// write has all metadata that there is.
+    /// Returns whether a write to a file that ends early ends between two records: one write has
+    /// all metadata that there is.
     fn is_whole(&self, file: &str, start: u64, end: u64) -> bool {
         let mut offset = start as usize;
         while file == "meta" && 0 < offset && offset < end as usize {
@@ -108,7 +107,7 @@ impl Workload {
 
 const RECORDS: i64 = 16;
 const VOLUMES: [&str; 3] = ["0", "1", "2"];
-/// When the clock jumps, by more than the writer waits with an index entry.
+/// Seconds in which the clock jumps, by more than the writer waits with an index entry.
 const JUMP: Range<i64> = 10..40;
 
 /// A writer at work.
@@ -130,7 +129,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + second, 1000).unwrap()
 }
 
-/// Item 1 counts by worker, 2 is text, 3 events, 4 comes late.
+/// Returns the descriptor of an item: 1 counts by worker, 2 is text, 3 events, 4 comes late.
 fn desc(item: u32) -> MetricDesc {
     let (value_type, indom, semantics) = match item {
         1 => (ValueType::U64, Some(domain()), Semantics::Counter),
@@ -173,7 +172,7 @@ impl Logger {
         }
     }
 
-    /// What happens in a second: something is declared, and there is a record.
+    /// Writes a second: something is declared, and there is a record.
     fn live(&mut self, second: i64) {
         match second {
             0 => self.begin(),
@@ -211,7 +210,7 @@ impl Logger {
         self.writer.declare_text(target, TextKind::Full, "several\nlines\n\nof help").unwrap();
     }
 
-    /// Other labels at every level.
+    /// Declares other labels at every level.
     fn relabel(&mut self, value: i64) {
         let (pmid, indom) = (desc(1).pmid, domain());
         for (target, class) in [
@@ -264,7 +263,7 @@ impl Logger {
     }
 }
 
-/// An event with a parameter, and some that were lost.
+/// Returns an event with a parameter, and some that were lost.
 fn events() -> OwnedValue {
     let mut array = EventArrayBuilder::new();
     array.record(at(0), EventFlags::NONE).unwrap();

@@ -22,7 +22,7 @@ pub struct Builder {
     metrics: BTreeMap<String, MetricDesc>,
     /// Metrics that the writer does not know yet: they may still get instances.
     undeclared: Vec<String>,
-    /// What is declared after the metrics, in the order of the calls.
+    /// Declarations that follow the metrics, in the order of the calls.
     declarations: Vec<Declaration>,
     instances: BTreeMap<InDom, BTreeMap<String, InstanceId>>,
 }

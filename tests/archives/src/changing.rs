@@ -1,4 +1,4 @@
-//! Archives of a program that changes, and what is true of them.
+//! Archives of a program that changes, and the growth that must be found in them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,10 +16,10 @@ pub const BYTES: &str = "net.bytes";
 /// The instances that [`ORDERS`] may have. The first one is always there.
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// What happens between two records, which are a second apart.
+/// An event between two records, which are a second apart.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
-    /// Nothing but counting.
+    /// Counters only count.
     Nothing,
     /// The program ends, and another run begins from 0 before the next record.
     Restart,
@@ -36,7 +36,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// How many numbers [`numbered`](Self::numbered) takes.
+    /// Exclusive limit of the numbers that [`numbered`](Self::numbered) takes.
     pub const KINDS: usize = 17;
 
     /// Returns the change with a number below [`KINDS`](Self::KINDS). Those that say most have
@@ -58,10 +58,10 @@ impl Change {
 /// A metric and an instance of it.
 pub type Key = (&'static str, &'static str);
 
-/// What is true of an archive.
+/// The growth of every counter, as an archive must report it.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// What each counter is known to have grown up to the record of a second.
+    /// Known growth of each counter up to the record of a second.
     grown: BTreeMap<Key, BTreeMap<i64, f64>>,
     /// The seconds of records over which each counter has a line.
     lines: BTreeMap<Key, Vec<i64>>,
@@ -70,7 +70,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// All counters.
+    /// Returns the keys of all counters.
     pub fn keys() -> impl Iterator<Item = Key> {
         NAMES.map(|name| (ORDERS, name)).into_iter().chain([(BYTES, "")])
     }

@@ -1,4 +1,4 @@
-//! Programs as children, and what they cost by the kernel's accounting.
+//! Programs as children, and their cost by the kernel's accounting.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use wait4::Wait4 as _;
 
-/// What one run of a program cost.
+/// Cost of one run of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,

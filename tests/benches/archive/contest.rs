@@ -8,11 +8,11 @@ use crate::child::{self, Cost};
 
 /// A program at a piece of work.
 pub(crate) struct Rival<'a> {
-    /// What its column or line is called.
+    /// Name of the column or line.
     pub(crate) name: &'static str,
     /// The command of one run; each run gets a new one.
     pub(crate) command: Box<dyn Fn() -> Result<Command, String> + 'a>,
-    /// Where its output goes; nowhere without.
+    /// File for standard output, which is discarded without one.
     pub(crate) output: Option<PathBuf>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Rival<'a> {
         Self { name, command: Box::new(command), output: None }
     }
 
-    /// With its output in a file.
+    /// Sends standard output to a file.
     pub(crate) fn to(self, output: PathBuf) -> Self {
         Self { output: Some(output), ..self }
     }
@@ -61,18 +61,18 @@ fn median<T: Ord>(costs: &[Cost], of: impl Fn(&Cost) -> T) -> T {
     all.swap_remove(all.len() / 2)
 }
 
-/// How a peer compares with ours: how many times longer it takes.
+/// Returns how many times longer a peer takes than ours.
 pub(crate) fn ratio(peer: Duration, ours: Duration) -> f64 {
     peer.as_secs_f64() / ours.as_secs_f64().max(1e-9)
 }
 
-/// The head of the table that [`row`] prints lines of.
+/// Prints the head of the table that [`row`] adds lines to.
 pub(crate) fn head() {
     println!("| work | peer | its time | ours | ratio | target | CPU ratio |");
     println!("|---|---|---|---|---|---|---|");
 }
 
-/// A line of the table: a peer against us.
+/// Prints a line of the table: a peer against ours.
 pub(crate) fn row(work: &str, peer: (&str, Medians), ours: Medians, target: Option<f64>) {
     let (name, peer) = peer;
     let wall = ratio(peer.wall, ours.wall);

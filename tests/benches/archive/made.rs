@@ -14,14 +14,14 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Bytes of a metric's value in a record: value set and block.
 pub(crate) const VALUE: u64 = 32;
 
-/// When all archives start.
+/// Start of all archives, in seconds since 1970.
 const START: i64 = 1_700_000_000;
 
 /// An archive of 64-bit metrics, counters and gauges in turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) metrics: u32,
-    /// Of each metric; 0 for singular ones. Only prepared records can have them.
+    /// Instances of each metric; 0 for singular ones. Only prepared records can have them.
     pub(crate) instances: u32,
     pub(crate) records: u64,
     /// Marks among the records, evenly spread.
@@ -35,8 +35,8 @@ impl Default for Shape {
     }
 }
 
-/// The value of a metric in a record, as the bits of its type. `peers/write.c`
-/// has the same in C.
+/// Returns the value of a metric in a record, as the bits of its type. `peers/write.c` has the
+/// same in C.
 ///
 /// Counters rise by 65 536 a record give or take as much; gauges are anything
 /// from -2^23 to 2^23.
@@ -54,7 +54,7 @@ fn is_counter(metric: u32) -> bool {
 }
 
 impl Shape {
-    /// The name of a metric; `bench.a` has a third of them.
+    /// Returns the name of a metric; a third of them are in `bench.a`.
     pub(crate) fn name(metric: u32) -> String {
         let branch = ["a", "b", "c"][metric as usize % 3];
         format!("bench.{branch}.n{metric}")
@@ -104,12 +104,11 @@ impl Shape {
         Ok(all.iter().map(|instance| Some(instance.id)).collect())
     }
 
-    /// How many values the archive has.
     pub(crate) fn values(&self) -> u64 {
         u64::from(self.metrics) * u64::from(self.instances.max(1)) * self.records
     }
 
-    /// The time of a record: one a second.
+    /// Returns the time of a record: one a second.
     fn timestamp(record: u64) -> Result<Timestamp> {
         Ok(Timestamp::new(START + record as i64, 0)?)
     }

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 use made::Shape;
 
-/// What the command line asks for.
+/// Parsed command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) shape: Shape,
@@ -88,7 +88,7 @@ fn run() -> Result<(), String> {
     }
 }
 
-/// `write BASE HOW METRICS RECORDS`: this program as the writer that is measured.
+/// Runs this program as the writer under measurement: `write BASE HOW METRICS RECORDS`.
 fn write(args: &[String]) -> Result<(), String> {
     let [base, how, metrics, records] = args else {
         return Err("write BASE result|prepared METRICS RECORDS".to_owned());

@@ -11,7 +11,6 @@ use crate::speed::remove_archive;
 /// Peak resident memory that a command may use, the page cache apart.
 const LIMIT: u64 = 64 << 20;
 
-/// Measures and prints.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let programs = Programs::find(scratch.path())?;

@@ -1,5 +1,5 @@
-//! `ci/bench packed`: what compression of closed volumes costs and gains, of archives made here
-//! and of real ones, and how much longer questions take.
+//! `ci/bench packed`: cost and gain of compressing closed volumes, of archives made here and of
+//! real ones, and the delay of questions.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -92,7 +92,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     bench.memory()
 }
 
-/// The processor time of this process.
+/// Returns the processor time of this process.
 pub(crate) fn processor_time() -> Result<Duration, Box<dyn Error>> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let micros = |time: TimeVal| time.num_microseconds().unsigned_abs();
@@ -167,7 +167,7 @@ impl Bench<'_> {
         self.close(&format!("pmlogger, {} archives", archives.len()), &archives)
     }
 
-    /// A command on each of the archives, which must print the same.
+    /// Runs a command on each of the archives, which must print the same.
     fn row(&self, work: &str, command: &str, arguments: &[&str]) -> Result<(), String> {
         if !work.contains(&self.options.only) {
             return Ok(());
@@ -192,7 +192,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// A copy of the whole archive, on which nothing is changed.
+    /// Measures a copy of the whole archive, in which nothing is changed.
     fn copy(&self) -> Result<(), String> {
         let work = "copy of the archive by extract";
         if !work.contains(&self.options.only) {
@@ -216,7 +216,7 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// The peak memory of commands on 300 MB, plain and packed.
+    /// Prints the peak memory of commands on 300 MB, plain and packed.
     fn memory(&self) -> Result<(), String> {
         println!(
             "\n| peak memory, 1000 metrics x {LARGE} records | plain | xz | zstd |\n|---|---|---|---|"
@@ -305,7 +305,7 @@ impl Row {
     }
 }
 
-/// The first volume of an archive.
+/// Returns the path of the first volume of an archive.
 fn volume(base: &Path) -> PathBuf {
     PathBuf::from(format!("{}.0", base.display()))
 }
@@ -315,7 +315,6 @@ fn is_volume(file: &Path) -> bool {
     extension.parse::<u32>().is_ok()
 }
 
-/// How many values an archive has.
 fn count_values(archive: &Archive) -> Result<u64, Box<dyn Error>> {
     let mut records = archive.records()?;
     let mut values = 0;

@@ -1,4 +1,4 @@
-//! Where the programs are that are measured.
+//! Paths of the programs under measurement.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(crate) struct Programs {
     ours: PathBuf,
     /// The environment in which PCP's programs run from where they were unpacked.
     environment: BTreeMap<String, String>,
-    /// Where the C programs are built.
+    /// Directory that the C programs are built in.
     built: PathBuf,
 }
 
@@ -25,20 +25,20 @@ impl Programs {
         Ok(Self { ours, environment, built: scratch.to_owned() })
     }
 
-    /// `mmv-archive COMMAND ARGUMENTS`.
+    /// Prepares `mmv-archive COMMAND ARGUMENTS`.
     pub(crate) fn ours<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(&self.ours);
         command.args(arguments);
         command
     }
 
-    /// Whether mmv-archive has a command.
+    /// Returns whether mmv-archive has a command.
     pub(crate) fn has(&self, command: &str) -> bool {
         let output = self.ours(&[command, "--help"]).output();
         output.is_ok_and(|output| output.status.success())
     }
 
-    /// A program of PCP.
+    /// Prepares a program of PCP.
     pub(crate) fn pcp<S: AsRef<std::ffi::OsStr>>(&self, name: &str, arguments: &[S]) -> Command {
         let path = self.environment.get("PATH").map_or("", String::as_str);
         let found = std::env::split_paths(path).map(|directory| directory.join(name));
@@ -46,7 +46,7 @@ impl Programs {
         self.in_pcp(program.unwrap_or_else(|| name.into()), arguments)
     }
 
-    /// A C program of `peers/`, built if it is not yet.
+    /// Prepares a C program of `peers/`, which is built at the first call.
     pub(crate) fn c<S: AsRef<std::ffi::OsStr>>(
         &self,
         name: &str,
@@ -66,7 +66,7 @@ impl Programs {
         Ok(self.in_pcp(program, arguments))
     }
 
-    /// A program in the oracle's environment. Times are in UTC, text is bytes.
+    /// Prepares a program in the oracle's environment. Times are in UTC, text is bytes.
     fn in_pcp<S: AsRef<std::ffi::OsStr>>(
         &self,
         program: impl AsRef<std::ffi::OsStr>,
@@ -79,7 +79,7 @@ impl Programs {
     }
 }
 
-/// A program that was built beside this one.
+/// Returns the path of a program that was built beside this one.
 pub(crate) fn built(name: &str) -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = exe.ancestors().nth(2).unwrap_or(&exe).join(name);
@@ -91,7 +91,7 @@ pub(crate) fn built(name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// A line `export NAME='value'` or `export NAME="value:$NAME"` of the file.
+/// Parses a line `export NAME='value'` or `export NAME="value:$NAME"` of the file.
 fn assignment(line: &str) -> Option<(String, String)> {
     let (name, value) = line.strip_prefix("export ")?.split_once('=')?;
     let value = value.trim_matches(['\'', '"']);

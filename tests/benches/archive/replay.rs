@@ -10,7 +10,7 @@ use crate::contest::{Medians, Rival, head, hold, ratio, row};
 use crate::made::{self, Shape};
 use crate::programs::Programs;
 
-/// How much a ratio of times that should be one may be off on a busy machine.
+/// Limit on a ratio of times that should be one, on a busy machine.
 const NOISE: f64 = 1.2;
 
 struct Bench<'o> {
@@ -55,8 +55,7 @@ impl Bench<'_> {
         Ok(base)
     }
 
-    /// `mmv-archive report` with values as they are, in CSV, half a second off
-    /// the records.
+    /// Prepares `mmv-archive report` with raw values, in CSV, half a second off the records.
     fn report(&self, base: &PathBuf, metric: &str, step: &str, samples: u64) -> Command {
         let mut command = self.programs.ours(&["report"]);
         command.arg(base).args([metric, "-t", step, "-s", &samples.to_string()]);
@@ -70,8 +69,8 @@ impl Bench<'_> {
         command
     }
 
-    /// Every metric, 500 times, against PCP's reporter in Python and a C
-    /// program on its library.
+    /// Reports every metric, 500 times, against PCP's reporter in Python and a C program on its
+    /// library.
     fn all_metrics(&self, base: &PathBuf) -> Result<(), String> {
         let title = "500 times, all metrics";
         if !self.wants(title) {
@@ -97,7 +96,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One metric at 13 500 times.
+    /// Reports one metric at 13 500 times.
     fn one_metric(&self, base: &PathBuf) -> Result<(), String> {
         let title = "13 500 times, one metric";
         if !self.wants(title) {
@@ -117,7 +116,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// 20 samples of a day, a second and ten minutes apart.
+    /// Reports 20 samples of a day at one second, ten minutes apart.
     fn sparse_samples(&self) -> Result<(), String> {
         let title = "20 samples 10 min apart, a day at 1 s";
         if !self.wants(title) {
@@ -138,7 +137,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The names of 20 000 metrics.
+    /// Lists the names of 20 000 metrics.
     fn opening(&self) -> Result<(), String> {
         let title = "names of 20 000 metrics";
         if !self.wants(title) {
@@ -163,8 +162,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The archive in ten volumes or so, compressed by xz: how long it takes to
-    /// expand them bounds everybody.
+    /// Reports from an archive in about ten volumes, compressed by xz; expanding them is a lower
+    /// bound for every program.
     fn compressed(&self, base: &PathBuf) -> Result<(), String> {
         let title = "13 500 times, one metric, volumes in xz";
         if !self.wants(title) {
@@ -198,7 +197,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// A metric of 100 000 instances, of which 1000 are there at a time.
+    /// Reports a metric of 100 000 instances, of which 1000 exist at a time.
     fn fleeting(&self) -> Result<(), String> {
         let title = "500 times, 100 000 instances coming and going";
         if !self.wants(title) {
@@ -224,7 +223,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The same with 700 marks among the records.
+    /// Reports with 700 marks among the records.
     fn marks(&self, base: &PathBuf) -> Result<(), String> {
         if !self.wants("marks") {
             return Ok(());
@@ -238,7 +237,7 @@ impl Bench<'_> {
         self.compare("no marks, 700 marks", &rivals, NOISE)
     }
 
-    /// Cost by samples and by metrics.
+    /// Prints the cost by samples and by metrics.
     fn growth(&self, base: &PathBuf) -> Result<(), String> {
         if !self.wants("samples x metrics") {
             return Ok(());
@@ -256,7 +255,7 @@ impl Bench<'_> {
         self.compare("samples x metrics: a third, all metrics", &thrice, 3.0 * NOISE)
     }
 
-    /// Two commands of ours; the second may take at most `most` times the first.
+    /// Compares two commands of ours; the second may take at most `most` times the first.
     fn compare(&self, title: &str, rivals: &[Rival<'_>], most: f64) -> Result<(), String> {
         let millis = |medians: Medians| medians.wall.as_secs_f64() * 1e3;
         if let [one, other] = hold(rivals, self.options.rounds)?[..] {

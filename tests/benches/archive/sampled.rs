@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const SAMPLES: u64 = 2_000;
 /// Requests that a program answers in a second, at most.
 const REQUESTS: u64 = 400;
-/// What a server answers.
+/// Endpoints of a server.
 const ENDPOINTS: usize = 8;
 /// Sessions that are open at a time.
 const SESSIONS: u64 = 300;
@@ -66,7 +66,7 @@ impl Program {
         })
     }
 
-    /// The program, until it has `ended`.
+    /// Runs the program until it has `ended`.
     fn run(
         self,
         directory: &Path,
@@ -167,14 +167,14 @@ impl Server {
 struct Random(u64);
 
 impl Random {
-    /// A number from 0 to `limit`, which it does not reach.
+    /// Returns a number from 0 to `limit`, exclusive.
     fn below(&mut self, limit: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 
-    /// The same, where small numbers are more likely.
+    /// Returns a number from 0 to `limit`, exclusive, where small numbers are more likely.
     fn skewed(&mut self, limit: u64) -> u64 {
         let limit = 1 + self.below(limit);
         self.below(limit)

@@ -1,4 +1,4 @@
-//! `ci/bench archive`: how long the commands and the writer take.
+//! `ci/bench archive`: the time of the commands and of the writer.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use crate::contest::{Rival, head, hold, ratio, row};
 use crate::made::Shape;
 use crate::programs::Programs;
 
-/// How many times the time twice the records may take.
+/// Limit on the ratio of times when the records are doubled.
 const TWICE: f64 = 2.2;
 
 struct Bench<'o> {
@@ -96,7 +96,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Whether our command is there; prints a row if it is not.
+    /// Returns whether our command exists; prints a row if it does not.
     fn has(&self, words: &[&str]) -> bool {
         let name = words.first().copied().unwrap_or_default();
         let there = self.programs.has(name);
@@ -106,7 +106,7 @@ impl Bench<'_> {
         there
     }
 
-    /// A third of the metrics as a new archive.
+    /// Extracts a third of the metrics into a new archive.
     fn extract(&self) -> Result<(), String> {
         let title = "extract a third";
         if !self.wants(title) || !self.has(&["extract"]) {
@@ -134,7 +134,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// PCP's program and our command.
+    /// Returns PCP's program and our command.
     fn rivals<'a>(&'a self, work: &'a Work, base: &'a Path) -> [Rival<'a>; 2] {
         let line = move |words: &[&str]| {
             let mut line: Vec<_> = words.iter().map(PathBuf::from).collect();
@@ -150,7 +150,7 @@ impl Bench<'_> {
         ]
     }
 
-    /// Both outputs must be the same.
+    /// Dumps to files; both outputs must be the same.
     fn dump_to_file(&self) -> Result<(), String> {
         let work = &DUMP_TO_FILE;
         if !self.wants(work.title) {
@@ -172,8 +172,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// `libpcp_import` by text and in binary; our writer by values and by
-    /// prepared records.
+    /// Compares `libpcp_import` by text and in binary with our writer by values and by prepared
+    /// records.
     fn write(&self) -> Result<(), String> {
         if !self.wants("write") {
             return Ok(());
@@ -213,7 +213,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Our commands on twice the records.
+    /// Runs our commands on twice the records.
     fn twice(&self) -> Result<(), String> {
         let shape = self.options.shape;
         let double = self.scratch.path().join("double");
@@ -244,7 +244,7 @@ impl Bench<'_> {
     }
 }
 
-/// The files of an archive of ours.
+/// Returns the files of an archive of ours.
 fn files(base: &Path) -> [PathBuf; 3] {
     ["0", "meta", "index"].map(|extension| base.with_extension(extension))
 }
@@ -260,8 +260,8 @@ pub(crate) fn remove_archive(base: &Path) {
     }
 }
 
-/// Whether two dumps are the same from the index on. The descriptors in front
-/// of it come in the order of PCP's hash table.
+/// Compares two dumps from the index on. The descriptors in front of it come in the order of
+/// PCP's hash table.
 fn is_same(one: &Path, other: &Path) -> Result<bool, String> {
     let (mut one, mut other) = (Lines::from_index(one)?, Lines::from_index(other)?);
     loop {
@@ -289,7 +289,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// The next line; empty after the last.
+    /// Reads the next line; empty after the last.
     fn next(&mut self) -> Result<&[u8], String> {
         self.line.clear();
         self.file.read_until(b'\n', &mut self.line).map_err(|error| error.to_string())?;

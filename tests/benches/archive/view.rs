@@ -1,4 +1,4 @@
-//! `ci/bench view`: what a viewer asks of an archive of 1 GB, and a snapshot of it.
+//! `ci/bench view`: the questions of a viewer about an archive of 1 GB, and a snapshot of it.
 //!
 //! Each question is a process of its own, which reports the processor time from the open
 //! archive to the answer; the kernel reports its peak memory.
@@ -25,7 +25,6 @@ const QUESTIONS: [(&str, &str, &str); 4] = [
     ("coarse", "10 metrics x 1000 columns, all, from the pyramid", "-"),
 ];
 
-/// Measures and prints.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let programs = Programs::find(scratch.path())?;
@@ -56,7 +55,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// A line for a question to the library.
+/// Prints a line for a question to the library.
 fn ask(
     rounds: usize,
     scratch: &Path,
@@ -86,7 +85,7 @@ fn ask(
     Ok(())
 }
 
-/// A line for a command that makes a file.
+/// Prints a line for a command that makes a file.
 fn made(
     rounds: usize,
     title: &str,
@@ -110,8 +109,8 @@ fn made(
     Ok(())
 }
 
-/// `draw BASE QUESTION`: this program as the viewer that is measured. Prints microseconds of
-/// processor time and what was found.
+/// Runs this program as the viewer under measurement: `draw BASE QUESTION`. Prints microseconds
+/// of processor time and the result.
 pub(crate) fn draw(args: &[String]) -> Result<(), String> {
     let [base, question] = args else { return Err("draw BASE QUESTION".to_owned()) };
     let archive = Archive::open(base).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What the agent costs in all when volumes are closed and compressed.
+//! Total cost of the agent when volumes are closed and compressed.
 //!
 //! Volumes have 50 records, so that a run of a minute closes one. A compressed volume of the
 //! usual 100 MB costs a little less: what each one costs whatever its size is spread over
@@ -22,10 +22,9 @@ const BYTES: u64 = 32;
 /// The delay before a volume is compressed.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// How volumes are closed.
+/// Values of the agent's option for compression.
 const METHODS: [&str; 3] = ["none", "zstd", "xz"];
 
-/// One run of the agent.
 struct Run {
     /// Processor time after the first record, in nanoseconds a value.
     nanos: f64,
@@ -132,7 +131,7 @@ fn has_suffix(file: &Path, suffix: &str) -> bool {
     file.extension().is_some_and(|found| found == suffix)
 }
 
-/// The files of archives.
+/// Lists the files of archives.
 fn files(archives: &Path) -> Vec<PathBuf> {
     let visible = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -147,7 +146,7 @@ fn size(file: &Path) -> u64 {
     fs::metadata(file).map_or(0, |found| found.len())
 }
 
-/// The records that have all values.
+/// Counts the records that have all values.
 fn samples(base: &Path, shape: &Shape) -> Result<u64, String> {
     let context = |error| format!("{}: {error}", base.display());
     let archive = Archive::open(base).map_err(context)?;

@@ -1,4 +1,4 @@
-//! What one run of a pipeline costs.
+//! The cost of one run of a pipeline.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use wait4::Wait4 as _;
 use crate::pipeline::Pipeline;
 use crate::progress::volume;
 
-/// What one pipeline cost on one shape.
+/// Cost of one pipeline on one shape.
 pub(crate) struct Cost {
     pub(crate) start_cpu: Duration,
     steady_cpu: Duration,
@@ -20,15 +20,15 @@ pub(crate) struct Cost {
     values: u64,
     wakeups: u64,
     interval: Duration,
-    /// What xz makes of the first volume, if that was asked.
+    /// The first volume compressed by xz, if that was asked.
     pub(crate) packed: Option<Packed>,
     /// Own memory at the first record and at the last, in bytes.
     pub(crate) memory: (u64, u64),
-    /// Of each record after the first; empty for what is no archive.
+    /// Lateness of each record after the first; empty for outputs that are no archive.
     pub(crate) lateness: Vec<Duration>,
 }
 
-/// What compression of a volume costs, and leaves.
+/// Cost and result of compressing a volume.
 pub(crate) struct Packed {
     /// Bytes after it, of one.
     share: f64,
@@ -99,8 +99,8 @@ impl Cost {
     }
 }
 
-/// How long after the multiples of the interval the records were taken. The first
-/// comes when it can, the last when the agent is stopped.
+/// Returns how long after the multiples of the interval the records were taken. The first is
+/// taken as soon as possible, the last when the agent is stopped.
 pub(crate) fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
     let archive = Archive::open(base).ok()?;
     let mut late = Vec::new();
@@ -128,14 +128,13 @@ fn packed(file: &Path) -> Option<Packed> {
     used.status.success().then_some(packed)
 }
 
-/// The one that this share of them does not exceed; 0 of none.
+/// Returns the time that this share of the times does not exceed; 0 of none.
 pub(crate) fn quantile(mut times: Vec<Duration>, share: f64) -> Duration {
     times.sort();
     let at = (times.len().saturating_sub(1) as f64 * share).ceil() as usize;
     times.get(at).copied().unwrap_or_default()
 }
 
-/// The middle one.
 pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);

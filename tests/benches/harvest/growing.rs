@@ -1,5 +1,5 @@
-//! What growth costs: of the files while they are sampled, of metadata at restarts, and of
-//! archives with many instances when they are read.
+//! The cost of growth: of files while they are sampled, of metadata at restarts, and of archives
+//! with many instances when they are read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::process::Process;
 const STEADY: usize = 1000;
 /// New instances a second.
 const GROWTH: u32 = 500;
-/// How often the program adds its new instances in a second.
+/// Times a second that the program adds new instances.
 const STEPS: u32 = 20;
 /// Instances of a program that is started again, and how often.
 const RESTARTED: usize = 200;
@@ -61,9 +61,9 @@ pub(crate) fn run(
     reading(rounds)
 }
 
-/// What one round of growth cost.
+/// Cost of one round of growth.
 struct Growth {
-    /// Of a processor.
+    /// Share of a processor.
     percent: f64,
     late: Vec<Duration>,
     /// Samples that are not in the archive, of all that were due between the first and the last.
@@ -94,7 +94,7 @@ impl Growth {
     }
 }
 
-/// How many samples the growing program has fewer than it should between its first and last one.
+/// Counts the samples that the growing program lacks between its first and last one.
 fn missing(base: &Path, interval: Duration) -> Result<i64, String> {
     let archive = Archive::open(base).map_err(|error| error.to_string())?;
     let metric = archive.metadata().metric_by_name("mmv.growing.requests");

@@ -96,7 +96,7 @@ pub(crate) fn run(directory: &Path, output: &Path, interval: Duration) -> Result
     }
 }
 
-/// Until the next multiple of an interval.
+/// Returns the time until the next multiple of an interval.
 fn until_next(interval: Duration) -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let past = now.as_nanos() % interval.as_nanos().max(1);

@@ -1,5 +1,5 @@
-//! How long it takes until the first values of a new file are in the archive: alone, and
-//! beside one with as much metadata as a user may have in a file, which is read first.
+//! Delay until the first values of a new file are in the archive: alone, and beside one with as
+//! much metadata as a user may have in a file, which is read first.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

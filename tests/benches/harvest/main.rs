@@ -35,7 +35,7 @@ use cost::{Cost, median, quantile};
 use pipeline::{Agent, Limit, Pcp, Pipeline, own_binary};
 use shape::{Producer, SHAPES, Shape};
 
-/// What the agent may take in addition to its queue and 128 bytes a value.
+/// Limit on the agent's memory in addition to its queue and 128 bytes a value.
 const MEMORY: u64 = 8 << 20;
 
 struct Options {
@@ -125,7 +125,7 @@ impl Costs {
         self.row("wake-ups a record", "", Cost::wakeups_per_record);
     }
 
-    /// What has a bound of its own.
+    /// Prints the agent's lateness and memory, which have bounds of their own.
     fn print_agents(&self, shape: &Shape) {
         // All rounds together: a round has too few for one of a hundred.
         let all: Vec<Duration> = self.ours.iter().flat_map(|cost| cost.lateness.clone()).collect();

@@ -21,7 +21,7 @@ pub(crate) trait Pipeline {
 /// PCP's: pmcd with pmdammv in it, and pmlogger.
 pub(crate) struct Pcp;
 
-/// Ours.
+/// Our agent.
 pub(crate) struct Agent {
     /// The build that is measured.
     pub(crate) program: PathBuf,
@@ -38,9 +38,9 @@ pub(crate) struct Running {
     scratch: TempDir,
 }
 
-/// What a pipeline has left.
+/// Output of a pipeline.
 pub(crate) struct Written {
-    /// The archive.
+    /// Base name of the archive.
     pub(crate) base: PathBuf,
     _scratch: TempDir,
 }
@@ -112,17 +112,17 @@ impl Running {
         Self { processes: RefCell::new(processes), base: base.to_owned(), follower, scratch }
     }
 
-    /// CPU time of all processes since they were started.
+    /// Returns the CPU time of all processes since they were started.
     pub(crate) fn cpu(&self) -> Result<Duration, String> {
         self.processes.borrow().iter().map(Process::cpu).sum()
     }
 
-    /// Memory of all processes that is theirs alone, in bytes.
+    /// Returns the anonymous memory of all processes in bytes.
     pub(crate) fn memory(&self) -> Result<u64, String> {
         self.processes.borrow().iter().map(Process::memory).sum()
     }
 
-    /// How often their threads have waited and were woken up.
+    /// Returns how many times their threads have waited and been woken up.
     pub(crate) fn wakeups(&self) -> Result<u64, String> {
         self.processes.borrow().iter().map(Process::wakeups).sum()
     }
@@ -173,7 +173,7 @@ pub(crate) fn log(scratch: &TempDir, name: &str) -> Result<fs::File, String> {
     fs::File::create(scratch.path().join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Our program beside this one, below `target`.
+/// Returns the path of our program beside this one, below `target`.
 pub(crate) fn own_binary(name: &str) -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|error| error.to_string())?;
     let binary = exe.ancestors().nth(2).unwrap_or(&exe).join(name);
@@ -189,7 +189,7 @@ fn oracle() -> Result<PathBuf, String> {
     oracle.canonicalize().map_err(|error| format!("{}: {error}; run ci/oracle", oracle.display()))
 }
 
-/// A program of the oracle, run in the scratch directory by a shell that reads the
+/// Prepares a program of the oracle, run in the scratch directory by a shell that reads the
 /// oracle's environment and then *becomes* the program.
 fn pcp_command(oracle: &Path, program: &str, scratch: &Path) -> Command {
     let mut command = Command::new("bash");

@@ -20,8 +20,8 @@ impl Process {
         Ok(Self { child, name: name.to_owned() })
     }
 
-    /// CPU time of all threads now alive (`/proc/PID/task/*/schedstat`, first
-    /// field, nanoseconds).
+    /// Returns the CPU time of all threads now alive (`/proc/PID/task/*/schedstat`, first field,
+    /// nanoseconds).
     pub(crate) fn cpu(&self) -> Result<Duration, String> {
         let tasks = format!("/proc/{}/task", self.child.id());
         let context = |error| format!("{}: {tasks}: {error}", self.name);
@@ -35,7 +35,7 @@ impl Process {
         Ok(Duration::from_nanos(nanos))
     }
 
-    /// Memory that is the process's alone, in bytes (`RssAnon`).
+    /// Returns the process's anonymous memory in bytes (`RssAnon`).
     pub(crate) fn memory(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -43,7 +43,7 @@ impl Process {
         Ok(kilobytes * 1024)
     }
 
-    /// How often its threads have waited and were woken up.
+    /// Returns how many times its threads have waited and been woken up.
     pub(crate) fn wakeups(&self) -> Result<u64, String> {
         let tasks = format!("/proc/{}/task", self.child.id());
         let context = |error| format!("{}: {tasks}: {error}", self.name);
@@ -56,7 +56,7 @@ impl Process {
         Ok(count)
     }
 
-    /// Whether the process still runs; an error states how it ended.
+    /// Checks that the process still runs; an error states how it ended.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -93,7 +93,7 @@ impl Process {
     }
 }
 
-/// The number after a name in one of the kernel's texts.
+/// Parses the number after a name in one of the kernel's texts.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()

@@ -1,10 +1,10 @@
-//! How far an archive has grown, by its data volumes alone.
+//! The growth of an archive, measured by its data volumes alone.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How far an archive has grown.
+/// Growth of an archive so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Progress {
     /// Records that hold all the values.
@@ -61,7 +61,6 @@ impl Follower {
     }
 }
 
-/// The path of a data volume.
 pub(crate) fn volume(base: &Path, number: u32) -> PathBuf {
     let mut path = base.as_os_str().to_owned();
     path.push(format!(".{number}"));

@@ -1,4 +1,4 @@
-//! What the flight recorder costs: processor time and bytes of a value that is kept.
+//! The cost of the flight recorder: processor time and bytes of a value that is kept.
 //!
 //! The agent's archive has one sample, so that all else is the flight recorder's. Its status says
 //! how many samples there are and how many bytes they take, in whatever form it keeps them.
@@ -20,7 +20,6 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// default number, five minutes.
 const SAMPLES: u64 = 1000;
 
-/// One run of the agent.
 struct Run {
     samples: u64,
     /// Processor time after the first samples, in nanoseconds a value.
@@ -108,7 +107,7 @@ fn measure(program: &Path, directory: &Path, shape: &Shape, samples: u64) -> Res
     })
 }
 
-/// The status of the flight recorder.
+/// Asks the agent for the status of the flight recorder.
 fn status(program: &Path, archives: &Path) -> Value {
     let mut command = Command::new(program);
     command.args(["status", "--json", "--archive-dir"]).arg(archives);

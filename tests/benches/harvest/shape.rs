@@ -9,7 +9,7 @@ use std::time::Duration;
 use mmv_writer::{Counter, Registry};
 use tempfile::TempDir;
 
-/// How many files, metrics and instances.
+/// Number of files, metrics and instances.
 pub(crate) struct Shape {
     pub(crate) word: &'static str,
     pub(crate) title: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Shape {
     metrics: u64,
     /// 0 for singular metrics.
     instances: u64,
-    /// Whether PCP's pipeline is measured as well.
+    /// PCP's pipeline is measured as well.
     pub(crate) with_pcp: bool,
 }
 
@@ -65,7 +65,7 @@ pub(crate) const SHAPES: &[Shape] = &[
 ];
 
 impl Shape {
-    /// Values in one record.
+    /// Returns the number of values in one record.
     pub(crate) fn values(&self) -> u64 {
         self.files * self.metrics * self.instances.max(1)
     }

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// A directory of the corpus; `None` without a corpus, which is reported.
+/// Returns a directory of the corpus. Without a corpus, reports that and returns `None`.
 ///
 /// # Panics
 ///
@@ -25,7 +25,7 @@ pub fn directory(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// The same without a report, for tests that have something else in its place.
+/// Finds a directory without a report, for tests that have something else in its place.
 ///
 /// # Panics
 ///

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::server::{free_port, get};
 
-/// The program of an engine, whose version is printed; `None`, with a message, where it is not.
+/// Finds the program of an engine and prints its version; `None`, with a message, where it is
+/// not.
 ///
 /// A test that needs an engine that this machine lacks passes; with `PCP=require` in the
 /// environment it fails.
@@ -29,7 +30,7 @@ pub(crate) fn program(engine: &str, name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A block of a page of `docs/engines`, of those in a language.
+/// Returns a block of a page of `docs/engines`, of those in a language.
 pub(crate) fn block(page: &str, language: &str, place: usize) -> String {
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/engines");
     let text = fs::read_to_string(pages.join(page)).expect("the page");
@@ -38,7 +39,7 @@ pub(crate) fn block(page: &str, language: &str, place: usize) -> String {
     blocks.nth(place).and_then(|rest| rest.split("```").next()).expect("a block").to_owned()
 }
 
-/// The suites whose version of a package there is here; the first one has to be.
+/// Returns the suites whose version of a package there is here; the first one has to be.
 pub(crate) fn suites(package: &str) -> Vec<String> {
     let all = ["sid", "trixie", "bookworm"].map(|suite| format!("{package}@{suite}"));
     let engines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/engines");
@@ -60,12 +61,12 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Prometheus with these lines in its configuration.
+    /// Starts Prometheus with these lines in its configuration.
     pub(crate) fn prometheus(program: &Path, place: &Path, configuration: &str) -> Self {
         Self::prometheus_with(program, place, configuration, &[])
     }
 
-    /// Prometheus with these lines in its configuration, and options.
+    /// Starts Prometheus with these lines in its configuration, and options.
     pub(crate) fn prometheus_with(
         program: &Path,
         place: &Path,
@@ -76,7 +77,7 @@ impl Engine {
         Self::prometheus_at(program, place, configuration, options, address)
     }
 
-    /// The same at an address.
+    /// Starts Prometheus at an address.
     pub(crate) fn prometheus_at(
         program: &Path,
         place: &Path,
@@ -96,12 +97,12 @@ impl Engine {
         Self::start(command, place, address, "/-/ready")
     }
 
-    /// `VictoriaMetrics`.
+    /// Starts `VictoriaMetrics`.
     pub(crate) fn victoria_metrics(program: &Path, place: &Path) -> Self {
         Self::victoria_metrics_at(program, place, SocketAddr::from(([127, 0, 0, 1], free_port())))
     }
 
-    /// The same at an address.
+    /// Starts `VictoriaMetrics` at an address.
     pub(crate) fn victoria_metrics_at(program: &Path, place: &Path, address: SocketAddr) -> Self {
         let mut command = Command::new(program);
         command
@@ -129,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -141,7 +142,7 @@ impl Engine {
         self.child.wait().expect("its end");
     }
 
-    /// The result of a PromQL query at a time, seconds since 1970: labels and values.
+    /// Returns the result of a PromQL query at a time, seconds since 1970: labels and values.
     pub(crate) fn query(&self, query: &str, at: i64) -> Vec<(Value, f64)> {
         let path = format!("/api/v1/query?time={at}&query={}", encoded(query));
         let answer = get(self.address, &path, &[]);
@@ -155,7 +156,7 @@ impl Engine {
         value["data"]["result"].as_array().expect("results").iter().map(of).collect()
     }
 
-    /// The one value of a query.
+    /// Returns the only value of a query.
     #[track_caller]
     pub(crate) fn value(&self, query: &str, at: i64) -> f64 {
         let found = self.query(query, at);
@@ -164,7 +165,7 @@ impl Engine {
     }
 }
 
-/// Text in a URL.
+/// Encodes text for a URL.
 pub(crate) fn encoded(text: &str) -> String {
     let part = |byte: u8| {
         if byte.is_ascii_alphanumeric() {

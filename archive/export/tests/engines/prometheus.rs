@@ -11,7 +11,7 @@ use super::engine::{Engine, block, program, suites};
 use crate::archives::{START, begin_shop, event, shop, shop_values, with_events};
 use crate::server::Server;
 
-/// The lines of the page for a configuration, with the address of a server.
+/// Returns the lines of the page for a configuration, with the address of a server.
 fn configuration(server: &Server) -> String {
     block("prometheus.md", "yaml", 0).replace("127.0.0.1:9465", &server.address.to_string())
 }
@@ -83,8 +83,8 @@ fn promtool_accepts_both_formats_of_scrapes() {
     assert!(output.status.success(), "{said}\n{}", open_metrics.text());
 }
 
-/// What `mmv-archive report` prints for one metric over one interval: a rate, or the quantile
-/// of a histogram.
+/// Returns the number that `mmv-archive report` prints for one metric over one interval: a rate,
+/// or the quantile of a histogram.
 fn report(base: &Path, span: (i64, i64), metric: &str, options: &[&str]) -> f64 {
     let program = Path::new(env!("CARGO_BIN_EXE_mmv-export")).with_file_name("mmv-archive");
     let (from, length) = (format!("{}s", span.0), format!("{}s", span.1 - span.0));

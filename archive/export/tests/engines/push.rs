@@ -1,4 +1,4 @@
-//! What engines have after `mmv-export push`, read back sample by sample.
+//! The samples that engines have after `mmv-export push`, read back one by one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::server::get;
 const WINDOW: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 24h\n";
 const RECEIVER: &[&str] = &["--web.enable-remote-write-receiver"];
 
-/// A time ago, in whole ten seconds since 1970.
+/// Returns a time ago, in whole ten seconds since 1970.
 fn ago(seconds: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     (now - seconds) / 10 * 10
@@ -28,7 +28,7 @@ fn is_long() -> bool {
     std::env::var_os("MMV_LONG").is_some()
 }
 
-/// The newest version, and all in the long form.
+/// Returns the newest version, and all in the long form.
 fn versions(package: &str) -> Vec<String> {
     suites(package).into_iter().take(if is_long() { 9 } else { 1 }).collect()
 }
@@ -41,7 +41,7 @@ fn labels(metric: &Value) -> Vec<(String, String)> {
     labels
 }
 
-/// All samples that VictoriaMetrics has, with doubles; without markers of ends.
+/// Returns all samples that VictoriaMetrics has, with doubles; without markers of ends.
 fn in_victoria_metrics(address: SocketAddr) -> Vec<Row> {
     assert_eq!(get(address, "/internal/force_flush", &[]).status, 200);
     let query = encoded("{__name__=~\".*shop.*\"}");
@@ -61,7 +61,7 @@ fn in_victoria_metrics(address: SocketAddr) -> Vec<Row> {
     rows
 }
 
-/// All samples that Prometheus has of the last hours.
+/// Returns all samples that Prometheus has of the last hours.
 fn in_prometheus(address: SocketAddr, hours: u32) -> Vec<Row> {
     let query = encoded(&format!("{{__name__=~\".*shop.*\"}}[{hours}h]"));
     let answer = get(address, &format!("/api/v1/query?query={query}&time={}", ago(-10)), &[]);
@@ -372,7 +372,7 @@ fn rotel_receives_the_points_that_victoria_metrics_has() {
     assert!(points.starts.contains(&restart), "{:?}", points.starts);
 }
 
-/// The commands in the blocks of a page, each in one line.
+/// Returns the commands in the blocks of a page, each in one line.
 fn commands(page: &str) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/engines").join(page);
     let text = std::fs::read_to_string(file).unwrap();

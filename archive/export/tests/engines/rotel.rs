@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::server::free_port;
 
-/// The program, whose version is printed; `None`, with a message, where it is not.
+/// Finds the program and prints its version; `None`, with a message, where it is not.
 pub(crate) fn program() -> Option<PathBuf> {
     let columns = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/columns");
     if !columns.join("rotel.complete").exists() {
@@ -46,10 +46,10 @@ impl Drop for Rotel {
 /// The labels of a sample, `__name__` among them, and its time in milliseconds since 1970.
 pub(crate) type Place = (Vec<(String, String)>, i64);
 
-/// What it was sent.
+/// Points that it has received.
 #[derive(Debug, Default)]
 pub(crate) struct Points {
-    /// Those of a histogram are the samples that Prometheus has of it.
+    /// Values of points; those of a histogram are the samples that Prometheus has of it.
     pub(crate) values: BTreeMap<Place, f64>,
     /// Start times, in nanoseconds since 1970; 0 where a point has none.
     pub(crate) starts: BTreeSet<i64>,
@@ -81,7 +81,7 @@ impl Rotel {
         rotel
     }
 
-    /// The points that it has printed, as soon as it has printed this number of samples.
+    /// Returns the points that it has printed, as soon as it has printed this number of samples.
     pub(crate) fn points(&self, count: usize) -> Points {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -105,7 +105,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The place of a sample of this point.
+    /// Returns the place of a sample of this point.
     fn place(&self, suffix: &str, bound: Option<&str>) -> Place {
         let mut labels = self.labels.clone();
         labels.push(("__name__".to_owned(), format!("{}{suffix}", self.name)));

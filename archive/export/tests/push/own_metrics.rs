@@ -16,7 +16,7 @@ fn directory(sent: &Sent) -> PathBuf {
     directory
 }
 
-/// The word of a metric and its only instance `web1`; `None` while there is none.
+/// Reads the word of a metric and its only instance `web1`; `None` while there is none.
 fn word(file: &Path, metric: &str) -> Option<u64> {
     let file = File::open(file).ok()?;
     // It changes while it is read.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use prost::Message;
 
-/// What the receiver does with a request.
+/// Reaction of the receiver to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
     /// Stores it, and answers 204.
@@ -17,9 +17,7 @@ pub(crate) enum Reaction {
     Answer(u16, &'static str, &'static str),
     /// Stores it, and closes the connection without an answer.
     StoreAndClose,
-    /// Closes the connection.
     Close,
-    /// Does not answer.
     Hang,
     /// Answers this status, and text without an end.
     Endless(u16),
@@ -30,10 +28,9 @@ pub(crate) enum Reaction {
 /// A sample as it was received: labels, milliseconds, the bits of the value.
 pub(crate) type Row = (Vec<(String, String)>, i64, u64);
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// Its header, in lower case.
+    /// In lower case.
     pub(crate) header: String,
     pub(crate) body: Vec<u8>,
 }
@@ -69,7 +66,7 @@ struct Sample {
 }
 
 impl Request {
-    /// The samples of a request of 1.0.
+    /// Decodes the samples of a request of 1.0.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let message = snap::raw::Decoder::new().decompress_vec(&self.body).expect("snappy");
         let request = WriteRequest::decode(&*message).expect("a request");
@@ -132,7 +129,7 @@ impl Receiver {
         self.received.lock().expect("no panic").requests.clone()
     }
 
-    /// All that was stored, in order.
+    /// Returns all that was stored, in order.
     pub(crate) fn stored(&self) -> Vec<Row> {
         self.received.lock().expect("no panic").stored.clone()
     }
@@ -172,7 +169,7 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
     Some(Request { header, body })
 }
 
-/// Reacts; false if the connection ends.
+/// Sends the reaction; false if the connection ends.
 fn react(mut stream: &TcpStream, reaction: &Reaction) -> bool {
     let mut write = |text: &str| stream.write_all(text.as_bytes()).is_ok();
     match reaction {

@@ -1,4 +1,4 @@
-//! A sender, and what it has to send.
+//! A sender, with its archives.
 #![allow(dead_code, reason = "each test needs a part of this")]
 
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// An archive of some metrics and records, one each ten seconds.
+    /// Writes an archive of some metrics and records, one each ten seconds.
     pub(crate) fn new(metrics: u32, records: i64) -> Self {
         Self::since(START, metrics, records)
     }
 
-    /// The same from another second on.
+    /// Writes the archive from another second on.
     pub(crate) fn since(start: i64, metrics: u32, records: i64) -> Self {
         let sent = Self { place: tempfile::tempdir().unwrap() };
         write_archive(&sent.archives().join("a"), metrics, start, records);
@@ -46,23 +46,23 @@ impl Sent {
         command
     }
 
-    /// Sends all.
+    /// Sends all to an address.
     pub(crate) fn push_to(&self, url: &str, options: &[&str]) -> Output {
         self.command(url, options).output().unwrap()
     }
 
-    /// Sends all.
+    /// Sends all to a receiver.
     pub(crate) fn push(&self, receiver: &Receiver, options: &[&str]) -> Output {
         self.push_to(&receiver.url(), options)
     }
 
-    /// Begins to send.
+    /// Starts a sender.
     pub(crate) fn start(&self, url: &str, options: &[&str]) -> Child {
         let mut command = self.command(url, options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What a receiver has that refuses nothing.
+    /// Returns the samples of a receiver that refuses nothing.
     pub(crate) fn expected(&self) -> Vec<Row> {
         let receiver = Receiver::start(|_, _| super::receiver::Reaction::Store);
         let state = self.place.path().join("other-state");
@@ -102,7 +102,7 @@ pub(crate) fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Rows in an order, each once.
+/// Returns rows in an order, each once.
 pub(crate) fn set(mut rows: Vec<Row>) -> Vec<Row> {
     rows.sort();
     rows.dedup();

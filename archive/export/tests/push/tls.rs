@@ -35,7 +35,7 @@ fn certificate(place: &Path, name: &str, host: &str) -> Option<(PathBuf, PathBuf
     Some((certificate, key))
 }
 
-/// A server that answers 204 to all that it can decrypt.
+/// Starts a server that answers 204 to all that it can decrypt.
 fn serve(certificate: &Path, key: &Path) -> SocketAddr {
     let certificates = vec![CertificateDer::from_pem_file(certificate).unwrap()];
     let key = PrivateKeyDer::from_pem_file(key).unwrap();

@@ -35,7 +35,7 @@ pub(crate) fn begin_shop(base: &Path, hostname: &str, paths: usize) -> Builder {
         .context_labels(&[("region", "eu"), ("job", "shop")])
 }
 
-/// The values of a program that has run for a number of seconds: 3 orders and 2 latencies
+/// Returns the values of a program that has run for a number of seconds: 3 orders and 2 latencies
 /// a second, which go round the buckets.
 pub(crate) fn shop_values(seconds: u64, paths: usize) -> Vec<(String, Option<u64>)> {
     let hits = |bucket: usize| (0..2 * seconds).filter(|hit| *hit as usize % 6 == bucket).count();
@@ -79,8 +79,9 @@ pub(crate) fn event(kind: &str, at: Timestamp) -> [(&'static str, Cell); 1] {
 /// The time of the first record of [`shop`], seconds since 1970.
 pub(crate) const START: i64 = 1_700_000_000;
 
-/// An hour of a shop, a record every ten seconds. It is restarted at 1 000 s, and has counted
-/// since 995 s; the agent says so. From 2 000 to 2 100 s samples are missing, with a mark.
+/// Writes an hour of a shop, a record every ten seconds. It is restarted at 1 000 s, and has
+/// counted since 995 s; the agent says so. From 2 000 to 2 100 s samples are missing, with a
+/// mark.
 pub(crate) fn shop(base: &Path, paths: usize) {
     let mut builder = with_events(begin_shop(base, "web1.example.org", paths));
     for second in (0..=3_600).step_by(10) {

@@ -31,7 +31,7 @@ impl Server {
         Self { child, address }
     }
 
-    /// The answer to a scrape, as soon as there is one.
+    /// Returns the answer to a scrape, as soon as there is one.
     pub(crate) fn metrics(&self, accept: &str) -> Answer {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -43,12 +43,12 @@ impl Server {
         }
     }
 
-    /// How many files it has open; none after its end.
+    /// Counts its open files; none after its end.
     pub(crate) fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
     }
 
-    /// How long its threads were ready to run and had no processor (the second number of
+    /// Returns how long its threads were ready to run and had no processor (the second number of
     /// `/proc/PID/task/*/schedstat`).
     pub(crate) fn waited_for_processor(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
@@ -60,13 +60,13 @@ impl Server {
         Duration::from_nanos(all.filter_map(waited).sum())
     }
 
-    /// Processor time that it has used, in seconds.
+    /// Returns the processor time that it has used, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         processor_seconds(self.child.id())
     }
 }
 
-/// Processor time that a process has used, in seconds.
+/// Returns the processor time that a process has used, in seconds.
 pub(crate) fn processor_seconds(id: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("its times");
     let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split(' ').collect();
@@ -81,15 +81,16 @@ impl Drop for Server {
     }
 }
 
-/// Memory of a process by a line of `/proc/PID/status`, in bytes; `None` after its end.
+/// Returns the memory of a process by a line of `/proc/PID/status`, in bytes; `None` after its
+/// end.
 pub(crate) fn memory(id: u32, line: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let value = status.lines().find_map(|one| one.strip_prefix(line))?;
     Some(value.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10)
 }
 
-/// The most memory that a process has had at its end, in bytes. What `wait4` says is at least
-/// the memory of the process that started it.
+/// Watches the most memory that a process has, in bytes, until its end. `wait4` would report at
+/// least the memory of the process that started it.
 pub(crate) fn peak_memory(id: u32) -> std::thread::JoinHandle<u64> {
     std::thread::spawn(move || {
         let mut peak = 0;
@@ -154,7 +155,7 @@ fn parse(answer: &[u8]) -> Answer {
     Answer { status, header, body }
 }
 
-/// The body of chunks.
+/// Joins the chunks of a body.
 fn joined(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     loop {
@@ -169,7 +170,6 @@ fn joined(mut body: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A port that is free.
 pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listen");
     listener.local_addr().expect("an address").port()

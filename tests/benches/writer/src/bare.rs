@@ -17,30 +17,29 @@ impl Page {
         MmapMut::map_anon(4096).map(Self).map_err(|error| error.to_string())
     }
 
-    /// Words that do not share a cache line.
+    /// Returns words that do not share a cache line.
     pub(crate) fn words<const LINES: usize>(&mut self) -> [&AtomicU64; LINES] {
         let words = <[AtomicU64]>::mut_from_bytes(&mut self.0).expect("a page of words");
         std::array::from_fn(|line| &words[line * FAR])
     }
 }
 
-/// What one writer needs.
+/// Adds 1, where there is a single writer.
 pub(crate) fn load_and_store(word: &AtomicU64) {
     word.store(word.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
-/// What many writers need.
+/// Adds 1, where there are many writers.
 pub(crate) fn atomic_add(word: &AtomicU64) {
     word.fetch_add(1, Relaxed);
 }
 
-/// What many writers of a floating-point number need, as no processor can add it.
+/// Adds 1 to a floating-point number of many writers, as no processor can do that atomically.
 pub(crate) fn compare_exchange(word: &AtomicU64) {
     let add = |bits| Some((f64::from_bits(bits) + 1.0).to_bits());
     let _ = word.fetch_update(Relaxed, Relaxed, add);
 }
 
-/// What replaces a value.
 pub(crate) fn store(word: &AtomicU64, value: u64) {
     word.store(value, Relaxed);
 }

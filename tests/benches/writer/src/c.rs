@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::updates::text_of;
 
-/// Where the program and the libraries are; `ci/bench` has made them.
+/// Paths of the program and the libraries that `ci/bench` has made.
 #[derive(Debug)]
 pub(crate) struct Programs {
     program: PathBuf,
@@ -28,12 +28,12 @@ impl Programs {
         Ok(Self { program: named("BENCH_C_PROGRAM")?.into(), pcp, ours })
     }
 
-    /// Nanoseconds of an operation by libpcp_mmv.
+    /// Returns the nanoseconds of an operation by libpcp_mmv.
     pub(crate) fn on_pcp(&self, what: &str, count: u64) -> Result<f64, String> {
         self.run(&self.pcp, what, count)
     }
 
-    /// The same by our library.
+    /// Runs the program with our library.
     pub(crate) fn on_ours(&self, what: &str, count: u64) -> Result<f64, String> {
         self.run(&self.ours, what, count)
     }

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds of `work`, done `count` times, on average. It is given the turn's
+/// Returns the nanoseconds of `work`, done `count` times, on average. It is given the turn's
 /// number.
 #[inline(never)]
 pub(crate) fn each(count: u64, mut work: impl FnMut(u64)) -> f64 {
@@ -14,7 +14,7 @@ pub(crate) fn each(count: u64, mut work: impl FnMut(u64)) -> f64 {
     share(start.elapsed(), count)
 }
 
-/// The same of two threads at once, each on its own: what the slower one took.
+/// Runs two threads at once, each on its own work; returns the time of the slower one.
 pub(crate) fn each_of_two<W: FnMut(u64) + Send>(count: u64, works: [W; 2]) -> f64 {
     let barrier = Barrier::new(2);
     let run = |work: W| {
@@ -29,7 +29,7 @@ pub(crate) fn each_of_two<W: FnMut(u64) + Send>(count: u64, works: [W; 2]) -> f6
     })
 }
 
-/// Nanoseconds of something that is done once; dropping the result does not count.
+/// Returns the nanoseconds of something that is done once; dropping the result does not count.
 pub(crate) fn once<T>(work: impl FnOnce() -> T) -> f64 {
     let start = Instant::now();
     let made = work();

@@ -1,22 +1,22 @@
 //! Rivals that do the same in turns, and the lines of the table.
 
-/// One way to do a piece of work; a run gives the nanoseconds of one operation.
+/// One way to do a piece of work; a run returns the nanoseconds of one operation.
 pub(crate) struct Rival<'a> {
     name: &'static str,
     run: Box<dyn FnMut() -> Result<f64, String> + 'a>,
-    /// What ours may cost at most, in multiples of this one.
+    /// Limit on the cost of ours, in multiples of this one.
     most: Option<f64>,
-    /// The same the other way round: how many times as much this one has to cost.
+    /// Lower limit on the cost of this one, in multiples of ours.
     least: Option<f64>,
 }
 
 impl<'a> Rival<'a> {
-    /// One that runs in this process and cannot fail.
+    /// Creates a rival that runs in this process and cannot fail.
     pub(crate) fn new(name: &'static str, mut run: impl FnMut() -> f64 + 'a) -> Self {
         Self::fallible(name, move || Ok(run()))
     }
 
-    /// One that can.
+    /// Creates a rival that can fail.
     pub(crate) fn fallible(
         name: &'static str,
         run: impl FnMut() -> Result<f64, String> + 'a,
@@ -24,18 +24,18 @@ impl<'a> Rival<'a> {
         Self { name, run: Box::new(run), most: None, least: None }
     }
 
-    /// With a target: ours at most `times` times this.
+    /// Sets a target: ours costs at most `times` times this.
     pub(crate) fn at_most(self, times: f64) -> Self {
         Self { most: Some(times), ..self }
     }
 
-    /// With a target: this at least `times` times ours.
+    /// Sets a target: this costs at least `times` times ours.
     pub(crate) fn at_least(self, times: f64) -> Self {
         Self { least: Some(times), ..self }
     }
 }
 
-/// What to measure and how often.
+/// Parsed command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) rounds: usize,
@@ -46,7 +46,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Whether a row is wanted.
     pub(crate) fn wants(&self, work: &str) -> bool {
         work.contains(&self.only)
     }
@@ -102,7 +101,7 @@ fn verdict(reached: bool) -> &'static str {
     if reached { "reached" } else { "MISSED" }
 }
 
-/// Nanoseconds, or milliseconds of what takes that long.
+/// Formats nanoseconds, large ones as milliseconds.
 fn shown(nanoseconds: f64) -> String {
     if nanoseconds < 10_000.0 {
         format!("{nanoseconds:.2} ns")

@@ -9,10 +9,8 @@ use crate::clock::{each, each_of_two};
 use crate::contest::{Options, Rival, hold};
 use crate::updates::{METADATA, text_of};
 
-/// How many there are.
 const INSTANCES: usize = 10_000;
 
-/// Measures and prints.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     // Each of them many times, so that they are in the caches if there is room.
     let n = options.count * 4;

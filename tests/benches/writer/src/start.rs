@@ -1,5 +1,5 @@
-//! From nothing to a published file. hornet is not among the rivals: what it takes
-//! a list of has no name outside of it, so the list cannot be made in a loop.
+//! The time from nothing to a published file. hornet is not among the rivals: the type of the
+//! list that it takes is private, so the list cannot be made in a loop.
 
 use mmv_writer::Registry;
 use prometheus_client::metrics::counter::Counter as PrometheusCounter;
@@ -10,7 +10,7 @@ use crate::clock::once;
 use crate::contest::{Options, Rival, hold};
 use crate::updates::text_of;
 
-/// Counters in as many files as it takes, or why there are none.
+/// Publishes counters in as many files as it takes.
 fn publish(name: &str, metrics: usize) -> Result<Registry, mmv_writer::Error> {
     let registry = Registry::builder(name).sealed().build()?;
     for metric in 0..metrics {
@@ -19,7 +19,7 @@ fn publish(name: &str, metrics: usize) -> Result<Registry, mmv_writer::Error> {
     registry.publish()
 }
 
-/// Counters in a registry that is only read on request.
+/// Registers counters in a registry that is only read on request.
 fn register(metrics: usize) -> PrometheusRegistry {
     let mut registry = PrometheusRegistry::default();
     for metric in 0..metrics {
@@ -29,7 +29,6 @@ fn register(metrics: usize) -> PrometheusRegistry {
     registry
 }
 
-/// Measures and prints.
 pub(crate) fn measure(options: &Options, programs: &Programs) -> Result<(), String> {
     let many = 40_000;
     // A run that fails does not get here twice.

@@ -10,7 +10,6 @@ use crate::clock::each_of_two;
 use crate::contest::{Options, Rival, hold};
 use crate::updates::{METADATA, text_of};
 
-/// Measures and prints.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     // Long enough for the two to run at once for most of the time.
     let n = options.count * 20;

@@ -19,14 +19,13 @@ use crate::contest::{Options, Rival, hold};
 pub(crate) const METADATA: metrics::Metadata<'static> =
     metrics::Metadata::new("bench", metrics::Level::INFO, None);
 
-/// Nanoseconds between 1 us and some milliseconds, as latencies are: each power
-/// of two is as likely as the next.
+/// Returns nanoseconds between 1 us and some milliseconds, as latencies are: each power of two is
+/// as likely as the next.
 fn latencies() -> [u64; 512] {
     let mut random = fastrand::Rng::with_seed(7);
     std::array::from_fn(|_| (1024 << random.u32(0..13)) + random.u64(0..1024))
 }
 
-/// Measures and prints.
 pub(crate) fn measure(options: &Options, programs: &Programs) -> Result<(), String> {
     counters(options, programs)?;
     gauges(options, programs)?;
@@ -224,13 +223,12 @@ fn histograms(options: &Options) -> Result<(), String> {
     )
 }
 
-/// Any number, and not one that the compiler knows.
+/// Returns a number that the compiler does not know.
 #[expect(clippy::cast_precision_loss, reason = "any number will do")]
 fn number(turn: u64) -> f64 {
     black_box(turn as f64)
 }
 
-/// An error as text.
 pub(crate) fn text_of(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
