@@ -101,20 +101,20 @@ impl<'r> IndomBuilder<'r> {
 }
 
 impl Registry {
-    /// Begins a count that only grows, of unsigned 64 bits; [`metric`](Self::metric) has other
-    /// types. The name is of letters, digits, `_` and single dots, starts with a letter and
-    /// has at most 255 bytes.
+    /// Begins a counter, a count of unsigned 64 bits that only grows; [`metric`](Self::metric) has
+    /// other types. The name is of letters, digits, `_` and single dots, starts with a letter
+    /// and has at most 255 bytes.
     pub fn counter(&self, name: impl Into<String>) -> MetricBuilder<'_, Counter> {
         self.metric(name)
     }
 
-    /// Begins a value that goes up and down, an `f64`; [`metric`](Self::metric) has other
-    /// types. The name as for [`counter`](Self::counter).
+    /// Begins a gauge, an `f64` that goes up and down; [`metric`](Self::metric) has other types.
+    /// The name is as for [`counter`](Self::counter).
     pub fn gauge(&self, name: impl Into<String>) -> MetricBuilder<'_, Gauge> {
         self.metric(name)
     }
 
-    /// Begins a distribution of values. The name as for [`counter`](Self::counter).
+    /// Begins a histogram, a distribution of values. The name is as for [`counter`](Self::counter).
     ///
     /// ```
     /// use mmv_writer::{Counter, Gauge, Registry, Units};
@@ -132,29 +132,29 @@ impl Registry {
     }
 
     /// Begins a metric of any kind and type: `registry.metric::<Gauge<i32>>("depth")`. The name
-    /// as for [`counter`](Self::counter).
+    /// is as for [`counter`](Self::counter).
     pub fn metric<H: Handle>(&self, name: impl Into<String>) -> MetricBuilder<'_, H> {
         MetricBuilder::new(self, name.into())
     }
 
-    /// Begins a number that holds until it is changed. The name as for
+    /// Begins a number that holds until it is changed. The name is as for
     /// [`counter`](Self::counter).
     pub fn discrete<T: Number>(&self, name: impl Into<String>) -> MetricBuilder<'_, Discrete<T>> {
         self.metric(name)
     }
 
-    /// Begins a text. The name as for [`counter`](Self::counter).
+    /// Begins a metric whose value is a text. The name is as for [`counter`](Self::counter).
     pub fn text(&self, name: impl Into<String>) -> MetricBuilder<'_, Text> {
         self.metric(name)
     }
 
-    /// Begins the time that one activity takes, seen while it runs. The name as for
+    /// Begins the time that one activity takes, seen while it runs. The name is as for
     /// [`counter`](Self::counter).
     pub fn elapsed(&self, name: impl Into<String>) -> MetricBuilder<'_, Elapsed> {
         self.metric(name)
     }
 
-    /// Begins the time that many activities take, each added when it ends. The name as for
+    /// Begins the time that many activities take, each added when it ends. The name is as for
     /// [`counter`](Self::counter).
     pub fn timer(&self, name: impl Into<String>) -> MetricBuilder<'_, Timer> {
         self.metric(name)
@@ -172,7 +172,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`IndomBuilder::build`].
+    /// The errors of [`IndomBuilder::build`].
     pub fn stripes(&self, count: usize) -> Result<Indom, Error> {
         let mut spec = IndomSpec::new("stripes".to_owned());
         spec.help.short = Some("threads that count, each for itself".to_owned());
@@ -186,7 +186,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`IndomBuilder::build`].
+    /// The errors of [`IndomBuilder::build`].
     pub fn buckets(&self, buckets: Buckets) -> Result<BucketIndom, Error> {
         add_buckets(self, buckets)
     }
@@ -197,7 +197,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`IndomBuilder::build`].
+    /// The errors of [`IndomBuilder::build`].
     pub fn process(&self) -> Result<Indom, Error> {
         let pid = std::process::id();
         let builder = self.indom("processes").help("processes of the application");
@@ -282,7 +282,7 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     ///
     /// # Errors
     ///
-    /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    /// The errors of [`MetricBuilder::build`], and [`Error::OtherRegistry`].
     pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
         let slots = self.registry.add_fixed(self.spec, indom)?;
         let handles = slots.into_iter().map(H::on).collect();
@@ -318,7 +318,7 @@ impl<T: Number> MetricBuilder<'_, Counter<T>> {
     ///
     /// # Errors
     ///
-    /// As [`MetricBuilder::build`], [`Error::OtherRegistry`], and
+    /// The errors of [`MetricBuilder::build`], [`Error::OtherRegistry`], and
     /// [`Error::NoStripes`] if the domain is empty.
     pub fn build_striped(self, stripes: &Indom) -> Result<Striped<T>, Error> {
         let no_stripes = Error::NoStripes { name: self.spec.name.clone() };

@@ -95,7 +95,7 @@ pub trait Metrics: Sized {
     ///
     /// # Errors
     ///
-    /// As [`MetricBuilder::build`], for the first metric that cannot be registered;
+    /// The errors of [`MetricBuilder::build`], for the first metric that cannot be registered;
     /// those before it stay.
     fn register(registry: &Registry) -> Result<Self, Error> {
         Self::register_under(registry, "")
@@ -106,7 +106,7 @@ pub trait Metrics: Sized {
     ///
     /// # Errors
     ///
-    /// As [`register`](Self::register).
+    /// The errors of [`register`](Self::register).
     fn register_under(registry: &Registry, prefix: &str) -> Result<Self, Error>;
 }
 

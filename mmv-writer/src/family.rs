@@ -311,7 +311,7 @@ impl<L, H> fmt::Debug for Family<L, H> {
 }
 
 impl<H: Handle + Clone> MetricBuilder<'_, H> {
-    /// Sets how many series a family has at most; 10 000 by default. Others are counted in its
+    /// Sets the limit on the series of a family; 10 000 by default. Others are counted in its
     /// series `overflow`: see [cardinality](Family#cardinality).
     pub fn max_series(mut self, most: usize) -> Self {
         self.max_series = Some(most);
@@ -335,8 +335,8 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
     ///
     /// # Errors
     ///
-    /// As [`MetricBuilder::build`], [`Error::LabelName`], and [`Error::FixedInstances`] in a
-    /// sealed registry.
+    /// The errors of [`MetricBuilder::build`], [`Error::LabelName`], and
+    /// [`Error::FixedInstances`] in a sealed registry.
     pub fn build_family<L: Labels>(self) -> Result<Family<L, H>, Error> {
         check_names(L::NAMES)?;
         let registry = self.registry;

@@ -88,7 +88,7 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// Those of mmap; [`io::ErrorKind::InvalidInput`] for an offset that is not
+    /// The errors of mmap; [`io::ErrorKind::InvalidInput`] for an offset that is not
     /// divisible by eight or a length of 0.
     pub(crate) fn map(file: &Arc<File>, offset: u64, len: usize) -> io::Result<Self> {
         if len == 0 || !offset.is_multiple_of(WORD as u64) {
@@ -121,7 +121,7 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// Those of mmap.
+    /// The errors of mmap.
     pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
         let map = MmapRaw::from(MmapOptions::new().len(len).map_anon()?);
         let base = NonNull::new(map.as_mut_ptr())
@@ -212,8 +212,7 @@ fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" 
     debug_assert_eq!(result, 0, "pthread_atfork");
 }
 
-/// In a forked child: replaces a shared mapping of a file by a private copy of its
-/// content.
+/// Replaces a shared mapping of a file with a private copy of its content, in a forked child.
 fn make_private(entry: &fork::Entry) {
     let address = std::ptr::without_provenance_mut::<libc::c_void>(entry.base);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -229,8 +228,8 @@ fn make_private(entry: &fork::Entry) {
     debug_assert_ne!(mapped, libc::MAP_FAILED, "mmap");
 }
 
-/// In a forked child: closes the descriptor that holds the lock of a file, by making it
-/// another one of the same file. The lock stays the parent's.
+/// Closes the descriptor that holds the lock of a file, in a forked child, by making it another
+/// one of the same file. The lock stays the parent's.
 fn give_up_lock(lock: fork::LockEntry) {
     // SAFETY: dup3 takes numbers and touches no memory (dup(2)). Both descriptors are open:
     // the entry is taken out of the table before they are closed. What owns the first one
@@ -321,7 +320,7 @@ impl Cell {
         self.atomic().store(value);
     }
 
-    /// Adds, modulo 2^64; exact under any number of threads.
+    /// Adds to the word, modulo 2^64; exact under any number of threads.
     #[inline]
     pub(crate) fn add(&self, delta: u64) {
         self.atomic().add(delta);
@@ -414,7 +413,7 @@ impl Word<'_> {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Adds, modulo 2^64; exact under any number of threads.
+    /// Adds to the word, modulo 2^64; exact under any number of threads.
     #[inline]
     pub(crate) fn add(self, delta: u64) {
         self.0.fetch_add(delta, Ordering::Relaxed);

@@ -70,19 +70,19 @@ impl RegistryBuilder {
         self
     }
 
-    /// Sets the most instances of all domains together, in each file; 65 536 by
+    /// Sets the limit on the instances of all domains together, in each file; 65 536 by
     /// default, 4 192 256 at most. A sealed file has no limit of its own.
     pub fn max_instances(mut self, most: u32) -> Self {
         self.capacity.instances = most;
         self
     }
 
-    /// Returns the most instances of all domains together, in each file.
+    /// Returns the limit on the instances of all domains together, in each file.
     pub fn instance_limit(&self) -> u32 {
         self.capacity.instances
     }
 
-    /// Sets the most values of all metrics together, in each file; 262 144 by default.
+    /// Sets the limit on the values of all metrics together, in each file; 262 144 by default.
     /// An isolated value counts for two or three. With all of its room a file has to be
     /// smaller than 4 GiB.
     pub fn max_values(mut self, most: u32) -> Self {
@@ -90,13 +90,13 @@ impl RegistryBuilder {
         self
     }
 
-    /// Sets the most values that are texts, in each file; 65 536 by default.
+    /// Sets the limit on the values that are texts, in each file; 65 536 by default.
     pub fn max_texts(mut self, most: u32) -> Self {
         self.capacity.texts = most;
         self
     }
 
-    /// Sets the least time between two announcements of changes; 100 ms by default.
+    /// Sets the minimum time between two announcements of changes; 100 ms by default.
     /// Each makes PCP's reader read all files again.
     pub fn announce_interval(mut self, interval: Duration) -> Self {
         self.announce_interval = interval;

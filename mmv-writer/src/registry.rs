@@ -321,7 +321,7 @@ impl Registry {
         }
     }
 
-    /// Returns the most instances of all domains together, in each file.
+    /// Returns the limit on the instances of all domains together, in each file.
     pub fn instance_limit(&self) -> u32 {
         self.inner.options.instance_limit()
     }

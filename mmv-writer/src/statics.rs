@@ -252,8 +252,8 @@ impl<H: InStatic> Static<H> {
     ///
     /// # Errors
     ///
-    /// As [`MetricBuilder::build`](crate::MetricBuilder::build). It then counts further
-    /// without readers.
+    /// The errors of [`MetricBuilder::build`](crate::MetricBuilder::build). The metric then
+    /// counts on without readers.
     pub fn register(&'static self, registry: &Registry) -> Result<(), Error> {
         let mut before = self.before();
         if self.published.get().is_none() {
@@ -351,7 +351,7 @@ impl<T: Number> Static<Counter<T>> {
 }
 
 impl<T: Number> Static<Gauge<T>> {
-    /// Makes a gauge. The name as for [`Static::counter`].
+    /// Makes a gauge. The name is as for [`Static::counter`].
     pub const fn gauge(name: &'static str) -> Self {
         Self::new(name)
     }
@@ -400,7 +400,7 @@ impl<T: Number> Static<Gauge<T>> {
 }
 
 impl Static<Timer> {
-    /// Makes a timer: the total time of activities. The name as for [`Static::counter`].
+    /// Makes a timer: the total time of activities. The name is as for [`Static::counter`].
     pub const fn timer(name: &'static str) -> Self {
         Self::new(name)
     }
@@ -430,7 +430,7 @@ impl Static<Timer> {
 }
 
 impl Static<Histogram> {
-    /// Makes a histogram. The name as for [`Static::counter`].
+    /// Makes a histogram. The name is as for [`Static::counter`].
     pub const fn histogram(name: &'static str) -> Self {
         Self::new(name)
     }

@@ -94,7 +94,7 @@ pub(crate) unsafe fn text<'call>(text: *const c_char) -> Option<&'call CStr> {
 ///
 /// # Safety
 ///
-/// As [`text`].
+/// See [`text`].
 ///
 /// # Errors
 ///

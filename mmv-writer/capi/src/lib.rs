@@ -54,8 +54,8 @@
 //!
 //! # Safety
 //!
-//! What all functions ask of the caller, and the SAFETY comments call *the
-//! caller's promise*:
+//! All functions require this of the caller. The SAFETY comments call it *the caller's
+//! promise*:
 //!
 //! * a `map` is null or what `mmv_stats_start`, `mmv_stats_init` or
 //!   `mmv_stats2_init` gave, and not stopped yet (`mmv_stats_stop` alone takes

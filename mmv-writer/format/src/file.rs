@@ -71,7 +71,7 @@ fn check_size(end: u64) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of `posix_fallocate(3)`; EFBIG, without SIGXFSZ, beyond [`size_limit`].
+/// The errors of `posix_fallocate(3)`; EFBIG, without SIGXFSZ, beyond [`size_limit`].
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     check_size(offset.saturating_add(bytes))?;
     loop {
@@ -86,7 +86,7 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of `ftruncate(2)`; EFBIG, without SIGXFSZ, beyond [`size_limit`].
+/// The errors of `ftruncate(2)`; EFBIG, without SIGXFSZ, beyond [`size_limit`].
 pub fn extend(file: &File, len: u64) -> io::Result<()> {
     check_size(len)?;
     file.set_len(len)

@@ -86,7 +86,7 @@ impl ReadMapping {
     ///
     /// # Errors
     ///
-    /// Those of fstat and mmap; [`io::ErrorKind::InvalidData`] for a file shorter
+    /// The errors of fstat and mmap; [`io::ErrorKind::InvalidData`] for a file shorter
     /// than a header.
     pub fn map(file: &File) -> io::Result<Self> {
         Self::map_first(file, file.metadata()?.len())
@@ -97,7 +97,7 @@ impl ReadMapping {
     ///
     /// # Errors
     ///
-    /// Those of fstat and mmap; [`io::ErrorKind::InvalidData`] if that is less than a
+    /// The errors of fstat and mmap; [`io::ErrorKind::InvalidData`] if that is less than a
     /// header; [`io::ErrorKind::UnexpectedEof`] if the file is shorter.
     pub fn map_first(file: &File, len: u64) -> io::Result<Self> {
         if len < Header::BYTES as u64 {
@@ -112,7 +112,7 @@ impl ReadMapping {
     ///
     /// # Errors
     ///
-    /// Those of fstat and mmap; [`io::ErrorKind::UnexpectedEof`] if the file is shorter;
+    /// The errors of fstat and mmap; [`io::ErrorKind::UnexpectedEof`] if the file is shorter;
     /// [`io::ErrorKind::InvalidInput`] for another `from`, or no bytes.
     pub fn map_part(file: &File, from: u64, len: u64) -> io::Result<Self> {
         let file_len = file.metadata()?.len();

@@ -106,13 +106,13 @@ pub struct Header {
 /// An instance domain: a set of instances that metrics have values for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Indom {
-    /// Its number within the file, 0..=4 194 303.
+    /// The number within the file, 0..=4 194 303.
     pub serial: u32,
     /// The one-line help text; may be empty.
     pub short_help: Option<String>,
     /// The long help text; may be empty.
     pub long_help: Option<String>,
-    /// Its instances, in file order, each number once.
+    /// The instances, in file order, each number once.
     pub instances: Vec<Instance>,
 }
 
@@ -150,7 +150,7 @@ impl MetricKind {
 /// A metric's descriptor, without its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
-    /// Its own part of the name, 1..=255 bytes, without the file's prefix.
+    /// The name without the file's prefix, 1..=255 bytes.
     pub name: String,
     /// The item number of its PMID, 0..=1023, unique in the file.
     pub item: u32,
@@ -206,7 +206,7 @@ pub enum LabelClass {
     Cluster,
     /// An instance domain and all metrics on it.
     Indom,
-    /// One metric.
+    /// One metric, by its item.
     Item,
     /// One instance of a domain.
     Instances,

@@ -93,7 +93,8 @@ impl ProcessMetrics {
     ///
     /// # Errors
     ///
-    /// As [`mmv_writer::MetricBuilder::build`]; [`Error::NameTaken`] if they are there.
+    /// The errors of [`mmv_writer::MetricBuilder::build`]; [`Error::NameTaken`] if the metrics are
+    /// registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         Self::register_under(registry, "process")
     }
@@ -102,8 +103,8 @@ impl ProcessMetrics {
     ///
     /// # Errors
     ///
-    /// Those of reading `/proc/self`: without file descriptors, or where it is not mounted.
-    /// What was read before is set.
+    /// The errors of reading `/proc/self`, if no file descriptor is left or it is not mounted. The
+    /// values that were read before are set.
     pub fn update(&self) -> io::Result<()> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         let microseconds = |time: TimeVal| time.num_microseconds().cast_unsigned();

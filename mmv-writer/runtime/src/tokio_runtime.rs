@@ -67,7 +67,8 @@ impl TokioMetrics {
     ///
     /// # Errors
     ///
-    /// As [`mmv_writer::MetricBuilder::build`]; [`Error::NameTaken`] if they are there.
+    /// The errors of [`mmv_writer::MetricBuilder::build`]; [`Error::NameTaken`] if the metrics are
+    /// registered already.
     pub fn new(registry: &Registry, runtime: &Handle) -> Result<Self, Error> {
         let values = Values::register_under(registry, "tokio")?;
         Ok(Self { values, runtime: runtime.metrics() })

@@ -31,7 +31,7 @@ pub struct Updates {
 ///
 /// # Errors
 ///
-/// Those of creating a thread.
+/// The errors of creating a thread.
 pub fn every(interval: Duration, update: impl FnMut() + Send + 'static) -> io::Result<Updates> {
     let (stop, stopped) = channel();
     let thread = Builder::new().name("mmv-updates".to_owned());

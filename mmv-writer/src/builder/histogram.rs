@@ -127,7 +127,7 @@ impl<'r> HistogramBuilder<'r> {
     ///
     /// # Errors
     ///
-    /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    /// The errors of [`MetricBuilder::build`], and [`Error::OtherRegistry`].
     pub fn build(self) -> Result<Histogram, Error> {
         Ok(Histogram::new(self.cells()?))
     }
@@ -136,7 +136,7 @@ impl<'r> HistogramBuilder<'r> {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// The errors of [`build`](Self::build).
     pub fn build_owned(self) -> Result<OwnedHistogram, Error> {
         Ok(OwnedHistogram::new(self.cells()?))
     }

@@ -60,7 +60,7 @@ impl<H: Handle + Clone> NamedFamily<H> {
     ///
     /// # Errors
     ///
-    /// As [`NamedFamily::get_or_create`].
+    /// The errors of [`NamedFamily::get_or_create`].
     pub fn with<R>(&self, name: &str, borrow: impl FnOnce(&H) -> R) -> Result<R, Error> {
         loop {
             if let Some(handle) = self.handles.read().get(name) {
@@ -111,8 +111,9 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
     ///
     /// # Errors
     ///
-    /// As [`MetricBuilder::build`], [`Error::OtherRegistry`], and [`Error::FixedInstances`] for
-    /// a domain with fixed instances, as all are in a sealed registry.
+    /// The errors of [`MetricBuilder::build`], [`Error::OtherRegistry`], and
+    /// [`Error::FixedInstances`] for a domain with fixed instances, as all are in a sealed
+    /// registry.
     pub fn build_named(self, indom: &Indom) -> Result<NamedFamily<H>, Error> {
         let kept = Kept::new(self.registry);
         let growing = self.registry.growing().zip(indom.dynamic_id());

@@ -45,7 +45,7 @@ fn value(metric: &str, name: &str, value: u64) -> (String, Option<String>, u64) 
     (metric.to_owned(), Some(name.to_owned()), value)
 }
 
-/// Each label of an instance, after the instance.
+/// Returns the labels of all instances, each after its instance.
 fn labels(contents: &Contents) -> Vec<String> {
     let mut labels = Vec::new();
     for label in &contents.labels {

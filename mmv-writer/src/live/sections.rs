@@ -299,7 +299,7 @@ mod tests {
         Sections::new("app", Capacity::default()).unwrap()
     }
 
-    /// All parts that have room, by offset: first byte and end.
+    /// Returns start and end of all parts that have room, by offset.
     fn extents(sections: &Sections) -> Vec<(u64, u64)> {
         let parts = Part::TOC_ORDER.into_iter().filter(|part| sections.capacity(*part) > 0);
         let extent = |part| (sections.at(part, 0), sections.at(part, sections.capacity(part)));

@@ -19,12 +19,12 @@ pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Without absent values: those in the file are those that were requested.
+/// Returns options without absent values: the file has the requested ones only.
 pub(crate) fn builder(directory: &TempDir) -> RegistryBuilder {
     Registry::builder("app").directory(directory.path()).cluster(7).no_sentinel()
 }
 
-/// Whose changes are announced at once.
+/// Makes a registry whose changes are announced at once.
 fn registry(directory: &TempDir) -> Registry {
     builder(directory).announce_interval(Duration::ZERO).build().unwrap()
 }
@@ -33,7 +33,7 @@ fn open(registry: &Registry) -> File {
     File::open(registry.path()).unwrap()
 }
 
-/// What another program reads, once the file holds still; nothing may be skipped.
+/// Reads the file as another program does, once it is complete; nothing may be skipped.
 fn contents(registry: &Registry) -> Contents {
     contents_of(registry.path())
 }
@@ -49,7 +49,7 @@ pub(crate) fn contents_of(path: &Path) -> Contents {
     contents
 }
 
-/// Metric, instance and number of each value that another program reads.
+/// Reads metric, instance and number of each value as another program does.
 fn values(registry: &Registry) -> Vec<(String, Option<String>, u64)> {
     values_of(registry.path())
 }
@@ -78,7 +78,7 @@ fn name_of(contents: &Contents, serial: u32, id: crate::InstanceId) -> String {
     instances.iter().find(|instance| instance.id == id).unwrap().name.clone()
 }
 
-/// The number of a name that collides with no other.
+/// Returns the number of a name that collides with no other.
 pub(crate) fn number_of(name: &str) -> i32 {
     InstanceNumbers::default().choose(name).unwrap()
 }
@@ -93,7 +93,7 @@ fn value(metric: &str, instance: Option<&str>, number: u64) -> (String, Option<S
     (metric.to_owned(), instance.map(str::to_owned), number)
 }
 
-/// How many entries of the instances section are taken.
+/// Returns the number of used entries of the instances section.
 fn used_instances(registry: &Registry) -> u32 {
     let state = registry.growing().unwrap().read();
     let first = state.registrations.files().next().unwrap();
@@ -416,8 +416,8 @@ fn only_what_is_used_takes_disk_space() {
     assert!((instances..instances + (512 << 10)).contains(&used()), "{}", used());
 }
 
-/// A domain of two instances, of which two families have a value for one each; and a
-/// family that is registered after them.
+/// Registers a domain of two instances, two families that have a value for one of them each,
+/// and a family after them.
 fn with_gaps(registry: &Registry) -> (Indom, NamedFamily<Counter<u64>>, NamedFamily<Text>) {
     let users = registry.indom("users").build().unwrap();
     let seen: NamedFamily<Counter<u64>> = registry.counter("seen").build_named(&users).unwrap();
@@ -553,7 +553,7 @@ fn absent_values_leave_room_for_others() {
     assert_eq!(values(&registry).len(), 7);
 }
 
-/// The size of the first file, with its holes.
+/// Returns the size of the first file, with its holes.
 fn size(registry: &Registry) -> u64 {
     open(registry).metadata().unwrap().len()
 }
@@ -711,8 +711,8 @@ fn a_registry_that_is_dropped_announces_its_last_changes() {
     assert_eq!(word(&file, contents.values[1].cell), 2);
 }
 
-/// What a reader at full speed must find in every picture it gets: each
-/// instance under its own name, and a value that it has had.
+/// Checks what a reader at full speed read: each instance under its own name, and a value
+/// that it has had.
 fn check_picture(contents: &Contents, file: &File, counted: u64) {
     assert_eq!(contents.skipped, []);
     for metric in &contents.metrics {

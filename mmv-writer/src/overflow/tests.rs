@@ -22,14 +22,14 @@ fn growing(directory: &TempDir) -> RegistryBuilder {
     Registry::builder("app").directory(directory.path()).cluster(7)
 }
 
-/// What another program reads in a file, of which nothing may be skipped.
+/// Reads a file as another program does; nothing may be skipped.
 fn contents(path: &Path) -> Contents {
     let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);
     contents
 }
 
-/// The files of a registry, the first one first.
+/// Returns the files of a registry, the first one first.
 fn files(registry: &Registry) -> Vec<PathBuf> {
     std::iter::once(registry.path().to_owned()).chain(registry.overflow()).collect()
 }
@@ -42,7 +42,7 @@ fn names(directory: &TempDir) -> Vec<String> {
     names
 }
 
-/// The singular values of files, by the complete names that readers give them.
+/// Reads the singular values of files, by the complete names that readers give them.
 pub(crate) fn singular_values(files: &[PathBuf]) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for path in files {

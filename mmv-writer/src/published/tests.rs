@@ -18,7 +18,7 @@ fn registry(directory: &TempDir) -> Registry {
     Registry::builder("app").sealed().directory(directory.path()).build().unwrap()
 }
 
-/// A sealed registry with its file.
+/// Publishes a sealed registry, and returns it.
 fn publish(registry: Registry) -> Registry {
     registry.publish().unwrap();
     registry

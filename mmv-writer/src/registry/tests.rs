@@ -30,19 +30,19 @@ fn read(registry: &Registry) -> Contents {
     Contents::read(&File::open(registry.path()).unwrap(), &Limits::default()).unwrap()
 }
 
-/// The cell of value `index`, from the file.
+/// Reads the cell of value `index` from the file.
 fn cell(registry: &Registry, index: usize) -> u64 {
     word(registry, read(registry).values[index].cell)
 }
 
-/// The eight bytes at an offset of the file.
+/// Reads the eight bytes at an offset of the file.
 fn word(registry: &Registry, at: u64) -> u64 {
     let bytes = std::fs::read(registry.path()).unwrap();
     let at = at as usize;
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// The text of value `index`, from the file.
+/// Reads the text of value `index` from the file.
 fn text(registry: &Registry, index: usize) -> Vec<u8> {
     let bytes = std::fs::read(registry.path()).unwrap();
     let at = read(registry).values[index].string.unwrap() as usize;
@@ -212,7 +212,7 @@ fn the_flags_are_those_asked_for() {
     assert_eq!(flags, Flags::NO_PREFIX.with(Flags::SENTINEL));
 }
 
-/// The message of a registration that must fail, which names the offender.
+/// Returns the message of a registration that must fail; it must name the offender.
 fn refused<T>(result: Result<T, Error>, offender: &str) -> Error {
     let error = result.err().unwrap();
     assert!(error.to_string().contains(offender), "{error}");

@@ -60,7 +60,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`RegistryBuilder::build`].
+    /// The errors of [`RegistryBuilder::build`].
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         Self::builder(name).build()
     }

@@ -9,7 +9,7 @@ fn live(directory: &TempDir) -> Registry {
     Registry::builder("app").directory(directory.path()).build().unwrap()
 }
 
-/// The names of the metrics, and the cells of singular ones.
+/// Reads name and cell of each singular metric.
 fn values(path: &Path) -> Vec<(String, u64)> {
     let bytes = std::fs::read(path).unwrap();
     let contents = Contents::parse(&bytes).unwrap();

@@ -101,7 +101,7 @@ impl MetricsLayer {
     ///
     /// # Errors
     ///
-    /// As [`mmv_writer::MetricBuilder::build_family`].
+    /// The errors of [`mmv_writer::MetricBuilder::build_family`].
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         Self::builder(registry).build()
     }
@@ -133,7 +133,7 @@ impl MetricsLayerBuilder {
     ///
     /// # Errors
     ///
-    /// As [`MetricsLayer::new`].
+    /// The errors of [`MetricsLayer::new`].
     pub fn build(self) -> Result<MetricsLayer, Error> {
         let events = Events::new(&self.registry, self.max_events)?;
         Ok(MetricsLayer { spans: Spans::new(self.registry, self.max_spans), events })

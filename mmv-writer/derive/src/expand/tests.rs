@@ -2,7 +2,7 @@ use syn::parse_str;
 
 use super::*;
 
-/// The messages of a struct with these fields; none if it is right.
+/// Returns the error messages of a struct with these fields; none if it is right.
 fn errors(fields: &str) -> Vec<String> {
     errors_of(&format!("struct Shop {{ {fields} }}"))
 }

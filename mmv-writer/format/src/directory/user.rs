@@ -7,8 +7,8 @@ use super::process::{Process, ThisProcess};
 
 /// Directories in which this user's programs may create their own.
 ///
-/// The same in all processes of the user whose environment does not name others, also
-/// in those without an environment. A program with more rights than the process that
+/// They are the same in all processes of the user whose environment does not name others,
+/// even in those without an environment. A program with more rights than the process that
 /// started it (setuid, capabilities) does not look at the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -72,7 +72,7 @@ impl MappedFile {
     ///
     /// # Errors
     ///
-    /// Those of stat and unlink.
+    /// The errors of stat and unlink.
     pub fn withdraw(&self, path: &Path) -> io::Result<()> {
         remove_if_same(path, self.identity)
     }
@@ -82,7 +82,7 @@ impl MappedFile {
 mod tests {
     use super::*;
 
-    /// A header alone; enough for the file's life.
+    /// Returns a header alone, which suffices to publish and withdraw a file.
     fn bytes() -> Vec<u8> {
         vec![0; Header::BYTES]
     }

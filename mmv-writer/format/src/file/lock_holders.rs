@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that holds the lock of a file, perhaps of another user.
+    /// Starts a process, perhaps of another user, that holds the lock of a file.
     fn locked(path: &std::path::Path, user: Option<u32>) -> Child {
         let mut command = Command::new("flock");
         if let Some(user) = user {

@@ -33,8 +33,8 @@ const SUFFIX: &str = ".tmp";
 pub struct TemporaryFile {
     name: Name,
     file: Arc<Flock<File>>,
-    /// The same file for mappings, which may outlive its name. Opened a second time: a lock belongs
-    /// to the open file description, which a mapping keeps alive.
+    /// A second descriptor of the file, for mappings, which may outlive its name. The lock
+    /// belongs to the open file description of the first one, which a mapping must not keep alive.
     shared: Arc<File>,
 }
 
@@ -72,7 +72,7 @@ impl PublishedFile {
     ///
     /// # Errors
     ///
-    /// Those of stat and unlink.
+    /// The errors of stat and unlink.
     pub fn withdraw(&self, path: &Path) -> io::Result<()> {
         remove_if_same(path, identity(&self.file.metadata()?))
     }

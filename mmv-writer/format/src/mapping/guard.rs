@@ -149,7 +149,7 @@ pub(super) fn register(base: usize, len: usize) -> Registration {
 ///
 /// # Errors
 ///
-/// Those of `sigaction(2)`.
+/// The errors of `sigaction(2)`.
 pub fn install() -> std::io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -29,7 +29,7 @@ pub trait Source {
     ///
     /// # Errors
     ///
-    /// Those of the system; [`io::ErrorKind::UnexpectedEof`] if there are fewer bytes.
+    /// The errors of the system; [`io::ErrorKind::UnexpectedEof`] if there are fewer bytes.
     fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Returns the first part of `range` that is not in a hole of the file; `None` if all is. The
@@ -37,7 +37,7 @@ pub trait Source {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// The errors of the system.
     fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         Ok((!range.is_empty()).then_some(range))
     }

@@ -10,9 +10,9 @@ use crate::layout::{MAX_INDOMS, MAX_ITEM, MAX_LABELS, SectionKind};
 pub struct Defect {
     /// The array that the entry is in.
     pub section: Place,
-    /// Its index in that array, from 0.
+    /// The index in that array, from 0.
     pub index: usize,
-    /// Its offset in bytes from the start of the file.
+    /// The offset in bytes from the start of the file.
     pub offset: u64,
     /// The reason why it was left out or lost a part.
     pub problem: Problem,

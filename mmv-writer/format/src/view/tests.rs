@@ -127,14 +127,14 @@ impl Sample {
     }
 }
 
-/// The sample after a change, refused.
+/// Returns the refusal of the sample after a change.
 fn refusal(change: impl FnOnce(&mut Sample)) -> Refusal {
     let mut file = sample();
     change(&mut file);
     Contents::parse(&file.bytes()).unwrap_err()
 }
 
-/// The sample after a change, and the only thing wrong with it.
+/// Returns the sample after a change, and its only defect.
 fn defect(change: impl FnOnce(&mut Sample)) -> (Contents, Problem) {
     let mut file = sample();
     change(&mut file);
@@ -247,8 +247,8 @@ fn sections_are_whole_apart_and_one_of_a_kind() {
     }
 }
 
-/// The sample with an indom entry of its own for the second instance, in the place of
-/// the label, and without help. The section of that is the last one listed.
+/// Returns the sample with an indom entry of its own for the second instance, in the place
+/// of the label, and without help. The section of that is the last one listed.
 fn with_later_indoms() -> Sample {
     let mut file = sample();
     let indom = IndomEntry { count: 1, instances: INSTANCES_AT + 80, ..file.indoms[0] };
@@ -482,7 +482,7 @@ fn what_is_no_regular_file_is_not_read() {
     assert!(matches!(refused, Refusal::NotRegular));
 }
 
-/// Every offset that contents carry is inside the file with all it points to.
+/// Checks that every offset in the contents is inside the file with all it points to.
 fn assert_inside(contents: &Contents, file_len: u64) {
     for value in &contents.values {
         assert!(value.metric < contents.metrics.len());

@@ -46,7 +46,7 @@ fn long_names_are_cut_and_still_their_own() {
     assert_ne!(metric(&"x".repeat(LONGEST), false), metric(&"x".repeat(LONGEST + 1), false));
 }
 
-/// What the name in the file was made of: the facade's name, and whether it had labels.
+/// Decodes the name in the file: the facade's name, and whether it had labels.
 fn decoded(name: &str) -> (Vec<u8>, bool) {
     let (text, mut bytes, mut at, mut is_by) = (name.as_bytes(), Vec::new(), 0, false);
     let escape = |from: usize| {

@@ -16,7 +16,7 @@ fn files(registry: &Registry) -> Vec<std::path::PathBuf> {
     std::iter::once(first).chain(registry.overflow()).collect()
 }
 
-/// The values of all files, by metric and instance.
+/// Reads the values of all files, by metric and instance.
 fn values(registry: &Registry) -> BTreeMap<(String, Option<String>), u64> {
     let all = files(registry);
     let values = all.iter().flat_map(|path| values_of(path));
@@ -27,7 +27,7 @@ fn of(metric: &str, instance: Option<&str>) -> (String, Option<String>) {
     (metric.to_owned(), instance.map(str::to_owned))
 }
 
-/// A registry whose first file is full of metrics.
+/// Makes a registry whose first file is full of metrics.
 fn full(directory: &Path) -> Registry {
     let registry = Registry::builder("app").directory(directory).cluster(7);
     let registry = registry.build().unwrap();

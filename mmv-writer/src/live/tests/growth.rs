@@ -28,11 +28,11 @@ struct Growth {
     /// Zeros where it becomes longer.
     before: Vec<u8>,
     len_before: u64,
-    /// Those that change something.
+    /// The stores that change something.
     stores: Vec<Store>,
 }
 
-/// What there is before a change: instances are called `i` and their number.
+/// The registry and its metrics before a change. Instances are named `i` and their number.
 struct Before {
     registry: Registry,
     things: Indom,
@@ -46,7 +46,7 @@ impl Growth {
         Self::in_file(name, live.max_instances(4).max_values(8).max_texts(4), prepare, change)
     }
 
-    /// The change by which values of a file can be absent.
+    /// Makes the change that allows values of a file to be absent.
     fn first_absent(name: &'static str, change: impl FnOnce(&Before)) -> Self {
         let live = Registry::builder("app").announce_interval(Duration::ZERO);
         let mut live = live.max_instances(4).max_values(8).max_texts(4);
@@ -61,7 +61,7 @@ impl Growth {
         Self::made(name, &Before { registry, things, count, text }, change)
     }
 
-    /// A change in a file whose values can be absent.
+    /// Makes a change in a file whose values can be absent.
     fn absent(
         name: &'static str,
         prepare: impl FnOnce(&Before),
@@ -71,7 +71,7 @@ impl Growth {
         Self::in_file(name, live.max_instances(4).max_values(16).max_texts(4), prepare, change)
     }
 
-    /// A change for which the file becomes longer; announced once it may be.
+    /// Makes a change that extends the file, and announces it after the delay.
     fn beyond(name: &'static str, change: impl FnOnce(&Before)) -> Self {
         let live = Registry::builder("app").no_sentinel();
         let mut live = live.announce_interval(Duration::from_hours(1));
@@ -90,7 +90,7 @@ impl Growth {
         Self::in_file(name, live, prepare, change)
     }
 
-    /// A change of several parts that is announced when all are done.
+    /// Makes a change of several parts, and announces them together.
     fn announced_late(
         name: &'static str,
         prepare: impl FnOnce(&Before),
@@ -143,7 +143,7 @@ impl Growth {
         Self { name, before, len_before, stores }
     }
 
-    /// Every kind of change.
+    /// Returns every kind of change.
     fn all() -> Vec<Self> {
         let create = |name| move |there: &Before| drop(there.count.get_or_create(name).unwrap());
         let create_two = |there: &Before| {
@@ -244,19 +244,19 @@ impl Growth {
         ]
     }
 
-    /// The words that change.
+    /// Returns the words that change.
     fn words(&self) -> BTreeMap<usize, u64> {
         let word = |at: usize| u64::from_ne_bytes(self.before[at..][..WORD].try_into().unwrap());
         self.stores.iter().map(|store| (store.at, word(store.at))).collect()
     }
 
-    /// Reads the file with the words as `load` returns them; whether the reader accepts
-    /// it. What it accepts must be correct.
+    /// Reads the file with the words as `load` returns them. Returns whether the reader
+    /// accepts it; what it accepts must be correct.
     fn read(&self, load: impl Fn(usize) -> Option<u64>) -> bool {
         self.read_as(self.before.len() as u64, load)
     }
 
-    /// The same for a reader that knows this size of the file.
+    /// Reads the file as [`Self::read`] does, with a reader that knows this size of the file.
     fn read_as(&self, len: u64, load: impl Fn(usize) -> Option<u64>) -> bool {
         let source = Memory { before: &self.before, words: self.words(), load };
         let read = Contents::read_from(&source, len, &Limits::default());

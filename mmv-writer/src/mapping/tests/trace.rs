@@ -1,5 +1,5 @@
-//! What a writer stores in its segments, and in which order: for tests that show
-//! it to a reader store by store.
+//! The stores of a writer to its segments, in order, for tests that show them to a reader one
+//! by one.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 /// A word stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Store {
-    /// Its offset in the segment.
+    /// Offset in the segment.
     pub(crate) at: usize,
     pub(crate) word: u64,
-    /// As the model in `live/tests/growth.rs` has it.
+    /// Memory order, for the model in `live/tests/growth.rs`.
     #[cfg_attr(not(mmv_loom), expect(dead_code, reason = "for weak memory only"))]
     pub(crate) order: Ordering,
 }
@@ -19,7 +19,7 @@ thread_local! {
     static STORES: RefCell<Option<Vec<Store>>> = const { RefCell::new(None) };
 }
 
-/// What this thread stores while it does some work, in order.
+/// Returns the stores of this thread while it does some work, in order.
 pub(crate) fn stores_of(work: impl FnOnce()) -> Vec<Store> {
     STORES.set(Some(Vec::new()));
     work();

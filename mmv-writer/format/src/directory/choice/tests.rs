@@ -11,7 +11,7 @@ struct Machine {
     root: TempDir,
     user: u32,
     variables: Vec<(&'static str, OsString)>,
-    /// Where files may not be created.
+    /// Directories in which no files may be created.
     closed: Vec<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ impl Machine {
         path
     }
 
-    /// The choice: a path in the file system and why.
+    /// Returns the choice: a path in the file system and the reason.
     fn choice(&self) -> (String, Reason) {
         let chosen = MmvDirectory::of(self);
         let path = chosen.path.strip_prefix(self.root.path()).unwrap_or(&chosen.path);
@@ -76,7 +76,7 @@ impl Process for Machine {
     }
 }
 
-/// An ordinary user, for whom the system's directory is not open.
+/// Makes a machine with an ordinary user, who may not write into the system's directory.
 fn user() -> Machine {
     let mut machine = Machine::new();
     machine.closed = vec![machine.add("system/mmv")];

@@ -13,7 +13,7 @@ use crate::mapping::{CellPlan, ReadMapping};
 const PAGE: u64 = 4096;
 const PAGES: u64 = 4;
 
-/// A mapped file of four pages.
+/// Makes and maps a file of four pages.
 fn mapped() -> (File, Arc<ReadMapping>) {
     let file = tempfile::tempfile().unwrap();
     file.set_len(PAGES * PAGE).unwrap();

@@ -17,7 +17,7 @@ const USED: [u32; 5] = [0, 170, 171, 2_000, INSTANCES - 1];
 /// Entries of the strings section.
 const STRINGS: u32 = 1_000_000;
 
-/// Where the sections are.
+/// Offsets of the sections, and the end of the file.
 #[derive(Debug, Clone, Copy)]
 struct Places {
     indoms: u64,
@@ -40,7 +40,7 @@ fn places() -> Places {
     Places { indoms, metrics, values, labels, instances, strings, end }
 }
 
-/// A file of 500 MB in version 3 that is nearly all hole: one domain of [`INSTANCES`],
+/// Makes a file of 500 MB in version 3 that is nearly all hole: one domain of [`INSTANCES`],
 /// of which [`USED`] are not zeros, with a metric and its values, and 255 labels of
 /// instances. Names are far apart, and one is in two blocks.
 fn sparse() -> File {
