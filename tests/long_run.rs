@@ -89,7 +89,8 @@ impl Plan {
 }
 
 #[test]
-fn fifty_programs_and_an_agent_under_all_mishaps_leave_no_false_value_and_no_hidden_gap() {
+#[ignore = "beside other tests an unoptimized agent takes its files for slow ones: ci/slow runs it"]
+fn fifty_programs_under_all_mishaps_leave_no_false_value() {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount"]);
     let mut probe = Command::new("unshare");
