@@ -42,7 +42,9 @@ fn a_lack_of_descriptors_is_an_error_of_the_status_and_an_event_when_it_is_over(
         last_error().is_some_and(|error| error.contains("Too many open files"))
     });
     limit(&agent, 1024);
-    wait::until_true("the end of the lack", || agent.log().contains("descriptors and memory are available again"));
+    wait::until_true("the end of the lack", || {
+        agent.log().contains("descriptors and memory are available again")
+    });
     wait::until_true("the other file", || agent.log().contains("harvested file=other"));
     assert!(agent.terminate().success(), "{}", agent.log());
     let mut events = String::new();
