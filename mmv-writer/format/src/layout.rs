@@ -92,7 +92,7 @@ impl Version {
 /// The kind of a section, by its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SectionKind {
-    /// Instance domains.
+    /// Instance domains, without their instances.
     Indoms,
     /// Instances of all domains.
     Instances,

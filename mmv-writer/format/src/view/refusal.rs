@@ -156,7 +156,7 @@ pub enum Refusal {
         section: SectionKind,
         /// The number of its entries.
         found: u32,
-        /// The upper limit.
+        /// The upper limit of PCP's agent.
         max: u32,
     },
     /// The values cannot be read as whole words.
