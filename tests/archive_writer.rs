@@ -103,7 +103,7 @@ fn sample() -> impl Strategy<Value = Step> {
         .prop_map(|(wait, bits, text, sets)| Step::Sample { wait, bits, text, sets })
 }
 
-/// An archive while it is written, and what its records are to be.
+/// An archive while it is written, and the records that it must have.
 struct Writing {
     writer: ArchiveWriter,
     now: Timestamp,
@@ -111,7 +111,7 @@ struct Writing {
     records: Vec<Record>,
 }
 
-/// Writes an archive and returns what its records must be.
+/// Writes an archive and returns the records that it must have.
 fn write(base: &Path, first: &Step, steps: &[Step]) -> Vec<Record> {
     let label = WriterLabel {
         pid: 4711,

@@ -53,7 +53,7 @@ fn capture(scratch: &Scratch, name: &str, options: &[&str]) -> (PathBuf, Output)
     (base, output)
 }
 
-/// Captures, and returns what is in the archive, which must be sound.
+/// Captures, and returns the contents of the archive, which must be sound.
 #[track_caller]
 pub(crate) fn captured(scratch: &Scratch, name: &str, options: &[&str]) -> (PathBuf, Facts) {
     let (base, output) = capture(scratch, name, options);

@@ -20,7 +20,8 @@ use crate::harness::silent_mount::SilentMount;
 use crate::harness::wait;
 use crate::storm::users;
 
-/// Files of other users are in it as well: they have no part in what is counted.
+/// The honest program, whose samples are counted. Files of other users are in the archive as
+/// well, but have no part in the count.
 const HONEST: &str = "honest";
 
 /// The interval of the agent.

@@ -228,8 +228,8 @@ const CONTEXT: u32 = 1;
 const PMCD: u32 = 2;
 const MMV: u32 = 70;
 
-/// A record of metadata: a descriptor and instances with their domain of metrics,
-/// labels with what they are labels of.
+/// A record of metadata: a descriptor and instances with their domain of metrics, labels with the
+/// type of their owner.
 #[derive(Debug, PartialEq, Eq)]
 enum Metadata {
     Desc(u32),

@@ -21,7 +21,7 @@ const BUFFERS: u64 = 1 << 20;
 /// letter, of which four bytes become two strings and a node of a tree.
 const PER_BYTE: u64 = 64;
 
-/// An archive's files by extension, and what is in it.
+/// An archive's files by extension, and their contents.
 struct Specimen {
     name: String,
     files: Vec<(String, Vec<u8>)>,

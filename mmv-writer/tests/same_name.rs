@@ -15,7 +15,7 @@ use crate::child;
 struct Process(Child);
 
 impl Process {
-    /// Starts one, which tries at once.
+    /// Starts a program that tries to publish at once.
     fn start(directory: &Path) -> Self {
         let mut command = child::running("same_name::publishes_until_it_is_killed");
         command.env("MMV_TEST_DIRECTORY", directory);

@@ -110,7 +110,7 @@ struct Worker<'t, T> {
     journal: Journal,
     dice: Dice,
     number: u64,
-    /// Names that there are, and new ones in a second.
+    /// Number of names that exist, and of new ones a second.
     names: u64,
     growth: u64,
 }

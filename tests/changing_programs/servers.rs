@@ -27,8 +27,8 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one, which prints its address in its first line: on standard error if it is the
-    /// exporter's.
+    /// Starts a server, which prints its address in its first line: on standard error if it is
+    /// the exporter's.
     fn start(mut command: Command, is_exporter: bool) -> Self {
         if is_exporter {
             command.stderr(Stdio::piped());

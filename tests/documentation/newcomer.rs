@@ -20,7 +20,7 @@ const COPY: &str = "mmv";
 /// The directory of the script in cargo's place, in the home.
 const PRESENT: &str = "present";
 
-/// Time for a command that goes on to print what the page shows.
+/// Limit on the time until a command that keeps running has printed the page's text.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Profile of programs that the pages build, which are not optimized except in the long form of
@@ -81,8 +81,8 @@ pub(crate) struct Newcomer {
 }
 
 impl Newcomer {
-    /// Returns one whose copy is that of the last run with what has changed since then, so that
-    /// only that is compiled.
+    /// Creates a newcomer. Its copy of the workspace is that of the last run with the changes
+    /// since then, so that only these are compiled.
     pub(crate) fn new(builds: Builds) -> Self {
         // Outside of the workspace, which would claim the newcomer's own packages.
         let inode = fs::metadata(binaries::workspace()).expect("the workspace").ino();
@@ -116,8 +116,7 @@ impl Newcomer {
         Self { builds, home, terminals: BTreeMap::new() }
     }
 
-    /// Does what a page says, in new terminals, and panics where what happens is not what
-    /// it shows.
+    /// Follows a page in new terminals, and panics where the result differs from the page.
     pub(crate) fn follow(&mut self, page: &str) {
         self.terminals.clear();
         let path = binaries::workspace().join(page);
@@ -211,7 +210,7 @@ fn place_present_cargo(home: &Path) {
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("make it executable");
 }
 
-/// Lets what is compiled in a copy of the workspace go to the workspace's own directory for that.
+/// Links the target directory of a copy of the workspace to one in the workspace's own.
 fn link_compiled(copy: &Path) {
     let compiled = binaries::workspace().join("target/newcomer");
     fs::create_dir_all(&compiled).expect("a directory for what is compiled");

@@ -25,7 +25,7 @@ use crate::harness::wait;
 /// A user without any rights.
 pub(super) const NOBODY: u32 = 65_534;
 
-/// Lets other users into a scratch directory; false, in the open, without the right to be
+/// Lets other users into a scratch directory; false, with a message, without the right to be
 /// another user.
 pub(super) fn let_others_in(scratch: &Scratch) -> bool {
     if !geteuid().is_root() {

@@ -24,29 +24,28 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts one on a scratch directory's MMV files, at the tests' usual interval.
+    /// Starts an agent on a scratch directory's MMV files, at the tests' usual interval.
     pub(crate) fn start(scratch: &Scratch) -> Self {
         Self::start_with(scratch, &["--interval", INTERVAL])
     }
 
-    /// Starts one that ends by itself after some samples.
+    /// Starts an agent that ends by itself after some samples.
     pub(crate) fn start_for(scratch: &Scratch, samples: u32) -> Self {
         Self::start_with(scratch, &["--interval", INTERVAL, "--samples", &samples.to_string()])
     }
 
-    /// Starts one with options as given.
+    /// Starts an agent with options as given.
     pub(crate) fn start_with(scratch: &Scratch, options: &[&str]) -> Self {
         Self::spawn(Command::new(binaries::mmv_agent()), scratch, options)
     }
 
-    /// Starts one that follows a configuration file, also in its events and own
-    /// metrics.
+    /// Starts an agent that follows a configuration file, also in its events and own metrics.
     pub(crate) fn start_configured(scratch: &Scratch, config: &Path) -> Self {
         Self::spawn_configured(Command::new(binaries::mmv_agent()), scratch, config)
     }
 
-    /// Starts an agent with a configuration file to whom [`limit_files`](Self::limit_files) is a
-    /// full disk.
+    /// Starts an agent with a configuration file, for which [`limit_files`](Self::limit_files) is
+    /// a full disk.
     pub(crate) fn start_configured_on_disk_to_fill(
         scratch: &Scratch,
         config: &Path,
@@ -60,16 +59,16 @@ impl Agent {
         Self::spawn_unchanged(command, scratch, &["--config", config])
     }
 
-    /// Starts one whose files may not grow beyond `bytes`.
+    /// Starts an agent whose files may not grow beyond `bytes`.
     pub(crate) fn start_limited(scratch: &Scratch, bytes: u64, options: &[&str]) -> Self {
         let mut command = Command::new("prlimit");
         command.arg(format!("--fsize={bytes}:")).arg(binaries::mmv_agent());
         Self::spawn(command, scratch, options)
     }
 
-    /// Starts one whose disk is full when a file has this many bytes;
-    /// [`lift_limit`](Self::lift_limit) makes room. `None`, with a message, where that
-    /// cannot be had.
+    /// Starts an agent whose disk is full when a file has this many bytes;
+    /// [`lift_limit`](Self::lift_limit) makes room. `None`, with a message, where that cannot be
+    /// had.
     pub(crate) fn start_on_full_disk(
         scratch: &Scratch,
         bytes: u64,
@@ -103,8 +102,8 @@ impl Agent {
         assert!(status.expect("run prlimit").success());
     }
 
-    /// Starts one as systemd does, with a socket for notifications and a watchdog
-    /// of this many microseconds.
+    /// Starts an agent as systemd does, with a socket for notifications and a watchdog of this
+    /// many microseconds.
     pub(crate) fn start_notifying(
         scratch: &Scratch,
         options: &[&str],
@@ -117,8 +116,8 @@ impl Agent {
         Self::spawn(command, scratch, options)
     }
 
-    /// Starts one by a command that ends in the agent's path, which may be in an
-    /// environment of its own.
+    /// Starts an agent by a command that ends in the agent's path, which may be in an environment
+    /// of its own.
     pub(crate) fn spawn(command: Command, scratch: &Scratch, options: &[&str]) -> Self {
         let mut options = options.to_vec();
         // Most tests know each metric of their archives.

@@ -67,7 +67,7 @@ pub(crate) fn set(file: &Path, index: usize, value: u64) {
     file.write_all_at(&value.to_ne_bytes(), value_at(index) as u64).expect("set a value");
 }
 
-/// Replaces what is in a file by another image, in place and the generations last.
+/// Replaces the contents of a file by another image, in place and the generations last.
 pub(crate) fn grow(path: &Path, image: &[u8]) {
     let file = OpenOptions::new().write(true).open(path).expect("open the MMV file");
     let generations = 8..24;

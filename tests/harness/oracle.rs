@@ -16,7 +16,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Finds it. `None`, in the open, where it is not.
+    /// Finds the oracle; `None`, with a message, where there is none.
     pub(crate) fn find() -> Option<Self> {
         let other = std::env::var_os("PCP_ENV").map(PathBuf::from);
         let file = other.unwrap_or_else(|| workspace().join("target/oracle/env"));
@@ -63,7 +63,7 @@ impl Oracle {
         command.output().unwrap_or_else(|error| panic!("start {program}: {error}"))
     }
 
-    /// Runs a program and returns what it printed; panics if it fails or complains.
+    /// Runs a program and returns its output; panics if it fails or complains.
     #[track_caller]
     pub(crate) fn run<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> String {
         let output = self.output(program, arguments);

@@ -16,8 +16,7 @@ pub(crate) struct Pmcd {
 }
 
 impl Pmcd {
-    /// Starts one on a free port of the loopback interface, and waits until it
-    /// answers.
+    /// Starts a pmcd on a free port of the loopback interface, and waits until it answers.
     pub(crate) fn start(oracle: &Oracle, scratch: &Scratch) -> Self {
         // Another process may take the free port before pmcd does: try again then.
         (0..5)

@@ -1,4 +1,4 @@
-//! PCP's logger, which writes what a pmcd serves into an archive.
+//! PCP's logger, which writes the values of a pmcd into an archive.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ use super::wait;
 pub(crate) struct Pmlogger(Child);
 
 impl Pmlogger {
-    /// Starts one that logs all `mmv` metrics of a pmcd into an archive, ten times a
-    /// second: the given number of samples, or until it is dropped.
+    /// Starts a logger of all `mmv` metrics of a pmcd into an archive, ten times a second: the
+    /// given number of samples, or until it is dropped.
     pub(crate) fn start(
         oracle: &Oracle,
         scratch: &Scratch,

@@ -1,4 +1,4 @@
-//! Skipping a test: in the open, and forbidden by `PCP=require`.
+//! Skipping a test, which is reported, and forbidden by `PCP=require`.
 
 use std::io::{self, Write as _};
 use std::thread;

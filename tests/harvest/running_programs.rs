@@ -44,7 +44,7 @@ fn a_file_without_prefix_and_of_a_living_process_is_logged_as_pmdammv_serves_it(
     compare(&oracle, &scratch, 10);
 }
 
-/// Compares what pmdammv serves now with what our agent logs now.
+/// Compares the values that pmdammv serves now with those that our agent logs now.
 #[track_caller]
 fn compare(oracle: &Oracle, scratch: &Scratch, metrics: usize) {
     let pmcd = Pmcd::start(oracle, scratch);

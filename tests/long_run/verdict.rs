@@ -18,7 +18,7 @@ use super::shape::STEADY;
 /// Limit on complaints.
 const ENOUGH: usize = 20;
 
-/// A life and what its program wrote down.
+/// A life, with the journal of its program.
 struct Known {
     life: Life,
     journal: Journal,

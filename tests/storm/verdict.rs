@@ -16,7 +16,7 @@ use super::honest::{CONSTANT, INSTANCES, Lives, RETURNING, STANDS, STEADY};
 const PMCD: u32 = 2;
 
 /// Longest time in microseconds between the timestamp of a record and the reading of its values.
-/// With debug assertions, what is usual is granted many times over.
+/// With debug assertions, the usual time is granted many times over.
 const SOON: u64 = if cfg!(debug_assertions) { 250_000 } else { 50_000 };
 
 /// Limit on complaints.

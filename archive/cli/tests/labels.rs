@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// The instances of `shop.requests`: name, path, code, and what it counts per second.
+/// The instances of `shop.requests`: name, path, code, and counts per second.
 const SERIES: [(&str, &str, &str, u32); 4] = [
     ("a 200", "/a", "200", 5),
     ("a 500", "/a", "500", 1),

@@ -7,8 +7,8 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// A record: its second, how often the values 4..5, 6..7 and 8..11 were counted,
-/// and the sum of them; without any a mark.
+/// A record: its second, the counts of the values 4..5, 6..7 and 8..11, and their sum; without
+/// any a mark.
 type Row = (i32, [Option<u64>; 3], Option<u64>);
 
 /// Records of a program that restarted at 60 s, with a mark at 75 s.

@@ -6,8 +6,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// A record: its second, and what the instances `steady` and `transient` count;
-/// without any a mark.
+/// A record: its second, and the counts of the instances `steady` and `transient`; without any a
+/// mark.
 type Row = (i32, Option<u32>, Option<u32>);
 
 /// Between 40 and 50 s the first is set back, so that nothing of it shows at

@@ -47,7 +47,7 @@ fn python(package: &str) -> Option<PathBuf> {
     is_there.then(|| columns.join("bin/python"))
 }
 
-/// Runs a program, and returns what it prints.
+/// Runs a program, and returns its output.
 fn run(python: &Path, program: &str, directory: &Path) -> String {
     let file = directory.join("program.py");
     fs::write(&file, program).unwrap();

@@ -145,8 +145,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Compares one archive; prints what differs and returns how many cells were
-/// compared, how many of them libpcp has wrong, and how many others differ.
+/// Compares one archive; prints the differences. Returns the number of compared cells, of those
+/// that libpcp has wrong, and of others that differ.
 fn compare(case: &Case, file: &str, decrease: Decrease) -> (u64, u64, usize) {
     let head = case.lines(file, "gen").remove(0);
     let mut selection = Replay::open(&case.archive).decrease(decrease);

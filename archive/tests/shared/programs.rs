@@ -8,7 +8,7 @@ use pcp_archive::{OwnedValue, Pmid, Timestamp, Value};
 use tempfile::TempDir;
 use test_archives::{Builder, at};
 
-/// A record: its second, `orders` of a and b, `queue`, `version`, and what the buckets count.
+/// A record: its second, `orders` of a and b, `queue`, `version`, and the counts of the buckets.
 type Row = (i32, [u64; 2], u64, Option<u64>, [Option<u64>; 3]);
 
 const ROWS: [Row; 9] = [

@@ -308,7 +308,7 @@ impl Builder {
         TestArchive { base: summary.base, directory: self.directory }
     }
 
-    /// Lets the writer do what has no method here.
+    /// Calls `write` for everything that the builder has no method for.
     #[must_use]
     pub fn with_writer(mut self, write: impl FnOnce(&mut ArchiveWriter)) -> Self {
         self.declare();

@@ -75,7 +75,8 @@ impl Model {
         NAMES.map(|name| (ORDERS, name)).into_iter().chain([(BYTES, "")])
     }
 
-    /// Returns what a counter grew from after one second to another; `None` if it had no growth.
+    /// Returns the growth of a counter after the first of some seconds up to the last; `None` if
+    /// it had no growth.
     #[must_use]
     pub fn growth(&self, key: Key, seconds: &RangeInclusive<i64>) -> Option<f64> {
         let grown = self.grown.get(&key)?.range(seconds.start() + 1..=*seconds.end());

@@ -1,4 +1,4 @@
-//! A receiver of remote write that does what a script says.
+//! A scripted receiver of remote write.
 #![allow(dead_code, reason = "each test needs a part of this")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
