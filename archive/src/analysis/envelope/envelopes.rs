@@ -35,7 +35,7 @@ const CHUNKS: usize = 16;
 ///
 /// ```
 /// use pcp_archive::Source;
-/// use pcp_archive::envelope::{Envelopes, Grid, Options, Origin};
+/// use pcp_archive::envelope::{EnvelopeOrigin, Envelopes, Grid, Options};
 /// use pcp_archive::scan::Selection;
 /// # use pcp_archive::{
 /// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
@@ -71,7 +71,7 @@ const CHUNKS: usize = 16;
 /// assert!(envelopes.extend(&selection, &|| true)?);
 /// let grid = Grid::new(source.start()..=source.end(), 4);
 /// let answer = envelopes.envelope(&selection, &grid, &|| true)?.expect("nothing ended it");
-/// assert!(matches!(answer.origin, Origin::Pyramid { until } if until == source.end()));
+/// assert!(matches!(answer.origin, EnvelopeOrigin::Pyramid { until } if until == source.end()));
 /// let cells = answer.envelope.series[0].cells();
 /// assert_eq!(cells.map(|(_, cell)| cell.maximum).fold(0.0, f64::max), 99.0);
 /// # Ok(())
