@@ -3,7 +3,6 @@
 //! Records, values logged on change and the samples of the flight recorder are made from such a
 //! shape. It changes when the sources or their metadata do; the sampler then walks all of it
 //! within a tick, so it lies in three blocks of memory instead of two for each metric.
-//! each metric.
 
 use pcp_types::{InstanceId, Pmid, ValueType};
 
