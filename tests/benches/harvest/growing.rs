@@ -221,7 +221,7 @@ fn reading(rounds: usize) -> Result<(), String> {
     let mut times = Vec::new();
     for _ in 0..rounds.max(1) {
         let mut command = Command::new(&program);
-        command.arg("report").arg(&base).args(["--last", "1m", "-e", "x = sum(rate(requests))"]);
+        command.arg("report").arg(&base).args(["--last", "1m", "-e", "x = sum(rate(mmv.app.requests))"]);
         let began = Instant::now();
         let status = command.stdout(Stdio::null()).status().map_err(|error| error.to_string())?;
         if !status.success() {
@@ -255,7 +255,7 @@ fn write_growing(base: &Path) -> Result<i64, Box<dyn std::error::Error>> {
     };
     let options = WriterOptions { version: Version::V3, ..WriterOptions::default() };
     let mut writer = ArchiveWriter::create(base, label, options)?;
-    writer.declare_metric(&desc, &["requests"])?;
+    writer.declare_metric(&desc, &["mmv.app.requests"])?;
     let mut instances: Vec<Instance> = Vec::new();
     let (mut second, mut number) = (0, 0);
     while writer.metadata_bytes() < DOMAIN_BYTES {
