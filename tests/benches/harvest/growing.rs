@@ -221,7 +221,12 @@ fn reading(rounds: usize) -> Result<(), String> {
     let mut times = Vec::new();
     for _ in 0..rounds.max(1) {
         let mut command = Command::new(&program);
-        command.arg("report").arg(&base).args(["--last", "1m", "-e", "x = sum(rate(mmv.app.requests))"]);
+        command.arg("report").arg(&base).args([
+            "--last",
+            "1m",
+            "-e",
+            "x = sum(rate(mmv.app.requests))",
+        ]);
         let began = Instant::now();
         let status = command.stdout(Stdio::null()).status().map_err(|error| error.to_string())?;
         if !status.success() {
