@@ -11,8 +11,8 @@
 //! | buckets and their sum | cumulative buckets, sum and count |
 //! | two records in one millisecond | the second one a millisecond later |
 //!
-//! Resuming repeats earlier steps to rebuild state: they must be converted as well, and their
-//! output discarded. Then the rest is the same to the byte.
+//! A walk that resumes replays earlier steps to rebuild its state. The caller converts them too and
+//! discards their output; what follows is identical to an uninterrupted run.
 
 mod histogram;
 mod table;

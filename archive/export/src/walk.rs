@@ -313,7 +313,7 @@ impl Walk {
         }
         let skipped = self.follower.as_mut()?.skip_damage().unwrap_or_default();
         self.position.offset = self.position.offset.saturating_add(skipped);
-        // Other errors do not go away: the rest of the archive is lost.
+        // Any other error is permanent, so the remainder of the archive cannot be read.
         self.due = Some(if skipped > 0 { StepKind::Mark } else { StepKind::EndOfArchive });
         Some(skipped)
     }

@@ -19,10 +19,10 @@ use crate::limits::Quota;
 use crate::sampling::SamplerCommand;
 use crate::telemetry::{FileReport, Status};
 
-/// Minimum age of an answer before it is made anew.
-const FRESH: Duration = Duration::from_millis(100);
-/// An answer is also sent again for this many times the time that it took to be made.
-const REST: u32 = 20;
+/// Time for which a status answer is reused. Computing it takes the sampler's time.
+const REUSE_TIME: Duration = Duration::from_millis(100);
+/// An answer that was slow to compute is reused for this multiple of its computing time.
+const REUSE_FACTOR: u32 = 20;
 /// Time for the sampler thread's reply.
 const SAMPLER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the loader's reply if it has replied before.
@@ -110,7 +110,7 @@ impl Reports {
         let mut bytes = serde_json::to_vec(&status).ok()?;
         bytes.push(b'\n');
         Some((
-            Instant::now() + FRESH.max(begun.elapsed() * REST).min(SAMPLER_TIMEOUT),
+            Instant::now() + REUSE_TIME.max(begun.elapsed() * REUSE_FACTOR).min(SAMPLER_TIMEOUT),
             Arc::new(bytes),
         ))
     }
@@ -185,7 +185,7 @@ mod tests {
         for _ in 0..50 {
             assert!(ask(&socket).unwrap().pid > 0);
         }
-        let most = 2 + begun.elapsed().as_millis() / FRESH.as_millis();
+        let most = 2 + begun.elapsed().as_millis() / REUSE_TIME.as_millis();
         drop(service);
         assert!(!socket.exists());
         let asked = sampler.join().unwrap();
@@ -282,7 +282,7 @@ mod tests {
         });
         let _service = serve(&socket, commands).unwrap();
         let status = || {
-            thread::sleep(FRESH);
+            thread::sleep(REUSE_TIME);
             let status = ask(&socket).unwrap();
             assert_eq!(status.pid, 7);
             (status.sources.first().map(|source| source.file.clone()), status.files_age)
