@@ -275,7 +275,7 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     /// [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<H, Error> {
         let slot = self.registry.add_singular(self.spec)?;
-        Ok(H::on(slot))
+        Ok(H::from_slot(slot))
     }
 
     /// Registers the metric on a domain with fixed instances: a value and a handle for each.
@@ -285,7 +285,7 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     /// The errors of [`MetricBuilder::build`], and [`Error::OtherRegistry`].
     pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
         let slots = self.registry.add_fixed(self.spec, indom)?;
-        let handles = slots.into_iter().map(H::on).collect();
+        let handles = slots.into_iter().map(H::from_slot).collect();
         Ok(Instances::new(indom.registered().record.members.clone(), handles))
     }
 

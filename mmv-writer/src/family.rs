@@ -228,7 +228,7 @@ impl<L: Labels, H: Handle + Clone> Series<L, H> {
                     let label = Label::new(label, value);
                     let _ = state.label_instance(self.indom, name.as_str(), label);
                 }
-                let handle = H::on(self.kept.keeping(slot));
+                let handle = H::from_slot(self.kept.keeping(slot));
                 self.write().insert(labels.clone(), handle.clone());
                 self.files.announce(&mut state);
                 return handle;
@@ -243,12 +243,12 @@ impl<L: Labels, H: Handle + Clone> Series<L, H> {
                 let label = Label::new(OVERFLOW, true);
                 let _ = state.label_instance(self.indom, OVERFLOW, label);
                 self.files.announce(&mut state);
-                H::on(self.kept.keeping(slot))
+                H::from_slot(self.kept.keeping(slot))
             }
             Err(error) => {
                 let name = state.family_name(self.id);
                 warn(&format!("metric {name}: what has no series is not counted: {error}\n"));
-                H::on(ValueSlot::private())
+                H::from_slot(ValueSlot::private())
             }
         };
         let _ = self.overflow.set(handle.clone());

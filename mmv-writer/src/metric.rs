@@ -110,6 +110,6 @@ pub(crate) mod sealed {
         const OPTIONAL: bool = false;
 
         /// Makes the handle on a value.
-        fn on(slot: ValueSlot) -> Self;
+        fn from_slot(slot: ValueSlot) -> Self;
     }
 }

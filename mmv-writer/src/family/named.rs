@@ -81,7 +81,7 @@ impl<H: Handle + Clone> NamedFamily<H> {
         let mut state = self.files.write();
         if self.handles.read().get(name).is_none() {
             let slot = state.create_value(self.id, name)?;
-            self.handles.add(name, H::on(self.kept.keeping(slot)));
+            self.handles.add(name, H::from_slot(self.kept.keeping(slot)));
             self.files.announce(&mut state);
         }
         Ok(())

@@ -99,7 +99,7 @@ impl<T: Number> sealed::Handle for Counter<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Counter;
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { cell: slot.cell, number: PhantomData }
     }
 }
@@ -108,7 +108,7 @@ impl<T: Number> sealed::Handle for OwnedCounter<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Counter;
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { cell: slot.cell, number: PhantomData }
     }
 }

@@ -47,7 +47,7 @@ impl<T: Number> sealed::Handle for Discrete<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Discrete;
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { cell: slot.cell, number: PhantomData }
     }
 }

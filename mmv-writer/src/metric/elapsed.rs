@@ -89,7 +89,7 @@ impl sealed::Handle for Elapsed {
     const IS_MEASURED: bool = false;
     const UNITS: Units = Units::microseconds();
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { closed: slot.cell, running: slot.extra, since: None }
     }
 }

@@ -165,7 +165,7 @@ impl<T: Number> sealed::Handle for Gauge<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Instant;
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { cell: slot.cell, number: PhantomData }
     }
 }
@@ -174,7 +174,7 @@ impl<T: Number> sealed::Handle for OwnedGauge<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Instant;
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { cell: slot.cell, number: PhantomData }
     }
 }

@@ -20,7 +20,7 @@ pub struct Optional<H> {
 impl<T: Number> Optional<Gauge<T>> {
     /// Makes a gauge that no reader sees.
     pub fn noop() -> Self {
-        Self::noop_on(Gauge::on)
+        Self::noop_on(Gauge::from_slot)
     }
 
     /// Replaces the current value.
@@ -45,7 +45,7 @@ impl<T: Number> Optional<Gauge<T>> {
 impl<T: Number> Optional<Discrete<T>> {
     /// Makes a value that no reader sees.
     pub fn noop() -> Self {
-        Self::noop_on(Discrete::on)
+        Self::noop_on(Discrete::from_slot)
     }
 
     /// Replaces the current value.
@@ -70,7 +70,7 @@ impl<T: Number> Optional<Discrete<T>> {
 impl Optional<Text> {
     /// Makes a text that no reader sees.
     pub fn noop() -> Self {
-        Self::noop_on(Text::on)
+        Self::noop_on(Text::from_slot)
     }
 
     /// Replaces the text as [`Text::set`] does.
@@ -107,9 +107,9 @@ impl<H: Handle> sealed::Handle for Optional<H> {
     const IS_MEASURED: bool = H::IS_MEASURED;
     const OPTIONAL: bool = true;
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         let cell = slot.cell.clone();
-        Self { handle: H::on(slot), cell }
+        Self { handle: H::from_slot(slot), cell }
     }
 }
 

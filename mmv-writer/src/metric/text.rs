@@ -107,7 +107,7 @@ impl sealed::Handle for Text {
     const SEMANTICS: Semantics = Semantics::Discrete;
     const IS_MEASURED: bool = false;
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { cell: slot.cell, slot: slot.text.unwrap_or_default() }
     }
 }

@@ -87,7 +87,7 @@ impl sealed::Handle for Timer {
     const IS_MEASURED: bool = false;
     const UNITS: Units = Units::nanoseconds();
 
-    fn on(slot: ValueSlot) -> Self {
+    fn from_slot(slot: ValueSlot) -> Self {
         Self { cell: slot.cell }
     }
 }
