@@ -6,6 +6,7 @@ pub(crate) mod grid;
 mod natural_order;
 pub(crate) mod number;
 pub(crate) mod output;
+pub(crate) mod scaled;
 pub(crate) mod value;
 
 pub(crate) use grid::Grid;
@@ -13,4 +14,5 @@ pub(crate) use natural_order::natural_order;
 pub(crate) use output::{
     Output, output_width, shown, shown_bytes, shown_path, terminal_width, warn,
 };
+pub(crate) use scaled::scaled;
 pub(crate) use value::{EventJson, Json, json_time, push_hex, push_plain};

@@ -46,6 +46,44 @@ fn expressions_have_quantiles() {
     }
 }
 
+/// Values per second, p50, p99 and maximum; the buckets are shown if they are asked for.
+#[test]
+fn a_histogram_is_reported_as_itself() {
+    let (_directory, base) = shop(true);
+    let csv = |arguments: &[&str]| -> (String, String) {
+        let all = [&["--format", "csv", "-t", "10s"], arguments].concat();
+        let text = text("report", &base, &all);
+        let head = text.lines().next().unwrap().to_owned();
+        (head, text.lines().nth(8).unwrap().split_once(',').unwrap().1.to_owned())
+    };
+    let name = "mmv.shop.latency";
+    let head = format!("Time,{name},{name}.p50,{name}.p99,{name}.max");
+    // From 60 s to 70 s one of 6..7 and one of 8..11.
+    assert_eq!(csv(&[name]), (head, "0.2,6.5,9.5,9.5".to_owned()));
+    let (buckets, _) = csv(&[name, "--buckets"]);
+    assert!(buckets.contains("mmv.shop.latency.bucket["), "{buckets}");
+    let bucket = "mmv.shop.latency.bucket";
+    let (named, _) = csv(&[bucket]);
+    assert!(named.contains("mmv.shop.latency.bucket[") && !named.contains("p99"), "{named}");
+    let (raw, _) = csv(&[name, "--pcp"]);
+    assert!(raw.contains("mmv.shop.latency.bucket["), "{raw}");
+    let table = text("report", &base, &[name, "-t", "10s"]);
+    assert!(table.contains("count / sec") && !table.contains("bucket"), "{table}");
+}
+
+#[test]
+fn a_summary_is_sorted_by_a_quantile() {
+    let (_directory, base) = shop(true);
+    let first = |sort: &str| {
+        let text = text("summary", &base, &["mmv.shop", "--sort", sort, "--format", "csv"]);
+        text.lines().nth(1).unwrap().split(',').next().unwrap().to_owned()
+    };
+    assert_eq!(first("p99"), "mmv.shop.latency");
+    assert_eq!(first("0.5"), "mmv.shop.latency");
+    let output = run("summary", &base, &["mmv.shop", "--sort", "colour"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
 #[test]
 fn a_summary_has_the_quantiles_of_the_window() {
     let (_directory, base) = shop(true);
@@ -53,18 +91,20 @@ fn a_summary_has_the_quantiles_of_the_window() {
         let all = [&["mmv.shop", "--quantile", "0.5,0.9", "--format", "csv"], arguments].concat();
         let text = text("summary", &base, &all);
         let lines = text.lines().filter(|line| line.starts_with("mmv.shop.latency"));
-        lines.map(|line| line.replace(",,,,,,,,,", " ").replace(",,microsec,0", "")).collect()
+        lines.map(ToOwned::to_owned).collect()
     };
-    // 30 of 4..5 after the first record, then 5 of 6..7 and one of 8..11.
-    assert_eq!(quantile(&[]), ["mmv.shop.latency.p50 4.5", "mmv.shop.latency.p90 6.5"]);
-    let late = ["-S", "70s"];
-    assert_eq!(quantile(&late), ["mmv.shop.latency.p50 6.5", "mmv.shop.latency.p90 6.5"]);
-    let table = text("summary", &base, &["mmv.shop.latency", "--quantile", "0.9"]);
-    let line = table.lines().find(|line| line.contains(".p90")).unwrap();
-    assert!(table.contains("Quantile") && line.contains("6.500"), "{table}");
+    // 30 of 4..5 after the first record, then 5 of 6..7 and one of 8..11, in 90 seconds.
+    let line = "mmv.shop.latency,,count / sec,36,,,,0.4,,,,,4.5,6.5,microsec";
+    assert_eq!(quantile(&[]), [line]);
+    let late = quantile(&["-S", "70s"]);
+    assert!(late[0].ends_with(",6.5,6.5,microsec"), "{late:?}");
+    let table = text("summary", &base, &["mmv.shop.latency", "--quantile", "p90"]);
+    let line = table.lines().find(|line| line.starts_with("mmv.shop.latency ")).unwrap();
+    assert!(table.contains("p90") && line.contains(" 36  6.5 us  count / sec"), "{table}");
     assert!(!table.contains("bucket") && !table.contains("latency.sum"), "{table}");
-    let json = text("summary", &base, &["mmv.shop.latency", "--quantile", "0.9", "--json"]);
-    assert!(json.contains("\"quantile\":6.5"), "{json}");
+    let json = text("summary", &base, &["mmv.shop.latency", "--quantile", "90", "--json"]);
+    let quantiles = r#""quantiles":{"p90":6.5},"quantile_units":"microsec""#;
+    assert!(json.contains(quantiles), "{json}");
     let output = run("summary", &base, &["mmv.shop.queue", "--quantile", "0.9"]);
     assert_eq!(output.status.code(), Some(1));
 }

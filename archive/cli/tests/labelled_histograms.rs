@@ -75,6 +75,10 @@ fn quantiles_are_those_of_the_histograms_with_the_labels() {
 fn buckets_have_the_labels_of_their_histogram() {
     let (_directory, base) = archive();
     let [names, values] = ends(&base, &[r#"web.latency{path="/b"}"#]);
+    let expected = "web.latency[path=/b],web.latency.p50[path=/b],web.latency.p99[path=/b],\
+                    web.latency.max[path=/b]";
+    assert_eq!((names.as_str(), values.as_str()), (expected, "10,12,12,12"));
+    let [names, values] = ends(&base, &[r#"web.latency{path="/b"}"#, "--buckets"]);
     let expected = "\"web.latency.bucket[path=/b,bucket=6..7]\",\
                     \"web.latency.bucket[path=/b,bucket=12..]\",web.latency.sum[path=/b]";
     assert_eq!((names.as_str(), values.as_str()), (expected, "8,32,440"));

@@ -155,7 +155,7 @@ fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
     command.arg("summary").arg(&base).args(["web", "--quantile", "0.5", "--format", "csv"]);
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     // 131 of 4..5, 119 of 6..7, 11 of 8..11.
-    assert!(text.contains("web.latency.p50") && text.contains("4.5"), "{text}");
+    assert!(text.contains(",p50,") && text.contains(",261,,,,4.35,,,,,4.5,microsec"), "{text}");
 }
 
 /// A bucket that counts for the first time after a mark counts from 0, if any other bucket
@@ -217,7 +217,7 @@ fn other_metrics_and_invalid_quantiles_are_errors() {
     let output = report(&base, &["web", "--quantile", "0.5,1.5"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr.contains("1.5") && stderr.contains("not a number from 0 to 1"), "{stderr}");
+    assert!(stderr.contains("1.5") && stderr.contains("not a quantile such as"), "{stderr}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use hashbrown::HashSet;
 use pcp_archive::programs::{ProgramEvent, for_each_event};
-use pcp_archive::replay::{Decrease, Replay, ReplaySelection, SelectedMetric};
+use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection, SelectedMetric};
 use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
 
@@ -36,7 +36,7 @@ const RECENT: Duration = Duration::from_secs(120);
 const EXAMPLES: &str = "\
 Examples:
   The p99 of the last minute:
-    mmv-archive report @ --last 1m -t 1m mmv.shop.latency --quantile 0.99
+    mmv-archive report @ --last 1m -t 1m mmv.shop.latency --quantile p99
   The rate in each minute of the last hour, with restarts of the program:
     mmv-archive report @ --last 1h -t 1m mmv.shop.orders --events
   The total rate of all endpoints:
@@ -79,11 +79,16 @@ pub(crate) struct Arguments {
     sum: bool,
 
     /// Report these quantiles of each histogram instead of its buckets, for the values counted
-    /// in the interval before each sample: 0.5,0.99,1. If the program restarted or
-    /// nothing was logged for part of the interval, only the remaining part is used
+    /// in the interval before each sample: p50,p99,1; p99, 99 and 0.99 are the same. If the program
+    /// restarted or nothing was logged for part of the interval, only the remaining part is used
+    /// [default: values per second, p50, p99 and maximum]
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     #[arg(conflicts_with_all = ["raw", "stepping"])]
     quantile: Vec<f64>,
+
+    /// Report the buckets of histograms; so does the name of their counter, as mmv.shop.latency.bucket
+    #[arg(long, conflicts_with = "quantile")]
+    buckets: bool,
 
     /// Print what happened to the programs of the metrics between the rows of the table: when
     /// they appeared, ended or were restarted
@@ -196,6 +201,9 @@ impl Arguments {
         if !self.quantile.is_empty() && selection.quantiles(&self.quantile) == 0 {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }
+        if self.shows_histograms() {
+            histograms::show_as_themselves(&mut selection, &self.metrics);
+        }
         if self.sum {
             selection.sum_instances(self.has_rates())?;
         }
@@ -227,6 +235,14 @@ impl Arguments {
         })?;
         events.sort_by_key(|(at, _)| *at);
         Ok(events)
+    }
+
+    /// Returns whether histograms are reported as such, not as the metrics that they consist of:
+    /// unless these are asked for, or the output is to be that of PCP's programs.
+    fn shows_histograms(&self) -> bool {
+        let has_metrics = self.buckets || self.raw || self.stepping || self.sum;
+        let is_chosen = !self.quantile.is_empty() || !self.display.instances.is_empty();
+        !has_metrics && !is_chosen && self.gaps.gaps() == Gaps::Keep
     }
 
     /// Returns whether counters are converted to rates: by default in tables, as in PCP's

@@ -6,23 +6,23 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use hashbrown::{HashMap, HashSet};
-use pcp_archive::replay::{Decrease, Replay};
+use hashbrown::HashMap;
+use pcp_archive::replay::{Decrease, Gaps};
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::{
     Extreme, InstanceSummary, MetricSummary, Statistics, summarize_past_damage,
 };
-use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Value};
+use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Units, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::selection::{select_metrics, warn_of_loss};
-use crate::text::{Grid, Json, Output, json_time, push_plain, shown, terminal_width};
+use crate::text::{Grid, Json, Output, json_time, push_plain, scaled, shown, terminal_width};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
-use quantiles::Quantiles;
+use quantiles::{CountedValues, Histograms};
 
 /// Counters with rates over at most this part of the window are marked with an
 /// asterisk, as in pmlogsummary.
@@ -36,8 +36,8 @@ const EXAMPLES: &str = "\
 Examples:
   Which endpoint is the busiest?
     mmv-archive summary @ --last 1h --sort rate --top 1 mmv.server.requests
-  The quantiles of the last hour as a whole:
-    mmv-archive summary @ --last 1h mmv.shop.latency --quantile 0.5,0.99,1
+  The quantiles of the last hour as a whole, the slowest histogram first:
+    mmv-archive summary @ --last 1h mmv.shop --sort p99
   When was the rate of orders the highest?
     mmv-archive summary @ --last 1d --times mmv.shop.orders
   How many orders were there yesterday?
@@ -46,6 +46,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
@@ -68,17 +69,24 @@ pub(crate) struct Arguments {
     #[arg(long)]
     sum: bool,
 
-    /// Add these quantiles of each histogram, of all that it counted in the window, instead of
-    /// its buckets and its sum: 0.5,0.99,1
+    /// The quantiles of each histogram, of all that it counted in the window: p50,p99,1; p99, 99
+    /// and 0.99 are the same [default: p50,p99,1]
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     quantile: Vec<f64>,
+
+    /// Summarize the buckets of histograms; so does the name of their counter, as
+    /// mmv.shop.latency.bucket
+    #[arg(long, conflicts_with = "quantile")]
+    buckets: bool,
 
     /// Decimal places of numbers in tables and CSV [default in tables: 3]
     #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
     precision: Option<u8>,
 
-    /// Sort by a column, numbers from the largest down; the average of a counter is its rate
-    #[arg(long, value_enum, value_name = "COLUMN")]
+    /// Sort by a column, numbers from the largest down: name, average, rate (the average of
+    /// counters and histograms alone), stochastic, minimum, maximum, sum, count, or a quantile
+    /// such as p99
+    #[arg(long, value_name = "COLUMN", value_parser = sort_column)]
     sort: Option<Sort>,
 
     /// Print only the first COUNT lines, sorted by average without --sort
@@ -103,7 +111,7 @@ pub(crate) struct Arguments {
 }
 
 /// A column to sort by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum Sort {
     /// Name of the metric, then of the instance
     Name,
@@ -122,12 +130,24 @@ enum Sort {
     Sum,
     /// Number of values
     Count,
+    /// This quantile of histograms; other metrics come last
+    #[value(skip)]
+    Quantile(f64),
+}
+
+/// Parses a column to sort by.
+fn sort_column(text: &str) -> Result<Sort, String> {
+    if let Ok(column) = <Sort as ValueEnum>::from_str(text, true) {
+        return Ok(column);
+    }
+    let rank = histograms::quantile(text);
+    rank.map(Sort::Quantile).map_err(|_| "neither a column nor a quantile such as p99".to_owned())
 }
 
 impl Sort {
     fn key(self, statistics: &Statistics) -> f64 {
         match self {
-            Self::Name => 0.0,
+            Self::Name | Self::Quantile(_) => 0.0,
             Self::Average | Self::Rate => statistics.time_average,
             Self::Stochastic => statistics.stochastic_average,
             Self::Minimum => statistics.minimum.value,
@@ -137,8 +157,21 @@ impl Sort {
         }
     }
 
+    /// Returns the key of a histogram, which has a rate and quantiles.
+    fn histogram_key(self, counted: &CountedValues, ranks: &[f64]) -> Option<f64> {
+        let place = |rank: f64| ranks.iter().position(|one| same_rank(*one, rank));
+        let quantile = |rank| counted.quantiles.get(place(rank)?).copied().flatten();
+        match self {
+            Self::Average | Self::Rate => Some(counted.rate),
+            Self::Count => Some(counted.count),
+            Self::Maximum => quantile(1.0),
+            Self::Quantile(rank) => quantile(rank),
+            Self::Name | Self::Stochastic | Self::Minimum | Self::Sum => None,
+        }
+    }
+
     /// Sorts lines; those without values come last, equal ones keep their order.
-    fn sort(self, lines: &mut [Line<'_>]) {
+    fn sort(self, lines: &mut [Line<'_>], ranks: &[f64]) {
         if self == Self::Name {
             lines.sort_by_cached_key(|line| {
                 (line.metric.metric.name.clone(), line.instance_title())
@@ -146,6 +179,12 @@ impl Sort {
             return;
         }
         let key = |line: &Line<'_>| {
+            if let Some(counted) = &line.histogram {
+                return self.histogram_key(counted, ranks);
+            }
+            if matches!(self, Self::Quantile(_)) {
+                return None;
+            }
             let is_sorted = self != Self::Rate || line.metric.metric.has_rates();
             let statistics = line.statistics.filter(|_| is_sorted);
             statistics.map(|statistics| self.key(statistics)).filter(|key| !key.is_nan())
@@ -166,8 +205,17 @@ struct Line<'s> {
     /// The instance's name.
     name: Option<Arc<str>>,
     statistics: Option<&'s Statistics>,
-    quantile: Option<f64>,
+    /// What a histogram counted, if it is one.
+    histogram: Option<CountedValues>,
 }
+
+/// Returns whether two quantiles are the same but for rounding.
+fn same_rank(one: f64, other: f64) -> bool {
+    (one - other).abs() < 1e-9
+}
+
+/// The quantiles of histograms that are shown by default.
+const DEFAULT_RANKS: [f64; 3] = [0.5, 0.99, 1.0];
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
@@ -177,15 +225,16 @@ impl Arguments {
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
         let mut selection = select_metrics(source, &self.metrics, &self.instances)?;
         let span = window.origin..=window.end;
-        let quantiles = self.quantiles(&mut selection, &span)?;
+        let histograms = self.histograms(&mut selection, &span)?;
+        let ranks = if histograms.is_empty() { &[] } else { self.ranks() };
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let (summaries, lost) =
             summarize_past_damage(&selection, span, decrease, self.gaps.gaps())?;
         lost.iter().for_each(warn_of_loss);
-        let mut lines = lines(source.metadata(), &summaries);
-        quantiles.add_to(source.metadata(), &mut lines);
+        let mut lines = histograms.lines(source.metadata(), ranks);
+        lines.extend(metric_lines(source.metadata(), &summaries));
         if let Some(sort) = self.sort.or(self.top.map(|_| Sort::Average)) {
-            sort.sort(&mut lines);
+            sort.sort(&mut lines, ranks);
         }
         lines.truncate(self.top.unwrap_or(usize::MAX));
         let check = || match check_whole_set(&archives) {
@@ -201,37 +250,38 @@ impl Arguments {
         match self.format.format() {
             Format::Table => {
                 let seconds = window.end.seconds_since(window.origin);
-                self.write_table(&mut out, &lines, &zone, seconds)?;
+                self.write_table(&mut out, &lines, ranks, &zone, seconds)?;
             }
-            Format::Csv => self.write_csv(&mut out, &lines, &zone)?,
-            Format::Jsonl => write_json(&mut out, &lines)?,
+            Format::Csv => self.write_csv(&mut out, &lines, ranks, &zone)?,
+            Format::Jsonl => write_json(&mut out, &lines, ranks)?,
         }
         out.finish()?;
         check()
     }
 
-    /// Returns the quantiles of the histograms in a selection, and removes the histograms from it.
-    fn quantiles(
+    /// Returns the quantiles that are shown of histograms.
+    fn ranks(&self) -> &[f64] {
+        if self.quantile.is_empty() { &DEFAULT_RANKS } else { &self.quantile }
+    }
+
+    /// Returns what the histograms in a selection counted, and removes them from it, unless the
+    /// metrics that they consist of are to be summarized.
+    fn histograms(
         &self,
         selection: &mut Selection<'_>,
         span: &RangeInclusive<Timestamp>,
-    ) -> Result<Quantiles, Failure> {
-        if self.quantile.is_empty() {
-            return Ok(Quantiles::default());
+    ) -> Result<Histograms, Failure> {
+        let gaps = self.gaps.gaps();
+        let is_forced = !self.quantile.is_empty();
+        let has_metrics = self.buckets || !self.instances.is_empty() || gaps == Gaps::Join;
+        if has_metrics && !is_forced {
+            return Ok(Histograms::default());
         }
-        let mut replay = Replay::open(selection.source()).gaps(self.gaps.gaps()).read_on();
-        for metric in selection.metrics() {
-            replay.select(&metric.name);
-        }
-        for instance in &self.instances {
-            replay.select_instance(instance);
-        }
-        if replay.quantiles(&self.quantile) == 0 {
+        let found = Histograms::take(selection, &self.metrics, is_forced, gaps, span)?;
+        if is_forced && found.is_empty() {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }
-        let kept: HashSet<_> = replay.metrics().iter().map(|metric| metric.desc.pmid).collect();
-        selection.retain(|metric| kept.contains(&metric.desc.pmid));
-        Ok(Quantiles::new(&replay.load_spans(std::slice::from_ref(span))?, span))
+        Ok(found)
     }
 
     /// Writes a row per instance.
@@ -239,32 +289,41 @@ impl Arguments {
         &self,
         out: &mut Output,
         lines: &[Line<'_>],
+        ranks: &[f64],
         zone: &Zone,
         seconds: f64,
     ) -> Result<(), Failure> {
-        let heads = self.heads();
+        let heads = self.heads(ranks);
         let mut grid = Grid::new(heads.len());
         for head in heads {
-            grid.cell(|text| text.push_str(head));
+            grid.cell(|text| text.push_str(&head));
         }
         for line in lines {
-            self.push_cells(&mut grid, line, zone, seconds);
+            self.push_cells(&mut grid, line, ranks, zone, seconds);
         }
         grid.write(out, terminal_width())
     }
 
-    fn heads(&self) -> Vec<&'static str> {
+    fn heads(&self, ranks: &[f64]) -> Vec<String> {
         let mut heads = vec!["Metric", "Time average", "Stochastic"];
         heads.extend(["Minimum"].iter().chain(self.times.then_some(&"At")));
         heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
         heads.extend(self.sum.then_some("Sum"));
         heads.push("Count");
-        heads.extend((!self.quantile.is_empty()).then_some("Quantile"));
-        heads.push("Units");
+        let mut heads: Vec<String> = heads.into_iter().map(str::to_owned).collect();
+        heads.extend(ranks.iter().map(|rank| quantile_title(*rank)));
+        heads.push("Units".to_owned());
         heads
     }
 
-    fn push_cells(&self, grid: &mut Grid, line: &Line<'_>, zone: &Zone, seconds: f64) {
+    fn push_cells(
+        &self,
+        grid: &mut Grid,
+        line: &Line<'_>,
+        ranks: &[f64],
+        zone: &Zone,
+        seconds: f64,
+    ) {
         let statistics = line.statistics;
         let places = usize::from(self.precision.unwrap_or(3));
         let number = |grid: &mut Grid, number: fn(&Statistics) -> f64| match statistics {
@@ -289,7 +348,10 @@ impl Arguments {
                 text.push_str(&shown(&format!("[{title}]")));
             }
         });
-        number(grid, |statistics| statistics.time_average);
+        match &line.histogram {
+            Some(counted) => grid.format(format_args!("{:.places$}", counted.rate)),
+            None => number(grid, |statistics| statistics.time_average),
+        }
         number(grid, |statistics| statistics.stochastic_average);
         number(grid, |statistics| statistics.minimum.value);
         time(grid, |statistics| statistics.minimum);
@@ -298,23 +360,39 @@ impl Arguments {
         if self.sum {
             number(grid, |statistics| statistics.sum);
         }
-        grid.format(format_args!("{}", statistics.map_or(0, |statistics| statistics.count)));
-        match line.quantile {
-            _ if self.quantile.is_empty() => {}
-            Some(quantile) => grid.format(format_args!("{quantile:.places$}")),
-            None => grid.format(format_args!("{MISSING}")),
+        match &line.histogram {
+            Some(counted) => grid.format(format_args!("{:.0}", counted.count)),
+            None => grid.format(format_args!("{}", statistics.map_or(0, |one| one.count))),
+        }
+        for place in 0..ranks.len() {
+            let counted = line.histogram.as_ref();
+            let value = counted.and_then(|counted| counted.quantiles.get(place).copied().flatten());
+            let units = counted.map_or(Units::NONE, |counted| counted.units);
+            match (value, self.precision) {
+                (Some(value), Some(_)) => grid.format(format_args!("{value:.places$}")),
+                (Some(value), None) => grid.cell(|text| text.push_str(&scaled(value, units))),
+                (None, _) => grid.format(format_args!("{MISSING}")),
+            }
         }
         grid.cell(|text| text.push_str(&line.units()));
     }
 
     /// Writes a header and a line per instance; missing values are empty fields.
-    fn write_csv(&self, out: &mut Output, lines: &[Line<'_>], zone: &Zone) -> Result<(), Failure> {
+    fn write_csv(
+        &self,
+        out: &mut Output,
+        lines: &[Line<'_>],
+        ranks: &[f64],
+        zone: &Zone,
+    ) -> Result<(), Failure> {
         out.text.extend_from_slice(
             b"Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
               Minimum,Minimum at,Maximum,Maximum at",
         );
-        let has_quantiles = !self.quantile.is_empty();
-        out.text.extend_from_slice(if has_quantiles { b",Quantile\r\n" } else { b"\r\n" });
+        for rank in ranks {
+            out.text.extend_from_slice(format!(",{}", quantile_title(*rank)).as_bytes());
+        }
+        out.text.extend_from_slice(if ranks.is_empty() { b"\r\n" } else { b",Quantile units\r\n" });
         for line in lines {
             csv::push_text(&mut out.text, &line.metric.metric.name);
             out.text.push(b',');
@@ -322,16 +400,29 @@ impl Arguments {
             csv::push_text(&mut out.text, &title);
             out.text.push(b',');
             csv::push_text(&mut out.text, &line.units());
-            match line.statistics {
-                Some(statistics) => self.push_csv_numbers(out, statistics, zone),
-                None => out.text.extend_from_slice(b",0,,,,,,,,"),
+            match (line.statistics, &line.histogram) {
+                (Some(statistics), _) => self.push_csv_numbers(out, statistics, zone),
+                (None, Some(counted)) => {
+                    out.text.extend_from_slice(format!(",{:.0},,,,", counted.count).as_bytes());
+                    let places = self.precision.map(usize::from);
+                    push_plain(&mut out.text, Value::Double(counted.rate), places);
+                    out.text.extend_from_slice(b",,,,");
+                }
+                (None, None) => out.text.extend_from_slice(b",0,,,,,,,,"),
             }
-            if has_quantiles {
+            for place in 0..ranks.len() {
                 out.text.push(b',');
+                let counted = line.histogram.as_ref();
+                let value = counted.and_then(|counted| counted.quantiles.get(place).copied());
+                if let Some(quantile) = value.flatten() {
+                    let places = self.precision.map(usize::from);
+                    push_plain(&mut out.text, Value::Double(quantile), places);
+                }
             }
-            if let Some(quantile) = line.quantile {
-                let places = self.precision.map(usize::from);
-                push_plain(&mut out.text, Value::Double(quantile), places);
+            if !ranks.is_empty() {
+                out.text.push(b',');
+                let units = line.histogram.as_ref().map(|counted| counted.units.to_string());
+                csv::push_text(&mut out.text, &units.unwrap_or_default());
             }
             out.text.extend_from_slice(b"\r\n");
             out.spill()?;
@@ -371,8 +462,16 @@ impl Line<'_> {
     }
 }
 
-/// Returns the instances of all metrics, with their names.
-fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s>> {
+/// Returns the head of the column of a quantile: `p99`, `Max` of the greatest value.
+fn quantile_title(rank: f64) -> String {
+    if same_rank(rank, 1.0) {
+        return "Max".to_owned();
+    }
+    format!("p{}", (rank * 1e8).round() / 1e6)
+}
+
+/// Returns a line for each instance of all metrics.
+fn metric_lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s>> {
     let mut names: HashMap<_, HashMap<InstanceId, Arc<str>>> = HashMap::new();
     let mut lines = Vec::new();
     for metric in summaries {
@@ -387,7 +486,7 @@ fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s
             number: columns::number_in_records(metadata, indom, summary.instance),
             name: summary.instance.and_then(|id| names.get(&id).cloned()),
             statistics: summary.statistics.as_ref(),
-            quantile: None,
+            histogram: None,
         };
         let mut of_metric: Vec<Line<'_>> = metric.instances.iter().map(line).collect();
         of_metric.sort_by(|one, other| {
@@ -409,8 +508,17 @@ struct Object<'s> {
     count: u64,
     #[serde(flatten)]
     numbers: Option<Numbers>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quantile: Option<Json<'static>>,
+    #[serde(flatten)]
+    histogram: Option<HistogramNumbers>,
+}
+
+/// What a histogram counted.
+#[derive(Serialize)]
+struct HistogramNumbers {
+    rate: Json<'static>,
+    /// By name: `p99`, `max`.
+    quantiles: serde_json::Map<String, serde_json::Value>,
+    quantile_units: String,
 }
 
 /// Statistics of at least one value.
@@ -426,7 +534,7 @@ struct Numbers {
     maximum_time: (i64, u32),
 }
 
-fn write_json(out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
+fn write_json(out: &mut Output, lines: &[Line<'_>], ranks: &[f64]) -> Result<(), Failure> {
     let number = Json::number;
     for line in lines {
         let numbers = line.statistics.map(|statistics| Numbers {
@@ -439,15 +547,27 @@ fn write_json(out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
             maximum: number(statistics.maximum.value),
             maximum_time: json_time(statistics.maximum.at),
         });
+        let histogram = line.histogram.as_ref().map(|counted| {
+            let titles = ranks.iter().map(|rank| quantile_title(*rank).to_lowercase());
+            let values = counted.quantiles.iter().map(|value| serde_json::Value::from(*value));
+            HistogramNumbers {
+                rate: number(counted.rate),
+                quantiles: titles.zip(values).collect(),
+                quantile_units: counted.units.to_string(),
+            }
+        });
         out.json_line(&Object {
             metric: &line.metric.metric.name,
             pmid: line.metric.metric.desc.pmid.to_string(),
             instance: line.number.map(InstanceId::get),
             name: line.name.as_deref(),
             units: line.units(),
-            count: line.statistics.map_or(0, |statistics| statistics.count),
+            count: match &line.histogram {
+                Some(counted) => counted.count.round() as u64,
+                None => line.statistics.map_or(0, |statistics| statistics.count),
+            },
             numbers,
-            quantile: line.quantile.map(number),
+            histogram,
         })?;
     }
     Ok(())

@@ -1,15 +1,27 @@
 //! Options about histograms, and about programs that come and go.
 
 use clap::Args;
-use pcp_archive::replay::{Gaps, ReplaySelection};
+use pcp_archive::replay::{Gaps, HistogramValue, ReplaySelection, SelectedMetric};
+use pcp_archive::scan::Selector;
+use pcp_types::names;
 
 use crate::Failure;
+
+/// The end of the name of a counter of buckets.
+const BUCKETS: &str = ".bucket";
+/// The numbers that stand for a histogram where no quantiles are asked for.
+pub(crate) const DEFAULT_VALUES: [HistogramValue; 4] = [
+    HistogramValue::Rate,
+    HistogramValue::Quantile(0.5),
+    HistogramValue::Quantile(0.99),
+    HistogramValue::Maximum,
+];
 
 /// Options for quantiles of histograms.
 #[derive(Debug, Args)]
 pub(crate) struct QuantileOptions {
     /// Show these quantiles of each histogram instead of its buckets, for the values counted
-    /// since the previous sample: 0.5,0.99,1
+    /// since the previous sample: p50,p99,1; p99, 99 and 0.99 are the same
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = quantile)]
     pub(crate) quantile: Vec<f64>,
 }
@@ -28,10 +40,28 @@ impl QuantileOptions {
     }
 }
 
-/// Parses a quantile on the command line.
+/// Returns whether a histogram is shown as itself: its counter of buckets was not named.
+pub(crate) fn is_shown_as_itself(names: &[String], buckets: &SelectedMetric) -> bool {
+    let selectors = names.iter().filter_map(|name| name.parse::<Selector>().ok());
+    let mut of_buckets = selectors.filter(|selector| selector.name().ends_with(BUCKETS));
+    !of_buckets.any(|selector| names::selects(selector.name(), &buckets.name))
+}
+
+/// Replaces the histograms of a selection by the numbers that stand for them, except those whose
+/// counters of buckets are named.
+pub(crate) fn show_as_themselves(selection: &mut ReplaySelection<'_>, names: &[String]) {
+    selection.histograms(&DEFAULT_VALUES, |buckets| is_shown_as_itself(names, buckets));
+}
+
+/// Parses a quantile on the command line: `0.99`, `p99` and `99` are the same. 1 is the maximum, not
+/// a percentage, and what is slightly above it likely a mistake.
 pub(crate) fn quantile(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
-    number.ok_or_else(|| "not a number from 0 to 1".to_owned())
+    let number: Option<f64> = text.strip_prefix('p').unwrap_or(text).parse().ok();
+    let is_percent = text.starts_with('p') || number.is_some_and(|number| number >= 2.0);
+    let fraction = if is_percent { number.map(|number| number / 100.0) } else { number };
+    fraction
+        .filter(|fraction| (0.0..=1.0).contains(fraction))
+        .ok_or_else(|| "not a quantile such as 0.99, p99 or 99".to_owned())
 }
 
 /// Options for time without values.
@@ -47,5 +77,31 @@ pub(crate) struct GapOptions {
 impl GapOptions {
     pub(crate) const fn gaps(&self) -> Gaps {
         if self.pcp { Gaps::Join } else { Gaps::Keep }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_a_fraction_or_a_percentage() {
+        for (text, expected) in [
+            ("0.99", 0.99),
+            ("p99", 0.99),
+            ("99", 0.99),
+            ("p99.9", 0.999),
+            ("1", 1.0),
+            ("p100", 1.0),
+            ("100", 1.0),
+            ("p1", 0.01),
+            ("0", 0.0),
+        ] {
+            let found = quantile(text).unwrap();
+            assert!((found - expected).abs() < 1e-12, "{text}: {found}");
+        }
+        for text in ["", "p", "-1", "1.5", "101", "p101", "NaN", "q99"] {
+            assert!(quantile(text).is_err(), "{text}");
+        }
     }
 }

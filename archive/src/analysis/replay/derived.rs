@@ -10,7 +10,7 @@ use super::expression::{
     Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, Limit, Limited,
     NameResolver, Operand, OperandValues, Problem, QuantileOf,
 };
-use super::histogram::{BucketCount, Histogram, Quantile};
+use super::histogram::{BucketCount, Histogram, HistogramValue, Quantile};
 use super::two_moments::{TwoMoments, value_of};
 use super::{Decrease, MetricTrack, Replay, ReplaySelection, Sample, rate_between};
 use crate::analysis::growth::lifetime;
@@ -142,8 +142,22 @@ impl ReplaySelection<'_> {
     ///
     /// The width of the buckets limits the accuracy: 6.3 % for a precision of 3.
     pub fn quantiles(&mut self, quantiles: &[f64]) -> usize {
+        let values: Vec<HistogramValue> =
+            quantiles.iter().map(|rank| HistogramValue::Quantile(*rank)).collect();
+        self.histograms(&values, |_| true)
+    }
+
+    /// Replaces each selected histogram, its buckets and its sum, by numbers of what it counted
+    /// since the moment before, as [`quantiles`](Self::quantiles) does; the rate is a metric with
+    /// the name of the histogram. Only those whose counter of buckets `is_replaced`. Returns
+    /// how many there were.
+    pub fn histograms(
+        &mut self,
+        values: &[HistogramValue],
+        is_replaced: impl Fn(&SelectedMetric) -> bool,
+    ) -> usize {
         let source = self.chosen.source();
-        let all = self.chosen.metrics().iter();
+        let all = self.chosen.metrics().iter().filter(|metric| is_replaced(metric));
         let histogram = |one: &SelectedMetric| {
             let mut histogram = Histogram::find(source.metadata(), one)?;
             let buckets = self.chosen.labelled_instances(one.desc.pmid);
@@ -158,10 +172,10 @@ impl ReplaySelection<'_> {
             self.chosen.retain(|metric| !parts.contains(&Some(metric.desc.pmid)));
             let operands = &mut self.derivations.operands;
             let (counts, sum) = operands_of(histogram, buckets.as_ref(), operands);
-            for &rank in quantiles {
-                let name = histogram.quantile_name(rank);
-                let rule = Rule::Quantile(histogram.quantile(rank, counts, sum));
-                self.add(name, |pmid| histogram.desc(pmid), rule);
+            for &value in values {
+                let name = histogram.value_name(value);
+                let rule = Rule::Quantile(histogram.quantile(value, counts, sum));
+                self.add(name, |pmid| histogram.desc(pmid, value), rule);
             }
         }
         histograms.len()
@@ -315,11 +329,12 @@ impl NameResolver for Names<'_, '_> {
             histogram.limit_to(buckets);
         }
         let (counts, sum) = operands_of(&histogram, buckets.as_ref(), self.operands);
-        let quantile = histogram.quantile(rank, counts, sum);
+        let value = HistogramValue::Quantile(rank);
+        let quantile = histogram.quantile(value, counts, sum);
         let instances = quantile.instances().into_iter().collect();
         self.quantiles.push(quantile);
         let place = self.quantiles.len() - 1;
-        Ok(Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0)) }, instances)))
+        Ok(Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0), value) }, instances)))
     }
 
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
@@ -411,8 +426,10 @@ impl Replay<'_> {
     /// [`metrics`](Self::metrics), is a quantile.
     pub fn histogram_of(&self, metric: usize) -> Option<&str> {
         let derived = self.derived.get(metric.checked_sub(self.shown())?)?;
-        let is_quantile = matches!(derived.rule, Rule::Quantile(_));
-        derived.metric.name.rsplit_once(".p").filter(|_| is_quantile).map(|(name, _)| name)
+        match &derived.rule {
+            Rule::Quantile(quantile) if quantile.is_quantile() => Some(quantile.histogram_name()),
+            _ => None,
+        }
     }
 
     /// Counts the values in the buckets of the histograms between `since` and `at`, of which a

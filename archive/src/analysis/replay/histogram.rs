@@ -35,13 +35,25 @@ use super::expression::ExpressionValues;
 use super::{Decrease, MetricTrack, Replay};
 use crate::scan::SelectedMetric;
 use crate::scan::histogram::{Bucket, HistogramLayout};
-use crate::{InstanceId, Metadata, MetricDesc, Pmid, Semantics, Timestamp, Value, ValueType};
+use crate::{
+    InstanceId, Metadata, MetricDesc, Pmid, Semantics, Timestamp, Units, Value, ValueType,
+};
 
-/// A quantile of a histogram's values, as a derived metric.
+/// A number that says what a histogram counted between two moments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HistogramValue {
+    /// The number of values per second.
+    Rate,
+    /// A quantile of the values, from 0 to 1.
+    Quantile(f64),
+    /// The quantile 1, under the name of the greatest value.
+    Maximum,
+}
+
+/// A number of a histogram, as a derived metric.
 #[derive(Debug, Clone)]
 pub(super) struct Quantile {
-    /// From 0 to 1.
-    rank: f64,
+    value: HistogramValue,
     layout: Arc<HistogramLayout>,
     /// The instances of the histograms that it is shown of; `None` for all.
     chosen: Option<Arc<HashSet<InstanceId>>>,
@@ -62,6 +74,22 @@ pub struct BucketCount {
     pub last: f64,
     /// Number of values in the bucket.
     pub count: f64,
+}
+
+impl BucketCount {
+    /// Returns a quantile, from 0 to 1, of counts in the order of their buckets; `None` if nothing
+    /// was counted.
+    pub fn quantile(counts: &[Self], rank: f64) -> Option<f64> {
+        let total: f64 = counts.iter().map(|bucket| bucket.count).sum();
+        let rank = (rank * total).min(total);
+        let mut so_far = 0.0;
+        let mut reached = counts.iter().skip_while(|bucket| {
+            so_far += bucket.count;
+            so_far < rank
+        });
+        let bucket = reached.next().or(counts.last())?;
+        Some(f64::midpoint(bucket.first, bucket.last))
+    }
 }
 
 /// 0.5 is 50, 0.999 is 99.9.
@@ -102,31 +130,55 @@ impl Histogram {
         self.layout.sum()
     }
 
-    pub(super) fn quantile_name(&self, rank: f64) -> String {
-        format!("{}.p{}", self.layout.name(), percent(rank))
+    /// Returns the name of the derived metric: the rate has that of the histogram.
+    pub(super) fn value_name(&self, value: HistogramValue) -> String {
+        let name = self.layout.name();
+        match value {
+            HistogramValue::Rate => name.to_owned(),
+            HistogramValue::Quantile(rank) => format!("{name}.p{}", percent(rank)),
+            HistogramValue::Maximum => format!("{name}.max"),
+        }
     }
 
     pub(super) fn sum_name(&self) -> String {
         format!("{}.sum", self.layout.name())
     }
 
-    /// Returns a quantile of it, given the operands that have its metrics.
-    pub(super) fn quantile(&self, rank: f64, counts: usize, sum: Option<usize>) -> Quantile {
+    /// Returns a number of it, given the operands that have its metrics.
+    pub(super) fn quantile(
+        &self,
+        value: HistogramValue,
+        counts: usize,
+        sum: Option<usize>,
+    ) -> Quantile {
         let layout = Arc::clone(&self.layout);
         let chosen = self.chosen.clone().map(Arc::new);
-        Quantile { rank, layout, chosen, counts, sum, lines: Arc::default() }
+        Quantile { value, layout, chosen, counts, sum, lines: Arc::default() }
     }
 
-    pub(super) fn desc(&self, pmid: Pmid) -> MetricDesc {
+    pub(super) fn desc(&self, pmid: Pmid, value: HistogramValue) -> MetricDesc {
         let value_type = ValueType::Double;
         let semantics = Semantics::Instant;
         let indom = self.layout.indom();
-        let units = self.layout.units();
+        let units = match value {
+            HistogramValue::Rate => Units::count().per_second(),
+            HistogramValue::Quantile(_) | HistogramValue::Maximum => self.layout.units(),
+        };
         MetricDesc { pmid, value_type, indom, semantics, units }
     }
 }
 
 impl Quantile {
+    /// Returns the name of the histogram.
+    pub(super) fn histogram_name(&self) -> &str {
+        self.layout.name()
+    }
+
+    /// Returns whether it is a quantile or the greatest value, in the units of the values.
+    pub(super) const fn is_quantile(&self) -> bool {
+        !matches!(self.value, HistogramValue::Rate)
+    }
+
     /// Returns the instances of the quantile.
     pub(super) fn instances(&self) -> BTreeSet<Option<InstanceId>> {
         let all = self.layout.histograms().iter().copied();
@@ -162,19 +214,47 @@ impl Quantile {
         self.lines = HistogramLines::find(&self.layout, tracks, operands, decrease).into();
     }
 
-    /// The quantile of what was counted between two moments.
+    /// Computes the number for each histogram from what it counted between two moments.
     pub(super) fn values<'r>(
         &self,
         replay: &Replay<'_>,
         since: Timestamp,
         at: Timestamp,
     ) -> ExpressionValues<'r> {
+        let rank = match self.value {
+            HistogramValue::Rate => return self.rates(replay, since, at),
+            HistogramValue::Quantile(rank) => rank,
+            HistogramValue::Maximum => 1.0,
+        };
         let value = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
-            let value = quantile(counted, self.rank)?;
+            let value = quantile(counted, rank)?;
             Some((instance, Value::Double(value)))
         };
         let all = self.counted_by_instance(replay, since, at);
         all.filter_map(value).collect()
+    }
+
+    /// Computes the number of values per second for each histogram.
+    fn rates<'r>(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> ExpressionValues<'r> {
+        let mut rates = ExpressionValues::new();
+        if since >= at {
+            return rates;
+        }
+        let moments = [since, at].map(|moment| replay.moment(moment));
+        for (instance, lines) in self.layout.histograms().iter().zip(self.lines.iter()) {
+            if !self.is_chosen(*instance) {
+                continue;
+            }
+            if let Some(rate) = lines.rate(replay, &moments) {
+                rates.push((*instance, Value::Double(rate)));
+            }
+        }
+        rates
     }
 
     /// Returns the counts of the buckets between two moments, in their order.

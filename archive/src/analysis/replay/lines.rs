@@ -175,8 +175,8 @@ pub(super) struct Rise {
     pub(super) by: f64,
     /// The part of the growth that rounding cuts off.
     fraction: f64,
-    from: Timestamp,
-    to: Timestamp,
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
 }
 
 /// A counter decreased on a line.

@@ -1,53 +1,204 @@
-//! The quantiles of a window in a summary.
+//! The histograms of a summary: what each counted in the window as a whole.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
-use pcp_archive::replay::Replay;
+use pcp_archive::histogram::HistogramLayout;
+use pcp_archive::replay::{self, BucketCount, Gaps, HistogramValue, Replay};
+use pcp_archive::scan::Selection;
 use pcp_archive::summary::MetricSummary;
-use pcp_archive::{InstanceId, Metadata, Timestamp};
+use pcp_archive::{InstanceId, Metadata, Timestamp, Units};
 
 use super::Line;
-use crate::columns;
+use crate::options::histograms::is_shown_as_itself;
+use crate::{Failure, columns};
 
-/// The quantiles of all histograms.
+/// The longest part of a window whose counts are read at once, which bounds the memory.
+const MAX_PART: Duration = Duration::from_secs(3600);
+
+/// The histograms of a selection.
 #[derive(Default)]
-pub(super) struct Quantiles {
-    metrics: Vec<(MetricSummary, Values)>,
+pub(super) struct Histograms {
+    histograms: Vec<Histogram>,
 }
 
-/// The quantile of each instance.
-type Values = Vec<(Option<InstanceId>, f64)>;
+/// One histogram, or those of a metric with labels.
+struct Histogram {
+    /// The rate, under the name of the histogram.
+    rate: MetricSummary,
+    /// The units of the values.
+    units: Units,
+    instances: BTreeMap<Option<InstanceId>, Counted>,
+}
 
-impl Quantiles {
-    /// Returns the quantiles of what was counted in a span.
-    pub(super) fn new(replay: &Replay<'_>, span: &RangeInclusive<Timestamp>) -> Self {
-        let sample = replay.at_since(*span.end(), *span.start());
-        let quantiles = replay.metrics().enumerate().filter_map(|(place, metric)| {
-            replay.histogram_of(place)?;
-            let values = sample.as_ref().and_then(|sample| sample.values.get(place));
-            let numbers = values.into_iter().flatten();
-            let numbers =
-                numbers.filter_map(|(instance, value)| Some((*instance, value.as_f64()?)));
-            let units = metric.desc.units;
-            let summary = MetricSummary { metric: metric.clone(), units, instances: Vec::new() };
-            Some((summary, numbers.collect()))
-        });
-        Self { metrics: quantiles.collect() }
+/// What a histogram counted.
+#[derive(Default)]
+struct Counted {
+    /// By the bits of the least value of each bucket, whose order is that of the values, which are
+    /// not negative.
+    buckets: BTreeMap<u64, BucketCount>,
+    /// The time in which it was observed.
+    seconds: f64,
+}
+
+/// The numbers of a histogram in a line of the summary.
+pub(super) struct CountedValues {
+    /// Number of values.
+    pub(super) count: f64,
+    /// Values per second.
+    pub(super) rate: f64,
+    /// One for each quantile; `None` if nothing was counted.
+    pub(super) quantiles: Vec<Option<f64>>,
+    /// The units of the quantiles.
+    pub(super) units: Units,
+}
+
+impl Histograms {
+    /// Reads what the histograms in a selection counted in a span, and removes the metrics that they
+    /// consist of from the selection. Without `is_forced`, those whose counter of buckets is named
+    /// stay metrics.
+    pub(super) fn take(
+        selection: &mut Selection<'_>,
+        names: &[String],
+        is_forced: bool,
+        gaps: Gaps,
+        span: &RangeInclusive<Timestamp>,
+    ) -> Result<Self, Failure> {
+        let metadata = selection.source().metadata();
+        let mut replay = Replay::open(selection.source()).gaps(gaps).read_on();
+        let mut parts = Vec::new();
+        for metric in selection.metrics() {
+            let is_chosen = is_forced || is_shown_as_itself(names, metric);
+            let layout = HistogramLayout::find(metadata, &metric.name, &metric.desc);
+            if let Some(layout) = layout.filter(|_| is_chosen) {
+                let pmid = metric.desc.pmid;
+                replay.select_limited(&metric.name, selection.labelled_instances(pmid));
+                parts.push(pmid);
+                parts.extend(layout.sum());
+            }
+        }
+        if parts.is_empty() {
+            return Ok(Self::default());
+        }
+        selection.retain(|metric| !parts.contains(&metric.desc.pmid));
+        // A quantile has the counts of buckets.
+        replay.histograms(&[HistogramValue::Rate, HistogramValue::Maximum], |_| true);
+        Self::read(replay, span)
     }
 
-    /// Adds a line for each.
-    pub(super) fn add_to<'s>(&'s self, metadata: &Metadata, lines: &mut Vec<Line<'s>>) {
-        for (metric, values) in &self.metrics {
+    /// Reads the counts of a span, part by part.
+    fn read(
+        selection: replay::ReplaySelection<'_>,
+        span: &RangeInclusive<Timestamp>,
+    ) -> Result<Self, Failure> {
+        let metrics: Vec<_> = selection.derived().cloned().collect();
+        let mut histograms = Vec::new();
+        for pair in metrics.chunks(2) {
+            let [rate, quantile] = pair else { continue };
+            let metric = rate.clone();
+            let units = metric.desc.units;
+            let rate = MetricSummary { metric, units, instances: Vec::new() };
+            let units = quantile.desc.units;
+            histograms.push(Histogram { rate, units, instances: BTreeMap::new() });
+        }
+        let nanos = span.end().nanos_since(*span.start()).max(1).unsigned_abs();
+        let parts = nanos.div_ceil(MAX_PART.as_nanos());
+        let part = Duration::from_nanos(u64::try_from(nanos / parts).unwrap_or(u64::MAX));
+        let others = u64::try_from((parts - 1) * part.as_nanos()).unwrap_or(u64::MAX);
+        let first = span.end().saturating_sub(Duration::from_nanos(others));
+        let mut window = selection.window(first..=*span.end(), part, part)?;
+        window.for_each(
+            |replay, span| {
+                let times = replay::times(span, part);
+                Ok::<_, Failure>(times.map(|at| counts(replay, at, part)).collect::<Vec<_>>())
+            },
+            |parts| {
+                for part in parts {
+                    for (histogram, counts) in histograms.iter_mut().zip(part) {
+                        histogram.add(counts);
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        Ok(Self { histograms })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.histograms.is_empty()
+    }
+
+    /// Returns a line for each histogram, with these quantiles.
+    pub(super) fn lines(&self, metadata: &Metadata, ranks: &[f64]) -> Vec<Line<'_>> {
+        let mut lines = Vec::new();
+        for histogram in &self.histograms {
+            let metric = &histogram.rate;
             let indom = metric.metric.desc.indom;
             let names = indom.map(|indom| columns::instance_names(metadata, indom));
-            lines.extend(values.iter().map(|(instance, value)| Line {
-                metric,
-                instance: *instance,
-                number: columns::number_in_records(metadata, indom, *instance),
-                name: names.as_ref().zip(*instance).and_then(|(names, id)| names.get(&id).cloned()),
-                statistics: None,
-                quantile: Some(*value),
-            }));
+            for (instance, counted) in &histogram.instances {
+                lines.push(Line {
+                    metric,
+                    instance: *instance,
+                    number: columns::number_in_records(metadata, indom, *instance),
+                    name: names
+                        .as_ref()
+                        .zip(*instance)
+                        .and_then(|(names, id)| names.get(&id).cloned()),
+                    statistics: None,
+                    histogram: Some(counted.values(ranks, histogram.units)),
+                });
+            }
         }
+        lines
+    }
+}
+
+/// Counts and observed seconds of one histogram in a part of the window, by instance.
+type PartCounts = Vec<(Option<InstanceId>, Vec<BucketCount>, f64)>;
+
+/// Returns what each histogram counted in the part before a moment.
+fn counts(replay: &Replay<'_>, at: Timestamp, part: Duration) -> Vec<PartCounts> {
+    let since = at.saturating_sub(part);
+    let values = replay.at_since(at, since).map(|sample| sample.values).unwrap_or_default();
+    let places: Vec<usize> = (0..replay.metrics().len()).collect();
+    let mut all = Vec::new();
+    for pair in places.chunks(2) {
+        let [rate, quantile] = pair else { continue };
+        let mut counted = replay.bucket_counts(*quantile, since, at);
+        let mut instances = PartCounts::new();
+        for (instance, rate) in values.get(*rate).into_iter().flatten() {
+            let own = counted.iter_mut().find(|(id, _)| id == instance);
+            let buckets = own.map(|(_, buckets)| std::mem::take(buckets)).unwrap_or_default();
+            let count: f64 = buckets.iter().map(|bucket| bucket.count).sum();
+            let rate = rate.as_f64().unwrap_or_default();
+            let seconds = if rate > 0.0 { count / rate } else { part.as_secs_f64() };
+            instances.push((*instance, buckets, seconds));
+        }
+        all.push(instances);
+    }
+    all
+}
+
+impl Histogram {
+    fn add(&mut self, counts: PartCounts) {
+        for (instance, buckets, seconds) in counts {
+            let counted = self.instances.entry(instance).or_default();
+            counted.seconds += seconds;
+            for bucket in buckets {
+                let known = counted.buckets.entry(bucket.first.to_bits());
+                known.and_modify(|known| known.count += bucket.count).or_insert(bucket);
+            }
+        }
+    }
+}
+
+impl Counted {
+    fn values(&self, ranks: &[f64], units: Units) -> CountedValues {
+        let buckets: Vec<BucketCount> = self.buckets.values().copied().collect();
+        let count: f64 = buckets.iter().map(|bucket| bucket.count).sum();
+        let rate = if self.seconds > 0.0 { count / self.seconds } else { 0.0 };
+        let quantiles = ranks.iter().map(|rank| BucketCount::quantile(&buckets, *rank)).collect();
+        CountedValues { count, rate, quantiles, units }
     }
 }

@@ -21,7 +21,7 @@
 //! value.
 
 use crate::analysis::growth::walls::{CounterOrigin, Wall};
-use crate::analysis::replay::lines::{Line, lines};
+use crate::analysis::replay::lines::{Grown, Line, lines};
 use crate::analysis::replay::resets::falls;
 use crate::analysis::replay::{Column, Decrease, Gaps, MetricTrack, Moment, Replay};
 use crate::scan::histogram::{Bucket, HistogramLayout};
@@ -113,7 +113,7 @@ impl HistogramLines {
         let mut buckets: Vec<(Bucket, f64)> = Vec::new();
         for member in &self.members {
             let Some(grown) = self.grown(replay, *member, moments) else { return Vec::new() };
-            buckets.extend(member.bucket.map(|bucket| (bucket, grown)));
+            buckets.extend(member.bucket.map(|bucket| (bucket, grown.by)));
         }
         buckets.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
         buckets.dedup_by(|(later, grown), (first, sum)| {
@@ -124,17 +124,42 @@ impl HistogramLines {
         buckets
     }
 
+    /// Computes how many values were counted per second of the time in which that was observed;
+    /// `None` if there is no such time, or a counter fell.
+    pub(super) fn rate(&self, replay: &Replay<'_>, moments: &[Moment; 2]) -> Option<f64> {
+        if replay.gaps == Gaps::Join && !self.is_joined(replay, moments) {
+            return None;
+        }
+        let mut count = 0.0;
+        // All counters of a histogram are logged together, but a bucket only since it counted.
+        let mut seconds: f64 = 0.0;
+        for member in &self.members {
+            let grown = self.grown(replay, *member, moments)?;
+            seconds = seconds.max(grown.seconds);
+            if member.bucket.is_some() {
+                count += grown.by;
+            }
+        }
+        (seconds > 0.0).then(|| count / seconds)
+    }
+
     /// Computes how much a counter grew; `None` if it fell.
-    fn grown(&self, replay: &Replay<'_>, member: Member, moments: &[Moment; 2]) -> Option<f64> {
+    fn grown(&self, replay: &Replay<'_>, member: Member, moments: &[Moment; 2]) -> Option<Grown> {
         let track = replay.tracks.get(member.track);
         let column = track.and_then(|track| track.columns.get(member.column));
         let life = track.and_then(|track| track.lives.get(member.column).copied().flatten());
-        let Some((column, _)) = column.zip(life) else { return Some(0.0) };
-        let mut grown = 0.0;
+        let Some((column, _)) = column.zip(life) else {
+            return Some(Grown::default());
+        };
+        let mut grown = Grown::default();
         for line in lines(column, &self.walls, moments) {
             let rise = replay.rise(column, &line, self.is_from_zero(column, &line), moments);
-            let rise = rise.ok()?;
-            grown += rise.map_or(0.0, |rise| rise.by);
+            let Some(rise) = rise.ok()? else { continue };
+            let [since, _] = moments;
+            let zero = line.wall.and_then(Wall::zero).map(|zero| zero.max(since.at));
+            let from = zero.map_or(rise.from, |zero| zero.min(rise.from));
+            grown.by += rise.by;
+            grown.seconds += rise.to.seconds_since(from);
         }
         Some(grown)
     }

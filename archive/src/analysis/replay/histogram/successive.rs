@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::counted::is_zero;
-use super::{Histogram, quantile};
+use super::{Histogram, HistogramValue, quantile};
 use crate::analysis::growth::{Decrease, growth};
 use crate::scan::SelectedMetric;
 use crate::scan::histogram::{Bucket, HistogramLayout};
@@ -55,8 +55,9 @@ impl SuccessiveQuantiles {
     pub fn new(metadata: &Metadata, metric: &SelectedMetric, ranks: &[f64]) -> Option<Self> {
         let histogram = Histogram::find(metadata, metric)?;
         let ranks = ranks.iter().map(|&rank| {
-            let name = histogram.quantile_name(rank);
-            let desc = histogram.desc(metric.desc.pmid);
+            let value = HistogramValue::Quantile(rank);
+            let name = histogram.value_name(value);
+            let desc = histogram.desc(metric.desc.pmid, value);
             (rank, SelectedMetric { name, desc })
         });
         let ranks = ranks.collect();
