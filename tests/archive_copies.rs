@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use pcp_archive::copy::copy;
+use pcp_archive::raw::copy::copy;
 use pcp_archive::{Archive, ArchiveWriter, Version, WriterOptions};
 
 use crate::harness::corpus::{self, CorpusArchive};

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{ArchiveWriter, InDom, Pmid, TextKind, TextTarget};
+use pcp_archive::raw::{TextKind, TextTarget};
+use pcp_archive::{ArchiveWriter, InDom, Pmid};
 use serde_json::{Value, json};
 use test_archives::Builder;
 

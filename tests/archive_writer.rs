@@ -3,10 +3,12 @@
 
 use std::path::Path;
 
+use pcp_archive::raw::{
+    ErrorCode, FetchResult, LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, ValueSet,
+};
 use pcp_archive::{
-    ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
-    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, ValueType, WriterLabel, WriterOptions,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;

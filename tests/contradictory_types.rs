@@ -71,7 +71,7 @@ fn check_finds_each_wrong_type_that_pmlogcheck_finds() {
 /// Copies the files of an archive.
 fn copy(base: &Path, to: &Path) -> PathBuf {
     let copy = to.join("copy");
-    for file in pcp_archive::member_files(base).unwrap() {
+    for file in pcp_archive::internal::member_files(base).unwrap() {
         let name = file.to_str().unwrap();
         let suffix = name.strip_prefix(base.to_str().unwrap()).unwrap();
         fs::copy(&file, format!("{}{suffix}", copy.display())).unwrap();

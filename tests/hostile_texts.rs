@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use mmv_writer::{Label, Registry};
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
-use pcp_archive::{
-    ArchiveWriter, LabelClass, LabelSet, LabelTarget, Pmid, TextKind, TextTarget, Value,
-    WriterLabel, WriterOptions,
-};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::{LabelClass, LabelSet, LabelTarget, TextKind, TextTarget};
+use pcp_archive::{ArchiveWriter, Pmid, Value, WriterLabel, WriterOptions};
 use pcp_types::printable::is_printable;
 use serde_json::Value as JsonValue;
 use test_archives::{Builder, Cell, at};

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use metrics::{Unit, counter, describe_histogram, histogram, with_local_recorder};
 use mmv_writer::{Buckets, Registry, Units};
-use pcp_archive::programs::for_each_event;
+use pcp_archive::internal::programs::for_each_event;
+use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample};
-use pcp_archive::{Archive, IndomHistory, Source};
+use pcp_archive::{Archive, Source};
 
 use crate::harness::agent::Agent;
 use crate::harness::binaries;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mmv_writer::{Counter, Registry};
 use nix::sys::signal::Signal;
-use pcp_archive::event::EventArray;
+use pcp_archive::raw::event::EventArray;
 use pcp_archive::{Archive, OwnedValue, Timestamp, Value};
 
 use crate::compliance;

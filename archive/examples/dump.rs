@@ -3,7 +3,7 @@
 //! Usage: `dump ARCHIVE`. The command `mmv-archive dump` prints more, and as
 //! pmdumplog does; this shows how little a program needs for it.
 
-use pcp_archive::event::EventArray;
+use pcp_archive::raw::event::EventArray;
 use pcp_archive::{Archive, InstanceId, Metric, Timestamp, Value};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

@@ -6,10 +6,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pcp_archive::raw::{
+    FetchResult, LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, ValueSet,
+};
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
-    MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet,
-    ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, ValueType, WriterLabel, WriterOptions,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

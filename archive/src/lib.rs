@@ -13,9 +13,10 @@
 //! ```
 //!
 //! ```
+//! use pcp_archive::raw::{FetchResult, ValueSet};
 //! use pcp_archive::{
-//!     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-//!     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+//!     Archive, ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType,
+//!     WriterLabel, WriterOptions,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,11 +61,11 @@
 //!
 //! | room | contents |
 //! |---|---|
-//! | `format` | the bytes of each record (`docs/archive-format.md`); [`event`]: arrays of event records |
-//! | `files` | files of an archive, also compressed ones; [`staging`]: archives that appear in one step; [`parallel`]: jobs on several threads |
+//! | `format` | the bytes of each record (`docs/archive-format.md`); [`raw`]: records as they are in the files |
+//! | `files` | files of an archive, also compressed ones; archives that appear in one step; jobs on several threads |
 //! | `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`follow`]: an archive that grows; [`salvage`]: what can be read of a damaged one; `fast` only makes reading faster |
-//! | `writer` | [`ArchiveWriter`]; [`prepared`]: records with a fixed shape; [`copy`], [`extract`]: parts of archives as new ones; [`repair`]; `compress`: closed volumes |
-//! | [`scan`] | values as columns, selected by names and labels; [`histogram`]: which buckets instances are; [`programs`]: when programs ran, by the agent's events |
+//! | `writer` | [`ArchiveWriter`]; [`raw::prepared`]: records with a fixed shape; [`raw::copy`], [`extract`]: parts of archives as new ones; [`repair`]; `compress`: closed volumes |
+//! | [`scan`] | values as columns, selected by names and labels; [`scan::histogram`]: which buckets instances are; `programs`: when programs ran, by the agent's events |
 //! | `analysis` | [`replay`]: values and rates at any time, derived metrics, quantiles; [`summary`]; [`envelope`]: a summary of each column of a picture |
 //! | [`check`] | errors and warnings about an archive |
 //!
@@ -96,7 +97,10 @@ mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[doc(hidden)]
+pub mod internal;
 mod progress;
+pub mod raw;
 mod reader;
 pub mod scan;
 #[cfg(test)]
@@ -104,40 +108,36 @@ mod test_support;
 mod writer;
 
 pub use analysis::{envelope, replay, summary};
-pub use files::{parallel, staging};
-pub use format::event;
 pub use reader::{follow, salvage};
-pub use scan::{histogram, programs};
 #[cfg(feature = "compression")]
 pub use writer::compress;
-pub use writer::{copy, extract, prepared, repair};
+pub use writer::{extract, repair};
 
 pub use pcp_types::{
-    ErrorCode, InDom, InstanceId, Pmid, Semantics, SpaceScale, TimeScale, Timestamp, Units,
-    ValueType,
+    InDom, InstanceId, Pmid, Semantics, SpaceScale, TimeScale, Timestamp, Units, ValueType,
 };
 
-pub(crate) use error::io_error;
-pub use error::{EncodeError, Error, RecordError, Result};
-pub use files::{
-    Compression, RawFile, RawPiece, existing_file, half_made, has_data, has_metadata,
-    host_directories, member_files, remove_archive, unfinished_archives,
-};
+pub use error::{Error, Result};
+pub use files::Compression;
 pub use format::byte_text::ByteText;
 pub use format::desc::MetricDesc;
-pub use format::index::IndexEntry;
 pub use format::indom::Instance;
-pub use format::labelset::{LabelClass, LabelEntry, LabelSet, LabelTarget};
-pub use format::result::{Record, ValueSetView, ValueSets, Values};
-pub use format::text::{TextKind, TextTarget};
-pub use format::value::{AnyValue, FetchResult, OwnedValue, Value, ValueSet};
+pub use format::value::{OwnedValue, Value};
 pub use format::{ArchiveLabel, Version};
-pub use reader::{
-    Archive, ArchiveSet, IndexDefect, IndomCursor, IndomHistory, IndomRecord, IndomState,
-    LabelDefect, LabelHistory, LabelState, Metadata, Metric, RecordBatch, Records, Source,
-    TemporalIndex, TornTail, TypeConflict,
-};
+pub use reader::{Archive, ArchiveSet, Metadata, Metric, Source};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};
+
+pub(crate) use error::{EncodeError, RecordError, io_error};
+pub(crate) use format::event;
+pub(crate) use format::index::IndexEntry;
+pub(crate) use format::labelset::{LabelClass, LabelSet, LabelTarget};
+pub(crate) use format::result::{Record, ValueSetView};
+pub(crate) use format::text::{TextKind, TextTarget};
+pub(crate) use format::value::{FetchResult, ValueSet};
+pub(crate) use pcp_types::ErrorCode;
+pub(crate) use reader::{
+    IndomCursor, IndomHistory, LabelDefect, LabelHistory, Records, TemporalIndex, TornTail,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

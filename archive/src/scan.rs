@@ -37,10 +37,8 @@
 //!
 //! ```
 //! use pcp_archive::scan::{Columns, Selection};
-//! # use pcp_archive::{
-//! #     ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-//! #     ValueSet, ValueType, WriterLabel, WriterOptions,
-//! # };
+//! # use pcp_archive::{ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType, WriterLabel, WriterOptions};
+//! # use pcp_archive::raw::{FetchResult, ValueSet};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # let base = directory.path().join("a");

@@ -140,13 +140,13 @@ impl ArchiveWriter {
 
     /// Charges the metadata that is declared from now on to an account, a number that the
     /// caller chooses; initially account 0.
-    pub fn charge_to(&mut self, account: u32) {
+    pub(crate) fn charge_to(&mut self, account: u32) {
         self.declared.charge_to(account);
     }
 
     /// Returns the bytes of metadata that were written since the last call, by account, and those
     /// of index entries that came with them; nothing that was declared again.
-    pub fn take_charges(&mut self) -> BTreeMap<u32, u64> {
+    pub(crate) fn take_charges(&mut self) -> BTreeMap<u32, u64> {
         std::mem::take(&mut self.charges)
     }
 

@@ -12,9 +12,8 @@ mod packed;
 mod replay;
 
 use golden::{Case, cases};
-use pcp_archive::{
-    Archive, ByteText, InDom, LabelSet, LabelTarget, Pmid, TextKind, TextTarget, Timestamp, Version,
-};
+use pcp_archive::raw::{LabelSet, LabelTarget, TextKind, TextTarget};
+use pcp_archive::{Archive, ByteText, InDom, Pmid, Timestamp, Version};
 use serde_json::{Map, Value, json};
 
 #[test]

@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{Archive, Error, RecordError};
+use pcp_archive::raw::RecordError;
+use pcp_archive::{Archive, Error};
 use tempfile::TempDir;
 use test_archives::{Builder, at};
 

@@ -10,9 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcp_archive::check::{Defect, Severity, check};
+use pcp_archive::raw::{FetchResult, Record};
 use pcp_archive::repair::repair;
 use pcp_archive::salvage::{Salvage, Salvaged};
-use pcp_archive::{Archive, Error, FetchResult, Record};
+use pcp_archive::{Archive, Error};
 use tempfile::TempDir;
 
 /// Memory for buffers of fixed sizes: of no file more than a few are held.

@@ -13,10 +13,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use pcp_archive::check::{self, Defect, Severity};
+use pcp_archive::raw::Record;
 use pcp_archive::repair::{reindex, repair};
 use pcp_archive::replay::Replay;
 use pcp_archive::salvage::{Salvage, Salvaged};
-use pcp_archive::{Archive, Error, Record, Timestamp};
+use pcp_archive::{Archive, Error, Timestamp};
 
 use crate::allocator;
 use crate::split::Files;

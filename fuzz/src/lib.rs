@@ -19,7 +19,7 @@ mod archive;
 pub mod seeds;
 mod split;
 
-use pcp_archive::event::{EventArray, EventArrayBuilder};
+use pcp_archive::raw::event::{EventArray, EventArrayBuilder};
 use pcp_archive::{OwnedValue, Value, Version, fuzzing};
 
 pub use archive::archive;

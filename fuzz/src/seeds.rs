@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{Archive, OwnedValue, Pmid, Value};
 
 use test_archives::at;

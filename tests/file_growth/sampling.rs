@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mmv_writer::{Counter, NamedFamily, Registry};
-use pcp_archive::{Archive, InstanceId, Pmid, Record, Timestamp, Value, ValueType};
+use pcp_archive::raw::Record;
+use pcp_archive::{Archive, InstanceId, Pmid, Timestamp, Value, ValueType};
 
 use super::steady;
 use crate::harness::agent::Agent;

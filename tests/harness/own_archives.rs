@@ -2,11 +2,13 @@
 
 use std::sync::OnceLock;
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::{
+    FetchResult, LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, ValueSet,
+};
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
-    MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, Value,
-    ValueSet, ValueType, Version, WriterLabel, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, Value, ValueType, Version, WriterLabel, WriterOptions,
 };
 
 use super::corpus::CorpusArchive;

@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
 use pcp_archive::scan::select_instances;
-use pcp_archive::{InDom, IndomHistory, InstanceId, Metadata, Semantics, Timestamp, Units, Value};
+use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value};
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;

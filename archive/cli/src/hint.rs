@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{ArchiveSet, Error, host_directories};
+use pcp_archive::internal::host_directories;
+use pcp_archive::{ArchiveSet, Error};
 
 use crate::text::shown_path;
 

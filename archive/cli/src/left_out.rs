@@ -1,6 +1,7 @@
 //! Warnings about values that readers of the archives left out.
 
-use pcp_archive::{Archive, ArchiveSet, TypeConflict};
+use pcp_archive::raw::TypeConflict;
+use pcp_archive::{Archive, ArchiveSet};
 
 use crate::Failure;
 use crate::text::{shown_path, warn};

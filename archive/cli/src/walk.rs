@@ -1,6 +1,7 @@
 //! The records of a window of time, in either direction, past damage.
 
-use pcp_archive::{Record, Records, Source, Timestamp};
+use pcp_archive::raw::{Record, Records};
+use pcp_archive::{Source, Timestamp};
 
 use crate::Failure;
 use crate::text::warn;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
-use pcp_archive::programs::{events_metric, items};
+use pcp_archive::internal::programs::{events_metric, items};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{Pmid, Timestamp, Value};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;

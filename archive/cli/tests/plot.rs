@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pcp_archive::Pmid;
-use pcp_archive::event::EventArrayBuilder;
+use pcp_archive::raw::event::EventArrayBuilder;
 use tempfile::TempDir;
 use test_archives::{Builder, Cell, at, scratch};
 

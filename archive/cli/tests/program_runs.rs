@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::follow::Follower;
-use pcp_archive::programs::{events_metric, items};
+use pcp_archive::internal::programs::{events_metric, items};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::replay::{Decrease, Gaps, SelectedMetric, SuccessiveRates};
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::summarize;

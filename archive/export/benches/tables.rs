@@ -13,9 +13,10 @@ mod server;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use pcp_archive::raw::{FetchResult, ValueSet};
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, ValueType, WriterLabel, WriterOptions,
 };
 use wait4::Wait4 as _;
 

@@ -17,8 +17,9 @@ mod unit;
 use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::histogram::HistogramLayout;
-use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, TextKind, TextTarget, ValueType};
+use pcp_archive::raw::{TextKind, TextTarget};
+use pcp_archive::scan::histogram::HistogramLayout;
+use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, ValueType};
 
 pub use label::{Label, LabelledInstance, MetricLabels};
 pub use name::{label_name, metric_name};

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use glob::Pattern;
 use hashbrown::HashMap;
 use pcp_archive::follow::start_of;
-use pcp_archive::{
-    ArchiveSet, Error, Result, TemporalIndex, Timestamp, half_made, host_directories,
-};
+use pcp_archive::internal::{half_made, host_directories};
+use pcp_archive::raw::TemporalIndex;
+use pcp_archive::{ArchiveSet, Error, Result, Timestamp};
 use pcp_types::printable;
 
 /// The archives of one host.

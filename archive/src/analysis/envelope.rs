@@ -26,7 +26,7 @@
 //! A [cell](Cell) is joined to the one before unless there is in between:
 //!
 //! * a mark, or the boundary of an MMV file's program by the agent's
-//!   [events](crate::programs), as in [`summary`](crate::summary);
+//!   events, as in [`summary`](crate::summary);
 //! * of a counter, a decrease: it was reset, and the rate is not known.
 //!
 //! A counter that is known to have begun at 0, as in `summary`, has a rate up to its first value.
@@ -188,10 +188,8 @@ impl Envelope {
     /// ```
     /// use pcp_archive::envelope::{Envelope, Grid, Options};
     /// use pcp_archive::scan::Selection;
-    /// # use pcp_archive::{
-    /// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-    /// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-    /// # };
+    /// # use pcp_archive::{Archive, ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType, WriterLabel, WriterOptions};
+    /// # use pcp_archive::raw::{FetchResult, ValueSet};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let directory = tempfile::tempdir()?;
     /// # let base = directory.path().join("a");

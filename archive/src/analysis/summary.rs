@@ -22,7 +22,7 @@
 //! | maximum, at | 5, 10 s | 160, 30 s | 160, 30 s |
 //! | sum | 80: its growth | 444 | 444 |
 //!
-//! Where the program of an MMV file ended or was away, by the [events](crate::programs) in
+//! Where the program of an MMV file ended or was away, by the events in
 //! the archive, there is no value, as if there were a mark for its metrics alone.
 //!
 //! A counter of an MMV file's program also counts before its first value where it is known that it
@@ -119,10 +119,8 @@ pub struct Extreme {
 /// ```
 /// use pcp_archive::replay::Decrease;
 /// use pcp_archive::{scan::Selection, summary::summarize};
-/// # use pcp_archive::{
-/// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-/// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-/// # };
+/// # use pcp_archive::{Archive, ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType, WriterLabel, WriterOptions};
+/// # use pcp_archive::raw::{FetchResult, ValueSet};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// # let base = directory.path().join("a");

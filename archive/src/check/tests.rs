@@ -1,3 +1,4 @@
+use crate::raw::LabelEntry;
 use std::fs;
 
 use tempfile::TempDir;
@@ -6,9 +7,8 @@ use test_archives::Builder;
 use super::*;
 use crate::format::{IndomRecordKind, ResultBuilder, desc, index, indom, labelset};
 use crate::{
-    ByteText, FetchResult, InDom, IndexEntry, InstanceId, LabelClass, LabelEntry, LabelSet,
-    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet, ValueType,
-    Version,
+    ByteText, FetchResult, InDom, IndexEntry, InstanceId, LabelClass, LabelSet, LabelTarget,
+    MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, Version,
 };
 
 const LABEL: u64 = Version::V3.label_size();

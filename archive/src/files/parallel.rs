@@ -4,7 +4,7 @@
 //! of the jobs. A job that takes long delays only the results after it.
 //!
 //! ```
-//! use pcp_archive::parallel::in_order;
+//! use pcp_archive::internal::parallel::in_order;
 //!
 //! let squares: Vec<u32> = in_order(
 //!     [(), ()],

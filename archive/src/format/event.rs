@@ -8,7 +8,7 @@
 //! [`write_result`](crate::ArchiveWriter::write_result).
 //!
 //! ```
-//! use pcp_archive::event::{EventArray, EventArrayBuilder, EventFlags, FLAGS_PMID};
+//! use pcp_archive::raw::event::{EventArray, EventArrayBuilder, EventFlags, FLAGS_PMID};
 //! use pcp_archive::{Pmid, Timestamp, Value};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

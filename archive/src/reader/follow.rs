@@ -74,7 +74,7 @@ pub struct Followed<'f> {
 
 impl Followed<'_> {
     /// Returns the error for a value of the record that its metric's type cannot have, with file
-    /// and offset: an error of [`Values`](crate::Values) has neither.
+    /// and offset: an error of [`Values`](crate::raw::Values) has neither.
     pub fn damaged(&self, source: RecordError) -> Error {
         Error::Corrupt { file: self.file.to_owned(), offset: self.record.offset(), source }
     }

@@ -186,8 +186,8 @@ impl ArchiveSet {
         &self.archives
     }
 
-    /// Returns the archives of directories that were passed by, as
-    /// [`half_made`](crate::half_made) reports them.
+    /// Returns the archives of directories that were passed by because their writer did not
+    /// finish creating them: an error with what is missing for each.
     pub fn passed_by(&self) -> &[Error] {
         &self.passed_by
     }

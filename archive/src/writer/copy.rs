@@ -141,7 +141,7 @@ impl<'m> Changes<'m> {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use pcp_archive::copy::copy;
+/// use pcp_archive::raw::copy::copy;
 /// use pcp_archive::{Archive, ArchiveWriter, WriterOptions};
 /// # use pcp_archive::*;
 /// # let directory = tempfile::tempdir()?;

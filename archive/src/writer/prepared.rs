@@ -2,7 +2,7 @@
 //! the next is laid out once, and then only its time and values are patched.
 //!
 //! ```
-//! use pcp_archive::prepared::TemplateBuilder;
+//! use pcp_archive::raw::prepared::TemplateBuilder;
 //! use pcp_archive::{Pmid, Timestamp, ValueType};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

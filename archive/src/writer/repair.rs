@@ -2,7 +2,7 @@
 //!
 //! In: a damaged archive. Out: a new archive, and what it lacks in [`Repaired`].
 //! The old files are unchanged until the new ones are complete, and the new ones are hidden
-//! until then ([`staging`](crate::staging)).
+//! until then (`files::staging`).
 //!
 //! The records that [`Salvage`] finds are copied byte for byte into new files
 //! with new labels and a new index. Left out are

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pcp_archive::check::{Severity, check};
-use pcp_archive::copy::copy;
+use pcp_archive::raw::copy::copy;
+use pcp_archive::raw::{FetchResult, LabelSet, LabelTarget, TextKind, TextTarget};
 use pcp_archive::{
-    Archive, ArchiveWriter, ByteText, FetchResult, InDom, Instance, LabelSet, LabelTarget,
-    Metadata, Metric, TextKind, TextTarget, Timestamp, Version, WriterOptions,
+    Archive, ArchiveWriter, ByteText, InDom, Instance, Metadata, Metric, Timestamp, Version,
+    WriterOptions,
 };
 
 use super::golden::{Case, cases};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pcp_archive::IndomHistory;
 use pcp_archive::Source;
 use pcp_archive::envelope::{Cell, Envelope, Envelopes, Grid, Options, Series};
+use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::Decrease;
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::summarize;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use pcp_archive::event::EventArray;
-use pcp_archive::{Archive, ErrorCode, FetchResult, InDom, OwnedValue, Pmid, Timestamp};
+use pcp_archive::raw::event::EventArray;
+use pcp_archive::raw::{ErrorCode, FetchResult};
+use pcp_archive::{Archive, InDom, OwnedValue, Pmid, Timestamp};
 use serde_json::{Value, json};
 
 /// An archive of the corpus and PCP's output for it.

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcp_archive::compress::{Effort, compress_volumes, recompress};
-use pcp_archive::{
-    Archive, Compression, FetchResult, Record, RecordError, Timestamp, member_files,
-};
+use pcp_archive::internal::member_files;
+use pcp_archive::raw::{FetchResult, Record, RecordError};
+use pcp_archive::{Archive, Compression, Timestamp};
 
 use super::golden::{self, Case, cases};
 

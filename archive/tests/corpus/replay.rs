@@ -49,7 +49,7 @@ enum Reason {
 impl Reason {
     /// Returns whether it holds for two observations.
     fn holds(self, prior: pcp_archive::Value<'_>, next: pcp_archive::Value<'_>) -> bool {
-        use pcp_archive::AnyValue::{I32, I64, U64};
+        use pcp_archive::raw::AnyValue::{I32, I64, U64};
         match (self, prior, next) {
             (Self::StaleType, U64(_), U64(_)) => true,
             (Self::Signed, U64(prior), U64(next)) => (prior ^ next) >> 63 == 1,

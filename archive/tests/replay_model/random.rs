@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use pcp_archive::raw::{ErrorCode, FetchResult, ValueSet};
 use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection};
 use pcp_archive::{
-    ArchiveSet, ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, MetricDesc,
-    OwnedValue, Pmid, Semantics, Timestamp, Units, Value, ValueSet, ValueType, Version,
-    WriterOptions,
+    ArchiveSet, ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Timestamp, Units, Value, ValueType, Version, WriterOptions,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{OwnedValue, Pmid, Timestamp, Value};
 use tempfile::TempDir;
 use test_archives::{Builder, at};

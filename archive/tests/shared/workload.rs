@@ -11,11 +11,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::{
+    ErrorCode, FetchResult, LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, ValueSet,
+};
 use pcp_archive::{
-    ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
-    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units,
-    Value, ValueSet, ValueType, Version, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, Value, ValueType, Version, WriterOptions,
 };
 use tempfile::TempDir;
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pcp_archive::extract::Extract;
+use pcp_archive::internal::staging::Staging;
 use pcp_archive::scan::Selection;
-use pcp_archive::staging::Staging;
 use pcp_archive::{ArchiveSet, ArchiveWriter, Source, Timestamp, WriterOptions};
 use pcp_types::printable;
 

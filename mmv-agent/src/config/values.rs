@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
 use std::time::Duration;
 
-use pcp_archive::{Compression, LabelClass, LabelSet, Version};
+use pcp_archive::raw::{LabelClass, LabelSet};
+use pcp_archive::{Compression, Version};
 use pcp_types::{names, parse_interval};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use serde::ser::Serializer;

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pcp_archive::internal::unfinished_archives;
 use pcp_archive::repair::interrupted_repairs;
-use pcp_archive::unfinished_archives;
 
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pcp_archive::programs::OWNER_LABEL;
-use pcp_archive::{Archive, LabelTarget, Metadata};
+use pcp_archive::internal::programs::OWNER_LABEL;
+use pcp_archive::raw::LabelTarget;
+use pcp_archive::{Archive, Metadata};
 use pcp_types::Timestamp;
 use serde_json::Value;
 

@@ -7,8 +7,10 @@
 use std::path::Path;
 
 use pcp_archive::check::{Finding, Severity, check};
+use pcp_archive::internal::has_data;
+use pcp_archive::raw::TemporalIndex;
 use pcp_archive::repair::{reindex, repair_in_place};
-use pcp_archive::{Archive, Error, TemporalIndex, has_data};
+use pcp_archive::{Archive, Error};
 
 use super::archive_directory::{ArchiveFileKind, ArchiveFiles};
 

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use pcp_archive::TemporalIndex;
+use pcp_archive::raw::TemporalIndex;
 use pcp_types::{Timestamp, printable};
 
 use super::archive_directory::{ArchiveFileKind, ArchiveFiles};

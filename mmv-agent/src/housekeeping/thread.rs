@@ -19,9 +19,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, never, select};
 use nix::sys::statvfs::statvfs;
+use pcp_archive::Compression;
 use pcp_archive::compress::is_same;
+use pcp_archive::internal::remove_archive;
 use pcp_archive::repair::resume_repair;
-use pcp_archive::{Compression, remove_archive};
 use pcp_types::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use mmv_format::layout::Header;
-use pcp_archive::event::EventArray;
+use pcp_archive::raw::event::EventArray;
 use pcp_archive::{Archive, OwnedValue, Value, ValueType};
 
 use super::rig::{Log, Rig, counter_file};
@@ -24,7 +24,7 @@ fn events(archive: &Archive, value: &OwnedValue) -> Vec<String> {
         Value::U64(number) => number.to_string(),
         other => panic!("{other:?}"),
     };
-    let one = |record: pcp_archive::event::EventRecord<'_>| {
+    let one = |record: pcp_archive::raw::event::EventRecord<'_>| {
         let wanted = ["mmv.agent.event.type", "mmv.agent.event.file", "mmv.agent.event.records"];
         let parameters = record.parameters().filter(|(pmid, _)| wanted.contains(&&*name(*pmid)));
         let texts: Vec<String> = parameters.map(|(_, value)| text(value)).collect();

@@ -9,7 +9,8 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
 use mmv_writer::{Counter, Registry};
 use pcp_archive::check::{Finding, Severity, check};
-use pcp_archive::{Archive, LabelTarget, OwnedValue, TextKind, TextTarget};
+use pcp_archive::raw::{LabelTarget, TextKind, TextTarget};
+use pcp_archive::{Archive, OwnedValue};
 use pcp_types::Timestamp;
 use tempfile::TempDir;
 

@@ -10,7 +10,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{Archive, existing_file};
+use pcp_archive::Archive;
+use pcp_archive::internal::existing_file;
 use pcp_types::Timestamp;
 
 use crate::config::Destination;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
+use pcp_archive::internal::take_charges;
 use pcp_archive::{ArchiveWriter, Error, Version, WriterLabel, WriterOptions};
 use pcp_types::Timestamp;
 use tracing::{debug, error, info};
@@ -334,7 +335,7 @@ impl Archiver {
     /// Reports the users for whom metadata was written.
     fn charge(&mut self) {
         if let Some(current) = &mut self.current {
-            self.links.shared.add_charges(current.writer.take_charges());
+            self.links.shared.add_charges(take_charges(&mut current.writer));
         }
     }
 

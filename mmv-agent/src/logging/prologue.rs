@@ -14,9 +14,8 @@
 
 use std::path::Path;
 
-use pcp_archive::{
-    ArchiveWriter, Error, FetchResult, Instance, MetricDesc, OwnedValue, ValueSet, WriterLabel,
-};
+use pcp_archive::raw::{FetchResult, ValueSet};
+use pcp_archive::{ArchiveWriter, Error, Instance, MetricDesc, OwnedValue, WriterLabel};
 use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 
 use crate::housekeeping::PrologueIds;

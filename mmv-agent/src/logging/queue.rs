@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
-use pcp_archive::prepared::RecordBuffer;
+use pcp_archive::raw::prepared::RecordBuffer;
 
 use super::{Order, Sample};
 
@@ -156,7 +156,7 @@ impl QueueReceiver {
 
 #[cfg(test)]
 mod tests {
-    use pcp_archive::prepared::{Template, TemplateBuilder};
+    use pcp_archive::raw::prepared::{Template, TemplateBuilder};
     use pcp_types::{Pmid, Timestamp, ValueType};
 
     use super::*;

@@ -8,8 +8,9 @@
 //! A recorder is built within a tick, and again whenever a source comes, goes or is being written.
 //! Allocating fresh memory would take longer than the work, so the builder reuses its own.
 
-use pcp_archive::prepared::{PendingSlot, RecordBuffer, Template, TemplateBuilder, ValueSlot};
-use pcp_archive::{EncodeError, Version};
+use pcp_archive::Version;
+use pcp_archive::raw::EncodeError;
+use pcp_archive::raw::prepared::{PendingSlot, RecordBuffer, Template, TemplateBuilder, ValueSlot};
 use pcp_types::{Timestamp, ValueType};
 
 use crate::metadata::{RecordShape, ValueLocation, ValueSetShape};

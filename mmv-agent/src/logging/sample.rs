@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pcp_archive::prepared::RecordBuffer;
-use pcp_archive::{OwnedValue, ValueSet};
+use pcp_archive::OwnedValue;
+use pcp_archive::raw::ValueSet;
+use pcp_archive::raw::prepared::RecordBuffer;
 use pcp_types::Timestamp;
 
 use crate::metadata::{Catalog, Payers};

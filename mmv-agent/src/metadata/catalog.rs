@@ -13,10 +13,9 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::programs::OWNER_LABEL;
-use pcp_archive::{
-    ByteText, EncodeError, Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget,
-};
+use pcp_archive::internal::programs::OWNER_LABEL;
+use pcp_archive::raw::{EncodeError, LabelSet, LabelTarget, TextKind, TextTarget};
+use pcp_archive::{ByteText, Instance, MetricDesc};
 use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
 use super::labels::Labels;

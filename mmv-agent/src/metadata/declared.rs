@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pcp_archive::{ArchiveWriter, Error, LabelSet, LabelTarget};
+use pcp_archive::internal::charge_to;
+use pcp_archive::raw::{LabelSet, LabelTarget};
+use pcp_archive::{ArchiveWriter, Error};
 use pcp_types::Pmid;
 
 use super::Catalog;
@@ -73,26 +75,26 @@ impl Declared {
         }
         let payers = &catalog.payers;
         if let Some(sets) = labels_of_host(catalog) {
-            writer.charge_to(payers.of_labels(LabelTarget::Context));
+            charge_to(writer, payers.of_labels(LabelTarget::Context));
             writer.declare_labels(LabelTarget::Context, sets)?;
             self.host.get_or_insert_with(|| sets.clone());
         }
         for (desc, name) in &catalog.metrics {
-            writer.charge_to(payers.of_metric(desc.pmid));
+            charge_to(writer, payers.of_metric(desc.pmid));
             writer.declare_metric(desc, &[name])?;
             self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
         }
         for (target, sets) in &catalog.labels {
             // The host's labels are among them; declaring them twice does no harm.
-            writer.charge_to(payers.of_labels(*target));
+            charge_to(writer, payers.of_labels(*target));
             writer.declare_labels(*target, sets)?;
         }
         for (indom, instances) in &catalog.indoms {
-            writer.charge_to(payers.of_indom(*indom));
+            charge_to(writer, payers.of_indom(*indom));
             writer.declare_indom(*indom, instances)?;
         }
         for (target, kind, text) in &catalog.texts {
-            writer.charge_to(payers.of_text(*target));
+            charge_to(writer, payers.of_text(*target));
             writer.declare_text(*target, *kind, text.as_str())?;
         }
         self.catalog = Some(catalog.id);

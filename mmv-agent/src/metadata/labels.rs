@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use pcp_archive::{EncodeError, LabelSet, LabelTarget};
+use pcp_archive::raw::{EncodeError, LabelSet, LabelTarget};
 use pcp_types::InstanceId;
 use serde_json::{Map, Value};
 

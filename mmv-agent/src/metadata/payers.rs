@@ -4,7 +4,7 @@
 //! host, is charged to root.
 
 use hashbrown::HashMap;
-use pcp_archive::{LabelTarget, TextTarget};
+use pcp_archive::raw::{LabelTarget, TextTarget};
 use pcp_types::{InDom, Pmid};
 
 use crate::limits::ROOT;

@@ -15,7 +15,8 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use mmv_format::view::{self, Contents, Flags, Label, LabelClass};
-use pcp_archive::{Instance, LabelTarget, MetricDesc};
+use pcp_archive::raw::LabelTarget;
+use pcp_archive::{Instance, MetricDesc};
 use pcp_types::{InDom, InstanceId, Pmid, Units};
 
 use super::clusters::Placement;

@@ -5,7 +5,7 @@
 //! metadata stay and the same values are present.
 
 use pcp_archive::Version;
-use pcp_archive::prepared::RecordBuffer;
+use pcp_archive::raw::prepared::RecordBuffer;
 use pcp_types::Timestamp;
 use tracing::{error, info};
 

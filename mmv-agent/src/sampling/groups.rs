@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pcp_archive::prepared::RecordBuffer;
+use pcp_archive::raw::prepared::RecordBuffer;
 
 use super::group_state::GroupState;
 use super::schedule::Timer;

@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use pcp_archive::{OwnedValue, ValueSet};
+use pcp_archive::OwnedValue;
+use pcp_archive::raw::ValueSet;
 use pcp_types::{Pmid, ValueType};
 
 use crate::logging::ChangedValues;

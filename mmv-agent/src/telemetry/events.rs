@@ -9,11 +9,12 @@
 //! record of events has an empty value set for each of them, since pmlogextract keeps only
 //! descriptors of metrics in records.
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
-use pcp_archive::programs::items::{
+use pcp_archive::internal::programs::items::{
     CLUSTER, EVENTS, FILE, KIND, PID, REASON, RECORDS, SINCE, VALUES,
 };
-use pcp_archive::{EncodeError, MetricDesc, TextKind, TextTarget, Value, ValueSet};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::raw::{EncodeError, TextKind, TextTarget, ValueSet};
+use pcp_archive::{MetricDesc, Value};
 use pcp_types::printable::is_printable;
 use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
 
@@ -278,7 +279,7 @@ const fn pmid(item: u32) -> Pmid {
 
 #[cfg(test)]
 mod tests {
-    use pcp_archive::event::EventArray;
+    use pcp_archive::raw::event::EventArray;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
-use pcp_archive::programs::{events_metric, items};
+use pcp_archive::internal::programs::{events_metric, items};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{OwnedValue, Pmid, Value};
 
 use crate::{Builder, at};

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pcp_archive::prepared::TemplateBuilder;
+use pcp_archive::raw::prepared::TemplateBuilder;
+use pcp_archive::raw::{FetchResult, ValueSet};
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, ValueType, WriterLabel, WriterOptions,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
 use pcp_archive::compress::{Effort, compress_volume, recompress};
-use pcp_archive::{Archive, Compression, member_files};
+use pcp_archive::internal::member_files;
+use pcp_archive::{Archive, Compression};
 use tempfile::TempDir;
 
 use crate::Options;

@@ -10,9 +10,10 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use mmv_writer::{Counter, NamedFamily, Registry};
+use pcp_archive::raw::{FetchResult, ValueSet};
 use pcp_archive::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterLabel, WriterOptions,
+    Archive, ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics,
+    Timestamp, Units, ValueType, Version, WriterLabel, WriterOptions,
 };
 
 use crate::cost::{lateness, median, quantile};

@@ -4,8 +4,9 @@
 use clap::{Args, ValueEnum};
 use pcp_archive::compress::compress_volumes;
 use pcp_archive::extract::Extract;
+use pcp_archive::internal::member_files;
 use pcp_archive::scan::Selection;
-use pcp_archive::{ArchiveSet, Compression, Pmid, Source, member_files};
+use pcp_archive::{ArchiveSet, Compression, Pmid, Source};
 
 use crate::Failure;
 use crate::left_out::check_whole_set;

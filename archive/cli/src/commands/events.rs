@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use hashbrown::HashMap;
-use pcp_archive::event::{EventArray, EventFlags, EventRecord};
+use pcp_archive::raw::event::{EventArray, EventFlags, EventRecord};
 use pcp_archive::{Metadata, Pmid, Source, Value, ValueType};
 use serde::Serialize;
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use clap::Args;
 use pcp_archive::follow::{Follower, start_of};
+use pcp_archive::internal::half_made;
 use pcp_archive::scan::Selector;
-use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp, half_made};
+use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::options::{

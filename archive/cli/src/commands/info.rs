@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use pcp_archive::{Archive, IndexDefect, Timestamp, Version};
+use pcp_archive::raw::IndexDefect;
+use pcp_archive::{Archive, Timestamp, Version};
 use serde::Serialize;
 
 use crate::Failure;

@@ -6,9 +6,8 @@ use std::io::Write as _;
 
 use clap::Args;
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::{
-    Archive, InDom, InstanceId, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget, Timestamp,
-};
+use pcp_archive::raw::{LabelTarget, TextKind, TextTarget};
+use pcp_archive::{Archive, InDom, InstanceId, Metadata, MetricDesc, Timestamp};
 use pcp_types::printable;
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pcp_archive::envelope::Options;
-use pcp_archive::programs::for_each_event;
+use pcp_archive::internal::programs::for_each_event;
 use pcp_archive::replay::{self, Replay, ReplaySelection, Sample};
 use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Source, Timestamp};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hashbrown::HashSet;
-use pcp_archive::programs::{ProgramEvent, for_each_event};
+use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection, SelectedMetric};
 use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;

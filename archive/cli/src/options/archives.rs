@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use glob::Pattern;
+use pcp_archive::internal::{half_made, has_metadata, member_files};
+use pcp_archive::raw::IndexDefect;
 use pcp_archive::scan::Selector;
-use pcp_archive::{
-    Archive, ArchiveSet, Error, IndexDefect, Result, half_made, has_metadata, member_files,
-};
+use pcp_archive::{Archive, ArchiveSet, Error, Result};
 use pcp_types::names::selects;
 use serde::Serialize;
 
@@ -474,7 +474,7 @@ mod tests {
         let archives = ArchiveArgument::new(directory.path());
         let read = std::cell::RefCell::new(Vec::new());
         let print = |base: &Path, _: &mut Output| {
-            pcp_archive::remove_archive(&directory.path().join("a")).unwrap();
+            pcp_archive::internal::remove_archive(&directory.path().join("a")).unwrap();
             read.borrow_mut().push(open_held(base)?.base().to_owned());
             Ok(())
         };
@@ -482,7 +482,7 @@ mod tests {
         assert_eq!(*read.borrow(), [directory.path().join("b")]);
         let one = ArchiveArgument::new(directory.path().join("b"));
         let print = |base: &Path, _: &mut Output| {
-            pcp_archive::remove_archive(base).unwrap();
+            pcp_archive::internal::remove_archive(base).unwrap();
             open_held(base)?;
             Ok(())
         };

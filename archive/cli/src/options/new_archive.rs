@@ -11,10 +11,11 @@ use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use pcp_archive::compress::{Effort, recompress};
 use pcp_archive::extract::{Extract, StepsBack};
-use pcp_archive::staging::Staging;
+use pcp_archive::internal::staging::Staging;
+use pcp_archive::raw::EncodeError;
 use pcp_archive::{
-    Archive, ArchiveSet, ArchiveWriter, Compression, EncodeError, Error, Source, Summary,
-    Timestamp, Version, WriterLabel, WriterOptions,
+    Archive, ArchiveSet, ArchiveWriter, Compression, Error, Source, Summary, Timestamp, Version,
+    WriterLabel, WriterOptions,
 };
 use serde::Serialize;
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use pcp_archive::envelope::GoOn;
-use pcp_archive::programs::{ProgramEvent, events_name};
+use pcp_archive::internal::programs::{ProgramEvent, events_name};
+use pcp_archive::raw::{TextKind, TextTarget};
 use pcp_archive::scan::{Column, Columns, SelectedMetric, Selection};
-use pcp_archive::{Error, InDom, InstanceId, TextKind, TextTarget, Timestamp};
+use pcp_archive::{Error, InDom, InstanceId, Timestamp};
 use serde::Serialize;
 
 use super::sides::{Side, Sides};

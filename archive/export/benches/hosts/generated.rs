@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use pcp_archive::raw::{FetchResult, ValueSet};
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Units, ValueSet, ValueType, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Units,
+    ValueType, WriterOptions,
 };
 use test_archives::{at, label};
 

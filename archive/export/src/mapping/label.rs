@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pcp_archive::programs::OWNER_LABEL;
-use pcp_archive::{InDom, InstanceId, LabelSet, LabelTarget, Metadata, MetricDesc, Timestamp};
+use pcp_archive::internal::programs::OWNER_LABEL;
+use pcp_archive::raw::{LabelSet, LabelTarget};
+use pcp_archive::{InDom, InstanceId, Metadata, MetricDesc, Timestamp};
 use pcp_types::json;
 
 use super::name;

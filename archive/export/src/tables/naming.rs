@@ -12,7 +12,7 @@
 use std::fmt::Write as _;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::programs::DOMAIN;
+use pcp_archive::internal::programs::DOMAIN;
 use pcp_archive::{InDom, Pmid};
 
 use crate::mapping::metric_name;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::{Field, Row};
-use pcp_archive::{ArchiveWriter, LabelClass, LabelSet, LabelTarget, Pmid};
+use pcp_archive::raw::{LabelClass, LabelSet, LabelTarget};
+use pcp_archive::{ArchiveWriter, Pmid};
 use test_archives::{Builder, Cell, at};
 
 use super::*;

@@ -8,10 +8,9 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::programs::{Boundary, ProgramEvent};
-use pcp_archive::{
-    InDom, IndomCursor, InstanceId, Metadata, MetricDesc, Pmid, Timestamp, ValueSetView,
-};
+use pcp_archive::internal::programs::{Boundary, ProgramEvent};
+use pcp_archive::raw::{IndomCursor, ValueSetView};
+use pcp_archive::{InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp};
 
 use super::series::{Series, SeriesId, SeriesTable};
 use super::{Change, Counts, Number, Observation};

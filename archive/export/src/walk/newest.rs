@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use pcp_archive::follow::Follower;
-use pcp_archive::programs::events_metric;
+use pcp_archive::internal::programs::events_metric;
 use pcp_archive::{Pmid, Result};
 
 /// The volume of a record, and its offset.

@@ -5,8 +5,9 @@
 //! has the program's metrics, or at the first record with a later time.
 
 use hashbrown::HashSet;
-use pcp_archive::programs::{Boundary, ProgramEvent, events_metric};
-use pcp_archive::{Pmid, Record, Timestamp};
+use pcp_archive::internal::programs::{Boundary, ProgramEvent, events_metric};
+use pcp_archive::raw::Record;
+use pcp_archive::{Pmid, Timestamp};
 
 use super::catalog::{Catalog, Output};
 

@@ -28,7 +28,7 @@ pub struct Series {
     /// The number of the instance in records; `None` of a metric without instances.
     pub instance: Option<InstanceId>,
     /// The identity of the instance, which its name has at all times
-    /// ([`IndomHistory::by_identity`](pcp_archive::IndomHistory::by_identity)).
+    /// ([`IndomHistory::by_identity`](pcp_archive::raw::IndomHistory::by_identity)).
     pub identity: Option<InstanceId>,
     /// The instance's name, if the archive has it.
     pub instance_name: Option<Arc<str>>,

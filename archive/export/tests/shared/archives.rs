@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use pcp_archive::event::{EventArrayBuilder, EventFlags};
-use pcp_archive::programs::{DOMAIN, events_metric, items};
+use pcp_archive::internal::programs::{DOMAIN, events_metric, items};
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{Pmid, Timestamp, Value};
 use test_archives::{Builder, Cell, at};
 

@@ -37,10 +37,8 @@ const CHUNKS: usize = 16;
 /// use pcp_archive::Source;
 /// use pcp_archive::envelope::{EnvelopeOrigin, Envelopes, Grid, Options};
 /// use pcp_archive::scan::Selection;
-/// # use pcp_archive::{
-/// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-/// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-/// # };
+/// # use pcp_archive::{Archive, ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType, WriterLabel, WriterOptions};
+/// # use pcp_archive::raw::{FetchResult, ValueSet};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// # let base = directory.path().join("a");

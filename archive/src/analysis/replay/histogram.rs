@@ -1,6 +1,6 @@
 //! Quantiles of the values that a histogram counted between two moments.
 //!
-//! [`histogram`](crate::histogram) has the metrics that a histogram consists of.
+//! [`histogram`](crate::scan::histogram) has the metrics that a histogram consists of.
 //!
 //! An example with precision 1:
 //!

@@ -3,7 +3,7 @@
 //! The [walls](crate::analysis::growth::walls) of a metric cut the values of each instance into
 //! lines. For metrics of MMV files (PMIDs of domain 70, names that begin with `mmv.`) walls are
 //!
-//! * the boundaries in the agent's own [events](crate::programs): where a run ended and the next
+//! * the boundaries in the agent's own events: where a run ended and the next
 //!   began is *known*;
 //! * marks, where the agent was away: whether a run continued is not known, so none does;
 //! * the creation of an instance by its program.

@@ -359,7 +359,7 @@ fn archives_removed_while_read_are_read_to_their_end() {
     let expected = times(&before);
     let held = ArchiveSet::open_held(&[directory.path()]).unwrap();
     for name in ["z", "b", "a"] {
-        crate::remove_archive(&directory.path().join(name)).unwrap();
+        crate::internal::remove_archive(&directory.path().join(name)).unwrap();
     }
     assert_eq!(times(&held), expected);
     assert_eq!(times(&held), expected, "a second time");
@@ -373,7 +373,8 @@ fn an_archive_that_is_removed_after_the_listing_is_left_out() {
         let (directory, _) = three();
         let open = |base: &Path| {
             if base.ends_with(removed[0]) {
-                let remove = |name| crate::remove_archive(&directory.path().join(name)).unwrap();
+                let remove =
+                    |name| crate::internal::remove_archive(&directory.path().join(name)).unwrap();
                 removed.iter().for_each(remove);
             }
             if removed.len() == 3 && base.ends_with("z") {

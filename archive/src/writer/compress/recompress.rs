@@ -261,8 +261,9 @@ mod tests {
     use test_archives::Builder;
 
     use super::*;
+    use crate::Version;
     use crate::format::frame;
-    use crate::{Version, member_files};
+    use crate::internal::member_files;
 
     const KINDS: [Option<Compression>; 5] = [
         None,

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pcp_archive::{ArchiveWriter, Error, FetchResult, ValueSet, Version};
+use pcp_archive::raw::{FetchResult, ValueSet};
+use pcp_archive::{ArchiveWriter, Error, Version};
 use pcp_types::Timestamp;
 use tracing::warn;
 

@@ -3,8 +3,8 @@
 //! Formatting takes several times as long as reading. So one thread reads records
 //! into batches and writes the text that the others make of them.
 
-use pcp_archive::RecordBatch;
-use pcp_archive::parallel::{self, Jobs};
+use pcp_archive::internal::parallel::{self, Jobs};
+use pcp_archive::raw::RecordBatch;
 
 use super::Dump;
 use super::records::{Cache, Options, print_record, print_reversed};

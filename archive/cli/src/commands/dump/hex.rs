@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pcp_archive::{RawFile, RawPiece};
+use pcp_archive::internal::{RawFile, RawPiece};
 
 use crate::Failure;
 use crate::text::{Output, push_hex, shown_path};

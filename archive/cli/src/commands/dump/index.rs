@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use pcp_archive::{IndexEntry, Version};
+use pcp_archive::Version;
+use pcp_archive::raw::IndexEntry;
 
 use super::Dump;
 use crate::Failure;

@@ -1,6 +1,7 @@
 //! Prints records as JSON Lines.
 
-use pcp_archive::{InstanceId, Pmid, Record};
+use pcp_archive::raw::Record;
+use pcp_archive::{InstanceId, Pmid};
 use serde::Serialize;
 
 use super::Dump;

@@ -1,7 +1,8 @@
 //! Prints the sections of metadata: label, descriptors, labels, help text, instance
 //! domains.
 
-use pcp_archive::{LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, Timestamp, Version};
+use pcp_archive::raw::{LabelClass, LabelSet, LabelTarget, TextKind, TextTarget};
+use pcp_archive::{Timestamp, Version};
 
 use super::Dump;
 use crate::Failure;

@@ -1,6 +1,6 @@
 //! Prints the records of instance domains as they are in the file.
 
-use pcp_archive::IndomRecord;
+use pcp_archive::raw::IndomRecord;
 
 use super::Dump;
 use crate::Failure;

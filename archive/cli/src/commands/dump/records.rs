@@ -4,11 +4,9 @@
 //! records (PMID and names of a metric) is made once.
 
 use hashbrown::HashMap;
-use pcp_archive::event::{EventArray, EventFlags, EventRecord};
-use pcp_archive::{
-    Archive, InDom, IndomCursor, InstanceId, MetricDesc, Pmid, Record, RecordError, Timestamp,
-    Value, ValueSetView, ValueType,
-};
+use pcp_archive::raw::event::{EventArray, EventFlags, EventRecord};
+use pcp_archive::raw::{IndomCursor, Record, RecordError, ValueSetView};
+use pcp_archive::{Archive, InDom, InstanceId, MetricDesc, Pmid, Timestamp, Value, ValueType};
 
 use super::{Dump, line_of};
 use crate::Failure;

@@ -4,11 +4,10 @@ mod histogram;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
+use pcp_archive::raw::RecordError;
 use pcp_archive::replay::{Gaps, SelectedMetric, SuccessiveRates};
 use pcp_archive::scan::{Selector, select_instances};
-use pcp_archive::{
-    ByteText, InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value,
-};
+use pcp_archive::{ByteText, InstanceId, Metadata, OwnedValue, Pmid, Timestamp, Value};
 use pcp_types::names;
 
 use crate::Failure;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use pcp_archive::histogram::HistogramLayout;
 use pcp_archive::replay::{self, BucketCount, Gaps, HistogramValue, Replay};
 use pcp_archive::scan::Selection;
+use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::summary::MetricSummary;
 use pcp_archive::{InstanceId, Metadata, Timestamp, Units};
 

@@ -1,6 +1,6 @@
 //! Values as JSON.
 
-use pcp_archive::event::{EventArray, EventRecord};
+use pcp_archive::raw::event::{EventArray, EventRecord};
 use pcp_archive::{ByteText, Metadata, Pmid, Timestamp, Value};
 use serde::{Serialize, Serializer};
 
@@ -148,7 +148,7 @@ impl<'a> ParameterJson<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcp_archive::event::{EventArrayBuilder, EventFlags};
+    use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 
     fn json(value: Value<'_>) -> String {
         serde_json::to_string(&Json::new(value, &Metadata::default())).unwrap()

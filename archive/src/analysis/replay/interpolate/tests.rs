@@ -104,7 +104,7 @@ fn a_counter_that_went_down_is_a_reset_or_a_wrap() {
 /// wrap. Of a difference near 2^64 the last bits are lost in a double.
 #[test]
 fn the_four_integer_types_wrap_at_their_own_end() {
-    use crate::AnyValue::{Double, Float, I32, I64, U32, U64};
+    use crate::raw::AnyValue::{Double, Float, I32, I64, U32, U64};
     const TWO_63: u64 = 1 << 63;
     for (prior, next, at, reset, wrap) in [
         // Across the end of the type, in steps of one, and half a step up.
@@ -162,7 +162,7 @@ fn an_unsigned_counter_that_wraps_is_rounded_once() {
 
 #[test]
 fn counter_beyond_a_double_stays_between_neighbours() {
-    use crate::AnyValue::{I64, U64};
+    use crate::raw::AnyValue::{I64, U64};
     const LARGE: u64 = 1 << 60;
     for (prior, next, middle) in [
         (U64(LARGE + 100), U64(LARGE + 120), U64(LARGE + 100)),

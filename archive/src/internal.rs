@@ -1,0 +1,26 @@
+//! Items for the commands and the agent of this project: no promise of stability.
+//!
+//! `mmv-archive`, `mmv-export` and `mmv-agent` are packages of their own and share the work of
+//! these functions with the library. They change without notice in every release.
+
+use std::collections::BTreeMap;
+
+use crate::ArchiveWriter;
+
+pub use crate::files::{
+    RawFile, RawPiece, existing_file, half_made, has_data, has_metadata, host_directories,
+    member_files, parallel, remove_archive, staging, unfinished_archives,
+};
+pub use crate::scan::programs;
+
+/// Charges the metadata that is declared from now on to an account, a number that the caller
+/// chooses; initially account 0.
+pub fn charge_to(writer: &mut ArchiveWriter, account: u32) {
+    writer.charge_to(account);
+}
+
+/// Returns the bytes of metadata that were written since the last call, by account, and those of
+/// index entries that came with them; nothing that was declared again.
+pub fn take_charges(writer: &mut ArchiveWriter) -> BTreeMap<u32, u64> {
+    writer.take_charges()
+}
