@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use metrics::{Unit, counter, describe_histogram, histogram, with_local_recorder};
-use mmv_writer::{Buckets, Registry, Units};
+use mmv_writer::{Buckets, Family, Histogram, Labels, Metrics, Registry, Units};
 use pcp_archive::internal::programs::for_each_event;
 use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample};
@@ -194,6 +194,66 @@ fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
         let names = (found.0.as_str(), found.1.as_str(), found.2.as_str());
         assert_eq!(names, (metric, instance, units));
         assert!(error <= ERROR, "{found:?} instead of {value}");
+    }
+}
+
+#[derive(Labels, Clone, PartialEq, Eq, Hash)]
+struct Endpoint {
+    endpoint: &'static str,
+}
+
+#[derive(Metrics)]
+struct Web {
+    /// Time to answer.
+    #[metric(unit = "us")]
+    latency: Family<Endpoint, Histogram>,
+}
+
+/// The program's log of each endpoint has the quantiles that `report` shows for its label.
+#[test]
+fn quantiles_by_label_of_a_family_are_those_of_the_programs_log() {
+    let scratch = Scratch::new();
+    let file =
+        Registry::builder("web").directory(scratch.mmv_dir()).announce_interval(Duration::ZERO);
+    let registry = file.build().unwrap();
+    let web = Web::register(&registry).unwrap();
+    let mut logs = [("/cart", Vec::new()), ("/search", Vec::new()), ("/a,b=c", Vec::new())];
+    for (endpoint, _) in &logs {
+        web.latency.get(&Endpoint { endpoint }).record(0);
+    }
+    let mut agent = Agent::start(&scratch);
+    agent.wait_for("the first values", |base| newest(base, "latency.bucket") == Some(3.0));
+    for number in 0..3_000 {
+        let index = number as usize % logs.len();
+        let (endpoint, log) = &mut logs[index];
+        let value = latency(number) * (1 + index as u64);
+        web.latency.get(&Endpoint { endpoint }).record(value);
+        log.push(value);
+    }
+    let sum: u64 = logs.iter().flat_map(|(_, log)| log).sum();
+    agent.wait_for("the values", |base| {
+        newest(base, "latency.sum") == Some(sum as f64)
+            && newest(base, "latency.bucket") == Some(3_003.0)
+    });
+    assert!(agent.terminate().success());
+    for (endpoint, log) in &mut logs {
+        log.sort_unstable();
+        let selector = format!("mmv.web.latency{{endpoint=\"{endpoint}\"}}");
+        let mut command = Command::new(binaries::mmv_archive());
+        command.arg("report").arg(agent.archive()).arg(selector);
+        command.args(["--quantile", "0.5,0.99", "--last", "1min", "-t", "1min", "--format", "csv"]);
+        let output = command.output().expect("start mmv-archive");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let row = text.lines().last().unwrap_or_default();
+        let found: Vec<f64> = row.split(',').skip(1).map(|value| value.parse().unwrap()).collect();
+        assert_eq!(found.len(), 2, "{text}");
+        for (found, rank) in found.into_iter().zip([log.len() / 2, log.len() * 99 / 100]) {
+            let expected = log[rank - 1] as f64;
+            assert!(
+                (found - expected).abs() / expected <= ERROR,
+                "{endpoint}: {found}, {expected}"
+            );
+        }
     }
 }
 

@@ -26,17 +26,22 @@ use crate::{Error, Label, Registry};
 ///     code: u16,
 /// }
 ///
+/// #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+/// struct Endpoint {
+///     endpoint: &'static str,
+/// }
+///
 /// #[derive(Metrics)]
 /// struct Shop {
 ///     /// Orders taken since the start.
-///     #[metric(units = Units::count())]
+///     #[metric(unit = "count")]
 ///     orders: Counter,
 ///     /// Requests answered.
-///     #[metric(units = Units::count(), max_series = 100)]
+///     #[metric(unit = "count", max_series = 100)]
 ///     requests: Family<Route, Counter>,
 ///     /// Time from an order to its answer.
 ///     #[metric(units = Units::microseconds())]
-///     latency: Histogram,
+///     latency: Family<Endpoint, Histogram>,
 ///     store: Store,
 /// }
 ///
@@ -57,7 +62,8 @@ use crate::{Error, Label, Registry};
 ///
 /// shop.orders.inc(); // mmv.shop.orders
 /// shop.requests.get(&Route { endpoint: "/cart", code: 200 }).inc();
-/// shop.latency.time(|| shop.store.queue.set(3)); // mmv.shop.store.queue.length
+/// let latency = shop.latency.get(&Endpoint { endpoint: "/cart" });
+/// latency.time(|| shop.store.queue.set(3)); // mmv.shop.store.queue.length
 /// # Ok(())
 /// # }
 /// ```
@@ -66,6 +72,7 @@ use crate::{Error, Label, Registry};
 /// |---|---|---|
 /// | `#[metric(name = "a.b")]` | all | the name in place of the field's |
 /// | `#[metric(help = "…")]` | metrics | the help text in place of the documentation |
+/// | `#[metric(unit = "us")]` | numbers, histograms | `"count"`, `"bytes"`, `"ns"`, `"us"`, `"ms"` or `"s"` |
 /// | `#[metric(units = EXPRESSION)]` | numbers, histograms | the [`Units`]; without this a plain number |
 /// | `#[metric(semantics = discrete)]` | metrics | `counter`, `instant` or `discrete`, in place of the handle's |
 /// | `#[metric(buckets = EXPRESSION)]` | histograms | the [`Buckets`]; without this [`Buckets::for_units`] |
@@ -189,6 +196,21 @@ impl<L: Labels, H: Handle + Clone> Field for Family<L, H> {
     fn register(registry: &Registry, at: Description<'_>) -> Result<Self, Error> {
         let max_series = at.max_series;
         let builder = at.builder::<H>(registry);
+        match max_series {
+            Some(most) => builder.max_series(most).build_family(),
+            None => builder.build_family(),
+        }
+    }
+}
+
+impl<L: Labels> Field for Family<L, Histogram> {
+    const HAS_UNITS: bool = true;
+    const HAS_BUCKETS: bool = true;
+    const HAS_SERIES: bool = true;
+
+    fn register(registry: &Registry, at: Description<'_>) -> Result<Self, Error> {
+        let max_series = at.max_series;
+        let builder = at.histogram(registry);
         match max_series {
             Some(most) => builder.max_series(most).build_family(),
             None => builder.build_family(),

@@ -1,5 +1,7 @@
 //! Metrics with a series for each set of labels.
 
+mod histogram;
+mod kind;
 mod name;
 mod named;
 mod scoped;
@@ -7,20 +9,20 @@ mod scoped;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use hashbrown::HashMap;
 use pcp_types::names::is_label_name;
 
 use crate::builder::MetricBuilder;
-use crate::live::{DynamicId, FamilyId, Growing, HandleIndex, RemoveHandle};
+use crate::live::{HandleIndex, Released, RemoveHandle};
 use crate::mapping::Owner;
 use crate::metric::{Handle, ValueSlot};
-use crate::published::warn;
-use crate::registration::{IndomSpec, SerialChoice, serial_of};
+use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::{Error, Label, Registry};
+pub use kind::SeriesHandle;
+use kind::{Creation, Overflow, SeriesMetric};
 use name::InstanceName;
 pub use named::NamedFamily;
 pub use scoped::Scoped;
@@ -29,8 +31,8 @@ pub use scoped::Scoped;
 /// by something unbounded, such as the addresses of clients.
 const DEFAULT_MAX_SERIES: usize = 10_000;
 
-/// Name of the instance that counts for labels without a series. No set of labels has this name.
-const OVERFLOW: &str = "overflow";
+/// As [`DEFAULT_MAX_SERIES`] for histograms, of which each has an instance for each bucket in use.
+const DEFAULT_MAX_HISTOGRAMS: usize = 1_000;
 
 /// A set of labels with values, for which a [`Family`] has a series.
 ///
@@ -84,7 +86,8 @@ pub trait Labels: Clone + Eq + Hash + Send + Sync + 'static {
 /// `,`, `=` and `\` in a value and `\0` for a NUL, so that no two sets of labels have the same
 /// name. A name of more than 255 bytes is cut, with a checksum at its end. The labels are also
 /// attached to the instance, as long as the file has room: it takes 255 labels of all instances
-/// together.
+/// together. A family of [histograms](crate::HistogramBuilder::build_family) has such an instance
+/// for the sum of each series, and more for its buckets.
 ///
 /// # Cardinality
 ///
@@ -92,7 +95,7 @@ pub trait Labels: Clone + Eq + Hash + Send + Sync + 'static {
 /// reader. So labels are for what has few values (an endpoint, a status), not for what has
 /// any number (a user, a path with an identifier in it).
 ///
-/// A family has at most 10 000 series, or as many as
+/// A family has at most 10 000 series, one of histograms 1000, or as many as
 /// [`MetricBuilder::max_series`] says, and never more than the file has room for. What is used
 /// beyond that is counted in one more series, the instance `overflow`: [`get`](Self::get) gives
 /// its handle and never fails. [`overflowed`](Self::overflowed) is the number of these calls.
@@ -101,22 +104,23 @@ pub trait Labels: Clone + Eq + Hash + Send + Sync + 'static {
 /// that [`scoped`](Self::scoped) gives is dropped. A series that is used again begins from 0,
 /// as after a restart of the program; handles from before count without readers.
 #[must_use]
-pub struct Family<L, H = crate::Counter> {
+pub struct Family<L, H: SeriesHandle = crate::Counter> {
     series: Arc<Series<L, H>>,
 }
 
 /// The state that clones of a family share.
-struct Series<L, H> {
-    kept: Kept,
-    files: Arc<Growing>,
-    id: FamilyId,
-    indom: DynamicId,
+///
+/// A closure of [`Family::with`] holds `handles` for reading and, when it records in a
+/// histogram, waits for the state of the files. So no thread that has that state waits for
+/// `handles`. Threads that create or remove series are kept apart by `changing`.
+struct Series<L, H: SeriesHandle> {
+    metric: Arc<H::Metric>,
     limit: usize,
     /// Look-ups are frequent, additions rare: the lock has several shards, each on a cache line
     /// of its own. A look-up takes the shard of its thread.
     handles: ShardedLock<HashMap<L, H>>,
-    overflow: OnceLock<H>,
-    overflowed: AtomicU64,
+    changing: Mutex<()>,
+    overflow: Arc<Overflow<H>>,
     /// Number of scoped handles by their labels.
     scopes: Mutex<HashMap<L, usize>>,
 }
@@ -139,7 +143,21 @@ impl Kept {
     }
 }
 
-impl<L: Labels, H: Handle + Clone> Family<L, H> {
+impl<L: Labels, H: SeriesHandle> Family<L, H> {
+    /// Makes the family of a registered metric.
+    fn new(metric: H::Metric, limit: usize) -> Self {
+        Self {
+            series: Arc::new(Series {
+                metric: Arc::new(metric),
+                limit,
+                handles: ShardedLock::new(HashMap::new()),
+                changing: Mutex::new(()),
+                overflow: Overflow::new(),
+                scopes: Mutex::default(),
+            }),
+        }
+    }
+
     /// Returns the handle of a set of labels. Keep it where you can; [`with`](Self::with) is
     /// cheaper where you cannot.
     pub fn get(&self, labels: &L) -> H {
@@ -149,7 +167,8 @@ impl<L: Labels, H: Handle + Clone> Family<L, H> {
     /// Calls `borrow` with the handle of a set of labels: the cheapest way to count by labels.
     ///
     /// While `borrow` runs, no other thread can add a series to this metric or remove one;
-    /// `borrow` itself must not change the registry, which would deadlock.
+    /// `borrow` itself must not change the registry, which would deadlock; a histogram's new
+    /// bucket is no such change.
     #[inline]
     pub fn with<R>(&self, labels: &L, borrow: impl FnOnce(&H) -> R) -> R {
         if let Some(handle) = self.series.read().get(labels) {
@@ -199,11 +218,11 @@ impl<L: Labels, H: Handle + Clone> Family<L, H> {
 
     /// Returns the number of uses of labels that have no series because of the limit.
     pub fn overflowed(&self) -> u64 {
-        self.series.overflowed.load(Ordering::Relaxed)
+        self.series.overflow.uses()
     }
 }
 
-impl<L: Labels, H: Handle + Clone> Series<L, H> {
+impl<L: Labels, H: SeriesHandle> Series<L, H> {
     fn read(&self) -> ShardedLockReadGuard<'_, HashMap<L, H>> {
         self.handles.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,61 +231,60 @@ impl<L: Labels, H: Handle + Clone> Series<L, H> {
         self.handles.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Creates a series, unless another thread has created it.
     #[cold]
     fn create(&self, labels: &L) -> H {
-        let mut state = self.files.write();
+        let changing = self.changing();
         if let Some(handle) = self.read().get(labels) {
             return handle.clone();
         }
-        if self.read().len() < self.limit {
-            let pairs = pairs(labels);
-            let name = InstanceName::new(&pairs);
-            if let Ok(slot) = state.create_value(self.id, name.as_str()) {
-                for (label, value) in pairs {
-                    // One that does not fit: the name has it.
-                    let label = Label::new(label, value);
-                    let _ = state.label_instance(self.indom, name.as_str(), label);
-                }
-                let handle = H::from_slot(self.kept.keeping(slot));
-                self.write().insert(labels.clone(), handle.clone());
-                self.files.announce(&mut state);
-                return handle;
-            }
+        if self.read().len() < self.limit
+            && let Some(handle) = self.create_within_limit(labels)
+        {
+            self.write().insert(labels.clone(), handle.clone());
+            return handle;
         }
-        self.overflowed.fetch_add(1, Ordering::Relaxed);
-        if let Some(handle) = self.overflow.get() {
-            return handle.clone();
+        drop(changing);
+        self.overflow.handle(&self.metric)
+    }
+
+    fn create_within_limit(&self, labels: &L) -> Option<H> {
+        let pairs = pairs(labels);
+        let name = InstanceName::new(&pairs, H::MAX_NAME);
+        let SeriesMetric { files, id, .. } = H::series(&self.metric);
+        let mut state = files.write();
+        let mut creation =
+            Creation { state: &mut state, name: name.as_str(), released: Released::new() };
+        let handle = H::create(&self.metric, Some(&self.overflow), &mut creation).ok()?;
+        for (label, value) in pairs {
+            // One that does not fit: the name has it.
+            let _ = state.label_instance(id.indom, name.as_str(), Label::new(label, value));
         }
-        let handle = match state.create_value(self.id, OVERFLOW) {
-            Ok(slot) => {
-                let label = Label::new(OVERFLOW, true);
-                let _ = state.label_instance(self.indom, OVERFLOW, label);
-                self.files.announce(&mut state);
-                H::from_slot(self.kept.keeping(slot))
-            }
-            Err(error) => {
-                let name = state.family_name(self.id);
-                warn(&format!("metric {name}: what has no series is not counted: {error}\n"));
-                H::from_slot(ValueSlot::private())
-            }
-        };
-        let _ = self.overflow.set(handle.clone());
-        handle
+        files.announce(&mut state);
+        Some(handle)
     }
 
     fn remove(&self, labels: &L) -> bool {
-        let mut state = self.files.write();
-        // Dropped after the state is unlocked: the last handle of a registry locks it.
+        let changing = self.changing();
         let removed = self.write().remove(labels);
-        if removed.is_none() {
-            return false;
-        }
-        let (was_there, released) =
-            state.remove(self.indom, InstanceName::new(&pairs(labels)).as_str());
-        self.files.announce(&mut state);
+        let Some(handle) = removed else { return false };
+        let SeriesMetric { files, id, .. } = H::series(&self.metric);
+        let mut state = files.write();
+        let name = InstanceName::new(&pairs(labels), H::MAX_NAME);
+        let mut creation =
+            Creation { state: &mut state, name: name.as_str(), released: Released::new() };
+        handle.remove_parts(&self.metric, &mut creation);
+        let parts = creation.released;
+        let (was_there, released) = state.remove(id.indom, name.as_str());
+        files.announce(&mut state);
         drop(state);
-        drop((removed, released));
+        drop(changing);
+        // Only now: the last handle of a registry locks the state.
+        drop((handle, parts, released));
         was_there
     }
 }
@@ -296,16 +314,17 @@ fn check_names(names: &[&str]) -> Result<(), Error> {
     Ok(())
 }
 
-impl<L, H> Clone for Family<L, H> {
+impl<L, H: SeriesHandle> Clone for Family<L, H> {
     fn clone(&self) -> Self {
         Self { series: Arc::clone(&self.series) }
     }
 }
 
-impl<L, H> fmt::Debug for Family<L, H> {
+impl<L, H: SeriesHandle> fmt::Debug for Family<L, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.series.files.read();
-        let name = state.family_name(self.series.id);
+        let metric = H::series(&self.series.metric);
+        let state = metric.files.read();
+        let name = state.family_name(metric.id);
         f.debug_struct("Family").field("name", &name).finish_non_exhaustive()
     }
 }
@@ -339,36 +358,32 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
     /// [`Error::FixedInstances`] in a sealed registry.
     pub fn build_family<L: Labels>(self) -> Result<Family<L, H>, Error> {
         check_names(L::NAMES)?;
-        let registry = self.registry;
-        let mut indom = IndomSpec::new(self.spec.name.clone());
-        // Metrics may be registered in any order.
-        indom.serial = SerialChoice::From(serial_of(&self.spec.name));
-        let Some(files) = registry.growing() else {
-            return Err(Error::FixedInstances { name: self.spec.name, indom: indom.name });
-        };
-        let indom = registry.add_indom(indom)?;
-        let Some(indom_id) = indom.dynamic_id() else {
-            let indom = indom.registered().record.name.clone();
-            return Err(Error::FixedInstances { name: self.spec.name, indom });
-        };
-        // None by name: the domain is of this family, which removes its handles itself.
-        let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<H>>::new();
-        let on = (indom_id, indom.registered());
-        let id = files.change(|state| state.add_family(self.spec, on, by_name))?;
-        Ok(Family {
-            series: Arc::new(Series {
-                kept: Kept::new(registry),
-                files: Arc::clone(files),
-                id,
-                indom: indom_id,
-                limit: self.max_series.unwrap_or(DEFAULT_MAX_SERIES),
-                handles: ShardedLock::new(HashMap::new()),
-                overflow: OnceLock::new(),
-                overflowed: AtomicU64::new(0),
-                scopes: Mutex::default(),
-            }),
-        })
+        let metric = register_series::<H>(self.registry, self.spec)?;
+        Ok(Family::new(metric, self.max_series.unwrap_or(DEFAULT_MAX_SERIES)))
     }
+}
+
+/// Registers a metric on a domain of its own, for series with handles `H`.
+fn register_series<H: Handle + Clone>(
+    registry: &Registry,
+    spec: MetricSpec,
+) -> Result<SeriesMetric, Error> {
+    let mut indom = IndomSpec::new(spec.name.clone());
+    // Metrics may be registered in any order.
+    indom.serial = SerialChoice::From(serial_of(&spec.name));
+    let Some(files) = registry.growing() else {
+        return Err(Error::FixedInstances { name: spec.name, indom: indom.name });
+    };
+    let indom = registry.add_indom(indom)?;
+    let Some(indom_id) = indom.dynamic_id() else {
+        let indom = indom.registered().record.name.clone();
+        return Err(Error::FixedInstances { name: spec.name, indom });
+    };
+    // None by name: the domain is of this family, which removes its handles itself.
+    let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<H>>::new();
+    let on = (indom_id, indom.registered());
+    let id = files.change(|state| state.add_family(spec, on, by_name))?;
+    Ok(SeriesMetric { kept: Kept::new(registry), files: Arc::clone(files), id })
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 //! # Example
 //!
 //! ```
-//! use mmv_writer::{Counter, Family, Labels, Metrics, Registry, Units};
+//! use mmv_writer::{Counter, Family, Labels, Metrics, Registry};
 //!
 //! #[derive(Labels, Clone, PartialEq, Eq, Hash)]
 //! struct Route {
@@ -34,10 +34,10 @@
 //! #[derive(Metrics)]
 //! struct Shop {
 //!     /// Orders taken since the start.
-//!     #[metric(units = Units::count())]
+//!     #[metric(unit = "count")]
 //!     orders: Counter,
 //!     /// Requests answered.
-//!     #[metric(units = Units::count())]
+//!     #[metric(unit = "count")]
 //!     requests: Family<Route, Counter>,
 //! }
 //!
@@ -94,7 +94,7 @@
 //!
 //! # Labels, cardinality
 //!
-//! A [`Family`] has a series for each set of labels that is used, up to a limit: see
+//! A [`Family`] has a series, or a histogram, for each set of labels that is used, up to a limit: see
 //! [cardinality](Family#cardinality).
 //!
 //! # Structs of metrics
@@ -223,7 +223,7 @@ mod statics;
 pub use builder::{HistogramBuilder, IndomBuilder, MetricBuilder};
 pub use derived::Metrics;
 pub use error::Error;
-pub use family::{Family, Labels, NamedFamily, Scoped};
+pub use family::{Family, Labels, NamedFamily, Scoped, SeriesHandle};
 pub use label::{Label, LabelValue};
 pub use metric::{
     Buckets, Counter, Discrete, Elapsed, Gauge, GaugeGuard, Handle, Histogram, HistogramTiming,

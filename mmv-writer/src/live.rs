@@ -40,7 +40,7 @@ use crate::options::RegistryBuilder;
 use crate::overflow::Clusters;
 pub(crate) use handles::{HandleIndex, RemoveHandle};
 use sections::Sections;
-pub(crate) use state::{DynamicId, FamilyId, State};
+pub(crate) use state::{DynamicId, FamilyId, Released, State};
 
 /// The growing files of one registry.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parse;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, ExprLit, Field, Ident, Lit, LitStr, Meta, Result};
+use syn::{Attribute, Error, Expr, ExprLit, Field, Ident, Lit, LitStr, Meta, Result, parse_quote};
 
 /// Limit of the format on help texts, in bytes.
 const MAX_HELP: usize = 255;
 
-const KNOWN: &str = "`name`, `help`, `units`, `semantics`, `buckets`, `max_series`, `item`, \
+const KNOWN: &str = "`name`, `help`, `unit`, `units`, `semantics`, `buckets`, `max_series`, `item`, \
                      `isolated`, `label`, `flatten` and `skip`";
 
 /// The description of one field.
@@ -59,6 +59,10 @@ impl Attributes {
                 let help: LitStr = value(meta, self.help.is_some())?;
                 check_help(&help.value(), help.span())?;
                 self.help = Some(help.value());
+            }
+            "unit" => {
+                let name: LitStr = value(meta, self.units.is_some())?;
+                self.units = Some(unit(&name)?);
             }
             "units" => self.units = Some(value(meta, self.units.is_some())?),
             "buckets" => self.buckets = Some(value(meta, self.buckets.is_some())?),
@@ -145,6 +149,27 @@ fn flag(meta: &ParseNestedMeta<'_>, before: Option<Span>) -> Result<Span> {
         return Err(meta.error("this attribute is there already"));
     }
     Ok(meta.path.span())
+}
+
+/// Returns the expression of a unit by its name.
+fn unit(name: &LitStr) -> Result<Expr> {
+    let constructor = match name.value().as_str() {
+        "count" => "count",
+        "bytes" => "bytes",
+        "ns" => "nanoseconds",
+        "us" => "microseconds",
+        "ms" => "milliseconds",
+        "s" => "seconds",
+        other => {
+            let text = format!(
+                "unknown unit {other:?}; there are \"count\", \"bytes\", \"ns\", \"us\", \"ms\" and \
+                 \"s\", and `units = EXPRESSION` for others"
+            );
+            return Err(Error::new(name.span(), text));
+        }
+    };
+    let constructor = Ident::new(constructor, name.span());
+    Ok(parse_quote!(::mmv_writer::Units::#constructor()))
 }
 
 fn semantics(name: &Ident) -> Result<Ident> {

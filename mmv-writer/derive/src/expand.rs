@@ -209,7 +209,7 @@ fn checks(ty: &Type, attributes: &Attributes) -> TokenStream {
         check(span, "IS_STRUCT", true, "`flatten` is for a struct of metrics; this is a metric");
     }
     if let Some(units) = &attributes.units {
-        let text = "`units` is for numbers and histograms; this has no units or its own";
+        let text = "`units` is for numbers and histograms; this has none, or units of its own";
         check(units.span(), "HAS_UNITS", true, text);
     }
     if let Some(buckets) = &attributes.buckets {

@@ -113,7 +113,7 @@ impl<'r> HistogramBuilder<'r> {
     }
 
     /// Puts the histogram on a domain of buckets made by [`Registry::buckets`], in place of one
-    /// that all histograms with the same buckets share.
+    /// that all histograms with the same buckets share. A family has domains of its own.
     pub fn bucket_indom(mut self, indom: &BucketIndom) -> Self {
         self.indom = Some(indom.clone());
         self
@@ -139,6 +139,12 @@ impl<'r> HistogramBuilder<'r> {
     /// The errors of [`build`](Self::build).
     pub fn build_owned(self) -> Result<OwnedHistogram, Error> {
         Ok(OwnedHistogram::new(self.cells()?))
+    }
+
+    /// Returns the metric and its buckets, for a family.
+    pub(crate) fn into_parts(self) -> (MetricBuilder<'r, Counter>, Buckets) {
+        let buckets = self.buckets.unwrap_or(Buckets::for_units(self.metric.spec.units));
+        (self.metric, buckets)
     }
 
     fn cells(self) -> Result<Cells, Error> {

@@ -3,18 +3,20 @@
 use mmv_format::layout::STRING_BYTES;
 
 /// Limit of the format on the bytes of a name.
-const MAX: usize = STRING_BYTES - 1;
+pub(super) const MAX: usize = STRING_BYTES - 1;
 
 /// The name of an instance: `method=GET,code=200`.
 pub(super) struct InstanceName {
     bytes: [u8; MAX],
     len: usize,
+    /// Limit on `len`, at most [`MAX`].
+    limit: usize,
 }
 
 impl InstanceName {
-    /// Returns the name of a set of labels and values; a long one ends in a checksum.
-    pub(super) fn new(pairs: &[(&str, String)]) -> Self {
-        let mut name = Self { bytes: [0; MAX], len: 0 };
+    /// Returns the name of a set of labels and values; one longer than `limit` ends in a checksum.
+    pub(super) fn new(pairs: &[(&str, String)], limit: usize) -> Self {
+        let mut name = Self { bytes: [0; MAX], len: 0, limit: limit.min(MAX) };
         for (label, value) in pairs {
             if name.push_pair(label, value).is_none() {
                 name.shorten(pairs);
@@ -48,9 +50,9 @@ impl InstanceName {
 
     /// Appends as many bytes as fit; `None` if not all do.
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
-        let room = self.bytes.get_mut(self.len..)?;
+        let room = self.bytes.get_mut(self.len..self.limit)?;
         room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        self.len = MAX.min(self.len + bytes.len());
+        self.len = self.limit.min(self.len + bytes.len());
         (bytes.len() <= room.len()).then_some(())
     }
 
@@ -64,7 +66,7 @@ impl InstanceName {
             sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
         let sum = format!("~{sum:016x}");
-        let keep = self.len.min(MAX - sum.len());
+        let keep = self.len.min(self.limit - sum.len());
         let valid = self.bytes.get(..keep).map(<[u8]>::utf8_chunks);
         let valid = valid.and_then(|mut chunks| chunks.next());
         self.len = valid.map_or(0, |chunk| chunk.valid().len());
@@ -84,7 +86,7 @@ mod tests {
 
     fn name(values: [&str; 2]) -> String {
         let [a, b] = values;
-        InstanceName::new(&[("a", a.to_owned()), ("b", b.to_owned())]).as_str().to_owned()
+        InstanceName::new(&[("a", a.to_owned()), ("b", b.to_owned())], MAX).as_str().to_owned()
     }
 
     #[test]

@@ -55,8 +55,8 @@ impl<H: Handle + Clone> NamedFamily<H> {
     /// ```
     ///
     /// While `borrow` runs, no other thread can add an instance to this metric or
-    /// remove one; `borrow` itself must not change the registry, which would
-    /// deadlock.
+    /// remove one; `borrow` itself must not change the registry, nor record in a histogram of a
+    /// [`Family`](crate::Family), which would deadlock.
     ///
     /// # Errors
     ///

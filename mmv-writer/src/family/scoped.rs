@@ -4,19 +4,18 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::PoisonError;
 
-use super::{Family, Labels};
-use crate::metric::Handle;
+use super::{Family, Labels, SeriesHandle};
 
 /// A handle that removes its series when it is dropped, or when the last one with the same
 /// labels is; see [`Family::scoped`].
 #[must_use = "the series is removed when this is dropped"]
-pub struct Scoped<L: Labels, H: Handle + Clone = crate::Counter> {
+pub struct Scoped<L: Labels, H: SeriesHandle = crate::Counter> {
     family: Family<L, H>,
     labels: L,
     handle: H,
 }
 
-impl<L: Labels, H: Handle + Clone> Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> Scoped<L, H> {
     pub(super) fn new(family: Family<L, H>, labels: L) -> Self {
         let mut scopes = family.series.scopes.lock().unwrap_or_else(PoisonError::into_inner);
         *scopes.entry(labels.clone()).or_insert(0) += 1;
@@ -27,7 +26,7 @@ impl<L: Labels, H: Handle + Clone> Scoped<L, H> {
     }
 }
 
-impl<L: Labels, H: Handle + Clone> Deref for Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> Deref for Scoped<L, H> {
     type Target = H;
 
     fn deref(&self) -> &H {
@@ -35,7 +34,7 @@ impl<L: Labels, H: Handle + Clone> Deref for Scoped<L, H> {
     }
 }
 
-impl<L: Labels, H: Handle + Clone> Drop for Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> Drop for Scoped<L, H> {
     fn drop(&mut self) {
         let series = &self.family.series;
         let mut scopes = series.scopes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +48,7 @@ impl<L: Labels, H: Handle + Clone> Drop for Scoped<L, H> {
     }
 }
 
-impl<L: Labels, H: Handle + Clone> fmt::Debug for Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> fmt::Debug for Scoped<L, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scoped").field("family", &self.family).finish_non_exhaustive()
     }

@@ -1,9 +1,9 @@
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
 use crate::live::tests::{builder, contents_of, directory, values_of};
-use crate::{Counter, Gauge};
+use crate::{Buckets, Counter, Gauge, Histogram, Units};
 use mmv_format::view::Contents;
 use tempfile::TempDir;
 
@@ -198,4 +198,113 @@ fn the_last_of_registry_families_and_handles_withdraws_the_file() {
     let late = weak.counter("late").build().unwrap();
     late.inc();
     assert_eq!((unkept.value(), late.value(), path.exists()), (1, 1, false));
+}
+
+fn thing_histograms(registry: &Registry, most: usize) -> Family<Thing, Histogram> {
+    let latency = registry.histogram("latency").units(Units::microseconds());
+    latency.buckets(Buckets::new(1, 100)).max_series(most).build_family().unwrap()
+}
+
+#[test]
+fn each_set_of_labels_has_a_histogram() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let path = registry.path().to_owned();
+    let latency = thing_histograms(&registry, 10);
+    let first = latency.get(&Thing(1));
+    for value in [5, 5, 7, 1_000] {
+        first.record(value);
+    }
+    latency.with(&Thing(2), |histogram| histogram.record(0));
+    assert_eq!((first.count(), first.sum()), (4, 1_017));
+    let values = values_of(&path);
+    let expected = [
+        value("latency.bucket", "thing=1,bucket=4..5", 2),
+        value("latency.bucket", "thing=1,bucket=6..7", 1),
+        value("latency.bucket", "thing=1,bucket=128..", 1),
+        value("latency.bucket", "thing=2,bucket=0..0", 1),
+        value("latency.sum", "thing=1", 1_017),
+        value("latency.sum", "thing=2", 0),
+    ];
+    assert_eq!(values.len(), expected.len());
+    assert!(expected.iter().all(|one| values.contains(one)), "{values:?}");
+    let contents = contents_of(&path);
+    let of_metric = contents.labels.iter().find(|label| label.name == "histogram").unwrap();
+    assert_eq!(of_metric.json_value, "\"microsec\"");
+}
+
+#[test]
+fn a_removed_histogram_takes_its_buckets_and_gets_no_more() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let path = registry.path().to_owned();
+    let latency = thing_histograms(&registry, 10);
+    let removed = latency.get(&Thing(1));
+    removed.record(5);
+    latency.get(&Thing(2)).record(5);
+    assert!(latency.remove(&Thing(1)) && !latency.remove(&Thing(1)));
+    removed.record(5);
+    removed.record(50);
+    let second =
+        [value("latency.sum", "thing=2", 5), value("latency.bucket", "thing=2,bucket=4..5", 1)];
+    assert_eq!(values_of(&path), second);
+    drop(latency.scoped(Thing(3)));
+    latency.get(&Thing(1)).record(1);
+    latency.retain(|thing, histogram| thing.0 != 1 || histogram.count() != 1);
+    assert_eq!(values_of(&path), second);
+    assert_eq!(latency.len(), 1);
+}
+
+#[test]
+fn histograms_beyond_the_limit_share_one_series() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let latency = thing_histograms(&registry, 1);
+    for thing in 0..4 {
+        latency.get(&Thing(thing)).record(5);
+    }
+    assert_eq!((latency.len(), latency.overflowed()), (1, 3));
+    let values = values_of(registry.path());
+    assert!(values.contains(&value("latency.bucket", "overflow,bucket=4..5", 3)), "{values:?}");
+    assert!(values.contains(&value("latency.sum", "overflow", 15)), "{values:?}");
+}
+
+#[test]
+fn no_recorded_value_is_lost_when_the_file_is_full() {
+    let directory = directory();
+    let registry = builder(&directory).max_instances(200).build().unwrap();
+    let latency = thing_histograms(&registry, 1_000);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for number in 0..2_000 {
+                    let thing = Thing(number % 50);
+                    latency.with(&thing, |histogram| histogram.record(number as u64));
+                }
+            });
+        }
+    });
+    assert!(latency.overflowed() > 0);
+    registry.announce();
+    let values = values_of(registry.path());
+    let total = |metric: &str| -> u64 {
+        values.iter().filter(|(name, ..)| name == metric).map(|(.., value)| value).sum()
+    };
+    assert_eq!(total("latency.bucket"), 8_000);
+    assert_eq!(total("latency.sum"), 4 * 2_000 * 1_999 / 2);
+}
+
+#[test]
+fn families_of_histograms_keep_the_file_until_the_last_handle() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let path = registry.path().to_owned();
+    let latency = thing_histograms(&registry, 1);
+    let histogram = latency.get(&Thing(1));
+    latency.get(&Thing(2)).record(1);
+    drop((registry, latency));
+    histogram.record(1);
+    assert!(path.exists());
+    drop(histogram);
+    assert!(!path.exists());
 }

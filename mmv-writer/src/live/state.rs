@@ -188,6 +188,18 @@ impl State {
         &self.dynamic[id.indom.0].families[id.index].name
     }
 
+    /// Checks that the file of a family has room for more than `reserved` instances with a value;
+    /// `name` is what the room is needed for.
+    pub(crate) fn check_room(
+        &mut self,
+        id: FamilyId,
+        reserved: usize,
+        name: &str,
+    ) -> Result<(), Error> {
+        let file = self.dynamic[id.indom.0].families[id.index].file;
+        self.registrations.file_mut(file).store.check_room(reserved, name)
+    }
+
     /// Creates the value of a family's instance, and the instance if its file does not have it yet.
     pub(crate) fn create_value(&mut self, id: FamilyId, name: &str) -> Result<ValueSlot, Error> {
         if self.dynamic[id.indom.0].families[id.index].is_removed {

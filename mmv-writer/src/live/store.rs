@@ -159,6 +159,17 @@ impl LiveStore {
         })
     }
 
+    /// Checks that there is room for more than `reserved` instances with a value each.
+    pub(super) fn check_room(&self, reserved: usize, name: &str) -> Result<(), Error> {
+        for kind in [SectionKind::Instances, SectionKind::Values] {
+            if !self.file.has_room(kind, reserved + 1) {
+                let max = self.file.used(kind);
+                return Err(Error::full("instances of histograms", max, name));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the instances of a domain in this file, if the file has the domain.
     pub(super) fn table(&self, indom: &Indom) -> Option<&InstanceTable> {
         self.instances.get(&indom.index)

@@ -1,5 +1,6 @@
 //! Distributions of values.
 
+mod lazy;
 mod timing;
 
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use pcp_types::Units;
 
 use super::Buckets;
 use crate::mapping::{Cell, CellStrip, Word};
+pub(crate) use lazy::{BucketSource, LazyCells};
 use mmv_format::layout::NO_VALUE;
 pub use timing::HistogramTiming;
 
@@ -16,7 +18,8 @@ pub use timing::HistogramTiming;
 /// from two readings of the buckets.
 ///
 /// Buckets that were never hit have no value, so readers log only those in use.
-/// Recording is two atomic adds.
+/// Recording is two atomic adds. The first hit of a bucket of a
+/// [`Family`](crate::Family)'s histogram also takes a lock and registers the bucket.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +45,16 @@ pub use timing::HistogramTiming;
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Histogram {
-    cells: Cells,
+    cells: SharedCells,
+}
+
+/// The cells of a histogram that threads share.
+#[derive(Debug, Clone)]
+enum SharedCells {
+    /// All buckets are registered with the histogram.
+    All(Cells),
+    /// In a family: buckets are registered when they are hit.
+    Lazy(LazyCells),
 }
 
 /// A distribution of values with one writer, which only loads and stores.
@@ -79,13 +91,9 @@ impl Cells {
         Self::new(buckets, counts, Cell::private(), Units::nanoseconds())
     }
 
-    /// Converts a time to the unit of the values, rounded.
     #[inline]
     fn in_units(&self, time: Duration) -> u64 {
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let (whole, part) = (nanoseconds / self.per_unit, nanoseconds % self.per_unit);
-        // No sum overflows: there is a part only where a unit is longer than 1 ns.
-        whole + u64::from(part >= self.per_unit.div_ceil(2) && part > 0)
+        duration_in_units(time, self.per_unit)
     }
 
     /// Returns the count of the bucket of a value. The last bucket holds all values above that of
@@ -99,6 +107,16 @@ impl Cells {
         let hit = self.counts.iter().map(Word::load).filter(|count| *count != NO_VALUE);
         hit.fold(0, u64::wrapping_add)
     }
+}
+
+/// Converts a time to a unit of `per_unit` nanoseconds, rounded.
+#[inline]
+fn duration_in_units(time: Duration, per_unit: u64) -> u64 {
+    let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let whole = nanoseconds / per_unit;
+    let part = nanoseconds % per_unit;
+    // No sum overflows: there is a part only where a unit is longer than 1 ns.
+    whole + u64::from(part >= per_unit.div_ceil(2) && part > 0)
 }
 
 /// Returns the nanoseconds in a unit of time; 1 for other units.
@@ -121,7 +139,20 @@ impl Histogram {
     }
 
     pub(crate) fn new(cells: Cells) -> Self {
-        Self { cells }
+        Self { cells: SharedCells::All(cells) }
+    }
+
+    /// Makes a histogram whose buckets are registered when they are first hit.
+    pub(crate) fn lazy(cells: LazyCells) -> Self {
+        Self { cells: SharedCells::Lazy(cells) }
+    }
+
+    /// Ends the registration of buckets, and returns those that were registered one by one.
+    pub(crate) fn close(&self) -> Vec<usize> {
+        match &self.cells {
+            SharedCells::All(_) => Vec::new(),
+            SharedCells::Lazy(cells) => cells.close(),
+        }
     }
 
     /// Makes a histogram that no reader sees, with these buckets and units.
@@ -130,11 +161,13 @@ impl Histogram {
         Self::new(Cells::new(buckets, counts, Cell::private(), units))
     }
 
-    /// Adds all values of another histogram, which has the same buckets.
+    /// Adds all values of another histogram, which has the same buckets. Neither is of a family.
     pub(crate) fn add_all(&self, other: &Self) {
-        debug_assert_eq!(self.cells.buckets, other.cells.buckets);
-        self.cells.sum.add(other.sum());
-        for (to, from) in self.cells.counts.iter().zip(other.cells.counts.iter()) {
+        let SharedCells::All(cells) = &self.cells else { return };
+        let SharedCells::All(other) = &other.cells else { return };
+        debug_assert_eq!(cells.buckets, other.buckets);
+        cells.sum.add(other.sum.load());
+        for (to, from) in cells.counts.iter().zip(other.counts.iter()) {
             let count = from.load();
             if count != NO_VALUE {
                 to.replace(NO_VALUE, 0);
@@ -146,7 +179,10 @@ impl Histogram {
     /// Counts a value, in the unit that the metric was registered with.
     #[inline]
     pub fn record(&self, value: u64) {
-        let cells = &self.cells;
+        let cells = match &self.cells {
+            SharedCells::All(cells) => cells,
+            SharedCells::Lazy(cells) => return cells.record(value),
+        };
         let count = cells.count_of(value);
         // First, since its address is known: the bucket's is computed meanwhile.
         cells.sum.add(value);
@@ -163,7 +199,10 @@ impl Histogram {
     /// nanoseconds if that is no unit of time.
     #[inline]
     pub fn record_duration(&self, time: Duration) {
-        self.record(self.cells.in_units(time));
+        match &self.cells {
+            SharedCells::All(cells) => self.record(cells.in_units(time)),
+            SharedCells::Lazy(cells) => cells.record(cells.in_units(time)),
+        }
     }
 
     /// Starts to measure a time, which is recorded as by
@@ -181,12 +220,18 @@ impl Histogram {
 
     /// Returns the number of recorded values: the sum of the buckets.
     pub fn count(&self) -> u64 {
-        self.cells.count()
+        match &self.cells {
+            SharedCells::All(cells) => cells.count(),
+            SharedCells::Lazy(cells) => cells.count(),
+        }
     }
 
     /// Returns the sum of all values, modulo 2^64.
     pub fn sum(&self) -> u64 {
-        self.cells.sum.load()
+        match &self.cells {
+            SharedCells::All(cells) => cells.sum.load(),
+            SharedCells::Lazy(cells) => cells.sum(),
+        }
     }
 }
 
@@ -297,7 +342,8 @@ mod tests {
             let histogram = in_units(units);
             histogram.record_duration(Duration::from_nanos(nanoseconds));
             assert_eq!((histogram.count(), histogram.sum()), (1, value), "{units}");
-            let mut owned = OwnedHistogram::new(histogram.cells);
+            let SharedCells::All(cells) = histogram.cells else { panic!("not of a family") };
+            let mut owned = OwnedHistogram::new(cells);
             owned.record_duration(Duration::from_nanos(nanoseconds));
             assert_eq!((owned.count(), owned.sum()), (2, 2 * value), "{units}");
         }

@@ -35,6 +35,8 @@ fn every_attribute_is_accepted_where_it_may_be() {
         orders: Counter<u64>,
         #[metric(help = "took", buckets = Buckets::new(3, 10))]
         latency: Histogram,
+        #[metric(unit = "us", max_series = 5)]
+        answers: Family<Endpoint, Histogram>,
         #[metric(flatten)]
         others: Others,
         #[metric(name = "cpu.0._x")]
@@ -44,6 +46,12 @@ fn every_attribute_is_accepted_where_it_may_be() {
         r#type: Gauge<f64>,
     "#;
     assert_eq!(errors(fields), [""; 0]);
+}
+
+#[test]
+fn a_unit_is_one_of_those_with_a_name() {
+    refused(r#"#[metric(unit = "hours")] a: Counter"#, "unknown unit \"hours\"; there are");
+    refused(r#"#[metric(unit = "s", units = Units::seconds())] a: Counter"#, "there already");
 }
 
 #[test]
@@ -58,7 +66,7 @@ fn what_is_no_struct_of_named_fields_is_refused() {
 
 #[test]
 fn an_attribute_that_is_unknown_is_refused_with_those_that_are_known() {
-    refused("#[metric(unit = 1)] a: A", "unknown attribute `unit`; there are `name`");
+    refused("#[metric(scale = 1)] a: A", "unknown attribute `scale`; there are `name`");
     refused("#[metric(a::b = 1)] a: A", "unknown attribute; there are `name`");
     refused("#[metric(semantics = gauge)] a: A", "`counter`, `instant` and `discrete`");
     refused("#[metric(item = 1, item = 2)] a: A", "there already");

@@ -1,0 +1,209 @@
+//! Families of histograms: a metric with an instance for each bucket of each series, and one
+//! with the sum of each series.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pcp_types::Units;
+
+use super::kind::{Creation, Overflow, SeriesHandle, SeriesMetric, sealed};
+use super::{DEFAULT_MAX_HISTOGRAMS, Family, Labels, check_names, register_series};
+use crate::builder::{HistogramBuilder, MetricBuilder};
+use crate::live::FamilyId;
+use crate::mapping::Cell;
+use crate::metric::histogram::{BucketSource, LazyCells};
+use crate::metric::{Buckets, Histogram};
+use crate::published::warn;
+use crate::{Error, Label};
+
+/// Limit on the bytes of the name of a series, which leaves room for `,bucket=` and two numbers
+/// of 64 bits in the names of its buckets.
+const MAX_NAME: usize = 205;
+
+/// A metric of histograms in the files of its registry.
+#[expect(missing_debug_implementations, reason = "only a sealed trait names it")]
+pub struct HistogramMetric {
+    /// The metric `NAME.sum`.
+    sum: SeriesMetric,
+    /// The metric `NAME.bucket`.
+    counts: FamilyId,
+    buckets: Buckets,
+    units: Units,
+}
+
+/// The buckets of one series.
+struct SeriesBuckets {
+    metric: Arc<HistogramMetric>,
+    /// `None` for the series that the others overflow into: so nothing refers to itself.
+    overflow: Option<Arc<Overflow<Histogram>>>,
+    series: String,
+    registered: Mutex<Registered>,
+}
+
+#[derive(Default)]
+struct Registered {
+    buckets: Vec<usize>,
+    is_closed: bool,
+}
+
+impl HistogramMetric {
+    /// Returns the name of a bucket's instance.
+    fn bucket_name(&self, series: &str, bucket: usize) -> String {
+        let range = self.buckets.name(bucket).unwrap_or_default();
+        format!("{series},bucket={range}")
+    }
+
+    /// Returns the number of instances that are left to the series that the others overflow
+    /// into: its buckets and its sum.
+    fn overflow_instances(&self) -> usize {
+        self.buckets.count() + 1
+    }
+}
+
+impl SeriesHandle for Histogram {}
+
+impl sealed::SeriesHandle for Histogram {
+    type Metric = HistogramMetric;
+
+    const MAX_NAME: usize = MAX_NAME;
+
+    fn private() -> Self {
+        Self::noop()
+    }
+
+    fn series(metric: &HistogramMetric) -> &SeriesMetric {
+        &metric.sum
+    }
+
+    fn create(
+        metric: &Arc<HistogramMetric>,
+        overflow: Option<&Arc<Overflow<Self>>>,
+        creation: &mut Creation<'_>,
+    ) -> Result<Self, Error> {
+        let series = creation.name.to_owned();
+        if overflow.is_some() {
+            creation.state.check_room(metric.sum.id, metric.overflow_instances(), &series)?;
+        }
+        let slot = creation.state.create_value(metric.sum.id, &series)?;
+        let sum = metric.sum.kept.keeping(slot).cell;
+        let source = SeriesBuckets {
+            metric: Arc::clone(metric),
+            overflow: overflow.cloned(),
+            series,
+            registered: Mutex::default(),
+        };
+        Ok(Self::lazy(LazyCells::new(metric.buckets, metric.units, sum, Arc::new(source))))
+    }
+
+    fn remove_parts(&self, metric: &HistogramMetric, creation: &mut Creation<'_>) {
+        for bucket in self.close() {
+            let name = metric.bucket_name(creation.name, bucket);
+            let (_, released) = creation.state.remove(metric.counts.indom, &name);
+            creation.released.extend(released);
+        }
+    }
+}
+
+impl BucketSource for SeriesBuckets {
+    fn register(&self, bucket: usize) -> Option<Cell> {
+        let metric = &self.metric;
+        let mut state = metric.sum.files.write();
+        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        if registered.is_closed {
+            return Some(Cell::private());
+        }
+        let name = metric.bucket_name(&self.series, bucket);
+        let room = match &self.overflow {
+            Some(_) => state.check_room(metric.counts, metric.overflow_instances(), &name),
+            None => Ok(()),
+        };
+        match room.and_then(|()| state.create_value(metric.counts, &name)) {
+            Ok(slot) => {
+                registered.buckets.push(bucket);
+                metric.sum.files.announce(&mut state);
+                Some(metric.sum.kept.keeping(slot).cell)
+            }
+            Err(_) if self.overflow.is_some() => None,
+            Err(error) => {
+                warn(&format!("{name} is not counted: {error}\n"));
+                Some(Cell::private())
+            }
+        }
+    }
+
+    fn record_overflow(&self, value: u64) {
+        if let Some(overflow) = &self.overflow {
+            overflow.handle(&self.metric).record(value);
+        }
+    }
+
+    fn close(&self) -> Vec<usize> {
+        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        registered.is_closed = true;
+        std::mem::take(&mut registered.buckets)
+    }
+}
+
+impl std::fmt::Debug for SeriesBuckets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SeriesBuckets").field("series", &self.series).finish_non_exhaustive()
+    }
+}
+
+impl HistogramBuilder<'_> {
+    /// Sets the limit on the series of a family; 1000 by default. Values of others are recorded
+    /// in its series `overflow`: see [cardinality](Family#cardinality).
+    pub fn max_series(mut self, most: usize) -> Self {
+        self.metric = self.metric.max_series(most);
+        self
+    }
+
+    /// Registers a histogram for each set of labels that is used.
+    ///
+    /// ```
+    /// # use mmv_writer::{Family, Histogram, Labels, Registry, Units};
+    /// #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+    /// struct Endpoint {
+    ///     endpoint: &'static str,
+    /// }
+    ///
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+    /// let latency = registry.histogram("latency").units(Units::microseconds());
+    /// let latency: Family<Endpoint, Histogram> = latency.build_family()?;
+    /// latency.get(&Endpoint { endpoint: "/cart" }).record(1_234);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The metric `NAME.sum` has an instance for each series, `endpoint=/cart`, and
+    /// `NAME.bucket` one for each bucket that was hit, `endpoint=/cart,bucket=1216..1279`. A
+    /// bucket takes 344 bytes of the file. A value whose bucket does not fit is recorded in
+    /// the series `overflow`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`MetricBuilder::build`], [`Error::LabelName`], and
+    /// [`Error::FixedInstances`] in a sealed registry.
+    pub fn build_family<L: Labels>(self) -> Result<Family<L, Histogram>, Error> {
+        check_names(L::NAMES)?;
+        let (metric, buckets) = self.into_parts();
+        let MetricBuilder { registry, spec, max_series, .. } = metric;
+        let units = spec.units;
+        let mut sum = spec.clone();
+        sum.name = format!("{}.sum", spec.name);
+        sum.item = None;
+        sum.labels = Vec::new();
+        let mut counts = spec;
+        counts.name = format!("{}.bucket", counts.name);
+        counts.units = Units::count();
+        counts.labels.push(Label::new("histogram", units.to_string()));
+        let counts_name = counts.name.clone();
+        let counts = register_series::<crate::Counter>(registry, counts)?;
+        let sum = register_series::<crate::Counter>(registry, sum).inspect_err(|_| {
+            registry.remove(&counts_name);
+        })?;
+        let metric = HistogramMetric { sum, counts: counts.id, buckets, units };
+        Ok(Family::new(metric, max_series.unwrap_or(DEFAULT_MAX_HISTOGRAMS)))
+    }
+}
