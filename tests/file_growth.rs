@@ -7,7 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::process::Stdio;
 use std::time::Duration;
 
-use mmv_writer::{Counter, NamedFamily, Registry};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Registry};
 
 use crate::compliance;
 use crate::harness::agent::Agent;

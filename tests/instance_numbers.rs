@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, with_local_recorder};
 use mmv_metrics::Recorder;
-use mmv_writer::{Gauge, NamedFamily, Registry, RegistryBuilder};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Gauge, Registry, RegistryBuilder};
 
 use crate::compliance;
 use crate::harness::agent::Agent;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mmv_writer::{Counter, Label, NamedFamily, Registry};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Label, Registry};
 
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use mmv_format::layout::Version;
 use mmv_runtime::ProcessMetrics;
-use mmv_writer::{Buckets, Counter, Gauge, Label, NamedFamily, Registry, Text, Timer, Units};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Buckets, Counter, Gauge, Label, Registry, Text, Timer, Units};
 
 use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;

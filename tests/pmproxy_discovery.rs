@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use mmv_writer::{Counter, Gauge, Label, NamedFamily, Registry, Units};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Gauge, Label, Registry, Units};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -11,7 +11,10 @@ mod circles;
 mod modules;
 mod tour;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use syn::{Item, UseTree, Visibility};
 
 use crate::harness::cargo::metadata;
 use circles::{Circle, circles};
@@ -36,6 +39,46 @@ fn no_modules_import_each_other_in_a_circle() {
     assert!(unknown.is_empty(), "modules import each other:\n{}", unknown.join("\n"));
     for known in KNOWN {
         assert!(found.iter().any(|(title, _)| title == known), "remove \"{known}\" from KNOWN");
+    }
+}
+
+/// Limit on the names at the root of mmv-writer: what a program that counts has to look at.
+const MAX_ROOT_NAMES: usize = 32;
+
+#[test]
+fn the_root_of_the_writer_has_few_names() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mmv-writer/src/lib.rs");
+    let root = syn::parse_file(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut names = BTreeSet::new();
+    for item in &root.items {
+        match item {
+            Item::Use(item) if is_public(&item.vis) => add_names(&item.tree, &mut names),
+            Item::Mod(item) if is_public(&item.vis) => {
+                names.insert(item.ident.to_string());
+            }
+            _ => {}
+        }
+    }
+    assert!(names.contains("Counter") && names.contains("pcp"), "{names:?}");
+    assert!(names.len() <= MAX_ROOT_NAMES, "{}: {names:?}", names.len());
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+/// Adds the names that a `use` declares.
+fn add_names(tree: &UseTree, names: &mut BTreeSet<String>) {
+    match tree {
+        UseTree::Path(path) => add_names(&path.tree, names),
+        UseTree::Name(name) => {
+            names.insert(name.ident.to_string());
+        }
+        UseTree::Rename(rename) => {
+            names.insert(rename.rename.to_string());
+        }
+        UseTree::Group(group) => group.items.iter().for_each(|tree| add_names(tree, names)),
+        UseTree::Glob(_) => panic!("a glob hides the names that it declares"),
     }
 }
 

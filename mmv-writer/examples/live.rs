@@ -11,7 +11,8 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use mmv_writer::{Counter, NamedFamily, Registry, Units};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

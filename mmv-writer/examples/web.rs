@@ -11,7 +11,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Instances, Registry, Striped, Units};
+use mmv_writer::pcp::Instances;
+use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Registry, Striped, Units};
 
 const THREADS: usize = 4;
 const CODES: [&str; 3] = ["200", "404", "500"];

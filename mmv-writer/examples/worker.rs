@@ -10,7 +10,8 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Instances, Registry, Units};
+use mmv_writer::pcp::Instances;
+use mmv_writer::{Counter, Registry, Units};
 
 fn main() -> Result<(), mmv_writer::Error> {
     let mut arguments = std::env::args().skip(1);

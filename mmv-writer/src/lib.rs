@@ -118,7 +118,8 @@
 //!
 //! PCP's own metrics share instance domains, and state the numbers of domains, metrics and
 //! instances. [`Registry::indom`], [`MetricBuilder::build_instances`],
-//! [`MetricBuilder::build_named`] and [`MetricBuilder::item`] are for programs that do the same.
+//! [`MetricBuilder::build_named`] and [`MetricBuilder::item`] are for programs that do the same,
+//! with the types of the module [`pcp`].
 //!
 //! # More than one file
 //!
@@ -172,7 +173,7 @@
 //! nothing. It starts no thread, except for one that sleeps up to 100 ms to announce
 //! a burst of changes. It needs no installation of PCP and no
 //! privileges: without them files go into a directory of the user, where an agent of the
-//! same user looks for them ([`MmvDirectory`]).
+//! same user looks for them ([`pcp::MmvDirectory`]).
 //!
 //! # Read the modules in this order
 //!
@@ -220,26 +221,49 @@ mod registry;
 #[forbid(unsafe_code)]
 mod statics;
 
-pub use builder::{HistogramBuilder, IndomBuilder, MetricBuilder};
+pub use builder::{HistogramBuilder, MetricBuilder};
 pub use derived::Metrics;
 pub use error::Error;
-pub use family::{Family, Labels, NamedFamily, Scoped, SeriesHandle};
+pub use family::{Family, Labels};
 pub use label::{Label, LabelValue};
 pub use metric::{
-    Buckets, Counter, Discrete, Elapsed, Gauge, GaugeGuard, Handle, Histogram, HistogramTiming,
-    Instances, Interval, Measured, Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram,
-    Stripe, Striped, Text, Timer, Timing,
+    Buckets, Counter, Discrete, Elapsed, Gauge, Histogram, Optional, OwnedCounter, OwnedGauge,
+    OwnedHistogram, Striped, Text, Timer,
 };
 #[cfg(feature = "derive")]
 pub use mmv_derive::{Labels, Metrics};
-pub use mmv_format::directory::MmvDirectory;
-pub use mmv_format::layout::Version;
-pub use mmv_format::mmv_directory;
 pub use options::RegistryBuilder;
-pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
+pub use pcp_types::Units;
 pub use published::warn;
-pub use registry::{BucketIndom, Indom, Registry};
-pub use statics::{InStatic, Static, StaticGaugeGuard, StaticTiming};
+pub use registry::Registry;
+pub use statics::Static;
+
+/// What PCP's own metrics need: domains of instances with numbers, and metrics on them.
+pub mod pcp {
+    pub use mmv_format::directory::MmvDirectory;
+    pub use mmv_format::layout::Version;
+    pub use mmv_format::mmv_directory;
+    pub use pcp_types::{InstanceId, Semantics, ValueType};
+
+    pub use crate::builder::IndomBuilder;
+    pub use crate::family::NamedFamily;
+    pub use crate::metric::Instances;
+    pub use crate::registry::{BucketIndom, Indom};
+}
+
+/// Values that end something when they are dropped. Methods of handles return them.
+pub mod guard {
+    pub use crate::family::Scoped;
+    pub use crate::metric::{GaugeGuard, HistogramTiming, Interval, Stripe, Timing};
+    pub use crate::statics::{StaticGaugeGuard, StaticTiming};
+}
+
+/// The kinds of handles and of numbers, for code that is generic over them.
+pub mod handle {
+    pub use crate::family::SeriesHandle;
+    pub use crate::metric::{Handle, Measured, Number};
+    pub use crate::statics::InStatic;
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -2,9 +2,10 @@
 
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};
+use mmv_writer::pcp::Semantics;
 use mmv_writer::{
-    Buckets, Counter, Error, Gauge, Histogram, Metrics, OwnedHistogram, Registry, Semantics, Text,
-    Timer, Units,
+    Buckets, Counter, Error, Gauge, Histogram, Metrics, OwnedHistogram, Registry, Text, Timer,
+    Units,
 };
 use tempfile::TempDir;
 

@@ -7,7 +7,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use mmv_writer::{Counter, Error, NamedFamily, Registry};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Error, Registry};
 
 /// Unit of `ulimit -f` in a POSIX shell.
 const BLOCK: u64 = 512;

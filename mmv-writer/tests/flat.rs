@@ -8,7 +8,8 @@ use std::fs::File;
 use std::time::Duration;
 
 use mmv_format::view::{Contents, Limits};
-use mmv_writer::{Counter, Indom, Label, NamedFamily, Registry};
+use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::{Counter, Label, Registry};
 
 use crate::child;
 

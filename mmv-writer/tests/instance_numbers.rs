@@ -5,7 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use mmv_format::view::{Contents, Limits};
-use mmv_writer::{Buckets, Counter, Family, Labels, NamedFamily, Registry};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Buckets, Counter, Family, Labels, Registry};
 use proptest::prelude::*;
 
 /// Names of instances and their numbers.

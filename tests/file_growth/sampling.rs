@@ -12,7 +12,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::{Counter, NamedFamily, Registry};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Registry};
 use pcp_archive::raw::Record;
 use pcp_archive::{Archive, InstanceId, Pmid, Timestamp, Value, ValueType};
 

@@ -1,7 +1,8 @@
 //! Registries of more than one file: readers find each metric under its name,
 //! whichever file it is in.
 
-use mmv_writer::{Buckets, Counter, Label, NamedFamily, Registry, Units};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Buckets, Counter, Label, Registry, Units};
 
 use super::{assert_same, logged};
 use crate::compliance;

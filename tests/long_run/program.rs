@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::{Counter, Gauge, Indom, NamedFamily, Registry};
+use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::{Counter, Gauge, Registry};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use pcp_archive::ValueType;

@@ -5,7 +5,8 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Gauge, Indom, NamedFamily, Registry, Text};
+use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::{Counter, Gauge, Registry, Text};
 use pcp_archive::OwnedValue;
 
 use super::rig::{Rig, counter_file};

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use mmv_writer::{Counter, NamedFamily, Registry};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Registry};
 
 const INSTANCES: usize = 10_000;
 const ROUNDS: usize = 31;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use mmv_writer::{Counter, NamedFamily, Registry, RegistryBuilder, Units};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Registry, RegistryBuilder, Units};
 
 const ROUNDS: usize = 11;
 

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::slice;
 
-use mmv_writer::Number;
+use mmv_writer::handle::Number;
 
 use crate::abi::{AtomValue, Map};
 use crate::value::{Atom, Value};

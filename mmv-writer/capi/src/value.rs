@@ -11,7 +11,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mmv_format::layout::{STRING_BYTES, TYPE_ELAPSED};
-use mmv_writer::Number;
+use mmv_writer::handle::Number;
 use pcp_types::ValueType;
 
 use crate::abi::{AtomValue, Map};

@@ -143,7 +143,7 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
     let help = option(help.as_ref().map(|text| quote!(#text)));
     let long_help = option(long_help.as_ref().map(|text| quote!(#text)));
     let units = option(units.as_ref().map(|units| quote!(#units)));
-    let semantics = semantics.as_ref().map(|one| quote!(::mmv_writer::Semantics::#one));
+    let semantics = semantics.as_ref().map(|one| quote!(::mmv_writer::pcp::Semantics::#one));
     let semantics = option(semantics);
     let buckets = option(buckets.as_ref().map(|buckets| quote!(#buckets)));
     let max_series = option(max_series.as_ref().map(|most| quote!(#most)));

@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mmv_writer::{Error, Handle, Indom, Label, NamedFamily};
+use mmv_writer::handle::Handle;
+use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::{Error, Label};
 
 use crate::warning;
 

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use metrics::{Key, SharedString, Unit};
-use mmv_writer::Measured;
-use mmv_writer::{
-    Buckets, Counter, Error, Gauge, Indom, Label, MetricBuilder, NamedFamily, Registry, Units,
-};
+use mmv_writer::handle::Measured;
+use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::{Buckets, Counter, Error, Gauge, Label, MetricBuilder, Registry, Units};
 
 use crate::handles::Recording;
 use crate::series::{Place, Room, Series};

@@ -12,7 +12,8 @@ use metrics::{
 };
 use mmv_format::view::{Contents, LabelClass, Limits, Refusal};
 use mmv_metrics::Recorder;
-use mmv_writer::{Buckets, Registry, RegistryBuilder, Semantics};
+use mmv_writer::pcp::Semantics;
+use mmv_writer::{Buckets, Registry, RegistryBuilder};
 use tempfile::TempDir;
 
 /// A file whose changes are seen at once, or when it is long enough for [`LONGER`].

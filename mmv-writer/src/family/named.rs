@@ -43,7 +43,8 @@ impl<H: Handle + Clone> NamedFamily<H> {
     /// [`NamedFamily::get_or_create`]: the cheapest way to count by name.
     ///
     /// ```
-    /// # use mmv_writer::{Counter, NamedFamily, Registry};
+    /// # use mmv_writer::pcp::NamedFamily;
+    /// # use mmv_writer::{Counter, Registry};
     /// # fn main() -> Result<(), mmv_writer::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let registry = Registry::builder("web").directory(directory.path()).build()?;

@@ -10,8 +10,9 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::*;
+use crate::pcp::{Indom, NamedFamily};
 use crate::registration::InstanceNumbers;
-use crate::{Buckets, Counter, Gauge, Indom, Label, NamedFamily, Registry, Text, Units};
+use crate::{Buckets, Counter, Gauge, Label, Registry, Text, Units};
 use mmv_format::layout::{Flags, SectionKind};
 use mmv_format::view::{Contents, Limits, MetricKind, Refusal};
 
@@ -73,7 +74,7 @@ pub(crate) fn names_in(directory: &TempDir) -> Vec<String> {
     names
 }
 
-fn name_of(contents: &Contents, serial: u32, id: crate::InstanceId) -> String {
+fn name_of(contents: &Contents, serial: u32, id: crate::pcp::InstanceId) -> String {
     let instances = &contents.indom(serial).unwrap().instances;
     instances.iter().find(|instance| instance.id == id).unwrap().name.clone()
 }

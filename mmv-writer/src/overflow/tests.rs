@@ -6,7 +6,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::mapping::tests::in_a_fork;
-use crate::{Buckets, Counter, Gauge, Instances, Label, Registry, RegistryBuilder};
+use crate::pcp::Instances;
+use crate::{Buckets, Counter, Gauge, Label, Registry, RegistryBuilder};
 use mmv_format::layout::LABEL_CLUSTER;
 use mmv_format::view::{Contents, LabelClass, Limits};
 

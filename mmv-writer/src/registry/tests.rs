@@ -413,7 +413,7 @@ fn registries_and_handles_go_to_other_threads() {
     shared::<Registry>();
     shared::<Counter<f32>>();
     shared::<Text>();
-    shared::<crate::Instances<Gauge<i64>>>();
+    shared::<crate::pcp::Instances<Gauge<i64>>>();
 }
 
 #[test]

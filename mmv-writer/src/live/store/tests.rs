@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::tests::{builder, contents_of, directory, names_in, number_of, values_of};
 use crate::live::quarantine::QUARANTINE;
-use crate::{Buckets, Counter, Error, Gauge, Label, NamedFamily, Registry, Units};
+use crate::pcp::NamedFamily;
+use crate::{Buckets, Counter, Error, Gauge, Label, Registry, Units};
 use mmv_format::layout::SectionKind;
 use mmv_format::view::{Contents, LabelClass};
 

@@ -18,7 +18,8 @@ use mmv_format::view::{Contents, Limits, Refusal, Source, ValueEntry};
 use super::number_of;
 use crate::live::sections::Part;
 use crate::mapping::tests::trace::{Store, stores_of};
-use crate::{Counter, Gauge, Indom, Label, NamedFamily, Registry, RegistryBuilder, Text};
+use crate::pcp::{Indom, NamedFamily};
+use crate::{Counter, Gauge, Label, Registry, RegistryBuilder, Text};
 
 const WORD: usize = size_of::<u64>();
 

@@ -2,7 +2,8 @@
 
 use metrics::Recorder as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use mmv_writer::{Counter, NamedFamily, Registry};
+use mmv_writer::pcp::NamedFamily;
+use mmv_writer::{Counter, Registry};
 use prometheus_client::metrics as prometheus;
 
 use crate::clock::{each, each_of_two};
