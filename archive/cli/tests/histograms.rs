@@ -72,6 +72,24 @@ fn a_histogram_is_reported_as_itself() {
 }
 
 #[test]
+fn metadata_of_a_histogram_has_no_line_for_each_bucket() {
+    let (_directory, base) = shop(true);
+    let print = |arguments: &[&str]| {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = process.arg("metrics").arg(&base).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let short = print(&["mmv.shop.latency"]);
+    let line = " buckets of microsec (--buckets lists them)\n";
+    assert!(short.contains("histogram mmv.shop.latency: ") && short.contains(line), "{short}");
+    assert!(!short.contains("inst ["), "{short}");
+    for arguments in [&["mmv.shop.latency", "--buckets"][..], &["mmv.shop.latency.bucket"]] {
+        let whole = print(arguments);
+        assert!(whole.contains("inst [") && !whole.contains(line), "{whole}");
+    }
+}
+
+#[test]
 fn a_summary_is_sorted_by_a_quantile() {
     let (_directory, base) = shop(true);
     let first = |sort: &str| {

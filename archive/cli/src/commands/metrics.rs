@@ -7,6 +7,8 @@ use std::io::Write as _;
 use clap::Args;
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::raw::{LabelTarget, TextKind, TextTarget};
+use pcp_archive::replay::SelectedMetric;
+use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::{Archive, InDom, InstanceId, Metadata, MetricDesc, Timestamp};
 use pcp_types::printable;
 use serde::Serialize;
@@ -14,6 +16,7 @@ use serde_json::{Map, Value as JsonValue};
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
+use crate::options::histograms::is_shown_as_itself;
 use crate::selection::{selector_of, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
 use crate::text::{Output, shown};
@@ -46,6 +49,11 @@ pub(crate) struct Arguments {
     /// Print one JSON object per metric
     #[arg(long)]
     json: bool,
+
+    /// Print the buckets of histograms; so does the name of their counter, as
+    /// mmv.shop.latency.bucket
+    #[arg(long, conflicts_with_all = ["names", "json"])]
+    buckets: bool,
 }
 
 /// The metadata of a metric at the end of the archive.
@@ -148,7 +156,11 @@ impl Arguments {
         if self.json {
             return out.json_line(&entry);
         }
-        entry.push_text(&mut out.text, desc)?;
+        let named = SelectedMetric { name: name.to_owned(), desc: *desc };
+        let has_buckets = self.buckets || !is_shown_as_itself(&self.metrics, &named);
+        let histogram = HistogramLayout::find(archive.metadata(), name, desc);
+        let histogram = histogram.filter(|_| !has_buckets);
+        entry.push_text(&mut out.text, desc, histogram.as_ref())?;
         out.spill()
     }
 }
@@ -171,7 +183,13 @@ impl<'a> MetricEntry<'a> {
         }
     }
 
-    fn push_text(&self, out: &mut Vec<u8>, desc: &MetricDesc) -> std::io::Result<()> {
+    /// Appends the text of a metric; that of a histogram has the number of its buckets.
+    fn push_text(
+        &self,
+        out: &mut Vec<u8>,
+        desc: &MetricDesc,
+        histogram: Option<&HistogramLayout>,
+    ) -> std::io::Result<()> {
         write!(out, "{}  PMID: {}", shown(self.metric), self.pmid)?;
         if let Some(oneline) = self.oneline {
             write!(out, "  [{}]", shown(oneline))?;
@@ -183,7 +201,15 @@ impl<'a> MetricEntry<'a> {
         for line in self.help.unwrap_or("").lines() {
             writeln!(out, "    | {}", shown(&line.replace('\t', " ")))?;
         }
-        for instance in &self.instances {
+        if let Some(layout) = histogram {
+            let name = shown(layout.name());
+            let count = self.instances.len();
+            let units = layout.units().to_string();
+            let of = if units.is_empty() { units } else { format!(" of {units}") };
+            writeln!(out, "    histogram {name}: {count} buckets{of} (--buckets lists them)")?;
+        }
+        let listed = if histogram.is_some() { &[] } else { self.instances.as_slice() };
+        for instance in listed {
             write!(out, "    inst [{} or \"{}\"]", instance.id, shown(&instance.name))?;
             if !instance.labels.is_empty() {
                 write!(out, " {}", text_of(&instance.labels))?;
