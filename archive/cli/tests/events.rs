@@ -97,6 +97,70 @@ fn an_archive_without_events_has_none_to_print() {
     assert!(failure(&["acme.size"]).contains("none has events"));
 }
 
+/// Two programs, of which one restarts.
+fn programs() -> (TempDir, PathBuf) {
+    let parameter = |item| Pmid::new(70, 0, item).unwrap();
+    let mut events = EventArrayBuilder::highres();
+    for (second, kind, file, pid) in
+        [(1, "appeared", "shop", 11), (1, "appeared", "cart", 12), (5, "restarted", "shop", 13)]
+    {
+        let record = events.record(at(second, 0), EventFlags::POINT).unwrap();
+        let kind = Value::String(kind.as_bytes());
+        record.parameter(parameter(items::KIND), kind).unwrap();
+        record.parameter(parameter(items::FILE), Value::String(file.as_bytes())).unwrap();
+        record.parameter(parameter(items::PID), Value::U32(pid)).unwrap();
+    }
+    let cells: [(&str, Cell); 3] = [
+        ("mmv.agent.events", events.finish().into()),
+        ("mmv.shop.orders", Cell::from(7)),
+        ("mmv.cart.items", Cell::from(7)),
+    ];
+    Builder::named("programs")
+        .metric_with(events_metric(), "mmv.agent.events", "highres-event instant")
+        .metric_with(parameter(items::KIND), "mmv.agent.event.type", "string instant")
+        .metric_with(parameter(items::FILE), "mmv.agent.event.file", "string instant")
+        .metric_with(parameter(items::PID), "mmv.agent.event.pid", "u32 instant")
+        .metric("mmv.shop.orders", "u64 counter count")
+        .metric("mmv.cart.items", "u64 counter count")
+        .row(6, cells)
+        .finish()
+        .into_parts()
+}
+
+#[test]
+fn events_of_a_program_are_those_of_its_file() {
+    let (_directory, base) = programs();
+    let expected = "2023-11-14 22:13:21.000  appeared     file=shop  pid=11\n\
+                    2023-11-14 22:13:25.000  restarted    file=shop  pid=13\n";
+    assert_eq!(printed("events", &base, &["mmv.shop"]), expected);
+    assert_eq!(printed("events", &base, &["mmv.shop.orders"]), expected);
+    assert_eq!(printed("events", &base, &[]).lines().count(), 3);
+    assert_eq!(printed("events", &base, &["mmv"]).lines().count(), 3);
+}
+
+#[test]
+fn json_of_an_event_names_type_program_and_process() {
+    let (_directory, base) = programs();
+    let objects = printed("events", &base, &["mmv.shop", "--json"]);
+    let objects: Vec<Json> = objects.lines().map(line).collect();
+    assert_eq!(objects[1]["type"], json!("restarted"));
+    assert_eq!(objects[1]["program"], json!("shop"));
+    assert_eq!(objects[1]["pid"], json!(13));
+    assert_eq!(objects[1]["time"], json!([1_700_000_005, 0]));
+}
+
+#[test]
+fn a_window_is_given_by_its_usual_names() {
+    let (_directory, base) = archive();
+    let window = |start, end| {
+        let times = [start, "2023-11-14 22:13:21", end, "2023-11-14 22:13:22", "-Z", "UTC"];
+        printed("report", &base, &[&["acme.size", "--format", "csv"], &times[..]].concat())
+    };
+    let expected = window("--start", "--finish");
+    assert_eq!(window("--since", "--until"), expected);
+    assert_eq!(window("--from", "--to"), expected);
+}
+
 /// Writes two archives of one directory, as the agent writes them when 2038 begins: the same
 /// events as arrays of both types.
 fn before_and_after_2038() -> TempDir {

@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 
 use self::items::{CLUSTER, FILE, KIND, PID, REASON};
 use super::{Column, Columns, SelectedMetric, Selection};
-use crate::format::event::EventArray;
+use crate::format::event::{EventArray, EventRecord};
 use crate::{InDom, Pmid, Result, Source, Timestamp, Value};
 
 /// The domain of metrics of MMV files.
@@ -108,32 +108,40 @@ impl<'a> ProgramEvent<'a> {
         let mut all = Vec::new();
         let mut is_at_start = false;
         for record in array.records() {
-            let at = record.timestamp();
-            let file = None;
-            let cluster = None;
-            let pid = None;
-            let reason = None;
-            let mut event = Self { at, kind: "", file, cluster, pid, reason, is_at_start };
-            for (pmid, value) in record.parameters() {
-                let text = match value {
-                    Value::String(bytes) => std::str::from_utf8(bytes).ok(),
-                    _ => None,
-                };
-                match (item(pmid), value) {
-                    (Some(KIND), _) => event.kind = text.unwrap_or_default(),
-                    (Some(FILE), _) => event.file = text,
-                    (Some(REASON), _) => event.reason = text,
-                    (Some(PID), Value::U32(pid)) => event.pid = Some(pid),
-                    (Some(CLUSTER), Value::U32(cluster)) => event.cluster = Some(cluster),
-                    _ => {}
-                }
-            }
+            let Some(event) = Self::from_record(record) else { continue };
             is_at_start |= event.kind == "started";
-            if !event.kind.is_empty() {
-                all.push(event);
-            }
+            all.push(Self { is_at_start, ..event });
         }
         all
+    }
+
+    /// Returns the event of one record of [`events_metric`]; `None` of a record without a kind, as
+    /// those of other event metrics are.
+    pub fn from_record(record: EventRecord<'a>) -> Option<Self> {
+        let mut event = Self {
+            at: record.timestamp(),
+            kind: "",
+            file: None,
+            cluster: None,
+            pid: None,
+            reason: None,
+            is_at_start: false,
+        };
+        for (pmid, value) in record.parameters() {
+            let text = match value {
+                Value::String(bytes) => std::str::from_utf8(bytes).ok(),
+                _ => None,
+            };
+            match (item(pmid), value) {
+                (Some(KIND), _) => event.kind = text.unwrap_or_default(),
+                (Some(FILE), _) => event.file = text,
+                (Some(REASON), _) => event.reason = text,
+                (Some(PID), Value::U32(pid)) => event.pid = Some(pid),
+                (Some(CLUSTER), Value::U32(cluster)) => event.cluster = Some(cluster),
+                _ => {}
+            }
+        }
+        (!event.kind.is_empty()).then_some(event)
     }
 
     /// Returns whether a metric is one of the file's, by its name and PMID.

@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use hashbrown::HashMap;
+use pcp_archive::internal::programs::{ProgramEvent, events_metric};
 use pcp_archive::raw::event::{EventArray, EventFlags, EventRecord};
+use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Metadata, Pmid, Source, Value, ValueType};
 use serde::Serialize;
 
@@ -27,8 +29,8 @@ const EXAMPLES: &str = "\
 Examples:
   When did programs start, restart or end during the last day?
     mmv-archive events @ --last 1d
-  When did one program restart?
-    mmv-archive events @ | grep restarted | grep file=shop
+  When did one program start, restart or end?
+    mmv-archive events @ mmv.shop
   Why are there no samples between 18:00 and 18:10?
     mmv-archive events @ -S 18:00 -T 18:10
   Read events by a program:
@@ -40,12 +42,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Event metrics: names, branches of the name space, or patterns [default: all; of mmv-agent
-    /// mmv.agent.events, which says when programs started and ended, and where samples are missing]
+    /// Programs, such as mmv.shop: what happened to those that have these metrics; or event
+    /// metrics: names, branches of the name space, or patterns [default: all events; those of
+    /// mmv-agent say when programs started and ended, and where samples are missing]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Print JSON Lines, an object for each event, with times as [seconds, nanoseconds]
+    /// Print JSON Lines, an object for each event, with times as [seconds, nanoseconds], and for
+    /// those of mmv-agent type, program, pid and reason
     #[arg(long)]
     json: bool,
 
@@ -61,7 +65,19 @@ pub(crate) struct Arguments {
 struct Line<'a> {
     metric: &'a str,
     #[serde(flatten)]
+    program: Option<ProgramJson<'a>>,
+    #[serde(flatten)]
     event: EventJson<'a>,
+}
+
+/// What the agent's events say, without the metrics of their parameters.
+#[derive(Serialize)]
+struct ProgramJson<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    program: Option<&'a str>,
+    pid: Option<u32>,
+    reason: Option<&'a str>,
 }
 
 impl Arguments {
@@ -72,10 +88,17 @@ impl Arguments {
         let window = self.span.window(source.start(), source.end(), zone.time_zone())?;
         let selection = select_metrics(source, &self.metrics, &[])?;
         let metrics = selection.metrics().iter();
-        let names: HashMap<Pmid, &str> = metrics
+        let mut names: HashMap<Pmid, &str> = metrics
             .filter(|metric| is_of_events(metric.desc.value_type))
             .map(|metric| (metric.desc.pmid, metric.name.as_str()))
             .collect();
+        // Metrics without events are those of programs, of which the agent's events tell.
+        let mut programs: &[SelectedMetric] = &[];
+        let own = source.metadata().metric(events_metric()).and_then(|own| own.names.first());
+        if let Some(own) = own.filter(|_| names.is_empty()) {
+            names.insert(events_metric(), own);
+            programs = selection.metrics();
+        }
         if names.is_empty() {
             let which = if self.metrics.is_empty() { "no metric of the archive" } else { "none" };
             return Err(Failure::NoData(format!("{which} has events")));
@@ -84,6 +107,7 @@ impl Arguments {
             out: Output::new(),
             metadata: source.metadata(),
             zone,
+            programs,
             has_names: names.len() > 1,
             json: self.json,
         };
@@ -103,7 +127,7 @@ impl Arguments {
                 let Some(desc) = source.metadata().metric(set.pmid()) else { continue };
                 for value in set.values(desc.desc.value_type) {
                     match value {
-                        Ok((_, value)) => count += printer.print(name, value)?,
+                        Ok((_, value)) => count += printer.print(name, set.pmid(), value)?,
                         Err(error) => warn(&format_args!("{name}: {error}")),
                     }
                 }
@@ -128,6 +152,8 @@ struct Printer<'a> {
     out: Output,
     metadata: &'a Metadata,
     zone: Zone,
+    /// The metrics of the programs whose events are printed; none for all events.
+    programs: &'a [SelectedMetric],
     /// Events of several metrics are printed.
     has_names: bool,
     json: bool,
@@ -135,7 +161,8 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     /// Prints the events of a value, and returns how many there are.
-    fn print(&mut self, name: &str, value: Value<'_>) -> Result<usize, Failure> {
+    fn print(&mut self, name: &str, pmid: Pmid, value: Value<'_>) -> Result<usize, Failure> {
+        let is_of_agent = pmid == events_metric();
         let array = match EventArray::unpack(value) {
             Ok(array) => array,
             Err(error) => {
@@ -145,10 +172,20 @@ impl Printer<'_> {
         };
         let mut count = 0;
         for record in array.records() {
+            let event = ProgramEvent::from_record(record).filter(|_| is_of_agent);
+            if !self.is_chosen(event.as_ref()) {
+                continue;
+            }
             count += 1;
             if self.json {
+                let program = event.map(|event| ProgramJson {
+                    kind: event.kind,
+                    program: event.file,
+                    pid: event.pid,
+                    reason: event.reason,
+                });
                 let event = EventJson::new(record, Some(self.metadata));
-                self.out.json_line(&Line { metric: name, event })?;
+                self.out.json_line(&Line { metric: name, program, event })?;
             } else {
                 let line = self.line(name, record);
                 self.out.text.extend_from_slice(line.as_bytes());
@@ -156,6 +193,14 @@ impl Printer<'_> {
             }
         }
         Ok(count)
+    }
+
+    /// Returns whether an event is printed: all are, unless programs are given.
+    fn is_chosen(&self, event: Option<&ProgramEvent<'_>>) -> bool {
+        let concerns = |event: &ProgramEvent<'_>| {
+            self.programs.iter().any(|metric| event.concerns(&metric.name, metric.desc.pmid))
+        };
+        self.programs.is_empty() || event.is_some_and(concerns)
     }
 
     /// Formats the time, the metric if there are several, and the parameters: the type of the event

@@ -21,11 +21,13 @@ pub(crate) struct SpanOptions {
     /// 18:05", "last monday", @1714557600.5), or a time after the start of the archive (30s,
     /// 1h30m), before its end (-5min), or before now ("2 hours ago")
     #[arg(short = 'S', long = "start", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(visible_aliases = ["since", "from"])]
     pub(crate) start: Option<String>,
 
     /// End of the window: a date, or a time after the start of the window or before the end of
     /// the archive
     #[arg(short = 'T', long = "finish", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(visible_aliases = ["until", "to"])]
     pub(crate) finish: Option<String>,
 
     /// The last part of the archive, of this length: 1m, 2h, 1w
