@@ -17,10 +17,12 @@ mod made;
 mod memory;
 mod packed;
 mod programs;
+mod random;
 mod replay;
 mod sampled;
 mod speed;
 mod view;
+mod workload;
 
 use std::path::PathBuf;
 

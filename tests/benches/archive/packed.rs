@@ -1,10 +1,12 @@
 //! `ci/bench packed`: cost and gain of compressing closed volumes, of archives made here and of
-//! real ones, and the delay of questions.
+//! real ones, and the delay of questions. Beside it stands what the same values take as Parquet
+//! (`mmv-export parquet`) and as columns of the codec pco.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -19,6 +21,7 @@ use crate::contest::{Rival, hold, ratio};
 use crate::made::Shape;
 use crate::programs::{Programs, built};
 use crate::sampled::Program;
+use crate::workload::Workload;
 
 /// The archive in plain and packed in both ways.
 const KINDS: [(&str, Option<Compression>); 3] =
@@ -41,6 +44,24 @@ const COMMANDS: [&str; 6] = [
 const SHAPES: [(u32, u32, u64); 4] =
     [(10, 0, 100_000), (1, 10_000, 200), (10, 1_000, 200), (100, 10, 1_500)];
 
+/// Prints the median of the milliseconds that the figures of all columns take. Arguments: directory
+/// of the tables, rounds.
+const SUMMARY_IN_DUCKDB: &str = r#"
+import duckdb, sys, time
+tables, rounds = sys.argv[1], int(sys.argv[2])
+c = "COLUMNS('^bench_.*')"
+query = f"SELECT count({c}), min({c}), max({c}), avg({c}::DOUBLE) FROM '{tables}/*/**/*.parquet'"
+taken = []
+for _ in range(rounds):
+    begun = time.perf_counter()
+    duckdb.sql(query).fetchall()
+    taken.append(time.perf_counter() - begun)
+print(f"{sorted(taken)[rounds // 2] * 1e3:.1f}")
+"#;
+
+/// Archives of the corpus that have a row of their own.
+const REAL: [&str; 5] = ["20130706-a", "kenj-pc-1", "babylon.pmview_v2", "bug-1044", "amdgpu-1"];
+
 struct Bench<'o> {
     options: &'o Options,
     programs: Programs,
@@ -60,8 +81,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         std::thread::available_parallelism().map_or(0, usize::from),
     );
     println!(
-        "| closing a volume | plain, bytes a value | xz | CPU, ns a value | zstd | CPU, ns a value |\n\
-         |---|---|---|---|---|---|"
+        "| closing a volume | plain, bytes a value | xz | CPU, ns a value | zstd | CPU, ns a value | Parquet | pco |\n\
+         |---|---|---|---|---|---|---|---|"
     );
     let shape = &options.shape;
     let name = format!("{} metrics x {} records", shape.metrics, shape.records);
@@ -71,6 +92,12 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         let of = if instances == 0 { String::new() } else { format!(" x {instances} instances") };
         let name = format!("{metrics} metrics{of} x {records} records");
         bench.close_made(&name, &name, shape).map_err(|error| error.to_string())?;
+    }
+    for workload in Workload::ALL {
+        let name = workload.name();
+        bench
+            .close_written(name, name, workload.values(), |base| workload.write(base))
+            .map_err(|error| format!("{name}: {error}"))?;
     }
     bench.close_real().map_err(|error| error.to_string())?;
     for path in &options.archives {
@@ -89,6 +116,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let all = ["bench.a.n0", "-t", &every, "-s", &count, "--format", "csv"];
     bench.row("one metric at 500 times", "report", &all)?;
     bench.row("all metrics", "summary", &[])?;
+    bench.summarize_in_duckdb().map_err(|error| format!("DuckDB: {error}"))?;
     bench.copy()?;
     bench.memory()
 }
@@ -107,13 +135,43 @@ impl Bench<'_> {
 
     /// Makes an archive three times, and closes its volume as the agent does.
     fn close_made(&self, name: &str, prefix: &str, shape: Shape) -> Result<(), Box<dyn Error>> {
-        let mut row = Row::new(name, shape.values());
+        self.close_written(name, prefix, shape.values(), |base| shape.write_prepared(base))
+    }
+
+    fn close_written(
+        &self,
+        name: &str,
+        prefix: &str,
+        values: u64,
+        write: impl Fn(&Path) -> crate::made::Result<()>,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut row = Row::new(name, values);
         for (kind, compression) in KINDS {
             let base = self.base(&format!("{prefix}{kind}"));
-            shape.write_prepared(&base)?;
+            write(&base)?;
             row.close(&[volume(&base)], compression)?;
         }
+        self.add_columns(&mut row, &[self.base(&format!("{prefix}plain"))])?;
         println!("{}", row.text);
+        Ok(())
+    }
+
+    /// Adds what the values of the archives take in formats of columns.
+    fn add_columns(&self, row: &mut Row, archives: &[PathBuf]) -> Result<(), Box<dyn Error>> {
+        let export = built("mmv-export")?;
+        let codec = std::env::var_os("BENCH_CODEC").ok_or("BENCH_CODEC: run by ci/bench")?;
+        let mut parquet = 0;
+        let mut columns = Columns::default();
+        for base in archives {
+            let tables = tempfile::tempdir_in(self.scratch.path())?;
+            let mut command = Command::new(&export);
+            command.arg("parquet").arg(tables.path()).arg(base);
+            output(&mut command)?;
+            parquet += bytes_below(tables.path())?;
+            columns.add_line(&output(Command::new(&codec).arg(base))?)?;
+        }
+        let per_value = parquet as f64 / row.values as f64;
+        write!(row.text, " {per_value:.2} | {:.2} |", columns.bytes / columns.values)?;
         Ok(())
     }
 
@@ -139,6 +197,7 @@ impl Bench<'_> {
             row.close(&copies, compression)?;
             fs::remove_dir_all(directory)?;
         }
+        self.add_columns(&mut row, archives)?;
         println!("{}", row.text);
         Ok(())
     }
@@ -161,9 +220,14 @@ impl Bench<'_> {
             let archive = Archive::open_tolerant(index.with_extension(""))?;
             let plain = self.base(&format!("corpus-{number}"));
             // Some are damaged.
-            if recompress(&archive, &plain, None, Effort::Least, &mut |_| {})?.is_some() {
-                archives.push(plain);
+            if recompress(&archive, &plain, None, Effort::Least, &mut |_| {})?.is_none() {
+                continue;
             }
+            let name = index.file_stem().unwrap_or_default().to_string_lossy();
+            if REAL.contains(&&*name) {
+                self.close(&format!("pmlogger, {name}"), std::slice::from_ref(&plain))?;
+            }
+            archives.push(plain);
         }
         self.close(&format!("pmlogger, {} archives", archives.len()), &archives)
     }
@@ -190,6 +254,25 @@ impl Bench<'_> {
             return Err(format!("{work}: the archives do not print the same"));
         }
         print(work, &medians.iter().map(|median| median.wall).collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Prints how long `DuckDB` takes for the figures of `summary`, of the same values as Parquet.
+    ///
+    /// The start of Python, and of `DuckDB`, is not counted.
+    fn summarize_in_duckdb(&self) -> Result<(), Box<dyn Error>> {
+        let work = "all metrics by DuckDB, of Parquet";
+        if !work.contains(&self.options.only) {
+            return Ok(());
+        }
+        let python = std::env::var_os("BENCH_PYTHON").ok_or("BENCH_PYTHON: run by ci/bench")?;
+        let tables = tempfile::tempdir_in(self.scratch.path())?;
+        let mut export = Command::new(built("mmv-export")?);
+        output(export.arg("parquet").arg(tables.path()).arg(self.base("plain")))?;
+        let mut query = Command::new(python);
+        query.arg("-c").arg(SUMMARY_IN_DUCKDB).arg(tables.path());
+        let millis = output(query.arg(self.options.rounds.to_string()))?;
+        println!("| {work} | {} ms | | | | |", millis.trim());
         Ok(())
     }
 
@@ -304,6 +387,47 @@ impl Row {
         }
         Ok(())
     }
+}
+
+/// What `bench-codec` prints, added up.
+#[derive(Default)]
+struct Columns {
+    bytes: f64,
+    values: f64,
+}
+
+impl Columns {
+    /// Adds a line of bytes and values.
+    fn add_line(&mut self, line: &str) -> Result<(), Box<dyn Error>> {
+        let (bytes, values) = line.trim().split_once(' ').ok_or("bench-codec: no two numbers")?;
+        self.bytes += bytes.parse::<f64>()?;
+        self.values += values.parse::<f64>()?;
+        Ok(())
+    }
+}
+
+/// Runs a command, and returns what it prints.
+fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
+    let output = command.output()?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {}: {message}", output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Returns the bytes of all files in a directory and below.
+fn bytes_below(directory: &Path) -> Result<u64, Box<dyn Error>> {
+    let mut bytes = 0;
+    for file in fs::read_dir(directory)? {
+        let file = file?;
+        bytes += if file.file_type()?.is_dir() {
+            bytes_below(&file.path())?
+        } else {
+            file.metadata()?.len()
+        };
+    }
+    Ok(bytes)
 }
 
 /// Returns the path of the first volume of an archive.

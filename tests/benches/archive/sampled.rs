@@ -14,6 +14,7 @@ use mmv_writer::pcp::NamedFamily;
 use mmv_writer::{Buckets, Counter, Gauge, Histogram, Registry, Units};
 
 use crate::child;
+use crate::random::Random;
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -74,7 +75,7 @@ impl Program {
         published: &AtomicBool,
         ended: &AtomicBool,
     ) -> Result<(), mmv_writer::Error> {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         match self {
             Self::Histograms => {
                 let registry = Registry::builder("shop").sealed().directory(directory).build()?;
@@ -161,23 +162,5 @@ impl Server {
         }
         self.open.set((count / 8 + random.below(5)) as i64);
         self.load.set(count as f64 / REQUESTS as f64);
-    }
-}
-
-/// Numbers that are the same in every run.
-struct Random(u64);
-
-impl Random {
-    /// Returns a number from 0 to `limit`, exclusive.
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-
-    /// Returns a number from 0 to `limit`, exclusive, where small numbers are more likely.
-    fn skewed(&mut self, limit: u64) -> u64 {
-        let limit = 1 + self.below(limit);
-        self.below(limit)
     }
 }

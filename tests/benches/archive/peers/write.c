@@ -14,9 +14,17 @@
 
 #define START 1700000000
 
+static uint64_t mix(uint64_t bits)
+{
+    bits += 0x9e3779b97f4a7c15u;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+    return bits ^ (bits >> 31);
+}
+
 static uint64_t value(uint32_t metric, uint64_t record)
 {
-    uint64_t mixed = ((uint64_t)metric << 32 | record) * 0x9e3779b97f4a7c15u;
+    uint64_t mixed = mix((uint64_t)metric << 32 | record);
     if (metric % 2 == 0)
         return (uint64_t)metric * 1000003 + record * 65536 + (mixed >> 48);
     return (mixed >> 40) - (1 << 23);
