@@ -8,4 +8,7 @@
 pub mod envelope;
 pub(crate) mod growth;
 pub mod replay;
+mod series;
 pub mod summary;
+
+pub use series::{MetricSeries, SeriesError, SeriesPoint};

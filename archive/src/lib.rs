@@ -12,6 +12,25 @@
 //! base.index   label | (time, volume, offsets) ...       offsets by time
 //! ```
 //!
+//! The rates of a counter in the last five minutes, in a directory of archives as one timeline:
+//!
+//! ```no_run
+//! use pcp_archive::ArchiveSet;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! for point in ArchiveSet::open(&["archives/web1"])?.series("mmv.shop.orders")?.rates().last("5min")? {
+//!     println!("{} {:?} {}", point.time, point.instance, point.value);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! They are the numbers that `mmv-archive report` prints. [`MetricSeries`] also has values and
+//! quantiles of histograms, and other windows; [`replay`] several metrics at once, derived ones,
+//! texts and exact integers.
+//!
+//! An archive that is written and read, record by record:
+//!
 //! ```
 //! use pcp_archive::raw::{FetchResult, ValueSet};
 //! use pcp_archive::{
@@ -66,7 +85,7 @@
 //! | `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`follow`]: an archive that grows; [`salvage`]: what can be read of a damaged one; `fast` only makes reading faster |
 //! | `writer` | [`ArchiveWriter`]; [`raw::prepared`]: records with a fixed shape; [`raw::copy`], [`extract`]: parts of archives as new ones; [`repair`]; `compress`: closed volumes |
 //! | [`scan`] | values as columns, selected by names and labels; [`scan::histogram`]: which buckets instances are; `programs`: when programs ran, by the agent's events |
-//! | `analysis` | [`replay`]: values and rates at any time, derived metrics, quantiles; [`summary`]; [`envelope`]: a summary of each column of a picture |
+//! | `analysis` | [`MetricSeries`]: numbers of one metric; [`replay`]: values and rates at any time, derived metrics, quantiles; [`summary`]; [`envelope`]: a summary of each column of a picture |
 //! | [`check`] | errors and warnings about an archive |
 //!
 //! What always holds:
@@ -107,6 +126,7 @@ pub mod scan;
 mod test_support;
 mod writer;
 
+pub use analysis::{MetricSeries, SeriesError, SeriesPoint};
 pub use analysis::{envelope, replay, summary};
 pub use reader::{follow, salvage};
 #[cfg(feature = "compression")]

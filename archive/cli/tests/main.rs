@@ -36,6 +36,7 @@ mod quantiles_and_sums;
 mod rates;
 mod renamed_instances;
 mod selection;
+mod series;
 mod several_archives;
 mod snapshot;
 mod special_files;
