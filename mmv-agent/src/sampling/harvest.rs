@@ -245,7 +245,7 @@ impl Harvest {
         let is_late = elapsed > batch.limit;
         let mut is_disturbed = is_late;
         if took_too_long || is_late {
-            if batch.usage.was_only_preempted() {
+            if batch.usage.excludes_files() {
                 is_disturbed |= batch.allowance.was_exceeded();
             } else {
                 let slowest = if took_too_long { Some(batch.owner_index) } else { self.slowest() };

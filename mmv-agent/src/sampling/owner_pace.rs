@@ -188,14 +188,20 @@ impl ThreadUsage {
         Self(getrusage(UsageWho::RUSAGE_THREAD).ok())
     }
 
-    /// Returns true if the thread was only preempted since then: no page made it wait.
-    pub(super) fn was_only_preempted(&self) -> bool {
+    /// Returns true if no page of a file made the thread wait since then: it met no fault, or was
+    /// preempted and met few. Without a fault it waited for a processor, which the host of a
+    /// virtual machine may take without a switch of threads, or for a lock of this process.
+    pub(super) fn excludes_files(&self) -> bool {
         let (Some(before), Some(now)) = (&self.0, Self::now().0) else { return false };
-        let faults = now.minor_page_faults() - before.minor_page_faults();
+        let major_faults = now.major_page_faults() - before.major_page_faults();
+        let minor_faults = now.minor_page_faults() - before.minor_page_faults();
+        if major_faults == 0 && minor_faults == 0 {
+            return true;
+        }
         now.involuntary_context_switches() > before.involuntary_context_switches()
             && now.voluntary_context_switches() == before.voluntary_context_switches()
-            && now.major_page_faults() == before.major_page_faults()
-            && faults < FEW_FAULTS
+            && major_faults == 0
+            && minor_faults < FEW_FAULTS
     }
 }
 
@@ -224,6 +230,27 @@ mod tests {
         let at = |ms| Duration::from_secs(100) + ms * MS;
         assert!(!pace.strike(at(0)) && !pace.strike(at(900)));
         assert!(!pace.strike(at(2_000)) && !pace.strike(at(2_000)) && pace.strike(at(2_500)));
+    }
+
+    #[test]
+    fn waits_without_a_fault_are_not_for_files() {
+        let pause = || std::thread::sleep(Duration::from_millis(2));
+        pause();
+        // A fault of the test itself, such as one of its stack, may occur once.
+        let are_excluded = (0..10).any(|_| {
+            let usage = ThreadUsage::now();
+            pause();
+            usage.excludes_files()
+        });
+        assert!(are_excluded);
+    }
+
+    #[test]
+    fn many_faults_may_be_of_files() {
+        let usage = ThreadUsage::now();
+        let pages = vec![1u8; 4 << 20];
+        assert!(std::hint::black_box(&pages).iter().any(|byte| *byte == 1));
+        assert!(!usage.excludes_files());
     }
 
     #[test]
