@@ -249,7 +249,7 @@ pub enum Error {
     #[error("{}: offset {offset}: damaged: {reason}", shown_path(file), reason = line(reason))]
     Damaged { file: PathBuf, offset: u64, reason: String },
     /// The labels of two files of the archive contradict each other (`PM_ERR_LABEL`).
-    /// `field` is "version", "pid" or "host name".
+    /// `field` is "version", "pid", "host name" or "start time".
     #[error(
         "{}: offset 0: label: {field} {}, expected {} as in {}",
         shown_path(file),

@@ -228,6 +228,32 @@ impl Archive {
         Ok(archive)
     }
 
+    /// Returns [`Error::LabelMismatch`] if the label of the metadata has another start time than
+    /// those of the index and of the first volume, which agree.
+    pub(crate) fn start_difference(&self) -> Result<Option<Error>> {
+        let members = MemberFiles::list(&self.base)?;
+        let (Some(metadata), Some(index), Some(volume)) =
+            (members.metadata, members.index, members.volumes.get(&0))
+        else {
+            return Ok(None);
+        };
+        let labels = [
+            RecordFile::open(&index).and_then(|mut file| file.read_label(Role::Index)),
+            RecordFile::open(volume).and_then(|mut file| file.read_label(Role::Data(0))),
+        ];
+        let [Ok(of_index), Ok(of_volume)] = labels else { return Ok(None) };
+        if of_index.start != of_volume.start || of_index.start == self.label.start {
+            return Ok(None);
+        }
+        Ok(Some(Error::LabelMismatch {
+            file: metadata,
+            other: index,
+            field: "start time",
+            found: self.label.start.to_string(),
+            expected: of_index.start.to_string(),
+        }))
+    }
+
     /// Returns the archive's name: the common part of its files' names.
     pub fn base(&self) -> &Path {
         &self.base

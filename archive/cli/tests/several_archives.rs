@@ -314,6 +314,38 @@ fn damaged_label_costs_only_its_archive() {
     }
 }
 
+/// Offsets of the halves of the start time's seconds in a label of version 3: the lower one makes
+/// the archive overlap with the one before, the upper one makes it begin after its end.
+const START_SECONDS: [usize; 2] = [12, 16];
+
+#[test]
+fn damaged_start_time_is_no_overlap() {
+    for offset in START_SECONDS {
+        let directory = tempfile::tempdir().unwrap();
+        let set = directory.path().join("set");
+        std::fs::create_dir(&set).unwrap();
+        write(&set.join("a"), 0);
+        write(&set.join("b"), 20);
+        overwrite(&set.join("b.meta"), offset);
+        for arguments in [
+            &["report", "set", "acme"][..],
+            &["summary", "set"],
+            &["extract", "set", "-o", "copy"],
+            &["convert", "set", "--compress", "xz", "-o", "compressed"],
+        ] {
+            let output = run(&directory, arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            let context = format!("{arguments:?}, {offset}: {said}");
+            assert_eq!(output.status.code(), Some(65), "{context}");
+            assert!(said.contains("set/b.meta: offset 0: label: start time "), "{context}");
+            assert!(said.contains("expected 1700000020"), "{context}");
+        }
+        let report = run(&directory, &["report", "set", "acme", "--raw", "--format", "csv"]);
+        let report = String::from_utf8(report.stdout).unwrap();
+        assert_eq!(report.lines().count(), 4, "{offset}: a heading and the values of a: {report}");
+    }
+}
+
 #[test]
 fn damaged_label_of_an_index_costs_only_speed() {
     for (field, offset) in LABEL_FIELDS {

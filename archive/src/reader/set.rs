@@ -125,6 +125,13 @@ impl ArchiveSet {
                 Err(error) => return Err(error),
             }
         }
+        archives.sort_by_key(|archive| archive.label().start);
+        while let Some(error) = take_wrong_start(&mut archives)? {
+            if !is_tolerant || !is_listed(&error.base, paths) {
+                return Err(error.reason);
+            }
+            unreadable.push(error.reason);
+        }
         if archives.is_empty()
             && let Some(error) = unreadable.pop().or(empty).or_else(|| passed_by.pop()).or(gone)
         {
@@ -236,6 +243,39 @@ impl ArchiveSet {
 /// Returns whether an archive is one of a directory and not named itself.
 fn is_listed<P: AsRef<Path>>(base: &Path, paths: &[P]) -> bool {
     paths.iter().any(|path| path.as_ref().is_dir() && base.starts_with(path))
+}
+
+/// An archive whose label in the metadata has a damaged start time.
+struct WrongStart {
+    base: PathBuf,
+    reason: Error,
+}
+
+/// Removes an archive whose label in the metadata has a damaged start time. Only those are
+/// examined that overlap with a neighbour in the order of time, or begin after their last record.
+fn take_wrong_start(archives: &mut Vec<Archive>) -> Result<Option<WrongStart>> {
+    let mut suspects = Vec::new();
+    for (number, archive) in archives.iter().enumerate() {
+        if archive.label().start > archive.end() {
+            suspects.push(number);
+        }
+    }
+    for (number, pair) in archives.windows(2).enumerate() {
+        if let [before, after] = pair
+            && matches!(check_pair(before, after), Err(Error::Overlap { .. }))
+        {
+            suspects.extend([number, number + 1]);
+        }
+    }
+    for number in suspects {
+        let Some(archive) = archives.get(number) else { continue };
+        if let Some(reason) = archive.start_difference()? {
+            let base = archive.base().to_owned();
+            archives.remove(number);
+            return Ok(Some(WrongStart { base, reason }));
+        }
+    }
+    Ok(None)
 }
 
 /// One host, one after the other.
