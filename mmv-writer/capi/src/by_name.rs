@@ -169,7 +169,7 @@ pub unsafe extern "C" fn mmv_stats_interval_start(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmv_stats_interval_end(map: Map, value: *mut AtomValue) {
     // SAFETY: the caller's promise.
-    if let Some(value) = unsafe { Value::of(map, value) } {
+    if let Some(value) = unsafe { Value::from_raw(map, value) } {
         value.end_interval(now());
     }
 }

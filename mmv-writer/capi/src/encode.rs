@@ -142,7 +142,7 @@ impl Places {
     }
 
     /// Returns the offset of an entry.
-    fn of(&self, kind: SectionKind, index: usize) -> u64 {
+    fn entry_offset(&self, kind: SectionKind, index: usize) -> u64 {
         let start = self.starts.get(kind as usize).copied().unwrap_or_default();
         start + (index * kind.entry_bytes(self.version)) as u64
     }
@@ -150,7 +150,7 @@ impl Places {
     /// Returns the offsets of both help texts of a metric or domain; 0 for none.
     fn help(&self, all: &[[Option<usize>; 2]], index: usize) -> [u64; 2] {
         let texts = all.get(index).copied().unwrap_or_default();
-        texts.map(|text| text.map_or(0, |text| self.of(SectionKind::Strings, text)))
+        texts.map(|text| text.map_or(0, |text| self.entry_offset(SectionKind::Strings, text)))
     }
 }
 
@@ -159,7 +159,7 @@ fn add_indoms(file: &mut Vec<u8>, content: &Content, places: &Places, texts: &Te
     for (index, indom) in content.indoms.iter().enumerate() {
         let [short_help, long_help] = places.help(&texts.indom_help, index);
         let count = indom.instances.len();
-        let instances = places.of(SectionKind::Instances, first);
+        let instances = places.entry_offset(SectionKind::Instances, first);
         let entry = IndomEntry {
             serial: indom.serial,
             count: count as u32,
@@ -175,13 +175,15 @@ fn add_indoms(file: &mut Vec<u8>, content: &Content, places: &Places, texts: &Te
 fn add_instances(file: &mut Vec<u8>, content: &Content, places: &Places) {
     let mut texts = 0..;
     for (index, indom) in content.indoms.iter().enumerate() {
-        let indom_at = places.of(SectionKind::Indoms, index);
+        let indom_at = places.entry_offset(SectionKind::Indoms, index);
         for ((id, name), text) in indom.instances.iter().zip(&mut texts) {
-            let (indom, padding, id) = (indom_at, 0, *id);
+            let indom = indom_at;
+            let padding = 0;
+            let id = *id;
             if places.version == Version::V1 {
                 file.extend(InstanceV1 { indom, padding, id, name: padded(name) }.as_bytes());
             } else {
-                let name = places.of(SectionKind::Strings, text);
+                let name = places.entry_offset(SectionKind::Strings, text);
                 file.extend(InstanceV2 { indom, padding, id, name }.as_bytes());
             }
         }
@@ -191,7 +193,7 @@ fn add_instances(file: &mut Vec<u8>, content: &Content, places: &Places) {
 fn add_metrics(file: &mut Vec<u8>, content: &Content, places: &Places, texts: &Texts) {
     for (index, metric) in content.metrics.iter().enumerate() {
         let [short_help, long_help] = places.help(&texts.metric_help, index);
-        let name = places.of(SectionKind::Strings, texts.metric_names + index);
+        let name = places.entry_offset(SectionKind::Strings, texts.metric_names + index);
         let entry = MetricV2 {
             name,
             item: metric.item,
@@ -218,16 +220,16 @@ const _: () = assert!(size_of::<MetricV1>() - NAME_BYTES == size_of::<MetricV2>(
 fn add_values(file: &mut Vec<u8>, content: &Content, places: &Places, texts: &Texts) {
     let mut text = texts.values;
     for (index, metric) in content.metrics.iter().enumerate() {
-        let metric_at = places.of(SectionKind::Metrics, index);
+        let metric_at = places.entry_offset(SectionKind::Metrics, index);
         let first = first_instance(content, metric);
         for value in 0..values_of(content, metric) {
             let mut extra = 0;
             if metric.type_code == TYPE_STRING {
-                extra = places.of(SectionKind::Strings, text).cast_signed();
+                extra = places.entry_offset(SectionKind::Strings, text).cast_signed();
                 text += 1;
             }
             let instance =
-                first.map_or(0, |first| places.of(SectionKind::Instances, first + value));
+                first.map_or(0, |first| places.entry_offset(SectionKind::Instances, first + value));
             let entry = ValueEntry { cell: 0, extra, metric: metric_at, instance };
             file.extend(entry.as_bytes());
         }

@@ -20,7 +20,7 @@ pub(crate) fn report<T>(failed: T, run: impl FnOnce() -> Result<T, Errno>) -> T 
 }
 
 /// Returns the number of a system error; `EINVAL` for an error without one.
-pub(crate) fn of(error: &io::Error) -> Errno {
+pub(crate) fn from_io_error(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw)
 }
 

@@ -39,7 +39,8 @@ pub(crate) fn start(file: &CStr, content: &Content, identity: Identity) -> Resul
     let path = path(file);
     refuse_directory(&path)?;
     let bytes = encode(content, identity);
-    let mapped = MappedFile::publish(&path, bytes).map_err(|error| errno::of(&error.source))?;
+    let mapped =
+        MappedFile::publish(&path, bytes).map_err(|error| errno::from_io_error(&error.source))?;
     let map: Map = mapped.as_ptr().cast();
     let flags = Flags::from_raw(identity.flags);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

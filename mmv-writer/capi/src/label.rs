@@ -49,7 +49,8 @@ pub(crate) fn entry(
     kind: u32,
     optional: c_int,
 ) -> Result<LabelEntry, Errno> {
-    let (name, value) = (name.to_bytes(), value.to_bytes());
+    let name = name.to_bytes();
+    let value = value.to_bytes();
     // Before all else, and without the NUL, as libpcp_mmv has it: braces, quotes, colon.
     if name.len() + value.len() + 5 > LABEL_BYTES {
         return Err(Errno::E2BIG);

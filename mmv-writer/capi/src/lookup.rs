@@ -6,7 +6,7 @@ use std::ptr;
 use nix::libc::strcmp;
 
 use crate::abi::{AtomValue, Map};
-use crate::metadata::{Entry, Metadata};
+use crate::metadata::{MappedValue, Metadata};
 
 /// Returns the value of a metric and, unless that is singular, of an instance.
 ///
@@ -26,9 +26,9 @@ pub unsafe extern "C" fn mmv_lookup_value_desc(
         return ptr::null_mut();
     }
     // SAFETY: the caller's promise.
-    let Some(metadata) = (unsafe { Metadata::of(map) }) else { return ptr::null_mut() };
+    let Some(metadata) = (unsafe { Metadata::from_raw(map) }) else { return ptr::null_mut() };
     // The values of a metric stand together: its name is compared once.
-    let mut previous: Option<(&Entry, bool)> = None;
+    let mut previous: Option<(&MappedValue, bool)> = None;
     for entry in metadata.values() {
         let known = previous.filter(|(other, _)| Metadata::is_same_metric(entry, other));
         // SAFETY: the file's names end in a NUL, so does the caller's.

@@ -24,25 +24,25 @@ pub(crate) const TEXT_WORDS: usize = STRING_BYTES / size_of::<u64>();
 
 /// A value entry in a map: [`ValueEntry`] with the parts that change as atomics.
 #[repr(C)]
-pub(crate) struct Entry {
+pub(crate) struct MappedValue {
     pub(crate) cell: AtomicU64,
     pub(crate) extra: AtomicI64,
     metric: u64,
     instance: u64,
 }
 
-const _: () = assert!(size_of::<Entry>() == size_of::<ValueEntry>());
-const _: () = assert!(offset_of!(Entry, cell) == 0);
-const _: () = assert!(offset_of!(Entry, metric) == offset_of!(ValueEntry, metric));
+const _: () = assert!(size_of::<MappedValue>() == size_of::<ValueEntry>());
+const _: () = assert!(offset_of!(MappedValue, cell) == 0);
+const _: () = assert!(offset_of!(MappedValue, metric) == offset_of!(ValueEntry, metric));
 
-impl Entry {
+impl MappedValue {
     /// Returns the entry that a value of C's points to; `None` for null.
     ///
     /// # Safety
     ///
     /// The caller's promise on values.
     #[inline]
-    pub(crate) unsafe fn of<'call>(value: *mut AtomValue) -> Option<&'call Self> {
+    pub(crate) unsafe fn from_raw<'call>(value: *mut AtomValue) -> Option<&'call Self> {
         // SAFETY: null, or the first field of a value entry of a map, which is
         // aligned and stays mapped during the call; others change its first two
         // fields, which are atomics, and no code the others.
@@ -70,7 +70,7 @@ impl Metadata {
     ///
     /// The caller's promise on maps; the result is used during the call only.
     #[inline]
-    pub(crate) unsafe fn of(map: Map) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(map: Map) -> Option<Self> {
         // SAFETY: null, or the start of a page that begins with a header, whose
         // fields do not change.
         let header = unsafe { map.cast::<Header>().as_ref() }?;
@@ -90,7 +90,7 @@ impl Metadata {
     }
 
     /// Returns all values.
-    pub(crate) fn values(&self) -> &[Entry] {
+    pub(crate) fn values(&self) -> &[MappedValue] {
         // SAFETY: the map starts with a header.
         let header: &Header = unsafe { self.field(0) };
         for index in 0..header.toc_count as usize {
@@ -98,7 +98,7 @@ impl Metadata {
             let entry: &TocEntry = unsafe { self.field(Header::BYTES + index * TocEntry::BYTES) };
             if entry.kind == SectionKind::Values.code() {
                 let first = self.base.wrapping_add(entry.offset as usize).cast();
-                // SAFETY: by what `encode` wrote; each as in `Entry::of`.
+                // SAFETY: by what `encode` wrote; each as in `MappedValue::from_raw`.
                 return unsafe { slice::from_raw_parts(first, entry.count as usize) };
             }
         }
@@ -107,7 +107,7 @@ impl Metadata {
 
     /// Returns the type of a value's metric.
     #[inline]
-    pub(crate) fn type_code(&self, entry: &Entry) -> i32 {
+    pub(crate) fn type_code(&self, entry: &MappedValue) -> i32 {
         let v1 = offset_of!(MetricV1, type_code);
         let field = if self.is_v1 { v1 } else { offset_of!(MetricV2, type_code) };
         // SAFETY: `metric` leads to a metric entry of the file's version.
@@ -115,7 +115,7 @@ impl Metadata {
     }
 
     /// Returns whether a value is its metric's only one.
-    pub(crate) fn is_singular(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_singular(&self, entry: &MappedValue) -> bool {
         let v1 = offset_of!(MetricV1, indom);
         let field = if self.is_v1 { v1 } else { offset_of!(MetricV2, indom) };
         // SAFETY: as in `type_code`.
@@ -123,13 +123,13 @@ impl Metadata {
     }
 
     /// Returns the name of a value's metric.
-    pub(crate) fn metric_name(&self, entry: &Entry) -> *const c_char {
+    pub(crate) fn metric_name(&self, entry: &MappedValue) -> *const c_char {
         let at = entry.metric as usize;
         self.name(at + offset_of!(MetricV1, name), at + offset_of!(MetricV2, name))
     }
 
     /// Returns the name of a value's instance, if its metric is not singular.
-    pub(crate) fn instance_name(&self, entry: &Entry) -> *const c_char {
+    pub(crate) fn instance_name(&self, entry: &MappedValue) -> *const c_char {
         let at = entry.instance as usize;
         self.name(at + offset_of!(InstanceV1, name), at + offset_of!(InstanceV2, name))
     }
@@ -147,7 +147,7 @@ impl Metadata {
     }
 
     /// Returns whether two values are of one metric.
-    pub(crate) fn is_same_metric(one: &Entry, other: &Entry) -> bool {
+    pub(crate) fn is_same_metric(one: &MappedValue, other: &MappedValue) -> bool {
         one.metric == other.metric
     }
 

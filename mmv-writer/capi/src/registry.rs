@@ -179,7 +179,7 @@ pub unsafe extern "C" fn mmv_stats_add_instance(
 
 /// A label's name, value, kind and whether it is optional, as C passes them.
 #[derive(Debug, Clone, Copy)]
-struct Given {
+struct LabelArguments {
     name: *const c_char,
     value: *const c_char,
     kind: u32,
@@ -194,7 +194,7 @@ struct Given {
 unsafe fn add_label(
     registry_: *mut Registry,
     subject: impl FnOnce(&Registry) -> Subject,
-    given: Given,
+    given: LabelArguments,
 ) -> c_int {
     report(-1, || {
         // SAFETY: the caller's promise.
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn mmv_stats_add_registry_label(
 ) -> c_int {
     let subject = |registry: &Registry| Subject::File(registry.cluster.cast_unsigned());
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
+    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
 }
 
 /// Adds a label to a domain; returns 0, or -1 with errno.
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn mmv_stats_add_indom_label(
 ) -> c_int {
     let subject = |_: &Registry| Subject::Indom(serial.cast_unsigned());
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
+    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
 }
 
 /// Adds a label to a metric; returns 0, or -1 with errno.
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn mmv_stats_add_metric_label(
 ) -> c_int {
     let subject = |_: &Registry| Subject::Metric(item.cast_unsigned());
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
+    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
 }
 
 /// Adds a label to an instance; returns 0, or -1 with errno.
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn mmv_stats_add_instance_label(
 ) -> c_int {
     let subject = |_: &Registry| Subject::Instance(serial.cast_unsigned(), instance);
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, Given { name, value, kind, optional }) }
+    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
 }
 
 /// Publishes the file and returns its address; null with errno if that fails. May be called

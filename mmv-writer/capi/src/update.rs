@@ -19,7 +19,7 @@ use crate::value::{Atom, Value};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmv_inc(map: Map, value: *mut AtomValue) {
     // SAFETY: the caller's promise.
-    if let Some(value) = unsafe { Value::of(map, value) } {
+    if let Some(value) = unsafe { Value::from_raw(map, value) } {
         value.increment();
     }
 }
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn mmv_inc(map: Map, value: *mut AtomValue) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmv_inc_value(map: Map, value: *mut AtomValue, amount: f64) {
     // SAFETY: the caller's promise.
-    if let Some(value) = unsafe { Value::of(map, value) } {
+    if let Some(value) = unsafe { Value::from_raw(map, value) } {
         value.add(amount);
     }
 }
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn mmv_inc_atomvalue(
     amount: *const AtomValue,
 ) {
     // SAFETY: the caller's promise.
-    let Some(value) = (unsafe { Value::of(map, value) }) else { return };
+    let Some(value) = (unsafe { Value::from_raw(map, value) }) else { return };
     if amount.is_null() || value.is_text() {
         return;
     }
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mmv_add(map: Map, value: *mut AtomValue, amount: *const
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmv_set_value(map: Map, value: *mut AtomValue, number: f64) {
     // SAFETY: the caller's promise.
-    if let Some(value) = unsafe { Value::of(map, value) } {
+    if let Some(value) = unsafe { Value::from_raw(map, value) } {
         value.set(number);
     }
 }
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn mmv_set_atomvalue(
     number: *const AtomValue,
 ) {
     // SAFETY: the caller's promise.
-    let Some(value) = (unsafe { Value::of(map, value) }) else { return };
+    let Some(value) = (unsafe { Value::from_raw(map, value) }) else { return };
     if number.is_null() {
         return;
     }
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn mmv_set_string(
     size: c_int,
 ) {
     // SAFETY: the caller's promise.
-    let Some(value) = (unsafe { Value::of(map, value) }) else { return };
+    let Some(value) = (unsafe { Value::from_raw(map, value) }) else { return };
     let Ok(size) = usize::try_from(size) else { return };
     if !text.is_null() {
         // SAFETY: not null, so it has that many bytes.

@@ -15,7 +15,7 @@ use mmv_writer::handle::Number;
 use pcp_types::ValueType;
 
 use crate::abi::{AtomValue, Map};
-use crate::metadata::{Entry, Metadata, TEXT_WORDS};
+use crate::metadata::{MappedValue, Metadata, TEXT_WORDS};
 
 const TYPE_I32: i32 = ValueType::I32.code();
 const TYPE_U32: i32 = ValueType::U32.code();
@@ -32,7 +32,7 @@ const LONGEST_TEXT: usize = STRING_BYTES - 2;
 /// A value of a map, and its type.
 pub(crate) struct Value<'call> {
     metadata: Metadata,
-    entry: &'call Entry,
+    entry: &'call MappedValue,
     type_code: i32,
 }
 
@@ -57,11 +57,11 @@ impl Value<'_> {
     ///
     /// The caller's promise; the result is used during the call only.
     #[inline]
-    pub(crate) unsafe fn of(map: Map, value: *mut AtomValue) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(map: Map, value: *mut AtomValue) -> Option<Self> {
         // SAFETY: the caller's promise.
-        let metadata = unsafe { Metadata::of(map) }?;
+        let metadata = unsafe { Metadata::from_raw(map) }?;
         // SAFETY: the caller's promise.
-        let entry = unsafe { Entry::of(value) }?;
+        let entry = unsafe { MappedValue::from_raw(value) }?;
         Some(Self { metadata, entry, type_code: metadata.type_code(entry) })
     }
 
@@ -79,7 +79,7 @@ impl Value<'_> {
     /// other its end, or a duration if there was no start.
     #[inline]
     pub(crate) fn add(&self, amount: impl Amount) {
-        let Entry { cell, extra, .. } = self.entry;
+        let MappedValue { cell, extra, .. } = self.entry;
         match self.type_code {
             TYPE_I32 => add_to(cell, amount.i32()),
             TYPE_U32 => add_to(cell, amount.u32()),
@@ -97,7 +97,7 @@ impl Value<'_> {
     /// libpcp_mmv.
     #[inline]
     pub(crate) fn increment(&self) {
-        let Entry { cell, extra, .. } = self.entry;
+        let MappedValue { cell, extra, .. } = self.entry;
         // Most counters; a jump through a table would cost half as much again.
         if matches!(self.type_code, TYPE_I64 | TYPE_U64) {
             cell.fetch_add(1, Ordering::Relaxed);
@@ -186,9 +186,9 @@ fn add_to<T: Number>(cell: &AtomicU64, amount: T) {
 /// left over from a fork, and neither may hang.
 fn alone(write: impl FnOnce()) {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    const PATIENCE: u32 = 10_000;
+    const MAX_ATTEMPTS: u32 = 10_000;
     let take = || !TAKEN.swap(true, Ordering::Acquire);
-    let taken = (0..PATIENCE).any(|_| {
+    let taken = (0..MAX_ATTEMPTS).any(|_| {
         let taken = take();
         if !taken {
             spin_loop();

@@ -32,7 +32,7 @@ pub(crate) struct Attributes {
 
 impl Attributes {
     /// Reads the attributes and the documentation of a field.
-    pub(crate) fn of(field: &Field) -> Result<Self> {
+    pub(crate) fn from_field(field: &Field) -> Result<Self> {
         let mut found = Self::default();
         for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("metric"))
         {

@@ -112,7 +112,7 @@ fn no_struct(span: Span) -> Error {
 
 /// Writes the checks of a field's type, and its value in the struct.
 fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, TokenStream)> {
-    let attributes = Attributes::of(field)?;
+    let attributes = Attributes::from_field(field)?;
     let Some(ident) = &field.ident else { return Err(no_struct(field.span())) };
     if attributes.skip.is_some() {
         return Ok((quote!(), quote!(#ident: ::core::default::Default::default())));

@@ -257,7 +257,8 @@ impl ReadMapping {
         if plan.bound > self.len || out.len() != plan.len() {
             return false;
         }
-        let (mut offsets, mut slots) = (&*plan.offsets, out);
+        let mut offsets = &*plan.offsets;
+        let mut slots = out;
         for len in &plan.stretches {
             let (stretch, later_offsets) = offsets.split_at(*len as usize);
             let (loaded, later_slots) = slots.split_at_mut(*len as usize);
@@ -313,7 +314,9 @@ impl CellPlan {
         let mut bound = 0;
         let mut checked = Vec::new();
         let mut stretches = Vec::new();
-        let (mut cells, mut pages, mut page) = (0, 0, None);
+        let mut cells = 0;
+        let mut pages = 0;
+        let mut page = None;
         for offset in offsets {
             let at = u32::try_from(offset).ok()?;
             let end = (at as usize).checked_add(WORD)?;

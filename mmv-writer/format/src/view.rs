@@ -41,7 +41,7 @@ use budget::Budget;
 pub use budget::{Cost, Source};
 pub use defect::{Defect, Place, Problem};
 pub use refusal::Refusal;
-use section::At;
+use section::EntryLookup;
 use sections::Sections;
 
 /// Limits on what one file may cost a reader.
@@ -61,7 +61,7 @@ impl Default for Limits {
 
 /// Limit on the defects of a file that are listed one by one: a small sparse file can have
 /// millions.
-pub const MOST_LISTED: usize = 100;
+pub const MAX_LISTED_DEFECTS: usize = 100;
 
 /// All metadata of one file, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ pub struct Contents {
     pub values: Vec<ValueEntry>,
     /// The labels, in file order.
     pub labels: Vec<Label>,
-    /// The first entries that were left out or lost a part, at most [`MOST_LISTED`].
+    /// The first entries that were left out or lost a part, at most [`MAX_LISTED_DEFECTS`].
     pub skipped: Vec<Defect>,
     /// Number of defects that are not in `skipped`.
     pub unlisted: usize,
@@ -322,7 +322,8 @@ impl Contents {
     /// Any [`Refusal`] but [`Refusal::Io`], [`Refusal::NotRegular`],
     /// [`Refusal::Changed`] and [`Refusal::Grew`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        let (len, limits) = (bytes.len() as u64, Limits::default());
+        let len = bytes.len() as u64;
+        let limits = Limits::default();
         let (contents, _) = Self::from_source(bytes, len, limits, &mut Cost::default())?;
         Ok(contents)
     }
@@ -389,14 +390,16 @@ impl<S: Source + ?Sized> Parser<'_, S> {
         let metrics = metrics::parse(self, &indoms)?;
         let values = values::parse(self, &indoms, &metrics)?;
         let labels = labels::parse(self, &header, &indoms, &metrics)?;
-        let (skipped, unlisted) = (std::mem::take(&mut self.skipped), self.unlisted);
-        let (indoms, metrics) = (indoms.domains, metrics.all);
+        let skipped = std::mem::take(&mut self.skipped);
+        let unlisted = self.unlisted;
+        let indoms = indoms.domains;
+        let metrics = metrics.all;
         let growing = self.sections.growing.clone();
         Ok(Contents { header, growing, indoms, metrics, values, labels, skipped, unlisted })
     }
 
     fn skip(&mut self, section: SectionKind, index: usize, offset: u64, problem: Problem) {
-        if self.skipped.len() >= MOST_LISTED {
+        if self.skipped.len() >= MAX_LISTED_DEFECTS {
             self.unlisted += 1;
             return;
         }
@@ -482,14 +485,14 @@ enum Lookup<T> {
 impl<T> Lookup<T> {
     /// Looks up a copied entry by its number in `entries`, where `None` stands for one that was
     /// left out. An entry of zeros counts as left out.
-    fn new(at: &At, entries: &[Option<T>]) -> Self
+    fn new(at: &EntryLookup, entries: &[Option<T>]) -> Self
     where
         T: Copy,
     {
         match at {
-            At::Nothing => Self::Nothing,
-            At::Zeros => Self::LeftOut,
-            At::Copy(number) => match entries.get(*number) {
+            EntryLookup::Nothing => Self::Nothing,
+            EntryLookup::Zeros => Self::LeftOut,
+            EntryLookup::Copy(number) => match entries.get(*number) {
                 Some(Some(found)) => Self::Found(*found),
                 _ => Self::LeftOut,
             },

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use metrics::{CounterFn, GaugeFn, HistogramFn};
 use mmv_writer::{Buckets, Counter, Gauge};
 
-use crate::series::{Place, Series};
+use crate::series::{Series, SeriesPlace};
 use crate::warning;
 
 /// The counter of a key.
@@ -91,7 +91,7 @@ impl Recording {
 
     fn create(&self, index: usize) -> Counter<u64> {
         match self.series.get_or_create(&self.name(index)) {
-            Ok(Place::Own(counter) | Place::Overflow(counter)) => counter,
+            Ok(SeriesPlace::Own(counter) | SeriesPlace::Overflow(counter)) => counter,
             Err(error) => {
                 warning(&format_args!("{} is not counted: {error}", self.series.name()));
                 Counter::noop()

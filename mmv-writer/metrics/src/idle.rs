@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
 use crate::measure::Measure;
-use crate::state::{Given, State};
+use crate::state::{SeriesHandle, State};
 use crate::{Shared, warning};
 
 /// Limit on the time between two looks at the notes.
@@ -31,13 +31,13 @@ pub(crate) struct Tracked<M> {
 
 struct Current<M> {
     /// The handle with its instance; `None` if the series was removed.
-    given: Option<Given<M>>,
+    given: Option<SeriesHandle<M>>,
     /// Time at which an update was last noted.
     seen: Instant,
 }
 
 impl<M: Measure> Tracked<M> {
-    pub(crate) fn new(recorder: Weak<Shared>, key: &Key, given: Given<M>) -> Self {
+    pub(crate) fn new(recorder: Weak<Shared>, key: &Key, given: SeriesHandle<M>) -> Self {
         let current = RwLock::new(Current { given: Some(given), seen: Instant::now() });
         Self { recorder, key: key.to_retained(), updated: AtomicBool::new(true), current }
     }

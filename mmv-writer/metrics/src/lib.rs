@@ -114,19 +114,19 @@ struct Shared {
     state: Mutex<State>,
     /// Time without updates after which a series is removed.
     idle_timeout: Option<Duration>,
-    counters: Cache<Slot<Counting>>,
-    gauges: Cache<Slot<Gauging>>,
-    histograms: Cache<Slot<Recording>>,
+    counters: Cache<CachedHandle<Counting>>,
+    gauges: Cache<CachedHandle<Gauging>>,
+    histograms: Cache<CachedHandle<Recording>>,
 }
 
 /// A handle for the facade.
 #[derive(Debug)]
-enum Slot<M> {
+enum CachedHandle<M> {
     Plain(Arc<M>),
     Tracked(Arc<Tracked<M>>),
 }
 
-impl<M> Clone for Slot<M> {
+impl<M> Clone for CachedHandle<M> {
     fn clone(&self) -> Self {
         match self {
             Self::Plain(handle) => Self::Plain(Arc::clone(handle)),
@@ -165,7 +165,11 @@ impl Shared {
     }
 
     /// Returns the handle of a key, from the cache or new; `None` if it cannot be made.
-    fn handle<M: Measure>(self: &Arc<Self>, cache: &Cache<Slot<M>>, key: &Key) -> Option<Slot<M>> {
+    fn handle<M: Measure>(
+        self: &Arc<Self>,
+        cache: &Cache<CachedHandle<M>>,
+        key: &Key,
+    ) -> Option<CachedHandle<M>> {
         if let Some(handle) = cache.get(key) {
             return Some(handle);
         }
@@ -177,12 +181,12 @@ impl Shared {
         let given = M::make(&mut state, key).inspect_err(warning).ok()?;
         if given.is_overflow {
             // Not kept: there may be any number of such keys.
-            return Some(Slot::Plain(Arc::new(given.handle)));
+            return Some(CachedHandle::Plain(Arc::new(given.handle)));
         }
         let slot = if self.idle_timeout.is_some() && given.instance.is_some() {
-            Slot::Tracked(Arc::new(Tracked::new(Arc::downgrade(self), key, given)))
+            CachedHandle::Tracked(Arc::new(Tracked::new(Arc::downgrade(self), key, given)))
         } else {
-            Slot::Plain(Arc::new(given.handle))
+            CachedHandle::Plain(Arc::new(given.handle))
         };
         cache.insert(key, slot.clone());
         Some(slot)
@@ -197,7 +201,7 @@ impl Shared {
     }
 }
 
-impl<M: Measure> Slot<M> {
+impl<M: Measure> CachedHandle<M> {
     /// Removes the series if it had no update for this long. Returns whether the handle is kept:
     /// always if the program has it, too, so that a series has only one.
     fn is_kept(&self, state: &State, idle: Duration) -> bool {
@@ -229,24 +233,24 @@ impl metrics::Recorder for Recorder {
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> metrics::Counter {
         match self.shared.handle(&self.shared.counters, key) {
-            Some(Slot::Plain(handle)) => metrics::Counter::from_arc(handle),
-            Some(Slot::Tracked(handle)) => metrics::Counter::from_arc(handle),
+            Some(CachedHandle::Plain(handle)) => metrics::Counter::from_arc(handle),
+            Some(CachedHandle::Tracked(handle)) => metrics::Counter::from_arc(handle),
             None => metrics::Counter::noop(),
         }
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> metrics::Gauge {
         match self.shared.handle(&self.shared.gauges, key) {
-            Some(Slot::Plain(handle)) => metrics::Gauge::from_arc(handle),
-            Some(Slot::Tracked(handle)) => metrics::Gauge::from_arc(handle),
+            Some(CachedHandle::Plain(handle)) => metrics::Gauge::from_arc(handle),
+            Some(CachedHandle::Tracked(handle)) => metrics::Gauge::from_arc(handle),
             None => metrics::Gauge::noop(),
         }
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> metrics::Histogram {
         match self.shared.handle(&self.shared.histograms, key) {
-            Some(Slot::Plain(handle)) => metrics::Histogram::from_arc(handle),
-            Some(Slot::Tracked(handle)) => metrics::Histogram::from_arc(handle),
+            Some(CachedHandle::Plain(handle)) => metrics::Histogram::from_arc(handle),
+            Some(CachedHandle::Tracked(handle)) => metrics::Histogram::from_arc(handle),
             None => metrics::Histogram::noop(),
         }
     }

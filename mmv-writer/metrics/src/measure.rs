@@ -5,19 +5,19 @@ use std::fmt;
 use metrics::Key;
 
 use crate::handles::{Counting, Gauging, Recording};
-use crate::state::{Given, State, Unpublished};
+use crate::state::{SeriesHandle, State, Unpublished};
 
 /// A kind of handle that a key can have.
 pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
     /// Makes the handle of a key, with its metric or instance.
-    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished>;
+    fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished>;
 
     /// Removes the instance of a key.
     fn remove(&self, state: &State, key: &Key, instance: &str);
 }
 
 impl Measure for Counting {
-    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished> {
+    fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished> {
         Ok(state.counter(key)?.map(Self::new))
     }
 
@@ -27,7 +27,7 @@ impl Measure for Counting {
 }
 
 impl Measure for Gauging {
-    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished> {
+    fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished> {
         Ok(state.gauge(key)?.map(Self))
     }
 
@@ -37,7 +37,7 @@ impl Measure for Gauging {
 }
 
 impl Measure for Recording {
-    fn make(state: &mut State, key: &Key) -> Result<Given<Self>, Unpublished> {
+    fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished> {
         state.histogram(key)
     }
 

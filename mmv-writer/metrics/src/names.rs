@@ -18,7 +18,7 @@ pub(crate) const OVERFLOW: &str = "overflow";
 /// Returns a metric's name: letters, digits, `_` and single dots; it starts with a letter, and
 /// ends with `_by` if it has labels.
 pub(crate) fn metric(name: &str, has_labels: bool) -> String {
-    shortened(escaped(name, has_labels, false), name) + by(has_labels)
+    shortened(escaped(name, has_labels, false), name) + label_suffix(has_labels)
 }
 
 /// Returns another name of the metric, without dots: for one whose name is the start of another's,
@@ -28,10 +28,10 @@ pub(crate) fn flat(name: &str, has_labels: bool) -> String {
     if !name.contains('.') {
         flat += "_x2e_";
     }
-    shortened(flat, name) + by(has_labels)
+    shortened(flat, name) + label_suffix(has_labels)
 }
 
-fn by(has_labels: bool) -> &'static str {
+fn label_suffix(has_labels: bool) -> &'static str {
     if has_labels { BY } else { "" }
 }
 

@@ -12,7 +12,7 @@ use crate::warning;
 /// The limit on the instances of all metrics of a recorder, and their number. For each metric
 /// with labels, room is reserved for its instance `overflow`.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct InstanceQuota {
     limit: u64,
     counts: Mutex<Counts>,
 }
@@ -23,7 +23,7 @@ struct Counts {
     kept: u64,
 }
 
-impl Room {
+impl InstanceQuota {
     pub(crate) fn new(limit: u32) -> Self {
         Self { limit: limit.into(), counts: Mutex::default() }
     }
@@ -51,7 +51,7 @@ impl Room {
 pub(crate) struct Series<H> {
     family: NamedFamily<H>,
     indom: Indom,
-    room: Arc<Room>,
+    room: Arc<InstanceQuota>,
     /// The metric's kind and name, for messages.
     name: Arc<str>,
     /// The instance for labels without a place: its name, and its handle once it is created.
@@ -60,7 +60,7 @@ pub(crate) struct Series<H> {
 
 /// The handle of a set of labels.
 #[derive(Debug)]
-pub(crate) enum Place<H> {
+pub(crate) enum SeriesPlace<H> {
     Own(H),
     /// The handle that all sets of labels without a place share.
     Overflow(H),
@@ -83,12 +83,13 @@ impl<H: Handle + Clone> Series<H> {
     /// Makes a metric without instances.
     pub(crate) fn new(
         (family, indom): (NamedFamily<H>, Indom),
-        room: &Arc<Room>,
+        room: &Arc<InstanceQuota>,
         name: &str,
         overflow: &'static str,
     ) -> Self {
         room.counts().kept += 1;
-        let (room, name) = (Arc::clone(room), name.into());
+        let room = Arc::clone(room);
+        let name = name.into();
         Self { family, indom, room, name, overflow: (overflow, Arc::default()) }
     }
 
@@ -98,19 +99,19 @@ impl<H: Handle + Clone> Series<H> {
     }
 
     /// Returns the handle of an instance, which is created if there is room.
-    pub(crate) fn get_or_create(&self, instance: &str) -> Result<Place<H>, Error> {
+    pub(crate) fn get_or_create(&self, instance: &str) -> Result<SeriesPlace<H>, Error> {
         if let Some(handle) = self.family.get(instance) {
-            return Ok(Place::Own(handle));
+            return Ok(SeriesPlace::Own(handle));
         }
         if self.room.take() {
             match self.family.get_or_create(instance) {
                 Err(Error::Full { .. }) => self.room.give_back(),
                 created => {
-                    return created.map(Place::Own).inspect_err(|_| self.room.give_back());
+                    return created.map(SeriesPlace::Own).inspect_err(|_| self.room.give_back());
                 }
             }
         }
-        self.overflow().map(Place::Overflow)
+        self.overflow().map(SeriesPlace::Overflow)
     }
 
     /// Returns the handle for labels without a place.
@@ -127,7 +128,8 @@ impl<H: Handle + Clone> Series<H> {
             drop(counts);
             // Without room for a label the name tells what it is.
             let _ = self.indom.label(instance, Label::new("overflow", true));
-            let (name, limit) = (&self.name, self.room.limit);
+            let name = &self.name;
+            let limit = self.room.limit;
             warning(&format_args!(
                 "{name}: no room for more than {limit} series; its instance \"{instance}\" \
                  counts all others"

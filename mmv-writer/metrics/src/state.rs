@@ -9,7 +9,7 @@ use mmv_writer::pcp::{Indom, NamedFamily};
 use mmv_writer::{Buckets, Counter, Error, Gauge, Label, MetricBuilder, Registry, Units};
 
 use crate::handles::Recording;
-use crate::series::{Place, Room, Series};
+use crate::series::{InstanceQuota, Series, SeriesPlace};
 use crate::{names, units, warning};
 
 /// The state that the recorder's lock protects.
@@ -17,7 +17,7 @@ use crate::{names, units, warning};
 pub(crate) struct State {
     registry: Registry,
     buckets: Buckets,
-    room: Arc<Room>,
+    room: Arc<InstanceQuota>,
     descriptions: HashMap<String, Description>,
     counters: HashMap<String, Metric<Counter<u64>>>,
     gauges: HashMap<String, Metric<Gauge<f64>>>,
@@ -49,24 +49,24 @@ impl<H> Default for Metric<H> {
 
 /// A handle, and the instance that it counts in.
 #[derive(Debug)]
-pub(crate) struct Given<H> {
+pub(crate) struct SeriesHandle<H> {
     pub(crate) handle: H,
     /// The instance, if the handle has one of its own.
     pub(crate) instance: Option<String>,
     pub(crate) is_overflow: bool,
 }
 
-impl<H> Given<H> {
-    fn new(place: Place<H>, instance: Option<String>) -> Self {
+impl<H> SeriesHandle<H> {
+    fn new(place: SeriesPlace<H>, instance: Option<String>) -> Self {
         match place {
-            Place::Own(handle) => Self { handle, instance, is_overflow: false },
-            Place::Overflow(handle) => Self { handle, instance: None, is_overflow: true },
+            SeriesPlace::Own(handle) => Self { handle, instance, is_overflow: false },
+            SeriesPlace::Overflow(handle) => Self { handle, instance: None, is_overflow: true },
         }
     }
 
-    pub(crate) fn map<T>(self, change: impl FnOnce(H) -> T) -> Given<T> {
+    pub(crate) fn map<T>(self, change: impl FnOnce(H) -> T) -> SeriesHandle<T> {
         let Self { handle, instance, is_overflow } = self;
-        Given { handle: change(handle), instance, is_overflow }
+        SeriesHandle { handle: change(handle), instance, is_overflow }
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) type Unpublished = String;
 struct Kind<'a, H> {
     registry: &'a Registry,
     make: fn(&'a Registry, String) -> MetricBuilder<'a, H>,
-    room: &'a Arc<Room>,
+    room: &'a Arc<InstanceQuota>,
     taken: &'a mut HashMap<String, String>,
     /// Name of the kind in the facade.
     what: &'static str,
@@ -96,7 +96,7 @@ impl State {
         Self {
             registry,
             buckets,
-            room: Arc::new(Room::new(max_series)),
+            room: Arc::new(InstanceQuota::new(max_series)),
             descriptions: HashMap::new(),
             counters: HashMap::new(),
             gauges: HashMap::new(),
@@ -113,7 +113,7 @@ impl State {
     }
 
     /// Returns the counter of a key.
-    pub(crate) fn counter(&mut self, key: &Key) -> Result<Given<Counter<u64>>, Unpublished> {
+    pub(crate) fn counter(&mut self, key: &Key) -> Result<SeriesHandle<Counter<u64>>, Unpublished> {
         let (unit, help) = self.described(key);
         let mut kind = Kind {
             registry: &self.registry,
@@ -123,7 +123,7 @@ impl State {
             what: "counter",
             suffix: "",
             overflow: names::OVERFLOW,
-            units: unit.map_or(Units::count(), |unit| units::of(Some(unit))),
+            units: unit.map_or(Units::count(), |unit| units::from_facade(Some(unit))),
             histogram: None,
             help: &help,
         };
@@ -131,7 +131,7 @@ impl State {
     }
 
     /// Returns the gauge of a key.
-    pub(crate) fn gauge(&mut self, key: &Key) -> Result<Given<Gauge<f64>>, Unpublished> {
+    pub(crate) fn gauge(&mut self, key: &Key) -> Result<SeriesHandle<Gauge<f64>>, Unpublished> {
         let (unit, help) = self.described(key);
         let mut kind = Kind {
             registry: &self.registry,
@@ -141,7 +141,7 @@ impl State {
             what: "gauge",
             suffix: "",
             overflow: names::OVERFLOW,
-            units: units::of(unit),
+            units: units::from_facade(unit),
             histogram: None,
             help: &help,
         };
@@ -149,7 +149,7 @@ impl State {
     }
 
     /// Returns the histogram of a key.
-    pub(crate) fn histogram(&mut self, key: &Key) -> Result<Given<Recording>, Unpublished> {
+    pub(crate) fn histogram(&mut self, key: &Key) -> Result<SeriesHandle<Recording>, Unpublished> {
         let (unit, help) = self.described(key);
         let (units, factor) = units::of_histogram(unit);
         let mut kind = Kind {
@@ -213,24 +213,24 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         &mut self,
         metrics: &mut HashMap<String, Metric<H>>,
         key: &Key,
-    ) -> Result<Given<H>, Unpublished> {
+    ) -> Result<SeriesHandle<H>, Unpublished> {
         let metric = metrics.entry(key.name().to_owned()).or_default();
         if let Some(instance) = names::instance(key) {
             let series = self.series(metric, key, true)?;
             let place = series.get_or_create(&instance);
             let place = place.map_err(|error| self.message(key, &error))?;
-            if let Place::Own(_) = place {
+            if let SeriesPlace::Own(_) = place {
                 for (name, label) in names::labels(key).into_iter().zip(key.labels()) {
                     series.label(&instance, Label::new(name, label.value()));
                 }
             }
-            return Ok(Given::new(place, Some(instance)));
+            return Ok(SeriesHandle::new(place, Some(instance)));
         }
         let handle = match &metric.plain {
             Some(handle) => handle.clone(),
             None => metric.plain.insert(self.register(key, false, MetricBuilder::build)?).clone(),
         };
-        Ok(Given::new(Place::Own(handle), None))
+        Ok(SeriesHandle::new(SeriesPlace::Own(handle), None))
     }
 
     /// Returns the metric of a key's name with instances, on a domain of its own.
@@ -283,7 +283,8 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
             name = names::flat(key.name(), has_labels) + self.suffix;
             result = registered(&name);
             if result.is_ok() {
-                let (what, key) = (self.what, key.name());
+                let what = self.what;
+                let key = key.name();
                 warning(&format_args!("{what} \"{key}\" is published as {name}: {error}"));
             }
         }

@@ -5,7 +5,7 @@ use mmv_writer::Units;
 
 /// Returns the units of a counter or gauge, whose numbers are not converted. What PCP has no
 /// units for (percent, bits) is a plain number.
-pub(crate) fn of(unit: Option<Unit>) -> Units {
+pub(crate) fn from_facade(unit: Option<Unit>) -> Units {
     match unit {
         Some(Unit::Count) => Units::count(),
         Some(Unit::CountPerSecond) => Units::count().per_second(),
@@ -25,7 +25,8 @@ pub(crate) fn of(unit: Option<Unit>) -> Units {
 /// Returns the units of a histogram, and the factor that converts values to them: buckets are
 /// of whole numbers.
 pub(crate) fn of_histogram(unit: Option<Unit>) -> (Units, f64) {
-    let (kibi, bytes) = (1024.0f64, Units::bytes());
+    let kibi = 1024.0f64;
+    let bytes = Units::bytes();
     match unit {
         Some(Unit::Count) => (Units::count(), 1.0),
         Some(Unit::Seconds) => (Units::nanoseconds(), 1e9),
@@ -51,10 +52,10 @@ mod tests {
 
     #[test]
     fn units_are_those_of_pcp() {
-        assert_eq!(of(Some(Unit::Milliseconds)).to_string(), "millisec");
-        assert_eq!(of(Some(Unit::Tebibytes)).to_string(), "Tbyte");
-        assert_eq!(of(Some(Unit::CountPerSecond)).to_string(), "count / sec");
-        assert_eq!(of(Some(Unit::Percent)), Units::NONE);
+        assert_eq!(from_facade(Some(Unit::Milliseconds)).to_string(), "millisec");
+        assert_eq!(from_facade(Some(Unit::Tebibytes)).to_string(), "Tbyte");
+        assert_eq!(from_facade(Some(Unit::CountPerSecond)).to_string(), "count / sec");
+        assert_eq!(from_facade(Some(Unit::Percent)), Units::NONE);
     }
 
     #[test]

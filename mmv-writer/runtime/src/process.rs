@@ -37,7 +37,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 #[derive(Debug, Metrics)]
 pub struct ProcessMetrics {
     cpu: Cpu,
-    memory: Memory,
+    memory: MemoryMetrics,
     /// Threads of the process.
     #[metric(units = Units::count())]
     threads: Gauge<u64>,
@@ -59,8 +59,8 @@ struct Cpu {
 }
 
 #[derive(Debug, Metrics)]
-struct Memory {
-    /// Memory of the process that is in RAM.
+struct MemoryMetrics {
+    /// MemoryMetrics of the process that is in RAM.
     #[metric(units = Units::kilobytes())]
     resident: Gauge<u64>,
     /// The most memory of the process that was in RAM.
@@ -167,14 +167,16 @@ mod tests {
         let (_directory, _registry, process) = metrics();
         assert_eq!(process.threads.value(), 0);
         process.update().unwrap();
-        let (user, fds) = (process.cpu.user.value(), process.fds.value());
+        let user = process.cpu.user.value();
+        let fds = process.fds.value();
         assert!(process.memory.resident.value() > 500);
         assert!(process.memory.resident_max.value() >= process.memory.resident.value() / 2);
         assert!(process.threads.value() >= 1 && fds >= 3);
         let faults = process.page_faults.minor.value();
         let files: Vec<_> = (0..200).map(|_| File::open("/dev/null").unwrap()).collect();
         let waiting = std::thread::spawn(|| std::thread::park_timeout(Duration::from_secs(60)));
-        let (since, system) = (Instant::now(), process.cpu.system.value());
+        let since = Instant::now();
+        let system = process.cpu.system.value();
         // A busy machine may give others the time.
         while process.cpu.user.value() <= user || process.cpu.system.value() <= system {
             assert!(since.elapsed() < Duration::from_secs(60), "{process:?}");

@@ -78,10 +78,10 @@ impl MmvDirectory {
     /// Nothing is created. A program with more rights than the process that started it
     /// does not look at the environment.
     pub fn choose() -> Self {
-        Self::of(&ThisProcess::new())
+        Self::from_process(&ThisProcess::new())
     }
 
-    fn of(process: &impl Process) -> Self {
+    fn from_process(process: &impl Process) -> Self {
         let variable = |name: &str| process.variable(name);
         let path = pcp::locate(variable, |file| process.text(file));
         let named = pcp::VARIABLES.into_iter().find(|name| process.variable(name).is_some());
@@ -91,7 +91,7 @@ impl MmvDirectory {
         if is_open(&path, process) {
             return Self { path, reason: Reason::System };
         }
-        let UserDirectories { runtime, state } = UserDirectories::of(process);
+        let UserDirectories { runtime, state } = UserDirectories::from_process(process);
         let runtime = runtime.map(|directory| (directory, Reason::Runtime));
         match runtime.or_else(|| state.map(|directory| (directory, Reason::State))) {
             Some((directory, reason)) => Self { path: directory.join("mmv"), reason },
@@ -158,7 +158,8 @@ fn make_for_all(path: &Path) -> io::Result<()> {
 
 fn make_private(path: &Path, user: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(USER_MODE).create(path)?;
-    let (name, directory) = (path.symlink_metadata()?, path.metadata()?);
+    let name = path.symlink_metadata()?;
+    let directory = path.metadata()?;
     if let Some(owner) = [name.uid(), directory.uid()].into_iter().find(|owner| *owner != user) {
         return Err(io::Error::other(format!("it belongs to user {owner}, not to user {user}")));
     }

@@ -31,7 +31,7 @@ const AGENT: &str = "mmv-agent";
 impl UserDirectories {
     /// Returns the directories of the effective user of this process.
     pub fn of_this_process() -> Self {
-        Self::of(&ThisProcess::new())
+        Self::from_process(&ThisProcess::new())
     }
 
     /// Returns the directory for archives of this user's agent, inside the state directory.
@@ -39,7 +39,7 @@ impl UserDirectories {
         Some(self.state.as_ref()?.join(AGENT).join("archives"))
     }
 
-    pub(super) fn of(process: &impl Process) -> Self {
+    pub(super) fn from_process(process: &impl Process) -> Self {
         let usual = process.runtime_directories().join(process.user().to_string());
         let runtime = process.absolute("XDG_RUNTIME_DIR").into_iter().chain([usual]);
         let homes = process.absolute("HOME").into_iter().chain(process.home());

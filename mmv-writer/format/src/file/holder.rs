@@ -126,9 +126,9 @@ fn is_own(file: (u64, u64)) -> bool {
 
 /// An entry of [`OWN`], removed on drop.
 #[derive(Debug)]
-pub(super) struct Own(u32, (u64, u64));
+pub(super) struct OwnFile(u32, (u64, u64));
 
-impl Own {
+impl OwnFile {
     pub(super) fn new(file: (u64, u64)) -> Self {
         let process = std::process::id();
         with_own(|own| own.push((process, file)));
@@ -136,7 +136,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnFile {
     fn drop(&mut self) {
         with_own(|own| own.retain(|file| *file != (self.0, self.1)));
     }
@@ -194,7 +194,7 @@ mod tests {
         std::fs::write(&path, header(parent, Flags::PROCESS).as_bytes()).unwrap();
         assert!(matches!(claim(&path), Claim::Running(pid) if pid == parent));
         let file = File::open(&path).unwrap();
-        let own = Own::new(identity(&file.metadata().unwrap()));
+        let own = OwnFile::new(identity(&file.metadata().unwrap()));
         assert!(matches!(claim(&path), Claim::Free(None)));
         drop(own);
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();

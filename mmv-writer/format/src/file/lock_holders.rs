@@ -21,7 +21,8 @@ pub fn is_locked_by_strangers(file: &Metadata) -> bool {
 
 /// Returns the processes that hold a `flock(2)` lock on a file.
 fn holders<'l>(locks: &'l str, file: &Metadata) -> impl Iterator<Item = &'l str> {
-    let (device, inode) = (file.dev(), file.ino());
+    let device = file.dev();
+    let inode = file.ino();
     let place = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
     locks.lines().filter_map(move |line| {
         // Those that wait for a lock have an arrow in the second field.
@@ -93,7 +94,8 @@ mod tests {
     fn only_locks_of_this_file_that_are_held_count() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().metadata().unwrap();
-        let (device, inode) = (file.dev(), file.ino());
+        let device = file.dev();
+        let inode = file.ino();
         let place = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
         let text = format!(
             "1: FLOCK  ADVISORY  WRITE 12 {place} 0 EOF\n\

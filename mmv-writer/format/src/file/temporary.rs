@@ -17,7 +17,7 @@ use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::geteuid;
 use pcp_types::printable;
 
-use super::holder::{Claim, Own, claim, is_running};
+use super::holder::{Claim, OwnFile, claim, is_running};
 use super::{FileError, identity, remove_if_same};
 
 /// Mode of files: readable by all, as readers run as other users.
@@ -42,7 +42,7 @@ pub struct TemporaryFile {
 #[derive(Debug)]
 pub struct PublishedFile {
     file: Arc<Flock<File>>,
-    _own: Own,
+    _own: OwnFile,
 }
 
 /// Error of publishing a file.
@@ -163,7 +163,7 @@ impl TemporaryFile {
 
     fn published(&self, path: &Path) -> Result<PublishedFile, FileError> {
         let metadata = self.file.metadata().map_err(FileError::with("stat", path))?;
-        let own = Own::new(identity(&metadata));
+        let own = OwnFile::new(identity(&metadata));
         Ok(PublishedFile { file: Arc::clone(&self.file), _own: own })
     }
 

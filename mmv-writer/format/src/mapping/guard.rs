@@ -40,13 +40,13 @@ const CHUNK: usize = 512;
 
 /// A part of the table, with a link to the next part.
 struct Chunk {
-    slots: [Slot; CHUNK],
+    slots: [GuardedRange; CHUNK],
     next: OnceLock<Box<Self>>,
 }
 
 /// A range of addresses. Written by the owner of the slot, read by the handler
 /// on whatever thread faults, hence the version: odd while the range changes.
-struct Slot {
+struct GuardedRange {
     version: AtomicUsize,
     base: AtomicUsize,
     len: AtomicUsize,
@@ -56,7 +56,7 @@ struct Slot {
 static TABLE: OnceLock<Box<Chunk>> = OnceLock::new();
 
 /// Slots of the table without an owner.
-static FREE: Mutex<Vec<&Slot>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<&GuardedRange>> = Mutex::new(Vec::new());
 
 /// The action for SIGBUS that [`install`] replaced.
 static PREVIOUS: OnceLock<SigAction> = OnceLock::new();
@@ -67,11 +67,11 @@ fn chunks() -> impl Iterator<Item = &'static Chunk> {
 }
 
 /// Locks the list of free slots. It is valid even after a thread panicked with the lock.
-fn free_slots() -> MutexGuard<'static, Vec<&'static Slot>> {
+fn free_slots() -> MutexGuard<'static, Vec<&'static GuardedRange>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Slot {
+impl GuardedRange {
     const fn new() -> Self {
         Self {
             version: AtomicUsize::new(0),
@@ -108,7 +108,7 @@ impl Slot {
 }
 
 /// A registered range, removed from the table on drop.
-pub(super) struct Registration(&'static Slot);
+pub(super) struct Registration(&'static GuardedRange);
 
 impl Registration {
     /// Returns whether the handler has replaced the range.
@@ -133,7 +133,8 @@ pub(super) fn register(base: usize, len: usize) -> Registration {
     let mut free = free_slots();
     let slot = free.pop().unwrap_or_else(|| {
         let end = chunks().last().map_or(&TABLE, |chunk| &chunk.next);
-        let chunk = || Chunk { slots: [const { Slot::new() }; CHUNK], next: OnceLock::new() };
+        let chunk =
+            || Chunk { slots: [const { GuardedRange::new() }; CHUNK], next: OnceLock::new() };
         let [first, others @ ..] = &end.get_or_init(|| Box::new(chunk())).slots;
         free.extend(others);
         first

@@ -230,7 +230,8 @@ impl Runs {
             self.pad(budget)?;
             budget.push(&mut self.list, Run { first, bytes: Vec::new() })?;
         }
-        let (offset, size) = (self.offset, self.size);
+        let offset = self.offset;
+        let size = self.size;
         let Some(run) = self.list.last_mut() else { return Ok(()) };
         let start = (at - offset - run.first * size) as usize;
         lengthen(budget, &mut run.bytes, start)?;

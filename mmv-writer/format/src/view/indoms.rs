@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_types::InstanceId;
 use zerocopy::FromBytes;
 
-use super::section::{Entry, Section};
+use super::section::{CopiedEntry, Section};
 use super::{Budget, Indom, Instance, Lookup, Parser, Problem, Refusal, Source, Trouble, lossy};
 use crate::layout::{
     IndomEntry, InstanceV1, InstanceV2, MAX_INDOMS, SectionKind, Version, until_nul,
@@ -144,7 +144,7 @@ pub(super) fn parse<S: Source + ?Sized>(
     let mut members: Vec<Members> = Vec::new();
     let mut claimed = 0;
     for (entry, raw) in sections.get(SectionKind::Indoms).entries::<IndomEntry>() {
-        let Entry { index, offset, .. } = entry;
+        let CopiedEntry { index, offset, .. } = entry;
         let range = check_domain(parser, &raw, &mut claimed);
         let Some(range) = parser.settle(SectionKind::Indoms, index, offset, range)? else {
             continue;
@@ -183,7 +183,7 @@ pub(super) fn parse<S: Source + ?Sized>(
     Ok(indoms)
 }
 
-fn raw_instance(entry: Entry<'_>, version: Version) -> Option<RawInstance<'_>> {
+fn raw_instance(entry: CopiedEntry<'_>, version: Version) -> Option<RawInstance<'_>> {
     if version == Version::V1 {
         let name = entry.bytes.get(INLINE_NAME..)?;
         let id = InstanceV1::read_from_bytes(entry.bytes).ok()?.id;
@@ -199,7 +199,9 @@ fn check_domain<S: Source + ?Sized>(
     entry: &IndomEntry,
     claimed: &mut u64,
 ) -> Result<std::ops::Range<usize>, Trouble> {
-    let (serial, count, offset) = (entry.serial, entry.count, entry.instances);
+    let serial = entry.serial;
+    let count = entry.count;
+    let offset = entry.instances;
     let instance_bytes = SectionKind::Instances.entry_bytes(parser.version());
     let bytes = u64::from(count) * instance_bytes as u64;
     if count > 0 && !parser.budget.holds(offset, bytes) {
@@ -248,7 +250,7 @@ fn merge_domain<S: Source + ?Sized>(
 
 fn read_instance<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
-    entry: Entry<'_>,
+    entry: CopiedEntry<'_>,
     domain: &Indom,
     members: &mut Members,
     serial: u32,

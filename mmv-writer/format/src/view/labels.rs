@@ -5,7 +5,7 @@ use pcp_types::InstanceId;
 
 use super::indoms::Indoms;
 use super::metrics::Metrics;
-use super::section::Entry;
+use super::section::CopiedEntry;
 use super::sections::Sections;
 use super::{Header, Label, LabelClass, Parser, Problem, Refusal, Source};
 use crate::layout::{
@@ -33,7 +33,7 @@ pub(super) fn parse<S: Source + ?Sized>(
     let sections = parser.sections;
     let section = sections.get(SectionKind::Labels);
     let mut labels = Vec::new();
-    for (Entry { index, offset, .. }, raw) in section.entries::<LabelEntry>() {
+    for (CopiedEntry { index, offset, .. }, raw) in section.entries::<LabelEntry>() {
         if (raw.flags, raw.identity) == (0, 0) {
             continue;
         }

@@ -5,7 +5,7 @@ use pcp_types::{Semantics, Units, ValueType};
 use zerocopy::FromBytes;
 
 use super::indoms::{Indoms, NameField};
-use super::section::{Entry, Section};
+use super::section::{CopiedEntry, Section};
 use super::{Lookup, Metric, MetricKind, Parser, Problem, Refusal, Source, Trouble, lossy};
 use crate::layout::{MAX_ITEM, MetricV1, MetricV2, NAME_BYTES, SectionKind, TYPE_ELAPSED, Version};
 use pcp_types::names::is_metric_name;
@@ -22,7 +22,7 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// Looks up the metric of the entry at `offset`: its index in `all`.
-    pub(super) fn at(&self, section: &Section, offset: u64) -> Lookup<usize> {
+    pub(super) fn index_at(&self, section: &Section, offset: u64) -> Lookup<usize> {
         Lookup::new(&section.find(offset), &self.by_entry)
     }
 
@@ -50,9 +50,9 @@ pub(super) fn parse<S: Source + ?Sized>(
         items: HashSet::new(),
         removed: HashSet::new(),
     };
-    let mut taken = Taken::default();
+    let mut taken = UsedNames::default();
     for entry in section.copies_in(0..section.copies()) {
-        let Entry { number, index, offset, .. } = entry;
+        let CopiedEntry { number, index, offset, .. } = entry;
         let Some((name, raw)) = raw_metric(entry, parser.version()) else { continue };
         if raw.name == MetricV2::REMOVED {
             metrics.removed.insert(raw.item);
@@ -75,13 +75,13 @@ pub(super) fn parse<S: Source + ?Sized>(
 
 /// Names and items of the metrics so far, to detect duplicates.
 #[derive(Default)]
-struct Taken {
+struct UsedNames {
     names: HashSet<String>,
     items: HashSet<u32>,
 }
 
 /// Converts an entry of any version to a version 2 one, with the name apart.
-fn raw_metric(entry: Entry<'_>, version: Version) -> Option<(NameField<'_>, MetricV2)> {
+fn raw_metric(entry: CopiedEntry<'_>, version: Version) -> Option<(NameField<'_>, MetricV2)> {
     if version == Version::V1 {
         let raw = MetricV1::read_from_bytes(entry.bytes).ok()?;
         let name = entry.bytes.get(..NAME_BYTES)?;
@@ -111,7 +111,7 @@ fn read_metric<S: Source + ?Sized>(
     name: &NameField<'_>,
     raw: &MetricV2,
     indoms: &Indoms,
-    taken: &mut Taken,
+    taken: &mut UsedNames,
 ) -> Result<Metric, Trouble> {
     let name = lossy(name.read(parser)?);
     let (kind, semantics, indom) = check(&name, raw, indoms, taken)?;
@@ -135,7 +135,7 @@ fn check(
     name: &str,
     raw: &MetricV2,
     indoms: &Indoms,
-    taken: &Taken,
+    taken: &UsedNames,
 ) -> Result<(MetricKind, Semantics, Option<u32>), Problem> {
     if !is_metric_name(name) {
         return Err(Problem::Name { found: name.to_owned() });

@@ -15,12 +15,12 @@ use super::budget::Run;
 pub(super) struct Section {
     /// Size of an entry.
     size: usize,
-    parts: Vec<Part>,
+    parts: Vec<SectionPart>,
 }
 
 /// One section: its location, and the copies of its entries.
 #[derive(Debug)]
-struct Part {
+struct SectionPart {
     offset: u64,
     count: u64,
     /// Number of entries, and of copies, in the parts before this one.
@@ -32,7 +32,7 @@ struct Part {
 
 /// An entry that was copied.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct CopiedEntry<'a> {
     /// Number of the copy, across all parts.
     pub(super) number: usize,
     /// Index among all entries.
@@ -43,7 +43,7 @@ pub(super) struct Entry<'a> {
 }
 
 /// The result of looking up the offset of an entry.
-pub(super) enum At {
+pub(super) enum EntryLookup {
     /// The offset is not the start of an entry.
     Nothing,
     /// An entry of zeros, without a copy.
@@ -63,7 +63,8 @@ impl Section {
             (before, run)
         });
         let runs = runs.collect();
-        self.parts.insert(0, Part { offset, count: count.into(), before: (0, 0), runs, copies });
+        self.parts
+            .insert(0, SectionPart { offset, count: count.into(), before: (0, 0), runs, copies });
         let mut before = (0, 0);
         for part in &mut self.parts {
             part.before = before;
@@ -82,13 +83,13 @@ impl Section {
     }
 
     /// Returns the entries that are not all zeros.
-    pub(super) fn entries<T: FromBytes>(&self) -> impl Iterator<Item = (Entry<'_>, T)> {
+    pub(super) fn entries<T: FromBytes>(&self) -> impl Iterator<Item = (CopiedEntry<'_>, T)> {
         self.copies_in(0..usize::MAX)
             .filter_map(|entry| Some((entry, T::read_from_bytes(entry.bytes).ok()?)))
     }
 
     /// Returns the copies with these numbers that are not all zeros.
-    pub(super) fn copies_in(&self, range: Range<usize>) -> impl Iterator<Item = Entry<'_>> {
+    pub(super) fn copies_in(&self, range: Range<usize>) -> impl Iterator<Item = CopiedEntry<'_>> {
         let size = self.size;
         let parts = self.parts.iter().filter(move |part| {
             part.before.1 < range.end && part.before.1 + part.copies > range.start
@@ -106,7 +107,7 @@ impl Section {
                     let chunks = chunks.take(end.saturating_sub(before + from));
                     chunks.map(move |(at, bytes)| {
                         let index = run.first + at as u64;
-                        Entry {
+                        CopiedEntry {
                             number: part.before.1 + before + at,
                             index: (part.before.0 + index) as usize,
                             offset: part.offset + index * size as u64,
@@ -119,13 +120,13 @@ impl Section {
     }
 
     /// Looks up an entry by its offset.
-    pub(super) fn find(&self, offset: u64) -> At {
-        let Some((part, index)) = self.locate(offset) else { return At::Nothing };
+    pub(super) fn find(&self, offset: u64) -> EntryLookup {
+        let Some((part, index)) = self.locate(offset) else { return EntryLookup::Nothing };
         let number = part.copies_before(index, self.size);
         if part.copies_before(index + 1, self.size) > number {
-            At::Copy(part.before.1 + number)
+            EntryLookup::Copy(part.before.1 + number)
         } else {
-            At::Zeros
+            EntryLookup::Zeros
         }
     }
 
@@ -139,7 +140,7 @@ impl Section {
     }
 
     /// Finds the section that an offset is in, and the index of the entry that starts there.
-    fn locate(&self, offset: u64) -> Option<(&Part, u64)> {
+    fn locate(&self, offset: u64) -> Option<(&SectionPart, u64)> {
         let size = self.size as u64;
         let (part, distance) = self.parts.iter().find_map(|part| {
             let distance = offset.checked_sub(part.offset)?;
@@ -153,7 +154,7 @@ impl Section {
         self.part_with(offset, len).is_some()
     }
 
-    fn part_with(&self, offset: u64, len: u64) -> Option<&Part> {
+    fn part_with(&self, offset: u64, len: u64) -> Option<&SectionPart> {
         self.parts.iter().find(|part| {
             let end =
                 offset.checked_sub(part.offset).and_then(|distance| distance.checked_add(len));
@@ -185,7 +186,7 @@ impl Section {
     }
 }
 
-impl Part {
+impl SectionPart {
     /// Returns the number of copies of entries before this index.
     fn copies_before(&self, index: u64, size: usize) -> usize {
         let next = self.runs.partition_point(|(_, run)| run.first < index);

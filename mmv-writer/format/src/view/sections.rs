@@ -46,7 +46,8 @@ pub(super) fn check_header(
             None => Refusal::Version { found },
         });
     };
-    let (generation1, generation2) = (bytes.generation1, bytes.generation2);
+    let generation1 = bytes.generation1;
+    let generation2 = bytes.generation2;
     if generation1 == 0 || generation1 != generation2 {
         return Err(Refusal::NotReady { generation1, generation2 });
     }
@@ -158,7 +159,8 @@ fn read_toc<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     header: &HeaderBytes,
 ) -> Result<Vec<u8>, Refusal> {
-    let (min, max) = (2, MAX_SECTIONS);
+    let min = 2;
+    let max = MAX_SECTIONS;
     let found = header.toc_count;
     if !(min..=max).contains(&found) {
         return Err(Refusal::TocCount { found, min, max });

@@ -331,7 +331,7 @@ fn of_many_defects_the_first_are_listed_and_the_others_counted() {
     let metrics = vec![MetricV1 { name, ..sample.metrics[0] }; 150];
     let bytes = [header.as_bytes(), toc.as_bytes(), metrics.as_bytes()].concat();
     let contents = Contents::parse(&bytes).unwrap();
-    assert_eq!((contents.skipped.len(), contents.unlisted), (MOST_LISTED, 50));
+    assert_eq!((contents.skipped.len(), contents.unlisted), (MAX_LISTED_DEFECTS, 50));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use pcp_types::InstanceId;
 
 use super::indoms::Indoms;
 use super::metrics::Metrics;
-use super::section::Entry;
+use super::section::CopiedEntry;
 use super::{Lookup, MetricKind, Parser, Problem, Refusal, Source, ValueEntry};
 use crate::layout::{EXTRA_OFFSET, STRING_BYTES, SectionKind, ValueEntry as ValueBytes};
 
@@ -31,7 +31,7 @@ pub(super) fn parse<S: Source + ?Sized>(
     let mut seen: Option<HashSet<(usize, Option<InstanceId>)>> = None;
     let key = |value: &ValueEntry| (value.metric, value.instance);
     for (entry, raw) in section.entries::<ValueBytes>() {
-        let Entry { index, offset, .. } = entry;
+        let CopiedEntry { index, offset, .. } = entry;
         if raw.metric == 0 {
             continue;
         }
@@ -68,7 +68,7 @@ fn read_value<S: Source + ?Sized>(
     offset: u64,
     raw: &ValueBytes,
 ) -> Result<Option<ValueEntry>, Problem> {
-    let metric = match metrics.at(parser.sections.get(SectionKind::Metrics), raw.metric) {
+    let metric = match metrics.index_at(parser.sections.get(SectionKind::Metrics), raw.metric) {
         Lookup::Nothing => return Err(Problem::NotAMetric { found: raw.metric }),
         Lookup::LeftOut => return Ok(None),
         Lookup::Found(metric) => metric,

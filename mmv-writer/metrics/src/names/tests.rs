@@ -48,7 +48,10 @@ fn long_names_are_cut_and_still_their_own() {
 
 /// Decodes the name in the file: the facade's name, and whether it had labels.
 fn decoded(name: &str) -> (Vec<u8>, bool) {
-    let (text, mut bytes, mut at, mut is_by) = (name.as_bytes(), Vec::new(), 0, false);
+    let text = name.as_bytes();
+    let mut bytes = Vec::new();
+    let mut at = 0;
+    let mut is_by = false;
     let escape = |from: usize| {
         let digits = text.get(from + 1..).unwrap_or_default();
         let count =

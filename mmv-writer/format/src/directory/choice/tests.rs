@@ -41,7 +41,7 @@ impl Machine {
 
     /// Returns the choice: a path in the file system and the reason.
     fn choice(&self) -> (String, Reason) {
-        let chosen = MmvDirectory::of(self);
+        let chosen = MmvDirectory::from_process(self);
         let path = chosen.path.strip_prefix(self.root.path()).unwrap_or(&chosen.path);
         (path.to_str().unwrap().to_owned(), chosen.reason)
     }
@@ -165,7 +165,8 @@ fn then_the_state_directory() {
 #[test]
 fn directories_of_others_do_not_count() {
     let mut machine = user();
-    let (home, run) = (machine.add("house"), machine.add("runtime"));
+    let home = machine.add("house");
+    let run = machine.add("runtime");
     machine.set("HOME", &home).set("XDG_RUNTIME_DIR", &run);
     machine.user += 1;
     machine.closed.extend([home.clone(), machine.path("home")]);
@@ -181,10 +182,10 @@ fn directories_of_others_do_not_count() {
 fn what_is_prepared_does_not_change_the_choice() {
     let machine = user();
     for _ in 0..2 {
-        let first = MmvDirectory::of(&machine);
+        let first = MmvDirectory::from_process(&machine);
         first.prepare().unwrap();
         assert_eq!(first.path().metadata().unwrap().mode() & 0o7777, USER_MODE);
-        assert_eq!(MmvDirectory::of(&machine), first);
+        assert_eq!(MmvDirectory::from_process(&machine), first);
         first.prepare().unwrap();
         machine.add(&format!("run/user/{}", machine.user));
     }
@@ -227,7 +228,8 @@ fn a_link_of_another_user_is_refused() {
         return;
     }
     let machine = Machine::new();
-    let (target, path) = (machine.add("target"), machine.path("mmv"));
+    let target = machine.add("target");
+    let path = machine.path("mmv");
     symlink(&target, &path).unwrap();
     make_private(&path, 0).unwrap();
     std::os::unix::fs::lchown(&path, Some(4711), None).unwrap();

@@ -150,7 +150,8 @@ fn zeros_that_are_no_hole_are_read_as_holes_are() {
 
 #[test]
 fn a_value_of_an_entry_of_zeros_is_left_out_and_one_between_entries_is_listed() {
-    let (file, at) = (sparse(), places());
+    let file = sparse();
+    let at = places();
     for (distance, listed) in [(3_000 * 24, 250), (100 * 24, 250), (3_000 * 24 + 8, 251)] {
         let instance = at.instances + distance;
         let value = crate::layout::ValueEntry { cell: 1, extra: 0, metric: at.metrics, instance };
