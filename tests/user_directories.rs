@@ -14,6 +14,7 @@ use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
 
 use crate::harness::binaries;
+use crate::harness::capi;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
@@ -206,6 +207,27 @@ fn program_agent_and_commands_find_the_same_in_any_order() {
             drop((program, agent));
         }
     }
+}
+
+#[test]
+fn a_program_in_c_finds_the_directory_of_its_user() {
+    if uses_the_systems() {
+        return;
+    }
+    let include = format!("-I{}", capi::library().join("include").display());
+    let lib = format!("-L{}", capi::library().join("lib").display());
+    let source = binaries::workspace().join("mmv-writer/capi/examples/acme.c");
+    let options = [include.as_str(), lib.as_str(), "-lpcp_mmv"];
+    let program = capi::compile(Command::new("gcc"), &source, &options);
+    let home = Home::new(&[("HOME", "home"), ("XDG_RUNTIME_DIR", "run/me")]);
+    binaries::copy(&program, &home.path("acme-c"));
+    let object = capi::library().join("lib/libpcp_mmv.so.1");
+    binaries::copy(&object, &home.path("libpcp_mmv.so.1"));
+    let mut command = home.command("acme-c", &["acme-c", "100"]);
+    let output = command.env("LD_LIBRARY_PATH", home.scratch.path()).output().expect("run it");
+    assert!(output.status.success(), "{output:?}");
+    let mode = home.path("run/me/mmv").metadata().expect("the directory").mode() & 0o7777;
+    assert_eq!(mode, 0o700);
 }
 
 #[test]

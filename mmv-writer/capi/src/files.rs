@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mmv_format::directory::{MmvDirectory, Reason};
 use mmv_format::file::MappedFile;
 use mmv_format::layout::Flags;
-use mmv_format::mmv_directory;
 use nix::errno::Errno;
 
 use crate::abi::Map;
@@ -38,6 +38,7 @@ pub(crate) fn start(file: &CStr, content: &Content, identity: Identity) -> Resul
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let path = path(file);
     refuse_directory(&path)?;
+    prepare_directory(file)?;
     let bytes = encode(content, identity);
     let mapped =
         MappedFile::publish(&path, bytes).map_err(|error| errno::from_io_error(&error.source))?;
@@ -90,8 +91,22 @@ fn refuse_directory(path: &Path) -> Result<(), Errno> {
     if is_directory { Err(Errno::EEXIST) } else { Ok(()) }
 }
 
-/// Returns `$PCP_TMP_DIR/mmv/FILE`, or FILE itself if it starts with a slash.
+/// Creates the directory of this user's files if that is where the file goes. Where none suits,
+/// creating the file fails, with the reason of the system.
+fn prepare_directory(file: &CStr) -> Result<(), Errno> {
+    if file.to_bytes().starts_with(b"/") {
+        return Ok(());
+    }
+    let directory = MmvDirectory::choose();
+    if directory.reason() == Reason::Nowhere {
+        return Ok(());
+    }
+    directory.prepare().map_err(|error| errno::of(&error.source))
+}
+
+/// Returns the path of a file in the directory of this user's files, as for programs in Rust;
+/// FILE itself if it starts with a slash.
 fn path(file: &CStr) -> PathBuf {
     // Joining an absolute path gives that path.
-    mmv_directory().join(OsStr::from_bytes(file.to_bytes()))
+    MmvDirectory::choose().path().join(OsStr::from_bytes(file.to_bytes()))
 }

@@ -12,6 +12,7 @@
 //! | ending an elapsed interval | cell first, then `extra` | `extra` first, once: no reader counts it twice, and ending one that never began adds nothing |
 //! | setting a text | cleared, then copied | word by word; its last byte is NUL at every moment; writers wait for each other |
 //! | a new file | removed, created, filled in place | filled under a hidden name, disk space allocated, renamed |
+//! | a file named without a path, where the user may not write into the system's directory | `EACCES` | in the user's own directory, as for programs in Rust |
 //! | a failed start | the old file is gone | the old file stays |
 //! | generation | seconds and microseconds | nanoseconds, never that of the file before |
 //! | file, names and help of a registry | the caller's pointers, read at the start | copied when added: their memory may be used again at once, and what is written there before the start has no effect |
