@@ -101,7 +101,7 @@ fn prepare_directory(file: &CStr) -> Result<(), Errno> {
     if directory.reason() == Reason::Nowhere {
         return Ok(());
     }
-    directory.prepare().map_err(|error| errno::of(&error.source))
+    directory.prepare().map_err(|error| errno::from_io_error(&error.source))
 }
 
 /// Returns the path of a file in the directory of this user's files, as for programs in Rust;
