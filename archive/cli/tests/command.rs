@@ -57,6 +57,22 @@ fn run(base: &Path, command: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
+#[test]
+fn a_window_without_values_says_when_the_last_one_was() {
+    let archive = Builder::named("late")
+        .metric("acme.old", "u32 instant")
+        .metric("acme.new", "u32 instant")
+        .row(0, [("acme.old", 1)])
+        .row(10, [("acme.old", 2)])
+        .rows([20, 30, 40, 50].map(|second| (second, [("acme.new", 1)])))
+        .finish();
+    let output = run(&archive, "report", &["acme.old", "-S", "40s", "-T", "45s"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let expected = "no values at these times, the last value before was at ";
+    assert!(errors.contains(expected) && errors.contains("22:13:30"), "{errors}");
+}
+
 /// Returns the output of a run that must succeed.
 fn printed(base: &Path, command: &str, arguments: &[&str]) -> String {
     let output = run(base, command, arguments);

@@ -32,6 +32,10 @@ const REGULAR: [&str; 5] = ["start", "finish", "last", "align", "origin"];
 /// Maximum age of the last record of an archive that is still being written.
 const RECENT: Duration = Duration::from_secs(120);
 
+/// Records in which the last value is searched for: about a day of one each second, which takes
+/// less than a second.
+const MAX_SEARCHED: usize = 100_000;
+
 /// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
@@ -174,7 +178,7 @@ impl Arguments {
         let columns = self.columns(source, replay)?;
         if columns.is_empty() {
             check_whole_set(&archives)?;
-            return Err(no_values(&frame));
+            return Err(no_values(source, &used_metrics, &frame, window));
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.display.width();
@@ -188,7 +192,7 @@ impl Arguments {
         let values = writer.finish()?;
         check_complete(samples.replay(), &archives)?;
         if values == 0 {
-            return Err(no_values(&frame));
+            return Err(no_values(source, &used_metrics, &frame, window));
         }
         Ok(())
     }
@@ -379,11 +383,39 @@ fn newest(selection: &ReplaySelection<'_>, frame: &Frame) -> Result<Timestamp, F
     Ok(frame.end)
 }
 
-fn no_values(frame: &Frame) -> Failure {
+/// Returns the failure of a window without values, with the time of the last value before it.
+fn no_values(
+    source: Source<'_>,
+    metrics: &[SelectedMetric],
+    frame: &Frame,
+    window: Window,
+) -> Failure {
     let zone = Zone::new(frame.zone.clone());
     let [start, end] = [frame.start, frame.end].map(|at| zone.long(at));
     let reason = "the metrics have no values at these times";
-    Failure::NoData(format!("{reason}; the archive is from {start} to {end}"))
+    let last = last_value(source, metrics, window.start.min(frame.end));
+    let last = last.map(|at| format!(", the last value before was at {}", zone.long(at)));
+    let last = last.unwrap_or_default();
+    Failure::NoData(format!("{reason}{last}; the archive is from {start} to {end}"))
+}
+
+/// Returns the time of the last record with a value of one of the metrics, not after a moment;
+/// `None` also if it is too far back to be searched for, or the archive is damaged there.
+fn last_value(
+    source: Source<'_>,
+    metrics: &[SelectedMetric],
+    until: Timestamp,
+) -> Option<Timestamp> {
+    let pmids: HashSet<Pmid> = metrics.iter().map(|metric| metric.desc.pmid).collect();
+    let mut records = source.records_back_from(until).ok()?;
+    for _ in 0..MAX_SEARCHED {
+        let record = records.previous().ok()??;
+        let mut sets = record.value_sets();
+        if sets.any(|set| !set.is_empty() && pmids.contains(&set.pmid())) {
+            return Some(record.timestamp());
+        }
+    }
+    None
 }
 
 /// `shop restarted (pid 4711)`.
