@@ -90,6 +90,20 @@ fn metadata_of_a_histogram_has_no_line_for_each_bucket() {
 }
 
 #[test]
+fn follow_prints_a_histogram_as_itself() {
+    let (_directory, base) = shop(true);
+    let head = |arguments: &[&str]| {
+        let all = [&["mmv.shop.latency", "-S", "0s", "-s", "2"], arguments].concat();
+        text("follow", &base, &all)
+    };
+    let itself = head(&[]);
+    assert!(itself.contains("latency.p50") && itself.contains("latency.p99"), "{itself}");
+    assert!(itself.contains("latency.p100") && !itself.contains("bucket"), "{itself}");
+    assert!(head(&["--buckets"]).contains("bucket"));
+    assert!(head(&["--json"]).contains("mmv.shop.latency.bucket"));
+}
+
+#[test]
 fn a_summary_is_sorted_by_a_quantile() {
     let (_directory, base) = shop(true);
     let first = |sort: &str| {

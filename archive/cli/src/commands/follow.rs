@@ -10,10 +10,12 @@ use std::time::Duration;
 use clap::Args;
 use pcp_archive::follow::{Follower, start_of};
 use pcp_archive::internal::half_made;
+use pcp_archive::replay::Gaps;
 use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
 use pcp_types::parse_interval;
 
+use crate::options::histograms::{DEFAULT_QUANTILES, names_buckets};
 use crate::options::{
     DisplayOptions, GapOptions, QuantileOptions, agent_archives, warn_of_unreadable,
 };
@@ -71,6 +73,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     quantiles: QuantileOptions,
 
+    /// Print the buckets of histograms; without this and --json p50, p99 and maximum are printed
+    #[arg(long, conflicts_with = "quantile")]
+    buckets: bool,
+
     #[command(flatten)]
     gaps: GapOptions,
 
@@ -98,12 +104,12 @@ impl Arguments {
             width: self.display.width(),
             json: self.json,
             gaps: self.gaps.gaps(),
-            quantiles: &self.quantiles.quantile,
+            quantiles: self.quantiles(),
         };
         choice.unknown(follower.metadata()).for_each(|name| {
             warn(&format_args!("{name}: no metric of this name in the archive yet"));
         });
-        if !choice.quantiles.is_empty() && !choice.has_histogram(follower.metadata()) {
+        if !self.quantiles.quantile.is_empty() && !choice.has_histogram(follower.metadata()) {
             warn(&"none of the metrics in the archive is a histogram yet");
         }
         let mut view = View::new(&choice, zone);
@@ -129,6 +135,16 @@ impl Arguments {
             }
         }
         Ok(())
+    }
+
+    /// Returns the quantiles that histograms are shown as; none if their buckets are.
+    fn quantiles(&self) -> &[f64] {
+        let has_metrics = self.buckets || self.json || self.gaps.gaps() == Gaps::Join;
+        let is_chosen = !self.display.instances.is_empty() || names_buckets(&self.metrics);
+        if self.quantiles.quantile.is_empty() && !has_metrics && !is_chosen {
+            return &DEFAULT_QUANTILES;
+        }
+        &self.quantiles.quantile
     }
 
     /// Returns the time of the first record to show.

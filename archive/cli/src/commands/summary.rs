@@ -214,9 +214,6 @@ fn same_rank(one: f64, other: f64) -> bool {
     (one - other).abs() < 1e-9
 }
 
-/// The quantiles of histograms that are shown by default.
-const DEFAULT_RANKS: [f64; 3] = [0.5, 0.99, 1.0];
-
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archive.open(&self.metrics)?;
@@ -261,7 +258,7 @@ impl Arguments {
 
     /// Returns the quantiles that are shown of histograms.
     fn ranks(&self) -> &[f64] {
-        if self.quantile.is_empty() { &DEFAULT_RANKS } else { &self.quantile }
+        if self.quantile.is_empty() { &histograms::DEFAULT_QUANTILES } else { &self.quantile }
     }
 
     /// Returns what the histograms in a selection counted, and removes them from it, unless the
