@@ -107,7 +107,12 @@ impl ArchiveWriter {
     ///
     /// [`Error::Exists`] if any file of such an archive is there,
     /// [`Error::Encode`] if the label cannot be stored, [`Error::Io`].
-    pub fn create(base: &Path, label: WriterLabel, options: WriterOptions) -> Result<Self> {
+    pub fn create(
+        base: impl AsRef<Path>,
+        label: WriterLabel,
+        options: WriterOptions,
+    ) -> Result<Self> {
+        let base = base.as_ref();
         if let Some(file) = existing_file(base)? {
             return Err(Error::Exists { file });
         }

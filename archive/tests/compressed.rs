@@ -182,7 +182,7 @@ fn zeros_after_the_records_are_not_expanded() {
     let report = pcp_archive::check::check(&base).unwrap();
     assert_eq!(report.records(), 300);
     assert!(report.worst() == Some(pcp_archive::check::Severity::Error));
-    let repaired = pcp_archive::repair::repair(&base, &directory.path().join("new")).unwrap();
+    let repaired = pcp_archive::repair::repair(&base, directory.path().join("new")).unwrap();
     assert_eq!(repaired.records, 300);
     let lost: u64 = repaired.lost.iter().map(|lost| lost.bytes).sum();
     assert!((1..34 << 20).contains(&lost), "{:?}", repaired.lost);

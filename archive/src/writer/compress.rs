@@ -61,8 +61,8 @@ impl Effort {
 /// # Errors
 ///
 /// [`Error::Io`]; the volume then stays as it was.
-pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
-    for volume in MemberFiles::list(base)?.volumes.values() {
+pub fn compress_volumes(base: impl AsRef<Path>, compression: Compression) -> Result<()> {
+    for volume in MemberFiles::list(base.as_ref())?.volumes.values() {
         if Compression::from_path(volume).is_none() {
             compress_volume(volume, compression, Effort::Usual, &mut || true)?;
         }
@@ -123,7 +123,9 @@ pub fn compress_volume(
 /// # Errors
 ///
 /// [`Error::Io`] if either cannot be read.
-pub fn is_same(compressed: &Path, plain: &Path) -> Result<bool> {
+pub fn is_same(compressed: impl AsRef<Path>, plain: impl AsRef<Path>) -> Result<bool> {
+    let compressed = compressed.as_ref();
+    let plain = plain.as_ref();
     let same = || {
         let mut packed = RecordFile::open(compressed)?;
         let mut plain = RecordFile::open(plain)?;
@@ -315,7 +317,7 @@ mod tests {
             bytes[PIECE + 7] ^= 1;
             assert!(!is_same(&bytes), "cut off");
         }
-        assert!(super::is_same(&plain, &directory.path().join("none")).is_err());
+        assert!(super::is_same(&plain, directory.path().join("none")).is_err());
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub struct Renamed {
 /// Those of [`Salvage::open`]; [`Error::NoData`] if no data record but marks can be
 /// kept; [`Error::Exists`] if there is an archive of the new name, or of that of a
 /// [further](Repaired::further) one; [`Error::Io`]. After an error there are no new files.
-pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
+pub fn repair(path: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<Repaired> {
     repair_watched(path, output, &mut |_, _| {})
 }
 
@@ -120,9 +120,10 @@ pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
 /// As [`repair`].
 pub fn repair_watched(
     path: impl AsRef<Path>,
-    output: &Path,
+    output: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
+    let output = output.as_ref();
     require_free(output)?;
     let mut stagings = Vec::new();
     let mut hidden = |base: &Path| {

@@ -253,7 +253,7 @@ fn a_further_archive_overwrites_none() {
     assert!(matches!(repair_in_place(&base), Err(Error::Exists { file }) if file == taken));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4 + 1);
     fs::write(base.with_file_name("b-2.meta"), "taken").unwrap();
-    assert!(matches!(repair(&base, &base.with_file_name("b")), Err(Error::Exists { .. })));
+    assert!(matches!(repair(&base, base.with_file_name("b")), Err(Error::Exists { .. })));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4 + 2);
 }
 
@@ -400,7 +400,7 @@ fn one_good_label_is_enough() {
     }
     assert_eq!(repaired(&base).1.len(), 10);
     change(&base, "index", |bytes| bytes[4] = 0);
-    assert!(matches!(repair(&base, &base.with_file_name("c")), Err(Error::Corrupt { .. })));
+    assert!(matches!(repair(&base, base.with_file_name("c")), Err(Error::Corrupt { .. })));
 }
 
 /// Its two archives too, of records whose time steps back.
