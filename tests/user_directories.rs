@@ -45,8 +45,12 @@ impl Home {
     fn new(variables: &[(&'static str, &str)]) -> Self {
         let scratch = Scratch::new();
         let home = Self { variables: Vec::new(), scratch };
-        for program in [binaries::mmv_agent(), binaries::example("acme"), binaries::example("web")]
-        {
+        for program in [
+            binaries::mmv_agent(),
+            binaries::mmv_archive(),
+            binaries::example("acme"),
+            binaries::example("web"),
+        ] {
             let name = program.file_name().expect("a name");
             binaries::copy(&program, &home.path(name.to_str().expect("UTF-8")));
         }
@@ -195,8 +199,10 @@ fn program_agent_and_commands_find_the_same_in_any_order() {
                 "{case}: {capture:?}"
             );
             if socket.is_some() {
-                let report = home.run("mmv-archive", &["report", "@recorder", "mmv.acme"]);
-                assert!(report.status.success(), "{case}: {report:?}");
+                // A rate needs a second of samples.
+                wait::until_true("rates in the flight recorder", || {
+                    home.run("mmv-archive", &["report", "@recorder", "mmv.acme"]).status.success()
+                });
             }
             // The directory is the default one, however it is written.
             for directory in [home.path(archives), archives.into()] {

@@ -60,7 +60,7 @@ struct Cpu {
 
 #[derive(Debug, Metrics)]
 struct MemoryMetrics {
-    /// MemoryMetrics of the process that is in RAM.
+    /// Memory of the process that is in RAM.
     #[metric(units = Units::kilobytes())]
     resident: Gauge<u64>,
     /// The most memory of the process that was in RAM.
