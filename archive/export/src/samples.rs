@@ -8,6 +8,8 @@
 //! | a value | a value, divided into base units |
 //! | the end of a series, a mark | a [stale marker](stale_value) |
 //! | an event of the agent: the program started | 0 at that time for counters and histograms |
+//! | an instance that a running program creates | 0 at the time of the values before it |
+//! | an instance with another number | the same series |
 //! | buckets and their sum | cumulative buckets, sum and count |
 //! | two records in one millisecond | the second one a millisecond later |
 //!
@@ -48,7 +50,8 @@ pub struct Sample {
 pub enum SampleKind {
     /// A value of the archive.
     Value,
-    /// The 0 of a counter whose program started, according to the agent's events.
+    /// The 0 of a counter whose program started, according to the agent's events, or created its
+    /// instance.
     Zero,
     /// A stale marker: the series ends.
     Stale,
@@ -96,6 +99,18 @@ enum Target {
     Nothing,
 }
 
+/// What receivers know a series by: its name and labels.
+type SampleIdentity = (Arc<str>, Arc<[Label]>);
+
+/// A series of the archive that ended in the current step.
+#[derive(Debug)]
+struct EndedSeries {
+    id: SeriesId,
+    target: Target,
+    /// Milliseconds since 1970 UTC.
+    at: i64,
+}
+
 /// Converts the steps of one walk.
 #[derive(Debug, Default)]
 pub struct Samples {
@@ -104,8 +119,10 @@ pub struct Samples {
     targets: Vec<Option<(u64, Target)>>,
     histograms: Vec<Histogram>,
     by_instance: HashMap<(FamilyId, Option<InstanceId>), usize>,
-    /// Series that ended in this step, and their ends.
-    ended: Vec<(Target, i64)>,
+    /// Series that ended in this step.
+    ended: Vec<EndedSeries>,
+    /// Places in `ended` by name and labels, once they are looked up.
+    ended_places: Option<HashMap<SampleIdentity, usize>>,
     /// Whether an archive ended with the last step.
     is_over: bool,
     rounded: u64,
@@ -166,7 +183,7 @@ impl Samples {
         for histogram in self.histograms.iter_mut().filter(|one| one.is_touched) {
             histogram.send(milliseconds, &mut self.table);
         }
-        for (target, at) in self.ended.drain(..) {
+        for EndedSeries { target, at, .. } in self.ended.drain(..) {
             match target {
                 Target::Single { series, .. } => self.table.stale(series, at),
                 Target::Bucket { histogram, .. } | Target::Sum { histogram, .. } => {
@@ -179,6 +196,7 @@ impl Samples {
                 Target::Nothing => {}
             }
         }
+        self.ended_places = None;
         self.is_over = step.kind == StepKind::EndOfArchive;
         let table = &self.table;
         Converted { began: &table.began, samples: &table.samples, table }
@@ -230,9 +248,13 @@ impl Samples {
             }
             Target::Bucket { histogram, .. } | Target::Sum { histogram, .. } => {
                 if let Some(one) = self.histograms.get_mut(histogram) {
+                    // A histogram that counts already has new buckets from time to time.
+                    if one.live == 0 || one.is_new {
+                        one.is_new = true;
+                        one.from_zero = one.from_zero.or(from_zero);
+                    }
                     one.live += 1;
                     one.start = series.start;
-                    one.from_zero = one.from_zero.or(from_zero);
                 }
             }
             Target::Nothing => {}
@@ -252,7 +274,7 @@ impl Samples {
                 one.empty_bucket(bound);
             }
         }
-        self.ended.push((target, at));
+        self.ended.push(EndedSeries { id, target, at });
     }
 
     fn observe(&mut self, id: SeriesId, number: Number, milliseconds: i64) {
@@ -306,16 +328,45 @@ impl Samples {
             _ => {
                 let is_counter = family.kind == Kind::Counter;
                 let desc = catalog.metric(series.pmid).map(|(_, desc)| desc);
-                let series = self.table.add(SampleSeries {
+                let new = SampleSeries {
                     name: self.names.share(family.sample_name().into()),
                     labels: Arc::clone(&series.labels),
                     family: id,
                     part: FamilyPart::Value,
                     is_discrete: desc.is_some_and(|desc| desc.semantics == Semantics::Discrete),
                     start: series.start,
-                });
+                };
+                let series = self.take_ended(&new).unwrap_or_else(|| self.table.add(new));
                 Target::Single { series, scale: family.scale, is_counter }
             }
+        }
+    }
+
+    /// Takes over the samples of a series that has ended in this step and had the same name and
+    /// labels: the number of its instance has changed, which receivers do not see.
+    fn take_ended(&mut self, new: &SampleSeries) -> Option<SampleSeriesId> {
+        if self.ended.is_empty() {
+            return None;
+        }
+        let places = self.ended_places.get_or_insert_with(|| {
+            let mut places = HashMap::new();
+            for (place, ended) in self.ended.iter().enumerate() {
+                if let Target::Single { series, .. } = ended.target
+                    && let Some(known) = self.table.get(series)
+                {
+                    places.insert((Arc::clone(&known.name), Arc::clone(&known.labels)), place);
+                }
+            }
+            places
+        });
+        let place = places.remove(&(Arc::clone(&new.name), Arc::clone(&new.labels)))?;
+        let ended = self.ended.get_mut(place)?;
+        if let Some(target) = self.targets.get_mut(ended.id.index()) {
+            *target = None;
+        }
+        match std::mem::replace(&mut ended.target, Target::Nothing) {
+            Target::Single { series, .. } => Some(series),
+            _ => None,
         }
     }
 

@@ -38,6 +38,8 @@ pub(super) struct Histogram {
     last: Option<i64>,
     /// The number of its series of the archive that have values now.
     pub(super) live: usize,
+    /// Whether all of its series of the archive began in this step.
+    pub(super) is_new: bool,
     /// The time at which it began to count from 0, until the zeros are sent.
     pub(super) from_zero: Option<i64>,
     pub(super) start: Option<i64>,
@@ -70,6 +72,7 @@ impl Histogram {
             sum: None,
             last: None,
             live: 0,
+            is_new: false,
             from_zero: None,
             start: None,
             is_touched: false,
@@ -132,6 +135,7 @@ impl Histogram {
     /// Adds the samples of all parts, after the values of a step were set.
     pub(super) fn send(&mut self, milliseconds: i64, table: &mut Table) {
         self.is_touched = false;
+        self.is_new = false;
         if let Some(began) = self.from_zero.take() {
             let began = began.div_euclid(1_000_000);
             self.all().for_each(|series| table.zero(series, began, milliseconds));

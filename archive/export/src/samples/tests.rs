@@ -108,6 +108,50 @@ fn records_within_a_millisecond_are_a_millisecond_apart() {
 }
 
 #[test]
+fn an_instance_that_a_running_program_creates_has_a_zero() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = begin(&directory.path().join("a"))
+        .metric("mmv.shop.requests", "u64 counter count")
+        .metric("net.packets", "u64 counter count")
+        .instances("mmv.shop.requests", ["a"])
+        .instances("net.packets", ["a"])
+        .row(1, [("mmv.shop.requests[a]", 7), ("net.packets[a]", 7)]);
+    builder
+        .instances("mmv.shop.requests", ["a", "b"])
+        .instances("net.packets", ["a", "b"])
+        .row(3, [("mmv.shop.requests[a]", 8), ("mmv.shop.requests[b]", 2), ("net.packets[b]", 2)])
+        .mark(4)
+        // What was counted before the mark is not known.
+        .instances("mmv.shop.requests", ["a", "b", "c"])
+        .row(5, [("mmv.shop.requests[c]", 9)])
+        .finish();
+    let name = |instance| format!("mmv_shop_requests_total instname={instance}");
+    let b = [(1_002, Some(0.0)), (3_000, Some(2.0)), (4_000, None)];
+    assert_eq!(of(directory.path(), &name("b")), b);
+    assert_eq!(of(directory.path(), &name("c")), [(5_000, Some(9.0))]);
+    let other = of(directory.path(), "net_packets_total instname=b");
+    assert_eq!(other.first(), Some(&(3_000, Some(2.0))));
+}
+
+#[test]
+fn an_instance_with_another_number_is_the_same_series() {
+    let directory = tempfile::tempdir().unwrap();
+    begin(&directory.path().join("a"))
+        .metric("a.b", "u64 counter count")
+        .numbered_instances("a.b", [(1, "one"), (2, "two")])
+        .row(1, [("a.b[one]", 10), ("a.b[two]", 20)])
+        .numbered_instances("a.b", [(1, "two"), (5, "one")])
+        .row(2, [("a.b[two]", 21), ("a.b[one]", 11)])
+        .row(3, [("a.b[two]", 22), ("a.b[one]", 12)])
+        .finish();
+    let name = |instance| format!("a_b_total instname={instance}");
+    let one = [(1_000, Some(10.0)), (2_000, Some(11.0)), (3_000, Some(12.0))];
+    assert_eq!(of(directory.path(), &name("one")), one);
+    let two = [(1_000, Some(20.0)), (2_000, Some(21.0)), (3_000, Some(22.0))];
+    assert_eq!(of(directory.path(), &name("two")), two);
+}
+
+#[test]
 fn a_program_that_began_to_count_has_a_zero_before_its_first_value() {
     let directory = tempfile::tempdir().unwrap();
     let values = |orders, queue| [("mmv.shop.orders", orders), ("mmv.shop.queue", queue)];

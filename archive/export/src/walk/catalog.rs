@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::internal::programs::{Boundary, ProgramEvent};
+use pcp_archive::internal::programs::{self, Boundary, ProgramEvent};
 use pcp_archive::raw::{IndomCursor, ValueSetView};
-use pcp_archive::{InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp};
+use pcp_archive::{ByteText, InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp};
 
 use super::series::{Series, SeriesId, SeriesTable};
 use super::{Change, Counts, Number, Observation};
@@ -56,6 +56,8 @@ struct Metric {
     start: Option<i64>,
     /// A copy of `start` until the first value after it.
     from_zero: Option<i64>,
+    /// The time of the last values in this run of the program; `None` before them, and after a mark.
+    observed: Option<Timestamp>,
     /// The number of the last record with its values.
     record: u64,
 }
@@ -65,6 +67,9 @@ struct InstanceSeries {
     instance: Option<InstanceId>,
     series: SeriesId,
     is_live: bool,
+    /// The time from which an instance that its program has created counts from 0, until its
+    /// first value.
+    from_zero: Option<i64>,
 }
 
 /// The observations and changes of a step, and counts of what is left out.
@@ -163,6 +168,7 @@ impl Catalog {
                 refreshed: Timestamp::EPOCH,
                 start,
                 from_zero: None,
+                observed: None,
                 record: 0,
             });
         }
@@ -193,6 +199,7 @@ impl Catalog {
     pub(super) fn end_all(&mut self, at: i64, output: &mut Output) {
         for metric in &mut self.metrics {
             end(&mut metric.slots, at, output);
+            metric.observed = None;
         }
     }
 
@@ -207,6 +214,7 @@ impl Catalog {
             end(&mut metric.slots, at, output);
             metric.start = boundary.from_zero.then_some(at);
             metric.from_zero = metric.start;
+            metric.observed = None;
         }
     }
 
@@ -303,6 +311,9 @@ impl Catalog {
             self.rearrange(place, set, at, output);
         }
         let Some(metric) = self.metrics.get_mut(place) else { return };
+        if set.len() > 0 {
+            metric.observed = Some(at.timestamp);
+        }
         let from_zero = metric.from_zero.take();
         let mut place = 0;
         for value in set.values(metric.desc.value_type) {
@@ -321,6 +332,7 @@ impl Catalog {
                 if let Some(series) = self.series.get_mut(slot.series) {
                     series.start = metric.start;
                 }
+                let from_zero = slot.from_zero.take().or(from_zero);
                 output.changes.push(Change::Began { series: slot.series, from_zero });
             }
             output.observations.push(Observation { series: slot.series, value: number });
@@ -342,13 +354,18 @@ impl Catalog {
             slots.iter().map(|slot| (slot.instance, *slot)).collect();
         let mut seen = HashSet::with_capacity(set.len());
         let source = Source::new(metric, &self.hostname, at);
+        let mut earlier = None;
         let mut now = Vec::with_capacity(set.len());
         for instance in set.instances().filter(|instance| seen.insert(*instance)) {
-            now.push(old.remove(&instance).unwrap_or_else(|| InstanceSeries {
-                instance,
-                series: self.series.add(source.series(instance)),
-                is_live: false,
-            }));
+            if let Some(slot) = old.remove(&instance) {
+                now.push(slot);
+                continue;
+            }
+            let series = source.series(instance);
+            let earlier = earlier.get_or_insert_with(|| EarlierInstances::new(metric, at.metadata));
+            let from_zero = earlier.creation(series.instance_name.as_deref());
+            let series = self.series.add(series);
+            now.push(InstanceSeries { instance, series, is_live: false, from_zero });
         }
         // In the order of slots, so that an archive always has the same changes.
         for slot in slots.iter().filter(|slot| old.contains_key(&slot.instance)) {
@@ -372,6 +389,38 @@ impl Output {
         if slot.is_live {
             self.changes.push(Change::Ended { series: slot.series, at });
         }
+    }
+}
+
+/// The instances of a program's metric at the time of its last values.
+///
+/// The program has created all others since, and counts from 0 in them, as
+/// [`replay`](pcp_archive::replay) says.
+#[derive(Default)]
+struct EarlierInstances {
+    /// The time of the last values, unless there are none in this run.
+    observed: Option<Timestamp>,
+    names: HashSet<ByteText>,
+}
+
+impl EarlierInstances {
+    /// Looks them up in the metadata; there are none of metrics that no program creates.
+    fn new(metric: &Metric, metadata: &Metadata) -> Self {
+        let Some(observed) = metric.observed else { return Self::default() };
+        let Some(indom) = metric.desc.indom else { return Self::default() };
+        if indom.domain() != programs::DOMAIN || !metric.name.starts_with("mmv.") {
+            return Self::default();
+        }
+        let history = metadata.indom_history(indom);
+        let instances = history.and_then(|history| history.instances_at(observed));
+        let names = instances.unwrap_or_default().iter().map(|one| one.name.clone()).collect();
+        Self { observed: Some(observed), names }
+    }
+
+    /// Returns the time from which an instance counts from 0, if it was created since.
+    fn creation(&self, name: Option<&str>) -> Option<i64> {
+        let is_created = name.is_some_and(|name| !self.names.contains(name));
+        self.observed.filter(|_| is_created).map(nanos)
     }
 }
 
