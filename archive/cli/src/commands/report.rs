@@ -178,7 +178,7 @@ impl Arguments {
         let columns = self.columns(source, replay)?;
         if columns.is_empty() {
             check_whole_set(&archives)?;
-            return Err(no_values(source, &used_metrics, &frame, window));
+            return Err(no_values(source, &used_metrics, &frame, &request));
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.display.width();
@@ -192,7 +192,7 @@ impl Arguments {
         let values = writer.finish()?;
         check_complete(samples.replay(), &archives)?;
         if values == 0 {
-            return Err(no_values(source, &used_metrics, &frame, window));
+            return Err(no_values(source, &used_metrics, &frame, &request));
         }
         Ok(())
     }
@@ -388,12 +388,17 @@ fn no_values(
     source: Source<'_>,
     metrics: &[SelectedMetric],
     frame: &Frame,
-    window: Window,
+    request: &Request,
 ) -> Failure {
     let zone = Zone::new(frame.zone.clone());
     let [start, end] = [frame.start, frame.end].map(|at| zone.long(at));
     let reason = "the metrics have no values at these times";
-    let last = last_value(source, metrics, window.start.min(frame.end));
+    let first = match &request.times {
+        SampleTimes::Listed(times) => times.iter().min().copied(),
+        SampleTimes::Logged | SampleTimes::Regular { .. } => None,
+    };
+    let first = first.unwrap_or(request.window.start);
+    let last = last_value(source, metrics, first.min(frame.end));
     let last = last.map(|at| format!(", the last value before was at {}", zone.long(at)));
     let last = last.unwrap_or_default();
     Failure::NoData(format!("{reason}{last}; the archive is from {start} to {end}"))

@@ -311,7 +311,7 @@ impl Catalog {
             self.rearrange(place, set, at, output);
         }
         let Some(metric) = self.metrics.get_mut(place) else { return };
-        if set.len() > 0 {
+        if !set.is_empty() {
             metric.observed = Some(at.timestamp);
         }
         let from_zero = metric.from_zero.take();
