@@ -21,7 +21,7 @@ const UNNOTICED_END: i64 = 50_000_000;
 
 /// Limit on the time from the end of a program until its last values are logged, on a busy
 /// machine: the thread of the agent that reads files reads the last additions.
-const LAST_SAMPLE: i64 = 1_000_000_000;
+pub(super) const LAST_SAMPLE: i64 = 1_000_000_000;
 /// Limit on the time from the start of a program until the agent has its file, on a busy machine.
 pub(super) const STARTING: i64 = 1_000_000_000;
 

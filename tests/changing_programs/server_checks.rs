@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compare::{Complaints, STARTING, Ticks, describe, is_ours, is_there};
+use super::compare::{Complaints, LAST_SAMPLE, STARTING, Ticks, describe, is_ours, is_there};
 use super::log::{Key, Segment};
 use super::readers::Reading;
 use super::run::Record;
@@ -11,8 +11,9 @@ use super::servers::Column;
 /// Times of pictures are doubles.
 const ROUNDING: i64 = 1_000;
 
-/// Removes the zeros that an exporter adds where a program began to count: they are at no time of
-/// a logged value, and must be in the life of a program that had the counter.
+/// Removes the zeros that an exporter adds where a program began to count, or created an instance:
+/// they are at no time of a logged value, and must be in the life of a program that had the counter.
+/// An instance that is seen after the program's end has its zero at the record before.
 pub(super) fn remove_zeros(
     record: &Record,
     raw: &Reading,
@@ -28,7 +29,7 @@ pub(super) fn remove_zeros(
             let is_added = *value == 0.0 && !logged.contains(at);
             let is_in_life = segments.into_iter().flatten().any(|segment| {
                 let life = &record.log.lives[segment.life];
-                life.born - STARTING <= *at && *at <= life.ending
+                life.born - STARTING <= *at && *at <= life.ending + LAST_SAMPLE
             });
             if is_added && !is_in_life {
                 complaints.add(format!("{}: {key:?} is 0 at {at}", reading.reader));
