@@ -144,6 +144,7 @@ impl<'m> Changes<'m> {
 /// use pcp_archive::raw::copy::copy;
 /// use pcp_archive::{Archive, ArchiveWriter, WriterOptions};
 /// # use pcp_archive::*;
+/// # use pcp_archive::raw::{FetchResult, ValueSet};
 /// # let directory = tempfile::tempdir()?;
 /// # let (old, new) = (directory.path().join("old"), directory.path().join("new"));
 /// # let label = WriterLabel {
