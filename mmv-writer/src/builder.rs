@@ -14,6 +14,7 @@ use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::registry::{BucketIndom, Indom};
 use crate::{Error, Label, Registry};
 pub use histogram::HistogramBuilder;
+pub(crate) use histogram::HistogramSpecs;
 use histogram::add_buckets;
 
 /// An instance domain to be registered; see [`Registry::indom`].

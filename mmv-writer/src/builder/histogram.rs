@@ -36,21 +36,36 @@ pub(super) fn add_buckets(registry: &Registry, buckets: Buckets) -> Result<Bucke
     Ok(BucketIndom { indom: registry.add_indom(spec)?, buckets })
 }
 
+/// The two metrics that a histogram is registered as.
+pub(crate) struct HistogramSpecs {
+    /// `NAME.bucket`, the number of values in each bucket.
+    pub(crate) counts: MetricSpec,
+    /// `NAME.sum`, the sum of the values, in their units.
+    pub(crate) sum: MetricSpec,
+}
+
+impl HistogramSpecs {
+    pub(crate) fn new(spec: MetricSpec) -> Self {
+        let mut sum = spec.clone();
+        sum.name = format!("{}.sum", spec.name);
+        sum.item = None;
+        sum.labels = Vec::new();
+        let mut counts = spec;
+        counts.name = format!("{}.bucket", counts.name);
+        counts.labels.push(Label::new("histogram", counts.units.to_string()));
+        counts.units = Units::count();
+        Self { counts, sum }
+    }
+}
+
 fn add_histogram(
     registry: &Registry,
     spec: MetricSpec,
     indom: &BucketIndom,
 ) -> Result<Cells, Error> {
     let units = spec.units;
-    let mut sum = spec.clone();
-    sum.name = format!("{}.sum", spec.name);
-    sum.item = None;
-    sum.labels = Vec::new();
-    let mut counts = spec;
-    counts.name = format!("{}.bucket", counts.name);
-    counts.units = Units::count();
+    let HistogramSpecs { mut counts, sum } = HistogramSpecs::new(spec);
     counts.optional = true;
-    counts.labels.push(Label::new("histogram", units.to_string()));
     let (counts, sum) = registry.add_histogram(counts, sum, &indom.indom)?;
     Ok(Cells::new(indom.buckets, counts, sum.cell, units))
 }

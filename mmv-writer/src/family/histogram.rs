@@ -7,13 +7,13 @@ use pcp_types::Units;
 
 use super::kind::{Creation, Overflow, SeriesHandle, SeriesMetric, sealed};
 use super::{DEFAULT_MAX_HISTOGRAMS, Family, Labels, check_names, register_series};
-use crate::builder::{HistogramBuilder, MetricBuilder};
+use crate::Error;
+use crate::builder::{HistogramBuilder, HistogramSpecs, MetricBuilder};
 use crate::live::FamilyId;
 use crate::mapping::Cell;
 use crate::metric::histogram::{BucketSource, LazyCells};
 use crate::metric::{Buckets, Histogram};
 use crate::published::warn;
-use crate::{Error, Label};
 
 /// Limit on the bytes of the name of a series, which leaves room for `,bucket=` and two numbers
 /// of 64 bits in the names of its buckets.
@@ -190,14 +190,7 @@ impl HistogramBuilder<'_> {
         let (metric, buckets) = self.into_parts();
         let MetricBuilder { registry, spec, max_series, .. } = metric;
         let units = spec.units;
-        let mut sum = spec.clone();
-        sum.name = format!("{}.sum", spec.name);
-        sum.item = None;
-        sum.labels = Vec::new();
-        let mut counts = spec;
-        counts.name = format!("{}.bucket", counts.name);
-        counts.units = Units::count();
-        counts.labels.push(Label::new("histogram", units.to_string()));
+        let HistogramSpecs { counts, sum } = HistogramSpecs::new(spec);
         let counts_name = counts.name.clone();
         let counts = register_series::<crate::Counter>(registry, counts)?;
         let sum = register_series::<crate::Counter>(registry, sum).inspect_err(|_| {
