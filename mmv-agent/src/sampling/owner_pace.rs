@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn many_faults_may_be_of_files() {
         let usage = ThreadUsage::now();
-        // So much that the allocator takes it from the system, where a fault may bring 2 MiB.
+        // Large enough that the allocator maps fresh pages, and that 2 MiB pages still fault often.
         let pages = vec![1u8; 64 << 20];
         assert!(std::hint::black_box(&pages).contains(&1));
         assert!(!usage.excludes_files());
