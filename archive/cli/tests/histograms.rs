@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use test_archives::Builder;
+
 use crate::programs::shop;
 
 fn run(command: &str, base: &Path, arguments: &[&str]) -> Output {
@@ -139,6 +141,34 @@ fn a_summary_has_the_quantiles_of_the_window() {
     assert!(json.contains(quantiles), "{json}");
     let output = run("summary", &base, &["mmv.shop.queue", "--quantile", "0.9"]);
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// The window is read in parts of an hour. In the second one nothing was counted, and half of it was
+/// not observed.
+#[test]
+fn a_rate_of_a_histogram_is_of_the_time_that_was_observed() {
+    let values = |count: u64| {
+        [("mmv.shop.latency.bucket[4..5]", count), ("mmv.shop.latency.sum", 4 * count)]
+    };
+    let mut builder = Builder::new()
+        .metric("mmv.shop.latency.bucket", "u64 counter count")
+        .metric("mmv.shop.latency.sum", "u64 counter microsec")
+        .labels("mmv.shop.latency.bucket", &[("histogram", "microsec")])
+        .numbered_instances("mmv.shop.latency.bucket", [(4, "4..5")])
+        .domain_labels("mmv.shop.latency.bucket", &[("bucket_precision", 1), ("bucket_max", 1000)]);
+    for minute in 0..=180 {
+        builder = match minute {
+            61 => builder.mark(minute * 60),
+            62..=90 => builder,
+            _ => builder.row(minute * 60, values(10 * (minute as u64).min(60))),
+        };
+    }
+    let archive = builder.finish();
+    let csv = text("summary", &archive, &["mmv.shop.latency", "--format", "csv"]);
+    let line = csv.lines().find(|line| line.starts_with("mmv.shop.latency,")).unwrap();
+    // 600 in 3 hours without the 31 minutes from 60 to 91.
+    let rate: f64 = line.split(',').nth(7).unwrap().parse().unwrap();
+    assert!((rate - 600.0 / f64::from(149 * 60)).abs() < 1e-6, "{csv}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 use pcp_archive::envelope::GoOn;
-use pcp_archive::replay::{Gaps, Replay, SuccessiveQuantiles, times};
+use pcp_archive::replay::{Gaps, HistogramCounts, Replay, SuccessiveQuantiles, times};
 use pcp_archive::scan::Selection;
 use pcp_archive::{Error, InstanceId, Pmid, Timestamp};
 use serde::Serialize;
@@ -177,7 +177,7 @@ impl Counted {
         for (number, place) in histograms.enumerate() {
             for (column, (since, at)) in columns.iter().enumerate() {
                 let counts = replay.bucket_counts(place, *since, *at);
-                for (instance, buckets) in counts {
+                for HistogramCounts { instance, buckets, .. } in counts {
                     let cells = self.cells.entry((number, instance)).or_default();
                     cells.extend(buckets.into_iter().map(|bucket| {
                         (first + column, [bucket.first, bucket.last + 1.0], bucket.count)

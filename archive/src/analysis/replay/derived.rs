@@ -10,7 +10,7 @@ use super::expression::{
     Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, Limit, Limited,
     NameResolver, Operand, OperandValues, Problem, QuantileOf,
 };
-use super::histogram::{BucketCount, Histogram, HistogramValue, Quantile};
+use super::histogram::{Histogram, HistogramCounts, HistogramValue, Quantile};
 use super::two_moments::{TwoMoments, value_of};
 use super::{Decrease, MetricTrack, Replay, ReplaySelection, Sample, rate_between};
 use crate::analysis::growth::lifetime;
@@ -440,7 +440,7 @@ impl Replay<'_> {
         metric: usize,
         since: Timestamp,
         at: Timestamp,
-    ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
+    ) -> Vec<HistogramCounts> {
         let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
         match derived.map(|derived| &derived.rule) {
             Some(Rule::Quantile(quantile)) if self.is_covered(since) && self.is_covered(at) => {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use self::counted::HistogramLines;
+use self::counted::{CountedBuckets, HistogramLines};
 pub use self::successive::SuccessiveQuantiles;
 use super::expression::ExpressionValues;
 use super::{Decrease, MetricTrack, Replay};
@@ -80,16 +80,21 @@ impl BucketCount {
     /// Returns a quantile, from 0 to 1, of counts in the order of their buckets; `None` if nothing
     /// was counted.
     pub fn quantile(counts: &[Self], rank: f64) -> Option<f64> {
-        let total: f64 = counts.iter().map(|bucket| bucket.count).sum();
-        let rank = (rank * total).min(total);
-        let mut so_far = 0.0;
-        let mut reached = counts.iter().skip_while(|bucket| {
-            so_far += bucket.count;
-            so_far < rank
-        });
-        let bucket = reached.next().or(counts.last())?;
+        let place = place_of_quantile(counts.iter().map(|bucket| bucket.count), rank)?;
+        let bucket = counts.get(place)?;
         Some(f64::midpoint(bucket.first, bucket.last))
     }
+}
+
+/// What a histogram counted between two moments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistogramCounts {
+    /// The instance of the histogram; `None` if it has none.
+    pub instance: Option<InstanceId>,
+    /// The buckets in which something was counted, in their order.
+    pub buckets: Vec<BucketCount>,
+    /// The seconds in which that was observed; 0 if there are none, or a counter fell.
+    pub seconds: f64,
 }
 
 /// 0.5 is 50, 0.999 is 99.9.
@@ -226,12 +231,13 @@ impl Quantile {
             HistogramValue::Quantile(rank) => rank,
             HistogramValue::Maximum => 1.0,
         };
-        let value = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
-            let value = quantile(counted, rank)?;
-            Some((instance, Value::Double(value)))
-        };
-        let all = self.counted_by_instance(replay, since, at);
-        all.filter_map(value).collect()
+        let mut values = ExpressionValues::new();
+        for (instance, counted) in self.counted_by_instance(replay, since, at) {
+            if let Some(value) = quantile(counted.buckets, rank) {
+                values.push((instance, Value::Double(value)));
+            }
+        }
+        values
     }
 
     /// Computes the number of values per second for each histogram.
@@ -242,40 +248,28 @@ impl Quantile {
         at: Timestamp,
     ) -> ExpressionValues<'r> {
         let mut rates = ExpressionValues::new();
-        if since >= at {
-            return rates;
-        }
-        let moments = [since, at].map(|moment| replay.moment(moment));
-        for (instance, lines) in self.layout.histograms().iter().zip(self.lines.iter()) {
-            if !self.is_chosen(*instance) {
-                continue;
-            }
-            if let Some(rate) = lines.rate(replay, &moments) {
-                rates.push((*instance, Value::Double(rate)));
+        for (instance, counted) in self.counted_by_instance(replay, since, at) {
+            if counted.seconds > 0.0 {
+                let count: f64 = counted.buckets.iter().map(|(_, count)| count).sum();
+                rates.push((instance, Value::Double(count / counted.seconds)));
             }
         }
         rates
     }
 
-    /// Returns the counts of the buckets between two moments, in their order.
+    /// Returns what each selected histogram counted between two moments.
     pub(super) fn bucket_counts(
         &self,
         replay: &Replay<'_>,
         since: Timestamp,
         at: Timestamp,
-    ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
-        let of = |(instance, counted): (Option<InstanceId>, Vec<(Bucket, f64)>)| {
-            let bucket = |(bucket, count): (Bucket, f64)| BucketCount {
-                first: bucket.first,
-                last: bucket.last.unwrap_or(bucket.first),
-                count,
-            };
-            let mut buckets: Vec<BucketCount> = counted.into_iter().map(bucket).collect();
-            buckets.retain(|bucket| bucket.count > 0.0);
-            buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
-            (instance, buckets)
-        };
-        self.counted_by_instance(replay, since, at).map(of).collect()
+    ) -> Vec<HistogramCounts> {
+        let mut all = Vec::new();
+        for (instance, counted) in self.counted_by_instance(replay, since, at) {
+            let buckets = in_order(counted.buckets);
+            all.push(HistogramCounts { instance, buckets, seconds: counted.seconds });
+        }
+        all
     }
 
     /// Returns the counts of each selected histogram between two moments.
@@ -284,7 +278,7 @@ impl Quantile {
         replay: &Replay<'_>,
         since: Timestamp,
         at: Timestamp,
-    ) -> impl Iterator<Item = (Option<InstanceId>, Vec<(Bucket, f64)>)> {
+    ) -> impl Iterator<Item = (Option<InstanceId>, CountedBuckets)> {
         let moments = [since, at].map(|moment| replay.moment(moment));
         let all = self.layout.histograms().iter().copied().zip(self.lines.iter());
         let all = all.filter(move |(instance, _)| since < at && self.is_chosen(*instance));
@@ -294,17 +288,42 @@ impl Quantile {
 
 /// Returns the quantile of values that are counted by bucket.
 fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
-    counted.retain(|(_, growth)| *growth > 0.0);
-    counted.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
-    let total: f64 = counted.iter().map(|(_, growth)| growth).sum();
+    sort(&mut counted);
+    let place = place_of_quantile(counted.iter().map(|(_, count)| *count), rank)?;
+    counted.get(place).map(|(bucket, _)| bucket.middle())
+}
+
+/// Returns the place of the count in which a quantile is, from 0 to 1; `None` if there are no counts.
+fn place_of_quantile(counts: impl Iterator<Item = f64> + Clone, rank: f64) -> Option<usize> {
+    let total: f64 = counts.clone().sum();
     let rank = (rank * total).min(total);
     let mut so_far = 0.0;
-    let mut reached = counted.iter().skip_while(|(_, growth)| {
-        so_far += growth;
-        so_far < rank
+    let mut reached = None;
+    for (place, count) in counts.enumerate() {
+        so_far += count;
+        reached = Some(place);
+        if so_far >= rank {
+            break;
+        }
+    }
+    reached
+}
+
+/// Sorts counts by bucket, without those of buckets in which nothing was counted.
+fn sort(counted: &mut Vec<(Bucket, f64)>) {
+    counted.retain(|(_, count)| *count > 0.0);
+    counted.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
+}
+
+/// Returns the buckets in which something was counted, in their order.
+fn in_order(mut counted: Vec<(Bucket, f64)>) -> Vec<BucketCount> {
+    sort(&mut counted);
+    let buckets = counted.into_iter().map(|(bucket, count)| BucketCount {
+        first: bucket.first,
+        last: bucket.last.unwrap_or(bucket.first),
+        count,
     });
-    let (bucket, _) = reached.next().or(counted.last())?;
-    Some(bucket.middle())
+    buckets.collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mmv_chart::HeatCell;
-use pcp_archive::replay::{self, Replay};
+use pcp_archive::replay::{self, HistogramCounts, Replay};
 use pcp_archive::{InstanceId, Source, Timestamp};
 
 use super::Clock;
@@ -67,7 +67,8 @@ fn cells(
     for at in times {
         let since = at.saturating_sub(step);
         for &place in &places {
-            for (instance, buckets) in replay.bucket_counts(place, since, at) {
+            for HistogramCounts { instance, buckets, .. } in replay.bucket_counts(place, since, at)
+            {
                 cells.extend(buckets.into_iter().map(|bucket| {
                     let cell = HeatCell {
                         time: (clock.seconds(since), clock.seconds(at)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use pcp_archive::replay::{self, BucketCount, Gaps, HistogramValue, Replay};
+use pcp_archive::replay::{self, BucketCount, Gaps, HistogramCounts, HistogramValue, Replay};
 use pcp_archive::scan::Selection;
 use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::summary::MetricSummary;
@@ -154,38 +154,23 @@ impl Histograms {
     }
 }
 
-/// Counts and observed seconds of one histogram in a part of the window, by instance.
-type PartCounts = Vec<(Option<InstanceId>, Vec<BucketCount>, f64)>;
-
 /// Returns what each histogram counted in the part before a moment.
-fn counts(replay: &Replay<'_>, at: Timestamp, part: Duration) -> Vec<PartCounts> {
+fn counts(replay: &Replay<'_>, at: Timestamp, part: Duration) -> Vec<Vec<HistogramCounts>> {
     let since = at.saturating_sub(part);
-    let values = replay.at_since(at, since).map(|sample| sample.values).unwrap_or_default();
-    let places: Vec<usize> = (0..replay.metrics().len()).collect();
-    let mut all = Vec::new();
-    for pair in places.chunks(2) {
-        let [rate, quantile] = pair else { continue };
-        let mut counted = replay.bucket_counts(*quantile, since, at);
-        let mut instances = PartCounts::new();
-        for (instance, rate) in values.get(*rate).into_iter().flatten() {
-            let own = counted.iter_mut().find(|(id, _)| id == instance);
-            let buckets = own.map(|(_, buckets)| std::mem::take(buckets)).unwrap_or_default();
-            let count: f64 = buckets.iter().map(|bucket| bucket.count).sum();
-            let rate = rate.as_f64().unwrap_or_default();
-            let seconds = if rate > 0.0 { count / rate } else { part.as_secs_f64() };
-            instances.push((*instance, buckets, seconds));
-        }
-        all.push(instances);
-    }
-    all
+    // A histogram has two metrics, of which the second is a quantile.
+    let quantiles = (1..replay.metrics().len()).step_by(2);
+    quantiles.map(|place| replay.bucket_counts(place, since, at)).collect()
 }
 
 impl Histogram {
-    fn add(&mut self, counts: PartCounts) {
-        for (instance, buckets, seconds) in counts {
-            let counted = self.instances.entry(instance).or_default();
-            counted.seconds += seconds;
-            for bucket in buckets {
+    fn add(&mut self, counts: Vec<HistogramCounts>) {
+        for part in counts {
+            if part.seconds <= 0.0 {
+                continue;
+            }
+            let counted = self.instances.entry(part.instance).or_default();
+            counted.seconds += part.seconds;
+            for bucket in part.buckets {
                 let known = counted.buckets.entry(bucket.first.to_bits());
                 known.and_modify(|known| known.count += bucket.count).or_insert(bucket);
             }

@@ -38,6 +38,15 @@ pub(super) struct HistogramLines {
     bases: Vec<Option<u32>>,
 }
 
+/// What a histogram counted between two moments.
+#[derive(Debug, Default)]
+pub(super) struct CountedBuckets {
+    /// In the order of buckets, also those in which nothing was counted.
+    pub(super) buckets: Vec<(Bucket, f64)>,
+    /// The seconds in which that was observed.
+    pub(super) seconds: f64,
+}
+
 /// A counter of a histogram.
 #[derive(Debug, Clone, Copy)]
 struct Member {
@@ -106,41 +115,26 @@ impl HistogramLines {
 
     /// Computes how much each bucket grew between two moments, in the order of buckets; nothing if a
     /// counter fell without a reset, as floating-point numbers that wrap.
-    pub(super) fn counted(&self, replay: &Replay<'_>, moments: &[Moment; 2]) -> Vec<(Bucket, f64)> {
+    pub(super) fn counted(&self, replay: &Replay<'_>, moments: &[Moment; 2]) -> CountedBuckets {
         if replay.gaps == Gaps::Join && !self.is_joined(replay, moments) {
-            return Vec::new();
+            return CountedBuckets::default();
         }
-        let mut buckets: Vec<(Bucket, f64)> = Vec::new();
+        let mut counted = CountedBuckets::default();
         for member in &self.members {
-            let Some(grown) = self.grown(replay, *member, moments) else { return Vec::new() };
-            buckets.extend(member.bucket.map(|bucket| (bucket, grown.by)));
+            let Some(grown) = self.grown(replay, *member, moments) else {
+                return CountedBuckets::default();
+            };
+            counted.buckets.extend(member.bucket.map(|bucket| (bucket, grown.by)));
+            // All counters of a histogram are logged together, but a bucket only since it counted.
+            counted.seconds = counted.seconds.max(grown.seconds);
         }
-        buckets.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
-        buckets.dedup_by(|(later, grown), (first, sum)| {
+        counted.buckets.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
+        counted.buckets.dedup_by(|(later, grown), (first, sum)| {
             let is_same = later == first;
             *sum += if is_same { *grown } else { 0.0 };
             is_same
         });
-        buckets
-    }
-
-    /// Computes how many values were counted per second of the time in which that was observed;
-    /// `None` if there is no such time, or a counter fell.
-    pub(super) fn rate(&self, replay: &Replay<'_>, moments: &[Moment; 2]) -> Option<f64> {
-        if replay.gaps == Gaps::Join && !self.is_joined(replay, moments) {
-            return None;
-        }
-        let mut count = 0.0;
-        // All counters of a histogram are logged together, but a bucket only since it counted.
-        let mut seconds: f64 = 0.0;
-        for member in &self.members {
-            let grown = self.grown(replay, *member, moments)?;
-            seconds = seconds.max(grown.seconds);
-            if member.bucket.is_some() {
-                count += grown.by;
-            }
-        }
-        (seconds > 0.0).then(|| count / seconds)
+        counted
     }
 
     /// Computes how much a counter grew; `None` if it fell.
