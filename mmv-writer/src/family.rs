@@ -6,14 +6,12 @@ mod name;
 mod named;
 mod scoped;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use hashbrown::HashMap;
-use pcp_types::names::is_label_name;
 
 use crate::builder::MetricBuilder;
 use crate::live::{HandleIndex, Released, RemoveHandle};
@@ -23,7 +21,7 @@ use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::{Error, Label, Registry};
 pub use kind::SeriesHandle;
 use kind::{Creation, Overflow, SeriesMetric};
-use name::InstanceName;
+use name::{InstanceName, legal_label_name};
 pub use named::NamedFamily;
 pub use scoped::Scoped;
 
@@ -54,11 +52,10 @@ const DEFAULT_MAX_HISTOGRAMS: usize = 1_000;
     note = "add `#[derive(mmv_writer::Labels, Clone, PartialEq, Eq, Hash)]` to it"
 )]
 pub trait Labels: Clone + Eq + Hash + Send + Sync + 'static {
-    /// The names of the labels.
-    const NAMES: &'static [&'static str];
-
-    /// Calls `visit` with the value of each label, in the order of the names.
-    fn visit(&self, visit: &mut dyn FnMut(&dyn fmt::Display));
+    /// Calls `visit` with the name and the value of each label, of which there is at least one.
+    /// A label's name has letters, digits and `_`: the label attached to the instance has `_` in
+    /// place of other characters.
+    fn visit<'l>(&'l self, visit: &mut dyn FnMut(&'l str, &dyn fmt::Display));
 }
 
 /// A metric with a series for each set of labels, each made when it is first used. Clones are
@@ -261,8 +258,9 @@ impl<L: Labels, H: SeriesHandle> Series<L, H> {
             Creation { state: &mut state, name: name.as_str(), released: Released::new() };
         let handle = H::create(&self.metric, Some(&self.overflow), &mut creation).ok()?;
         for (label, value) in pairs {
+            let label = Label::new(legal_label_name(label), value);
             // One that does not fit: the name has it.
-            let _ = state.label_instance(id.indom, name.as_str(), Label::new(label, value));
+            let _ = state.label_instance(id.indom, name.as_str(), label);
         }
         files.announce(&mut state);
         Some(handle)
@@ -290,28 +288,10 @@ impl<L: Labels, H: SeriesHandle> Series<L, H> {
 }
 
 /// Returns the names and values of a set of labels.
-fn pairs<L: Labels>(labels: &L) -> Vec<(&'static str, String)> {
-    let mut names = L::NAMES.iter();
-    let mut pairs = Vec::with_capacity(L::NAMES.len());
-    labels.visit(&mut |value| {
-        if let Some(name) = names.next() {
-            pairs.push((*name, value.to_string()));
-        }
-    });
+fn pairs<L: Labels>(labels: &L) -> Vec<(&str, String)> {
+    let mut pairs = Vec::new();
+    labels.visit(&mut |name, value| pairs.push((name, value.to_string())));
     pairs
-}
-
-fn check_names(names: &[&str]) -> Result<(), Error> {
-    let mut known = HashSet::new();
-    for name in names {
-        if !is_label_name(name) {
-            return Err(Error::LabelName { name: (*name).to_owned() });
-        }
-        if !known.insert(name) {
-            return Err(Error::NameTaken { what: "label", name: (*name).to_owned() });
-        }
-    }
-    Ok(())
 }
 
 impl<L, H: SeriesHandle> Clone for Family<L, H> {
@@ -354,10 +334,8 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
     ///
     /// # Errors
     ///
-    /// The errors of [`MetricBuilder::build`], [`Error::LabelName`], and
-    /// [`Error::FixedInstances`] in a sealed registry.
+    /// The errors of [`MetricBuilder::build`], and [`Error::FixedInstances`] in a sealed registry.
     pub fn build_family<L: Labels>(self) -> Result<Family<L, H>, Error> {
-        check_names(L::NAMES)?;
         let metric = register_series::<H>(self.registry, self.spec)?;
         Ok(Family::new(metric, self.max_series.unwrap_or(DEFAULT_MAX_SERIES)))
     }

@@ -94,10 +94,11 @@ pub(crate) fn expand_labels(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! {
         #[automatically_derived]
         impl ::mmv_writer::Labels for #name {
-            const NAMES: &'static [&'static str] = &[#(#names),*];
-
-            fn visit(&self, visit: &mut dyn ::core::ops::FnMut(&dyn ::core::fmt::Display)) {
-                #(visit(&self.#idents);)*
+            fn visit<'l>(
+                &'l self,
+                visit: &mut dyn ::core::ops::FnMut(&'l str, &dyn ::core::fmt::Display),
+            ) {
+                #(visit(#names, &self.#idents);)*
             }
         }
     })

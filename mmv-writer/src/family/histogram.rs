@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pcp_types::Units;
 
 use super::kind::{Creation, Overflow, SeriesHandle, SeriesMetric, sealed};
-use super::{DEFAULT_MAX_HISTOGRAMS, Family, Labels, check_names, register_series};
+use super::{DEFAULT_MAX_HISTOGRAMS, Family, Labels, register_series};
 use crate::Error;
 use crate::builder::{HistogramBuilder, HistogramSpecs, MetricBuilder};
 use crate::live::FamilyId;
@@ -183,10 +183,8 @@ impl HistogramBuilder<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of [`MetricBuilder::build`], [`Error::LabelName`], and
-    /// [`Error::FixedInstances`] in a sealed registry.
+    /// The errors of [`MetricBuilder::build`], and [`Error::FixedInstances`] in a sealed registry.
     pub fn build_family<L: Labels>(self) -> Result<Family<L, Histogram>, Error> {
-        check_names(L::NAMES)?;
         let (metric, buckets) = self.into_parts();
         let MetricBuilder { registry, spec, max_series, .. } = metric;
         let units = spec.units;

@@ -35,9 +35,14 @@ impl InstanceName {
         if self.len > 0 {
             self.push(b",")?;
         }
-        self.push(label.as_bytes())?;
+        self.push_escaped(label)?;
         self.push(b"=")?;
-        let mut rest = value.as_bytes();
+        self.push_escaped(value)
+    }
+
+    /// Appends a text with a backslash before special bytes; `None` if it does not fit.
+    fn push_escaped(&mut self, text: &str) -> Option<()> {
+        let mut rest = text.as_bytes();
         while let Some(at) = rest.iter().position(|byte| is_special(*byte)) {
             let (plain, special) = rest.split_at(at);
             let (special, after) = special.split_first()?;
@@ -75,7 +80,17 @@ impl InstanceName {
     }
 }
 
-/// Returns whether a byte in a value needs a backslash before it.
+/// Returns the name of a label with `_` in place of what is not legal, and `m_` before it if it
+/// does not begin with a letter.
+pub(super) fn legal_label_name(name: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let mut made = String::from(if begins { "" } else { "m_" });
+    made.extend(name.chars().map(legal));
+    made
+}
+
+/// Returns whether a byte needs a backslash before it.
 fn is_special(byte: u8) -> bool {
     matches!(byte, b',' | b'=' | b'\\' | 0)
 }
@@ -96,6 +111,21 @@ mod tests {
         assert_eq!(name(["1,b=2", "x\\"]), r"a=1\,b\=2,b=x\\");
         assert_ne!(name(["\0", ""]), name(["\\0", ""]));
         assert_ne!(name(["1,b=2", ""]), name(["1", "2,b="]));
+    }
+
+    #[test]
+    fn a_label_name_of_any_characters_becomes_legal() {
+        for (name, legal) in [
+            ("endpoint", "endpoint"),
+            ("http.method", "http_method"),
+            ("2nd", "m_2nd"),
+            ("_a", "m__a"),
+            ("", "m_"),
+        ] {
+            assert_eq!(legal_label_name(name), legal);
+        }
+        let pair = ("a,b=c", "d".to_owned());
+        assert_eq!(InstanceName::new(&[pair], MAX).as_str(), r"a\,b\=c=d");
     }
 
     #[test]
