@@ -33,14 +33,16 @@ fn main() -> Result<(), mmv_writer::Error> {
     let name = format!("cost_{}", std::process::id());
     let registry = Registry::builder(name).directory(directory).build()?;
     let without = Dispatch::new(tracing_subscriber::registry());
-    let with = Dispatch::new(tracing_subscriber::registry().with(MetricsLayer::new(&registry)?));
+    let layer = MetricsLayer::builder(&registry).fields(["endpoint"]).build()?;
+    let with = Dispatch::new(tracing_subscriber::registry().with(layer));
     let span: fn() = || drop(tracing::info_span!("span"));
+    let labelled: fn() = || drop(tracing::info_span!("labelled", endpoint = "/cart"));
     let event: fn() = || tracing::info!("event");
     println!("nanoseconds            without    with");
     for threads in [1, 2] {
-        for (what, work) in [("span", span), ("event", event)] {
+        for (what, work) in [("span", span), ("labelled", labelled), ("event", event)] {
             let (without, with) = (cost(&without, threads, work), cost(&with, threads, work));
-            println!("{what:5} of {threads} threads    {without:7.0} {with:7.0}");
+            println!("{what:8} of {threads} threads {without:7.0} {with:7.0}");
         }
     }
     Ok(())

@@ -11,10 +11,11 @@
 //! let registry = Registry::builder("shop").lenient();
 //! # let registry = registry.directory(directory.path());
 //! let registry = registry.build()?;
-//! let subscriber = tracing_subscriber::registry().with(MetricsLayer::new(&registry)?);
+//! let layer = MetricsLayer::builder(&registry).fields(["endpoint"]).build()?;
+//! let subscriber = tracing_subscriber::registry().with(layer);
 //! // Or `.init()`, for the whole program.
 //! tracing::subscriber::with_default(subscriber, || {
-//!     let _order = tracing::info_span!("order").entered();
+//!     let _request = tracing::info_span!("request", endpoint = "/cart").entered();
 //!     tracing::warn!("no anvils left");
 //! });
 //! # Ok(())
@@ -24,27 +25,38 @@
 //! | | in the file |
 //! |---|---|
 //! | a span that ends | a value of the histogram `mmv.shop.span.NAME` (`NAME.bucket` and `NAME.sum`): nanoseconds from its creation to its end, whether or not it was entered meanwhile |
-//! | an event | one more of the counter `mmv.shop.events`, in the instance `level=WARN,target=shop::store` |
+//! | a span with a field of [`MetricsLayerBuilder::fields`] | a value of that histogram's series for the labels: `endpoint=/cart` |
+//! | an event | one more of the counter `mmv.shop.events`, in the instance `level=warn`; the others are `error`, `info`, `debug` and `trace` |
 //!
 //! Other characters of a span's name than letters, digits, `_` and single dots are
 //! written as one `_`: `request cart` is `request_cart`. Spans of one name, or of names that
 //! become one, are one metric, wherever they are created.
 //!
+//! # Labels
+//!
+//! No field of a span is a label unless the program names it: a field that has any number of
+//! values (a user, a request) would make a series of each. A label's value is what the
+//! program recorded last before the span's end; it is empty if that is nothing. The labels of one
+//! span are not those of the spans inside of it. A name is kept with or without labels, as its
+//! first span that ends has them: if others of the name differ, they have empty values or none.
+//!
 //! Only what is enabled is counted: filter with those of `tracing-subscriber`.
 //!
 //! # Limits
 //!
-//! The number of series is limited, as names may be made at run time:
-//! [`MetricsLayerBuilder::max_spans`] and [`MetricsLayerBuilder::max_events`]. Spans without
-//! a place are in the histogram `span_overflow`, events in the instance of their level and
-//! the target `*`. One line on standard error says so.
+//! The number of names is limited, as they may be made at run time:
+//! [`MetricsLayerBuilder::max_spans`]. Spans without a place are in the histogram
+//! `span_overflow`, and one line on standard error says so. Of the labels of one name there are
+//! at most 1000 sets; others are in its series `overflow`: see
+//! [cardinality](mmv_writer::Family#cardinality).
 //!
 //! # Cost
 //!
-//! Each series is found by its callsite, under a lock that threads share for reading
+//! Each metric is found by its callsite, under a lock that threads share for reading
 //! without disturbing each other. A span costs two readings of the clock and the two
 //! atomic additions of a histogram, about 110 ns more than the 210 ns of a subscriber
-//! without layers; an event 20 ns more than 8 ns. The example `cost` measures it.
+//! without layers, and a look-up by its labels if it has any; an event costs one atomic addition.
+//! The example `cost` measures it.
 //!
 //! # The registry
 //!
@@ -56,32 +68,32 @@
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod events;
+mod labels;
 mod names;
 mod spans;
 
 use std::time::Instant;
 
 use mmv_writer::{Error, Registry};
-use tracing_core::span::{Attributes, Id};
+use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use events::Events;
+use events::EventCounters;
+use labels::SpanLabels;
 use spans::Spans;
 
 /// Default limit on the names of spans that have a histogram each.
 const MAX_SPANS: usize = 100;
-/// Default limit on the pairs of level and target that have a counter each.
-const MAX_EVENTS: usize = 500;
 
 /// A layer that counts spans and events of a subscriber; see the documentation of the crate.
 #[derive(Debug)]
 #[must_use = "a layer counts when it is part of a subscriber"]
 pub struct MetricsLayer {
     spans: Spans,
-    events: Events,
+    events: EventCounters,
 }
 
 /// Options for a layer; see [`MetricsLayer::builder`].
@@ -90,11 +102,14 @@ pub struct MetricsLayer {
 pub struct MetricsLayerBuilder {
     registry: Registry,
     max_spans: usize,
-    max_events: usize,
+    fields: Vec<&'static str>,
 }
 
-/// Time at which a span was created.
-struct Created(Instant);
+/// What the layer keeps about a span.
+struct OpenSpan {
+    created: Instant,
+    labels: SpanLabels,
+}
 
 impl MetricsLayer {
     /// Makes a layer that counts in a registry, which has no metric `events` yet.
@@ -109,7 +124,7 @@ impl MetricsLayer {
     /// Returns options for a layer.
     pub fn builder(registry: &Registry) -> MetricsLayerBuilder {
         let registry = registry.clone();
-        MetricsLayerBuilder { registry, max_spans: MAX_SPANS, max_events: MAX_EVENTS }
+        MetricsLayerBuilder { registry, max_spans: MAX_SPANS, fields: Vec::new() }
     }
 }
 
@@ -121,10 +136,20 @@ impl MetricsLayerBuilder {
         self
     }
 
-    /// Sets the limit on the pairs of level and target that have a counter each; 500 by default.
-    /// Others are counted by level, with the target `*`.
-    pub fn max_events(mut self, most: usize) -> Self {
-        self.max_events = most;
+    /// Makes labels of these fields of spans, of those that have them; none by default.
+    ///
+    /// ```
+    /// # use mmv_tracing::MetricsLayer;
+    /// # use mmv_writer::Registry;
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+    /// let layer = MetricsLayer::builder(&registry).fields(["endpoint", "http.method"]).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fields(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
+        self.fields = names.into_iter().collect();
         self
     }
 
@@ -135,27 +160,34 @@ impl MetricsLayerBuilder {
     ///
     /// The errors of [`MetricsLayer::new`].
     pub fn build(self) -> Result<MetricsLayer, Error> {
-        let events = Events::new(&self.registry, self.max_events)?;
-        Ok(MetricsLayer { spans: Spans::new(self.registry, self.max_spans), events })
+        let events = EventCounters::register(&self.registry)?;
+        Ok(MetricsLayer { spans: Spans::new(self.registry, self.max_spans, self.fields), events })
     }
 }
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for MetricsLayer {
-    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         if let Some(span) = context.span(id) {
-            span.extensions_mut().replace(Created(Instant::now()));
+            let labels = self.spans.labels(attributes);
+            span.extensions_mut().replace(OpenSpan { created: Instant::now(), labels });
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
+            values.record(&mut open.labels);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        self.events.count(event.metadata());
+        self.events.count(*event.metadata().level());
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        let created = span.extensions().get().map(|Created(at)| *at);
-        if let Some(created) = created {
-            self.spans.record(span.metadata(), created.elapsed());
+        if let Some(open) = span.extensions().get::<OpenSpan>() {
+            self.spans.record(span.metadata(), &open.labels, open.created.elapsed());
         }
     }
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use crossbeam_utils::sync::ShardedLock;
 use hashbrown::HashMap;
-use mmv_writer::{Error, Histogram, Registry, Units, warn};
+use mmv_writer::{Error, Family, Histogram, HistogramBuilder, Registry, Units, warn};
 use tracing_core::Metadata;
 use tracing_core::callsite::Identifier;
+use tracing_core::span::Attributes;
 
+use crate::labels::SpanLabels;
 use crate::names::metric_name;
 
 const UNITS: Units = Units::nanoseconds();
@@ -21,54 +23,101 @@ const OVERFLOW: &str = "span_overflow";
 pub(crate) struct Spans {
     registry: Registry,
     max: usize,
-    by_callsite: ShardedLock<HashMap<Identifier, Histogram>>,
+    /// The fields that are labels.
+    fields: Vec<&'static str>,
+    by_callsite: ShardedLock<HashMap<Identifier, SpanMetric>>,
     by_name: Mutex<ByName>,
 }
 
 #[derive(Debug, Default)]
 struct ByName {
-    /// Histograms by the names of their metrics.
-    own: HashMap<String, Histogram>,
+    /// Metrics by their names.
+    own: HashMap<String, SpanMetric>,
     overflow: Option<Histogram>,
 }
 
+/// The metric of all spans of one name.
+#[derive(Debug, Clone)]
+enum SpanMetric {
+    Plain(Histogram),
+    ByLabels(Family<SpanLabels, Histogram>),
+}
+
 impl Spans {
-    pub(crate) fn new(registry: Registry, max: usize) -> Self {
-        Self { registry, max, by_callsite: ShardedLock::default(), by_name: Mutex::default() }
+    pub(crate) fn new(registry: Registry, max: usize, fields: Vec<&'static str>) -> Self {
+        let by_callsite = ShardedLock::default();
+        Self { registry, max, fields, by_callsite, by_name: Mutex::default() }
     }
 
-    /// Records the duration of a span of this callsite.
-    pub(crate) fn record(&self, span: &'static Metadata<'static>, time: Duration) {
+    /// Returns the labels of a new span.
+    pub(crate) fn labels(&self, span: &Attributes<'_>) -> SpanLabels {
+        let mut labels = SpanLabels::of_span(span.metadata(), &self.fields);
+        if !labels.is_empty() {
+            span.record(&mut labels);
+        }
+        labels
+    }
+
+    /// Records the duration of a span.
+    pub(crate) fn record(
+        &self,
+        span: &'static Metadata<'static>,
+        labels: &SpanLabels,
+        time: Duration,
+    ) {
         let callsite = span.callsite();
         let known = self.by_callsite.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(histogram) = known.get(&callsite) {
-            return histogram.record_duration(time);
+        if let Some(metric) = known.get(&callsite) {
+            return self.record_in(metric, labels, time);
         }
         drop(known);
-        let histogram = self.histogram(span.name());
-        histogram.record_duration(time);
+        let metric = self.metric(span.name(), labels);
+        self.record_in(&metric, labels, time);
         let mut known = self.by_callsite.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(callsite, histogram);
+        known.insert(callsite, metric);
     }
 
-    /// Returns the histogram of a name, which is registered if there is none.
-    fn histogram(&self, name: &str) -> Histogram {
+    fn record_in(&self, metric: &SpanMetric, labels: &SpanLabels, time: Duration) {
+        match metric {
+            SpanMetric::Plain(histogram) => histogram.record_duration(time),
+            SpanMetric::ByLabels(family) if labels.is_empty() => {
+                let labels = SpanLabels::without_values(&self.fields);
+                family.with(&labels, |histogram| histogram.record_duration(time));
+            }
+            SpanMetric::ByLabels(family) => {
+                family.with(labels, |histogram| histogram.record_duration(time));
+            }
+        }
+    }
+
+    /// Returns the metric of a name, which is registered if there is none: by labels if the first
+    /// span of the name has any.
+    fn metric(&self, name: &str, labels: &SpanLabels) -> SpanMetric {
         // Held until it is registered, so that each is registered once.
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        let metric = metric_name(name);
-        if let Some(histogram) = metric.as_ref().and_then(|metric| by_name.own.get(metric)) {
-            return histogram.clone();
+        let metric_name = metric_name(name);
+        if let Some(metric) = metric_name.as_ref().and_then(|metric| by_name.own.get(metric)) {
+            return metric.clone();
         }
-        if let Some(metric) = metric.filter(|_| by_name.own.len() < self.max) {
-            match self.register(&metric, &format!("durations of spans \"{name}\"")) {
-                Ok(histogram) => {
-                    by_name.own.insert(metric, histogram.clone());
-                    return histogram;
+        if let Some(metric_name) = metric_name.filter(|_| by_name.own.len() < self.max) {
+            match self.register(&metric_name, name, !labels.is_empty()) {
+                Ok(metric) => {
+                    by_name.own.insert(metric_name, metric.clone());
+                    return metric;
                 }
                 Err(error) => warn(&format!("tracing: {error}\n")),
             }
         }
-        by_name.overflow.get_or_insert_with(|| self.overflow(name)).clone()
+        SpanMetric::Plain(by_name.overflow.get_or_insert_with(|| self.overflow(name)).clone())
+    }
+
+    fn register(&self, metric: &str, name: &str, has_labels: bool) -> Result<SpanMetric, Error> {
+        let histogram = self.histogram(metric, &format!("durations of spans \"{name}\""));
+        if has_labels {
+            histogram.build_family().map(SpanMetric::ByLabels)
+        } else {
+            histogram.build().map(SpanMetric::Plain)
+        }
     }
 
     fn overflow(&self, name: &str) -> Histogram {
@@ -78,15 +127,15 @@ impl Spans {
                        \"{name}\": there is one for {max} names\n"
         ));
         let help = "durations of all spans that have no histogram of their own";
-        self.register(OVERFLOW, help).unwrap_or_else(|error| {
+        self.histogram(OVERFLOW, help).build().unwrap_or_else(|error| {
             warn(&format!("tracing: {error}\n"));
             Histogram::noop()
         })
     }
 
-    /// Registers a histogram. `help` is short enough: a name of 200 bytes is not shorter than that
+    /// Begins a histogram. `help` is short enough: a name of 200 bytes is not shorter than that
     /// of its span.
-    fn register(&self, metric: &str, help: &str) -> Result<Histogram, Error> {
-        self.registry.histogram(metric).units(UNITS).help(help.replace('\0', " ")).build()
+    fn histogram(&self, metric: &str, help: &str) -> HistogramBuilder<'_> {
+        self.registry.histogram(metric).units(UNITS).help(help.replace('\0', " "))
     }
 }

@@ -9,7 +9,7 @@ use mmv_format::view::{Contents, ValueEntry};
 use mmv_tracing::MetricsLayer;
 use mmv_writer::Registry;
 use tempfile::TempDir;
-use tracing::{Level, info_span};
+use tracing::{field, info_span};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
@@ -19,7 +19,7 @@ fn registry() -> (TempDir, Registry) {
     (directory, registry.build().unwrap())
 }
 
-/// The file's metrics with the sum of their values, and events by their instance.
+/// The sums of the values of each metric; of those by labels, of each set of labels.
 fn found(path: &Path) -> BTreeMap<String, u64> {
     let bytes = std::fs::read(path).unwrap();
     let contents = Contents::parse(&bytes).unwrap();
@@ -30,8 +30,9 @@ fn found(path: &Path) -> BTreeMap<String, u64> {
         let instances = indom.into_iter().flat_map(|indom| &indom.instances);
         let mut instances = instances.filter(|instance| Some(instance.id) == value.instance);
         let instance = instances.next().map(|instance| instance.name.as_str());
-        match instance.filter(|_| metric == "events") {
-            Some(instance) => format!("{metric} {instance}"),
+        let labels = instance.filter(|instance| instance.contains('='));
+        match labels.map(|labels| labels.split(",bucket=").next().unwrap_or(labels)) {
+            Some(labels) => format!("{metric} {labels}"),
             None => metric.clone(),
         }
     };
@@ -46,7 +47,7 @@ fn found(path: &Path) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn spans_and_events_of_many_threads_are_counted_by_name_level_and_target() {
+fn spans_and_events_of_many_threads_are_counted() {
     let (_directory, registry) = registry();
     let layer = MetricsLayer::new(&registry).unwrap();
     let dispatch = tracing::Dispatch::new(
@@ -72,13 +73,15 @@ fn spans_and_events_of_many_threads_are_counted_by_name_level_and_target() {
     });
     registry.announce();
     let found = found(registry.path());
-    assert_eq!(found["events level=INFO,target=shop"], 2000);
-    assert_eq!(found["events level=WARN,target=shop"], 2000);
-    assert_eq!(found.keys().filter(|name| name.starts_with("events")).count(), 2);
+    assert_eq!(found["events level=info"], 2000);
+    assert_eq!(found["events level=warn"], 2000);
+    for level in ["error", "debug", "trace"] {
+        assert_eq!(found[&format!("events level={level}")], 0);
+    }
     assert_eq!(found["span.order.bucket"], 4000);
     assert_eq!(found["span.read_file.bucket"], 2000);
     assert!(found["span.order.sum"] > found["span.read_file.sum"]);
-    assert_eq!(found.len(), 6);
+    assert_eq!(found.len(), 9);
 }
 
 #[test]
@@ -106,7 +109,7 @@ fn a_span_takes_from_its_creation_to_its_end_in_any_thread() {
 #[test]
 fn what_exceeds_the_limits_is_counted_together() {
     let (_directory, registry) = registry();
-    let layer = MetricsLayer::builder(&registry).max_spans(2).max_events(1).build().unwrap();
+    let layer = MetricsLayer::builder(&registry).max_spans(2).build().unwrap();
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || {
         for _ in 0..3 {
@@ -114,25 +117,64 @@ fn what_exceeds_the_limits_is_counted_together() {
             drop(info_span!("b"));
             drop(info_span!("c"));
             drop(info_span!("d"));
-            tracing::info!(target: "one", "a");
-            tracing::info!(target: "two", "b");
-            tracing::info!(target: "three", "c");
-            tracing::event!(target: "two", Level::ERROR, "d");
         }
     });
     registry.announce();
     let found = found(registry.path());
-    let counts: Vec<_> = found.iter().filter(|(name, _)| !name.contains(".sum")).collect();
-    let expected = [
-        ("events level=ERROR,target=*", 3),
-        ("events level=INFO,target=*", 6),
-        ("events level=INFO,target=one", 3),
-        ("span.a.bucket", 3),
-        ("span.b.bucket", 3),
-        ("span_overflow.bucket", 6),
-    ];
+    let counts: Vec<_> = found.iter().filter(|(name, _)| name.contains(".bucket")).collect();
+    let expected = [("span.a.bucket", 3), ("span.b.bucket", 3), ("span_overflow.bucket", 6)];
     let counts: Vec<_> = counts.iter().map(|(name, count)| (name.as_str(), **count)).collect();
     assert_eq!(counts, expected);
+}
+
+#[test]
+fn chosen_fields_of_spans_are_labels() {
+    let (_directory, registry) = registry();
+    let layer = MetricsLayer::builder(&registry).fields(["endpoint", "http.code"]);
+    let dispatch =
+        tracing::Dispatch::new(tracing_subscriber::registry().with(layer.build().unwrap()));
+    let answer = |endpoint: &str, code: u16| {
+        let code_later = field::Empty;
+        let span = info_span!("request", user = 7, http.code = code_later, endpoint);
+        let _entered = span.enter();
+        span.record("http.code", code);
+        drop(info_span!("query", table = "orders"));
+    };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                tracing::dispatcher::with_default(&dispatch, || {
+                    for _ in 0..100 {
+                        answer("/cart", 200);
+                        answer("/cart", 500);
+                        answer("/", 200);
+                        drop(info_span!("item", endpoint = ?Some(1)));
+                    }
+                });
+            });
+        }
+    });
+    tracing::dispatcher::with_default(&dispatch, || {
+        // As their first span has labels, or none.
+        drop(info_span!("item"));
+        drop(info_span!("query", endpoint = "/"));
+    });
+    registry.announce();
+    let found = found(registry.path());
+    let counts: Vec<_> = found.iter().filter(|(name, _)| name.contains(".bucket")).collect();
+    let counts: Vec<_> = counts.iter().map(|(name, count)| (name.as_str(), **count)).collect();
+    let expected = [
+        ("span.item.bucket endpoint=,http.code=", 1),
+        ("span.item.bucket endpoint=Some(1)", 400),
+        ("span.query.bucket", 1201),
+        ("span.request.bucket endpoint=/,http.code=200", 400),
+        ("span.request.bucket endpoint=/cart,http.code=200", 400),
+        ("span.request.bucket endpoint=/cart,http.code=500", 400),
+    ];
+    assert_eq!(counts, expected);
+    let bytes = std::fs::read(registry.path()).unwrap();
+    let labels = Contents::parse(&bytes).unwrap().labels;
+    assert!(labels.iter().any(|label| label.name == "http_code" && label.json_value == "\"500\""));
 }
 
 #[test]
