@@ -150,6 +150,7 @@ fn put_growing(scratch: &Scratch, name: &str, instances: usize) -> File {
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn growing_files_whose_generations_change_all_the_time_stop_no_tick() {
     const GENERATIONS: u64 = 8;
     let mut files = Vec::new();
@@ -264,6 +265,7 @@ fn in_a_small_address_space(reason: &str, put_files: impl Fn(&Scratch)) {
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn files_of_many_values_in_a_small_address_space_are_refused_and_end_nothing() {
     in_a_small_address_space("metadata", |scratch| {
         for number in 0..12 {
@@ -273,6 +275,7 @@ fn files_of_many_values_in_a_small_address_space_are_refused_and_end_nothing() {
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn files_of_many_names_in_a_small_address_space_are_refused_and_end_nothing() {
     in_a_small_address_space("metadata", |scratch| {
         for number in 0..12 {

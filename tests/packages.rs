@@ -134,6 +134,7 @@ fn older(package: &Path, scratch: &Path) -> PathBuf {
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn a_package_is_installed_upgraded_and_purged_by_dpkg() {
     if !exists("dpkg") || !exists("dpkg-deb") {
         return skip("dpkg is not here");

@@ -169,6 +169,7 @@ fn packed(agent: &Agent) -> (usize, usize) {
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn an_agent_killed_while_it_compresses_loses_no_record() {
     let scratch = Scratch::new();
     let registry = Registry::builder("app").sealed().directory(scratch.mmv_dir()).build();

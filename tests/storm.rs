@@ -141,6 +141,7 @@ impl Plan {
 /// All attacks once, in the ordinary run of the tests: what is asserted is what they do to values and
 /// memory. What they do to ticks is measured where nothing else runs.
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn attacks_of_a_few_seconds_falsify_and_lose_no_value() {
     if !users::are_possible() {
         skip::report("the storm: only root can be several users");

@@ -293,17 +293,20 @@ fn each_attack_alone_delays_and_falsifies_nothing_without_realtime_priority() {
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn values_that_a_disk_has_to_find_each_time_delay_no_others() {
     judge(&[Case::new(attacks::SLOW_ON_DISK, Place::Disk)], seconds(6, 60));
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn values_whose_pages_are_taken_away_delay_no_others() {
     let all = judge(&[Case::new(attacks::SLOW_IN_MEMORY, Place::Memory)], seconds(6, 60));
     assert!(all.iter().all(|one| one.missing > 0), "what is left out is counted");
 }
 
 #[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
 fn crowds_of_files_and_names_delay_no_program_that_returns() {
     let attacks = vec![attacks::EMPTY_FILES, attacks::RENAMES, attacks::VALID_FILES];
     let crowds = Case { name: "crowds", attacks, ..Case::new(attacks::EMPTY_FILES, Place::Memory) };
