@@ -15,6 +15,7 @@
 //! | `columns` | the columns of a report: one for each metric and instance |
 //! | `formats` | samples as a table, CSV or JSON Lines |
 //! | `groups` | metrics that are read in one pass |
+//! | `order` | the order in which metrics are shown |
 //! | `text` | values, numbers and descriptors as text; the output buffer |
 //! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
@@ -41,6 +42,7 @@ mod hint;
 mod image;
 mod left_out;
 mod options;
+mod order;
 mod output_file;
 mod page;
 mod selection;

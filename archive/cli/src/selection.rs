@@ -14,6 +14,7 @@ use pcp_types::names::selects;
 
 use crate::Failure;
 use crate::left_out::check_whole_set;
+use crate::order;
 use crate::text::{shown_path, warn};
 
 /// The most names that are proposed for one that does not exist.
@@ -203,6 +204,21 @@ pub(crate) fn select_with_derived<'a>(
         return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
     }
     Ok(selection)
+}
+
+/// Removes the metrics of the agent and of pmcd that no name selects but that of a branch, a pattern
+/// or none at all, unless there is nothing else.
+pub(crate) fn leave_out_machinery(selection: &mut replay::ReplaySelection<'_>, names: &[String]) {
+    let left_out = order::unnamed_machinery(selection.metrics(), names);
+    selection.retain(|metric| !left_out.contains(&metric.desc.pmid));
+    note_left_out(left_out.len());
+}
+
+/// Says that metrics of the agent and of pmcd are not shown.
+pub(crate) fn note_left_out(count: usize) {
+    if count > 0 {
+        warn(&format_args!("{count} metrics of the agent and pmcd are left out; --all shows them"));
+    }
 }
 
 /// Returns whether a text of `-e` is the path of a file of definitions. For pmrep it is one after

@@ -162,16 +162,16 @@ fn report_prints_a_table_with_interpolated_values() {
     let (_directory, base) = archive();
     let table = printed(&base, "report", &["mmv", "-t", "5s", "--no-rate"]);
     let expected = "
-                                                  mmv.acme.       mmv.acme.
-                                             products.count  products.count
-                                                   [Anvils]       [Rockets]
-                             mmv.acme.level           count           count
------------------------  ------------------  --------------  --------------
-2023-11-14 22:13:20.123                 0.5              10              11
-2023-11-14 22:13:25.123                 0.5              20              21
-2023-11-14 22:13:30.123  0.3333333333333333              30              31
-2023-11-14 22:13:35.123                   -               -               -
-2023-11-14 22:13:40.123                   7              40              41
+                              mmv.acme.       mmv.acme.
+                         products.count  products.count
+                               [Anvils]       [Rockets]
+                                  count           count      mmv.acme.level
+-----------------------  --------------  --------------  ------------------
+2023-11-14 22:13:20.123              10              11                 0.5
+2023-11-14 22:13:25.123              20              21                 0.5
+2023-11-14 22:13:30.123              30              31  0.3333333333333333
+2023-11-14 22:13:35.123               -               -                   -
+2023-11-14 22:13:40.123              40              41                   7
 ";
     assert_eq!(format!("\n{table}"), expected);
 }
@@ -401,9 +401,9 @@ fn summary_prints_averages_as_a_table_csv_and_json_lines() {
     let table = printed(&base, "summary", &["--sum"]);
     let expected = "
 Metric                            Time average  Stochastic  Minimum  Maximum     Sum  Count  Units
-mmv.acme.level                           0.500       2.611    0.333    7.000   7.833      3
 mmv.acme.products.count[Anvils]          2.000       2.000    2.000    2.000  20.000      1  count / sec
 mmv.acme.products.count[Rockets]         2.000       2.000    2.000    2.000  20.000      1  count / sec
+mmv.acme.level                           0.500       2.611    0.333    7.000   7.833      3
 ";
     assert_eq!(table, &expected[1..]);
     let options = ["mmv.acme.products", "-i", "1", "-T", "10s", "--format", "csv"];

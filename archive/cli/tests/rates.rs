@@ -254,7 +254,7 @@ fn heads_say_which_values_are_averages_and_which_of_one_instant() {
         let head = text.lines().take_while(|line| !line.starts_with('-'));
         head.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };
-    let both = ["app.requests", "app.queue count / sec app.version", "instant average"];
+    let both = ["app.requests", "count / sec app.queue app.version", "average instant"];
     assert_eq!(head(&["app"]), both);
     // Nothing is to be told apart.
     assert_eq!(head(&["app.queue", "app.version"]), ["app.queue app.version"]);

@@ -85,3 +85,37 @@ fn every_command_selects_metrics_by_pattern() {
         assert!(printed(&base, "report", &[pattern]).contains("disk.io"), "{pattern}");
     }
 }
+
+#[test]
+fn the_agents_own_metrics_are_shown_if_they_are_named() {
+    let values = [
+        ("mmv.agent.records", 1),
+        ("mmv.shop.failures", 2),
+        ("mmv.shop.queue", 3),
+        ("pmcd.pid", 4),
+    ];
+    let (_directory, base) = Builder::new()
+        .metric("mmv.agent.records", "u32 instant none")
+        .metric("mmv.shop.queue", "u32 instant none")
+        .metric("mmv.shop.failures", "u32 instant none")
+        .metric("pmcd.pid", "u32 discrete none")
+        .rows((0..3).map(|second| (second, values)))
+        .finish()
+        .into_parts();
+    let commands: [(&str, &[&str]); 4] =
+        [("report", &[]), ("summary", &[]), ("follow", &["-s", "1"]), ("plot", &[])];
+    for (command, options) in commands {
+        let shown = |metrics: &[&str]| {
+            let text = printed(&base, command, &[metrics, options].concat());
+            ["failures", "queue", "records", "pid"].map(|name| text.contains(name))
+        };
+        assert_eq!(shown(&["mmv"]), [true, true, false, false], "{command}");
+        assert_eq!(shown(&["mmv", "mmv.agent"]), [true, true, true, false], "{command}");
+        assert_eq!(shown(&["pmcd"]), [false, false, false, true], "{command}");
+        assert_eq!(shown(&["mmv", "pmcd.*", "--all"]), [true; 4], "{command}");
+    }
+    let options = ["mmv", "pmcd", "--format", "csv"];
+    assert!(printed(&base, "report", &options).contains("mmv.agent.records"), "data is whole");
+    let table = printed(&base, "summary", &[]);
+    assert!(table.find("failures") < table.find("queue"), "errors come first: {table}");
+}

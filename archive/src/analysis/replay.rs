@@ -129,6 +129,11 @@ impl<'a> ReplaySelection<'a> {
         self.chosen.select_instance(instance);
     }
 
+    /// Removes the metrics for which `is_kept` returns false.
+    pub fn retain(&mut self, is_kept: impl FnMut(&SelectedMetric) -> bool) {
+        self.chosen.retain(is_kept);
+    }
+
     /// Sets what a decrease of an integer counter means; by default a reset.
     #[must_use]
     pub fn decrease(mut self, decrease: Decrease) -> Self {

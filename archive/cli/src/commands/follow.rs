@@ -13,12 +13,14 @@ use pcp_archive::internal::half_made;
 use pcp_archive::replay::Gaps;
 use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
+use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
 use crate::options::histograms::{DEFAULT_QUANTILES, names_buckets};
 use crate::options::{
     DisplayOptions, GapOptions, QuantileOptions, agent_archives, warn_of_unreadable,
 };
+use crate::order::is_unnamed_machinery;
 use crate::selection::selector_of;
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
@@ -97,6 +99,8 @@ impl Arguments {
         follower.seek(self.first(&follower, &zone)?)?;
         let choice = Choice {
             metrics: selectors(&self.metrics, follower.metadata())?,
+            names: &self.metrics,
+            hides_machinery: self.hides_machinery(follower.metadata()),
             instances: &self.display.instances,
             rates: !self.display.no_rate && !self.json,
             units: self.display.units()?,
@@ -135,6 +139,23 @@ impl Arguments {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the table leaves out the agent's metrics and those of pmcd: if the archive
+    /// has others that are selected.
+    fn hides_machinery(&self, metadata: &Metadata) -> bool {
+        let is_for_people = !self.json && self.gaps.gaps() == Gaps::Keep;
+        if self.display.all || !is_for_people {
+            return false;
+        }
+        let names = metadata.subtree("").map(|(name, _)| name);
+        let selectors: Vec<Selector> =
+            self.metrics.iter().filter_map(|text| text.parse().ok()).collect();
+        let is_selected = |name: &str| {
+            selectors.is_empty() || selectors.iter().any(|one| selects(one.name(), name))
+        };
+        let mut selected = names.filter(|name| is_selected(name));
+        selected.any(|name| !is_unnamed_machinery(name, &self.metrics))
     }
 
     /// Returns the quantiles that histograms are shown as; none if their buckets are.

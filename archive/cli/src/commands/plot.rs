@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use pcp_archive::envelope::Options;
 use pcp_archive::internal::programs::for_each_event;
-use pcp_archive::replay::{self, Replay, ReplaySelection, Sample};
+use pcp_archive::replay::{self, Gaps, Replay, ReplaySelection, Sample};
 use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
@@ -22,7 +22,9 @@ use pcp_types::parse_interval;
 use crate::columns::{Choice, cell};
 use crate::image::{Image, ImageError, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
-use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
+use crate::selection::{
+    check_complete, is_definition_file, leave_out_machinery, select_with_derived, warn_of_losses,
+};
 use crate::text::{Output, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns, output_file};
@@ -251,6 +253,9 @@ impl Arguments {
     fn selection<'a>(&self, source: Source<'a>) -> Result<ReplaySelection<'a>, Failure> {
         let selection = Replay::open(source).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
+        if !self.display.all && self.gaps.gaps() == Gaps::Keep {
+            leave_out_machinery(&mut selection, &self.metrics);
+        }
         self.quantiles.apply(&mut selection)?;
         if self.heatmap && selection.quantiles(&QUANTILES[..1]) == 0 {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));

@@ -13,14 +13,16 @@ use clap::Args;
 use hashbrown::HashSet;
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection, SelectedMetric};
-use pcp_archive::{Pmid, Source, Timestamp};
+use pcp_archive::{Metadata, Pmid, Source, Timestamp};
+use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
-use crate::selection::{check_complete, select_with_derived, warn_of_losses};
+use crate::order::SeriesOrder;
+use crate::selection::{check_complete, leave_out_machinery, select_with_derived, warn_of_losses};
 use crate::text::{shown, shown_path};
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns, time};
@@ -202,6 +204,9 @@ impl Arguments {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let selection = Replay::open(source).decrease(decrease).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
+        if self.is_for_people() && !self.display.all {
+            leave_out_machinery(&mut selection, &self.metrics);
+        }
         if !self.quantile.is_empty() && selection.quantiles(&self.quantile) == 0 {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }
@@ -241,6 +246,13 @@ impl Arguments {
         Ok(events)
     }
 
+    /// Returns whether the output is a table of what was computed, not data for programs or values
+    /// by PCP's rules.
+    fn is_for_people(&self) -> bool {
+        let is_table = self.format.format() == Format::Table;
+        is_table && !self.raw && !self.stepping && self.gaps.gaps() == Gaps::Keep
+    }
+
     /// Returns whether histograms are reported as such, not as the metrics that they consist of:
     /// unless these are asked for, or the output is to be that of PCP's programs.
     fn shows_histograms(&self) -> bool {
@@ -261,7 +273,26 @@ impl Arguments {
         let instances = self.display.instances.as_slice();
         let rates = self.has_rates();
         let choice = Choice { instances, rates, units: &units, raw: self.raw };
-        Ok(columns::columns(source.metadata(), replay, &choice))
+        let mut columns = columns::columns(source.metadata(), replay, &choice);
+        if self.is_for_people() {
+            self.sort(&mut columns, source.metadata(), replay);
+        }
+        Ok(columns)
+    }
+
+    /// Sorts columns by the metrics of the command line, and those of each by [`order`].
+    fn sort(&self, columns: &mut [Column], metadata: &Metadata, replay: &Replay<'_>) {
+        let metrics: Vec<&SelectedMetric> = replay.metrics().collect();
+        let selectors = self.metrics.iter().map(|text| text.split('{').next().unwrap_or(text));
+        let selectors: Vec<&str> = selectors.collect();
+        let mut order = SeriesOrder::new(metadata);
+        columns.sort_by_cached_key(|column| {
+            let metric = metrics.get(column.metric);
+            let mut selectors = selectors.iter();
+            let asked = selectors.position(|name| selects(name, &column.name));
+            let key = metric.map(|metric| order.key(metric, column.instance, false));
+            (asked.unwrap_or(self.metrics.len()), key)
+        });
     }
 
     /// The window. The first sample of the last part of an archive, of one that begins some

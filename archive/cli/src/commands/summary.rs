@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pcp_archive::replay::{Decrease, Gaps};
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::{
@@ -18,7 +18,8 @@ use serde::Serialize;
 use crate::formats::{Format, csv};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
-use crate::selection::{select_metrics, warn_of_loss};
+use crate::order::{SeriesOrder, unnamed_machinery};
+use crate::selection::{note_left_out, select_metrics, warn_of_loss};
 use crate::text::{Grid, Json, Output, json_time, push_plain, scaled, shown, terminal_width};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
@@ -60,6 +61,10 @@ pub(crate) struct Arguments {
     /// [default: all]
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
+
+    /// Also show the metrics of the agent and of pmcd, which are otherwise shown if they are named
+    #[arg(long)]
+    all: bool,
 
     /// Add the times of minimum and maximum to the table
     #[arg(long)]
@@ -221,6 +226,11 @@ impl Arguments {
         let zone = self.zone.zone(source.label())?;
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
         let mut selection = select_metrics(source, &self.metrics, &self.instances)?;
+        if self.is_for_people() && !self.all {
+            let left_out = unnamed_machinery(selection.metrics(), &self.metrics);
+            selection.retain(|metric| !left_out.contains(&metric.desc.pmid));
+            note_left_out(left_out.len());
+        }
         let span = window.origin..=window.end;
         let histograms = self.histograms(&mut selection, &span)?;
         let ranks = if histograms.is_empty() { &[] } else { self.ranks() };
@@ -230,6 +240,9 @@ impl Arguments {
         lost.iter().for_each(warn_of_loss);
         let mut lines = histograms.lines(source.metadata(), ranks);
         lines.extend(metric_lines(source.metadata(), &summaries));
+        if self.is_for_people() {
+            sort_by_rank(&mut lines, source.metadata());
+        }
         if let Some(sort) = self.sort.or(self.top.map(|_| Sort::Average)) {
             sort.sort(&mut lines, ranks);
         }
@@ -254,6 +267,12 @@ impl Arguments {
         }
         out.finish()?;
         check()
+    }
+
+    /// Returns whether the output is a table of what was computed, not data for programs or values
+    /// by PCP's rules.
+    fn is_for_people(&self) -> bool {
+        self.format.format() == Format::Table && self.gaps.gaps() == Gaps::Keep
     }
 
     /// Returns the quantiles that are shown of histograms.
@@ -452,11 +471,34 @@ impl Line<'_> {
         columns::instance_title(self.instance, self.name.as_ref())
     }
 
+    /// Returns whether there was more than one value, or a counter grew.
+    fn is_changing(&self) -> bool {
+        if let Some(counted) = &self.histogram {
+            return counted.count > 0.0;
+        }
+        let Some(statistics) = self.statistics else { return false };
+        if self.metric.metric.has_rates() {
+            return statistics.sum != 0.0;
+        }
+        statistics.minimum.value < statistics.maximum.value
+    }
+
     /// Returns the units of all columns except the sum.
     fn units(&self) -> String {
         let metric = &self.metric.metric;
         columns::units(metric, metric.has_rates())
     }
+}
+
+/// Sorts lines so that what a person looks at first comes first.
+fn sort_by_rank(lines: &mut [Line<'_>], metadata: &Metadata) {
+    let changing = lines.iter().filter(|line| line.is_changing());
+    let changing: HashSet<&str> = changing.map(|line| line.metric.metric.name.as_str()).collect();
+    let mut order = SeriesOrder::new(metadata);
+    lines.sort_by_cached_key(|line| {
+        let metric = &line.metric.metric;
+        order.key(metric, line.instance, !changing.contains(metric.name.as_str()))
+    });
 }
 
 /// Returns the head of the column of a quantile: `p99`, `Max` of the greatest value.

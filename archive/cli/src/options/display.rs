@@ -16,6 +16,10 @@ pub(crate) struct DisplayOptions {
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     pub(crate) instances: Vec<String>,
 
+    /// Also show the metrics of the agent and of pmcd, which are otherwise shown if they are named
+    #[arg(long)]
+    pub(crate) all: bool,
+
     /// Do not convert counters to rates
     #[arg(long)]
     pub(crate) no_rate: bool,

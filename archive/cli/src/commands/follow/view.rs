@@ -14,6 +14,7 @@ use crate::Failure;
 use crate::columns::{Column, Scale, WantedUnits, number_in_records};
 use crate::formats::jsonl::{Line, Mark};
 use crate::formats::table::{MISSING, Row, Table, cell_text, heads, time_text};
+use crate::order;
 use crate::text::{Json, Output, json_time, warn};
 use crate::time::Zone;
 use histogram::Histogram;
@@ -25,6 +26,10 @@ const PLACES: usize = 3;
 pub(super) struct Choice<'o> {
     /// Selectors of metrics; all if empty.
     pub(super) metrics: Vec<Selector>,
+    /// Texts of the selectors.
+    pub(super) names: &'o [String],
+    /// Metrics of the agent and pmcd are shown only if they are named.
+    pub(super) hides_machinery: bool,
     /// The names or numbers of instances; all if empty.
     pub(super) instances: &'o [String],
     /// Counters are converted to rates.
@@ -65,6 +70,11 @@ impl Choice<'_> {
             || named.any(|m| m.selects_instance(metadata, &metric.desc, instance))
     }
 
+    /// Returns whether a metric is one of the agent or pmcd that nobody named.
+    fn leaves_out(&self, name: &str) -> bool {
+        self.hides_machinery && order::is_unnamed_machinery(name, self.names)
+    }
+
     /// Returns the metric with a PMID, by the first of its names that is selected.
     fn shown(&self, pmid: Pmid, metadata: &Metadata) -> Option<ShownMetric> {
         let metric = metadata.metric(pmid)?;
@@ -72,6 +82,9 @@ impl Choice<'_> {
         let is_chosen =
             |name: &&ByteText| all || self.metrics.iter().any(|m| names::selects(m.name(), name));
         let name = metric.names.iter().find(is_chosen)?.to_string();
+        if self.leaves_out(&name) {
+            return None;
+        }
         let metric = SelectedMetric { name, desc: metric.desc };
         let scale = Scale::new(&metric, self.rates, &self.units);
         Some(ShownMetric { metric, scale, chosen: None, columns: HashMap::new() })
