@@ -59,7 +59,7 @@ fn copied(archive: &CorpusArchive, scratch: &Scratch, version: Version) -> std::
     let base = scratch.path().join("copy");
     let original = Archive::open(&archive.base).unwrap();
     let options = WriterOptions { version, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, original.label().into(), options).unwrap();
+    let mut writer = ArchiveWriter::create_with(&base, original.label().into(), options).unwrap();
     copy(&original, &mut writer).unwrap_or_else(|error| panic!("{}: {error}", archive.name));
     writer.finish().unwrap();
     base

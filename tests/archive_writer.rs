@@ -123,7 +123,7 @@ fn write(base: &Path, first: &Step, steps: &[Step]) -> Vec<Record> {
     };
     let options = WriterOptions { index_bytes: 2000, ..WriterOptions::default() };
     let mut writing = Writing {
-        writer: ArchiveWriter::create(base, label, options).unwrap(),
+        writer: ArchiveWriter::create_with(base, label, options).unwrap(),
         now: Timestamp::new(1_700_000_000, 999_999_999).unwrap(),
         instances: vec![0, 3],
         records: Vec::new(),

@@ -24,7 +24,7 @@ fn main() -> Result<()> {
         timezone: "UTC".into(),
         zoneinfo: "".into(),
     };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+    let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
     let indom = InDom::new(70, 2051)?;
     let requests = MetricDesc {
         pmid: Pmid::new(70, 1, 1)?,

@@ -54,7 +54,7 @@
 //!     semantics: Semantics::Counter,
 //!     units: Units::count(),
 //! };
-//! let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+//! let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
 //! writer.declare_metric(&desc, &["acme.requests"])?;
 //! writer.write_result(&FetchResult {
 //!     timestamp: Timestamp::new(1_700_000_000, 0)?,

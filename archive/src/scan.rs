@@ -51,7 +51,7 @@
 //! #     semantics: Semantics::Instant,
 //! #     units: Units::NONE,
 //! # };
-//! # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+//! # let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
 //! # writer.declare_metric(&desc, &["load"])?;
 //! # for (second, load) in [(0, 0.5), (10, 0.7), (20, 0.1)] {
 //! #     let values = Ok(vec![(None, OwnedValue::Double(load))]);

@@ -107,7 +107,7 @@ impl ArchiveWriter {
     ///
     /// [`Error::Exists`] if any file of such an archive is there,
     /// [`Error::Encode`] if the label cannot be stored, [`Error::Io`].
-    pub fn create(
+    pub fn create_with(
         base: impl AsRef<Path>,
         label: WriterLabel,
         options: WriterOptions,

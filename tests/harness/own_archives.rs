@@ -44,7 +44,7 @@ pub(crate) fn all() -> Vec<CorpusArchive> {
                 zoneinfo: "".into(),
             };
             let options = WriterOptions { version, index_bytes: 2_000, ..Default::default() };
-            let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
+            let mut writer = ArchiveWriter::create_with(&base, label, options).unwrap();
             fill(&mut writer, volumes);
             writer.finish().unwrap();
             CorpusArchive { name: name.to_owned(), base }

@@ -161,7 +161,8 @@ fn write(base: &Path, shape: Shape, records: i64) {
         timezone: "UTC".into(),
         zoneinfo: "".into(),
     };
-    let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).expect("writer");
+    let mut writer =
+        ArchiveWriter::create_with(base, label, WriterOptions::default()).expect("writer");
     let descs = declare(&mut writer, shape);
     let mut random = 88_172_645_463_325_252_u64;
     let mut numbers = vec![1_000_000_u64; VALUES as usize];

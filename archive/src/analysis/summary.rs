@@ -133,7 +133,7 @@ pub struct Extreme {
 /// #     semantics: Semantics::Counter,
 /// #     units: Units::count(),
 /// # };
-/// # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+/// # let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
 /// # writer.declare_metric(&desc, &["acme.sold"])?;
 /// # for (second, sold) in [(0, 100), (10, 150), (30, 160)] {
 /// #     let values = Ok(vec![(None, OwnedValue::U64(sold))]);

@@ -185,7 +185,7 @@ mod tests {
                 zoneinfo: "".into(),
             };
             let mut writer =
-                ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+                ArchiveWriter::create_with(&base, label, WriterOptions::default()).unwrap();
             for item in 0..TYPES.len() {
                 writer.declare_metric(&desc(item), &[&format!("a.n{item}")]).unwrap();
             }

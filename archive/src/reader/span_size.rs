@@ -78,7 +78,7 @@ mod tests {
                 volume_bytes: Some(40_000),
                 ..WriterOptions::default()
             };
-            let mut writer = ArchiveWriter::create(&base, label(), options).unwrap();
+            let mut writer = ArchiveWriter::create_with(&base, label(), options).unwrap();
             writer.declare_metric(&desc, &["acme.text"]).unwrap();
             for second in 0..100 {
                 let values = Ok(vec![(None, OwnedValue::String(vec![b'x'; 1000]))]);

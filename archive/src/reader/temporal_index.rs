@@ -264,7 +264,8 @@ mod tests {
     fn closed() -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().join("a");
-        let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
+        let mut writer =
+            ArchiveWriter::create_with(&base, label(), WriterOptions::default()).unwrap();
         let desc = descs().remove(0);
         writer.declare_metric(&desc, &["a"]).unwrap();
         for seconds in [10, 20, 30] {

@@ -71,7 +71,7 @@ struct Changing<T> {
 
 impl Logger {
     pub(crate) fn new(base: &Path, start: Timestamp, options: WriterOptions) -> Self {
-        let mut writer = ArchiveWriter::create(base, label(), options).unwrap();
+        let mut writer = ArchiveWriter::create_with(base, label(), options).unwrap();
         for desc in descs() {
             writer.declare_metric(&desc, &[&format!("test.m{}", desc.pmid.item())]).unwrap();
         }

@@ -160,7 +160,7 @@ impl<'m> Changes<'m> {
 /// #     semantics: Semantics::Counter,
 /// #     units: Units::count(),
 /// # };
-/// # let mut writer = ArchiveWriter::create(&old, label, WriterOptions::default())?;
+/// # let mut writer = ArchiveWriter::create_with(&old, label, WriterOptions::default())?;
 /// # writer.declare_metric(&desc, &["acme.requests"])?;
 /// # let values = Ok(vec![(None, OwnedValue::U64(42))]);
 /// # let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
@@ -169,7 +169,7 @@ impl<'m> Changes<'m> {
 ///
 /// let archive = Archive::open(&old)?;
 /// let label = archive.label().into();
-/// let mut writer = ArchiveWriter::create(&new, label, WriterOptions::default())?;
+/// let mut writer = ArchiveWriter::create_with(&new, label, WriterOptions::default())?;
 /// copy(&archive, &mut writer)?;
 /// assert_eq!(writer.finish()?.records, 1);
 /// # Ok(())
@@ -237,7 +237,8 @@ mod tests {
     /// Records at 5, 6 and 9 seconds; the domain changes at 1, 2, 7 and 8.
     fn archive(directory: &tempfile::TempDir) -> Archive {
         let base = directory.path().join("a");
-        let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
+        let mut writer =
+            ArchiveWriter::create_with(&base, label(), WriterOptions::default()).unwrap();
         writer.declare_metric(&descs()[2], &["test.two"]).unwrap();
         let change = |writer: &mut ArchiveWriter, seconds: i64| {
             writer.declare_indom(indom(), &instances(&[1, seconds as i32 + 1])).unwrap();

@@ -28,7 +28,7 @@ fn at(seconds: i64) -> Timestamp {
 fn writer(options: WriterOptions) -> (TempDir, PathBuf, ArchiveWriter) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a.b");
-    let mut writer = ArchiveWriter::create(&base, label(), options).unwrap();
+    let mut writer = ArchiveWriter::create_with(&base, label(), options).unwrap();
     for desc in descs() {
         writer.declare_metric(&desc, &[&format!("test.m{}", desc.pmid.item())]).unwrap();
     }
@@ -94,7 +94,7 @@ fn a_buffered_archive_has_its_first_record_when_readers_find_it() {
 fn an_archive_is_never_overwritten() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     writer.write_result(&one_value(0, 1)).unwrap();
-    let again = ArchiveWriter::create(&base, label(), WriterOptions::default());
+    let again = ArchiveWriter::create_with(&base, label(), WriterOptions::default());
     assert!(matches!(again, Err(Error::Exists { .. })));
 }
 

@@ -37,7 +37,8 @@ fn copies_in_version_2_match_to_the_microsecond() {
 fn copy_to(case: &Case, directory: &Path, version: Version) -> Archive {
     let base = directory.join("copy");
     let options = WriterOptions { version, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, case.archive.label().into(), options).unwrap();
+    let mut writer =
+        ArchiveWriter::create_with(&base, case.archive.label().into(), options).unwrap();
     copy(&case.archive, &mut writer).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     writer.finish().unwrap();
     let report = check(&base).unwrap();

@@ -326,7 +326,8 @@ impl Making<'_> {
 fn begin(base: &Path, options: &Options) -> ArchiveWriter {
     let Options { version, index_bytes, volume_bytes, .. } = *options;
     let options = WriterOptions { version, index_bytes, volume_bytes, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(base, test_archives::label("host"), options).unwrap();
+    let mut writer =
+        ArchiveWriter::create_with(base, test_archives::label("host"), options).unwrap();
     for metric in 0..METRICS.len() {
         writer.declare_metric(&desc(metric), &[&name(metric)]).unwrap();
     }

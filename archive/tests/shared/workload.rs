@@ -163,7 +163,8 @@ impl Logger {
             volume_bytes: Some(label_size + 4500),
             ..WriterOptions::default()
         };
-        let writer = ArchiveWriter::create(base, test_archives::label("host"), options).unwrap();
+        let writer =
+            ArchiveWriter::create_with(base, test_archives::label("host"), options).unwrap();
         Self {
             writer,
             base: base.to_owned(),

@@ -165,7 +165,7 @@ pub(crate) fn capture(
         extract = extract.window(end.saturating_sub(time)..=Timestamp::MAX);
     }
     let options = WriterOptions { buffer_bytes: WRITTEN_AT_ONCE, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(staging.hidden(), source.label().into(), options)?;
+    let mut writer = ArchiveWriter::create_with(staging.hidden(), source.label().into(), options)?;
     let mut samples = 0;
     let mut last = None;
     extract.write(&mut writer, |record| {

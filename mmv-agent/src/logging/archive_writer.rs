@@ -515,7 +515,7 @@ impl Archiver {
         let volume_bytes = Some(self.policy.rotation.volume_size);
         let version = self.policy.version;
         let options = WriterOptions { volume_bytes, version, ..WriterOptions::default() };
-        let writer = ArchiveWriter::create(&base, self.label.clone(), options)?;
+        let writer = ArchiveWriter::create_with(&base, self.label.clone(), options)?;
         self.links.shared.set_writing(Some((base.clone(), 0)));
         Ok(OpenArchive::new(base, writer, start))
     }

@@ -87,7 +87,7 @@ impl Builder {
     #[must_use]
     pub fn create(base: &Path, label: WriterLabel, options: WriterOptions) -> Self {
         Self {
-            writer: ArchiveWriter::create(base, label, options).expect("begin an archive"),
+            writer: ArchiveWriter::create_with(base, label, options).expect("begin an archive"),
             directory: None,
             metrics: BTreeMap::new(),
             undeclared: Vec::new(),

@@ -82,7 +82,7 @@ impl Shape {
             timezone: "UTC".into(),
             zoneinfo: "".into(),
         };
-        let mut writer = ArchiveWriter::create(base, label, WriterOptions::default())?;
+        let mut writer = ArchiveWriter::create_with(base, label, WriterOptions::default())?;
         let mut descs: Vec<_> = (0..self.metrics).map(Self::desc).collect::<Result<_>>()?;
         let indom = if self.instances > 0 { Some(InDom::new(70, 1)?) } else { None };
         for desc in &mut descs {

@@ -261,7 +261,7 @@ fn write_growing(base: &Path) -> Result<i64, Box<dyn std::error::Error>> {
         zoneinfo: "".into(),
     };
     let options = WriterOptions { version: Version::V3, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(base, label, options)?;
+    let mut writer = ArchiveWriter::create_with(base, label, options)?;
     writer.declare_metric(&desc, &["mmv.app.requests"])?;
     let mut instances: Vec<Instance> = Vec::new();
     let (mut second, mut number) = (0, 0);

@@ -101,7 +101,7 @@ impl OutputOptions {
         let defaults = WriterOptions::default();
         let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
         let label = fit_label(&Source::from(archives).label().into(), version);
-        let created = ArchiveWriter::create(staging.hidden(), label, options);
+        let created = ArchiveWriter::create_with(staging.hidden(), label, options);
         let mut writer = created.map_err(|error| explain(error, version))?;
         let mut done = 0;
         let total = archives.archives().iter().map(bytes_of).sum();

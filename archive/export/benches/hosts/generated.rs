@@ -58,8 +58,9 @@ impl Fleet {
             let directory = directory.join(&name);
             std::fs::create_dir_all(&directory).expect("make a directory");
             let base = directory.join("20231114");
-            let mut writer = ArchiveWriter::create(&base, label(&name), WriterOptions::default())
-                .expect("begin an archive");
+            let mut writer =
+                ArchiveWriter::create_with(&base, label(&name), WriterOptions::default())
+                    .expect("begin an archive");
             writer.declare_indom(indom, &instances).expect("declare");
             for (number, desc) in descs.iter().enumerate() {
                 let name = format!("mmv.shop.http.m{number}");

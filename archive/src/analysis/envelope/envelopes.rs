@@ -51,7 +51,7 @@ const CHUNKS: usize = 16;
 /// #     semantics: Semantics::Instant,
 /// #     units: Units::count(),
 /// # };
-/// # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+/// # let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
 /// # writer.declare_metric(&desc, &["acme.load"])?;
 /// # for second in 0..1000 {
 /// #     let load = if second == 700 { 99 } else { 1 };

@@ -86,7 +86,7 @@ fn written(steps: &[Step], instances: i32) -> (tempfile::TempDir, ArchiveSet) {
     for (number, steps) in steps.split_inclusive(|step| step.is_last).enumerate() {
         let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
         let base = directory.path().join(format!("a{number}"));
-        let mut writer = ArchiveWriter::create(&base, label(), options).unwrap();
+        let mut writer = ArchiveWriter::create_with(&base, label(), options).unwrap();
         for (desc, name) in descs().iter().zip(NAMES) {
             writer.declare_metric(desc, &[name]).unwrap();
         }
@@ -390,7 +390,7 @@ fn no_join_over_program_ends_or_outside_lifetimes() {
     use crate::scan::programs;
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
-    let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
+    let mut writer = ArchiveWriter::create_with(&base, label(), WriterOptions::default()).unwrap();
     let domain = InDom::new(70, 1).unwrap();
     let desc = |item, indom, semantics, value_type| MetricDesc {
         pmid: Pmid::new(70, 1, item).unwrap(),

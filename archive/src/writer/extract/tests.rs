@@ -48,7 +48,7 @@ fn writer(base: &Path) -> ArchiveWriter {
         timezone: "UTC".into(),
         zoneinfo: "".into(),
     };
-    ArchiveWriter::create(base, label, WriterOptions::default()).unwrap()
+    ArchiveWriter::create_with(base, label, WriterOptions::default()).unwrap()
 }
 
 fn level(value: i64) -> ValueSet {

@@ -58,7 +58,7 @@ fn labels_have_no_room_for_long_names_nor_for_the_zone() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a.b");
     let long = WriterLabel { hostname: "h".repeat(64).into(), ..label() };
-    let refused = ArchiveWriter::create(&base, long, version_2());
+    let refused = ArchiveWriter::create_with(&base, long, version_2());
     let Err(Error::Encode { source }) = refused else { panic!("{refused:?}") };
     assert_eq!(source, EncodeError::TooLarge { field: "host name", found: 64, max: 63 });
     let (_directory, base, mut writer) = writer(version_2());

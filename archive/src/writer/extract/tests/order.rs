@@ -36,7 +36,7 @@ fn copy(directory: &TempDir, archive: &Archive, version: Version) -> (Vec<i64>, 
     let base = directory.path().join(format!("new{}", version.number()));
     let label = archive.label().into();
     let options = WriterOptions { version, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
+    let mut writer = ArchiveWriter::create_with(&base, label, options).unwrap();
     let steps_back = Extract::new(selection(archive, &[""])).write(&mut writer, |_| {}).unwrap();
     writer.finish().unwrap();
     let report = check::check(&base).unwrap();
