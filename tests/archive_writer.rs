@@ -2,6 +2,8 @@
 //! pmlogcheck finds nothing in them, and pmdumplog reads back what was written.
 
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use pcp_archive::raw::{
     ErrorCode, FetchResult, LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, ValueSet,
@@ -16,6 +18,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::compliance;
 use crate::harness::archive_facts;
+use crate::harness::binaries;
 use crate::harness::facts::{Record, Values, number};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
@@ -79,6 +82,36 @@ fn whatever_is_written_pmlogcheck_accepts_and_pmdumplog_reads_back() {
     if let Err(failure) = outcome {
         panic!("{failure}");
     }
+}
+
+/// The program of the crate's page, and its example with instances and a text.
+#[test]
+fn pcp_reads_archives_of_the_short_writer() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = scratch.path().join("out/20261126");
+    let mut writer = ArchiveWriter::create(&base).unwrap();
+    let requests = writer.counter::<u64>("acme.requests").units(Units::count()).add().unwrap();
+    let start = Timestamp::now();
+    for second in 0..3 {
+        let time = start.saturating_add(Duration::from_secs(second));
+        writer.record(time, |r| r.set(requests, 42 + 10 * second)).unwrap();
+    }
+    writer.finish().unwrap();
+    compliance::check(&oracle, &base);
+    let archive = base.to_str().unwrap();
+    let values = oracle.run("pmval", &["-r", "-t", "1", "-a", archive, "acme.requests"]);
+    assert!(values.lines().any(|line| line.ends_with(" 62")), "pmval: {values}");
+    let rows = oracle.run("pmrep", &["-t", "1", "-o", "csv", "-a", archive, "acme.requests"]);
+    assert!(rows.lines().any(|line| line.ends_with(",10.000")), "pmrep: {rows}");
+
+    let base = scratch.path().join("example");
+    let written = Command::new(binaries::example("write")).arg(&base).status().unwrap();
+    assert!(written.success(), "example write: {written}");
+    compliance::check(&oracle, &base);
+    let archive = base.to_str().unwrap();
+    let values = oracle.run("pmdumplog", &[archive, "acme.requests"]);
+    assert!(values.contains("inst [2 or \"magnets\"] value 92"), "pmdumplog: {values}");
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -359,6 +359,38 @@ pub enum Error {
         "metric {pmid} ({value_type}, indom {indom:?}): the value does not match the declaration"
     )]
     ValueMismatch { pmid: Pmid, value_type: ValueType, indom: Option<InDom> },
+    /// A key of another writer.
+    #[error(
+        "the key of a metric belongs to another writer: use the one that add() returned for this \
+         archive"
+    )]
+    ForeignKey,
+    /// A value of an instance that the metric does not have now.
+    #[error(
+        "metric {metric} has no instance \"{instance}\": name it in set_instances first",
+        metric = line(metric), instance = line(instance)
+    )]
+    UnknownInstance { metric: String, instance: String },
+    /// A value without an instance, of a metric that has instances.
+    #[error(
+        "metric {metric} has a value for each instance: use set_instance in place of set",
+        metric = line(metric)
+    )]
+    InstanceNeeded { metric: String },
+    /// A value of an instance, of a metric that has none.
+    #[error(
+        "metric {metric} has no instances: use set in place of set_instance, or add it with \
+         instances()",
+        metric = line(metric)
+    )]
+    NoInstances { metric: String },
+    /// An instance domain that the writer did not create.
+    #[error("instance domain {indom} is not one that instances() of this writer returned")]
+    UnknownInDom { indom: InDom },
+    /// There are no more numbers for another of these: "metrics", "instance domains" or
+    /// "instances of one domain".
+    #[error("an archive cannot have more {what}")]
+    OutOfNumbers { what: &'static str },
     /// A record is older than the one before it, or of the same time although one of
     /// the two is a mark. `last` is the time of the last record written.
     #[error(

@@ -29,52 +29,23 @@
 //! quantiles of histograms, and other windows; [`replay`] several metrics at once, derived ones,
 //! texts and exact integers.
 //!
-//! An archive that is written and read, record by record:
+//! An archive that is written, with host and time zone of this machine:
 //!
-//! ```
-//! use pcp_archive::raw::{FetchResult, ValueSet};
-//! use pcp_archive::{
-//!     Archive, ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType,
-//!     WriterLabel, WriterOptions,
-//! };
+//! ```no_run
+//! use pcp_archive::{ArchiveWriter, Timestamp, Units};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let directory = tempfile::tempdir()?;
-//! let base = directory.path().join("20261120.12.00");
-//! let label = WriterLabel {
-//!     pid: 1,
-//!     hostname: "host".into(),
-//!     timezone: "UTC".into(),
-//!     zoneinfo: "".into(),
-//! };
-//! let desc = MetricDesc {
-//!     pmid: Pmid::new(70, 1, 1)?,
-//!     value_type: ValueType::U64,
-//!     indom: None,
-//!     semantics: Semantics::Counter,
-//!     units: Units::count(),
-//! };
-//! let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
-//! writer.declare_metric(&desc, &["acme.requests"])?;
-//! writer.write_result(&FetchResult {
-//!     timestamp: Timestamp::new(1_700_000_000, 0)?,
-//!     value_sets: vec![ValueSet {
-//!         pmid: desc.pmid,
-//!         values: Ok(vec![(None, OwnedValue::U64(42))]),
-//!     }],
-//! })?;
+//! let mut writer = ArchiveWriter::create("out/20261126")?;
+//! let requests = writer.counter::<u64>("acme.requests").units(Units::count()).add()?;
+//! writer.record(Timestamp::now(), |r| r.set(requests, 42))?;
 //! writer.finish()?;
-//!
-//! let archive = Archive::open(&base)?;
-//! let mut records = archive.records()?;
-//! while let Some(record) = records.next()? {
-//!     for set in record.value_sets() {
-//!         println!("{} {}: {} values", record.timestamp(), set.pmid(), set.len());
-//!     }
-//! }
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`ArchiveWriter::record`] shows instances and texts. Records as they are in the files are read
+//! by [`Archive::records`] and written by [`ArchiveWriter::write_result`]; their parts are in
+//! [`raw`].
 //!
 //! The rooms of the source, in the order of the data, and the public modules in them:
 //!
@@ -145,7 +116,10 @@ pub use format::indom::Instance;
 pub use format::value::{OwnedValue, Value};
 pub use format::{ArchiveLabel, Version};
 pub use reader::{Archive, ArchiveSet, Metadata, Metric, Source};
-pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};
+pub use writer::{
+    ArchiveWriter, MetricBuilder, MetricKey, MetricValue, RecordValues, Summary, WriterLabel,
+    WriterOptions,
+};
 
 pub(crate) use error::{EncodeError, RecordError, io_error};
 pub(crate) use format::event;

@@ -37,26 +37,14 @@
 //!
 //! ```
 //! use pcp_archive::scan::{Columns, Selection};
-//! # use pcp_archive::{ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType, WriterLabel, WriterOptions};
-//! # use pcp_archive::raw::{FetchResult, ValueSet};
+//! # use pcp_archive::{ArchiveWriter, Timestamp};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # let base = directory.path().join("a");
-//! # let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
-//! # let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
-//! # let desc = MetricDesc {
-//! #     pmid: Pmid::new(70, 1, 1)?,
-//! #     value_type: ValueType::Double,
-//! #     indom: None,
-//! #     semantics: Semantics::Instant,
-//! #     units: Units::NONE,
-//! # };
-//! # let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
-//! # writer.declare_metric(&desc, &["load"])?;
+//! # let mut writer = ArchiveWriter::create(&base)?;
+//! # let load_key = writer.gauge::<f64>("load").add()?;
 //! # for (second, load) in [(0, 0.5), (10, 0.7), (20, 0.1)] {
-//! #     let values = Ok(vec![(None, OwnedValue::Double(load))]);
-//! #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-//! #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+//! #     writer.record(Timestamp::new(second, 0)?, |r| r.set(load_key, load))?;
 //! #     if second == 10 {
 //! #         writer.write_mark(Timestamp::new(15, 0)?)?;
 //! #     }

@@ -19,11 +19,13 @@ pub mod extract;
 mod file_set;
 mod index_policy;
 mod indom_change;
+mod metric_key;
 mod options;
 pub mod prepared;
 pub mod repair;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,13 +35,15 @@ use crate::format::{EventArray, ResultBuilder, Role, archive_label, encode_mark,
 use crate::{
     ArchiveLabel, ByteText, EncodeError, Error, FetchResult, InDom, Instance, LabelSet,
     LabelTarget, Metric, MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Value,
-    ValueSet, Version,
+    ValueSet, Version, io_error,
 };
 pub(crate) use copied_set::CopiedSet;
 use declared::DeclaredMetadata;
 pub(crate) use declared::NameRules;
 use file_set::FileSet;
 use index_policy::IndexPolicy;
+use metric_key::KeyedMetrics;
+pub use metric_key::{MetricBuilder, MetricKey, MetricValue, RecordValues};
 pub use options::{WriterLabel, WriterOptions};
 
 /// The size and the span of a finished archive.
@@ -71,6 +75,10 @@ struct Dated {
 
 /// Writes one archive.
 ///
+/// Metrics are added by name, also between records, and a record has those that it
+/// [sets](Self::record). Programs that copy archives, or choose the numbers of PCP themselves,
+/// declare metadata and write [records](crate::raw) as they are in the files.
+///
 /// The files are created with the first record; the metadata, by which readers find an
 /// archive, gets its name when the record is written. Without [`finish`](Self::finish) the
 /// archive lacks its last index entry, and what is in a
@@ -81,6 +89,7 @@ pub struct ArchiveWriter {
     label: WriterLabel,
     options: WriterOptions,
     declared: DeclaredMetadata,
+    keyed: KeyedMetrics,
     /// None before the first record.
     files: Option<FileSet>,
     switch_due: bool,
@@ -100,8 +109,24 @@ pub struct ArchiveWriter {
 }
 
 impl ArchiveWriter {
-    /// An archive with a base name: a path without any of the endings `.0`,
-    /// `.meta`, `.index`.
+    /// Creates an archive of this host in version 3, and the directory that it lies in.
+    ///
+    /// The base name is a path without any of the endings `.0`, `.meta`, `.index`.
+    ///
+    /// # Errors
+    ///
+    /// As [`create_with`](Self::create_with).
+    pub fn create(base: impl AsRef<Path>) -> Result<Self> {
+        let base = base.as_ref();
+        if let Some(directory) = base.parent() {
+            fs::create_dir_all(directory).map_err(io_error("create", directory))?;
+        }
+        let options = WriterOptions::default();
+        let label = WriterLabel::local().fitted(options.version);
+        Self::create_with(base, label, options)
+    }
+
+    /// Creates an archive of any host, with options.
     ///
     /// # Errors
     ///
@@ -128,6 +153,7 @@ impl ArchiveWriter {
             label,
             options,
             declared: DeclaredMetadata::new(version),
+            keyed: KeyedMetrics::default(),
             files: None,
             switch_due: false,
             first: None,

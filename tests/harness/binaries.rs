@@ -12,10 +12,11 @@ pub(crate) fn mmv_archive() -> PathBuf {
     directory().join("mmv-archive")
 }
 
-/// Returns the path of an example of `mmv-writer`; builds the examples at the first call.
+/// Returns the path of an example of a library; builds the examples at the first call.
 pub(crate) fn example(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    let directory = DIRECTORY.get_or_init(|| built(&["-p", "mmv-writer", "--examples"]));
+    let directory =
+        DIRECTORY.get_or_init(|| built(&["-p", "mmv-writer", "-p", "pcp-archive", "--examples"]));
     directory.join("examples").join(name)
 }
 

@@ -188,26 +188,14 @@ impl Envelope {
     /// ```
     /// use pcp_archive::envelope::{Envelope, Grid, Options};
     /// use pcp_archive::scan::Selection;
-    /// # use pcp_archive::{Archive, ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType, WriterLabel, WriterOptions};
-    /// # use pcp_archive::raw::{FetchResult, ValueSet};
+    /// # use pcp_archive::{Archive, ArchiveWriter, Timestamp, Units};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let directory = tempfile::tempdir()?;
     /// # let base = directory.path().join("a");
-    /// # let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
-    /// # let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
-    /// # let desc = MetricDesc {
-    /// #     pmid: Pmid::new(70, 1, 1)?,
-    /// #     value_type: ValueType::U64,
-    /// #     indom: None,
-    /// #     semantics: Semantics::Counter,
-    /// #     units: Units::count(),
-    /// # };
-    /// # let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
-    /// # writer.declare_metric(&desc, &["acme.sold"])?;
+    /// # let mut writer = ArchiveWriter::create(&base)?;
+    /// # let sold_key = writer.counter::<u64>("acme.sold").units(Units::count()).add()?;
     /// # for (second, sold) in [(0, 100), (10, 150), (30, 160)] {
-    /// #     let values = Ok(vec![(None, OwnedValue::U64(sold))]);
-    /// #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-    /// #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+    /// #     writer.record(Timestamp::new(second, 0)?, |r| r.set(sold_key, sold))?;
     /// # }
     /// # writer.finish()?;
     /// # let archive = Archive::open(&base)?;

@@ -143,28 +143,12 @@ impl<'m> Changes<'m> {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use pcp_archive::raw::copy::copy;
 /// use pcp_archive::{Archive, ArchiveWriter, WriterOptions};
-/// # use pcp_archive::*;
-/// # use pcp_archive::raw::{FetchResult, ValueSet};
+/// # use pcp_archive::Timestamp;
 /// # let directory = tempfile::tempdir()?;
 /// # let (old, new) = (directory.path().join("old"), directory.path().join("new"));
-/// # let label = WriterLabel {
-/// #     pid: 1,
-/// #     hostname: "host".into(),
-/// #     timezone: "UTC".into(),
-/// #     zoneinfo: "".into(),
-/// # };
-/// # let desc = MetricDesc {
-/// #     pmid: Pmid::new(70, 1, 1)?,
-/// #     value_type: ValueType::U64,
-/// #     indom: None,
-/// #     semantics: Semantics::Counter,
-/// #     units: Units::count(),
-/// # };
-/// # let mut writer = ArchiveWriter::create_with(&old, label, WriterOptions::default())?;
-/// # writer.declare_metric(&desc, &["acme.requests"])?;
-/// # let values = Ok(vec![(None, OwnedValue::U64(42))]);
-/// # let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-/// # writer.write_result(&FetchResult { timestamp: Timestamp::new(1_700_000_000, 0)?, value_sets })?;
+/// # let mut writer = ArchiveWriter::create(&old)?;
+/// # let requests = writer.counter::<u64>("acme.requests").add()?;
+/// # writer.record(Timestamp::now(), |r| r.set(requests, 42))?;
 /// # writer.finish()?;
 ///
 /// let archive = Archive::open(&old)?;

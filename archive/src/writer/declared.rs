@@ -88,6 +88,10 @@ impl DeclaredMetadata {
         self.metrics.get(&pmid).ok_or_else(|| undeclared(pmid))
     }
 
+    pub(super) fn has_indom(&self, indom: InDom) -> bool {
+        self.indoms.contains_key(&indom)
+    }
+
     pub(super) fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
         names.iter().try_for_each(|name| desc::check_name(name))?;
         let names: Vec<ByteText> = names.iter().map(|name| ByteText::from(*name)).collect();

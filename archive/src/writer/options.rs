@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use crate::{ArchiveLabel, ByteText, Version};
 
 /// The writer's fields in the label of every file.
@@ -32,6 +34,28 @@ impl From<&ArchiveLabel> for WriterLabel {
 }
 
 impl WriterLabel {
+    /// Returns the label of this process on this host: its name (`gethostname(2)`) or
+    /// "localhost", and its time zone.
+    pub fn local() -> Self {
+        let zone = TimeZone::system();
+        let info = zone.to_offset_info(jiff::Timestamp::now());
+        let hostname = nix::unistd::gethostname()
+            .ok()
+            .and_then(|name| name.into_string().ok())
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "localhost".to_owned());
+        let zoneinfo = zone
+            .iana_name()
+            .filter(|name| *name != "UTC" && *name != "Etc/Unknown")
+            .map_or_else(String::new, |name| format!(":{name}"));
+        Self {
+            pid: std::process::id().cast_signed(),
+            hostname: hostname.into(),
+            timezone: posix_zone(info.abbreviation(), info.offset().seconds()).into(),
+            zoneinfo: zoneinfo.into(),
+        }
+    }
+
     /// Returns the label as an archive of this version can store it: a longer host name is cut
     /// off, and a longer time zone, of which a part means another one, becomes UTC.
     #[must_use]
@@ -89,5 +113,43 @@ impl Default for WriterOptions {
             volume_bytes: None,
             buffer_bytes: 0,
         }
+    }
+}
+
+/// Formats a POSIX zone string without daylight rules. POSIX counts westward. Zones whose
+/// abbreviation is not made of letters (`+03`) are called UTC, since PCP accepts only letters
+/// there.
+fn posix_zone(abbreviation: &str, east_seconds: i32) -> String {
+    let lettered =
+        abbreviation.len() >= 3 && abbreviation.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let name = if lettered { abbreviation } else { "UTC" };
+    if east_seconds == 0 {
+        return name.to_owned();
+    }
+    let sign = if east_seconds > 0 { "-" } else { "" };
+    let minutes = east_seconds.unsigned_abs() / 60;
+    match minutes % 60 {
+        0 => format!("{name}{sign}{}", minutes / 60),
+        rest => format!("{name}{sign}{}:{rest:02}", minutes / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_written_the_way_posix_counts() {
+        assert_eq!(posix_zone("AEST", 36_000), "AEST-10");
+        assert_eq!(posix_zone("IST", 19_800), "IST-5:30");
+        assert_eq!(posix_zone("EST", -18_000), "EST5");
+        assert_eq!(posix_zone("UTC", 0), "UTC");
+        assert_eq!(posix_zone("+03", 10_800), "UTC-3");
+    }
+
+    #[test]
+    fn label_of_this_host_has_name_and_zone() {
+        let label = WriterLabel::local();
+        assert!(!label.hostname.to_string().is_empty() && !label.timezone.to_string().is_empty());
     }
 }

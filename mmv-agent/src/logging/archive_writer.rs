@@ -164,7 +164,7 @@ pub(crate) struct Archiver {
 }
 
 impl Archiver {
-    /// Creates the writer of archives named by `names` and labelled with this process and `host`.
+    /// Creates the writer of archives named by `names` and labelled with this process, its time zone and `host`.
     pub(crate) fn new(
         names: ArchiveNames,
         host: &Host,
@@ -172,12 +172,7 @@ impl Archiver {
         links: ArchiverLinks,
     ) -> Self {
         let names = names.after(links.store.newest_archive().as_deref());
-        let label = WriterLabel {
-            pid: std::process::id().cast_signed(),
-            hostname: host.name.as_str().into(),
-            timezone: host.timezone.as_str().into(),
-            zoneinfo: host.zoneinfo.as_str().into(),
-        };
+        let label = WriterLabel { hostname: host.name.as_str().into(), ..WriterLabel::local() };
         Self {
             names,
             label,

@@ -37,27 +37,15 @@ const CHUNKS: usize = 16;
 /// use pcp_archive::Source;
 /// use pcp_archive::envelope::{EnvelopeOrigin, Envelopes, Grid, Options};
 /// use pcp_archive::scan::Selection;
-/// # use pcp_archive::{Archive, ArchiveWriter, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueType, WriterLabel, WriterOptions};
-/// # use pcp_archive::raw::{FetchResult, ValueSet};
+/// # use pcp_archive::{Archive, ArchiveWriter, Timestamp, Units};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// # let base = directory.path().join("a");
-/// # let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
-/// # let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
-/// # let desc = MetricDesc {
-/// #     pmid: Pmid::new(70, 1, 1)?,
-/// #     value_type: ValueType::U64,
-/// #     indom: None,
-/// #     semantics: Semantics::Instant,
-/// #     units: Units::count(),
-/// # };
-/// # let mut writer = ArchiveWriter::create_with(&base, label, WriterOptions::default())?;
-/// # writer.declare_metric(&desc, &["acme.load"])?;
+/// # let mut writer = ArchiveWriter::create(&base)?;
+/// # let load_key = writer.gauge::<u64>("acme.load").units(Units::count()).add()?;
 /// # for second in 0..1000 {
 /// #     let load = if second == 700 { 99 } else { 1 };
-/// #     let values = Ok(vec![(None, OwnedValue::U64(load))]);
-/// #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-/// #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+/// #     writer.record(Timestamp::new(second, 0)?, |r| r.set(load_key, load))?;
 /// # }
 /// # writer.finish()?;
 /// # let archive = Archive::open(&base)?;
