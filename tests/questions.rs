@@ -209,7 +209,7 @@ fn when_did_it_restart(story: &Story) {
     let events = json(&["events", path(&story.archive)]);
     let at = |kind: &str| {
         let events = events.iter().filter(|event| is_event(event, kind));
-        events.map(|event| time(&event["time"])).collect::<Vec<_>>()
+        events.map(|event| event["seconds"].as_f64().expect("a time")).collect::<Vec<_>>()
     };
     let [restarted] = at("restarted")[..] else { panic!("{events:?}") };
     let begin = story.after[0].time;

@@ -157,7 +157,9 @@ pub(super) fn spells(record: &Record) -> Vec<Spell> {
             found.map(|one| one["value"].clone()).unwrap_or_default()
         };
         let Some(file) = parameter("file").as_str().map(str::to_owned) else { continue };
-        let at = time(&event["time"]);
+        // The time of an event has microseconds.
+        let seconds = event["seconds"].as_f64().expect("a time");
+        let at = (seconds * 1e6).round() as i64 * 1000;
         // It is in a later record than the first missing sample.
         let since = parameter("since").as_str().map(|since| nanoseconds_of(since, at));
         let open = spells.iter_mut().rfind(|spell| spell.file == file && spell.until == i64::MAX);

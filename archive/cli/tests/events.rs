@@ -99,16 +99,28 @@ fn an_archive_without_events_has_none_to_print() {
 
 /// Two programs, of which one restarts.
 fn programs() -> (TempDir, PathBuf) {
+    programs_with(&[
+        (1, "appeared", "shop", 11, None),
+        (1, "appeared", "cart", 12, None),
+        (5, "restarted", "shop", 13, None),
+    ])
+}
+
+/// An event of a program: second, type, file, process and number of values.
+type ProgramEvent = (i64, &'static str, &'static str, u32, Option<u64>);
+
+fn programs_with(all: &[ProgramEvent]) -> (TempDir, PathBuf) {
     let parameter = |item| Pmid::new(70, 0, item).unwrap();
     let mut events = EventArrayBuilder::highres();
-    for (second, kind, file, pid) in
-        [(1, "appeared", "shop", 11), (1, "appeared", "cart", 12), (5, "restarted", "shop", 13)]
-    {
-        let record = events.record(at(second, 0), EventFlags::POINT).unwrap();
+    for (second, kind, file, pid, values) in all {
+        let record = events.record(at(*second, 0), EventFlags::POINT).unwrap();
         let kind = Value::String(kind.as_bytes());
         record.parameter(parameter(items::KIND), kind).unwrap();
         record.parameter(parameter(items::FILE), Value::String(file.as_bytes())).unwrap();
-        record.parameter(parameter(items::PID), Value::U32(pid)).unwrap();
+        record.parameter(parameter(items::PID), Value::U32(*pid)).unwrap();
+        if let Some(values) = values {
+            record.parameter(parameter(items::VALUES), Value::U64(*values)).unwrap();
+        }
     }
     let cells: [(&str, Cell); 3] = [
         ("mmv.agent.events", events.finish().into()),
@@ -120,6 +132,7 @@ fn programs() -> (TempDir, PathBuf) {
         .metric_with(parameter(items::KIND), "mmv.agent.event.type", "string instant")
         .metric_with(parameter(items::FILE), "mmv.agent.event.file", "string instant")
         .metric_with(parameter(items::PID), "mmv.agent.event.pid", "u32 instant")
+        .metric_with(parameter(items::VALUES), "mmv.agent.event.values", "u64 instant")
         .metric("mmv.shop.orders", "u64 counter count")
         .metric("mmv.cart.items", "u64 counter count")
         .row(6, cells)
@@ -138,6 +151,35 @@ fn events_of_a_program_are_those_of_its_file() {
     assert_eq!(printed("events", &base, &["mmv"]).lines().count(), 3);
 }
 
+/// Growth more than a minute after the last one is another spell, and so is one after a restart.
+#[test]
+fn successive_growth_of_a_program_is_one_line() {
+    let grew = |second, file, values| (second, "grew", file, 11, Some(values));
+    let (_directory, base) = programs_with(&[
+        (1, "appeared", "shop", 11, Some(100)),
+        grew(10, "shop", 110),
+        grew(11, "cart", 7),
+        (12, "ended", "cart", 11, None),
+        grew(20, "shop", 125),
+        grew(79, "shop", 130),
+        grew(140, "shop", 131),
+        (141, "restarted", "shop", 13, Some(90)),
+        grew(142, "shop", 95),
+    ]);
+    let printed = printed("events", &base, &["mmv"]);
+    let lines: Vec<&str> = printed.lines().map(|line| &line[11..]).collect();
+    let expected = [
+        "22:13:21.000  appeared     file=shop  pid=11  values=100",
+        "22:13:30.000  grew         file=shop  pid=11  values=130  added=30  times=3  until=22:14:39.000",
+        "22:13:31.000  grew         file=cart  pid=11  values=7",
+        "22:13:32.000  ended        file=cart  pid=11",
+        "22:15:40.000  grew         file=shop  pid=11  values=131  added=1",
+        "22:15:41.000  restarted    file=shop  pid=13  values=90",
+        "22:15:42.000  grew         file=shop  pid=11  values=95  added=5",
+    ];
+    assert_eq!(lines, expected);
+}
+
 #[test]
 fn json_of_an_event_names_type_program_and_process() {
     let (_directory, base) = programs();
@@ -146,7 +188,8 @@ fn json_of_an_event_names_type_program_and_process() {
     assert_eq!(objects[1]["type"], json!("restarted"));
     assert_eq!(objects[1]["program"], json!("shop"));
     assert_eq!(objects[1]["pid"], json!(13));
-    assert_eq!(objects[1]["time"], json!([1_700_000_005, 0]));
+    assert_eq!(objects[1]["time"], json!("2023-11-14T22:13:25.000000000+00:00"));
+    assert_eq!(objects[1]["seconds"], json!(1_700_000_005.0));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use self::items::{CLUSTER, FILE, KIND, PID, REASON};
+use self::items::{CLUSTER, FILE, KIND, PID, REASON, VALUES};
 use super::{Column, Columns, SelectedMetric, Selection};
 use crate::format::event::{EventArray, EventRecord};
 use crate::{InDom, Pmid, Result, Source, Timestamp, Value};
@@ -87,6 +87,8 @@ pub struct ProgramEvent<'a> {
     pub pid: Option<u32>,
     /// The reason that the agent gives.
     pub reason: Option<&'a str>,
+    /// How many values the file has.
+    pub values: Option<u64>,
     /// The agent started at the same time.
     is_at_start: bool,
 }
@@ -125,6 +127,7 @@ impl<'a> ProgramEvent<'a> {
             cluster: None,
             pid: None,
             reason: None,
+            values: None,
             is_at_start: false,
         };
         for (pmid, value) in record.parameters() {
@@ -137,6 +140,7 @@ impl<'a> ProgramEvent<'a> {
                 (Some(FILE), _) => event.file = text,
                 (Some(REASON), _) => event.reason = text,
                 (Some(PID), Value::U32(pid)) => event.pid = Some(pid),
+                (Some(VALUES), Value::U64(values)) => event.values = Some(values),
                 (Some(CLUSTER), Value::U32(cluster)) => event.cluster = Some(cluster),
                 _ => {}
             }
@@ -386,6 +390,7 @@ mod tests {
             cluster: None,
             pid,
             reason: None,
+            values: None,
             is_at_start: false,
         };
         let pmid = Pmid::new(DOMAIN, 3, 1).unwrap();

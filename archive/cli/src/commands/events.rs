@@ -5,15 +5,19 @@
 //! ```text
 //! 2023-11-14 22:13:20.500  ended  file=shop  pid=4711
 //! ```
+//!
+//! A program that gets one instance after another has one line for all of them.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use clap::Args;
 use hashbrown::HashMap;
 use pcp_archive::internal::programs::{ProgramEvent, events_metric};
 use pcp_archive::raw::event::{EventArray, EventFlags, EventRecord};
 use pcp_archive::scan::SelectedMetric;
-use pcp_archive::{Metadata, Pmid, Source, Value, ValueType};
+use pcp_archive::{Metadata, Pmid, Source, Timestamp, Value, ValueType};
 use serde::Serialize;
 
 use crate::Failure;
@@ -23,6 +27,9 @@ use crate::selection::select_metrics;
 use crate::text::{EventJson, Output, push_plain, shown, warn};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
 use crate::walk::Walk;
+
+/// Time after which another growth of a program has a line of its own.
+const MAX_GROWTH_PAUSE: Duration = Duration::from_secs(60);
 
 /// The end of the help.
 const EXAMPLES: &str = "\
@@ -48,8 +55,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Print JSON Lines, an object for each event, with times as [seconds, nanoseconds], and for
-    /// those of mmv-agent type, program, pid and reason
+    /// Print JSON Lines, an object for each event, with its time in RFC 3339 and in seconds since
+    /// 1970, and for those of mmv-agent type, program, pid and reason
     #[arg(long)]
     json: bool,
 
@@ -63,6 +70,8 @@ pub(crate) struct Arguments {
 /// An event in JSON.
 #[derive(Serialize)]
 struct Line<'a> {
+    time: String,
+    seconds: f64,
     metric: &'a str,
     #[serde(flatten)]
     program: Option<ProgramJson<'a>>,
@@ -110,6 +119,8 @@ impl Arguments {
             programs,
             has_names: names.len() > 1,
             json: self.json,
+            pending: VecDeque::new(),
+            values: HashMap::new(),
         };
         let mut count = 0;
         let mut records = Walk::new(source, Some(window), false)?;
@@ -138,6 +149,8 @@ impl Arguments {
             passed?;
             return Err(Failure::NoData("nothing happened at these times".to_owned()));
         }
+        printer.pending.iter_mut().for_each(|line| line.growth = None);
+        printer.print_complete()?;
         printer.out.finish()?;
         check_whole_set(&archives)?;
         passed
@@ -146,6 +159,23 @@ impl Arguments {
 
 const fn is_of_events(value_type: ValueType) -> bool {
     matches!(value_type, ValueType::Event | ValueType::HighresEvent)
+}
+
+/// A line that is not printed yet.
+struct PendingLine {
+    text: String,
+    /// Set as long as further growth of the program belongs to this line.
+    growth: Option<Growth>,
+}
+
+/// A program that grew, once or several times in succession.
+struct Growth {
+    program: String,
+    first: Timestamp,
+    last: Timestamp,
+    times: u32,
+    /// The number of its values before, if it is known.
+    values_before: Option<u64>,
 }
 
 struct Printer<'a> {
@@ -157,6 +187,10 @@ struct Printer<'a> {
     /// Events of several metrics are printed.
     has_names: bool,
     json: bool,
+    /// The first growth that may go on, and all lines after it.
+    pending: VecDeque<PendingLine>,
+    /// The number of values that each program had last.
+    values: HashMap<String, u64>,
 }
 
 impl Printer<'_> {
@@ -184,12 +218,17 @@ impl Printer<'_> {
                     pid: event.pid,
                     reason: event.reason,
                 });
-                let event = EventJson::new(record, Some(self.metadata));
-                self.out.json_line(&Line { metric: name, program, event })?;
+                let at = record.timestamp();
+                self.out.json_line(&Line {
+                    time: self.zone.rfc3339(at),
+                    seconds: at.as_nanos() as f64 / 1e9,
+                    metric: name,
+                    program,
+                    event: EventJson::new(record, Some(self.metadata)),
+                })?;
             } else {
-                let line = self.line(name, record);
-                self.out.text.extend_from_slice(line.as_bytes());
-                self.out.spill()?;
+                self.add_line(name, record, event.as_ref());
+                self.print_complete()?;
             }
         }
         Ok(count)
@@ -203,10 +242,64 @@ impl Printer<'_> {
         self.programs.is_empty() || event.is_some_and(concerns)
     }
 
+    /// Adds the line of an event, or its growth to that of its program.
+    fn add_line(&mut self, name: &str, record: EventRecord<'_>, event: Option<&ProgramEvent<'_>>) {
+        let at = record.timestamp();
+        let program = event.and_then(|event| event.file);
+        let grows = event.is_some_and(|event| event.kind == "grew" && event.reason.is_none());
+        for line in &mut self.pending {
+            let Some(growth) = &line.growth else { continue };
+            let is_over = at > growth.last.saturating_add(MAX_GROWTH_PAUSE);
+            if is_over || Some(&*growth.program) == program && !grows {
+                line.growth = None;
+            }
+        }
+        let mut values_before = None;
+        if let (Some(program), Some(values)) = (program, event.and_then(|event| event.values)) {
+            values_before = self.values.insert(program.to_owned(), values);
+        }
+        let Some(program) = program.filter(|_| grows) else {
+            let text = self.line(name, record, None);
+            self.pending.push_back(PendingLine { text, growth: None });
+            return;
+        };
+        let is_earlier = |line: &PendingLine| {
+            line.growth.as_ref().is_some_and(|growth| growth.program == program)
+        };
+        let place = self.pending.iter().position(is_earlier);
+        let earlier = place.and_then(|place| self.pending.get_mut(place)?.growth.take());
+        let mut growth = earlier.unwrap_or_else(|| Growth {
+            program: program.to_owned(),
+            first: at,
+            last: at,
+            times: 0,
+            values_before,
+        });
+        growth.last = at;
+        growth.times += 1;
+        let text = self.line(name, record, Some(&growth));
+        let line = PendingLine { text, growth: Some(growth) };
+        match place.and_then(|place| self.pending.get_mut(place)) {
+            Some(earlier) => *earlier = line,
+            None => self.pending.push_back(line),
+        }
+    }
+
+    /// Prints the lines before the first growth that may go on.
+    fn print_complete(&mut self) -> Result<(), Failure> {
+        while self.pending.front().is_some_and(|line| line.growth.is_none()) {
+            let Some(line) = self.pending.pop_front() else { break };
+            self.out.text.extend_from_slice(line.text.as_bytes());
+            self.out.spill()?;
+        }
+        Ok(())
+    }
+
     /// Formats the time, the metric if there are several, and the parameters: the type of the event
-    /// without its name.
-    fn line(&self, name: &str, record: EventRecord<'_>) -> String {
-        let mut line = self.zone.strftime(record.timestamp(), "%Y-%m-%d %H:%M:%S%.3f");
+    /// without its name. The line of a growth has the time of the first.
+    fn line(&self, name: &str, record: EventRecord<'_>, growth: Option<&Growth>) -> String {
+        let at = growth.map_or(record.timestamp(), |growth| growth.first);
+        let mut line = self.zone.strftime(at, "%Y-%m-%d %H:%M:%S%.3f");
         if self.has_names {
             let _ = write!(line, "  {}", shown(name));
         }
@@ -234,6 +327,17 @@ impl Printer<'_> {
             };
         }
         line.truncate(line.trim_end().len());
+        if let Some(growth) = growth {
+            let values = ProgramEvent::from_record(record).and_then(|event| event.values);
+            let added = values.zip(growth.values_before);
+            if let Some(added) = added.and_then(|(values, before)| values.checked_sub(before)) {
+                let _ = write!(line, "  added={added}");
+            }
+            if growth.times > 1 {
+                let until = self.zone.strftime(growth.last, "%H:%M:%S%.3f");
+                let _ = write!(line, "  times={}  until={until}", growth.times);
+            }
+        }
         line.push('\n');
         line
     }

@@ -47,7 +47,10 @@ impl<'a> Json<'a> {
         match EventArray::unpack(self.value) {
             Ok(array) => {
                 let metadata = self.metadata;
-                let records = array.records().map(|record| EventJson::new(record, metadata));
+                let records = array.records().map(|record| TimedEventJson {
+                    time: json_time(record.timestamp()),
+                    event: EventJson::new(record, metadata),
+                });
                 serializer.collect_map([(kind, records.collect::<Vec<_>>())])
             }
             Err(error) => {
@@ -98,10 +101,17 @@ fn digits(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&digits).into_owned()
 }
 
+/// One record of an event array, with its time.
+#[derive(Debug, Serialize)]
+struct TimedEventJson<'a> {
+    time: (i64, u32),
+    #[serde(flatten)]
+    event: EventJson<'a>,
+}
+
 /// One record of an event array.
 #[derive(Debug, Serialize)]
 pub(crate) struct EventJson<'a> {
-    time: (i64, u32),
     /// The bits of `PM_EVENT_FLAG_*`, as in the metric `event.flags`.
     flags: u32,
     /// The number of lost records that this one represents.
@@ -125,7 +135,6 @@ impl<'a> EventJson<'a> {
         let parameters = record.parameters();
         let parameters = parameters.map(|(pmid, value)| ParameterJson::new(pmid, value, metadata));
         Self {
-            time: json_time(record.timestamp()),
             flags: record.flags().bits(),
             missed: record.missed(),
             parameters: parameters.collect(),
