@@ -1,8 +1,10 @@
 //! Reports what happens to files and to the agent, as rate-limited log lines and events.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
+use std::time::Duration;
 
+use hashbrown::HashMap;
 use pcp_types::{InDom, Timestamp};
 use tracing::{info, warn};
 
@@ -16,6 +18,10 @@ use crate::telemetry::{EventKind, EventLog};
 /// Number of a file's flaws that are logged one by one.
 pub(crate) const FLAWS_LOGGED: usize = 5;
 
+/// Minimum time between two log lines about the growth of one file: a program that meets one
+/// instance after another would fill the log.
+const GROWTH_LOG_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Log lines and events of one thread.
 #[derive(Debug)]
 pub(crate) struct Reporter {
@@ -24,6 +30,9 @@ pub(crate) struct Reporter {
     /// Events of the agent to be reported at the next tick.
     pending: Vec<EventKind>,
     last_tick: Option<Timestamp>,
+    now: Duration,
+    /// Times of the log lines about growth during the last [`GROWTH_LOG_INTERVAL`].
+    growth_logged: HashMap<OsString, Duration>,
 }
 
 impl Reporter {
@@ -35,6 +44,8 @@ impl Reporter {
             events,
             pending: vec![EventKind::Started],
             last_tick: None,
+            now: Duration::ZERO,
+            growth_logged: HashMap::new(),
         }
     }
 
@@ -54,6 +65,7 @@ impl Reporter {
     }
 
     pub(crate) fn begin(&mut self, now: Moment) {
+        self.now = now.monotonic;
         self.limiter.set_now(now.monotonic);
         self.events.begin(now.monotonic, now.wall);
         let last = self.last_tick.replace(now.wall);
@@ -102,10 +114,21 @@ impl Reporter {
 
     /// Reports that a file has new metadata.
     pub(crate) fn grown(&mut self, name: &OsStr, logged: LoggedCounts) {
-        if self.may_log(name) {
+        if self.may_log_growth(name) {
             let LoggedCounts { metrics, values } = logged;
             info!(file = %name.display(), metrics, values, "its metadata changed");
         }
+    }
+
+    /// Returns true if a line about the growth of a file may be logged now.
+    fn may_log_growth(&mut self, name: &OsStr) -> bool {
+        let now = self.now;
+        self.growth_logged.retain(|_, at| now < *at + GROWTH_LOG_INTERVAL);
+        if self.growth_logged.contains_key(name) || !self.may_log(name) {
+            return false;
+        }
+        self.growth_logged.insert(name.to_owned(), now);
+        true
     }
 
     /// Reports that a file did not get the cluster that it asked for.
@@ -245,5 +268,24 @@ const fn kind_of(state: FileState) -> EventKind {
     match state {
         FileState::Quarantined => EventKind::Quarantined,
         FileState::Waiting | FileState::Harvested => EventKind::Waiting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_growing_file_has_one_line_a_minute() {
+        let mut reporter = Reporter::of_files(false);
+        let mut logged = Vec::new();
+        for second in 0..180 {
+            reporter.begin(Moment { monotonic: Duration::from_secs(second), ..Moment::START });
+            if reporter.may_log_growth(OsStr::new("app")) {
+                logged.push(second);
+            }
+        }
+        assert_eq!(logged, [0, 60, 120]);
+        assert!(reporter.may_log_growth(OsStr::new("other")));
     }
 }
