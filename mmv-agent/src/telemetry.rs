@@ -22,6 +22,6 @@ pub(crate) use quantiles::{DurationQuantiles, micros};
 pub(crate) use rate_meter::RateMeter;
 pub(crate) use shared_status::{CompressedVolume, SharedStatus};
 pub(crate) use status::{
-    FileReport, FlightRecorderStatus, Forecast, GroupStatus, Lateness, OwnerStatus, OwnerUsage,
-    SourceStatus, Status,
+    FileReport, FlightRecorderStatus, Forecast, GroupStatus, Lateness, MetricUsage, OwnerStatus,
+    OwnerUsage, SourceStatus, Status,
 };

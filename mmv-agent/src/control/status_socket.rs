@@ -105,6 +105,7 @@ impl Reports {
             status.files_age = Some(asked.elapsed().as_secs_f64());
             status.sources.clone_from(&files.sources);
             status.owners.clone_from(&files.owners);
+            status.largest_metrics.clone_from(&files.largest_metrics);
         }
         let begun = Instant::now();
         let mut bytes = serde_json::to_vec(&status).ok()?;

@@ -11,16 +11,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hashbrown::HashMap;
-use pcp_types::ValueType;
+use pcp_types::{Pmid, ValueType};
 
 use super::partition::{GroupId, GroupShapes};
 use crate::config::ReloadableSettings;
 use crate::housekeeping::LoggedToday;
 use crate::limits::{NOBODY, ROOT};
-use crate::metadata::RecordShape;
-use crate::telemetry::CompressedVolume;
+use crate::metadata::{Catalog, RecordShape};
+use crate::telemetry::{CompressedVolume, MetricUsage};
 
 /// Approximate bytes of a metric in a record, without its values.
 const METRIC_BYTES: u64 = 12;
@@ -28,6 +29,9 @@ const METRIC_BYTES: u64 = 12;
 const NUMBER_BYTES: u64 = 20;
 /// Approximate bytes of a string value with its instance and frame.
 const TEXT_BYTES: u64 = 148;
+
+/// Number of metrics that the status names with the bytes that they need.
+const MAX_LARGEST: usize = 5;
 
 /// Limit on volumes that wait for compression; older ones give no credit.
 const MAX_VOLUMES: usize = 1_000;
@@ -50,6 +54,8 @@ pub(crate) struct DiskShares {
     users: HashMap<u32, Today>,
     /// Bytes of a record of each group, by user.
     records: BTreeMap<GroupId, Vec<(u32, u64)>>,
+    /// The metrics with the most bytes a day, the largest first.
+    largest: Vec<MetricUsage>,
     /// Limit for users without their own.
     limit: u64,
     limits: BTreeMap<u32, u64>,
@@ -152,6 +158,43 @@ impl DiskShares {
         }
     }
 
+    /// Finds the metrics that need the most bytes; `intervals` are those of all groups.
+    pub(crate) fn set_largest(
+        &mut self,
+        shares: &GroupShapes,
+        intervals: &BTreeMap<GroupId, Duration>,
+        catalog: &Catalog,
+    ) {
+        let mut metrics: HashMap<Pmid, (usize, f64)> = HashMap::new();
+        for (id, share) in shares {
+            let Some(interval) = intervals.get(id) else { continue };
+            let records_a_day = 86_400.0 / interval.as_secs_f64();
+            for set in share.every.iter() {
+                let bytes = METRIC_BYTES + value_bytes(set.value_type) * set.places.len() as u64;
+                let (values, all) = metrics.entry(set.pmid).or_default();
+                *values += set.places.len();
+                *all += bytes as f64 * records_a_day;
+            }
+        }
+        let mut metrics: Vec<_> = metrics.into_iter().collect();
+        metrics.sort_by(|(one, (_, a)), (other, (_, b))| b.total_cmp(a).then(one.cmp(other)));
+        metrics.truncate(MAX_LARGEST);
+        self.largest.clear();
+        for (pmid, (values, bytes)) in metrics {
+            let place = catalog.metrics.binary_search_by_key(&pmid, |(desc, _)| desc.pmid);
+            let Some((_, name)) = place.ok().and_then(|place| catalog.metrics.get(place)) else {
+                continue;
+            };
+            let metric = name.to_string();
+            self.largest.push(MetricUsage { metric, values, bytes_a_day: bytes as u64 });
+        }
+    }
+
+    /// Returns the metrics that need the most bytes, the largest first.
+    pub(crate) fn largest(&self) -> &[MetricUsage] {
+        &self.largest
+    }
+
     /// Charges this volume from now on.
     pub(crate) fn begin_volume(&mut self, file: PathBuf) {
         if self.volumes.back().is_some_and(|last| last.file == file) {
@@ -233,14 +276,19 @@ fn limit_of(user: u32, limits: &BTreeMap<u32, u64>, others: u64) -> u64 {
     limits.get(&user).copied().unwrap_or(default)
 }
 
+/// Returns the approximate bytes of a value of this type.
+const fn value_bytes(value_type: ValueType) -> u64 {
+    match value_type {
+        ValueType::String => TEXT_BYTES,
+        _ => NUMBER_BYTES,
+    }
+}
+
 fn bytes_by_user(shape: &RecordShape, users: &[u32]) -> BTreeMap<u32, u64> {
     let user = |source: usize| users.get(source).copied().unwrap_or(NOBODY);
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for set in shape.iter() {
-        let value = match set.value_type {
-            ValueType::String => TEXT_BYTES,
-            _ => NUMBER_BYTES,
-        };
+        let value = value_bytes(set.value_type);
         if let Some(first) = set.owners.first() {
             *bytes.entry(user(*first)).or_default() += METRIC_BYTES;
         }
@@ -294,6 +342,46 @@ mod tests {
         disk.set_records(&GroupShapes::from([(GROUP, share)]), &[1_000, 1_001]);
         disk.begin(1);
         disk
+    }
+
+    #[test]
+    fn the_largest_metrics_are_those_with_the_most_bytes_a_day() {
+        let shape = |item, values| {
+            let place = ValueLocation { instance: None, source: 0, value: 0 };
+            let mut every = RecordShape::default();
+            every.push(ValueSetShape {
+                pmid: Pmid::new(70, 1, item).unwrap(),
+                value_type: ValueType::U64,
+                owners: &[0],
+                places: &vec![place; values],
+            });
+            GroupShape { every, ..GroupShape::default() }
+        };
+        let rare = GroupId::Configured(0);
+        let shares = GroupShapes::from([(rare, shape(1, 100)), (GROUP, shape(2, 3))]);
+        let second = Duration::from_secs(1);
+        let intervals = BTreeMap::from([(rare, 60 * second), (GROUP, second)]);
+        let mut catalog = Catalog::default();
+        for (item, name) in [(1, "many"), (2, "often")] {
+            let desc = pcp_archive::MetricDesc {
+                pmid: Pmid::new(70, 1, item).unwrap(),
+                value_type: ValueType::U64,
+                indom: None,
+                semantics: pcp_types::Semantics::Counter,
+                units: pcp_types::Units::NONE,
+            };
+            catalog.metrics.push((desc, name.into()));
+        }
+        let mut disk = DiskShares::default();
+        disk.set_largest(&shares, &intervals, &catalog);
+        let usage = |metric: &str, values, bytes_a_day| MetricUsage {
+            metric: metric.to_owned(),
+            values,
+            bytes_a_day,
+        };
+        // 12 bytes of a metric and 20 of a value.
+        let expected = [usage("often", 3, 72 * 86_400), usage("many", 100, 2_012 * 86_400 / 60)];
+        assert_eq!(disk.largest(), expected);
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub(crate) struct Loader {
     continuity: Continuity,
     disk: DiskShares,
     groups: Vec<(GroupId, Group)>,
+    intervals: BTreeMap<GroupId, Duration>,
     /// Patterns of metrics for the flight recorder; `None` if it is not configured.
     recorded: Option<Vec<String>>,
     /// Settings that the sampler has not received yet.
@@ -85,6 +86,12 @@ fn choosing(settings: &Settings) -> Vec<(GroupId, Group)> {
     let mut groups = group_configs(settings);
     groups.retain(|(id, _)| *id != GroupId::Default);
     groups
+}
+
+/// Returns the interval of each group.
+fn intervals(settings: &Settings) -> BTreeMap<GroupId, Duration> {
+    let groups = group_configs(settings).into_iter();
+    groups.map(|(id, group)| (id, settings.reloadable.interval_of(&group))).collect()
 }
 
 fn recorded(settings: &Settings) -> Option<Vec<String>> {
@@ -116,6 +123,7 @@ impl Loader {
             continuity,
             disk: DiskShares::new(&settings.reloadable, logged),
             groups: choosing(settings),
+            intervals: intervals(settings),
             recorded: recorded(settings),
             settings: None,
             now: Moment::START,
@@ -154,6 +162,7 @@ impl Loader {
                 self.catalogs.change(&settings.reloadable);
                 self.disk.change(&settings.reloadable);
                 self.groups = choosing(&settings);
+                self.intervals = intervals(&settings);
                 self.recorded = recorded(&settings);
                 self.settings = Some(settings);
             }
@@ -161,8 +170,9 @@ impl Loader {
                 let mut sources = self.sources.status(self.now.monotonic);
                 self.catalogs.complete(&mut sources);
                 let owners = self.sources.owners(&self.disk);
+                let largest_metrics = self.disk.largest().to_vec();
                 // The client may have stopped waiting.
-                let _ = reply.try_send(FileReport { sources, owners });
+                let _ = reply.try_send(FileReport { sources, owners, largest_metrics });
             }
             Request::Logged(records) => self.charge(&records),
             Request::Free(retired) => drop(retired),
@@ -266,6 +276,7 @@ impl Loader {
         let groups: Vec<_> = self.groups.iter().map(|(id, group)| (*id, group)).collect();
         let shares = partition(shape, &mut catalog, &groups);
         self.disk.set_records(&shares, &users);
+        self.disk.set_largest(&shares, &self.intervals, &catalog);
         let catalog = self.catalogs.set(catalog, self.reporter.events.logged);
         let recorded = self.recorded.as_ref().zip(all);
         let recorded =

@@ -59,9 +59,15 @@ pub(crate) struct Driver {
     lateness: DurationQuantiles,
     /// Number of ticks that began late.
     late: u64,
-    /// Values and bytes a second.
+    /// Values and bytes a second during the last minute.
     rate: RateMeter,
+    /// The same during the last hour.
+    hourly_rate: RateMeter,
 }
+
+/// Time after which a forecast is made from what was written. Before that the metadata of the first
+/// records would be a large part of it.
+const MIN_MEASURED: Duration = Duration::from_secs(600);
 
 /// The interval at which systemd expects a sign of life, and the time of the next one.
 #[derive(Debug)]
@@ -127,7 +133,8 @@ impl Driver {
             reported_files: None,
             lateness: DurationQuantiles::new(),
             late: 0,
-            rate: RateMeter::new(),
+            rate: RateMeter::new(Duration::from_secs(60)),
+            hourly_rate: RateMeter::new(Duration::from_secs(3600)),
         }
     }
 
@@ -240,7 +247,9 @@ impl Driver {
                 self.late += 1;
             }
         }
-        self.rate.note(now, [self.sampler.delivery.report.values, shared.bytes()]);
+        let done = [self.sampler.delivery.report.values, shared.bytes()];
+        self.rate.note(now, done);
+        self.hourly_rate.note(now, done);
     }
 
     /// Returns true if the flight recorder is due.
@@ -288,7 +297,14 @@ impl Driver {
         let done = [self.sampler.delivery.report.values, shared.bytes()];
         let [values_a_second, bytes_a_second] = self.rate.rates(now, done);
         let status = self.sampler.status();
-        let bytes_a_day = status.groups.iter().map(|group| group.bytes_a_day).sum();
+        let measured_over = self.hourly_rate.span(now);
+        let bytes_a_day = if measured_over < MIN_MEASURED {
+            status.groups.iter().map(|group| group.bytes_a_day).sum()
+        } else {
+            let [_, bytes] = self.hourly_rate.rates(now, done);
+            (bytes * 86_400.0) as u64
+        };
+        let measured_over = Some(measured_over).filter(|time| *time >= MIN_MEASURED);
         let seconds = |share| self.lateness.quantile(share).as_secs_f64();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -303,7 +319,10 @@ impl Driver {
             values_a_second,
             bytes_a_second,
             queue_limit: self.settings.reloadable.limits.queue_bytes,
-            forecast: Forecast::new(bytes_a_day, &status.kept, &self.deleting()),
+            forecast: Forecast {
+                measured_over: measured_over.map(|time| time.as_secs_f64()),
+                ..Forecast::new(bytes_a_day, &status.kept, &self.deleting())
+            },
             compression: status.kept.per_value(done[0], done[1]),
             ..status
         }

@@ -118,6 +118,7 @@ impl GroupState {
             name: self.config.name.clone(),
             interval: self.timer.interval().as_secs_f64(),
             values: self.size.0,
+            known: self.shape.values(),
             bytes_a_day: self.bytes_a_day(),
             log: self.config.log,
         }

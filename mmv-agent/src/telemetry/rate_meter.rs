@@ -1,10 +1,8 @@
-//! Rates per second over about the last minute.
+//! Rates per second over about the last minute, or the last hour.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Minimum time between two readings.
-const MIN_PAUSE: Duration = Duration::from_secs(5);
 /// Number of readings that are kept.
 const READINGS: usize = 13;
 
@@ -12,23 +10,31 @@ const READINGS: usize = 13;
 #[derive(Debug, Clone)]
 pub(crate) struct RateMeter {
     readings: VecDeque<(Duration, [u64; 2])>,
+    /// Minimum time between two readings.
+    pause: Duration,
 }
 
 impl RateMeter {
-    /// Creates a meter of two counters that start at 0.
-    pub(crate) fn new() -> Self {
-        Self { readings: VecDeque::from([(Duration::ZERO, [0; 2])]) }
+    /// Creates a meter over `time` of two counters that start at 0.
+    pub(crate) fn new(time: Duration) -> Self {
+        let readings = VecDeque::from([(Duration::ZERO, [0; 2])]);
+        Self { readings, pause: time / (READINGS - 1) as u32 }
     }
 
     /// Adds a reading; `now` counts from the start.
     pub(crate) fn note(&mut self, now: Duration, counters: [u64; 2]) {
-        if self.readings.back().is_some_and(|(at, _)| now < *at + MIN_PAUSE) {
+        if self.readings.back().is_some_and(|(at, _)| now < *at + self.pause) {
             return;
         }
         if self.readings.len() == READINGS {
             self.readings.pop_front();
         }
         self.readings.push_back((now, counters));
+    }
+
+    /// Returns the time of which it knows the rates.
+    pub(crate) fn span(&self, now: Duration) -> Duration {
+        self.readings.front().map_or(Duration::ZERO, |(at, _)| now.saturating_sub(*at))
     }
 
     /// Returns the rates since the oldest reading, given the present counters.
@@ -48,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_that_of_the_last_minute() {
-        let mut meter = RateMeter::new();
+        let mut meter = RateMeter::new(Duration::from_secs(60));
         let rates =
             |meter: &RateMeter, now, done| meter.rates(now, done).map(|rate| rate.round() as u64);
         assert_eq!(rates(&meter, Duration::ZERO, [0, 0]), [0, 0]);

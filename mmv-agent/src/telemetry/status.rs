@@ -26,6 +26,8 @@ pub(crate) struct Status {
     pub sources: Vec<SourceStatus>,
     /// Usage of each user, by number.
     pub owners: Vec<OwnerStatus>,
+    /// The metrics with the most bytes, the largest first.
+    pub largest_metrics: Vec<MetricUsage>,
     /// Groups of the configuration, and the default group.
     pub groups: Vec<GroupStatus>,
     /// Records handed to the writer since the start.
@@ -76,6 +78,18 @@ impl Status {
 pub(crate) struct FileReport {
     pub sources: Vec<SourceStatus>,
     pub owners: Vec<OwnerStatus>,
+    pub largest_metrics: Vec<MetricUsage>,
+}
+
+/// The part of a metric in the archives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct MetricUsage {
+    pub metric: String,
+    /// Number of its values in each record, present or not.
+    pub values: usize,
+    /// Approximate bytes of them in a day, before compression, if all are present.
+    pub bytes_a_day: u64,
 }
 
 /// Lateness of ticks since the start, in seconds.
@@ -125,6 +139,9 @@ pub(crate) struct GroupStatus {
     pub interval: f64,
     /// Number of values of its last record.
     pub values: usize,
+    /// Number of values of its metrics, present or not.
+    #[serde(default)]
+    pub known: usize,
     /// Bytes of its records in a day, before compression.
     pub bytes_a_day: u64,
     /// The values that it logs.

@@ -54,6 +54,9 @@ impl RetainedArchives {
 pub(crate) struct Forecast {
     /// Bytes written in a day, before compression.
     pub bytes_a_day: u64,
+    /// The seconds before now in which this was measured, an hour at most; `None` if it was
+    /// computed from the last record of each group, since the agent has just started.
+    pub measured_over: Option<f64>,
     /// Measured ratio of compressed to plain bytes; `None` if this run has compressed no volume.
     pub compressed_to: Option<f64>,
     /// Days of data that will be kept, a lower bound if `compressed_to` is unknown; `None` if
@@ -81,6 +84,7 @@ impl Forecast {
             .min_by(|(_, one), (_, other)| one.total_cmp(other));
         Self {
             bytes_a_day,
+            measured_over: None,
             compressed_to,
             days: first.map(|(_, days)| days),
             limit: first.map(|(limit, _)| limit.to_owned()),

@@ -6,7 +6,7 @@ use pcp_types::printable::{self, line};
 
 use crate::config::LogMode;
 
-use super::{FlightRecorderStatus, GroupStatus, PerValue, SourceStatus, Status};
+use super::{FlightRecorderStatus, GroupStatus, MetricUsage, PerValue, SourceStatus, Status};
 
 /// Age of the status of files, in seconds, from which it is printed.
 const FILES_OLD: f64 = 2.0;
@@ -67,14 +67,23 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
     let bytes = status.bytes_a_second;
     writeln!(out, "rate: {values:.0} values and {bytes:.0} bytes a second")?;
     print_forecast(status, out)?;
-    for GroupStatus { name, interval, values, bytes_a_day, log } in &status.groups {
+    for GroupStatus { name, interval, values, known, bytes_a_day, log } in &status.groups {
         let name = line(name);
         let megabytes = *bytes_a_day as f64 / 1e6;
         if *log == LogMode::Never {
             writeln!(out, "group {name}: never logged")?;
             continue;
         }
-        writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
+        let of_known = if known > values { format!(" of {known}") } else { String::new() };
+        writeln!(
+            out,
+            "group {name}: {values}{of_known} values each {interval} s, {megabytes:.1} MB a day"
+        )?;
+    }
+    for MetricUsage { metric, values, bytes_a_day } in &status.largest_metrics {
+        let metric = line(metric);
+        let megabytes = *bytes_a_day as f64 / 1e6;
+        writeln!(out, "large: {metric}, {values} values, up to {megabytes:.1} MB a day")?;
     }
     if let Some(flight_recorder) = &status.flight_recorder {
         print_flight_recorder(flight_recorder, out)?;
@@ -143,6 +152,9 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
     }
     let megabytes = forecast.bytes_a_day as f64 / 1e6;
     write!(out, "forecast: {megabytes:.1} MB a day before compression")?;
+    if let Some(seconds) = forecast.measured_over {
+        write!(out, ", as in the last {:.0} min", seconds / 60.0)?;
+    }
     if let Some(share) = forecast.compressed_to {
         write!(out, ", {:.1} MB after it", megabytes * share)?;
     }
@@ -181,12 +193,18 @@ mod tests {
             compression: Some(PerValue { bytes: 3.94, nanoseconds: 35.4 }),
             forecast: Forecast {
                 bytes_a_day: 8_000_000,
+                measured_over: Some(3600.0),
                 compressed_to: Some(0.25),
                 days: Some(14.0),
                 limit: Some("age".into()),
             },
             last_error: Some(LastError { what: "no\nroom".into(), at: 1_700_000_000 }),
             state_error: Some("state\n.json: no room".into()),
+            largest_metrics: vec![MetricUsage {
+                metric: "mmv.shop.latency.bucket".into(),
+                values: 120,
+                bytes_a_day: 6_000_000,
+            }],
             ..Status::default()
         };
         let mut out = Vec::new();
@@ -198,9 +216,10 @@ mod tests {
             "last error, at 2023-11-14T22:13:20Z: no\\x0aroom",
             "late: 3 ticks; half within 0.1 ms, 99 % within 2.0 ms, all within 30.0 ms",
             "rate: 1234 values and 100 bytes a second",
+            "large: mmv.shop.latency.bucket, 120 values, up to 6.0 MB a day",
             "kept: 2 archives of 5.0 MB, the oldest from 1970-01-01T00:00:00Z",
             "compressed: 4.0 MB to 0.5 MB; a value to 3.9 bytes in 35 ns",
-            "forecast: 8.0 MB a day before compression, 2.0 MB after it; 14.0 days are kept, by retention.age",
+            "forecast: 8.0 MB a day before compression, as in the last 60 min, 2.0 MB after it; 14.0 days are kept, by retention.age",
         ] {
             assert!(text.lines().any(|found| found == expected), "{expected}\n{text}");
         }
@@ -214,7 +233,8 @@ mod tests {
             (Some(0.5), "size", "; 3.6 days are kept, by retention.size"),
         ] {
             let limit = Some(limit.to_owned());
-            let forecast = Forecast { bytes_a_day: 0, compressed_to, days: Some(3.6), limit };
+            let forecast =
+                Forecast { compressed_to, days: Some(3.6), limit, ..Forecast::default() };
             let mut out = Vec::new();
             print(&Status { forecast, ..Status::default() }, false, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
