@@ -127,8 +127,8 @@ fn a_summary_has_the_quantiles_of_the_window() {
         let lines = text.lines().filter(|line| line.starts_with("mmv.shop.latency"));
         lines.map(ToOwned::to_owned).collect()
     };
-    // 30 of 4..5 after the first record, then 5 of 6..7 and one of 8..11, in 90 seconds.
-    let line = "mmv.shop.latency,,count / sec,36,,,,0.4,,,,,4.5,6.5,microsec";
+    // 30 of 4..5 after the first record, then 5 of 6..7 and one of 8..11, in 30 s and 49.999 s.
+    let line = "mmv.shop.latency,,count / sec,36,,,,0.4500056250646882,,,,,4.5,6.5,microsec";
     assert_eq!(quantile(&[]), [line]);
     let late = quantile(&["-S", "70s"]);
     assert!(late[0].ends_with(",6.5,6.5,microsec"), "{late:?}");

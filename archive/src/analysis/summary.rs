@@ -27,8 +27,9 @@
 //!
 //! A counter of an MMV file's program also counts before its first value where it is known that it
 //! began at 0: in a run that began, by the events, and as an instance that came into a domain while
-//! the program ran. It was 0 in the record before, where the program or the instance had no value
-//! yet, and its first rate is that since then.
+//! the program ran. It was 0 when the agent noticed the run, or in the record before, where the
+//! program or the instance had no value yet, and its first rate is that since then. If that is
+//! before the span, the rate does not count, as no rate that begins there does.
 //!
 //! A counter that decreases was reset: its growth is not known, so that interval counts
 //! neither as a rate nor as time, like one with a mark in it. (With [`Decrease::Wrap`]
@@ -253,11 +254,9 @@ impl<'s> SummarySegment<'s> {
 
     /// Returns the summaries of the metrics that have values in a span.
     fn summaries(self, source: Source<'_>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
-        let before = Some(*span.start()).filter(|start| source.start() < *start);
-        self.metrics
-            .into_iter()
-            .filter_map(|tallies| tallies.summary(before, *span.end()))
-            .collect()
+        let start = source.start().max(*span.start());
+        let summaries = self.metrics.into_iter();
+        summaries.filter_map(|tallies| tallies.summary(start, *span.end())).collect()
     }
 }
 
@@ -314,14 +313,14 @@ impl<'s> Tallies<'s> {
         self.instances.join(next.instances, new, |own, next, run| own.join(&next, run));
     }
 
-    fn summary(self, before: Option<Timestamp>, end: Timestamp) -> Option<MetricSummary> {
+    fn summary(self, start: Timestamp, end: Timestamp) -> Option<MetricSummary> {
         let counts = self.metric.has_rates();
         let units = if counts { self.metric.rate_units() } else { self.metric.desc.units };
         let seen = self.instances.all.into_iter().filter(|(_, tally)| tally.has_values());
         let mut instances: Vec<_> = seen
             .map(|(instance, tally)| InstanceSummary {
                 instance,
-                statistics: tally.finish(before, end),
+                statistics: tally.finish(start, end),
             })
             .collect();
         instances.sort_by_key(|summary| summary.instance);

@@ -117,6 +117,13 @@ impl<'a> ProgramEvent<'a> {
         all
     }
 
+    /// Returns an event about a file.
+    #[cfg(test)]
+    pub(crate) const fn of_file(kind: &'a str, file: &'a str, at: Timestamp) -> Self {
+        let file = Some(file);
+        Self { at, kind, file, cluster: None, pid: None, reason: None, is_at_start: false }
+    }
+
     /// Returns the event of one record of [`events_metric`]; `None` of a record without a kind, as
     /// those of other event metrics are.
     pub fn from_record(record: EventRecord<'a>) -> Option<Self> {

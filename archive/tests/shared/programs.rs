@@ -23,6 +23,9 @@ const ROWS: [Row; 9] = [
     (100, [100, 10], 9, None, [None, Some(5), Some(1)]),
 ];
 
+/// The second of the first record of the second run.
+const NEXT_RUN: i32 = 60;
+
 /// Returns the time of a record, which is later than events: their times have microseconds.
 fn recorded_at(second: i32) -> Timestamp {
     at(second).saturating_add(Duration::from_nanos(1))
@@ -34,10 +37,10 @@ fn agent(item: u32) -> Pmid {
 }
 
 /// Returns the agent's events of a time: their types, and the process of the program.
-fn events(second: i32, kinds: &[(&str, Option<u32>)]) -> OwnedValue {
+fn events(noticed: Timestamp, kinds: &[(&str, Option<u32>)]) -> OwnedValue {
     let mut array = EventArrayBuilder::new();
     for (kind, pid) in kinds {
-        array.record(at(second), EventFlags::POINT).unwrap();
+        array.record(noticed, EventFlags::POINT).unwrap();
         array.parameter(agent(1002), Value::String(kind.as_bytes())).unwrap();
         if let Some(pid) = pid {
             array.parameter(agent(1003), Value::String(b"shop")).unwrap();
@@ -48,7 +51,8 @@ fn events(second: i32, kinds: &[(&str, Option<u32>)]) -> OwnedValue {
 }
 
 /// Writes two runs of a program, from 0 s to 30 s and from 60 s to 100 s, a record every ten
-/// seconds; an agent with or without events. It notices the end at 40 s.
+/// seconds; an agent with or without events. It notices the end at 40 s and the second run
+/// after 50 s, a millisecond later.
 pub(crate) fn shop(has_events: bool) -> (TempDir, PathBuf) {
     shop_that(40, "vanished", has_events)
 }
@@ -79,13 +83,14 @@ fn shop_that(end: i32, kind: &str, has_events: bool) -> (TempDir, PathBuf) {
     for second in (0..=100).step_by(10) {
         let kinds: &[(&str, Option<u32>)] = match second {
             0 => &[("started", None), ("appeared", Some(7))],
-            60 => &[("appeared", Some(8))],
+            NEXT_RUN => &[("appeared", Some(8))],
             _ if second == end => &[(kind, Some(7))],
             _ => &[],
         };
         if has_events && !kinds.is_empty() {
-            builder =
-                builder.row_at(recorded_at(second), [("mmv.agent.events", events(second, kinds))]);
+            let noticed = if second == NEXT_RUN { at(50.001) } else { at(second) };
+            let events = events(noticed, kinds);
+            builder = builder.row_at(recorded_at(second), [("mmv.agent.events", events)]);
         }
         let Some(row) = ROWS.iter().find(|row| row.0 == second) else { continue };
         let (_, [a, b], queue, version, buckets) = *row;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use pcp_archive::internal::programs::{events_metric, items};
 use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
@@ -152,8 +153,11 @@ impl Making {
         if !kinds.is_empty() {
             let mut array = EventArrayBuilder::new();
             let parameter = |item| Pmid::new(70, 0, item).expect("a PMID");
+            // The agent dates a new run by when it noticed it, which may be in the tick itself.
+            let is_noticed = kinds == ["restarted"] && second % 2 == 0;
+            let noticed = if is_noticed { Duration::from_millis(600) } else { Duration::ZERO };
             for kind in kinds {
-                array.record(at, EventFlags::POINT).expect("an event");
+                array.record(at.saturating_sub(noticed), EventFlags::POINT).expect("an event");
                 for (item, text) in [(items::KIND, *kind), (items::FILE, "shop")] {
                     let value = Value::String(text.as_bytes());
                     array.parameter(parameter(item), value).expect("a parameter");

@@ -5,13 +5,17 @@
 //!
 //! | the wall | the counter was 0 |
 //! |---|---|
-//! | an event of the agent: a run began from 0 | in the record before |
+//! | an event of the agent: a run began from 0 | at the event; in the record before if the event has the time of a record |
 //! | an instance came into the domain of a metric that had others in this run | in the record before with values of the metric |
 //! | an instance came into the domain before the metric had values in this run | as the run |
 //! | a mark, or another boundary | unknown |
 //!
 //! An instance may also be new because one of several processes that share its metric is logged
 //! again. Then it is not known what it had counted before.
+//!
+//! The agent notices the file of a new run within a millisecond on a machine that has time for it,
+//! and dates its event so. The record before may be much older: a minute, if only the agent's own
+//! metrics were logged. An event with the time of a record dates the tick and not the run.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -21,6 +25,11 @@ use super::lifetime::{Presence, Presences};
 use crate::Timestamp;
 use crate::scan::programs::{ByProgram, ProgramEvent, events_metric};
 use crate::scan::{Chunk, Column, SelectedMetric, Selection};
+
+/// Least time from the event of a new run to the next record, in nanoseconds, that is used as the
+/// time in which the run counted. The agent takes about as long to notice a file, and event times
+/// are cut to microseconds, so a rate over less would be too high by far.
+const MIN_FIRST_STRETCH: i128 = 1_000_000;
 
 /// A place that no value continues over: the first row of a chunk after it, and its time. Of those
 /// in one row the last is where a run began from 0: it has the values of the row, even if the
@@ -39,7 +48,7 @@ impl Wall {
     /// which there are no others.
     pub(crate) fn zero(&self) -> Option<Timestamp> {
         match self.origin {
-            CounterOrigin::Zero(at) => Some(at),
+            CounterOrigin::Zero(at) | CounterOrigin::ZeroAtEvent(at) => Some(at),
             CounterOrigin::ZeroInRecord => Some(self.at),
             _ => None,
         }
@@ -87,6 +96,8 @@ pub(crate) enum CounterOrigin {
     Unknown,
     /// It was 0 at a time.
     Zero(Timestamp),
+    /// It was 0 at a time, unless that is before the last record before the span.
+    ZeroAtEvent(Timestamp),
     /// It was 0 in the last record before the span.
     ZeroInRecord,
     /// It was 0 in the last record before the span that has values of the metric, or as the run.
@@ -96,7 +107,7 @@ pub(crate) enum CounterOrigin {
 impl CounterOrigin {
     /// Returns whether the span of time before may say more.
     pub(crate) const fn is_open(self) -> bool {
-        matches!(self, Self::ZeroInRecord | Self::ZeroInMetric)
+        matches!(self, Self::ZeroAtEvent(_) | Self::ZeroInRecord | Self::ZeroInMetric)
     }
 }
 
@@ -151,12 +162,16 @@ impl Walls {
         let at = boundary.at;
         let row = timestamps.partition_point(|timestamp| *timestamp < at);
         let previous = row.checked_sub(1).and_then(|row| timestamps.get(row)).copied();
+        let is_at_record =
+            timestamps.get(row).is_some_and(|next| next.nanos_since(at) < MIN_FIRST_STRETCH);
         let origin = match previous.or(before) {
             _ if !boundary.from_zero => CounterOrigin::Unknown,
             // Before the rows, but known only now: values after it were joined to those before.
             Some(previous) if at <= previous => CounterOrigin::Unknown,
-            Some(previous) => CounterOrigin::Zero(previous),
-            None => CounterOrigin::ZeroInRecord,
+            Some(previous) if is_at_record => CounterOrigin::Zero(previous),
+            Some(_) => CounterOrigin::Zero(at),
+            None if is_at_record => CounterOrigin::ZeroInRecord,
+            None => CounterOrigin::ZeroAtEvent(at),
         };
         let row = row as u32;
         self.boundaries.add(event, Wall { row, origin, at, is_birth: false });
@@ -226,6 +241,10 @@ impl RunState {
         match (origin, self.newest) {
             (CounterOrigin::Earlier, _) => self.origin,
             (CounterOrigin::ZeroInRecord, Some(newest)) => CounterOrigin::Zero(newest),
+            (CounterOrigin::ZeroAtEvent(at), Some(newest)) if newest < at => {
+                CounterOrigin::Zero(at)
+            }
+            (CounterOrigin::ZeroAtEvent(_), Some(_)) => CounterOrigin::Unknown,
             (CounterOrigin::ZeroInMetric, _) if self.is_resumed => CounterOrigin::Unknown,
             (CounterOrigin::ZeroInMetric, _) => match (self.last_values, self.origin) {
                 (Some(last), _) => CounterOrigin::Zero(last),
@@ -412,5 +431,53 @@ impl<'c> MetricWalls<'c> {
             let rows = has_values.iter().zip(0..).filter(|(has_values, _)| **has_values);
             rows.map(|(_, row)| row).collect()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(millis: i64) -> Timestamp {
+        Timestamp::from_nanos(i128::from(millis) * 1_000_000)
+    }
+
+    /// Returns the wall of an event in some rows.
+    fn wall_of(kind: &str, at: i64, rows: &[i64], before: Option<i64>) -> Wall {
+        let event = ProgramEvent::of_file(kind, "shop", time(at));
+        let mut walls = Walls::default();
+        let rows: Vec<Timestamp> = rows.iter().map(|row| time(*row)).collect();
+        walls.add_event(&event, &rows, before.map(time));
+        let pmid = crate::Pmid::new(70, 1, 1).unwrap();
+        walls.boundaries.values_of_metric("mmv.shop.orders", pmid).next().unwrap()
+    }
+
+    #[test]
+    fn counter_of_new_run_was_zero_at_its_event_or_in_record_before() {
+        let rows = [1_000, 2_000, 3_000];
+        let origin = |kind, at, before| wall_of(kind, at, &rows, before).origin;
+        let zero = |at| CounterOrigin::Zero(time(at));
+        assert_eq!(origin("appeared", 2_300, None), zero(2_300), "noticed between two records");
+        assert_eq!(origin("restarted", 3_000, None), zero(2_000), "noticed in the tick");
+        assert_eq!(origin("restarted", 400, Some(0)), zero(400));
+        assert_eq!(origin("restarted", 1_000, Some(0)), zero(0));
+        assert_eq!(origin("restarted", 400, None), CounterOrigin::ZeroAtEvent(time(400)));
+        assert_eq!(origin("restarted", 1_000, None), CounterOrigin::ZeroInRecord);
+        assert_eq!(origin("recovered", 2_300, None), CounterOrigin::Unknown);
+        let wall = wall_of("appeared", 2_300, &rows, None);
+        assert_eq!((wall.row, wall.zero()), (2, Some(time(2_300))));
+    }
+
+    #[test]
+    fn boundary_known_after_a_later_record_gives_unknown_origin() {
+        // The values of the record at 1 s were joined to those before.
+        let wall = wall_of("restarted", 400, &[2_000], Some(1_000));
+        assert_eq!((wall.row, wall.origin), (0, CounterOrigin::Unknown));
+        let run = RunState { newest: Some(time(1_000)), ..RunState::default() };
+        let open = CounterOrigin::ZeroAtEvent;
+        assert_eq!(run.resolve(open(time(400))), CounterOrigin::Unknown);
+        assert_eq!(run.resolve(open(time(1_400))), CounterOrigin::Zero(time(1_400)));
+        assert_eq!(RunState::default().resolve(open(time(400))), open(time(400)));
+        assert!(!run.settles(CounterOrigin::Earlier) && run.settles(open(time(400))));
     }
 }

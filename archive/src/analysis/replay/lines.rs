@@ -18,9 +18,10 @@
 //!
 //! No value before a wall is a neighbour of a moment after it: from record 1 to record 3 neither
 //! instance has a value, although b rises. A line begins with its first value and ends with its last
-//! one. What a counter grew over a span is the sum of what it grew on its lines, and the first value
-//! of a line whose counter is known to have been 0 before it: a grew 10 + 20 + 15, in the seconds from
-//! 0 to 1 and from 2 to 4, since the run that began had counted 0 in record 2.
+//! one. Where the counter is known to have been 0 before its first value, it begins there with 0:
+//! a grew 10 + 20 + 15, in the seconds from 0 to 1 and from 2 to 4, since the run that began had
+//! counted 0 in record 2. Half of the 20 are of the second half of the seconds from 2 to 3, as in a
+//! picture. What a counter grew over a span is the sum of what it grew on its lines.
 //!
 //! An instance counts nothing before a program creates it and nothing after the program removes
 //! it, so its growth is that of the time of the whole run.
@@ -158,14 +159,30 @@ pub(super) fn lines<'w>(
     [since, until]: &'w [Moment; 2],
 ) -> impl Iterator<Item = Line<'w>> {
     let first = walls.partition_point(|wall| wall.row < since.reach.prior.end);
-    let is_begun = |wall: &Wall| wall.row < until.reach.prior.end;
+    let last = begun_walls(walls, until);
     let begins = |wall: &Wall| column.rows().count_before(wall.row);
-    let lines = (first..=walls.len()).map(move |number| {
+    (first..=last.max(first)).map(move |number| {
         let wall = number.checked_sub(1).and_then(|place| walls.get(place));
         let end = walls.get(number).map_or(column.len(), begins);
         Line { number, wall, places: wall.map_or(0, begins)..end }
-    });
-    lines.take_while(move |line| line.number == first || line.wall.is_some_and(is_begun))
+    })
+}
+
+/// Returns the number of walls after which a line has begun at a moment, with a value or with 0.
+fn begun_walls(walls: &[Wall], moment: &Moment) -> usize {
+    let begun = walls.partition_point(|wall| wall.row < moment.reach.prior.end);
+    let ahead = walls.get(begun..).unwrap_or_default();
+    let row = ahead.first().map(|wall| wall.row);
+    let mut number = begun;
+    for (place, wall) in (begun + 1..).zip(ahead) {
+        if Some(wall.row) == row && wall.zero().is_some_and(|zero| zero < moment.at) {
+            number = place;
+        }
+        if Some(wall.row) != row {
+            break;
+        }
+    }
+    number
 }
 
 /// The growth of a counter on a line, and the first and last time of its values there.
@@ -177,6 +194,8 @@ pub(super) struct Rise {
     fraction: f64,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
+    /// The time of the first value on the line.
+    first: Timestamp,
 }
 
 /// A counter decreased on a line.
@@ -251,6 +270,8 @@ impl Replay<'_> {
         let mut last = None;
         let mut observed: Option<Range<Timestamp>> = None;
         let mut is_whole = false;
+        // An instance that is created right after the span may have counted within it.
+        let mut seen_until = until.at;
         let seconds = |time: Range<Timestamp>| time.end.seconds_since(time.start);
         for line in lines(column, walls, moments) {
             let begin = line.wall.filter(|wall| wall.row >= since.reach.prior.end);
@@ -260,18 +281,19 @@ impl Replay<'_> {
                 zero = line.wall.and_then(Wall::zero);
             }
             let own = line.wall.and_then(Wall::zero);
-            let rise = self.rise(column, &line, own.is_some(), moments).ok()?;
+            let rise = self.rise(column, &line, own, moments).ok()?;
             let Some(rise) = rise else { continue };
             let is_late = since.at < rise.from;
             if is_late && begin.is_none() && !track.walls.is_of_program && !was_away {
                 continue;
             }
-            is_whole = !is_late && rise.to == until.at;
+            is_whole = rise.first <= since.at && rise.to == until.at;
             let zero = if is_new { zero.filter(|_| own.is_some()).or(own) } else { own };
             let from = zero.filter(|_| is_late).map_or(rise.from, |zero| zero.max(since.at));
             observed = Some(observed.map_or(from, |time| time.start)..rise.to);
             grown.by += rise.by;
             fraction += rise.fraction;
+            seen_until = rise.first.max(until.at);
             last = Some((line.number, rise.to));
         }
         let (number, end) = last?;
@@ -291,18 +313,18 @@ impl Replay<'_> {
         let exists = if is_whole {
             life.contains(since.at) && life.contains(until.at)
         } else {
-            life.overlaps(&(since.at..=until.at))
+            life.overlaps(&(since.at..=seen_until))
         };
         exists.then_some((grown, is_whole))
     }
 
-    /// Computes what a counter grew on a line between two moments, with all that its first value has
-    /// if it was 0 before; `None` if the line has no part of this time.
+    /// Computes what a counter grew on a line between two moments. The line begins with `zero`, the
+    /// time when the counter was 0, or with its first value; `None` if it has no part of this time.
     pub(super) fn rise(
         &self,
         column: &Column,
         line: &Line<'_>,
-        is_from_zero: bool,
+        zero: Option<Timestamp>,
         [since, until]: &[Moment; 2],
     ) -> Result<Option<Rise>, Fell> {
         let time = |place| self.timeline.timestamp(column.rows().get(place)?);
@@ -312,7 +334,8 @@ impl Replay<'_> {
         else {
             return Ok(None);
         };
-        let from = first.max(since.at);
+        let zero = zero.map(|zero| zero.min(first));
+        let from = zero.unwrap_or(first).max(since.at);
         let to = last.min(until.at);
         if from > to {
             return Ok(None);
@@ -320,18 +343,22 @@ impl Replay<'_> {
         let rows = column.rows();
         let inside = rows.count_before(since.reach.prior.end).max(line.places.start)
             ..rows.count_before(until.reach.next.start).min(line.places.end);
-        let at = |moment| self.value_on(column, line, moment);
         let observed = |place| Some((column.value(place)?, 0.0));
-        let after = if last <= until.at { observed(ends.1) } else { at(until) };
-        let before = match is_from_zero {
-            _ if since.at >= first => at(since),
-            true => after.map(|(after, _)| (after.zero(), 0.0)),
-            false => observed(ends.0),
+        let after = if last <= until.at {
+            observed(ends.1)
+        } else {
+            self.value_on(column, line, zero, until)
+        };
+        let before = match zero {
+            _ if since.at >= first => self.value_on(column, line, zero, since),
+            Some(zero) if since.at > zero => self.value_on(column, line, Some(zero), since),
+            Some(_) => after.map(|(after, _)| (after.zero(), 0.0)),
+            None => observed(ends.0),
         };
         let Some((before, after)) = before.zip(after) else { return Ok(None) };
         let between = inside.filter_map(|place| column.value(place));
         let by = growth(before.0, between, after.0, self.decrease).ok_or(Fell)?;
-        Ok(Some(Rise { by, fraction: after.1 - before.1, from, to }))
+        Ok(Some(Rise { by, fraction: after.1 - before.1, from, to, first }))
     }
 
     /// Returns the value of a counter at a moment within a line, and by how much that is less than
@@ -340,6 +367,7 @@ impl Replay<'_> {
         &self,
         column: &'c Column,
         line: &Line<'_>,
+        zero: Option<Timestamp>,
         moment: &Moment,
     ) -> Option<(Value<'c>, f64)> {
         let rows = column.rows();
@@ -349,9 +377,16 @@ impl Replay<'_> {
                 value: column.value(place)?,
             })
         };
-        let prior = rows.count_before(moment.reach.prior.end).checked_sub(1)?;
-        let prior = observed(prior.max(line.places.start))?;
-        let next = observed(rows.count_before(moment.reach.next.start))?;
+        let next = rows.count_before(moment.reach.next.start).max(line.places.start);
+        let next = observed(next)?;
+        let prior = rows.count_before(moment.reach.prior.end).checked_sub(1);
+        let prior = match (prior.filter(|prior| *prior >= line.places.start), zero) {
+            (Some(prior), _) => observed(prior)?,
+            (None, Some(zero)) => {
+                ObservedValue { at: self.timeline.seconds_of(zero), value: next.value.zero() }
+            }
+            (None, None) => observed(line.places.start)?,
+        };
         let value = on_the_line(prior, next, moment.reach.at, self.decrease)?;
         let grown = |to| growth(prior.value, std::iter::empty(), to, self.decrease).unwrap_or(0.0);
         let part = ((moment.reach.at - prior.at) / (next.at - prior.at)).clamp(0.0, 1.0);

@@ -149,6 +149,16 @@ impl<'a> ReplaySelection<'a> {
         Ok((reach, search.keys))
     }
 
+    /// Returns whether a program creates instances of a counter after a moment.
+    fn has_later_births(&self, metric: &SelectedMetric, end: Timestamp) -> bool {
+        let Some(lives) = self.lives.as_deref().filter(|lives| lives.bound_values(metric)) else {
+            return false;
+        };
+        let indom = metric.desc.indom.filter(|_| metric.has_rates());
+        let births = indom.into_iter().flat_map(|indom| lives.in_domain(indom));
+        births.map(|(_, life)| life.birth()).any(|birth| end < birth)
+    }
+
     /// Returns the instances that can have values within a span.
     fn keys_in(&self, span: &Span) -> HashSet<Key> {
         let mut keys = HashSet::new();
@@ -284,6 +294,12 @@ impl<'a> Missing<'a> {
     fn after(search: &Search<'_, 'a>, end: Timestamp) -> Self {
         let mut missing = Self::new(search, Direction::Ahead);
         missing.remove_beyond(end);
+        // An instance that is created next counts from 0 in a record before `end`.
+        for (place, metric) in search.selection.metrics().iter().enumerate() {
+            if search.selection.has_later_births(metric, end) {
+                missing.keys.insert((place, None));
+            }
+        }
         missing
     }
 

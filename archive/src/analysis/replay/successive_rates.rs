@@ -233,3 +233,57 @@ fn event_arrays<'f>(followed: &Followed<'f>) -> Vec<Value<'f>> {
     }
     arrays
 }
+
+#[cfg(test)]
+mod tests {
+    use test_archives::{Builder, at};
+
+    use super::*;
+    use crate::follow::Follower;
+    use crate::format::event::{EventArrayBuilder, EventFlags};
+    use crate::scan::programs::items;
+
+    /// Returns the rates of a counter with 10, 12, 15 and 19 at 0, 1, 2 and 3 s. A new run was
+    /// noticed at a time, which is logged at 2 s.
+    fn rates_with_restart(noticed: f64) -> Vec<Option<f64>> {
+        let parameter = |item| Pmid::new(70, 0, item).unwrap();
+        let mut array = EventArrayBuilder::new();
+        array.record(at(noticed), EventFlags::POINT).unwrap();
+        for (item, text) in [(items::KIND, "restarted"), (items::FILE, "shop")] {
+            array.parameter(parameter(item), Value::String(text.as_bytes())).unwrap();
+        }
+        let OwnedValue::Event(events) = array.finish() else { panic!("an event array") };
+        let archive = Builder::new()
+            .metric_with(Pmid::from_raw(events_metric().raw()), "mmv.agent.events", "event instant")
+            .metric("mmv.shop.orders", "u64 counter count")
+            .row(0, [("mmv.shop.orders", 10)])
+            .row(1, [("mmv.shop.orders", 12)])
+            .row(2, [("mmv.agent.events", events)])
+            .row(2, [("mmv.shop.orders", 15)])
+            .row(3, [("mmv.shop.orders", 19)])
+            .finish();
+        let mut follower = Follower::open(archive.base()).unwrap();
+        let mut rates = SuccessiveRates::new(Gaps::Keep);
+        let mut found = Vec::new();
+        while let Some(followed) = follower.next().unwrap() {
+            rates.begin_record(&followed);
+            let described = followed.metadata.metric_by_name("mmv.shop.orders").unwrap();
+            let metric =
+                SelectedMetric { name: "mmv.shop.orders".to_owned(), desc: described.desc };
+            for set in followed.record.value_sets().filter(|set| set.pmid() == metric.desc.pmid) {
+                let values: Vec<_> = set.values(ValueType::U64).map(Result::unwrap).collect();
+                found.extend(rates.rates(&metric, &values, &followed));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn rate_after_boundary_that_is_known_too_late_is_unknown() {
+        let known = |noticed| rates_with_restart(noticed)[1..].to_vec();
+        assert_eq!(known(1.5), [Some(2.0), Some(30.0), Some(4.0)], "since it was noticed");
+        assert_eq!(known(2.0), [Some(2.0), Some(15.0), Some(4.0)], "since the record before");
+        // The rate at 1 s was given: of the 15 nobody knows how many were counted since then.
+        assert_eq!(known(0.5), [Some(2.0), None, Some(4.0)]);
+    }
+}

@@ -4,7 +4,7 @@ use super::{Extreme, Statistics};
 use crate::analysis::growth::Decrease;
 use crate::analysis::growth::number::{Number, with_number};
 use crate::analysis::growth::strand::{Link, Strand};
-use crate::analysis::growth::walls::{ColumnPart, RunState, Wall, each_part};
+use crate::analysis::growth::walls::{ColumnPart, CounterOrigin, RunState, Wall, each_part};
 use crate::scan::{Chunk, Column, SelectedMetric};
 use crate::{Semantics, Timestamp, ValueType};
 
@@ -268,18 +268,14 @@ impl Tally {
         }
     }
 
-    /// The statistics in a window. `before` is a time of records before all values.
-    pub(super) fn finish(
-        mut self,
-        before: Option<Timestamp>,
-        end: Timestamp,
-    ) -> Option<Statistics> {
+    /// The statistics in a window, which has no record between its start and the first one read.
+    pub(super) fn finish(mut self, start: Timestamp, end: Timestamp) -> Option<Statistics> {
         self.hold_until(end);
-        if let (Some(before), Some(first)) = (before, self.strand.first())
-            && self.strand.first_origin().is_open()
-            && before < first.at
+        if let CounterOrigin::ZeroAtEvent(at) = self.strand.first_origin()
+            && let Some(first) = self.strand.first()
+            && start <= at
         {
-            self.add_link_of_type(Link::Zero(before), first);
+            self.add_link_of_type(Link::Zero(at), first);
         }
         let Sums { count, total, weighted, seconds, minimum, maximum } = self.sums;
         if count == 0 {

@@ -89,12 +89,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// forall archives of a program that changes and spans of it: each engine finds the growth that
-    /// is known, and those that find a mean rate over whole lines find the same.
+    /// is known, and those that find a mean rate over whole lines find the same. In a span that
+    /// begins between records, also in the first stretch of a run or instance, report and plot find
+    /// the same growth.
     #[test]
     fn all_engines_find_the_same_growth_and_mean_rates(
         changes in vec((0..Change::KINDS).prop_map(Change::numbered), 1..24),
         first in prop_oneof![Just(0i64), 0i64..12],
         length in prop_oneof![Just(99i64), 1i64..24],
+        between in 1i64..1000,
         columns in 1u32..9,
         // Segments are cut at the times of the index.
         index_bytes in prop::sample::select(vec![1u64, 100_000]),
@@ -124,6 +127,17 @@ proptest! {
             ("report between records", reported(&archive, &span, Duration::from_millis(400))),
             ("report at once", reported(&archive, &span, Duration::from_secs((seconds.end() - seconds.start()).cast_unsigned()))),
         ];
+        let late = at(1000 * seconds.start() + between)..=*span.end();
+        let grid = Grid::new(late.clone(), columns);
+        let envelope = Envelope::read(&selection, grid, Options::default()).unwrap();
+        let [plotted, _] = enveloped(&archive, &envelope, [ORDERS, BYTES]);
+        let [reported, _] = reported(&archive, &late, Duration::from_secs(99));
+        for key in Model::keys().filter(|(metric, _)| *metric == ORDERS) {
+            let text = (key.0.to_owned(), key.1.to_owned());
+            let [plotted, reported] =
+                [&plotted, &reported].map(|found| found.get(&text).copied().unwrap_or(0.0));
+            prop_assert!((plotted - reported).abs() < 0.6, "{key:?}: {plotted}, {reported}");
+        }
         for key in Model::keys() {
             let text = (key.0.to_owned(), key.1.to_owned());
             let growth = model.growth(key, &seconds);

@@ -147,7 +147,9 @@ impl HistogramLines {
         };
         let mut grown = Grown::default();
         for line in lines(column, &self.walls, moments) {
-            let rise = replay.rise(column, &line, self.is_from_zero(column, &line), moments);
+            // Counts of a bucket are of the time of its first value: when it was hit is not known.
+            let zero = self.is_from_zero(column, &line).then_some(Timestamp::MAX);
+            let rise = replay.rise(column, &line, zero, moments);
             let Some(rise) = rise.ok()? else { continue };
             let [since, _] = moments;
             let zero = line.wall.and_then(Wall::zero).map(|zero| zero.max(since.at));
