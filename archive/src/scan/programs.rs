@@ -121,7 +121,16 @@ impl<'a> ProgramEvent<'a> {
     #[cfg(test)]
     pub(crate) const fn of_file(kind: &'a str, file: &'a str, at: Timestamp) -> Self {
         let file = Some(file);
-        Self { at, kind, file, cluster: None, pid: None, reason: None, is_at_start: false }
+        Self {
+            at,
+            kind,
+            file,
+            cluster: None,
+            pid: None,
+            reason: None,
+            values: None,
+            is_at_start: false,
+        }
     }
 
     /// Returns the event of one record of [`events_metric`]; `None` of a record without a kind, as
