@@ -214,11 +214,11 @@ impl<'a> ReplaySelection<'a> {
         let source = self.chosen.source();
         let shown = self.metrics().iter().take(self.shown.unwrap_or(0)).cloned();
         let derived = self.derivations.all.iter().map(|derived| derived.metric.clone());
-        let place_of = |needed: &Needed| {
+        let operands = self.derivations.operands.iter().filter_map(|needed| {
             let pmid = source.metadata().metric_by_name(&needed.name)?.desc.pmid;
             self.metrics().iter().position(|metric| metric.desc.pmid == pmid)
-        };
-        let operands: Vec<usize> = self.derivations.operands.iter().filter_map(place_of).collect();
+        });
+        let operands: Vec<usize> = operands.collect();
         let shown = shown.chain(derived).collect();
         let ChunkRows { timestamps, marks, columns, backward_records } = taken;
         let lives = self.lives.as_deref();
@@ -334,15 +334,18 @@ impl MetricTrack {
         decrease: Decrease,
     ) -> ExpressionValues<'s> {
         let reach = moment.reach.limited(self.walls.all());
-        let value = |(place, (life, column)): (usize, (&Option<Lifetime>, &'s Column))| {
-            (*life)?.contains(moment.at).then_some(())?;
+        let mut values = ExpressionValues::new();
+        for (place, (life, column)) in self.lives.iter().zip(&self.columns).enumerate() {
+            if !life.is_some_and(|life| life.contains(moment.at)) {
+                continue;
+            }
             let semantics = self.metric.desc.semantics;
             let own = self.walls.with_births(place).map(|walls| moment.reach.limited(walls));
             let reach = own.as_ref().unwrap_or(&reach);
-            let value = column_value(column, semantics, reach, timeline, decrease)?;
-            Some((column.instance(), value))
-        };
-        self.lives.iter().zip(&self.columns).enumerate().filter_map(value).collect()
+            let value = column_value(column, semantics, reach, timeline, decrease);
+            values.extend(value.map(|value| (column.instance(), value)));
+        }
+        values
     }
 }
 

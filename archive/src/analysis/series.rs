@@ -287,11 +287,11 @@ mod tests {
     }
 
     fn texts(points: &[SeriesPoint]) -> Vec<String> {
-        let text = |point: &SeriesPoint| {
+        let texts = points.iter().map(|point| {
             let seconds = point.time.seconds_since(at(0));
             format!("{seconds} {} {}", point.instance.as_deref().unwrap_or("-"), point.value)
-        };
-        points.iter().map(text).collect()
+        });
+        texts.collect()
     }
 
     #[test]

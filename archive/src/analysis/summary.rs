@@ -55,7 +55,7 @@ use std::ops::RangeInclusive;
 
 use super::growth::lifetime::CounterDomains;
 use super::growth::strand::InstanceStrands;
-use super::growth::walls::{MetricWalls, RunState, Walls};
+use super::growth::walls::{MetricWalls, Walls};
 use super::growth::{Decrease, Gaps, numbers};
 use crate::reader::salvage::Loss;
 use crate::scan::segments::{by_time, by_time_past_damage};
@@ -169,8 +169,7 @@ pub fn summarize_with(
 ) -> Result<Vec<MetricSummary>> {
     let selection = numbers(selection, gaps);
     let scope = SummaryScope::new(&selection, decrease, gaps);
-    let summarize = |columns: &mut Columns<'_>| SummarySegment::read(&scope, columns);
-    let segments = by_time(&selection, &span, summarize)?;
+    let segments = by_time(&selection, &span, |columns| SummarySegment::read(&scope, columns))?;
     Ok(SummarySegment::joined(segments, selection.source(), &span))
 }
 
@@ -187,8 +186,8 @@ pub fn summarize_past_damage(
 ) -> Result<(Vec<MetricSummary>, Vec<Loss>)> {
     let selection = numbers(selection, gaps);
     let scope = SummaryScope::new(&selection, decrease, gaps);
-    let summarize = |columns: &mut Columns<'_>| SummarySegment::read(&scope, columns);
-    let (segments, lost) = by_time_past_damage(&selection, &span, summarize)?;
+    let (segments, lost) =
+        by_time_past_damage(&selection, &span, |columns| SummarySegment::read(&scope, columns))?;
     Ok((SummarySegment::joined(segments, selection.source(), &span), lost))
 }
 
@@ -309,8 +308,11 @@ impl<'s> Tallies<'s> {
 
     /// Adds the tallies of the span of time that follows.
     fn join(&mut self, next: Self) {
-        let new = |_, run: &RunState| Tally::new(self.metric, self.decrease, run);
-        self.instances.join(next.instances, new, |own, next, run| own.join(&next, run));
+        self.instances.join(
+            next.instances,
+            |_, run| Tally::new(self.metric, self.decrease, run),
+            |own, next, run| own.join(&next, run),
+        );
     }
 
     fn summary(self, start: Timestamp, end: Timestamp) -> Option<MetricSummary> {

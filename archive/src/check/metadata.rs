@@ -51,8 +51,8 @@ impl Checker {
             match piece {
                 Scanned::Record { offset, len } => pass.check(offset, scanner.bytes(offset, len)),
                 Scanned::Damage(damage) => {
-                    let torn = |source| Defect::TornMetadata { source };
-                    pass.report.add_damage(&pass.path, damage, torn);
+                    pass.report
+                        .add_damage(&pass.path, damage, |source| Defect::TornMetadata { source });
                 }
             }
         }
@@ -174,9 +174,8 @@ fn check_units(units: Units, mut add: impl FnMut(&'static str, i64)) {
 /// Returns the fault of a name that matters most: a NUL, at which PCP's readers cut the name;
 /// what no program expects in one; what pmns(5) does not allow.
 fn name_defect(name: &[u8], pmid: Pmid) -> Option<Defect> {
-    let unexpected = |byte: &u8| !byte.is_ascii_graphic();
-    let first = |is: &dyn Fn(&u8) -> bool| name.iter().position(is);
-    let worst = first(&|byte| *byte == 0).or_else(|| first(&unexpected));
+    let nul = name.iter().position(|byte| *byte == 0);
+    let worst = nul.or_else(|| name.iter().position(|byte| !byte.is_ascii_graphic()));
     let at = worst.or_else(|| Some(check_metric_name(name).err()?.position()))?;
     let shown = ByteText::without_controls(&ByteText::escape(name)).into_owned();
     Some(match name.get(at) {
@@ -233,6 +232,6 @@ pub(crate) fn label_defect(set: &LabelSet) -> Option<&'static str> {
             return Some("a value that is not JSON");
         }
     }
-    let names = || set.pairs().map(|(name, _, _)| name);
-    names().zip(names().skip(1)).any(|(name, next)| name >= next).then_some("names out of order")
+    let names = set.pairs().map(|(name, _, _)| name);
+    (!names.is_sorted_by(|name, next| name < next)).then_some("names out of order")
 }

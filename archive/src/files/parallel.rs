@@ -127,15 +127,16 @@ fn with_stacks<S: Send, J: Send, R: Send, T>(
         for (started, state) in states.into_iter().enumerate() {
             let state = Arc::new(Mutex::new(Some(state)));
             let own = Arc::clone(&state);
-            let run = move || {
-                let Some(mut state) = lock(&own).take() else { return };
-                while let Some((job, done)) = next(jobs) {
-                    WORKERS.set(workers.load(Ordering::Relaxed));
-                    // The receiver is gone if feeding has ended early.
-                    let _ = done.send(work(&mut state, job));
-                }
-            };
-            if thread::Builder::new().stack_size(stack).spawn_scoped(scope, run).is_err() {
+            let started_thread =
+                thread::Builder::new().stack_size(stack).spawn_scoped(scope, move || {
+                    let Some(mut state) = lock(&own).take() else { return };
+                    while let Some((job, done)) = next(jobs) {
+                        WORKERS.set(workers.load(Ordering::Relaxed));
+                        // The receiver is gone if feeding has ended early.
+                        let _ = done.send(work(&mut state, job));
+                    }
+                });
+            if started_thread.is_err() {
                 left = lock(&state).take().filter(|_| started == 0);
                 break;
             }
@@ -164,15 +165,19 @@ mod tests {
 
     #[test]
     fn results_arrive_in_the_order_of_the_jobs() {
-        let slow_first = |(): &mut (), job: u64| {
-            thread::sleep(Duration::from_millis(20 * u64::from(job == 0)));
-            job
-        };
-        let found: Vec<u64> = in_order([(), (), ()], slow_first, |jobs| {
-            (0..10).for_each(|job| jobs.push(job));
-            assert_eq!(jobs.len(), 10);
-            std::iter::from_fn(|| jobs.pop()).collect()
-        });
+        let found: Vec<u64> = in_order(
+            [(), (), ()],
+            |(), job| {
+                // The first one is slow.
+                thread::sleep(Duration::from_millis(20 * u64::from(job == 0)));
+                job
+            },
+            |jobs| {
+                (0..10).for_each(|job| jobs.push(job));
+                assert_eq!(jobs.len(), 10);
+                std::iter::from_fn(|| jobs.pop()).collect()
+            },
+        );
         assert_eq!(found, (0..10).collect::<Vec<_>>());
     }
 
@@ -180,11 +185,14 @@ mod tests {
     #[cfg(feature = "compression")]
     fn no_thread_is_idle_when_all_processors_work() {
         let count = threads();
-        let work = |(): &mut (), ()| idle();
-        let found = in_order((0..count).map(|_| ()), work, |jobs| {
-            jobs.push(());
-            jobs.pop()
-        });
+        let found = in_order(
+            (0..count).map(|_| ()),
+            |(), ()| idle(),
+            |jobs| {
+                jobs.push(());
+                jobs.pop()
+            },
+        );
         assert_eq!((found, idle()), (Some(0), count));
     }
 
@@ -208,14 +216,17 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_its_state_and_early_ends_lose_results_only() {
-        let count = |state: &mut u32, ()| {
-            *state += 1;
-            *state
-        };
-        let found = in_order([10], count, |jobs| {
-            (0..3).for_each(|_| jobs.push(()));
-            (jobs.pop(), jobs.pop())
-        });
+        let found = in_order(
+            [10],
+            |state, ()| {
+                *state += 1;
+                *state
+            },
+            |jobs| {
+                (0..3).for_each(|_| jobs.push(()));
+                (jobs.pop(), jobs.pop())
+            },
+        );
         assert_eq!(found, (Some(11), Some(12)));
     }
 

@@ -109,14 +109,11 @@ impl Drop for Staging {
 
 /// Returns whether two base names are of one archive.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |base: &Path| {
+    let [one_directory, other_directory] = [one, other].map(|base| {
         let parent = base.parent().filter(|parent| !parent.as_os_str().is_empty());
-        (
-            fs::canonicalize(parent.unwrap_or(Path::new("."))).ok(),
-            base.file_name().map(ToOwned::to_owned),
-        )
-    };
-    place(one) == place(other)
+        fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()
+    });
+    one_directory == other_directory && one.file_name() == other.file_name()
 }
 
 #[cfg(test)]

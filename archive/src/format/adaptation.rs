@@ -67,20 +67,19 @@ impl NumberConversion {
 /// none. Its units are those of the last one.
 pub(crate) fn common_desc(descs: &[MetricDesc]) -> Option<MetricDesc> {
     let last = *descs.last()?;
-    let is_alike = |desc: &MetricDesc| {
-        desc.semantics == last.semantics
-            && desc.indom == last.indom
-            && desc.units.conversion_to(last.units).is_some()
-    };
-    if !descs.iter().all(is_alike) {
-        return None;
-    }
     let mut common = last;
+    let mut is_scaled = false;
     for desc in descs {
+        let is_alike = desc.semantics == last.semantics
+            && desc.indom == last.indom
+            && desc.units.conversion_to(last.units).is_some();
+        if !is_alike {
+            return None;
+        }
         common.value_type = wider(common.value_type, desc.value_type)?;
+        is_scaled |= units_conversion(desc.units, last.units).is_some();
     }
-    let is_scaled = |desc: &MetricDesc| units_conversion(desc.units, last.units).is_some();
-    if descs.iter().any(is_scaled) {
+    if is_scaled {
         if !common.value_type.is_numeric() {
             return None;
         }

@@ -197,10 +197,14 @@ pub(crate) fn encode_part(
     keep: &[bool],
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    let kept = || keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(at, _)| at);
-    let words = |words: &[I32]| kept().filter_map(|at| words.get(at).copied()).collect::<Vec<_>>();
-    let ids = words(record.ids);
-    let indexes = words(record.indexes);
+    let mut ids = Vec::new();
+    let mut indexes = Vec::new();
+    for ((id, index), keep) in record.ids.iter().zip(record.indexes).zip(keep) {
+        if *keep {
+            ids.push(*id);
+            indexes.push(*index);
+        }
+    }
     frame::encode(out, |out| {
         record_type(version, kind, record.indom)?.encode(out);
         timestamp::encode(version, record.timestamp, out)?;
@@ -271,11 +275,14 @@ mod tests {
     fn entries(kind: IndomRecordKind, bytes: &[u8]) -> Vec<(i32, Option<String>)> {
         let record = parse(Version::V3, kind, &mut body(bytes)).unwrap();
         let names = record.names();
-        let text = |start: u32| {
-            let found = names.iter().find(|(at, _)| *at == start).unwrap().1;
-            String::from_utf8(found.to_vec()).unwrap()
-        };
-        record.entries().map(|(id, name)| (id.get(), name.map(text))).collect()
+        let entries = record.entries().map(|(id, start)| {
+            let name = start.map(|start| {
+                let (_, name) = names.iter().find(|(at, _)| *at == start).unwrap();
+                String::from_utf8(name.to_vec()).unwrap()
+            });
+            (id.get(), name)
+        });
+        entries.collect()
     }
 
     #[test]

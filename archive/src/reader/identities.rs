@@ -77,12 +77,12 @@ impl Identities {
         identities: &HashSet<InstanceId>,
         time: Timestamp,
     ) -> HashSet<InstanceId> {
-        let number = |identity: &InstanceId| {
+        let numbers = identities.iter().filter_map(|identity| {
             let number = self.number_at(*identity, time)?;
             // Another name may have it now.
             (self.identity(number, time) == Some(*identity)).then_some(number)
-        };
-        identities.iter().filter_map(number).collect()
+        });
+        numbers.collect()
     }
 
     /// Lists all identities that a number ever was.

@@ -148,12 +148,12 @@ impl IndomHistory {
     }
 
     fn renumbered(&self) -> Option<&RenumberedDomain> {
-        let find = || {
+        let renumbered = self.renumbered.get_or_init(|| {
             let (identities, steps) = Identities::find(&self.steps)?;
             let history = Self { steps, ..Self::default() };
             Some(Arc::new(RenumberedDomain { identities: Arc::new(identities), history }))
-        };
-        self.renumbered.get_or_init(find).as_deref()
+        });
+        renumbered.as_deref()
     }
 
     /// Every instance with every name it ever had, repeated where records
@@ -177,12 +177,14 @@ impl IndomHistory {
         let shared =
             names.iter().map(|(start, name)| (*start, self.intern(&ByteText::escape(name))));
         let shared: Vec<(u32, ByteText)> = shared.collect();
-        let name = |start| {
-            let at = shared.binary_search_by_key(&start, |(start, _)| *start).ok()?;
-            shared.get(at).map(|(_, name)| name.clone())
-        };
-        let entries: Vec<_> =
-            record.entries().map(|(id, start)| (id, start.and_then(name))).collect();
+        let mut entries = Vec::new();
+        for (id, start) in record.entries() {
+            let name = start.and_then(|start| {
+                let at = shared.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+                shared.get(at).map(|(_, name)| name.clone())
+            });
+            entries.push((id, name));
+        }
         if entries.is_empty() && record.kind == IndomRecordKind::Full {
             return;
         }

@@ -22,15 +22,18 @@ pub struct IndomRecord {
 impl From<&indom::IndomRecord<'_>> for IndomRecord {
     fn from(record: &indom::IndomRecord<'_>) -> Self {
         let names = record.names();
-        let name = |start| {
-            let at = names.binary_search_by_key(&start, |(start, _)| *start).ok()?;
-            names.get(at).map(|(_, name)| ByteText::from_bytes(name))
-        };
+        let instances = record.entries().map(|(id, start)| {
+            let name = start.and_then(|start| {
+                let at = names.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+                names.get(at).map(|(_, name)| ByteText::from_bytes(name))
+            });
+            (id, name)
+        });
         Self {
             indom: record.indom,
             timestamp: record.timestamp,
             is_difference: record.kind == IndomRecordKind::Delta,
-            instances: record.entries().map(|(id, start)| (id, start.and_then(name))).collect(),
+            instances: instances.collect(),
         }
     }
 }

@@ -61,15 +61,15 @@ mod tests {
 
     #[test]
     fn the_newest_state_holds_and_of_one_time_the_first_in_the_file() {
-        let at = |seconds| Timestamp::new(seconds, 0).unwrap();
-        let set = |json: &str| vec![LabelSet { json: json.to_owned(), ..LabelSet::default() }];
         let mut history = LabelHistory::default();
-        history.push(at(20), set("b"));
-        history.push(at(10), set("a"));
-        history.push(at(20), set("c"));
+        for (second, json) in [(20, "b"), (10, "a"), (20, "c")] {
+            let set = LabelSet { json: json.to_owned(), ..LabelSet::default() };
+            history.push(Timestamp::new(second, 0).unwrap(), vec![set]);
+        }
         history.sort();
-        assert_eq!(history.sets_at(at(9)), None);
-        assert_eq!(history.sets_at(at(19)), Some(&*set("a")));
-        assert_eq!(history.sets_at(at(20)), Some(&*set("b")));
+        for (second, expected) in [(9, None), (19, Some("a")), (20, Some("b"))] {
+            let sets = history.sets_at(Timestamp::new(second, 0).unwrap());
+            assert_eq!(sets.map(|sets| sets[0].json.as_str()), expected, "{second}");
+        }
     }
 }

@@ -110,9 +110,11 @@ impl Merged {
         if let Some(metric) = place.and_then(|at| self.metadata.metrics.get_mut(at)) {
             metric.desc = desc;
         }
-        let is_kept = |own: &MetricDesc| adaptation(own, &desc) != Some(Adaptation::LeftOut);
-        let kept = having.iter().filter(|(_, own)| is_kept(own));
-        let kept: Vec<&Archive> = kept.filter_map(|(at, _)| archives.get(*at)).collect();
+        let kept: Vec<&Archive> = having
+            .iter()
+            .filter(|(_, own)| adaptation(own, &desc) != Some(Adaptation::LeftOut))
+            .filter_map(|(at, _)| archives.get(*at))
+            .collect();
         self.remove_names_of_others(pmid, &kept);
         for (at, own) in &having {
             let Some(adaptation) = adaptation(own, &desc) else { continue };
@@ -143,13 +145,10 @@ impl Merged {
     fn remove_names_of_others(&mut self, pmid: Pmid, kept: &[&Archive]) {
         let Some(place) = self.metadata.by_pmid.get(&pmid).copied() else { return };
         let Some(metric) = self.metadata.metrics.get_mut(place) else { return };
-        let has = |archive: &&Archive, name: &ByteText| {
-            let metric = archive.metadata().metric(pmid);
-            metric.is_some_and(|metric| metric.names.contains(name))
-        };
         let by_name = &mut self.metadata.by_name;
         metric.names.retain(|name| {
-            let is_kept = kept.iter().any(|archive| has(archive, name));
+            let mut metrics = kept.iter().filter_map(|archive| archive.metadata().metric(pmid));
+            let is_kept = metrics.any(|metric| metric.names.contains(name));
             if !is_kept {
                 by_name.remove(name);
             }

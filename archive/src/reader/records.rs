@@ -214,8 +214,10 @@ impl Records<'_> {
         self.mark.clear();
         encode_mark(Version::V3, timestamp, &mut self.mark)?;
         let mark = Record::parse(Version::V3, &self.mark, volume, offset);
-        let file = || self.source.archive(after).base().to_owned();
-        let mark = mark.map_err(|source| Error::Corrupt { file: file(), offset, source })?;
+        let mark = mark.map_err(|source| {
+            let file = self.source.archive(after).base().to_owned();
+            Error::Corrupt { file, offset, source }
+        })?;
         Ok(mark.of_archive(after as u32))
     }
 }

@@ -310,10 +310,16 @@ mod tests {
         assert!(matches!(defect.error, RecordError::Truncated { needed: 32, left: 31, .. }));
     }
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::new(seconds, 0).unwrap()
+    }
+
+    fn before(found: i64, least: i64) -> RecordError {
+        RecordError::TimeBefore { found: at(found), least: at(least) }
+    }
+
     #[test]
     fn entries_that_contradict_the_others_in_time_are_left_out() {
-        let at = |seconds| Timestamp::new(seconds, 0).unwrap();
-        let before = |found, least| RecordError::TimeBefore { found: at(found), least: at(least) };
         let after = |found, most| RecordError::TimeAfter { found: at(found), most: at(most) };
         for (times, used, defects) in [
             (&[20, 10, 30][..], &[20, 30][..], vec![(2, before(10, 20))]),
@@ -351,10 +357,9 @@ mod tests {
     fn entries_before_the_start_are_left_out_however_many_they_are() {
         let index = index_from(10, &[10, 20, 0, 0, 0, 9], 0);
         assert_eq!(index.entries(), [10, 20].map(entry));
-        let at = |seconds| Timestamp::new(seconds, 0).unwrap();
-        let before = |found| RecordError::TimeBefore { found: at(found), least: at(10) };
         let found = index.defects().iter().map(|defect| (defect.number, defect.error.clone()));
-        let expected = [(3, before(0)), (4, before(0)), (5, before(0)), (6, before(9))];
+        let expected =
+            [(3, before(0, 10)), (4, before(0, 10)), (5, before(0, 10)), (6, before(9, 10))];
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 

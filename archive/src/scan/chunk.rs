@@ -185,8 +185,13 @@ impl Chunk {
 
     /// Returns whether most columns have no values.
     pub(crate) fn is_mostly_empty(&self) -> bool {
-        let all = || self.columns.iter().flatten();
-        2 * all().filter(|column| column.is_empty()).count() > all().count()
+        let mut all = 0;
+        let mut empty = 0;
+        for column in self.columns.iter().flatten() {
+            all += 1;
+            empty += usize::from(column.is_empty());
+        }
+        2 * empty > all
     }
 
     /// Takes all rows away; the columns keep their places and the memory they
@@ -277,8 +282,7 @@ impl Chunk {
         for (position, set) in record.value_sets().enumerate() {
             let Some((metric, map)) = self.router.find(position, set.pmid()) else { continue };
             let Some(columns) = self.columns.get_mut(metric) else { continue };
-            let leave_out = |error| source.leave_out(record, error);
-            match add_set(row, &set, map, columns, leave_out) {
+            match add_set(row, &set, map, columns, |error| source.leave_out(record, error)) {
                 Ok(bytes) => self.bytes += bytes,
                 Err(error) => {
                     let columns = self.columns.iter_mut().flatten();
@@ -315,8 +319,8 @@ impl Chunk {
         }
         let router = &self.router;
         let is_over = |timestamp| is_behind(last, timestamp) || !router.is_current(timestamp);
-        let is_wanted = |shape| router.plan(shape).is_some();
-        let Some(run) = records.peek_run(is_wanted, is_over)? else { return Ok(false) };
+        let run = records.peek_run(|shape| router.plan(shape).is_some(), is_over)?;
+        let Some(run) = run else { return Ok(false) };
         let shape = run.shape;
         let count = self.copy_run(&run, limits);
         self.pass_run(records, count);

@@ -43,16 +43,18 @@ pub fn select_instances(
             }
         }
     }
-    let numbered = |text: &str| -> Vec<InstanceId> {
-        let Some(number) = text.parse().ok().and_then(|id| InstanceId::new(id).ok()) else {
-            return Vec::new();
-        };
-        history.map_or(vec![number], |history| history.identities_of(number).collect())
-    };
-    let selected = texts.iter().map(|text| {
-        equal.remove(text).or_else(|| alike.remove(text)).unwrap_or_else(|| numbered(text))
-    });
-    selected.flatten().collect()
+    let mut selected = BTreeSet::new();
+    for text in texts {
+        if let Some(named) = equal.remove(text).or_else(|| alike.remove(text)) {
+            selected.extend(named);
+        } else if let Some(number) = text.parse().ok().and_then(|id| InstanceId::new(id).ok()) {
+            match history {
+                Some(history) => selected.extend(history.identities_of(number)),
+                None => drop(selected.insert(number)),
+            }
+        }
+    }
+    selected
 }
 
 /// Returns whether a text is the part of a name before its first blank, or a pattern that matches

@@ -178,11 +178,12 @@ impl<'a> ProgramEvent<'a> {
     /// than [`is_of`](Self::is_of): processes that share their metrics have each a file
     /// `NAME.PID`, whose end is no boundary for the others' values.
     pub fn concerns(&self, metric: &str, pmid: Pmid) -> bool {
-        let shared = || {
-            let rest = metric.strip_prefix("mmv.")?.strip_prefix(self.shared_name()?)?;
-            Some(rest.starts_with('.'))
-        };
-        self.is_of(metric, pmid) || shared().unwrap_or(false)
+        if self.is_of(metric, pmid) {
+            return true;
+        }
+        let name = metric.strip_prefix("mmv.").unwrap_or_default();
+        let rest = self.shared_name().and_then(|shared| name.strip_prefix(shared));
+        rest.is_some_and(|rest| rest.starts_with('.'))
     }
 
     /// Returns the name of the files of processes that share their metrics, without the process.

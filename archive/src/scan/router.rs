@@ -92,10 +92,11 @@ pub(super) struct ColumnMap {
 impl Router {
     pub(super) fn new(selection: &Selection<'_>) -> Self {
         let metrics = selection.metrics().iter().zip(selection.instances_by_metric());
-        let map = |(metric, wanted)| {
-            ColumnMap::new(metric, wanted, selection.identities_of(metric).cloned())
-        };
-        let maps: Vec<ColumnMap> = metrics.map(map).collect();
+        let maps: Vec<ColumnMap> = metrics
+            .map(|(metric, wanted)| {
+                ColumnMap::new(metric, wanted, selection.identities_of(metric).cloned())
+            })
+            .collect();
         let is_constant = maps.iter().all(|map| map.identities.is_none());
         let start = if is_constant { Timestamp::MIN } else { Timestamp::MAX };
         let unchanged = start..Timestamp::MAX;

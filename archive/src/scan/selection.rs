@@ -226,7 +226,7 @@ impl<'a> Selection<'a> {
     /// For each metric the instances that are read, each domain looked at once.
     pub(crate) fn instances_by_metric(&self) -> Vec<Option<Arc<HashSet<InstanceId>>>> {
         let mut by_indom = HashMap::new();
-        let mut wanted = |metric: &SelectedMetric| {
+        let wanted = self.metrics.iter().map(|metric| {
             let indom = metric.desc.indom?;
             let instances = by_indom.entry(indom);
             let chosen =
@@ -239,7 +239,7 @@ impl<'a> Selection<'a> {
                     .filter(|id| chosen.as_ref().is_none_or(|some| some.contains(id)))
                     .collect(),
             ))
-        };
-        self.metrics.iter().map(&mut wanted).collect()
+        });
+        wanted.collect()
     }
 }

@@ -226,12 +226,12 @@ fn of_instances(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Labels
         named.map(|instance| (instance.id, Labels::new())).collect();
     let history = metadata.label_history(LabelTarget::Instances(indom));
     for state in history.into_iter().flat_map(LabelHistory::states) {
-        let identity = |number| match domain {
-            Some(domain) => domain.identity_at(number, state.timestamp),
-            None => Some(number),
-        };
         for set in &state.sets {
-            if let Some(id) = set.instance.and_then(identity) {
+            let identity = match (set.instance, domain) {
+                (Some(number), Some(domain)) => domain.identity_at(number, state.timestamp),
+                (number, _) => number,
+            };
+            if let Some(id) = identity {
                 all.insert(id, pairs(set).collect());
             }
         }
@@ -291,9 +291,8 @@ impl FromStr for Selector {
 
 /// Returns a matcher at the beginning of a text, and what follows it.
 fn matcher(text: &str) -> Result<(Matcher, &str), String> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
-    let (label, rest) = text.split_at(end);
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
+    let (label, rest) = text.split_at(end.unwrap_or(text.len()));
     if label.is_empty() {
         return Err("the name of a label is missing".to_owned());
     }

@@ -90,11 +90,11 @@ impl Logger {
             Step::Result { after, sets } => self.record(*after, sets.clone())?,
             Step::Mark { after } => self.record(*after, Vec::new())?,
             Step::Instances(ids) => {
-                let instance = |id: &i32| Instance {
+                let instances = ids.iter().map(|id| Instance {
                     id: InstanceId::new(*id).unwrap(),
                     name: format!("instance {id}").into(),
-                };
-                let instances: Vec<_> = ids.iter().map(instance).collect();
+                });
+                let instances: Vec<_> = instances.collect();
                 self.writer.declare_indom(indom(), &instances)?;
                 self.instances.now = Some(instances);
             }
@@ -122,11 +122,11 @@ impl Logger {
             self.writer.write_result(&result)
         };
         let timestamp = timestamp::stored(self.writer.version(), timestamp).unwrap();
-        let may_be_equal = |last: &FetchResult| !is_mark && !last.value_sets.is_empty();
         let is_late_enough = match self.logged.records.last() {
             None => !is_mark,
             Some(last) => {
-                timestamp > last.timestamp || timestamp == last.timestamp && may_be_equal(last)
+                let may_be_equal = !is_mark && !last.value_sets.is_empty();
+                timestamp > last.timestamp || timestamp == last.timestamp && may_be_equal
             }
         };
         if !is_late_enough {
@@ -147,8 +147,8 @@ impl<T: Clone + PartialEq> Changing<T> {
     /// waits for the next.
     fn write(&mut self, timestamp: Timestamp) -> Option<T> {
         let now = self.now.as_ref()?;
-        let is_due = |(last, written): &(Timestamp, T)| *last != timestamp && written != now;
-        if self.written.as_ref().is_none_or(is_due) {
+        let written = self.written.as_ref();
+        if written.is_none_or(|(last, written)| *last != timestamp && written != now) {
             self.written = Some((timestamp, now.clone()));
         }
         self.written.clone().map(|(_, written)| written)

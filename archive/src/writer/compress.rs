@@ -181,10 +181,12 @@ fn compress_pieces(
     go_on: &mut dyn FnMut() -> bool,
 ) -> io::Result<()> {
     let mut output = BufWriter::new(output);
-    let zstd = || BlockEncoder::zstd(effort.zstd_level());
     match compression {
         Compression::Xz => in_blocks(|| Ok(BlockEncoder::Xz), effort, pieces, &mut output, go_on)?,
-        Compression::Zstd => in_blocks(zstd, effort, pieces, &mut output, go_on)?,
+        Compression::Zstd => {
+            let level = effort.zstd_level();
+            in_blocks(|| BlockEncoder::zstd(level), effort, pieces, &mut output, go_on)?;
+        }
         Compression::Bzip2 => {
             let mut encoder = BzEncoder::new(&mut output, bzip2::Compression::best());
             each_piece(pieces, go_on, |piece| encoder.write_all(&piece))?;
@@ -217,21 +219,24 @@ fn in_blocks(
     }
     let others: io::Result<Vec<_>> = (1..count).map(|_| encoder()).collect();
     let encoders = others?.into_iter().chain([first]);
-    let encode = |encoder: &mut BlockEncoder, piece: Vec<u8>| encoder.encode(&piece);
-    in_order(encoders, encode, |jobs| {
-        each_piece(pieces, go_on, |piece| {
-            jobs.push(piece);
-            // One waits for each encoder.
-            if jobs.len() < 2 * count {
-                return Ok(());
+    in_order(
+        encoders,
+        |encoder, piece: Vec<u8>| encoder.encode(&piece),
+        |jobs| {
+            each_piece(pieces, go_on, |piece| {
+                jobs.push(piece);
+                // One waits for each encoder.
+                if jobs.len() < 2 * count {
+                    return Ok(());
+                }
+                jobs.pop().map_or(Ok(()), |block| container.push(&block?, output))
+            })?;
+            while let Some(block) = jobs.pop() {
+                container.push(&block?, output)?;
             }
-            jobs.pop().map_or(Ok(()), |block| container.push(&block?, output))
-        })?;
-        while let Some(block) = jobs.pop() {
-            container.push(&block?, output)?;
-        }
-        container.finish(output)
-    })
+            container.finish(output)
+        },
+    )
 }
 
 /// Passes pieces on, as long as `go_on` allows.
@@ -257,11 +262,11 @@ mod tests {
     /// Bytes that compress, but not to nothing, in two pieces.
     fn bytes() -> Vec<u8> {
         let mut state = 1u32;
-        let next = || {
+        let bytes = std::iter::repeat_with(|| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 28) as u8
-        };
-        std::iter::repeat_with(next).take(PIECE + 1000).collect()
+        });
+        bytes.take(PIECE + 1000).collect()
     }
 
     #[test]

@@ -67,9 +67,6 @@ fn put_set(
     desc: &MetricDesc,
     CopiedSet { set, instances, .. }: &CopiedSet<'_, '_>,
 ) -> Result<()> {
-    let is_copied = |instance: Option<InstanceId>| {
-        instances.is_none_or(|some| instance.is_some_and(|instance| some.contains(&instance)))
-    };
     let pmid = desc.pmid;
     let value_type = desc.value_type;
     if set.is_empty() {
@@ -81,7 +78,9 @@ fn put_set(
     }
     builder.begin_set(pmid, value_type);
     for ((instance, stored), value) in set.stored().zip(set.values(value_type)) {
-        if !is_copied(instance) {
+        let is_copied =
+            instances.is_none_or(|some| instance.is_some_and(|instance| some.contains(&instance)));
+        if !is_copied {
             continue;
         }
         match (value, stored) {

@@ -81,10 +81,9 @@ impl<'m> Changes<'m> {
     pub fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
         let mut all = Vec::new();
         let mut cursors = HashMap::new();
-        let ready = |change| (start, Item::Ready(change));
-        all.extend(metadata.metrics().iter().map(|metric| ready(Change::Metric(metric))));
-        let texts = metadata.texts();
-        all.extend(texts.map(|(target, kind, text)| ready(Change::Text(target, kind, text))));
+        let metrics = metadata.metrics().iter().map(Change::Metric);
+        let texts = metadata.texts().map(|(target, kind, text)| Change::Text(target, kind, text));
+        all.extend(metrics.chain(texts).map(|change| (start, Item::Ready(change))));
         let first_dated = all.len();
         for (indom, history) in metadata.indoms() {
             cursors.insert(indom, history.cursor());
@@ -205,11 +204,11 @@ mod tests {
     }
 
     fn instances(ids: &[i32]) -> Vec<Instance> {
-        let instance = |id: &i32| Instance {
+        let instances = ids.iter().map(|id| Instance {
             id: InstanceId::new(*id).unwrap(),
             name: format!("instance {id}").into(),
-        };
-        ids.iter().map(instance).collect()
+        });
+        instances.collect()
     }
 
     fn sample(writer: &mut ArchiveWriter, seconds: i64) {

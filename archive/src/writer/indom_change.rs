@@ -56,11 +56,10 @@ mod tests {
     use super::*;
 
     fn domain(instances: &[(i32, &str)]) -> Vec<Instance> {
-        let instance = |(id, name): &(i32, &str)| Instance {
-            id: InstanceId::new(*id).unwrap(),
-            name: (*name).into(),
-        };
-        instances.iter().map(instance).collect()
+        let instances = instances
+            .iter()
+            .map(|&(id, name)| Instance { id: InstanceId::new(id).unwrap(), name: name.into() });
+        instances.collect()
     }
 
     fn change(old: &[(i32, &str)], new: &[(i32, &str)]) -> Option<Vec<(i32, Option<String>)>> {
@@ -68,10 +67,8 @@ mod tests {
             IndomUpdate::Nothing => Some(Vec::new()),
             IndomUpdate::Full => None,
             IndomUpdate::Delta(entries) => {
-                let owned = |(id, name): (InstanceId, Option<&ByteText>)| {
-                    (id.get(), name.map(ToString::to_string))
-                };
-                Some(entries.into_iter().map(owned).collect())
+                let entries = entries.into_iter();
+                Some(entries.map(|(id, name)| (id.get(), name.map(ToString::to_string))).collect())
             }
         }
     }

@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -118,12 +119,11 @@ impl TemplateBuilder {
         value_block::header(value_type, payload)?;
         let len = value_type.fixed_size().unwrap_or(payload).max(least_size(value_type));
         let nul: &[u8] = if value_type == ValueType::String { &[0] } else { &[] };
-        let mut put = |zeros: &[u8]| self.record.put_block(instance, value_type, zeros, nul);
-        let place = match ZEROS.get(..len) {
-            Some(zeros) => put(zeros),
-            None => put(&vec![0; len]),
+        let zeros = match ZEROS.get(..len) {
+            Some(zeros) => Cow::Borrowed(zeros),
+            None => Cow::Owned(vec![0; len]),
         };
-        place.map(PendingSlot)
+        self.record.put_block(instance, value_type, &zeros, nul).map(PendingSlot)
     }
 
     /// Adds a metric that has no values now, for a reason.

@@ -244,8 +244,8 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
     let mut progress = Progress::new(salvage.files(), 2, watch);
     let decisions = Decisions::new(&salvage, &mut progress)?;
     // An index has nothing to do with volumes that do not exist.
-    let is_there = |lost: &&Loss| salvage.files().all().any(|(file, _)| file == lost.file);
-    let lost = decisions.lost.iter().find(is_there);
+    let mut lost = decisions.lost.iter();
+    let lost = lost.find(|lost| salvage.files().all().any(|(file, _)| file == lost.file));
     if let Some(lost) = lost.or(salvage.lost_metadata().first()) {
         let file = lost.file.clone();
         let offset = lost.offset;

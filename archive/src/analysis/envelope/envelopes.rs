@@ -172,8 +172,7 @@ impl Envelopes {
     ) -> Option<(Timestamp, u32)> {
         let source = selection.source();
         let mut pyramid = self.write();
-        let follows = |pyramid: &mut Pyramid| pyramid.follow(source, scope.clone());
-        if !pyramid.as_mut().is_some_and(follows) {
+        if !pyramid.as_mut().is_some_and(|pyramid| pyramid.follow(source, scope.clone())) {
             *pyramid = Pyramid::new(source, scope.clone(), self.budget);
         }
         let pyramid = pyramid.as_ref().filter(|pyramid| !pyramid.has_given_up())?;
@@ -261,12 +260,12 @@ impl Envelopes {
     ) -> Result<Option<Answer>> {
         let source = selection.source();
         if source.bytes_of(&grid.window()) > self.small {
-            let is_new = |answer: &Answer| match answer.origin {
+            let coarse = self.coarse(selection, grid).filter(|answer| match answer.origin {
                 EnvelopeOrigin::Records => true,
                 EnvelopeOrigin::Pyramid { until } => until >= source.end(),
-            };
-            if let Some(answer) = self.coarse(selection, grid).filter(is_new) {
-                return Ok(Some(answer));
+            });
+            if coarse.is_some() {
+                return Ok(coarse);
             }
         }
         let read = Envelope::read_while(selection, grid.clone(), self.options, go_on)?;

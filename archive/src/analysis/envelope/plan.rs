@@ -40,9 +40,8 @@ impl EnvelopeScope {
         let single = indom.is_none().then_some((None, Lifetime::ALWAYS));
         let named = indom.into_iter().flat_map(|indom| self.lives.in_domain(indom));
         let wanted = self.wanted.get(place).and_then(Option::as_ref);
-        let is_wanted = move |id: &InstanceId| wanted.is_none_or(|all| all.contains(id));
-        let named = named.filter(move |(id, _)| is_wanted(id)).map(|(id, life)| (Some(id), life));
-        single.into_iter().chain(named)
+        let named = named.filter(move |(id, _)| wanted.is_none_or(|all| all.contains(id)));
+        single.into_iter().chain(named.map(|(id, life)| (Some(id), life)))
     }
 
     pub(super) fn kind(&self, metric: &SelectedMetric) -> CellKind {
@@ -78,14 +77,14 @@ impl<'s> WindowPlan<'s> {
 
     pub(super) fn new(scope: &'s EnvelopeScope, grid: &'s Grid) -> Self {
         let window = grid.window();
-        let reaching = |(place, metric): (usize, &SelectedMetric)| {
+        let reaching = scope.metrics.iter().enumerate().map(|(place, metric)| {
             if !matches!(scope.kind(metric), CellKind::Rate(_)) {
                 return Vec::new();
             }
             let alive = scope.instances(place).filter(|(_, life)| life.overlaps(&window));
             alive.map(|(instance, _)| instance).collect()
-        };
-        let reaching = scope.metrics.iter().enumerate().map(reaching).collect();
+        });
+        let reaching = reaching.collect();
         Self { grid, scope, reaching }
     }
 }

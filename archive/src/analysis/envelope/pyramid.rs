@@ -129,11 +129,11 @@ impl Pyramid {
     /// Returns the index of each metric in another scope, with the metric; `None` if one is
     /// missing there.
     fn places_in(&self, scope: &EnvelopeScope) -> Option<Vec<(usize, SelectedMetric)>> {
-        let place = |own: &SelectedMetric| {
+        let places = self.scope.metrics.iter().map(|own| {
             let mut others = scope.metrics.iter();
             Some((others.position(|other| other.desc == own.desc)?, own.clone()))
-        };
-        self.scope.metrics.iter().map(place).collect()
+        });
+        places.collect()
     }
 
     /// Returns whether another scope has all that was read, and apart from that only later data.
@@ -314,12 +314,12 @@ impl Pyramid {
             let place = places.get(&metric.desc.pmid).filter(|_| numbers);
             let Some(&place) = place else { continue };
             let wanted = wanted.get(place).and_then(Option::as_ref);
-            let is_wanted = |instance: Option<InstanceId>| {
-                wanted.zip(instance).is_none_or(|(wanted, id)| wanted.contains(&id))
-            };
             let is_rate = options.rates && metric.has_rates();
             for ((instance, track), cells) in tracks.instances.all.iter().zip(cells) {
-                let Some(track) = track.as_ref().filter(|_| is_wanted(*instance)) else { continue };
+                let Some(track) = track else { continue };
+                if wanted.zip(*instance).is_some_and(|(wanted, id)| !wanted.contains(&id)) {
+                    continue;
+                }
                 let kind = self.scope.kind(metric);
                 let runs = self.runs(track, cells, kind, (&answer, level, ahead));
                 if !runs.is_empty() {
@@ -365,16 +365,15 @@ impl Pyramid {
         let columns = clip(ahead)..clip(end);
         let mut runs = cells.runs(columns.clone(), usual(kind, &self.grid));
         runs.extend(track.last_run().cloned());
-        let moved = |run: Run| {
-            let [start, end] =
-                [run.columns.start.max(columns.start), run.columns.end.min(columns.end)];
-            let columns = (start < end).then(|| {
+        let mut moved = Vec::new();
+        for run in runs {
+            let start = run.columns.start.max(columns.start);
+            let end = run.columns.end.min(columns.end);
+            if start < end {
                 let [start, end] = [start, end].map(|column| clip(i128::from(column) - ahead));
-                start..end
-            })?;
-            Some(Run { columns, ..run })
-        };
-        let moved: Vec<Run> = runs.into_iter().filter_map(moved).collect();
+                moved.push(Run { columns: start..end, ..run });
+            }
+        }
         (0..level).fold(moved, |runs, _| halved(&runs, 0))
     }
 }

@@ -9,7 +9,7 @@ use super::grid::{Grid, GridMoment, seconds};
 use super::plan::WindowPlan;
 use super::track::{GridRows, InstanceTrack};
 use crate::analysis::growth::strand::InstanceStrands;
-use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
+use crate::analysis::growth::walls::{MetricWalls, Walls};
 use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Timestamp};
@@ -48,12 +48,11 @@ impl EnvelopeSegment {
         go_on: GoOn<'_>,
     ) -> Result<Self> {
         let grid = plan.grid;
-        let work = |columns: &mut Columns<'_>| {
+        let segments = by_time(selection, &grid.window(), |columns| {
             let mut segment = Self::new(plan.scope.metrics.len());
             segment.fill(plan, selection, columns, &mut |_| go_on())?;
             Ok(segment)
-        };
-        let segments = by_time(selection, &grid.window(), work)?;
+        })?;
         let window = segments.into_iter().reduce(|whole, next| whole.join(plan, next));
         let window = window.unwrap_or_else(|| Self::new(plan.scope.metrics.len()));
         let whole = match Self::before(plan, selection, &window, go_on)? {
@@ -71,13 +70,13 @@ impl EnvelopeSegment {
     /// Returns a span of time right after this one, which goes on with its tracks. It may begin
     /// at the time of the last row here, as one that is [appended](Self::append) may not.
     pub(super) fn go_on(&self) -> Self {
-        let go_on = |tracks: &Tracks| {
+        let metrics = self.metrics.iter().map(|tracks| {
             let earlier = tracks.seen().map(|(instance, track)| (instance, track.clone()));
             let instances =
                 InstanceStrands { run: tracks.instances.run, ..InstanceStrands::default() };
             Tracks { earlier: earlier.collect(), instances }
-        };
-        Self { metrics: self.metrics.iter().map(go_on).collect(), ..Self::new(0) }
+        });
+        Self { metrics: metrics.collect(), ..Self::new(0) }
     }
 
     /// Adds chunks until there are no more, or one is not to be followed by another.
@@ -197,10 +196,10 @@ impl EnvelopeSegment {
             let mut before = Self::new(plan.scope.metrics.len());
             before.fill(plan, selection, &mut columns, &mut |_| go_on())?;
             let mut all = before.metrics.iter().zip(&window.metrics).zip(&plan.reaching);
-            let has_all = |((before, window), reaching): ((&Tracks, &Tracks), &Vec<_>)| {
-                window.is_content_with(before, reaching)
-            };
-            if from == first || all.all(has_all) || !go_on() {
+            if from == first
+                || all.all(|((before, window), reaching)| window.is_content_with(before, reaching))
+                || !go_on()
+            {
                 return Ok(Some(before));
             }
             length = length.saturating_mul(GROWTH);
@@ -215,14 +214,10 @@ impl EnvelopeSegment {
         go_on: GoOn<'_>,
     ) -> Result<Self> {
         let end = *plan.grid.window().end();
-        let wants_more = |whole: &Self| {
-            whole
-                .metrics
-                .iter()
-                .flat_map(|tracks| &tracks.instances.all)
-                .any(|(_, track)| track.as_ref().is_some_and(InstanceTrack::wants_later))
-        };
-        if selection.source().end() <= end || !wants_more(&self) {
+        let mut instances = self.metrics.iter().flat_map(|tracks| &tracks.instances.all);
+        if selection.source().end() <= end
+            || !instances.any(|(_, track)| track.as_ref().is_some_and(InstanceTrack::wants_later))
+        {
             return Ok(self);
         }
         let columns = Columns::open(selection, (Bound::Excluded(end), Bound::Unbounded))?;
@@ -269,12 +264,15 @@ impl Tracks {
 
     /// Adds the instances of the span of time that follows.
     fn join(&mut self, plan: &WindowPlan<'_>, metric: &SelectedMetric, next: Self) {
-        let new = |instance, run: &RunState| plan.scope.track(metric, instance, run);
-        self.instances.join(next.instances, new, |own: &mut Option<InstanceTrack>, next, run| {
-            if let (Some(own), Some(next)) = (own, next) {
-                own.join(plan.grid, next, run);
-            }
-        });
+        self.instances.join(
+            next.instances,
+            |instance, run| plan.scope.track(metric, instance, run),
+            |own: &mut Option<InstanceTrack>, next, run| {
+                if let (Some(own), Some(next)) = (own, next) {
+                    own.join(plan.grid, next, run);
+                }
+            },
+        );
     }
 
     /// Takes over the instances that were seen.

@@ -166,9 +166,10 @@ impl InstanceTrack {
                     continue;
                 }
             }
-            let is_alive = || timestamps.get(place).is_some_and(|time| self.life.contains(*time));
-            is_next = (is_always || is_alive())
-                && self.observe::<N>(rows.grid, CellObservation { word: *word, at: *at });
+            let is_alive =
+                is_always || timestamps.get(place).is_some_and(|time| self.life.contains(*time));
+            is_next =
+                is_alive && self.observe::<N>(rows.grid, CellObservation { word: *word, at: *at });
             place += 1;
         }
     }
@@ -225,8 +226,9 @@ impl InstanceTrack {
             return false;
         }
         // Of two values of a counter at one time the first counts.
-        let is_late = |last: CellObservation| last.at.offset < now.at.offset;
-        if matches!(self.kind, CellKind::Rate(_)) && !self.strand.open_end().is_none_or(is_late) {
+        if matches!(self.kind, CellKind::Rate(_))
+            && self.strand.open_end().is_some_and(|last| last.at.offset >= now.at.offset)
+        {
             return false;
         }
         let is_joined = self.add_link::<N>(grid, self.strand.link(), now);

@@ -112,7 +112,7 @@ impl Lifetimes {
     pub(crate) fn new(selection: &Selection<'_>, gaps: Gaps, counters: bool) -> Self {
         let metrics = selection.metrics().iter();
         let indoms: HashSet<InDom> = metrics.filter_map(|metric| metric.desc.indom).collect();
-        let lives = |indom: InDom| {
+        let all = indoms.into_iter().map(|indom| {
             let is_of_file = gaps == Gaps::Keep && is_created_by_program(indom);
             let history = selection.source().metadata().identities(indom);
             let mut lives = history.map(|history| lifetimes(history, is_of_file));
@@ -120,8 +120,8 @@ impl Lifetimes {
                 lives.retain(|instance, _| wanted.contains(instance));
             }
             (indom, lives.unwrap_or_default())
-        };
-        let all = indoms.into_iter().map(lives).collect();
+        });
+        let all = all.collect();
         let domains = CounterDomains::new(selection, if counters { gaps } else { Gaps::Join });
         Self { all, domains, gaps }
     }
@@ -235,8 +235,10 @@ impl CounterDomains {
         let metrics = selection.metrics().iter().filter(|_| gaps == Gaps::Keep);
         let indoms: HashSet<InDom> = metrics.filter_map(indom_of_counter).collect();
         let metadata = selection.source().metadata();
-        let presences = |indom| Some((indom, presences(metadata.identities(indom)?)));
-        Self(indoms.into_iter().filter_map(presences).collect())
+        let domains = indoms
+            .into_iter()
+            .filter_map(|indom| Some((indom, presences(metadata.identities(indom)?))));
+        Self(domains.collect())
     }
 
     /// Finds it for one metric.
@@ -278,7 +280,7 @@ mod tests {
 
     use super::*;
     use crate::format::indom::IndomRecordKind;
-    use crate::reader::indom_test_support::history;
+    use crate::reader::indom_test_support::{Record, history};
 
     fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
@@ -291,11 +293,13 @@ mod tests {
         life_in(records, id, false)
     }
 
+    fn list(seconds: i64, ids: Range<i32>) -> Record<'static> {
+        (seconds, IndomRecordKind::Full, ids.map(|id| (id, Some("x"))).collect())
+    }
+
     fn life_in(records: Records<'_>, id: i32, small_as_well: bool) -> Option<Lifetime> {
-        let record = |(seconds, ids): &(i64, Range<i32>)| {
-            (*seconds, IndomRecordKind::Full, ids.clone().map(|id| (id, Some("x"))).collect())
-        };
-        let history = history(&records.iter().map(record).collect::<Vec<_>>());
+        let records = records.iter().map(|(seconds, ids)| list(*seconds, ids.clone()));
+        let history = history(&records.collect::<Vec<_>>());
         lifetimes(&history, small_as_well).get(&InstanceId::new(id).unwrap()).copied()
     }
 
@@ -311,20 +315,16 @@ mod tests {
 
     #[test]
     fn instance_lives_by_the_states_of_its_domain() {
-        let list = |seconds, ids: Range<i32>| {
-            (seconds, IndomRecordKind::Full, ids.map(|id| (id, Some("x"))).collect())
-        };
         let history = history(&[list(0, 0..2), list(10, 0..3), list(20, 0..2), list(30, 1..3)]);
         let all = presences(&history);
-        let of = |id| all.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
-        assert_eq!(
-            [of(0), of(1), of(2)].map(|one| one.births),
-            [vec![], vec![], vec![time(10), time(30)]]
-        );
-        assert_eq!(
-            [of(0), of(1), of(2)].map(|one| one.removals),
-            [vec![time(30)], vec![], vec![time(20)]]
-        );
+        for (id, births, removals) in [
+            (0, vec![], vec![time(30)]),
+            (1, vec![], vec![]),
+            (2, vec![time(10), time(30)], vec![time(20)]),
+        ] {
+            let presence = all.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
+            assert_eq!((presence.births, presence.removals), (births, removals), "{id}");
+        }
     }
 
     #[test]

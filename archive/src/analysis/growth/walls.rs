@@ -407,8 +407,8 @@ impl<'c> MetricWalls<'c> {
         let before = before.checked_sub(1).and_then(|place| rows.get(place)).copied();
         let before = before.filter(|before| wall.is_none_or(|wall| wall.row <= *before));
         let since = before.map(|before| before + 1).or(wall.map(|wall| wall.row));
-        let is_resumed = |resumed: &u32| (since.unwrap_or(0)..=row).contains(resumed);
-        if self.resumed.iter().any(is_resumed) {
+        let since = since.unwrap_or(0);
+        if self.resumed.iter().any(|resumed| (since..=row).contains(resumed)) {
             return CounterOrigin::Unknown;
         }
         let before = before.and_then(|row| self.timestamps.get(row as usize));

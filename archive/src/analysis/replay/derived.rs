@@ -69,8 +69,7 @@ impl ReplaySelection<'_> {
     /// derived metrics.
     pub fn derive(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
-        let is_taken = |name: &str| source.metadata().metric_by_name(name).is_some();
-        if expression.is_named() && is_taken(expression.name()) {
+        if expression.is_named() && source.metadata().metric_by_name(expression.name()).is_some() {
             return Err(expression.taken());
         }
         self.derive_of(expression)
@@ -104,11 +103,12 @@ impl ReplaySelection<'_> {
         let defined = self.derivations.defined.iter();
         let selected = defined.filter(|(definition, _)| selects(name, definition.name()));
         let selected: Vec<_> = selected.map(|(definition, _)| definition.clone()).collect();
-        let mut is_derived = |expression: &&Expression| {
+        let mut count = 0;
+        for expression in &selected {
             let is_known = self.derived().any(|metric| metric.name == expression.name());
-            is_known || self.derive_of(expression).is_ok()
-        };
-        selected.iter().filter(&mut is_derived).count()
+            count += usize::from(is_known || self.derive_of(expression).is_ok());
+        }
+        count
     }
 
     /// Replaces each selected metric that has instances by the sum of their values, or
@@ -122,11 +122,11 @@ impl ReplaySelection<'_> {
         let is_summed =
             |metric: &SelectedMetric| metric.desc.indom.is_some() && metric.has_numbers();
         let summed = self.metrics().iter().filter(|metric| is_summed(metric));
-        let sum = |metric: &SelectedMetric| {
+        let sums = summed.map(|metric| {
             let chosen = self.chosen.labelled_instances(metric.desc.pmid).map(sorted);
             Expression::sum_of(&metric.name, chosen, rates && metric.has_rates())
-        };
-        let sums: Vec<Expression> = summed.map(sum).collect();
+        });
+        let sums: Vec<Expression> = sums.collect();
         self.chosen.retain(|metric| !is_summed(metric));
         for sum in &sums {
             self.derive_of(sum)?;
@@ -158,15 +158,15 @@ impl ReplaySelection<'_> {
     ) -> usize {
         let source = self.chosen.source();
         let all = self.chosen.metrics().iter().filter(|metric| is_replaced(metric));
-        let histogram = |one: &SelectedMetric| {
+        let histograms = all.filter_map(|one| {
             let mut histogram = Histogram::find(source.metadata(), one)?;
             let buckets = self.chosen.labelled_instances(one.desc.pmid);
             if let Some(buckets) = buckets {
                 histogram.limit_to(buckets);
             }
             Some((histogram, buckets.cloned()))
-        };
-        let histograms: Vec<_> = all.filter_map(histogram).collect();
+        });
+        let histograms: Vec<_> = histograms.collect();
         for (histogram, buckets) in &histograms {
             let parts = [Some(histogram.counts.desc.pmid), histogram.sum()];
             self.chosen.retain(|metric| !parts.contains(&Some(metric.desc.pmid)));
@@ -186,9 +186,8 @@ impl ReplaySelection<'_> {
         let Derivations { all, defined, operands, quantiles } = &mut self.derivations;
         let mut names = Names { source, all, defined, operands, quantiles };
         let bound = Bound::new(expression, &mut names)?;
-        let desc = |pmid| bound.desc(pmid);
-        let is_added =
-            self.add(expression.name().to_owned(), desc, Rule::Expression(bound.clone()));
+        let rule = Rule::Expression(bound.clone());
+        let is_added = self.add(expression.name().to_owned(), |pmid| bound.desc(pmid), rule);
         is_added.then_some(()).ok_or_else(|| expression.too_many())
     }
 
@@ -339,19 +338,18 @@ impl NameResolver for Names<'_, '_> {
 
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
         let history = self.source.metadata().indom_history(indom);
-        let matches = |name: &str| match filter {
-            Some(Filter::Pattern(regex, is_negated)) => {
-                let first_word = name.split(' ').next().unwrap_or(name);
-                (regex.is_match(first_word) || regex.is_match(name)) != *is_negated
-            }
-            _ => true,
-        };
-        let mut ids: Vec<InstanceId> = if let Some(Filter::Name(name)) = filter {
-            select_instances(&[name], history).into_iter().collect()
-        } else {
-            let named = history.map(IndomHistory::by_identity).into_iter();
-            let named = named.flat_map(IndomHistory::ever_named);
-            named.filter(|instance| matches(&instance.name)).map(|found| found.id).collect()
+        let named = history.map(IndomHistory::by_identity).into_iter();
+        let named = named.flat_map(IndomHistory::ever_named);
+        let mut ids: Vec<InstanceId> = match filter {
+            None => named.map(|instance| instance.id).collect(),
+            Some(Filter::Name(name)) => select_instances(&[name], history).into_iter().collect(),
+            Some(Filter::Pattern(regex, is_negated)) => named
+                .filter(|instance| {
+                    let first_word = instance.name.split(' ').next().unwrap_or_default();
+                    (regex.is_match(first_word) || regex.is_match(&instance.name)) != *is_negated
+                })
+                .map(|instance| instance.id)
+                .collect(),
         };
         ids.sort_unstable();
         ids.dedup();
@@ -536,23 +534,22 @@ impl Replay<'_> {
         let gaps = self.gaps;
         let moments = OperandValues { places, now: values, before: None, quantiles, gaps };
         let befores = bound.values(&moments);
-        let rate = |(instance, after): (Option<InstanceId>, Value<'r>)| {
+        let rates = now.into_iter().filter_map(|(instance, after)| {
             let first = (pair.since, value_of(&befores, instance)?);
             let rate = rate_between(&derived.metric, first, (pair.at, after))?;
             Some((instance, Value::Double(rate)))
-        };
-        now.into_iter().filter_map(rate).collect()
+        });
+        rates.collect()
     }
 
     /// Returns the instances of a derived metric that can have values.
     pub(super) fn derived_instances(&self, metric: usize) -> BTreeSet<Option<InstanceId>> {
         let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
-        let of = |operand: usize| {
-            let track = self.operands.get(operand).and_then(|&place| self.tracks.get(place));
-            track.into_iter().flat_map(MetricTrack::instances).collect()
-        };
         match derived.map(|derived| &derived.rule) {
-            Some(Rule::Expression(bound)) => bound.instances(&of),
+            Some(Rule::Expression(bound)) => bound.instances(&|operand: usize| {
+                let track = self.operands.get(operand).and_then(|&place| self.tracks.get(place));
+                track.into_iter().flat_map(MetricTrack::instances).collect()
+            }),
             Some(Rule::Quantile(quantile)) => quantile.instances(),
             None => BTreeSet::new(),
         }

@@ -122,8 +122,8 @@ impl Histogram {
         if self.layout.indom().is_none() && !buckets.is_empty() {
             return;
         }
-        let owner = |bucket: &InstanceId| self.layout.bucket(*bucket)?.histogram;
-        self.chosen = Some(buckets.iter().filter_map(owner).collect());
+        let owners = buckets.iter().filter_map(|bucket| self.layout.bucket(*bucket)?.histogram);
+        self.chosen = Some(owners.collect());
     }
 
     /// Returns the instances of the sum that are wanted; `None` for all.

@@ -123,12 +123,12 @@ impl TrackWalls {
         let columns: Vec<&Column> = track.columns.iter().collect();
         let mut all = Vec::new();
         for (place, life) in track.lives.iter().enumerate() {
-            let exists = |record| {
-                let at = timeline.timestamp(record);
-                at.zip(*life).is_some_and(|(at, life)| life.contains(at))
-            };
+            let Some(life) = life else { continue };
             let falls = falls(&columns, place..place + 1, self.walls(place));
-            all.extend(falls.into_iter().filter(|fall| exists(fall.start) && exists(fall.end)));
+            all.extend(falls.into_iter().filter(|fall| {
+                let mut ends = [fall.start, fall.end].into_iter();
+                ends.all(|row| timeline.timestamp(row).is_some_and(|at| life.contains(at)))
+            }));
         }
         all
     }
@@ -234,8 +234,9 @@ impl Replay<'_> {
             return TrackGrowth { is_cut: true, ..TrackGrowth::default() };
         }
         let run = since.reach.limited(track.walls.all());
-        let has_prior = |column: &Column| run.neighbours(column.rows()).0.is_some();
-        let was_away = run.prior.start > 0 && !track.columns.iter().any(has_prior);
+        let mut columns = track.columns.iter();
+        let was_away =
+            run.prior.start > 0 && columns.all(|column| run.neighbours(column.rows()).0.is_none());
         let mut all = TrackGrowth::default();
         for (place, column) in track.columns.iter().enumerate() {
             let Some((grown, is_whole)) = self.grown(track, place, moments, was_away) else {

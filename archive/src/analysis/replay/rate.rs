@@ -22,12 +22,12 @@
 //! end of its type.
 
 use super::expression::ExpressionValues;
-use super::lines::{Grown, TrackGrowth};
+use super::lines::TrackGrowth;
 use super::two_moments::TwoMoments;
 use super::{Decrease, MetricTrack, Replay, Sample};
 use crate::analysis::growth::growth;
 use crate::scan::SelectedMetric;
-use crate::{InstanceId, Semantics, Timestamp, Units, Value};
+use crate::{Semantics, Timestamp, Units, Value};
 
 impl SelectedMetric {
     /// Returns whether the metric has rates: a counter whose values are numbers.
@@ -89,10 +89,10 @@ impl Replay<'_> {
                 before.clear();
             }
             if let Some(grown) = grown.get_mut(place).filter(|_| growth.is_cut) {
-                let total = |(instance, grown): &(_, Grown)| {
+                let totals = growth.instances.iter().filter_map(|(instance, grown)| {
                     Some((*instance, Value::Double(grown.total()?)))
-                };
-                *grown = Some(growth.instances.iter().filter_map(total).collect());
+                });
+                *grown = Some(totals.collect());
             }
         }
         Some(TwoMoments { since, at, now, before, rates, grown })
@@ -107,11 +107,10 @@ impl Replay<'_> {
 /// Returns the rates of a counter: what it grew by the time in which that was observed.
 fn rates_of<'v>(track: &MetricTrack, growth: &TrackGrowth) -> ExpressionValues<'v> {
     let Some(scale) = track.metric.rate_time_scale() else { return ExpressionValues::new() };
-    let rate = |(instance, grown): &(Option<InstanceId>, Grown)| {
-        let rate = (grown.seconds > 0.0).then_some(grown.by * scale / grown.seconds)?;
-        Some((*instance, Value::Double(rate)))
-    };
-    growth.instances.iter().filter_map(rate).collect()
+    let observed = growth.instances.iter().filter(|(_, grown)| grown.seconds > 0.0);
+    let rates = observed
+        .map(|(instance, grown)| (*instance, Value::Double(grown.by * scale / grown.seconds)));
+    rates.collect()
 }
 
 /// Returns the rate of a counter in [`SelectedMetric::rate_units`] from one of its observations

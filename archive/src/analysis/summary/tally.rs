@@ -313,8 +313,6 @@ impl Sums {
         interval: impl Fn(&Words, &Words, &Doubles) -> Option<(Doubles, Doubles)>,
     ) -> (Self, usize) {
         let in_order = |sum: f64, terms: &Doubles| terms.iter().fold(sum, |sum, term| sum + term);
-        let lesser = |one: f64, other: &f64| if *other < one { *other } else { one };
-        let greater = |one: f64, other: &f64| if *other > one { *other } else { one };
         let mut done = 0;
         for (((before, after), seconds), timestamps) in blocks {
             let Some((weights, values)) = interval(before, after, seconds) else { break };
@@ -326,8 +324,12 @@ impl Sums {
             self.weighted = weighted;
             self.total = total;
             self.seconds = in_order(self.seconds, seconds);
-            let minimum = values.iter().fold(self.minimum.value, lesser);
-            let maximum = values.iter().fold(self.maximum.value, greater);
+            let mut minimum = self.minimum.value;
+            let mut maximum = self.maximum.value;
+            for value in &values {
+                minimum = if *value < minimum { *value } else { minimum };
+                maximum = if *value > maximum { *value } else { maximum };
+            }
             if minimum < self.minimum.value || maximum > self.maximum.value {
                 self.meet_extremes(&values, timestamps);
             }
@@ -452,8 +454,10 @@ mod tests {
             })
             .collect();
         // As a chunk's clock.
-        let seconds = |millis: &u16| if *millis > 0 { f64::from(*millis) / 1e3 } else { f64::NAN };
-        let clock: Vec<_> = millis.iter().map(seconds).collect();
+        let clock = millis
+            .iter()
+            .map(|millis| if *millis > 0 { f64::from(*millis) / 1e3 } else { f64::NAN });
+        let clock: Vec<_> = clock.collect();
         let mut blocks = of();
         let mut singles = of();
         blocks.add_stretch::<N>(words, &timestamps, &clock);

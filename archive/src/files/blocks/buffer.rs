@@ -51,15 +51,13 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_unless_half_of_it_would_be_wasted() {
-        let buffer = || Buffer::new(1000).unwrap();
-        let place = |buffer: &Buffer| buffer.as_ptr();
-        let first = buffer();
-        let at = place(&first);
+        let first = Buffer::new(1000).unwrap();
+        let at = first.as_ptr();
         let second = first.reuse(500).unwrap();
-        assert_eq!((place(&second), second.len()), (at, 500));
+        assert_eq!((second.as_ptr(), second.len()), (at, 500));
         assert_eq!(second.reuse(1000).unwrap().len(), 1000);
-        assert!(buffer().reuse(499).is_none());
-        assert!(buffer().reuse(1001).is_none());
+        assert!(Buffer::new(1000).unwrap().reuse(499).is_none());
+        assert!(Buffer::new(1000).unwrap().reuse(1001).is_none());
         assert!(Buffer::new(0).unwrap().is_empty());
     }
 }

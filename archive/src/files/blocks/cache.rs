@@ -153,13 +153,13 @@ impl BlockCache {
         }
         let cache = Arc::downgrade(self);
         let packed = Arc::clone(packed);
-        let decompress = move || {
+        let thread = thread::Builder::new().spawn(move || {
             let cache = cache.upgrade().ok_or(io::ErrorKind::Interrupted)?;
             let block = cache.decompress(&packed, number);
             cache.lock().making.retain(|making| making.key != key);
             block
-        };
-        if let Ok(thread) = thread::Builder::new().spawn(decompress) {
+        });
+        if let Ok(thread) = thread {
             entries.making.push(Making { key, thread });
         }
     }

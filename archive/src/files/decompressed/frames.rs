@@ -85,11 +85,11 @@ mod tests {
     /// A record of a body of this many bytes.
     fn record(body: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        let bytes = |out: &mut Vec<u8>| {
+        let encoded = frame::encode(&mut out, |out| {
             out.resize(out.len() + body, 0xab);
             Ok(())
-        };
-        frame::encode(&mut out, bytes).unwrap();
+        });
+        encoded.unwrap();
         out
     }
 

@@ -88,15 +88,15 @@ impl RunFinder {
         let pieces = (count * excerpt.pieces.len()) as u32;
         file.announce(offset + (count * excerpt.record_len) as u64, pieces, began.elapsed());
         let version = excerpt.version;
-        let timestamp = |found: &[u8]| {
-            let timestamp = found
-                .get(LENGTH_WORD..)
-                .map(|found| timestamp::parse(version, &mut Bytes::new(found)));
-            timestamp?.ok().filter(|timestamp| !is_over(*timestamp))
-        };
-        let all = self.excerpts.chunks_exact(excerpt.len.max(1));
-        let same = all.map_while(|found| timestamp(found).filter(|_| excerpt.is_of(found)));
-        self.timestamps.extend(same);
+        for found in self.excerpts.chunks_exact(excerpt.len.max(1)) {
+            let body = found.get(LENGTH_WORD..).unwrap_or_default();
+            match timestamp::parse(version, &mut Bytes::new(body)) {
+                Ok(timestamp) if !is_over(timestamp) && excerpt.is_of(found) => {
+                    self.timestamps.push(timestamp);
+                }
+                _ => break,
+            }
+        }
         let shape = excerpt.shape;
         let bytes = &*self.excerpts;
         let stride = excerpt.len;

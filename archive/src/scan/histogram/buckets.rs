@@ -45,20 +45,20 @@ impl Buckets {
     /// Returns the buckets in the names of these instances: `96..103` after `bucket=` and the
     /// labels of the histogram, whose place `place` gives.
     pub(super) fn named(instances: &[Instance], place: impl Fn(&str) -> Option<usize>) -> Self {
-        let bucket = |instance: &Instance| {
+        let buckets = instances.iter().filter_map(|instance| {
             let (labels, first, last) = parts(&instance.name)?;
             Some((instance.id, Bucket { histogram: place(labels)?, first, last }))
-        };
-        Self::Named(instances.iter().filter_map(bucket).collect())
+        });
+        Self::Named(buckets.collect())
     }
 
     /// Returns the buckets of one histogram, whose instances' names are their bounds: `96..103`.
     pub(super) fn ranges(instances: &[Instance]) -> Self {
-        let bucket = |instance: &Instance| {
+        let buckets = instances.iter().filter_map(|instance| {
             let (first, last) = bounds(&instance.name)?;
             Some((instance.id, Bucket { histogram: 0, first, last }))
-        };
-        Self::Named(instances.iter().filter_map(bucket).collect())
+        });
+        Self::Named(buckets.collect())
     }
 
     /// Returns the bucket of an instance.
@@ -83,9 +83,9 @@ fn parts(name: &str) -> Option<(&str, f64, Option<f64>)> {
 /// it is the last one.
 fn bounds(range: &str) -> Option<(f64, Option<f64>)> {
     let (first, last) = range.split_once("..")?;
-    let number = |text: &str| Some(text.parse::<u64>().ok()? as f64);
-    let last = if last.is_empty() { None } else { Some(number(last)?) };
-    Some((number(first)?, last))
+    let first: u64 = first.parse().ok()?;
+    let last: Option<u64> = if last.is_empty() { None } else { Some(last.parse().ok()?) };
+    Some((first as f64, last.map(|last| last as f64)))
 }
 
 /// Buckets given by the formula in `docs/mmv-format.md`.
@@ -143,8 +143,8 @@ mod tests {
         let buckets = Numbered::new(1, 10).unwrap();
         let starts: Vec<_> = (0..8).map(|bucket| buckets.start(bucket).unwrap()).collect();
         assert_eq!(starts, [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]);
-        let middle = |bucket| buckets.bucket(bucket).map(|bucket| bucket.middle());
-        let middles: Vec<_> = (0..9).map(middle).collect();
+        let middles: Vec<_> =
+            (0..9).map(|bucket| buckets.bucket(bucket).map(|bucket| bucket.middle())).collect();
         let known = [0.0, 1.0, 2.0, 3.0, 4.5, 6.5, 9.5, 12.0].map(Some);
         assert_eq!((&middles[..8], middles[8]), (&known[..], None));
         assert_eq!(buckets.bucket(-1), None);

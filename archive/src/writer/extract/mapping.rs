@@ -76,13 +76,13 @@ impl Mapping {
             if let Some(((identities, indom), instances)) =
                 selection.identities_of(selected).zip(metric.desc.indom).zip(instances.as_ref())
             {
-                let new = || RenumberedInstances {
-                    identities: Arc::clone(identities),
-                    of_domain: None,
-                    of_metrics: Vec::new(),
-                    unchanged: Timestamp::MAX..Timestamp::MAX,
-                };
-                let domain = mapping.renumbered.entry(indom).or_insert_with(new);
+                let domain =
+                    mapping.renumbered.entry(indom).or_insert_with(|| RenumberedInstances {
+                        identities: Arc::clone(identities),
+                        of_domain: None,
+                        of_metrics: Vec::new(),
+                        unchanged: Timestamp::MAX..Timestamp::MAX,
+                    });
                 domain.of_metrics.push((pmid, Arc::clone(instances)));
             }
             mapping.metrics.insert(pmid, ExtractedMetric { metric: metric.clone(), instances });
@@ -94,10 +94,13 @@ impl Mapping {
         mapping.rename(renames)?;
         mapping.drop_long_names();
         renames.clone_into(&mut mapping.renames);
-        let moves = || mapping.metrics.iter().map(|(old, kept)| (*old, kept.metric.desc.pmid));
-        let cluster = |pmid: Pmid| (pmid.domain(), pmid.cluster());
-        mapping.domains = moves().map(|(old, new)| (old.domain(), new.domain())).collect();
-        mapping.clusters = moves().map(|(old, new)| (cluster(old), cluster(new))).collect();
+        let moves = mapping.metrics.iter().map(|(old, kept)| {
+            let new = kept.metric.desc.pmid;
+            [*old, new].map(|pmid| (pmid.domain(), pmid.cluster()))
+        });
+        let moves: Vec<_> = moves.collect();
+        mapping.domains = moves.iter().map(|[(old, _), (new, _)]| (*old, *new)).collect();
+        mapping.clusters = moves.iter().map(|[old, new]| (*old, *new)).collect();
         Ok(mapping)
     }
 

@@ -177,8 +177,10 @@ struct OldMetadata<'s> {
 impl<'s> OldMetadata<'s> {
     fn open(salvage: &'s Salvage) -> Result<Self> {
         let path = salvage.files().metadata.as_deref();
-        let open = |path: &'s Path| RecordFile::open(path).map(|file| (path, file));
-        let file = path.map(open).transpose()?;
+        let file = match path {
+            Some(path) => Some((path, RecordFile::open(path)?)),
+            None => None,
+        };
         let version = salvage.version();
         let metadata = salvage.metadata();
         Ok(Self { version, metadata, file, lost: Vec::new(), renamed: BTreeMap::new() })

@@ -147,8 +147,8 @@ mod tests {
     /// A record of a domain with names for positive and without for negative numbers.
     fn record(kind: IndomRecordKind, numbers: &[i32]) -> Vec<u8> {
         let text = ByteText::from("name");
-        let name = |number: i32| (number > 0).then_some(&text);
-        let entries: Vec<_> = numbers.iter().map(|n| (id(n.abs()), name(*n))).collect();
+        let entries = numbers.iter().map(|n| (id(n.abs()), (*n > 0).then_some(&text)));
+        let entries: Vec<_> = entries.collect();
         let domain = InDom::new(70, 1).unwrap();
         let mut out = Vec::new();
         indom::encode(Version::V3, kind, Timestamp::EPOCH, domain, &entries, &mut out).unwrap();
@@ -171,10 +171,9 @@ mod tests {
             panic!("{changed:?}")
         };
         assert!(record.names().iter().all(|(_, name)| *name == b"name"));
-        let sign = |(id, name): (InstanceId, Option<u32>)| {
-            if name.is_some() { id.get() } else { -id.get() }
-        };
-        Some((record.kind, record.entries().map(sign).collect()))
+        let numbers =
+            record.entries().map(|(id, name)| if name.is_some() { id.get() } else { -id.get() });
+        Some((record.kind, numbers.collect()))
     }
 
     #[test]

@@ -84,10 +84,9 @@ impl<'m> NameFilter<'m> {
 /// Returns each NUL as `\x00`, and a backslash that would read as a byte as `\x5c`.
 fn escape_nul(name: &[u8]) -> Vec<u8> {
     let parts = name.split(|byte| *byte == 0).map(|part| {
-        let starts_escape = |at: usize| part.get(at..).is_some_and(is_escape);
         let mut escaped = Vec::with_capacity(part.len());
         for (at, byte) in part.iter().enumerate() {
-            if starts_escape(at) {
+            if part.get(at..).is_some_and(is_escape) {
                 escaped.extend_from_slice(br"\x5c");
             } else {
                 escaped.push(*byte);
@@ -142,14 +141,14 @@ mod tests {
         }
         let metadata = loader.finish();
         let mut filter = NameFilter::new(&metadata);
-        let pass = |record: &DescRecord<'_>| match filter.pass(record) {
+        let names = records.iter().map(|record| match filter.pass(record) {
             Some((new, renamed)) => {
                 assert!(renamed[0].new == new[0] && renamed[0].pmid == record.desc.pmid);
                 new[0].to_bytes().into_owned()
             }
             None => record.names[0].to_vec(),
-        };
-        records.iter().map(pass).collect()
+        });
+        names.collect()
     }
 
     #[test]

@@ -35,15 +35,14 @@ pub(super) fn longest_rise(timestamps: &[Timestamp]) -> Vec<bool> {
 pub(super) fn parts(timestamps: &[Timestamp], most: usize) -> Vec<Option<usize>> {
     let mut part_of = vec![None; timestamps.len()];
     for part in 0..most {
-        let left = || part_of.iter().zip(timestamps).enumerate();
-        let left: Vec<(usize, Timestamp)> =
-            left().filter(|(_, (part, _))| part.is_none()).map(|(at, (_, t))| (at, *t)).collect();
-        if left.is_empty() {
+        let left = part_of.iter().zip(timestamps).filter(|(part, _)| part.is_none());
+        let times: Vec<Timestamp> = left.map(|(_, timestamp)| *timestamp).collect();
+        if times.is_empty() {
             break;
         }
-        let times: Vec<Timestamp> = left.iter().map(|(_, timestamp)| *timestamp).collect();
-        for ((at, _), keep) in left.iter().zip(longest_rise(&times)) {
-            if let (Some(own), true) = (part_of.get_mut(*at), keep) {
+        let left = part_of.iter_mut().filter(|part| part.is_none());
+        for (own, keep) in left.zip(longest_rise(&times)) {
+            if keep {
                 *own = Some(part);
             }
         }

@@ -170,8 +170,10 @@ fn sealed(rows: &[Row]) -> Vec<u8> {
         .extend(first.iter().flat_map(|word| (0..8).map(move |place| (word >> (8 * place)) as u8)));
     for (number, bits) in differing.into_iter().enumerate() {
         for place in places(bits) {
-            let word = |row: &Row| row.get(number).copied().unwrap_or_default();
-            bytes.extend(rows.iter().map(|row| (word(row) >> (8 * place)) as u8));
+            bytes.extend(rows.iter().map(|row| {
+                let word = row.get(number).copied().unwrap_or_default();
+                (word >> (8 * place)) as u8
+            }));
         }
     }
     bytes
@@ -231,7 +233,7 @@ mod tests {
 
     fn runs(made: Vec<Made>, usual: Weight) -> Vec<Run> {
         let mut end = 0;
-        let run = |(gap, len, mut values, part, count, joined, is_usual): Made| {
+        let runs = made.into_iter().map(|(gap, len, mut values, part, count, joined, is_usual)| {
             values.sort_by(f64::total_cmp);
             let [minimum, last, maximum] = values;
             let weight = match usual {
@@ -244,8 +246,8 @@ mod tests {
             end = start + len;
             let cell = Cell { minimum, maximum, last, count, joined, sum: mean * weight, weight };
             Run { columns: start..end, cell }
-        };
-        made.into_iter().map(run).collect()
+        });
+        runs.collect()
     }
 
     fn assert_alike(found: &Run, expected: &Run) {
@@ -278,8 +280,10 @@ mod tests {
             for run in &all {
                 cells.push(run, usual);
             }
-            let is_in = |run: &&Run| run.columns.end > from && run.columns.start < from + len;
-            let expected: Vec<&Run> = all.iter().filter(is_in).collect();
+            let expected: Vec<&Run> = all
+                .iter()
+                .filter(|run| run.columns.end > from && run.columns.start < from + len)
+                .collect();
             let found = cells.runs(from..from + len, usual);
             prop_assert_eq!(found.len(), expected.len());
             found.iter().zip(expected).for_each(|(one, other)| assert_alike(one, other));
@@ -292,7 +296,8 @@ mod tests {
 
     #[test]
     fn what_is_the_same_in_all_rows_takes_no_room() {
-        let run = |n: u32| {
+        let mut cells = Cells::default();
+        for n in 0..2048 {
             let minimum = f64::from(n % 50);
             let maximum = f64::from(n % 50 + 100);
             let last = maximum;
@@ -301,10 +306,8 @@ mod tests {
             let sum = 16.0 * minimum;
             let weight = 16.0;
             let cell = Cell { minimum, maximum, last, count, joined, sum, weight };
-            Run { columns: n..n + 1, cell }
-        };
-        let mut cells = Cells::default();
-        (0..2048).for_each(|n| cells.push(&run(n), Weight::Seconds(16.0)));
+            cells.push(&Run { columns: n..n + 1, cell }, Weight::Seconds(16.0));
+        }
         let each = cells.bytes() / 2048;
         assert!(each < 16, "{each} bytes");
     }

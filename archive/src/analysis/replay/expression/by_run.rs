@@ -50,8 +50,8 @@ impl Term {
     ) -> Option<ExpressionValues<'v>> {
         let before = moments.before.as_ref().filter(|before| self.is_cut(moments, before))?;
         let scale = self.seconds_of_unit();
-        let rate = |value: Value<'v>| Some(Value::Double(value.as_f64()? * scale));
-        Some(each(self.growth(moments, before, GrowthForm::PerSecond).unwrap_or_default(), rate))
+        let growth = self.growth(moments, before, GrowthForm::PerSecond).unwrap_or_default();
+        Some(each(growth, |value| Some(Value::Double(value.as_f64()? * scale))))
     }
 
     /// Returns the growth of the values in a type if an operand was cut, else `None`.
@@ -100,8 +100,9 @@ impl Term {
             Action::Metric(operand) if self.semantics == Semantics::Counter => match form {
                 GrowthForm::PerSecond => {
                     let scale = self.seconds_of_unit();
-                    let per_second = |rate: Value<'v>| Some(Value::Double(rate.as_f64()? / scale));
-                    each(moments.values(*operand, before.rates), per_second)
+                    each(moments.values(*operand, before.rates), |rate| {
+                        Some(Value::Double(rate.as_f64()? / scale))
+                    })
                 }
                 GrowthForm::Total => {
                     if let Some(grown) = moments.grown(*operand, before) {
@@ -109,9 +110,10 @@ impl Term {
                     }
                     let values = [before.values, moments.now];
                     let [first, last] = values.map(|values| moments.values(*operand, values));
-                    let grown =
-                        |(id, first, last)| Some((id, growth(first, last, ValueType::Double)?));
-                    pairs(&first, &last).filter_map(grown).collect()
+                    let grown = pairs(&first, &last).filter_map(|(id, first, last)| {
+                        Some((id, growth(first, last, ValueType::Double)?))
+                    });
+                    grown.collect()
                 }
             },
             Action::Negative(inner) => {
@@ -123,11 +125,9 @@ impl Term {
             Action::Instances(inner, ids) => of_instances(of(inner)?, ids),
             Action::Call(Function::Sum, inner) => {
                 let values = of(inner)?;
-                let has_grown = |operand| {
-                    let grown = moments.grown(operand, before);
-                    grown.is_some_and(|grown| !grown.is_empty())
-                };
-                if values.is_empty() && inner.selected_operand().is_some_and(has_grown) {
+                let operand = inner.selected_operand();
+                let grown = operand.and_then(|operand| moments.grown(operand, before));
+                if values.is_empty() && grown.is_some_and(|grown| !grown.is_empty()) {
                     return Some(self.nothing());
                 }
                 let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();

@@ -181,11 +181,13 @@ impl TypeChecker<'_> {
         value: Option<Value<'static>>,
         metadata: &ConstantMetadata,
     ) -> Result<Term, Flaw> {
-        let desc = |name: &String| {
-            let unknown = || Flaw::new(at, Problem::UnknownMetric(name.clone()));
-            self.scope.desc(name).ok_or_else(unknown)
+        let base = match &metadata.metric {
+            None => None,
+            Some(name) => {
+                let desc = self.scope.desc(name);
+                Some(desc.ok_or_else(|| Flaw::new(at, Problem::UnknownMetric(name.clone())))?)
+            }
         };
-        let base = metadata.metric.as_ref().map(desc).transpose()?;
         let value_type = match value {
             None => ValueType::I32,
             Some(Value::Double(_)) => ValueType::Double,
@@ -207,8 +209,13 @@ impl TypeChecker<'_> {
                 let loses = matches!(value, Value::Double(_)) && is_stated && is_integer;
                 let value = constant(value, value_type).filter(|_| !loses);
                 let value = value.ok_or_else(|| Flaw::new(at, Problem::Constant(value_type)))?;
-                let all = |indom| self.scope.instances(indom, None).into_iter().map(Some).collect();
-                Action::Constant(value, indom.map_or_else(|| vec![None], all))
+                let instances = match indom {
+                    None => vec![None],
+                    Some(indom) => {
+                        self.scope.instances(indom, None).into_iter().map(Some).collect()
+                    }
+                };
+                Action::Constant(value, instances)
             }
         };
         let semantics = metadata.semantics.unwrap_or(semantics);
@@ -474,9 +481,8 @@ fn level_semantics(left: &Term, right: &Term) -> Semantics {
 }
 
 fn semantics(operator: Operator, left: &Term, right: &Term) -> Result<Semantics, Problem> {
-    let is_counter = |term: &Term| term.semantics == Semantics::Counter;
-    let is_left = is_counter(left);
-    let is_right = is_counter(right);
+    let is_left = left.semantics == Semantics::Counter;
+    let is_right = right.semantics == Semantics::Counter;
     let is_allowed = match operator {
         Operator::Plus | Operator::Minus => is_left == is_right,
         Operator::Times => !(is_left && is_right),
@@ -484,9 +490,8 @@ fn semantics(operator: Operator, left: &Term, right: &Term) -> Result<Semantics,
         _ => return Ok(level_semantics(left, right)),
     };
     if !is_allowed {
-        let describe = |is_counter| if is_counter { "a counter" } else { "no counter" };
-        let left = describe(is_left);
-        let right = describe(is_right);
+        let [left, right] = [is_left, is_right]
+            .map(|is_counter| if is_counter { "a counter" } else { "no counter" });
         return Err(Problem::Semantics { operator: operator.sign(), left, right });
     }
     let is_counter = is_left || is_right;

@@ -100,13 +100,11 @@ impl Term {
                 each(inner.values(moments, at), |value| negative(value, self.value_type))
             }
             Action::Binary { operator, left, right } => {
-                let values = |operand: &Converted| {
+                let singular = [left, right].map(|operand| operand.term.indom.is_none());
+                let [left, right] = [left, right].map(|operand| {
                     let values = operand.term.values(moments, at);
                     each(values, |value| operand.in_scale(value))
-                };
-                let singular = [left, right].map(|operand| operand.term.indom.is_none());
-                let left = values(left);
-                let right = values(right);
+                });
                 meet((*operator, self.value_type), &left, &right, singular)
             }
             Action::Instances(inner, ids) => of_instances(inner.values(moments, at), ids),
@@ -192,11 +190,11 @@ impl Term {
             .collect();
         ids.sort_unstable();
         ids.dedup();
-        let chosen = |id| {
+        let chosen = ids.into_iter().filter_map(|id| {
             let holds = is_true(value_of(&condition, id)?)?;
             Some((id, value_of(if holds { &yes } else { &no }, id)?))
-        };
-        ids.into_iter().filter_map(chosen).collect()
+        });
+        chosen.collect()
     }
 
     fn delta<'v>(&self, inner: &Self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
@@ -206,8 +204,9 @@ impl Term {
         let Some(before) = &moments.before else { return ExpressionValues::new() };
         let befores = inner.values(moments, before.values);
         let now = inner.values(moments, moments.now);
-        let grown = |(id, before, now)| Some((id, growth(before, now, self.value_type)?));
-        pairs(&befores, &now).filter_map(grown).collect()
+        pairs(&befores, &now)
+            .filter_map(|(id, before, now)| Some((id, growth(before, now, self.value_type)?)))
+            .collect()
     }
 
     /// Returns the rates of the values, between the two moments.
@@ -225,14 +224,14 @@ impl Term {
         let befores = self.values(moments, before.values);
         let now = self.values(moments, moments.now);
         let scale = self.seconds_of_unit();
-        let rate = |(id, first, last)| {
+        let rates = pairs(&befores, &now).filter_map(|(id, first, last)| {
             if is_counter && compare(last, first) == Some(Ordering::Less) {
                 return None;
             }
             let growth = growth(first, last, ValueType::Double)?.as_f64()?;
             Some((id, Value::Double(growth * scale / before.seconds)))
-        };
-        pairs(&befores, &now).filter_map(rate).collect()
+        });
+        rates.collect()
     }
 
     /// Returns one value from all instances.

@@ -101,16 +101,16 @@ impl HistogramLines {
         }
         let starts = [0].into_iter().chain(self.walls.iter().map(|wall| wall.row));
         let ends = self.walls.iter().map(|wall| wall.row).chain([u32::MAX]);
-        let base = |(start, end)| {
-            let first = |member: &Member| {
+        let bases = starts.zip(ends).map(|(start, end)| {
+            let first = self.members.iter().filter_map(|member| {
                 let column = column(member)?;
                 let (place, record) = column.rows().first_from(start)?;
-                let is_empty = || column.value(place).is_some_and(is_zero);
-                (record < end && (member.bucket.is_some() || is_empty())).then_some(record)
-            };
-            self.members.iter().filter_map(first).min()
-        };
-        self.bases = starts.zip(ends).map(base).collect();
+                let is_base = member.bucket.is_some() || column.value(place).is_some_and(is_zero);
+                (record < end && is_base).then_some(record)
+            });
+            first.min()
+        });
+        self.bases = bases.collect();
     }
 
     /// Computes how much each bucket grew between two moments, in the order of buckets; nothing if a
@@ -175,17 +175,25 @@ impl HistogramLines {
         let was_there = self.bases.get(number).copied().flatten();
         let was_there = was_there.is_some_and(|base| base < since.reach.prior.end);
         let is_reset_next = next.is_some_and(|row| !replay.timeline.marks().contains(&row));
-        let is_lost = |member: &Member| {
-            let column = replay.tracks.get(member.track)?.columns.get(member.column)?;
+        let is_cut = next.is_some_and(|row| row < until.reach.prior.end);
+        if !was_there || is_cut {
+            return false;
+        }
+        if !is_reset_next {
+            return true;
+        }
+        let mut columns = self
+            .members
+            .iter()
+            .filter_map(|member| replay.tracks.get(member.track)?.columns.get(member.column));
+        let is_any_lost = columns.any(|column| {
             let [first, second] = [since, until].map(|moment| {
                 let (prior, next) = moment.reach.limited(&self.walls).neighbours(column.rows());
                 prior.is_some() && next.is_some()
             });
-            Some(first && !second)
-        };
-        let is_lost = |member: &Member| is_lost(member).unwrap_or(false);
-        let is_cut = next.is_some_and(|row| row < until.reach.prior.end);
-        was_there && !is_cut && !(is_reset_next && self.members.iter().any(is_lost))
+            first && !second
+        });
+        !is_any_lost
     }
 }
 

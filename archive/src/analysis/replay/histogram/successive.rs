@@ -144,15 +144,16 @@ impl SuccessiveQuantiles {
         }
         self.from_zero &= now.is_empty();
         self.last.extend(now);
-        let values = |rank: f64| {
+        let values = self.ranks.iter().map(|(rank, _)| {
             let all = self.layout.histograms().iter().zip(&all);
             let there = all.filter(|(_, record)| record.is_there);
-            let value = |(instance, record): (&Option<InstanceId>, &InRecord)| {
-                (*instance, record.counted.clone().and_then(|counted| quantile(counted, rank)))
-            };
-            there.map(value).collect()
-        };
-        self.ranks.iter().map(|(rank, _)| values(*rank)).collect()
+            let values = there.map(|(instance, record)| {
+                let counted = record.counted.clone();
+                (*instance, counted.and_then(|counted| quantile(counted, *rank)))
+            });
+            values.collect()
+        });
+        values.collect()
     }
 
     /// Returns whether a histogram had values before: a bucket, or a sum of 0.

@@ -83,29 +83,33 @@ impl<'a> Window<'a> {
         let moments = &self.moments;
         let left = &mut self.left;
         let batch = &mut self.batch;
-        let answer = |reading: &mut Option<_>, batch: Range<i128>| {
-            (batch.end, moments.answer(batch, reading, work))
-        };
-        parallel::in_order((0..threads).map(|_| None), answer, |jobs| {
-            let mut handed_out = left.start;
-            loop {
-                while jobs.len() < 2 * threads && handed_out < left.end && *batch <= most {
-                    let end = left.end.min(handed_out + *batch);
-                    jobs.push(handed_out..end);
-                    handed_out = end;
+        let readings = (0..threads).map(|_| None);
+        parallel::in_order(
+            readings,
+            |reading, batch: Range<i128>| (batch.end, moments.answer(batch, reading, work)),
+            |jobs| {
+                let mut handed_out = left.start;
+                loop {
+                    while jobs.len() < 2 * threads && handed_out < left.end && *batch <= most {
+                        let end = left.end.min(handed_out + *batch);
+                        jobs.push(handed_out..end);
+                        handed_out = end;
+                    }
+                    let Some((end, outcome)) = jobs.pop() else { return Ok(()) };
+                    let Outcome::Made { made, values, is_searched } = outcome? else {
+                        return Ok(());
+                    };
+                    take(made)?;
+                    *batch = match values {
+                        _ if is_searched => batch.saturating_mul(2),
+                        values if values < self.most / 2 && *batch < share => most.min(*batch * 2),
+                        values if values > self.most => (*batch / 2).max(1),
+                        _ => *batch,
+                    };
+                    left.start = end;
                 }
-                let Some((end, outcome)) = jobs.pop() else { return Ok(()) };
-                let Outcome::Made { made, values, is_searched } = outcome? else { return Ok(()) };
-                take(made)?;
-                *batch = match values {
-                    _ if is_searched => batch.saturating_mul(2),
-                    values if values < self.most / 2 && *batch < share => most.min(*batch * 2),
-                    values if values > self.most => (*batch / 2).max(1),
-                    _ => *batch,
-                };
-                left.start = end;
-            }
-        })
+            },
+        )
     }
 }
 
