@@ -76,8 +76,8 @@ impl FixedSettings {
     /// Creates the directory of MMV files if it is the default one, and returns a line about all
     /// directories of the run and why they are used.
     pub(crate) fn prepare(&self, socket: Option<&Path>) -> String {
-        let why = |reason: Option<String>| reason.map(|reason| format!(" ({reason})"));
-        let reason = why(directories::prepare_mmv_dir(&self.mmv_dir)).unwrap_or_default();
+        let reason = directories::prepare_mmv_dir(&self.mmv_dir);
+        let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         let mut line = format!("MMV files: {}{reason}", self.mmv_dir.display());
         let _ = match &self.destination {
             Destination::Directory(directory) => {

@@ -75,6 +75,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Returns a conversion of I/O errors while `what` is set up, for `map_err`.
+    pub(crate) fn setup(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Setup { what, source }
+    }
+
     /// Returns the exit status for this kind of error.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

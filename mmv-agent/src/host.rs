@@ -48,16 +48,16 @@ impl Host {
 /// Returns the name of a host's directory: the host's name, or a similar one if that is no plain
 /// and visible file name. The name of a system may have any bytes.
 pub(crate) fn file_name(host: &str) -> String {
-    let plain = |(at, c): (usize, char)| match c {
+    if host.is_empty() {
+        return "localhost".to_owned();
+    }
+    let characters = host.char_indices().map(|(at, c)| match c {
         '.' if at == 0 => '_',
         '/' => '_',
         c if c.is_control() => '_',
         c => c,
-    };
-    match host.char_indices().map(plain).collect::<String>() {
-        name if name.is_empty() => "localhost".to_owned(),
-        name => name,
-    }
+    });
+    characters.collect()
 }
 
 fn first_word(path: &str) -> Option<String> {

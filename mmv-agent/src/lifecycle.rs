@@ -333,8 +333,11 @@ fn sentinel_flag_of_a_live_file_takes_effect() {
     assert_eq!(levels.first(), Some(&Some(OwnedValue::I64(-1))), "a value like others");
     assert_eq!(levels[levels.len() - 2..], [None, Some(OwnedValue::I64(-2))]);
     let keys = log.keys();
-    let is_bucket = |key: &&str| key.starts_with("mmv.app.took.bucket");
-    let hit: Vec<_> = keys.iter().map(AsRef::as_ref).filter(is_bucket).collect();
+    let hit: Vec<&str> = keys
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|key: &&str| key.starts_with("mmv.app.took.bucket"))
+        .collect();
     assert_eq!(hit, ["mmv.app.took.bucket[2..3]"], "only the bucket that was hit");
 }
 
@@ -375,9 +378,10 @@ fn a_rebuilt_program_keeps_the_pmids_of_its_metrics() {
     }
     let log = rig.finish();
     assert_eq!(log.series("mmv.app.a"), u64s(&[1, 2]), "of the second run of the agent");
-    let pmid = |name: &str| log.archive().metadata().metric_by_name(name).unwrap().desc.pmid;
-    let pmids = ["mmv.app.a", "mmv.app.b", "mmv.app.new"].map(|name| pmid(name).to_string());
-    assert_eq!(pmids, ["70.1.1", "70.1.2", "70.1.3"]);
+    for (name, expected) in [("a", "70.1.1"), ("b", "70.1.2"), ("new", "70.1.3")] {
+        let metric = log.archive().metadata().metric_by_name(&format!("mmv.app.{name}")).unwrap();
+        assert_eq!(metric.desc.pmid.to_string(), expected, "{name}");
+    }
 }
 
 #[test]

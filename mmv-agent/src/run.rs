@@ -124,13 +124,12 @@ pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary,
     descriptor_budget::check()?;
     threads::reserve(THREADS);
     let (commands, inbox) = unbounded();
-    let setup = |what| move |source| Error::Setup { what, source };
-    signals::listen(held, invocation.clone(), commands.clone()).map_err(setup("signals"))?;
+    signals::listen(held, invocation.clone(), commands.clone()).map_err(Error::setup("signals"))?;
     let recorder = status.as_deref().map(recorder_directory);
     let mut agent = start_with(&settings, commands.clone(), inbox, recorder)?;
     if let Some(status) = &status {
-        let service = status_socket::serve(status, commands).map_err(setup("the status socket"))?;
-        agent.service = Some(service);
+        let service = status_socket::serve(status, commands);
+        agent.service = Some(service.map_err(Error::setup("the status socket"))?);
     }
     threads::release();
     notify::ready();
@@ -182,16 +181,16 @@ fn start_with(
         Some(directory) => Some(Arc::new(Lock::take(directory)?.with_state(state.as_deref())?)),
         None => None,
     };
-    let setup = |what| move |source| Error::Setup { what, source };
-    guard::install().map_err(setup("the SIGBUS guard"))?;
+    guard::install().map_err(Error::setup("the SIGBUS guard"))?;
 
     let (sender, receiver) = queue(driver::queue_limit(&settings.reloadable));
     let (tasks, task_inbox) = unbounded();
     let (outcomes, removals) = unbounded();
-    let recover = || kept.as_deref().map(recover_owners).unwrap_or_default();
     let shared = Arc::new(SharedStatus::default());
     let store = state.map_or_else(Store::in_memory, |path| Store::open(path, Arc::clone(&shared)));
-    let store = Arc::new(store.with_recovered_owners(recover));
+    let store =
+        store.with_recovered_owners(|| kept.as_deref().map(recover_owners).unwrap_or_default());
+    let store = Arc::new(store);
     let own = if settings.fixed.own_metrics {
         OwnMetrics::publish(&settings.fixed.mmv_dir)
     } else {
@@ -233,7 +232,7 @@ fn start_with(
     let status = Arc::clone(&shared);
     let links = loader::LoaderLinks { housekeeper: housekeeper_tasks, removals, shared: status };
     let loader = Loader::new(settings, host, memory, links);
-    let (loading, loader) = loading::thread::on_thread(loader).map_err(setup("loader"))?;
+    let (loading, loader) = loading::thread::on_thread(loader).map_err(Error::setup("loader"))?;
     let links = sampler::SamplerLinks { housekeeper: tasks.clone(), shared, recorder };
     let sampler = Sampler::new(settings, loading, sender, links);
     let settings = settings.clone();
@@ -264,8 +263,7 @@ fn spawn<T: Send + 'static>(
     name: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Worker<T>, Error> {
-    let thread =
-        threads::spawn(name, work).map_err(|source| Error::Setup { what: name, source })?;
+    let thread = threads::spawn(name, work).map_err(Error::setup(name))?;
     Ok(Worker { name, thread })
 }
 

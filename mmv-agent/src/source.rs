@@ -537,11 +537,10 @@ impl Source {
                 return None;
             }
             let at = usize::try_from(at).ok()?;
-            let beyond = || {
+            self.mapping.load_u64(at).or_else(|| {
                 let (from, part) = instances.as_ref()?;
                 part.load_u64(at.checked_sub(*from)?)
-            };
-            self.mapping.load_u64(at).or_else(beyond)
+            })
         };
         let mut reshaped = false;
         let mut generations = self.mapping.generations();
@@ -556,8 +555,13 @@ impl Source {
             let Some(flags) = toc.flags_of_grown(&head).filter(|_| is_complete) else { break };
             let sentinel = self.sentinel || flags.contains(Flags::SENTINEL);
             let how = (options.micros, sentinel);
-            let others = |other: &mut dyn FnMut(usize)| owners.compare(load, other);
-            reshaped |= values.read_grown(&self.plan, &self.mapping, how, others, allowance);
+            reshaped |= values.read_grown(
+                &self.plan,
+                &self.mapping,
+                how,
+                |other| owners.compare(load, other),
+                allowance,
+            );
             if allowance.was_exceeded() {
                 return (reshaped, Ok(PassReport::default()));
             }

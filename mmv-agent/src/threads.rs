@@ -60,12 +60,12 @@ pub(crate) fn spawn<T: Send + 'static>(
     let until = Instant::now() + START_TIMEOUT;
     loop {
         let own = Arc::clone(&work);
-        let run = move || {
+        drop(lock(&RESERVED).pop());
+        let started = thread::Builder::new().name(name.into()).stack_size(STACK).spawn(move || {
             let work = lock(&own).take();
             work.expect("only one of the threads has started")()
-        };
-        drop(lock(&RESERVED).pop());
-        match thread::Builder::new().name(name.into()).stack_size(STACK).spawn(run) {
+        });
+        match started {
             // Another thread may have taken the space that was freed; free the next piece.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
                 thread::sleep(PAUSE);

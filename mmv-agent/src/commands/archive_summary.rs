@@ -132,11 +132,11 @@ impl Row<'_> {
 
     /// Returns the points of a chart: the values.
     fn values(&self, start: Timestamp, samples: &[Sample<'_>]) -> Vec<Point> {
-        let point = |sample: &Sample<'_>| {
+        let points = samples.iter().map(|sample| {
             let value = self.value(sample).and_then(Value::as_f64);
             (sample.timestamp.seconds_since(start), value)
-        };
-        samples.iter().map(point).collect()
+        });
+        points.collect()
     }
 
     /// Returns the points of a chart: the rate of a counter from each sample to the next.

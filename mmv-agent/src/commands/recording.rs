@@ -89,12 +89,13 @@ impl Recording {
     ///
     /// Any [`Error`].
     pub(crate) fn record(&self) -> Result<u8, Error> {
-        let setup = |what| move |source| Error::Setup { what, source };
-        let directory = RecordingDirectory::new().map_err(setup("a directory for MMV files"))?;
+        let directory = RecordingDirectory::new()
+            .map_err(|source| Error::Setup { what: "a directory for MMV files", source })?;
         let destination = Destination::Base(self.base());
         let settings = Settings::new(directory.mmv_dir(), destination, self.interval);
         let agent = run::start(&settings)?;
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(setup("signals"))?;
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
+            .map_err(|source| Error::Setup { what: "signals", source })?;
         let mut child = self.start(directory.path())?;
         let handle = pass_on(signals, &child);
         let ended = child.wait();

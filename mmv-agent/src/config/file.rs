@@ -53,28 +53,28 @@ fn with_suggestion(message: String) -> String {
     }
 }
 
+fn key_error(error: &toml::de::Error) -> KeyError {
+    (error.span(), error.message().to_owned())
+}
+
 fn parse_keys(text: &str) -> Result<Settings, KeyError> {
-    let wrong = |error: toml::de::Error| (error.span(), error.message().to_owned());
-    let table = DeTable::parse(text).map_err(wrong)?;
+    let table = DeTable::parse(text).map_err(|error| key_error(&error))?;
     let part = |keys| Deserializer::from(Spanned::new(table.span(), keys));
     let names = FixedSettings::names();
     let all = table.get_ref().clone().into_iter();
     let (fixed, reloadable): (DeTable<'_>, DeTable<'_>) =
         all.partition(|(key, _)| names.iter().any(|name| name == key.get_ref()));
-    // The error for an unknown key lists the reloadable ones only.
-    let unknown = |error: toml::de::Error| {
-        let (span, mut message) = wrong(error);
+    let fixed = FixedSettings::deserialize(part(fixed)).map_err(|error| key_error(&error))?;
+    let reloadable = ReloadableSettings::deserialize(part(reloadable)).map_err(|error| {
+        let (span, mut message) = key_error(&error);
+        // The error for an unknown key lists the reloadable ones only.
         let mut keys = table.get_ref().iter();
         if message.starts_with("unknown field") && keys.any(|(key, _)| Some(key.span()) == span) {
             message = format!("{message}, `{}`", names.join("`, `"));
         }
         (span, message)
-    };
-    let mut settings = Settings {
-        fixed: FixedSettings::deserialize(part(fixed)).map_err(wrong)?,
-        reloadable: ReloadableSettings::deserialize(part(reloadable)).map_err(unknown)?,
-        ..Settings::default()
-    };
+    })?;
+    let mut settings = Settings { fixed, reloadable, ..Settings::default() };
     name_groups(table.get_ref(), &mut settings.reloadable)?;
     check_flight_recorder(table.get_ref(), &settings.reloadable)?;
     Ok(settings)

@@ -213,8 +213,10 @@ impl<'de> Deserialize<'de> for Pattern {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Pattern, E> {
-                let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.*?".contains(&byte);
-                if !text.is_empty() && text.bytes().all(is_allowed) {
+                let mut bytes = text.bytes();
+                if !text.is_empty()
+                    && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_.*?".contains(&byte))
+                {
                     return Ok(Pattern(text.to_owned()));
                 }
                 let allowed = "letters, digits, \"_\", \".\", \"*\" and \"?\"";

@@ -265,9 +265,10 @@ mod tests {
 
     #[test]
     fn a_busy_loader_delays_no_status_and_its_last_answer_is_used() {
-        let source = |file: &str| SourceStatus { file: file.to_owned(), ..SourceStatus::default() };
-        let files =
-            |file: &str| FileReport { sources: vec![source(file)], ..FileReport::default() };
+        let files = |file: &str| {
+            let source = SourceStatus { file: file.to_owned(), ..SourceStatus::default() };
+            FileReport { sources: vec![source], ..FileReport::default() }
+        };
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
         let (commands, inbox) = unbounded();

@@ -379,11 +379,11 @@ fn id(found: &Statx) -> FileId {
     let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     let born = found.stx_btime;
     let seconds = u64::try_from(born.tv_sec).ok().filter(|_| is_known);
-    let after = |seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, born.tv_nsec));
+    let since_epoch = seconds.map(|seconds| Duration::new(seconds, born.tv_nsec));
     FileId {
         device: makedev(found.stx_dev_major, found.stx_dev_minor),
         inode: found.stx_ino,
-        born: seconds.and_then(after),
+        born: since_epoch.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time)),
     }
 }
 
@@ -510,13 +510,12 @@ mod tests {
             fs::write(from.path().join(".new"), name).unwrap();
             fs::rename(from.path().join(".new"), dir.path().join(name)).unwrap();
         }
-        let owner = |found: &Option<DirectoryEntry>| match found {
-            Some(DirectoryEntry::File(file)) => file.owner,
-            found => panic!("{found:?}"),
-        };
         let touched = directory.scan(SECOND).unwrap().touched;
-        let mut owners: Vec<_> =
-            touched.iter().map(|(name, found)| (name.to_str().unwrap(), owner(found))).collect();
+        let mut owners = Vec::new();
+        for (name, found) in &touched {
+            let Some(DirectoryEntry::File(file)) = found else { panic!("{found:?}") };
+            owners.push((name.to_str().unwrap(), file.owner));
+        }
         owners.sort_unstable();
         let disowned = if own == ROOT { NOBODY } else { own };
         assert_eq!(owners, [("made", own), ("moved", disowned)]);

@@ -99,8 +99,11 @@ mod tests {
 
     /// Archives of 100 bytes that ended these numbers of days ago.
     fn ended(days: &[u64]) -> Vec<ClosedArchive> {
-        let end = |days: &u64| now().saturating_sub(Duration::from_secs(days * DAY));
-        days.iter().map(|days| ClosedArchive { bytes: 100, end: end(days) }).collect()
+        let closed = days.iter().map(|days| ClosedArchive {
+            bytes: 100,
+            end: now().saturating_sub(Duration::from_secs(days * DAY)),
+        });
+        closed.collect()
     }
 
     fn numbers(closed: &[ClosedArchive], free: u64, retention: &Retention) -> Vec<usize> {
@@ -131,12 +134,13 @@ mod tests {
 
     #[test]
     fn the_oldest_are_deleted_until_all_together_are_small_enough() {
-        let of = |size| Retention { size: Some(size), ..NOTHING };
         let closed = ended(&[3, 2, 1]);
-        assert_eq!(numbers(&closed, 0, &of(350)), [0; 0]);
-        assert_eq!(numbers(&closed, 0, &of(349)), [0]);
-        assert_eq!(numbers(&closed, 0, &of(150)), [0, 1]);
-        let (gone, rest) = doomed(&closed, 50, 0, now(), &of(10));
+        for (size, deleted) in [(350, &[][..]), (349, &[0]), (150, &[0, 1])] {
+            let retention = Retention { size: Some(size), ..NOTHING };
+            assert_eq!(numbers(&closed, 0, &retention), deleted, "{size}");
+        }
+        let retention = Retention { size: Some(10), ..NOTHING };
+        let (gone, rest) = doomed(&closed, 50, 0, now(), &retention);
         assert_eq!(gone.len(), 3);
         assert_eq!(rest, Some(Reason::Size { found: 50, allowed: 10 }));
     }

@@ -18,19 +18,24 @@ fn events_of(log: &Log) -> Vec<Vec<String>> {
 
 fn events(archive: &Archive, value: &OwnedValue) -> Vec<String> {
     let array = EventArray::unpack(value.as_value()).unwrap();
-    let name = |pmid| archive.metadata().metric(pmid).unwrap().display_name();
-    let text = |value: Value<'_>| match value {
-        Value::String(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Value::U64(number) => number.to_string(),
-        other => panic!("{other:?}"),
-    };
-    let one = |record: pcp_archive::raw::event::EventRecord<'_>| {
-        let wanted = ["mmv.agent.event.type", "mmv.agent.event.file", "mmv.agent.event.records"];
-        let parameters = record.parameters().filter(|(pmid, _)| wanted.contains(&&*name(*pmid)));
-        let texts: Vec<String> = parameters.map(|(_, value)| text(value)).collect();
-        texts.join(" ")
-    };
-    array.records().map(one).collect()
+    let wanted = ["mmv.agent.event.type", "mmv.agent.event.file", "mmv.agent.event.records"];
+    let mut events = Vec::new();
+    for record in array.records() {
+        let mut texts = Vec::new();
+        for (pmid, value) in record.parameters() {
+            let name = archive.metadata().metric(pmid).unwrap().display_name();
+            if !wanted.contains(&&*name) {
+                continue;
+            }
+            texts.push(match value {
+                Value::String(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                Value::U64(number) => number.to_string(),
+                other => panic!("{other:?}"),
+            });
+        }
+        events.push(texts.join(" "));
+    }
+    events
 }
 
 fn telling(queue: u64) -> Rig {
@@ -129,9 +134,9 @@ fn the_event_of_a_file_counts_the_values_that_are_logged_of_it() {
     let array = EventArray::unpack(value.as_value()).unwrap();
     let appeared = array.records().nth(1).unwrap();
     let metadata = log.archive().metadata();
-    let parameter = |wanted: &str| {
-        let name = |pmid| metadata.metric(pmid).unwrap().display_name();
-        appeared.parameters().find(|(pmid, _)| &*name(*pmid) == wanted).map(|(_, value)| value)
+    let parameter = |name: &str| {
+        let pmid = metadata.metric_by_name(name).unwrap().desc.pmid;
+        appeared.parameters().find(|(other, _)| *other == pmid).map(|(_, value)| value)
     };
     assert_eq!(parameter("mmv.agent.event.values"), Some(Value::U64(0)));
     let reason = "an entry is left out: the name \"mmv.my-app.count\" has byte 0x2d at 6, which no \

@@ -21,6 +21,10 @@ fn group(metrics: &str, log: LogMode) -> Group {
     }
 }
 
+fn value(second: i128, value: u64) -> (i128, OwnedValue) {
+    (second * SECOND, OwnedValue::U64(value))
+}
+
 /// Returns times in nanoseconds after the rig's start, and the values of a metric.
 fn values(entries: &[LoggedRecord], metric: &str) -> Vec<(i128, OwnedValue)> {
     let start = 1_700_000_000_000_000_000;
@@ -45,10 +49,9 @@ fn each_group_has_own_records_in_one_archive() {
         rig.tick_of(if round % 2 == 0 { &[FIRST, GroupId::Default] } else { &[GroupId::Default] });
     }
     let log = rig.finish();
-    let of = |metric| values(&log.entries, metric);
-    let value = |second: i128, value| (second * SECOND, OwnedValue::U64(value));
-    assert_eq!(of("mmv.slow.count"), [value(1, 1), value(3, 3)]);
-    assert_eq!(of("mmv.fast.count"), [1, 2, 3, 4].map(|n| value(n.into(), n)));
+    assert_eq!(values(&log.entries, "mmv.slow.count"), [value(1, 1), value(3, 3)]);
+    let fast = [1, 2, 3, 4].map(|n| value(n.into(), n));
+    assert_eq!(values(&log.entries, "mmv.fast.count"), fast);
     let samples: Vec<usize> = log.samples().map(|entry| entry.sets).collect();
     assert_eq!(samples, [1; 6], "a record for each group and tick");
     assert_eq!(log.archives, 1);
@@ -80,8 +83,7 @@ fn ended_process_is_logged_by_groups_that_are_not_due() {
     rig.tick_of(&[FIRST, GroupId::Default]);
     rig.tick_of(&[FIRST, GroupId::Default]);
     let log = rig.finish();
-    let nine = |second: i128| (second * SECOND, OwnedValue::U64(9));
-    assert_eq!(values(&log.entries, "mmv.app.count"), [nine(1), nine(3)]);
+    assert_eq!(values(&log.entries, "mmv.app.count"), [value(1, 9), value(3, 9)]);
 }
 
 #[test]
@@ -106,7 +108,6 @@ fn values_are_logged_only_at_the_time_of_their_pass() {
     child.wait().unwrap();
     rig.tick_of(&[FIRST]);
     let log = rig.finish();
-    let value = |second: i128, value| (second * SECOND, OwnedValue::U64(value));
     assert_eq!(values(&log.entries, "mmv.app.count[slow]"), [value(1, 0), value(2, 0)]);
     assert_eq!(values(&log.entries, "mmv.other.count"), [value(1, 0), value(2, 5)]);
 }
@@ -157,10 +158,10 @@ fn last_known_values_repeat_in_archives_and_after_marks() {
         let archives = rig.archives();
         assert_eq!(archives.len(), 2);
         let _log = rig.finish();
-        let of = |archive: usize| values(&entries_of(&archives[archive]), "mmv.app.mode");
-        let value = |second: i128, value| (second * SECOND, OwnedValue::U64(value));
-        assert_eq!(of(0), [value(1, 5), value(4, 5)], "{log:?}");
-        assert_eq!(of(1), [value(6, 6)], "{log:?}");
+        let first = values(&entries_of(&archives[0]), "mmv.app.mode");
+        assert_eq!(first, [value(1, 5), value(4, 5)], "{log:?}");
+        let second = values(&entries_of(&archives[1]), "mmv.app.mode");
+        assert_eq!(second, [value(6, 6)], "{log:?}");
     }
 }
 

@@ -233,15 +233,11 @@ fn nothing_is_compressed_unless_configured() {
 /// Changes a closed archive into one of a killed agent: with only a part of its last
 /// record, and without an index entry for the end.
 fn tear(base: &Path, cut: u64) {
-    let with = |suffix: &str| PathBuf::from(format!("{}.{suffix}", base.display()));
-    let shorten = |file: PathBuf, by: u64| {
-        let file = OpenOptions::new().write(true).open(file).unwrap();
-        file.set_len(file.metadata().unwrap().len() - by).unwrap();
-    };
-    if cut > 0 {
-        shorten(with("0"), cut);
+    for (suffix, cut) in [("0", cut), ("index", 32)] {
+        let path = format!("{}.{suffix}", base.display());
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(file.metadata().unwrap().len() - cut).unwrap();
     }
-    shorten(with("index"), 32);
 }
 
 #[test]

@@ -8,9 +8,8 @@ use crate::loading::partition::GroupId;
 
 /// Bytes of all files of an archive.
 fn size(base: &Path) -> u64 {
-    let file = |suffix: &str| format!("{}.{suffix}", base.display());
-    let size = |suffix: &str| fs::metadata(file(suffix)).unwrap().len();
-    ["0", "meta", "index"].iter().map(|suffix| size(suffix)).sum()
+    let files = ["0", "meta", "index"].map(|suffix| format!("{}.{suffix}", base.display()));
+    files.iter().map(|file| fs::metadata(file).unwrap().len()).sum()
 }
 
 #[test]
@@ -69,8 +68,8 @@ fn file_is_published_again_in_a_recreated_directory() {
     let mut rig = Rig::with_own_metrics();
     let groups: Vec<_> = rig.own_groups().iter().map(|(group, _)| *group).collect();
     let samples_of = |entries: &[LoggedRecord]| {
-        let ticks = |entry: &&LoggedRecord| entry.values.contains_key("mmv.agent.ticks.taken");
-        entries.iter().filter(ticks).count()
+        let names = entries.iter().flat_map(|entry| entry.values.keys());
+        names.filter(|name| *name == "mmv.agent.ticks.taken").count()
     };
     for _ in 0..3 {
         rig.tick_of(&groups);

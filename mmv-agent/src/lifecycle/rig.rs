@@ -9,7 +9,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
 use mmv_writer::{Counter, Registry};
 use pcp_archive::check::{Finding, Severity, check};
-use pcp_archive::raw::{LabelTarget, TextKind, TextTarget};
+use pcp_archive::raw::{TextKind, TextTarget};
 use pcp_archive::{Archive, OwnedValue};
 use pcp_types::Timestamp;
 use tempfile::TempDir;
@@ -105,8 +105,9 @@ impl Rig {
     /// The groups of the agent's own metrics, with their intervals in seconds.
     pub(super) fn own_groups(&self) -> Vec<(GroupId, u64)> {
         let groups = self.home.settings.own_groups().into_iter().enumerate();
-        let interval = |group: &Group| group.interval.unwrap().as_secs();
-        groups.map(|(at, group)| (GroupId::OwnMetrics(at), interval(&group))).collect()
+        groups
+            .map(|(at, group)| (GroupId::OwnMetrics(at), group.interval.unwrap().as_secs()))
+            .collect()
     }
 
     /// Ends the agent and starts another one, which cleans up.
@@ -309,8 +310,9 @@ impl Rig {
 /// Checks that an archive has no errors.
 fn assert_sound(base: &Path) {
     let report = check(base).unwrap();
-    let is_error = |finding: &&Finding| finding.defect.severity() == Severity::Error;
-    let errors: Vec<&Finding> = report.findings().iter().filter(is_error).collect();
+    let findings = report.findings().iter();
+    let errors: Vec<&Finding> =
+        findings.filter(|finding| finding.defect.severity() == Severity::Error).collect();
     assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
@@ -464,11 +466,15 @@ impl Log {
 
     /// Names and values of all labels of a class.
     pub(super) fn labels(&self, level: &str) -> Vec<(String, String)> {
-        let is_level = |target: LabelTarget| format!("{:?}", target.class()) == level;
-        let histories = self.archive.metadata().labels().filter(|(target, _)| is_level(*target));
-        let sets =
-            histories.flat_map(|(_, history)| history.sets_at(Timestamp::MAX).unwrap_or(&[]));
-        sets.flat_map(|set| set.pairs().map(|(name, value, _)| (name.into(), value.into())))
-            .collect()
+        let mut labels = Vec::new();
+        for (target, history) in self.archive.metadata().labels() {
+            if format!("{:?}", target.class()) != level {
+                continue;
+            }
+            for set in history.sets_at(Timestamp::MAX).unwrap_or(&[]) {
+                labels.extend(set.pairs().map(|(name, value, _)| (name.into(), value.into())));
+            }
+        }
+        labels
     }
 }

@@ -242,13 +242,17 @@ impl Loader {
         if self.disk.is_news() {
             self.continuity.invalidate();
         }
-        let complete = |memory: LoaderState| LoaderState {
-            owners: self.catalogs.owners(memory.owners),
-            logged: self.disk.remember(),
-            ..memory
-        };
-        let shared = &self.links.shared;
-        if let Some(task) = self.continuity.save(self.now, &mut self.sources, complete, shared) {
+        let task = self.continuity.save(
+            self.now,
+            &mut self.sources,
+            |memory| LoaderState {
+                owners: self.catalogs.owners(memory.owners),
+                logged: self.disk.remember(),
+                ..memory
+            },
+            &self.links.shared,
+        );
+        if let Some(task) = task {
             self.assign(task);
         }
         Update { plan, news }

@@ -93,20 +93,17 @@ fn split<'s>(
     candidates: &[(GroupId, &Group)],
     mut name: impl FnMut(InstanceId) -> Option<ByteText>,
 ) -> Vec<(GroupId, Cow<'s, [ValueLocation]>)> {
-    let first = |takes: &mut dyn FnMut(&Group) -> bool| {
-        let group = candidates.iter().find(|(_, group)| takes(group));
-        group.map_or(GroupId::Default, |(id, _)| *id)
-    };
-    let all_instances = |group: &Group| group.instances.is_empty();
-    if set.places.is_empty() || candidates.first().is_none_or(|(_, group)| all_instances(group)) {
-        let whole = Cow::Borrowed(set.places);
-        return vec![(first(&mut |group| all_instances(group)), whole)];
+    // A group without instances takes all of them.
+    let takes_all = |group: &Group| group.instances.is_empty();
+    if set.places.is_empty() || candidates.first().is_none_or(|(_, group)| takes_all(group)) {
+        let id = first_group(candidates, takes_all);
+        return vec![(id, Cow::Borrowed(set.places))];
     }
     let mut places: BTreeMap<GroupId, Vec<ValueLocation>> = BTreeMap::new();
     for place in set.places {
         let instance = place.instance.and_then(|id| Some((id, name(id)?)));
-        let id = first(&mut |group| {
-            all_instances(group)
+        let id = first_group(candidates, |group| {
+            takes_all(group)
                 || instance.as_ref().is_some_and(|(id, name)| {
                     group.instances.iter().any(|pattern| pattern.matches(*id, name))
                 })
@@ -114,6 +111,11 @@ fn split<'s>(
         places.entry(id).or_default().push(*place);
     }
     places.into_iter().map(|(id, places)| (id, Cow::Owned(places))).collect()
+}
+
+fn first_group(candidates: &[(GroupId, &Group)], takes: impl Fn(&Group) -> bool) -> GroupId {
+    let group = candidates.iter().find(|(_, group)| takes(group));
+    group.map_or(GroupId::Default, |(id, _)| *id)
 }
 
 /// The names of an instance domain, looked up on first use.
@@ -188,9 +190,9 @@ mod tests {
             shape.push(ValueSetShape { pmid, value_type, owners: &[0], places: &places });
         }
         let instances = ["sda", "sdb", "tmp"].into_iter().enumerate();
-        let instance =
-            |(number, name): (usize, &str)| Instance { id: id(number as i32), name: name.into() };
-        catalog.indoms.push((indom, instances.map(instance).collect()));
+        let instances =
+            instances.map(|(number, name)| Instance { id: id(number as i32), name: name.into() });
+        catalog.indoms.push((indom, instances.collect()));
         (shape, catalog)
     }
 

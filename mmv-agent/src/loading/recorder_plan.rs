@@ -52,7 +52,7 @@ pub(crate) mod tests {
 
     /// A metric for each of these names.
     pub(crate) fn catalog(names: &[&str]) -> Arc<Catalog> {
-        let metric = |(item, name): (u32, &&str)| {
+        let metrics = (0..).zip(names).map(|(item, name)| {
             let desc = MetricDesc {
                 pmid: pmid(item),
                 value_type: ValueType::U64,
@@ -61,8 +61,8 @@ pub(crate) mod tests {
                 units: Units::NONE,
             };
             (desc, Arc::from(*name))
-        };
-        Arc::new(Catalog { metrics: (0..).zip(names).map(metric).collect(), ..Catalog::default() })
+        });
+        Arc::new(Catalog { metrics: metrics.collect(), ..Catalog::default() })
     }
 
     /// Values of one source for so many metrics.
@@ -70,13 +70,13 @@ pub(crate) mod tests {
         let places: Vec<_> = (0..metrics as usize)
             .map(|value| ValueLocation { instance: None, source: 0, value })
             .collect();
-        let set = |item: u32| ValueSetShape {
+        let sets = (0..metrics).map(|item| ValueSetShape {
             pmid: pmid(item),
             value_type: ValueType::U64,
             owners: &[0],
             places: &places[item as usize..=item as usize],
-        };
-        (0..metrics).map(set).collect()
+        });
+        sets.collect()
     }
 
     #[test]

@@ -210,9 +210,9 @@ impl Link {
             return None;
         }
         let began = Instant::now();
-        let waiting = |mailbox: &mut Mailbox| mailbox.update.is_none() && !mailbox.ended;
-        let filled = &self.post.filled;
-        let waited = filled.wait_timeout_while(self.post.open(), longest, waiting);
+        let waited = self.post.filled.wait_timeout_while(self.post.open(), longest, |mailbox| {
+            mailbox.update.is_none() && !mailbox.ended
+        });
         let (mut mailbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let update = mailbox.update.take();
         drop(mailbox);
@@ -221,9 +221,9 @@ impl Link {
     }
 
     fn finish(&self) -> Option<Update> {
-        let waiting = |mailbox: &mut Mailbox| mailbox.handled < self.made && !mailbox.ended;
-        let filled = &self.post.filled;
-        let waited = filled.wait_timeout_while(self.post.open(), LAST_WAIT, waiting);
+        let waited = self.post.filled.wait_timeout_while(self.post.open(), LAST_WAIT, |mailbox| {
+            mailbox.handled < self.made && !mailbox.ended
+        });
         let (mut mailbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
         mailbox.update.take()
     }

@@ -291,9 +291,10 @@ impl Archiver {
     /// Ends the archive or its volume if the policy requires it.
     fn rotate(&mut self, now: Timestamp) {
         let Some(current) = &mut self.current else { return };
-        let day = |time: Timestamp| time.seconds().div_euclid(86_400);
+        let today = now.seconds().div_euclid(86_400);
+        let is_new_day = today != current.start.seconds().div_euclid(86_400);
         let bytes = current.writer.bytes();
-        if self.policy.rotation.daily && day(now) != day(current.start) {
+        if self.policy.rotation.daily && is_new_day {
             self.close("a new day");
         } else if self.policy.archive_size.is_some_and(|size| bytes >= size) {
             self.close("it has a quarter of the retained size");

@@ -78,10 +78,12 @@ impl RecorderBuilder {
         shape: &RecordShape,
         sources: &[Option<&Values>],
     ) -> Result<Option<Recorder>, EncodeError> {
-        let there = |set: &ValueSetShape<'_>| {
-            set.owners.iter().any(|owner| values_of_source(sources, *owner).is_some())
-        };
-        let mut sets = shape.iter().filter(there).peekable();
+        let mut sets = shape
+            .iter()
+            .filter(|set| {
+                set.owners.iter().any(|owner| values_of_source(sources, *owner).is_some())
+            })
+            .peekable();
         if sets.peek().is_none() {
             return Ok(None);
         }
@@ -251,8 +253,7 @@ mod tests {
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(2, 3, 1));
 
         let some = [Some(&first), None];
-        let every = |_| true;
-        assert!(recorder.is_for(&all, every) && !recorder.is_for(&some, every));
+        assert!(recorder.is_for(&all, |_| true) && !recorder.is_for(&some, |_| true));
         assert!(recorder.is_for(&some, |source| source == 0));
         let recorder = build(&record_shape(), &some).unwrap().unwrap();
         assert_eq!(recorder.values(), 1);
@@ -274,9 +275,9 @@ mod tests {
     #[test]
     fn a_metric_without_values_has_a_set_without_values() {
         let first = values(&[7]);
-        let owned = |set| ValueSetShape { owners: &[1, 0], ..set };
-        let record_shape: RecordShape = record_shape().iter().map(owned).collect();
-        let recorder = build(&record_shape, &[Some(&first), None]).unwrap().unwrap();
+        let shape = record_shape();
+        let sets = shape.iter().map(|set| ValueSetShape { owners: &[1, 0], ..set });
+        let recorder = build(&sets.collect(), &[Some(&first), None]).unwrap().unwrap();
         assert_eq!(recorder.values(), 1);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0) + 8);
     }
@@ -300,9 +301,9 @@ mod tests {
         let mut builder = RecorderBuilder::new(Version::V3);
         for sources in [all, [Some(&first), None], [None, None], [None, Some(&second)], all] {
             let found = builder.build(&record_shape(), &sources).unwrap();
+            let found = found.map(|recorder| record(&recorder, &sources));
             let fresh = build(&record_shape(), &sources).unwrap();
-            let bytes = |built: Option<Recorder>| built.map(|built| record(&built, &sources));
-            assert_eq!(bytes(found), bytes(fresh));
+            assert_eq!(found, fresh.map(|recorder| record(&recorder, &sources)));
         }
     }
 
@@ -316,11 +317,11 @@ mod tests {
                 value,
             })
             .collect();
-        let set = |places| ValueSetShape { pmid: pmid(1), value_type, owners: &[0], places };
         let many = values(&vec![0; places.len()]);
         let mut builder = RecorderBuilder::new(Version::V3);
         for (places, kept) in [(&places[1..], true), (&places[..], false)] {
-            let shape = [set(places)].into_iter().collect();
+            let set = ValueSetShape { pmid: pmid(1), value_type, owners: &[0], places };
+            let shape = [set].into_iter().collect();
             let recorder = builder.build(&shape, &[Some(&many)]).unwrap().unwrap();
             assert_eq!(recorder.values(), places.len());
             assert_eq!(builder.planned.capacity() > 0, kept);

@@ -519,20 +519,17 @@ fn owner_label(cluster: u32, owner: u32) -> LoggedLabel {
 
 /// Returns the labels that pmcd gives the host and the MMV agent.
 fn host_labels(host: &Host) -> Vec<LoggedLabel> {
-    let label = |target, name: &str, json_value| LoggedLabel {
+    let context = host.context_labels().into_iter();
+    let context = context.map(|(name, json_value)| (LabelTarget::Context, name, json_value));
+    let agent = (LabelTarget::Domain(DOMAIN), "agent", "\"mmv\"".to_owned());
+    let labels = context.chain([agent]).map(|(target, name, json_value)| LoggedLabel {
         target,
         instance: None,
         name: name.to_owned(),
         json_value,
         optional: false,
-    };
-    let mut labels: Vec<LoggedLabel> = host
-        .context_labels()
-        .into_iter()
-        .map(|(name, json_value)| label(LabelTarget::Context, name, json_value))
-        .collect();
-    labels.push(label(LabelTarget::Domain(DOMAIN), "agent", "\"mmv\"".to_owned()));
-    labels
+    });
+    labels.collect()
 }
 
 fn push_texts(
@@ -567,14 +564,13 @@ mod tests {
     }
 
     fn indom(instances: &[(i32, &str)], help: &str) -> LoggedIndom {
-        let instance = |&(id, name): &(i32, &str)| Instance {
-            id: InstanceId::new(id).unwrap(),
-            name: name.into(),
-        };
+        let instances = instances
+            .iter()
+            .map(|&(id, name)| Instance { id: InstanceId::new(id).unwrap(), name: name.into() });
         LoggedIndom {
             indom: InDom::new(DOMAIN, 2049).unwrap(),
             own: true,
-            instances: instances.iter().map(instance).collect(),
+            instances: instances.collect(),
             short_help: Some(help.to_owned()),
             long_help: None,
         }
@@ -588,6 +584,10 @@ mod tests {
             json_value: json_value.to_owned(),
             optional: false,
         }
+    }
+
+    fn with_indom(indom: LoggedIndom) -> Translation {
+        Translation { indoms: vec![indom], ..Translation::default() }
     }
 
     fn merged(translations: &[Translation]) -> Merged {
@@ -610,15 +610,15 @@ mod tests {
 
     #[test]
     fn the_first_file_wins_a_name_and_a_pmid() {
-        let of = |metrics: Vec<LoggedMetric>| Translation {
+        let metrics = [
+            vec![metric(1, "mmv.x", ValueType::U32)],
+            vec![metric(1, "mmv.x", ValueType::U32), metric(2, "mmv.x", ValueType::U32)],
+            vec![metric(1, "mmv.x", ValueType::Double), metric(3, "mmv.x.y", ValueType::U32)],
+        ];
+        let result = merged(&metrics.map(|metrics| Translation {
             metrics: metrics.into_iter().map(Some).collect(),
             ..Translation::default()
-        };
-        let result = merged(&[
-            of(vec![metric(1, "mmv.x", ValueType::U32)]),
-            of(vec![metric(1, "mmv.x", ValueType::U32), metric(2, "mmv.x", ValueType::U32)]),
-            of(vec![metric(1, "mmv.x", ValueType::Double), metric(3, "mmv.x.y", ValueType::U32)]),
-        ]);
+        }));
         assert_eq!(result.catalog.id, 7);
         assert_eq!(result.catalog.metrics.len(), 1);
         assert_eq!(result.catalog.metrics[0].0.value_type, ValueType::U32);
@@ -634,10 +634,9 @@ mod tests {
 
     #[test]
     fn instances_are_merged_and_a_second_name_refused() {
-        let of = |indom| Translation { indoms: vec![indom], ..Translation::default() };
         let result = merged(&[
-            of(indom(&[(3, "three"), (1, "one")], "first")),
-            of(indom(&[(2, "two"), (1, "uno"), (3, "three")], "second")),
+            with_indom(indom(&[(3, "three"), (1, "one")], "first")),
+            with_indom(indom(&[(2, "two"), (1, "uno"), (3, "three")], "second")),
         ]);
         let names: Vec<&str> =
             result.catalog.indoms[0].1.iter().map(|instance| &*instance.name).collect();
@@ -699,11 +698,10 @@ mod tests {
 
     #[test]
     fn first_conflicts_are_reported_and_all_counted() {
-        let of = |name: &str| {
+        let result = merged(&["x", "y", "z"].map(|name| {
             let instances: Vec<(i32, &str)> = (0..100).map(|id| (id, name)).collect();
-            Translation { indoms: vec![indom(&instances, "")], ..Translation::default() }
-        };
-        let result = merged(&[of("x"), of("y"), of("z")]);
+            with_indom(indom(&instances, ""))
+        }));
         assert_eq!(result.conflicts.len(), 2 * MAX_REPORTED);
         assert_eq!(result.unlisted, 2 * (100 - MAX_REPORTED));
     }
@@ -718,15 +716,14 @@ mod tests {
     #[test]
     fn the_first_file_wins_a_label_and_bad_ones_alone_are_left_out() {
         let cluster = LabelTarget::Cluster { domain: DOMAIN, cluster: 1 };
-        let of = |labels| Translation { labels, ..Translation::default() };
-        let result = merged(&[
-            of(vec![label(cluster, "x", "1")]),
-            of(vec![
-                label(cluster, "x", "2"),
-                label(cluster, "b", "nonsense"),
-                label(cluster, "a", "3"),
-            ]),
-        ]);
+        let first = vec![label(cluster, "x", "1")];
+        let second = vec![
+            label(cluster, "x", "2"),
+            label(cluster, "b", "nonsense"),
+            label(cluster, "a", "3"),
+        ];
+        let result =
+            merged(&[first, second].map(|labels| Translation { labels, ..Translation::default() }));
         let sets = result.catalog.labels.iter().find(|(target, _)| *target == cluster).unwrap();
         assert_eq!(sets.1[0].json, "{\"a\":3,\"x\":1}");
         assert!(matches!(
@@ -746,20 +743,18 @@ mod tests {
 
     #[test]
     fn labels_of_what_was_left_out_are_left_out_with_it() {
-        let domain = |name: &str| indom(&[(1, name)], "");
-        let target = LabelTarget::Instances(domain("").indom);
+        let target = LabelTarget::Instances(indom(&[], "").indom);
         let item = LabelTarget::Item(Pmid::new(DOMAIN, 1, 1).unwrap());
-        let of = |name: &str, value_type, key: &str| Translation {
+        let files = [("one", ValueType::U32, "first"), ("uno", ValueType::Double, "second")];
+        let result = merged(&files.map(|(instance, value_type, key)| Translation {
             cluster: 0,
             metrics: vec![Some(metric(1, "mmv.x", value_type))],
-            indoms: vec![domain(name)],
+            indoms: vec![indom(&[(1, instance)], "")],
             labels: vec![
                 label(item, key, "1"),
                 LoggedLabel { instance: InstanceId::new(1).ok(), ..label(target, key, "1") },
             ],
-        };
-        let result =
-            merged(&[of("one", ValueType::U32, "first"), of("uno", ValueType::Double, "second")]);
+        }));
         for target in [target, item] {
             let (_, sets) = result.catalog.labels.iter().find(|(t, _)| *t == target).unwrap();
             assert_eq!(sets[0].json, "{\"first\":1}", "{target:?}");

@@ -268,12 +268,10 @@ impl ClusterAllocator {
         }
         self.items.retain(|_, items| !items.is_empty());
         let holders = &self.holders;
-        let holds = |file: &FileKey, cluster: u32| {
-            holders.get(&cluster).is_some_and(|held| held.iter().any(|one| one.key() == *file))
-        };
         let mut freed = BTreeSet::new();
         self.by_file.retain(|file, known| {
-            let stays = known.seen >= time || holds(file, known.cluster);
+            let mut held = holders.get(&known.cluster).into_iter().flatten();
+            let stays = known.seen >= time || held.any(|holder| holder.key() == *file);
             if !stays {
                 freed.insert(known.cluster);
             }
@@ -465,8 +463,8 @@ impl ClusterAllocator {
         if collision.is_some() || self.owners.owner(cluster) == Some(claim.owner) {
             return collision;
         }
-        let is_automatic = |cluster: u32| cluster <= MAX_AUTOMATIC;
-        self.make_room(claim.owner, |other| is_automatic(other) == is_automatic(cluster))
+        let is_automatic = cluster <= MAX_AUTOMATIC;
+        self.make_room(claim.owner, |other| (other <= MAX_AUTOMATIC) == is_automatic)
     }
 
     /// Makes sure that the user may have one more cluster of a kind, by giving up the one that has

@@ -194,14 +194,17 @@ mod tests {
     use super::*;
 
     fn items(names: &[(u32, &str)]) -> Items {
-        let item = |name: &str| Item {
-            name: name.into(),
-            value_type: ValueType::U64,
-            semantics: Semantics::Counter,
-            units: Units::NONE,
-            indom: None,
-        };
-        Arc::new(names.iter().map(|(number, name)| (*number, item(name))).collect())
+        let items = names.iter().map(|&(number, name)| {
+            let item = Item {
+                name: name.into(),
+                value_type: ValueType::U64,
+                semantics: Semantics::Counter,
+                units: Units::NONE,
+                indom: None,
+            };
+            (number, item)
+        });
+        Arc::new(items.collect())
     }
 
     fn renumbered(numbers: &mut ItemAllocator, names: &[(u32, &str)]) -> Vec<(u32, u32)> {

@@ -244,10 +244,10 @@ mod tests {
     /// The files whose names are theirs.
     fn winners(owners: &mut NameOwners, files: &TestFiles<'_>) -> Vec<String> {
         sweep(owners, files);
-        let is_whole = |(file, owner, names): &&(&str, u32, &[&str])| {
+        let whole = files.iter().filter(|(file, owner, names)| {
             names.iter().all(|name| owners.check(claimant(file, *owner), name).is_ok())
-        };
-        files.iter().filter(is_whole).map(|(file, ..)| (*file).to_owned()).collect()
+        });
+        whole.map(|(file, ..)| (*file).to_owned()).collect()
     }
 
     #[test]

@@ -64,13 +64,11 @@ pub(crate) fn complete_name(
         name.push(b'.');
     }
     name.extend_from_slice(metric.as_bytes());
-    let lossy = || String::from_utf8_lossy(&name).into_owned();
-    check_metric_name(&name).map_err(|error| match error {
-        MetricNameError::Byte { byte, position } => {
-            NameError::Character { name: lossy(), byte, at: position }
-        }
-        MetricNameError::EmptyPart { position } => {
-            NameError::EmptyPart { name: lossy(), at: position }
+    check_metric_name(&name).map_err(|error| {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        match error {
+            MetricNameError::Byte { byte, position: at } => NameError::Character { name, byte, at },
+            MetricNameError::EmptyPart { position: at } => NameError::EmptyPart { name, at },
         }
     })?;
     // It is ASCII.

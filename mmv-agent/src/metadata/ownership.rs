@@ -334,8 +334,8 @@ mod tests {
         names.claim("b", 1).unwrap();
         names.end_sweep();
         names.set_now(DAY);
-        let absent = |names: &Ownership<String>, key: &str| names.remember()[key].absent;
-        assert_eq!((absent(&names, "a"), absent(&names, "b")), (86_400, 0));
+        let remembered = names.remember();
+        assert_eq!((remembered["a"].absent, remembered["b"].absent), (86_400, 0));
     }
 
     #[test]

@@ -205,16 +205,16 @@ fn labels(
     cluster: u32,
     pmid: impl Fn(u32) -> Option<Pmid>,
 ) -> Vec<LoggedLabel> {
-    let target = |label: &Label| match label.class {
-        // The cluster that the file got, not the one it asked for.
-        LabelClass::Cluster => Some(LabelTarget::Cluster { domain: DOMAIN, cluster }),
-        LabelClass::Indom => indom(cluster, label.identity).map(LabelTarget::InDom),
-        LabelClass::Item => pmid(label.identity).map(LabelTarget::Item),
-        LabelClass::Instances => indom(cluster, label.identity).map(LabelTarget::Instances),
-    };
     let logged = contents.labels.iter().filter_map(|label| {
+        let target = match label.class {
+            // The cluster that the file got, not the one it asked for.
+            LabelClass::Cluster => LabelTarget::Cluster { domain: DOMAIN, cluster },
+            LabelClass::Indom => LabelTarget::InDom(indom(cluster, label.identity)?),
+            LabelClass::Item => LabelTarget::Item(pmid(label.identity)?),
+            LabelClass::Instances => LabelTarget::Instances(indom(cluster, label.identity)?),
+        };
         Some(LoggedLabel {
-            target: target(label)?,
+            target,
             instance: label.instance,
             name: label.name.clone(),
             json_value: label.json_value.clone(),

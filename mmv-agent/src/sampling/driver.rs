@@ -305,15 +305,14 @@ impl Driver {
             (bytes * 86_400.0) as u64
         };
         let measured_over = Some(measured_over).filter(|time| *time >= MIN_MEASURED);
-        let seconds = |share| self.lateness.quantile(share).as_secs_f64();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime: now.as_secs_f64(),
             late: self.late,
             lateness: Lateness {
-                p50: seconds(0.5),
-                p99: seconds(0.99),
+                p50: self.lateness.quantile(0.5).as_secs_f64(),
+                p99: self.lateness.quantile(0.99).as_secs_f64(),
                 max: self.lateness.max().as_secs_f64(),
             },
             values_a_second,

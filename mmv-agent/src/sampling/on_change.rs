@@ -118,17 +118,16 @@ fn value(values: &Values, index: usize, value_type: ValueType) -> OwnedValue {
 
 /// Compares like `==`, except that a NaN equals itself.
 fn same_values(one: &ValueSet, other: &ValueSet) -> bool {
-    let bits = |value: &OwnedValue| match value {
+    same_instances(one, other) && value_bits(one).eq(value_bits(other))
+}
+
+/// Returns values by which a NaN is equal to itself.
+fn value_bits(set: &ValueSet) -> impl Iterator<Item = OwnedValue> {
+    set.values.iter().flatten().map(|(_, value)| match value {
         OwnedValue::Float(value) => OwnedValue::U32(value.to_bits()),
         OwnedValue::Double(value) => OwnedValue::U64(value.to_bits()),
         value => value.clone(),
-    };
-    same_instances(one, other)
-        && one.values.iter().flatten().map(|(_, value)| bits(value)).eq(other
-            .values
-            .iter()
-            .flatten()
-            .map(|(_, value)| bits(value)))
+    })
 }
 
 fn same_instances(one: &ValueSet, other: &ValueSet) -> bool {
@@ -156,11 +155,11 @@ mod tests {
     }
 
     fn sets(values: &[i32]) -> Vec<ValueSet> {
-        let set = |value: &i32| ValueSet {
+        let sets = values.iter().map(|value| ValueSet {
             pmid: pmid(),
             values: Ok(vec![(None, OwnedValue::I32(*value))]),
-        };
-        values.iter().map(set).collect()
+        });
+        sets.collect()
     }
 
     /// What is logged at each of these values in turn: before and after.
@@ -168,14 +167,14 @@ mod tests {
         on_change: &mut OnChange,
         values: &[Option<i32>],
     ) -> Vec<(Vec<ValueSet>, Vec<ValueSet>)> {
-        let observe = |value: &Option<i32>| {
+        let changes = values.iter().map(|value| {
             let values = value
                 .map(|value| Values::of_words(&[u64::from(value.cast_unsigned()) | 0xdead << 32]));
             let mut changes = ChangedValues::default();
             on_change.observe(&[values.as_ref()], &mut changes);
             (changes.before, changes.after)
-        };
-        values.iter().map(observe).collect()
+        });
+        changes.collect()
     }
 
     #[test]
@@ -211,8 +210,9 @@ mod tests {
         let shape = on_change.shape.clone();
         assert!(!on_change.set_shape(shape.clone(), false), "nothing differs");
         assert_eq!(on_change.last_known().count(), 1);
-        let double = |set| ValueSetShape { value_type: ValueType::Double, ..set };
-        assert!(on_change.set_shape(shape.iter().map(double).collect(), false));
+        let doubles =
+            shape.iter().map(|set| ValueSetShape { value_type: ValueType::Double, ..set });
+        assert!(on_change.set_shape(doubles.collect(), false));
         assert_eq!(on_change.last_known().count(), 0);
     }
 

@@ -357,12 +357,11 @@ impl Sampler {
                     || self.groups.that_need(source).any(|id| due.groups.contains(&id))
             })
             .collect();
-        let is_needed = |source: usize| needed.get(source).copied().unwrap_or(false);
         let recorder = self.flight_recorder.as_ref().and_then(FlightRecorder::interval);
         let interval = shortest(self.groups.timers());
         let interval = recorder.map_or(interval, |recorder| recorder.min(interval));
         let time = PassTime { clock: self.clock, interval, is_final: self.ending, may_repeat };
-        let pass = self.harvest.read(now, time, is_needed);
+        let pass = self.harvest.read(now, time, |source| needed.get(source) == Some(&true));
         self.groups.reshape(&pass.reshaped);
         if let Some(flight_recorder) = &mut self.flight_recorder {
             flight_recorder.reshape(&pass.reshaped);

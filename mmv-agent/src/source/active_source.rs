@@ -169,8 +169,8 @@ impl ActiveSource {
         self.read = Some(now.monotonic);
         // Before the pass: what is read after the end of the process is final.
         let ended = !self.source.is_fed();
-        let is_recent = |queried: Duration| now.monotonic < queried + STAT_INTERVAL;
-        let stat = ended || !self.queried.is_some_and(is_recent);
+        let stat =
+            ended || self.queried.is_none_or(|queried| now.monotonic >= queried + STAT_INTERVAL);
         if stat {
             self.queried = Some(now.monotonic);
         }

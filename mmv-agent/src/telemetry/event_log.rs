@@ -497,8 +497,8 @@ mod tests {
             }
             event_log.admitted(OsStr::new("victim"), None, 1, None);
             let events = event_log.due();
-            let is_of_victim = |event: &&Event| event.file.as_deref() == Some("victim");
-            of_victim += events.list.iter().filter(is_of_victim).count();
+            let files = events.list.iter().map(|event| event.file.as_deref());
+            of_victim += files.filter(|file| *file == Some("victim")).count();
             event_log.clear();
         }
         assert_eq!(of_victim, 100);

@@ -295,19 +295,24 @@ mod tests {
         assert_eq!(sets.len(), METRICS.len(), "pmlogextract needs to see all of them");
         let values = sets[0].values.clone().unwrap();
         let array = EventArray::unpack(values[0].1.as_value()).unwrap();
-        let text = |value: Value<'_>| match value {
-            Value::String(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-            Value::U32(number) => number.to_string(),
-            Value::U64(number) => number.to_string(),
-            other => panic!("{other:?}"),
-        };
-        let records = array.records();
+        let mut records = Vec::new();
+        for record in array.records() {
+            if let Some(missed) = record.missed() {
+                records.push(vec![(0, missed.to_string())]);
+                continue;
+            }
+            let parameters = record.parameters().map(|(pmid, value)| {
+                let text = match value {
+                    Value::String(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+                    Value::U32(number) => number.to_string(),
+                    Value::U64(number) => number.to_string(),
+                    other => panic!("{other:?}"),
+                };
+                (pmid.item(), text)
+            });
+            records.push(parameters.collect());
+        }
         records
-            .map(|record| match record.missed() {
-                Some(missed) => vec![(0, missed.to_string())],
-                None => record.parameters().map(|(pmid, v)| (pmid.item(), text(v))).collect(),
-            })
-            .collect()
     }
 
     #[test]

@@ -196,12 +196,13 @@ fn try_publish(directory: &Path) -> Result<OwnMetrics, Error> {
         let name = format!("{NAME}_{number}");
         published = publish_as(directory, &name, MAX_AUTOMATIC + 1 - number);
     }
+    if published.is_ok() {
+        return published;
+    }
     // No user can have taken all names of this form.
-    let name = || {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        format!("{NAME}_{}_{}", std::process::id(), since_epoch.as_nanos())
-    };
-    published.or_else(|_| publish_as(directory, &name(), MAX_AUTOMATIC - MAX_AGENTS))
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let name = format!("{NAME}_{}_{}", std::process::id(), since_epoch.as_nanos());
+    publish_as(directory, &name, MAX_AUTOMATIC - MAX_AGENTS)
 }
 
 fn publish_as(directory: &Path, name: &str, cluster: u32) -> Result<OwnMetrics, Error> {

@@ -82,10 +82,13 @@ fn span(
 ) -> Option<(Timestamp, Timestamp)> {
     let parts = replay.metrics().enumerate().filter(|(_, metric)| is_part(&metric.name, histogram));
     let parts: Vec<usize> = parts.map(|(place, _)| place).collect();
-    let has_values = |sample: &&Sample<'_>| {
-        parts.iter().any(|&place| sample.values.get(place).is_some_and(|values| !values.is_empty()))
-    };
-    let mut times = samples.iter().filter(has_values).map(|sample| sample.timestamp);
+    let mut times = samples
+        .iter()
+        .filter(|sample| {
+            let mut values = parts.iter().filter_map(|&place| sample.values.get(place));
+            values.any(|values| !values.is_empty())
+        })
+        .map(|sample| sample.timestamp);
     let first = times.next()?;
     Some((first, times.next_back()?))
 }

@@ -1,7 +1,7 @@
 //! Suggested commands after the demo, which work in the directory where it was started.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -55,8 +55,10 @@ impl Directions {
     fn archive_command(&self) -> Option<String> {
         let sibling = self.exe.with_file_name("mmv-archive");
         let found = self.in_path("mmv-archive");
-        let is_same = |found: &PathBuf| found.canonicalize().ok() == sibling.canonicalize().ok();
-        if is_program(&sibling) && !found.as_ref().is_some_and(is_same) {
+        let is_in_path = found
+            .as_ref()
+            .is_some_and(|found| found.canonicalize().ok() == sibling.canonicalize().ok());
+        if is_program(&sibling) && !is_in_path {
             return Some(quoted(sibling.strip_prefix(&self.here).unwrap_or(&sibling)));
         }
         if found.is_some() {
@@ -81,9 +83,9 @@ fn is_program(file: &Path) -> bool {
 
 /// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(byte);
     let text = path.display().to_string();
-    if <OsStr as std::os::unix::ffi::OsStrExt>::as_bytes(path.as_os_str()).iter().all(is_plain) {
+    let mut bytes = path.as_os_str().as_encoded_bytes().iter();
+    if bytes.all(|byte| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(byte)) {
         text
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))

@@ -168,19 +168,16 @@ fn is_access(tokens: &[(Token<'_>, usize); 3]) -> bool {
 
 /// Returns the token at the start of `rest` and its length, or an error message.
 fn token(rest: &str, first: char, access: bool) -> Result<(Token<'_>, usize), String> {
-    let until = |wanted: &dyn Fn(char) -> bool| {
-        rest.find(|character| !wanted(character)).unwrap_or(rest.len())
-    };
     Ok(match first {
         '{' | '}' | '[' | ']' | ',' => (Token::Sign(first), 1),
         '0'..='9' => {
-            let len = until(&|character| character.is_ascii_digit());
+            let len = rest.find(|other: char| !other.is_ascii_digit()).unwrap_or(rest.len());
             (Token::Number(rest.get(..len).unwrap_or_default()), len)
         }
         'a'..='z' | 'A'..='Z' => {
-            let len = until(&|character| {
-                character.is_ascii_alphanumeric() || character == '_' || character == '.'
-            });
+            let end =
+                rest.find(|other: char| !other.is_ascii_alphanumeric() && !"_.".contains(other));
+            let len = end.unwrap_or(rest.len());
             (Token::Word(rest.get(..len).unwrap_or_default()), len)
         }
         '"' => {
