@@ -9,6 +9,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use mmv_writer::pcp::Elapsed;
 use mmv_writer::{Buckets, Gauge, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,20 +22,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let registry = options.sealed().build()?;
     let queues = registry.indom("queues").names(["in", "out"]).build()?;
-    let stripes = registry.stripes(2)?;
     let events = registry.counter("events").units(Units::count()).build()?;
     let depth = registry.metric::<Gauge<i32>>("depth").isolated().build_instances(&queues)?;
     let limit = registry.discrete::<f64>("limit").optional().build()?;
     let mode = registry.text("mode").help("even or odd").build()?;
-    let mut busy = registry.elapsed("busy").help("seen while it runs").build()?;
+    let mut busy = registry.metric::<Elapsed>("busy").help("seen while it runs").build()?;
     let work = registry.timer("work.time").build()?;
-    let hits = registry.counter("hits").units(Units::count()).build_striped(&stripes)?;
+    let hits = registry.counter("hits").units(Units::count()).build_striped(2)?;
     let buckets = registry.buckets(Buckets::new(3, 10_000_000_000))?;
     let latency = registry.histogram("latency").units(Units::nanoseconds());
     let latency = latency.bucket_indom(&buckets).build()?;
     registry.publish()?;
 
-    let mut stripe = hits.claim();
     for second in 0..seconds {
         events.inc();
         depth.iter().for_each(|queue| queue.set(second % 7));
@@ -45,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             limit.clear();
         }
         let _busy = busy.start();
-        stripe.add(100);
+        hits.add(100);
         let start = Instant::now();
         work.time(|| sleep(Duration::from_secs(1)));
         latency.record(start.elapsed().as_nanos() as u64);

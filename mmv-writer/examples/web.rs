@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mmv_writer::pcp::Instances;
-use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Registry, Striped, Units};
+use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Registry, Units};
 
 const THREADS: usize = 4;
 const CODES: [&str; 3] = ["200", "404", "500"];
@@ -20,8 +20,8 @@ const CODES: [&str; 3] = ["200", "404", "500"];
 /// What is counted. Clones, one for each thread, count in the same places.
 #[derive(Debug, Clone)]
 struct Metrics {
-    /// Only by its thread, so for the cost of a store.
-    bytes: Striped<u64>,
+    /// A place for each thread, so for the cost of a store.
+    bytes: Counter,
     answered: Instances<Counter<u64>>,
     busy: Gauge<i64>,
     latency: Histogram,
@@ -30,13 +30,12 @@ struct Metrics {
 impl Metrics {
     fn register(registry: &Registry) -> Result<Self, Error> {
         let codes = registry.indom("codes").names(CODES).help("codes of answers").build()?;
-        let threads = registry.stripes(THREADS)?;
         let bytes = registry.counter("bytes.sent").units(Units::bytes());
         let answered = registry.counter("requests.answered").units(Units::count());
         let busy = registry.metric("threads.busy").help("threads that have a request");
         let latency = registry.histogram("requests.latency").units(Units::nanoseconds());
         Ok(Self {
-            bytes: bytes.build_striped(&threads)?,
+            bytes: bytes.build_striped(THREADS)?,
             answered: answered.build_instances(&codes)?,
             busy: busy.build()?,
             // Up to a minute, to 6 %.
@@ -50,7 +49,6 @@ impl Metrics {
 
 /// A thread that answers requests.
 fn work(metrics: &Metrics, end: Instant) {
-    let mut bytes = metrics.bytes.claim();
     let mut turn = 0;
     while Instant::now() < end {
         turn += 1;
@@ -59,7 +57,7 @@ fn work(metrics: &Metrics, end: Instant) {
         thread::sleep(Duration::from_micros(500 + 37 * (turn % 61)));
         metrics.latency.record(start.elapsed().as_nanos() as u64);
         metrics.busy.sub(1);
-        bytes.add(512 * (1 + turn % 8));
+        metrics.bytes.add(512 * (1 + turn % 8));
         let code = CODES[if turn % 100 == 0 { 2 } else { usize::from(turn % 20 == 0) }];
         if let Some(answered) = metrics.answered.by_name(code) {
             answered.inc();

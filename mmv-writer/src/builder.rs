@@ -3,12 +3,13 @@
 mod histogram;
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use pcp_types::Units;
 
 use crate::metric::{
-    Buckets, Counter, Discrete, Elapsed, Gauge, Handle, Instances, Measured, Number, Optional,
-    OwnedCounter, OwnedGauge, Striped, Text, Timer,
+    Buckets, Counter, Discrete, Gauge, Handle, Instances, Measured, Number, Optional, OwnedCounter,
+    OwnedGauge, Stripes, Text, Timer,
 };
 use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::registry::{BucketIndom, Indom};
@@ -149,12 +150,6 @@ impl Registry {
         self.metric(name)
     }
 
-    /// Begins the time that one activity takes, seen while it runs. The name is as for
-    /// [`counter`](Self::counter).
-    pub fn elapsed(&self, name: impl Into<String>) -> MetricBuilder<'_, Elapsed> {
-        self.metric(name)
-    }
-
     /// Begins the time that many activities take, each added when it ends. The name is as for
     /// [`counter`](Self::counter).
     pub fn timer(&self, name: impl Into<String>) -> MetricBuilder<'_, Timer> {
@@ -166,20 +161,21 @@ impl Registry {
         IndomBuilder::new(self, name.into())
     }
 
-    /// Registers a domain for striped counters: `count` instances named `0`, `1` and so on
-    /// that a thread each may claim, and one more, `shared`. As many stripes as
-    /// threads that count at once is a good number; any number of counters can
-    /// share the domain. See [`MetricBuilder::build_striped`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`IndomBuilder::build`].
-    pub fn stripes(&self, count: usize) -> Result<Indom, Error> {
+    /// Returns the domain of striped counters with this many stripes; the first one registers it.
+    fn stripes(&self, count: usize) -> Result<Indom, Error> {
+        let mut known = self.shared_indoms().stripes();
+        // One more is `shared`.
+        if let Some(indom) = known.iter().find(|indom| indom.instances().len() == count + 1) {
+            return Ok(indom.clone());
+        }
         let mut spec = IndomSpec::new("stripes".to_owned());
+        spec.serial = SerialChoice::From(serial_of(&format!("stripes {count}")));
         spec.help.short = Some("threads that count, each for itself".to_owned());
         spec.add_numbered((0..count).map(|index| index.to_string()));
         spec.add_names(["shared"]);
-        self.add_indom(spec)
+        let indom = self.add_indom(spec)?;
+        known.push(indom.clone());
+        Ok(indom)
     }
 
     /// Registers a domain of buckets for histograms, with the labels `bucket_precision` and
@@ -314,20 +310,26 @@ impl<'r, T: Number> MetricBuilder<'r, Counter<T>> {
 }
 
 impl<T: Number> MetricBuilder<'_, Counter<T>> {
-    /// Registers the metric on a domain made by
-    /// [`Registry::stripes`], for threads to claim an instance each.
+    /// Registers the counter with a value for each of this many threads, which add to it without
+    /// disturbing each other, at the price of a load and a store: for what all threads count
+    /// all the time. Further threads share one more value. Values are instances of the metric,
+    /// `0`, `1` and so on and `shared`, that readers add up; each takes a cache line.
+    ///
+    /// A thread has the same place in all striped counters of the program, from its first
+    /// addition to one of them until it ends. There are at most 64 such places at once.
     ///
     /// # Errors
     ///
-    /// The errors of [`MetricBuilder::build`], [`Error::OtherRegistry`], and
-    /// [`Error::NoStripes`] if the domain is empty.
-    pub fn build_striped(self, stripes: &Indom) -> Result<Striped<T>, Error> {
-        let no_stripes = Error::NoStripes { name: self.spec.name.clone() };
+    /// The errors of [`MetricBuilder::build`].
+    pub fn build_striped(self, threads: usize) -> Result<Counter<T>, Error> {
         let registry = self.registry;
-        let slots = registry.add_fixed(self.isolated().spec, stripes)?;
+        let indom = registry.stripes(threads)?;
+        let slots = registry.add_fixed(self.isolated().spec, &indom)?;
         let mut cells: Vec<_> = slots.into_iter().map(|slot| slot.cell).collect();
-        let shared = cells.pop().ok_or(no_stripes)?;
-        Ok(Striped::new(cells, shared))
+        match cells.pop() {
+            Some(shared) => Ok(Counter::striped(Arc::new(Stripes::new(cells, shared)))),
+            None => Ok(Counter::noop()),
+        }
     }
 }
 

@@ -191,12 +191,6 @@ pub enum Error {
         /// The name of the metric.
         name: String,
     },
-    /// A striped counter on a domain without instances.
-    #[error("{name}: a striped counter needs at least one stripe")]
-    NoStripes {
-        /// The name of the metric.
-        name: String,
-    },
     /// More than readers take from one file.
     #[error("{name} does not fit: the file has {max} {what} already")]
     Full {

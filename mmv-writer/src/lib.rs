@@ -74,8 +74,6 @@
 //! | [`Text`] | discrete | `set` | shared |
 //! | [`Optional`] of a gauge, a discrete value or a text | theirs | `set`, `clear`, and `value` except of a text | shared |
 //! | [`Timer`] | counter | `start`, `time`, `add`, `value` | shared |
-//! | [`Elapsed`] | counter | `start`, `begin`, `end`, `value` | one writer |
-//! | [`Striped`] | counter | `claim`, then `add`, `inc`; `value` | a stripe each |
 //! | [`Histogram`] | counter | `record`, `record_duration`, `start`, `time`, `count`, `sum` | shared |
 //! | [`OwnedHistogram`] | counter | the same except `start` | one writer |
 //!
@@ -85,7 +83,7 @@
 //! | `add` on a shared handle, 64-bit integers | one atomic add |
 //! | `add` on a shared handle, other types | a compare-exchange loop |
 //! | `set_max` | one load, and a compare-exchange loop if the value is larger |
-//! | `add` on an owned handle or a claimed stripe | load, add, store |
+//! | `add` on an owned handle, or on a [striped](MetricBuilder::build_striped) counter | load, add, store |
 //!
 //! Handles stay valid when the file is withdrawn; no reader sees them then.
 //!
@@ -227,8 +225,8 @@ pub use error::Error;
 pub use family::{Family, Labels};
 pub use label::{Label, LabelValue};
 pub use metric::{
-    Buckets, Counter, Discrete, Elapsed, Gauge, Histogram, Optional, OwnedCounter, OwnedGauge,
-    OwnedHistogram, Striped, Text, Timer,
+    Buckets, Counter, Discrete, Gauge, Histogram, Optional, OwnedCounter, OwnedGauge,
+    OwnedHistogram, Text, Timer,
 };
 #[cfg(feature = "derive")]
 pub use mmv_derive::{Labels, Metrics};
@@ -247,14 +245,14 @@ pub mod pcp {
 
     pub use crate::builder::IndomBuilder;
     pub use crate::family::NamedFamily;
-    pub use crate::metric::Instances;
+    pub use crate::metric::{Elapsed, Instances};
     pub use crate::registry::{BucketIndom, Indom};
 }
 
 /// Values that end something when they are dropped. Methods of handles return them.
 pub mod guard {
     pub use crate::family::Scoped;
-    pub use crate::metric::{GaugeGuard, HistogramTiming, Interval, Stripe, Timing};
+    pub use crate::metric::{GaugeGuard, Interval, Timing};
     pub use crate::statics::{StaticGaugeGuard, StaticTiming};
 }
 

@@ -18,6 +18,7 @@ mod optional;
 mod striped;
 mod text;
 mod timer;
+mod timing;
 
 use std::sync::Arc;
 
@@ -29,15 +30,16 @@ pub use counter::{Counter, OwnedCounter};
 pub use discrete::Discrete;
 pub use elapsed::{Elapsed, Interval};
 pub use gauge::{Gauge, GaugeGuard, OwnedGauge};
-pub use histogram::{Histogram, HistogramTiming, OwnedHistogram};
+pub use histogram::{Histogram, OwnedHistogram};
 pub use instances::Instances;
 pub(crate) use members::Members;
 pub use number::Number;
 pub use optional::Optional;
-pub use striped::{Stripe, Striped};
+pub(crate) use striped::Stripes;
 pub(crate) use text::SharedText;
 pub use text::Text;
-pub use timer::{Timer, Timing};
+pub use timer::Timer;
+pub use timing::Timing;
 
 /// A handle that a registry can give out. Implemented here only.
 pub trait Handle: sealed::Handle + Send + Sync + 'static {}

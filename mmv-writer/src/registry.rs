@@ -28,7 +28,7 @@ use crate::published::Published;
 use crate::registration::{IndomSpec, MetricSpec, RegisteredFile, Registrations};
 use crate::{Error, Label};
 use draft::Draft;
-pub(crate) use indom::SharedBuckets;
+pub(crate) use indom::SharedIndoms;
 pub use indom::{BucketIndom, Indom};
 
 /// The metrics of a program, in a file that other programs read.
@@ -91,7 +91,7 @@ pub struct Registry {
 pub(crate) struct Inner {
     engine: Engine,
     options: RegistryBuilder,
-    buckets: SharedBuckets,
+    indoms: SharedIndoms,
     /// The path of the first file, as it is planned.
     planned_path: PathBuf,
     /// Set when the first file is published.
@@ -154,7 +154,7 @@ impl Registry {
         let inner = Arc::new(Inner {
             engine,
             options,
-            buckets: SharedBuckets::default(),
+            indoms: SharedIndoms::default(),
             planned_path,
             publication,
             process: std::process::id(),
@@ -420,8 +420,8 @@ impl Registry {
         self.keeper.clone().map(|keeper| keeper as Owner)
     }
 
-    pub(crate) fn shared_buckets(&self) -> &SharedBuckets {
-        &self.inner.buckets
+    pub(crate) fn shared_indoms(&self) -> &SharedIndoms {
+        &self.inner.indoms
     }
 
     fn keeping(&self, slot: ValueSlot) -> ValueSlot {

@@ -1,7 +1,5 @@
 //! Histograms: metrics on a domain of buckets.
 
-use std::sync::PoisonError;
-
 use pcp_types::Units;
 
 use super::MetricBuilder;
@@ -13,7 +11,7 @@ use crate::{Error, Label, Registry};
 
 /// Returns the domain of these buckets that histograms share; the first one registers it.
 fn shared(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
-    let mut known = registry.shared_buckets().0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = registry.shared_indoms().buckets();
     if let Some(indom) = known.iter().find(|indom| indom.buckets == buckets) {
         return Ok(indom.clone());
     }

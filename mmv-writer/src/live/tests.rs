@@ -114,7 +114,7 @@ fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
     let mut own = registry.gauge("own").owned().isolated().build().unwrap();
     let absent = registry.discrete::<i32>("absent").optional().build().unwrap();
     let mode = registry.text("mode").long_help("how").label(Label::new("a", 1)).build().unwrap();
-    let mut busy = registry.elapsed("busy").build().unwrap();
+    let mut busy = registry.metric::<crate::pcp::Elapsed>("busy").build().unwrap();
     total.add(5);
     own.set(0.5);
     mode.set("fast");

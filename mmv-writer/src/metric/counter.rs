@@ -1,33 +1,49 @@
 //! Counts that only grow.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use pcp_types::Semantics;
 
-use super::{Handle, Number, ValueSlot, sealed};
+use super::{Handle, Number, Stripes, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// A count that only grows, shared between threads.
 ///
 /// Integers wrap around at the end of their type, as PCP's counters may. Under
-/// any number of threads no increment is lost.
+/// any number of threads no increment is lost. Where many threads count all the time,
+/// [`MetricBuilder::build_striped`](crate::MetricBuilder::build_striped) makes one that each
+/// adds to in a place of its own.
 #[derive(Debug)]
 #[must_use]
 pub struct Counter<T = u64> {
-    cell: Cell,
+    cells: CounterCells,
     number: PhantomData<T>,
+}
+
+#[derive(Debug, Clone)]
+enum CounterCells {
+    Single(Cell),
+    Striped(Arc<Stripes>),
 }
 
 impl<T: Number> Counter<T> {
     /// Makes a counter that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::private(), number: PhantomData }
+        Self { cells: CounterCells::Single(Cell::private()), number: PhantomData }
+    }
+
+    pub(crate) fn striped(stripes: Arc<Stripes>) -> Self {
+        Self { cells: CounterCells::Striped(stripes), number: PhantomData }
     }
 
     /// Adds `delta`, which should not be negative: readers take a decrease for a restart.
     #[inline]
     pub fn add(&self, delta: T) {
-        T::add_to(&self.cell, delta);
+        match &self.cells {
+            CounterCells::Single(cell) => T::add_to(cell, delta),
+            CounterCells::Striped(stripes) => stripes.add(delta),
+        }
     }
 
     /// Adds one to the count.
@@ -39,7 +55,10 @@ impl<T: Number> Counter<T> {
     /// Returns the current count.
     #[inline]
     pub fn value(&self) -> T {
-        T::from_cell(self.cell.load())
+        match &self.cells {
+            CounterCells::Single(cell) => T::from_cell(cell.load()),
+            CounterCells::Striped(stripes) => stripes.value(),
+        }
     }
 }
 
@@ -52,7 +71,7 @@ impl<T: Number> Default for Counter<T> {
 
 impl<T> Clone for Counter<T> {
     fn clone(&self) -> Self {
-        Self { cell: self.cell.clone(), number: PhantomData }
+        Self { cells: self.cells.clone(), number: PhantomData }
     }
 }
 
@@ -100,7 +119,7 @@ impl<T: Number> sealed::Handle for Counter<T> {
     const SEMANTICS: Semantics = Semantics::Counter;
 
     fn from_slot(slot: ValueSlot) -> Self {
-        Self { cell: slot.cell, number: PhantomData }
+        Self { cells: CounterCells::Single(slot.cell), number: PhantomData }
     }
 }
 

@@ -12,8 +12,8 @@ use mmv_format::layout::TYPE_ELAPSED;
 /// see it grow while an interval is open. Exported as a counter of
 /// microseconds.
 ///
-/// It has one writer and one interval at a time; for many at once use a
-/// [`Timer`](super::Timer). What is added at the end is measured by the
+/// This is PCP's `MMV_TYPE_ELAPSED`. It has one writer and one interval at a time; programs
+/// mostly want a [`Timer`](super::Timer). What is added at the end is measured by the
 /// monotonic clock. A running interval is represented by its start on the wall clock,
 /// as the format requires, so setting the clock shows until the interval ends.
 ///

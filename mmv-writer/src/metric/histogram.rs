@@ -1,17 +1,16 @@
 //! Distributions of values.
 
 mod lazy;
-mod timing;
 
 use std::time::{Duration, Instant};
 
 use pcp_types::Units;
 
-use super::Buckets;
+use super::timing::AddDuration;
+use super::{Buckets, Timing};
 use crate::mapping::{Cell, CellStrip, Word};
 pub(crate) use lazy::{BucketSource, LazyCells};
 use mmv_format::layout::NO_VALUE;
-pub use timing::HistogramTiming;
 
 /// A distribution of values, shared between threads: a counter for each bucket, and
 /// the sum of all values. Any quantile over any time can be computed
@@ -208,8 +207,8 @@ impl Histogram {
     /// Starts to measure a time, which is recorded as by
     /// [`Histogram::record_duration`] when the guard is dropped.
     #[must_use = "the time is recorded when this is dropped"]
-    pub fn start(&self) -> HistogramTiming<'_> {
-        HistogramTiming::new(self)
+    pub fn start(&self) -> Timing<'_> {
+        Timing::new(self)
     }
 
     /// Records the time that `work` takes, also if it panics.
@@ -232,6 +231,12 @@ impl Histogram {
             SharedCells::All(cells) => cells.sum.load(),
             SharedCells::Lazy(cells) => cells.sum(),
         }
+    }
+}
+
+impl AddDuration for Histogram {
+    fn add_duration(&self, time: Duration) {
+        self.record_duration(time);
     }
 }
 

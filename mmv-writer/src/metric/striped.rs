@@ -1,127 +1,123 @@
-//! Counts that many threads change all the time.
+//! Counts that many threads change all the time, spread over the instances of a metric.
+//!
+//! Each thread that adds to a striped counter has a number, which no other running thread has,
+//! and with it the stripe of that index in all striped counters: it is alone on a cache line and
+//! needs no atomic read-modify-write. Threads whose number exceeds the stripes of a counter share
+//! one more, so that no count is lost. A number is used again when its thread has ended.
 
-use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::cell::Cell as ThreadCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Number;
 use crate::mapping::Cell;
 
-/// A count that only grows, spread over the instances of a metric: each thread
-/// claims a stripe of its own, on a cache line of its own, and adds to it
-/// without an atomic read-modify-write. Readers add up the instances.
-///
-/// The last stripe is shared: threads that find all others claimed add to it
-/// atomically, so there is always one to claim, and no count is lost.
-#[derive(Debug)]
-#[must_use]
-pub struct Striped<T = u64> {
-    stripes: Arc<Stripes>,
-    number: PhantomData<T>,
+/// Threads whose bit is set have the number of that bit. 64 is the width of the word; threads
+/// beyond that share the last stripe, as those beyond a counter's stripes do.
+static TAKEN_NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// The number of a thread that has not asked for one.
+const UNKNOWN: usize = usize::MAX;
+/// The number of a thread that gets none.
+const NONE: usize = usize::MAX - 1;
+
+thread_local! {
+    static NUMBER: ThreadCell<usize> = const { ThreadCell::new(UNKNOWN) };
+    /// Apart from the number, as what has a destructor is slower to reach.
+    static RELEASE: ReleaseNumber = const { ReleaseNumber };
 }
 
+/// Releases the number of a thread at its end.
+struct ReleaseNumber;
+
+impl Drop for ReleaseNumber {
+    fn drop(&mut self) {
+        // Other destructors of the thread may count after this.
+        let number = NUMBER.replace(NONE);
+        if number < u64::BITS as usize {
+            // With release order: the next thread of the number sees what this one stored.
+            TAKEN_NUMBERS.fetch_and(!(1 << number), Ordering::Release);
+        }
+    }
+}
+
+/// Returns the number of this thread: the lowest that was free when it first asked.
+#[inline]
+fn thread_number() -> usize {
+    let number = NUMBER.get();
+    if number == UNKNOWN { take_number() } else { number }
+}
+
+#[cold]
+fn take_number() -> usize {
+    // The first access registers the destructor.
+    let taken = RELEASE.try_with(|_| {
+        let with_lowest = |taken: u64| taken.checked_add(1).map(|next| taken | next);
+        TAKEN_NUMBERS.fetch_update(Ordering::Acquire, Ordering::Relaxed, with_lowest)
+    });
+    let number = match taken {
+        Ok(Ok(before)) => before.trailing_ones() as usize,
+        // All are taken, or the thread is ending.
+        Ok(Err(_)) | Err(_) => NONE,
+    };
+    NUMBER.set(number);
+    number
+}
+
+/// The cells of a striped counter.
 #[derive(Debug)]
-struct Stripes {
+pub(crate) struct Stripes {
     own: Vec<Cell>,
+    /// The stripe of all threads that have none of their own.
     shared: Cell,
-    /// Indexes of `own` that no thread has claimed.
-    free: Mutex<Vec<usize>>,
 }
 
 impl Stripes {
-    fn new(own: Vec<Cell>, shared: Cell) -> Arc<Self> {
-        // The lowest index is claimed first.
-        let free = Mutex::new((0..own.len()).rev().collect());
-        Arc::new(Self { own, shared, free })
-    }
-
-    fn free(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T: Number> Striped<T> {
-    /// Makes a count that no reader sees.
-    pub fn noop() -> Self {
-        Self::new(Vec::new(), Cell::private())
-    }
-
     pub(crate) fn new(own: Vec<Cell>, shared: Cell) -> Self {
-        Self { stripes: Stripes::new(own, shared), number: PhantomData }
+        Self { own, shared }
     }
 
-    /// Claims a stripe for this thread, until it is dropped. Takes a lock: claim once.
-    pub fn claim(&self) -> Stripe<T> {
-        let stripes = Arc::clone(&self.stripes);
-        let claimed = stripes.free().pop();
-        let own = claimed.and_then(|index| stripes.own.get(index));
-        let cell = own.unwrap_or(&stripes.shared).clone();
-        Stripe { stripes, claimed, cell, number: PhantomData }
-    }
-
-    /// Returns the current sum of all stripes.
-    pub fn value(&self) -> T {
-        let own = self.stripes.own.iter().map(|cell| T::from_cell(cell.load()));
-        own.fold(T::from_cell(self.stripes.shared.load()), T::plus)
-    }
-}
-
-impl<T> Clone for Striped<T> {
-    fn clone(&self) -> Self {
-        Self { stripes: Arc::clone(&self.stripes), number: PhantomData }
-    }
-}
-
-/// A claimed stripe of a [`Striped`] count. Dropping it releases the stripe and keeps what it has
-/// counted.
-#[derive(Debug)]
-#[must_use]
-pub struct Stripe<T = u64> {
-    stripes: Arc<Stripes>,
-    /// Index of the unshared stripe; `None` for the shared one.
-    claimed: Option<usize>,
-    cell: Cell,
-    number: PhantomData<T>,
-}
-
-impl<T: Number> Stripe<T> {
-    /// Adds `delta`, which should not be negative: readers take a decrease for a restart.
+    /// Adds to the stripe of this thread.
     #[inline]
-    pub fn add(&mut self, delta: T) {
-        if self.claimed.is_some() {
-            self.cell.store(T::from_cell(self.cell.load()).plus(delta).to_cell());
-        } else {
-            T::add_to(&self.cell, delta);
+    pub(super) fn add<T: Number>(&self, delta: T) {
+        match self.own.get(thread_number()) {
+            // No other thread stores here.
+            Some(own) => own.store(T::from_cell(own.load()).plus(delta).to_cell()),
+            None => T::add_to(&self.shared, delta),
         }
     }
 
-    /// Adds one to the count.
-    #[inline]
-    pub fn inc(&mut self) {
-        self.add(T::ONE);
-    }
-}
-
-impl<T> Drop for Stripe<T> {
-    fn drop(&mut self) {
-        // The next claim locks as well, and so sees what was stored here.
-        self.stripes.free().extend(self.claimed);
+    /// Returns the sum of all stripes.
+    pub(super) fn value<T: Number>(&self) -> T {
+        let own = self.own.iter().map(|cell| T::from_cell(cell.load()));
+        own.fold(T::from_cell(self.shared.load()), T::plus)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Barrier};
+
     use super::*;
+    use crate::Counter;
+
+    fn stripes(count: usize) -> Arc<Stripes> {
+        let own = (0..count).map(|_| Cell::private()).collect();
+        Arc::new(Stripes::new(own, Cell::private()))
+    }
 
     #[test]
     fn no_count_is_lost_with_more_threads_than_stripes() {
-        let cells: Vec<Cell> = (0..2).map(|_| Cell::private()).collect();
-        let count = Striped::<u64>::new(cells, Cell::private());
+        let count = Counter::<u64>::striped(stripes(2));
         std::thread::scope(|scope| {
             for _ in 0..5 {
+                // Threads that end and begin take numbers over.
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        let mut stripe = count.claim();
-                        (0..1_000).for_each(|_| stripe.inc());
+                        let count = count.clone();
+                        let thread = std::thread::spawn(move || {
+                            (0..1_000).for_each(|_| count.inc());
+                        });
+                        thread.join().unwrap();
                     }
                 });
             }
@@ -130,14 +126,48 @@ mod tests {
     }
 
     #[test]
-    fn a_stripe_given_back_goes_on_where_it_was() {
-        let count = Striped::<u32>::new(vec![Cell::private()], Cell::private());
-        count.claim().add(1);
-        let mut own = count.claim();
-        let mut shared = count.claim();
-        own.inc();
-        shared.add(40);
-        assert_eq!((own.cell.load(), shared.cell.load()), (2, 40));
-        assert_eq!(count.value(), 42);
+    fn each_running_thread_has_a_number_of_its_own_until_there_are_none() {
+        const THREADS: usize = 70;
+        let barrier = Barrier::new(THREADS);
+        let mut numbers: Vec<usize> = std::thread::scope(|scope| {
+            let number = || {
+                let number = thread_number();
+                barrier.wait();
+                assert_eq!(thread_number(), number);
+                number
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(number)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        numbers.retain(|number| *number != NONE);
+        let count = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count, "{numbers:?}");
+        // Other tests have some of the numbers at this moment.
+        assert!((40..=64).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn what_counts_at_the_end_of_a_thread_is_counted() {
+        struct CountOnDrop(Counter);
+        impl Drop for CountOnDrop {
+            fn drop(&mut self) {
+                self.0.inc();
+            }
+        }
+        thread_local! {
+            static LAST: ThreadCell<Option<CountOnDrop>> = const { ThreadCell::new(None) };
+        }
+        let count = Counter::striped(stripes(64));
+        let counted = count.clone();
+        std::thread::spawn(move || {
+            // Its destructor is registered first, so it runs last.
+            LAST.set(Some(CountOnDrop(counted.clone())));
+            counted.inc();
+        })
+        .join()
+        .unwrap();
+        assert_eq!(count.value(), 2);
     }
 }

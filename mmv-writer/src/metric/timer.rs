@@ -1,17 +1,18 @@
 //! Time that many activities take.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pcp_types::{Semantics, Units, ValueType};
 
-use super::{Handle, ValueSlot, sealed};
+use super::timing::AddDuration;
+use super::{Handle, Timing, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// The time that activities have taken together, shared between threads: a
 /// counter of nanoseconds, to which each activity is added when it ends.
 ///
-/// Any number of activities may run at once. Readers do not see running ones; for that
-/// see [`Elapsed`](super::Elapsed).
+/// Any number of activities may run at once. Readers do not see running ones. Where the
+/// distribution matters, take a [`Histogram`](crate::Histogram), which has the sum, too.
 ///
 /// ```
 /// use mmv_writer::Timer;
@@ -38,7 +39,7 @@ impl Timer {
     /// Starts an activity, which ends when the guard is dropped.
     #[must_use = "the time is taken when this is dropped"]
     pub fn start(&self) -> Timing<'_> {
-        Timing { timer: self, since: Instant::now() }
+        Timing::new(self)
     }
 
     /// Runs `work` as an activity.
@@ -59,23 +60,9 @@ impl Timer {
     }
 }
 
-/// A running activity; see [`Timer::start`].
-#[derive(Debug)]
-pub struct Timing<'t> {
-    timer: &'t Timer,
-    since: Instant,
-}
-
-impl Timing<'_> {
-    /// Ends the activity without adding it.
-    pub fn discard(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Timing<'_> {
-    fn drop(&mut self) {
-        self.timer.add(self.since.elapsed());
+impl AddDuration for Timer {
+    fn add_duration(&self, time: Duration) {
+        self.add(time);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Instance domains as a program holds them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pcp_types::InstanceId;
 
@@ -156,6 +156,21 @@ impl BucketIndom {
     }
 }
 
-/// The domains of buckets that histograms of a registry share.
+/// The domains that metrics of a registry share without the program naming them.
 #[derive(Debug, Default)]
-pub(crate) struct SharedBuckets(pub(crate) Mutex<Vec<BucketIndom>>);
+pub(crate) struct SharedIndoms {
+    buckets: Mutex<Vec<BucketIndom>>,
+    stripes: Mutex<Vec<Indom>>,
+}
+
+impl SharedIndoms {
+    /// Locks the domains of histograms.
+    pub(crate) fn buckets(&self) -> MutexGuard<'_, Vec<BucketIndom>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the domains of striped counters.
+    pub(crate) fn stripes(&self) -> MutexGuard<'_, Vec<Indom>> {
+        self.stripes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

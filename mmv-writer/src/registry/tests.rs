@@ -420,7 +420,7 @@ fn registries_and_handles_go_to_other_threads() {
 fn elapsed_time_and_timers_are_counters_in_their_units() {
     let directory = directory();
     let registry = registry(&directory);
-    let mut busy = registry.elapsed("busy").build().unwrap();
+    let mut busy = registry.metric::<crate::pcp::Elapsed>("busy").build().unwrap();
     let requests = registry.timer("request.time").build().unwrap();
     busy.begin();
     requests.add(Duration::from_nanos(1500));
@@ -524,29 +524,31 @@ fn an_isolated_value_shares_its_cache_line_with_no_other() {
 fn a_striped_counter_is_a_metric_whose_instances_add_up() {
     let directory = directory();
     let registry = registry(&directory);
-    let stripes = registry.stripes(2).unwrap();
-    let hits = registry.counter("hits").units(Units::count());
-    let hits = hits.build_striped(&stripes).unwrap();
+    let hits = registry.counter("hits").units(Units::count()).build_striped(2).unwrap();
+    let bytes = registry.counter("bytes").build_striped(2).unwrap();
+    let one = registry.counter("one").build_striped(0).unwrap();
     registry.publish().unwrap();
-    let mut claimed = [hits.claim(), hits.claim(), hits.claim(), hits.claim()];
-    for (stripe, amount) in claimed.iter_mut().zip([1, 20, 300, 4000]) {
-        stripe.add(amount);
-    }
+    let barrier = std::sync::Barrier::new(4);
+    std::thread::scope(|scope| {
+        for amount in [1, 20, 300, 4000] {
+            let (hits, bytes, barrier) = (&hits, &bytes, &barrier);
+            scope.spawn(move || {
+                hits.add(amount);
+                bytes.inc();
+                barrier.wait();
+            });
+        }
+    });
+    one.add(5);
     let contents = read(&registry);
     assert_eq!(contents.skipped, []);
     let names: Vec<_> = contents.indoms[0].instances.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["0", "1", "shared"]);
-    assert_eq!([0, 1, 2].map(|index| cell(&registry, index)), [1, 20, 4300]);
-    assert_eq!(hits.value(), 4321);
-}
-
-#[test]
-fn a_striped_counter_needs_a_stripe() {
-    let directory = directory();
-    let registry = registry(&directory);
-    let empty = registry.indom("none").build().unwrap();
-    let error = refused(registry.counter("hits").build_striped(&empty), "hits");
-    assert!(matches!(error, Error::NoStripes { .. }));
+    assert_eq!(contents.indoms.len(), 2, "counters with as many stripes share a domain");
+    let cells = |metric| contents.values_of(metric).map(|value| word(&registry, value.cell));
+    assert_eq!((cells(0).sum::<u64>(), hits.value()), (4321, 4321));
+    assert_eq!((cells(1).sum::<u64>(), bytes.value()), (4, 4));
+    assert_eq!(cells(2).collect::<Vec<_>>(), [5]);
 }
 
 #[test]

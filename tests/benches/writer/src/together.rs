@@ -15,9 +15,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let n = options.count * 20;
     let options = &Options { rounds: options.rounds.div_ceil(3), ..options.clone() };
     let registry = Registry::builder("together").sealed().build().map_err(text_of)?;
-    let stripes = registry.stripes(2).map_err(text_of)?;
     let shared = registry.counter("shared").build().map_err(text_of)?;
-    let spread = registry.counter("spread").build_striped(&stripes).map_err(text_of)?;
+    let spread = registry.counter("spread").build_striped(2).map_err(text_of)?;
     let isolated = || registry.counter("isolated");
     let pair = registry.indom("pair").names(["left", "right"]).build().map_err(text_of)?;
     let pair = isolated().isolated().build_instances(&pair).map_err(text_of)?;
@@ -60,7 +59,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         None,
         vec![
             Rival::new("ours", || {
-                each_of_two(n, [(); 2].map(|()| spread.claim()).map(|mut own| move |_| own.inc()))
+                each_of_two(n, [(); 2].map(|()| |_| spread.inc()))
             }),
             Rival::new("our shared counter", ours).at_least(10.0),
         ],
