@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::chown;
 
+use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
 use mmv_writer::{Counter, Gauge, Registry};
 
 use crate::compliance;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::RegistryBuilderExt as _;
 use mmv_writer::{Counter, Label, Registry};
 
 use crate::harness::agent::Agent;

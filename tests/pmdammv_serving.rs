@@ -6,6 +6,7 @@ use std::time::Duration;
 use mmv_format::layout::Version;
 use mmv_runtime::ProcessMetrics;
 use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
 use mmv_writer::{Buckets, Counter, Gauge, Label, Registry, Text, Timer, Units};
 
 use crate::harness::oracle::Oracle;

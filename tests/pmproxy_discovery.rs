@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
 use mmv_writer::{Counter, Gauge, Label, Registry, Units};
 use nix::sys::signal::Signal;
 use serde_json::Value;

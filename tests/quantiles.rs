@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use metrics::{Unit, counter, describe_histogram, histogram, with_local_recorder};
+use mmv_writer::pcp::RegistryBuilderExt as _;
 use mmv_writer::{Buckets, Family, Histogram, Labels, Metrics, Registry, Units};
 use pcp_archive::internal::programs::for_each_event;
 use pcp_archive::raw::IndomHistory;

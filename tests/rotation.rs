@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use mmv_writer::pcp::RegistryBuilderExt as _;
 use mmv_writer::{Label, Registry};
 use nix::sys::signal::Signal;
 

@@ -10,6 +10,7 @@
 
 use std::time::{Duration, Instant};
 
+use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
 use mmv_writer::{Gauge, Label, Registry, Units};
 
 const PRODUCTS: [&str; 3] = ["Anvils", "Rockets", "Giant_Rubber_Bands"];

@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use mmv_writer::pcp::Instances;
+use mmv_writer::pcp::RegistryBuilderExt as _;
 use mmv_writer::{Counter, Registry, Units};
 
 fn main() -> Result<(), mmv_writer::Error> {

@@ -240,13 +240,6 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
         self
     }
 
-    /// Sets the item number, 0..=1023; without this, the lowest from 1 on that
-    /// is free, and 0 when all of those are taken.
-    pub fn item(mut self, item: u32) -> Self {
-        self.spec.item = Some(item);
-        self
-    }
-
     /// Attaches a label to the metric.
     pub fn label(mut self, label: Label) -> Self {
         self.spec.labels.push(label);
@@ -340,7 +333,7 @@ impl<'r, T: Number> MetricBuilder<'r, Gauge<T>> {
     }
 
     /// Allows the gauge to have no value, which is its initial state. The file gets the
-    /// [sentinel flag](crate::RegistryBuilder::sentinel).
+    /// [sentinel flag](crate::pcp::RegistryBuilderExt::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>> {
         self.with_handle()
     }
@@ -348,7 +341,7 @@ impl<'r, T: Number> MetricBuilder<'r, Gauge<T>> {
 
 impl<'r, T: Number> MetricBuilder<'r, Discrete<T>> {
     /// Allows the metric to have no value, which is its initial state. The file gets the
-    /// [sentinel flag](crate::RegistryBuilder::sentinel).
+    /// [sentinel flag](crate::pcp::RegistryBuilderExt::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>> {
         self.with_handle()
     }
@@ -356,7 +349,7 @@ impl<'r, T: Number> MetricBuilder<'r, Discrete<T>> {
 
 impl<'r> MetricBuilder<'r, Text> {
     /// Allows the text to be absent, which is its initial state. The file gets the
-    /// [sentinel flag](crate::RegistryBuilder::sentinel).
+    /// [sentinel flag](crate::pcp::RegistryBuilderExt::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Text>> {
         self.with_handle()
     }

@@ -77,7 +77,7 @@ use crate::{Error, Label, Registry};
 /// | `#[metric(semantics = discrete)]` | metrics | `counter`, `instant` or `discrete`, in place of the handle's |
 /// | `#[metric(buckets = EXPRESSION)]` | histograms | the [`Buckets`]; without this [`Buckets::for_units`] |
 /// | `#[metric(max_series = 100)]` | families | as [`MetricBuilder::max_series`] |
-/// | `#[metric(item = 7)]` | metrics | as [`MetricBuilder::item`] |
+/// | `#[metric(item = 7)]` | metrics | as [`item`](crate::pcp::MetricBuilderExt::item) |
 /// | `#[metric(isolated)]` | metrics | as [`MetricBuilder::isolated`] |
 /// | `#[metric(label(owner = "sales"))]` | metrics | a label, as [`Label::new`] |
 /// | `#[metric(flatten)]` | structs | no name: the metrics of the struct are beside those of this one |

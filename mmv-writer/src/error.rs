@@ -182,7 +182,7 @@ pub enum Error {
         indom: String,
     },
     /// An optional value or a histogram, in a registry with
-    /// [`no_sentinel`](crate::RegistryBuilder::no_sentinel).
+    /// [`no_sentinel`](crate::pcp::RegistryBuilderExt::no_sentinel).
     #[error(
         "{name} can be without a value, which no_sentinel() of its registry rules out: \
              leave that call out"

@@ -115,16 +115,16 @@
 //! # Metrics of PCP
 //!
 //! PCP's own metrics share instance domains, and state the numbers of domains, metrics and
-//! instances. [`Registry::indom`], [`MetricBuilder::build_instances`],
-//! [`MetricBuilder::build_named`] and [`MetricBuilder::item`] are for programs that do the same,
-//! with the types of the module [`pcp`].
+//! instances. [`Registry::indom`], [`MetricBuilder::build_instances`] and
+//! [`MetricBuilder::build_named`] are for programs that do the same, with the types and the
+//! further options of the module [`pcp`].
 //!
 //! # More than one file
 //!
 //! Readers take 1023 metrics, 255 labels and 2047 domains from one file. What does
 //! not fit goes into overflow files, `app.2` after `app` and so on, which are published
 //! and withdrawn with the first. Metrics have the same complete names there. See
-//! [`RegistryBuilder::overflow_cluster`] for their PMIDs.
+//! [`pcp::RegistryBuilderExt::overflow_cluster`] for their PMIDs.
 //!
 //! # What a reader may see
 //!
@@ -180,7 +180,7 @@
 //! and their checks) -> `capacity`, `options` (what a program chooses) -> `live` (files that grow)
 //! -> `registry` (a registry of files that grow or are sealed) -> `builder` (what a program
 //! registers) -> `family` (series by labels and by names) -> `derived`, `statics` (structs of
-//! metrics, metrics in statics). `mmv_format::layout` has the bytes of the format.
+//! metrics, metrics in statics) -> `pcp` (options for PCP's users). `mmv_format::layout` has the bytes of the format.
 
 #![warn(clippy::unwrap_used)]
 // MMV files have the byte order of their host.
@@ -211,6 +211,8 @@ mod options;
 #[forbid(unsafe_code)]
 mod overflow;
 #[forbid(unsafe_code)]
+pub mod pcp;
+#[forbid(unsafe_code)]
 mod published;
 #[forbid(unsafe_code)]
 mod registration;
@@ -235,19 +237,6 @@ pub use pcp_types::Units;
 pub use published::warn;
 pub use registry::Registry;
 pub use statics::Static;
-
-/// What PCP's own metrics need: domains of instances with numbers, and metrics on them.
-pub mod pcp {
-    pub use mmv_format::directory::MmvDirectory;
-    pub use mmv_format::layout::Version;
-    pub use mmv_format::mmv_directory;
-    pub use pcp_types::{InstanceId, Semantics, ValueType};
-
-    pub use crate::builder::IndomBuilder;
-    pub use crate::family::NamedFamily;
-    pub use crate::metric::{Elapsed, Instances};
-    pub use crate::registry::{BucketIndom, Indom};
-}
 
 /// Values that end something when they are dropped. Methods of handles return them.
 pub mod guard {

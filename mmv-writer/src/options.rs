@@ -21,15 +21,15 @@ pub struct RegistryBuilder {
     /// The name without the number of a process, see [`RegistryBuilder::per_process`].
     application: String,
     directory: Option<PathBuf>,
-    cluster: u32,
+    pub(crate) cluster: u32,
     flags: Flags,
     /// The rule for the sentinel flag.
-    absent: Absent,
+    pub(crate) absent: Absent,
     pub(crate) pinned: Option<Version>,
     pub(crate) lenient: bool,
     per_process: bool,
     replace_running: bool,
-    overflow_cluster: Option<u32>,
+    pub(crate) overflow_cluster: Option<u32>,
     pub(crate) sealed: bool,
     pub(crate) capacity: Capacity,
     pub(crate) announce_interval: Duration,
@@ -111,14 +111,6 @@ impl RegistryBuilder {
         self
     }
 
-    /// Asks for a cluster, 1..=4095, the middle part of all PMIDs. By default, or
-    /// with 0, readers choose one. A file with instance domains needs one of at most
-    /// 2047.
-    pub fn cluster(mut self, cluster: u32) -> Self {
-        self.cluster = cluster;
-        self
-    }
-
     /// Leaves the file's name out of metric names. The name may then be any that
     /// does not start with a dot.
     pub fn no_prefix(mut self) -> Self {
@@ -130,34 +122,6 @@ impl RegistryBuilder {
     pub fn process(mut self, process: bool) -> Self {
         let others = Flags::from_raw(self.flags.raw() & !Flags::PROCESS.raw());
         self.flags = if process { others.with(Flags::PROCESS) } else { others };
-        self
-    }
-
-    /// Gives the file the sentinel flag from the start, whether or not it needs it: for
-    /// all metrics of the file, readers take a 64-bit integer with all bits set (-1 of an
-    /// `i64`, the largest `u64`), NaN and an empty text for "no value".
-    ///
-    /// Without this, a file has the flag from the first metric on that needs it: an
-    /// optional value or a histogram; or, in a live registry, a second family on a domain,
-    /// as an instance may have a value of one and none of the other. For each such missing
-    /// value pmdammv of PCP 7 logs a warning at each fetch; to avoid it, the registry stores
-    /// "no value" there as long as half of the room for values is free.
-    pub fn sentinel(mut self) -> Self {
-        self.absent = Absent::Always;
-        self
-    }
-
-    /// Keeps the file without the [sentinel flag](RegistryBuilder::sentinel), so that -1
-    /// and NaN are values of every metric. Optional values and histograms are then rejected
-    /// ([`Error::NeedsSentinel`]), and instances of live domains have gaps.
-    pub fn no_sentinel(mut self) -> Self {
-        self.absent = Absent::Never;
-        self
-    }
-
-    /// Pins the version of the format; what it cannot hold is rejected.
-    pub fn version(mut self, version: Version) -> Self {
-        self.pinned = Some(version);
         self
     }
 
@@ -207,20 +171,6 @@ impl RegistryBuilder {
             (child.cluster, child.overflow_cluster) = (0, None);
         }
         child
-    }
-
-    /// Asks for the clusters of overflow files, which hold what does not fit the
-    /// first: this one for the second file, the next one for the third and so on. By
-    /// default readers choose, as for any file that asks for none.
-    ///
-    /// Set it if cluster numbers must not depend on other programs: when a file without
-    /// one appears, PCP's reader changes the clusters that it has given to files after it
-    /// in the alphabet. Labels of the whole registry reach overflow files, and files
-    /// of [several processes](RegistryBuilder::per_process) have overflow files, only
-    /// with this.
-    pub fn overflow_cluster(mut self, cluster: u32) -> Self {
-        self.overflow_cluster = Some(cluster);
-        self
     }
 
     /// Checks the options. Returns the identity of the first file, and the clusters of overflow

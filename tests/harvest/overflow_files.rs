@@ -2,6 +2,7 @@
 //! whichever file it is in.
 
 use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::RegistryBuilderExt as _;
 use mmv_writer::{Buckets, Counter, Label, Registry, Units};
 
 use super::{assert_same, logged};

@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
 use mmv_writer::{Counter, Gauge, Registry};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;

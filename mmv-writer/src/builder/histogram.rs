@@ -112,13 +112,6 @@ impl<'r> HistogramBuilder<'r> {
         self
     }
 
-    /// Sets the item number of the metric that counts values by bucket, as
-    /// [`MetricBuilder::item`].
-    pub fn item(mut self, item: u32) -> Self {
-        self.metric = self.metric.item(item);
-        self
-    }
-
     /// Sets the buckets; without this, [`Buckets::for_units`].
     pub fn buckets(mut self, buckets: Buckets) -> Self {
         self.buckets = Some(buckets);
@@ -135,7 +128,7 @@ impl<'r> HistogramBuilder<'r> {
     /// Registers the histogram: the metric `NAME.bucket`, which counts values by bucket and has
     /// a label `histogram` with their units, and the metric `NAME.sum`. Histograms with the
     /// same buckets share their domain. The file gets the
-    /// [sentinel flag](crate::RegistryBuilder::sentinel), as a bucket that was never hit has
+    /// [sentinel flag](crate::pcp::RegistryBuilderExt::sentinel), as a bucket that was never hit has
     /// no value.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::*;
+use crate::pcp::RegistryBuilderExt as _;
 use crate::pcp::{Indom, NamedFamily};
 use crate::registration::InstanceNumbers;
 use crate::{Buckets, Counter, Gauge, Label, Registry, Text, Units};

@@ -10,7 +10,7 @@ use crate::mapping::Cell;
 /// A value that goes up and down, shared between threads: a queue's length, a
 /// temperature.
 ///
-/// In a file with the [sentinel flag](crate::RegistryBuilder::sentinel), as those with
+/// In a file with the [sentinel flag](crate::pcp::RegistryBuilderExt::sentinel), as those with
 /// histograms have it, -1 of an `i64`, the largest `u64` and NaN are read as "no value".
 /// Take another type for a quantity that can be -1 there: `i32` or `f64`.
 #[derive(Debug)]

@@ -23,6 +23,7 @@ impl Registry {
     ///
     /// ```no_run
     /// # use mmv_writer::Registry;
+    /// # use mmv_writer::pcp::RegistryBuilderExt as _;
     /// # fn fork() -> u32 { 0 }
     /// # fn main() -> Result<(), mmv_writer::Error> {
     /// let registry = Registry::builder("app").cluster(321).per_process().build()?;
@@ -51,6 +52,7 @@ impl Registry {
 mod tests {
     use crate::live::tests::{contents_of, directory, names_in, values_of};
     use crate::mapping::tests::in_a_fork;
+    use crate::pcp::RegistryBuilderExt as _;
     use crate::{Error, Registry};
 
     #[test]

@@ -18,6 +18,7 @@ use mmv_format::view::{Contents, Limits, Refusal, Source, ValueEntry};
 use super::number_of;
 use crate::live::sections::Part;
 use crate::mapping::tests::trace::{Store, stores_of};
+use crate::pcp::RegistryBuilderExt as _;
 use crate::pcp::{Indom, NamedFamily};
 use crate::{Counter, Gauge, Label, Registry, RegistryBuilder, Text};
 
