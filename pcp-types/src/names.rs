@@ -113,8 +113,9 @@ mod tests {
         /// byte is a letter
         #[test]
         fn the_check_agrees_with_the_rule_part_by_part(name in "[a-cA1_. -]{0,8}") {
-            let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let parts = name.split('.').all(|part| !part.is_empty() && part.chars().all(legal));
+            let parts = name.split('.').all(|part| {
+                !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            });
             let first = name.starts_with(|c: char| c.is_ascii_alphabetic());
             prop_assert_eq!(is_metric_name(&name), parts && first);
         }

@@ -106,9 +106,10 @@ pub fn lines(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// Returns true if text is lines of ASCII without anything that [`lines`] replaces.
 fn is_plain(text: &[u8]) -> bool {
-    let is_of_lines = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
     // Without an early return these are a few instructions for many bytes.
-    let all = text.iter().fold(true, |all, byte| all & is_of_lines(byte));
+    let all = text
+        .iter()
+        .fold(true, |all, byte| all & matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~'));
     all && text.split(|byte| *byte == b'\r').skip(1).all(|rest| rest.starts_with(b"\n"))
 }
 
@@ -121,14 +122,15 @@ fn is_plain(text: &[u8]) -> bool {
 /// assert_eq!(printable::json("[\"\u{9b}\u{202e}\"]\n"), "[\"\\u009b\\u202e\"]\n");
 /// ```
 pub fn json(text: &str) -> Cow<'_, str> {
-    let push = |out: &mut String, character: char| {
-        let code = u32::from(character);
-        out.push_str("\\u");
-        for shift in [12, 8, 4, 0] {
-            out.push(digit_of((code >> shift) as u8 & 15));
-        }
-    };
-    replace(text, |character, _| character == '\n', push)
+    replace(text, |character, _| character == '\n', push_json_escape)
+}
+
+fn push_json_escape(out: &mut String, character: char) {
+    let code = u32::from(character);
+    out.push_str("\\u");
+    for shift in [12, 8, 4, 0] {
+        out.push(digit_of((code >> shift) as u8 & 15));
+    }
 }
 
 /// Returns the text for some bytes, without loss: UTF-8 is itself, every other byte is `\xHH`,

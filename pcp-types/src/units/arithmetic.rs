@@ -91,8 +91,9 @@ impl Units {
 
     /// Returns whether both have physical units, and not the same.
     fn clashes_with(self, other: Self) -> bool {
-        let extra = |units: Self| (units.extra_unit(), units.extra_scale());
-        self.extra_unit() != 0 && other.extra_unit() != 0 && extra(self) != extra(other)
+        let is_same =
+            self.extra_unit() == other.extra_unit() && self.extra_scale() == other.extra_scale();
+        self.extra_unit() != 0 && other.extra_unit() != 0 && !is_same
     }
 
     /// Both units, with the larger of their scales on each axis that both have.
