@@ -145,8 +145,8 @@ impl Description<'_> {
     fn builder<H: Handle>(self, registry: &Registry) -> MetricBuilder<'_, H> {
         let mut builder = MetricBuilder::new(registry, self.name());
         let spec = &mut builder.spec;
-        let text = |text: Option<&str>| text.map(str::to_owned);
-        spec.help = Help { short: text(self.help), long: text(self.long_help) };
+        spec.help =
+            Help { short: self.help.map(str::to_owned), long: self.long_help.map(str::to_owned) };
         spec.units = self.units.unwrap_or(spec.units);
         spec.semantics = self.semantics.unwrap_or(spec.semantics);
         spec.item = self.item;

@@ -107,13 +107,12 @@ impl Growing {
             return;
         }
         let growing = Arc::downgrade(self);
-        let late = move || {
+        let thread = std::thread::Builder::new().name("mmv-announce".to_owned()).spawn(move || {
             std::thread::sleep(wait);
             if let Some(growing) = growing.upgrade() {
                 growing.announce_now();
             }
-        };
-        let thread = std::thread::Builder::new().name("mmv-announce".to_owned()).spawn(late);
+        });
         state.pending = thread.is_ok();
         if thread.is_err() {
             // Without a thread, announce too often rather than never.

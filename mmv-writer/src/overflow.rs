@@ -120,11 +120,10 @@ pub(crate) fn remove_stale(first: &Path, ours: &[Published]) {
 fn is_stale(file: File) -> bool {
     let Some(header) = read_header(&file) else { return false };
     let flags = Flags::from_raw(header.flags);
-    let is_gone = || kill(Pid::from_raw(header.pid), None) == Err(Errno::ESRCH);
     header.magic == MAGIC
         && flags.contains(Flags::NO_PREFIX)
         && header.pid > 0
-        && is_gone()
+        && kill(Pid::from_raw(header.pid), None) == Err(Errno::ESRCH)
         && Flock::lock(file, FlockArg::LockSharedNonblock).is_ok()
 }
 

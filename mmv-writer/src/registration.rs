@@ -200,8 +200,8 @@ impl<S: Store> Registrations<S> {
         };
         let last = self.others.last().unwrap_or(&self.first);
         let (id, wanted) = (FileId(self.others.len()), total(last));
-        let has_room = || last.numbers.has_room(&wanted) && last.store.has_room(&wanted);
-        if last.numbers.is_empty() || has_room() {
+        let has_room = last.numbers.has_room(&wanted) && last.store.has_room(&wanted);
+        if last.numbers.is_empty() || has_room {
             return Ok((id, wanted));
         }
         last.store.check_process()?;
@@ -346,19 +346,22 @@ impl<S: Store> Registrations<S> {
     /// another name nor below one that is a metric.
     fn check_name(&self, name: &str) -> Result<(), Error> {
         check::metric_name(name)?;
-        let owned = || name.to_owned();
-        match self.names.check(name, NO_METRIC) {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(NameConflict::Taken { .. }) => {
-                Err(Error::NameTaken { what: "metric name", name: owned() })
-            }
+        let checked = self.names.check(name, NO_METRIC);
+        if checked == Ok(true) {
+            return Ok(());
+        }
+        let name = name.to_owned();
+        Err(match checked {
             Err(NameConflict::LeafAndBranch { other }) if other.len() < name.len() => {
-                Err(Error::LeafAndBranch { leaf: other, longer: owned() })
+                Error::LeafAndBranch { leaf: other, longer: name }
             }
             Err(NameConflict::LeafAndBranch { other }) => {
-                Err(Error::LeafAndBranch { leaf: owned(), longer: other })
+                Error::LeafAndBranch { leaf: name, longer: other }
             }
-        }
+            Ok(_) | Err(NameConflict::Taken { .. }) => {
+                Error::NameTaken { what: "metric name", name }
+            }
+        })
     }
 }
 

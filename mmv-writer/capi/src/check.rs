@@ -50,9 +50,11 @@ fn check_domain(indom: &Indom) -> Result<(), Errno> {
     if is_singular(indom.serial) {
         return Err(Errno::ESRCH);
     }
-    let texts = [&indom.help.short, &indom.help.long];
-    let fits = |text: &CStr| text.count_bytes() < STRING_BYTES;
-    if texts.into_iter().flatten().all(|text| fits(text)) { Ok(()) } else { Err(Errno::E2BIG) }
+    let mut texts = [&indom.help.short, &indom.help.long].into_iter().flatten();
+    if texts.any(|text| text.count_bytes() >= STRING_BYTES) {
+        return Err(Errno::E2BIG);
+    }
+    Ok(())
 }
 
 fn check_metric(content: &Content, metric: &Metric) -> Result<Version, Errno> {

@@ -31,9 +31,11 @@ pub unsafe extern "C" fn mmv_lookup_value_desc(
     let mut previous: Option<(&MappedValue, bool)> = None;
     for entry in metadata.values() {
         let known = previous.filter(|(other, _)| Metadata::is_same_metric(entry, other));
-        // SAFETY: the file's names end in a NUL, so does the caller's.
-        let compared = || unsafe { strcmp(metadata.metric_name(entry), metric) } == 0;
-        let matches = known.map_or_else(compared, |(_, matches)| matches);
+        let matches = match known {
+            Some((_, matches)) => matches,
+            // SAFETY: the file's names end in a NUL, so does the caller's.
+            None => unsafe { strcmp(metadata.metric_name(entry), metric) == 0 },
+        };
         previous = Some((entry, matches));
         if !matches {
             continue;

@@ -222,9 +222,11 @@ pub unsafe extern "C" fn mmv_stats_add_registry_label(
     kind: u32,
     optional: c_int,
 ) -> c_int {
-    let subject = |registry: &Registry| Subject::File(registry.cluster.cast_unsigned());
+    let given = LabelArguments { name, value, kind, optional };
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
+    unsafe {
+        add_label(registry, |registry| Subject::File(registry.cluster.cast_unsigned()), given)
+    }
 }
 
 /// Adds a label to a domain; returns 0, or -1 with errno.
@@ -241,9 +243,9 @@ pub unsafe extern "C" fn mmv_stats_add_indom_label(
     kind: u32,
     optional: c_int,
 ) -> c_int {
-    let subject = |_: &Registry| Subject::Indom(serial.cast_unsigned());
+    let given = LabelArguments { name, value, kind, optional };
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
+    unsafe { add_label(registry, |_| Subject::Indom(serial.cast_unsigned()), given) }
 }
 
 /// Adds a label to a metric; returns 0, or -1 with errno.
@@ -260,9 +262,9 @@ pub unsafe extern "C" fn mmv_stats_add_metric_label(
     kind: u32,
     optional: c_int,
 ) -> c_int {
-    let subject = |_: &Registry| Subject::Metric(item.cast_unsigned());
+    let given = LabelArguments { name, value, kind, optional };
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
+    unsafe { add_label(registry, |_| Subject::Metric(item.cast_unsigned()), given) }
 }
 
 /// Adds a label to an instance; returns 0, or -1 with errno.
@@ -280,9 +282,9 @@ pub unsafe extern "C" fn mmv_stats_add_instance_label(
     kind: u32,
     optional: c_int,
 ) -> c_int {
-    let subject = |_: &Registry| Subject::Instance(serial.cast_unsigned(), instance);
+    let given = LabelArguments { name, value, kind, optional };
     // SAFETY: the caller's promise.
-    unsafe { add_label(registry, subject, LabelArguments { name, value, kind, optional }) }
+    unsafe { add_label(registry, |_| Subject::Instance(serial.cast_unsigned(), instance), given) }
 }
 
 /// Publishes the file and returns its address; null with errno if that fails. May be called

@@ -175,8 +175,9 @@ impl Value<'_> {
 /// Adds to a number of a type without an atomic instruction for that.
 #[inline]
 fn add_to<T: Number>(cell: &AtomicU64, amount: T) {
-    let next = |word| Some(T::from_cell(word).plus(amount).to_cell());
-    let _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    let _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+        Some(T::from_cell(word).plus(amount).to_cell())
+    });
 }
 
 /// Runs `write` while no other thread of this process writes a text.
@@ -187,9 +188,8 @@ fn add_to<T: Number>(cell: &AtomicU64, amount: T) {
 fn alone(write: impl FnOnce()) {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     const MAX_ATTEMPTS: u32 = 10_000;
-    let take = || !TAKEN.swap(true, Ordering::Acquire);
     let taken = (0..MAX_ATTEMPTS).any(|_| {
-        let taken = take();
+        let taken = !TAKEN.swap(true, Ordering::Acquire);
         if !taken {
             spin_loop();
         }

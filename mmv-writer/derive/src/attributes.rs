@@ -190,11 +190,11 @@ fn semantics(name: &Ident) -> Result<Ident> {
 /// Checks a name, or the part of one: as `pcp_types::names::is_metric_name`.
 fn check_name(name: &LitStr) -> Result<()> {
     let text = name.value();
-    let is_part = |part: &str| {
-        !part.is_empty() && part.bytes().all(|one| one.is_ascii_alphanumeric() || one == b'_')
-    };
     let begins = text.starts_with(|first: char| first.is_ascii_alphabetic());
-    if begins && text.len() <= MAX_HELP && text.split('.').all(is_part) {
+    let has_parts = text.split('.').all(|part| {
+        !part.is_empty() && part.bytes().all(|one| one.is_ascii_alphanumeric() || one == b'_')
+    });
+    if begins && has_parts && text.len() <= MAX_HELP {
         return Ok(());
     }
     let text = format!(

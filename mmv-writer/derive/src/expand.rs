@@ -138,8 +138,10 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
         ..
     } = &attributes;
     let option = |value: Option<TokenStream>| {
-        let some = |value| quote!(::core::option::Option::Some(#value));
-        value.map_or_else(|| quote!(::core::option::Option::None), some)
+        value.map_or_else(
+            || quote!(::core::option::Option::None),
+            |value| quote!(::core::option::Option::Some(#value)),
+        )
     };
     let help = option(help.as_ref().map(|text| quote!(#text)));
     let long_help = option(long_help.as_ref().map(|text| quote!(#text)));

@@ -59,11 +59,13 @@ impl GrowingToc {
     /// Returns whether `later` has the same sections at the same offsets, with no fewer entries
     /// each. A section without offset may have got one.
     pub(crate) fn has_only_grown_to(&self, later: &[u8]) -> bool {
-        let has_line = |(before, after): (TocEntry, TocEntry)| {
-            let stays = before.offset == after.offset || (before.offset, before.count) == (0, 0);
-            before.kind == after.kind && stays && before.count <= after.count
-        };
-        self.0.len() == later.len() && lines(&self.0).zip(lines(later)).all(has_line)
+        let mut pairs = lines(&self.0).zip(lines(later));
+        self.0.len() == later.len()
+            && pairs.all(|(before, after)| {
+                let is_new = (before.offset, before.count) == (0, 0);
+                let stays = is_new || before.offset == after.offset;
+                before.kind == after.kind && stays && before.count <= after.count
+            })
     }
 
     /// Returns the flags in the first bytes of the file, read later than this table of contents;

@@ -254,14 +254,14 @@ impl Contents {
     /// Any [`Refusal`].
     pub fn read_at_cost(file: &File, limits: &Limits) -> (Result<Self, Refusal>, Cost) {
         let mut cost = Cost::default();
-        let read = |cost: &mut Cost| {
-            let metadata = file.metadata()?;
-            if !metadata.is_file() {
-                return Err(Refusal::NotRegular);
+        let contents = match file.metadata() {
+            Ok(metadata) if metadata.is_file() => {
+                Self::read_twice(file, metadata.len(), *limits, &mut cost)
             }
-            Self::read_twice(file, metadata.len(), *limits, cost)
+            Ok(_) => Err(Refusal::NotRegular),
+            Err(error) => Err(error.into()),
         };
-        (read(&mut cost), cost)
+        (contents, cost)
     }
 
     /// Reads the metadata from any source as [`Contents::read_from`] does, and returns also what

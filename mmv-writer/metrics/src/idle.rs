@@ -144,14 +144,14 @@ impl<M: Measure + HistogramFn> HistogramFn for Tracked<M> {
 pub(crate) fn start(shared: &Arc<Shared>, idle: Duration) {
     let step = (idle / 4).clamp(SHORTEST_STEP, LONGEST_STEP);
     let recorder = Arc::downgrade(shared);
-    let run = move || {
+    let started = thread::Builder::new().name("mmv-idle".to_owned()).spawn(move || {
         loop {
             thread::sleep(step);
             let Some(shared) = recorder.upgrade() else { return };
             shared.expire(idle);
         }
-    };
-    if let Err(error) = thread::Builder::new().name("mmv-idle".to_owned()).spawn(run) {
+    });
+    if let Err(error) = started {
         warning(&format_args!("idle series are not removed: {error}"));
     }
 }

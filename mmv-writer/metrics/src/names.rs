@@ -80,7 +80,7 @@ fn legal_bytes(name: &str, is_flat: bool) -> Vec<(u8, bool)> {
     let last = name.len().saturating_sub(1);
     // At the start as after a dot.
     let mut is_after_dot = true;
-    let legal = |(index, byte): (usize, u8)| {
+    let bytes = name.bytes().enumerate().map(|(index, byte)| {
         let is_legal = match byte {
             b'.' => !is_flat && !is_after_dot && index < last,
             b'_' => index > 0,
@@ -88,15 +88,16 @@ fn legal_bytes(name: &str, is_flat: bool) -> Vec<(u8, bool)> {
         };
         is_after_dot = is_legal && byte == b'.';
         (byte, is_legal)
-    };
-    name.bytes().enumerate().map(legal).collect()
+    });
+    bytes.collect()
 }
 
 /// Returns whether bytes would be the `x`, the digits and the last `_` of an escape.
 fn starts_as_escape(bytes: &[(u8, bool)], is_continued: bool) -> bool {
     let Some(((b'x', _), digits)) = bytes.split_first() else { return false };
-    let is_digit = |(byte, _): &&(u8, bool)| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let count = digits.iter().take_while(is_digit).count();
+    let digits_only =
+        digits.iter().take_while(|(byte, _)| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let count = digits_only.count();
     let ends = match digits.get(count) {
         Some((byte, is_legal)) => *byte == b'_' || !is_legal,
         None => is_continued,
@@ -120,8 +121,10 @@ fn shortened(mut made: String, whole: &str) -> String {
 /// backslash before it, so that no two sets of labels have the same name. The end of a long
 /// name is replaced by a checksum.
 pub(crate) fn instance(key: &Key) -> Option<String> {
-    let pair = |label: &metrics::Label| format!("{}={}", plain(label.key()), plain(label.value()));
-    let mut pairs: Vec<String> = key.labels().map(pair).collect();
+    let mut pairs: Vec<String> = key
+        .labels()
+        .map(|label| format!("{}={}", plain(label.key()), plain(label.value())))
+        .collect();
     if pairs.is_empty() {
         return None;
     }
@@ -137,19 +140,22 @@ pub(crate) fn instance(key: &Key) -> Option<String> {
 /// Returns the names of labels, in the order of the key's: a letter, then letters, digits and
 /// `_`. Names that would be the same are escaped.
 pub(crate) fn labels(key: &Key) -> Vec<String> {
-    let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let simple = |name: &str| {
-        let simple: String = name.chars().map(legal).collect();
-        let starts = simple.starts_with(|c: char| c.is_ascii_alphabetic());
-        cut(&if starts { simple } else { format!("m_{simple}") }, LONGEST).to_owned()
-    };
-    let names: Vec<String> = key.labels().map(|label| simple(label.key())).collect();
-    let is_unique = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
-    let distinct = |(label, name): (&metrics::Label, &String)| {
-        let same = is_unique(name) || name == label.key();
-        if same { name.clone() } else { shortened(escaped(label.key(), false, true), label.key()) }
-    };
-    key.labels().zip(&names).map(distinct).collect()
+    let names = key.labels().map(|label| {
+        let mut simple = label.key().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        if !simple.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            simple.insert_str(0, "m_");
+        }
+        cut(&simple, LONGEST).to_owned()
+    });
+    let names: Vec<String> = names.collect();
+    let distinct = key.labels().zip(&names).map(|(label, name)| {
+        let is_unique = names.iter().filter(|other| *other == name).count() == 1;
+        if is_unique || name == label.key() {
+            return name.clone();
+        }
+        shortened(escaped(label.key(), false, true), label.key())
+    });
+    distinct.collect()
 }
 
 /// Returns as much of a text as fits into a help text, without NUL.
@@ -176,8 +182,9 @@ fn cut(text: &str, most: usize) -> &str {
 
 /// Returns the FNV-1a hash of a text, the same in every build.
 fn checksum(text: &str) -> u64 {
-    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]

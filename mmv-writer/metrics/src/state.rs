@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use metrics::{Key, SharedString, Unit};
 use mmv_writer::handle::Measured;
-use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::pcp::Indom;
 use mmv_writer::{Buckets, Counter, Error, Gauge, Label, MetricBuilder, Registry, Units};
 
 use crate::handles::Recording;
@@ -247,10 +247,7 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         // Metrics are registered in the order of their first use.
         let indom = self.registry.indom(key.name()).serial_from(&metric_name);
         let indom: Indom = indom.build().map_err(|error| error.to_string())?;
-        let build = |builder: MetricBuilder<'a, H>| -> Result<NamedFamily<H>, Error> {
-            builder.build_named(&indom)
-        };
-        let family = self.register(key, has_labels, build)?;
+        let family = self.register(key, has_labels, |builder| builder.build_named(&indom))?;
         let name = format!("{} \"{}\"", self.what, key.name());
         let series = Series::new((family, indom), self.room, &name, self.overflow);
         Ok(metric.labelled.insert(series).clone())

@@ -48,17 +48,21 @@ fn contents(path: &Path) -> (File, Contents) {
 /// Every value as `metric` or `metric[instance]`, and the bits of its cell.
 fn values(directory: &TempDir) -> BTreeMap<String, u64> {
     let (file, contents) = contents(&directory.path().join("app"));
-    let value = |value: &mmv_format::view::ValueEntry| {
-        let metric = &contents.metrics[value.metric];
-        let indom = metric.indom.and_then(|serial| contents.indom(serial));
-        let named = |id| indom?.instances.iter().find(|instance| instance.id == id);
-        let instance = value.instance.and_then(named).map(|instance| instance.name.as_str());
-        let name = instance.map_or(metric.name.clone(), |name| format!("{}[{name}]", metric.name));
-        let mut bytes = [0; 8];
-        file.read_exact_at(&mut bytes, value.cell).unwrap();
-        (name, u64::from_ne_bytes(bytes))
-    };
-    contents.values.iter().map(value).collect()
+    contents
+        .values
+        .iter()
+        .map(|value| {
+            let metric = &contents.metrics[value.metric];
+            let indom = metric.indom.and_then(|serial| contents.indom(serial));
+            let named = |id| indom?.instances.iter().find(|instance| instance.id == id);
+            let instance = value.instance.and_then(named).map(|instance| instance.name.as_str());
+            let name =
+                instance.map_or(metric.name.clone(), |name| format!("{}[{name}]", metric.name));
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, value.cell).unwrap();
+            (name, u64::from_ne_bytes(bytes))
+        })
+        .collect()
 }
 
 fn expected<const N: usize>(values: [(&str, u64); N]) -> BTreeMap<String, u64> {

@@ -68,10 +68,10 @@ mod tests {
     fn updates_begin_at_once_repeat_and_end_when_dropped() {
         let count = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&count);
-        let update = move || {
+        let updates = every(Duration::from_millis(1), move || {
             counted.fetch_add(1, Ordering::Relaxed);
-        };
-        let updates = every(Duration::from_millis(1), update).unwrap();
+        });
+        let updates = updates.unwrap();
         let since = Instant::now();
         while count.load(Ordering::Relaxed) < 3 {
             assert!(since.elapsed() < Duration::from_secs(60), "there are no updates");

@@ -183,11 +183,10 @@ impl LiveFile {
         let kinds = SectionKind::ALL.into_iter().zip(new);
         let new: Vec<_> =
             kinds.map(|(kind, new)| Ok((kind, new?))).collect::<Result<_, Error>>()?;
-        let overflows =
-            |(kind, new): &(SectionKind, u32)| *new > 0 && self.is_first_used(*kind, *new);
-        if !self.sections.are_placed() && new.iter().any(overflows) {
-            let twice = |(kind, new): &(SectionKind, u32)| (*kind, 2 * (self.used(*kind) + new));
-            let wanted: Vec<_> = new.iter().map(twice).collect();
+        let overflows = new.iter().any(|(kind, new)| *new > 0 && self.is_first_used(*kind, *new));
+        if !self.sections.are_placed() && overflows {
+            let wanted = new.iter().map(|(kind, new)| (*kind, 2 * (self.used(*kind) + new)));
+            let wanted: Vec<_> = wanted.collect();
             self.place_later(|most| {
                 let described = [SectionKind::Strings, SectionKind::Metrics, SectionKind::Labels];
                 let mut counted = wanted.iter().filter(|(kind, _)| !described.contains(kind));
@@ -306,12 +305,17 @@ impl LiveFile {
     /// Takes an entry of the first part if fewer than `first` of its entries are used or the later
     /// part has no room, else of the later part.
     fn take_before(&mut self, kind: SectionKind, first: u32) -> u64 {
-        let has_room = |part: &Part| {
-            self.sections.are_placed() && self.used[*part as usize] < self.sections.capacity(*part)
-        };
         let is_first_used = self.used[Part::first(kind) as usize] >= first;
-        let later = Part::later(kind).filter(|part| is_first_used && has_room(part));
-        let part = later.unwrap_or(Part::first(kind));
+        let part = match Part::later(kind) {
+            Some(later)
+                if is_first_used
+                    && self.sections.are_placed()
+                    && self.used[later as usize] < self.sections.capacity(later) =>
+            {
+                later
+            }
+            _ => Part::first(kind),
+        };
         let index = self.used[part as usize];
         self.used[part as usize] += 1;
         debug_assert!(index < self.sections.capacity(part), "{part:?}");
@@ -395,12 +399,12 @@ impl LiveFile {
     /// Writes an entry, or other whole words; the last word is padded with zeros.
     pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
         self.changed = true;
-        let word = |chunk: &[u8]| {
+        let words = bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
             u64::from_ne_bytes(word)
-        };
-        let inside = self.segment.copy_in(at as usize, bytes.chunks(8).map(word));
+        });
+        let inside = self.segment.copy_in(at as usize, words);
         debug_assert!(inside, "{} bytes at {at}", bytes.len());
     }
 

@@ -118,10 +118,8 @@ impl InstanceTable {
         {
             return Ok(index);
         }
-        let is_free = |index: &usize| !self.slots[*index].lease.is_held();
-        let Some(index) = self.removed.take(is_free) else {
-            return self.add_slot(file, name, id);
-        };
+        let free = self.removed.take(|index| !self.slots[*index].lease.is_held());
+        let Some(index) = free else { return self.add_slot(file, name, id) };
         self.show(file, index, name, id);
         Ok(index)
     }

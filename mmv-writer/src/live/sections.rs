@@ -302,8 +302,9 @@ mod tests {
     /// Returns start and end of all parts that have room, by offset.
     fn extents(sections: &Sections) -> Vec<(u64, u64)> {
         let parts = Part::TOC_ORDER.into_iter().filter(|part| sections.capacity(*part) > 0);
-        let extent = |part| (sections.at(part, 0), sections.at(part, sections.capacity(part)));
-        let mut extents: Vec<_> = parts.map(extent).collect();
+        let extents =
+            parts.map(|part| (sections.at(part, 0), sections.at(part, sections.capacity(part))));
+        let mut extents: Vec<_> = extents.collect();
         extents.sort_unstable();
         extents
     }

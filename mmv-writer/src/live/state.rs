@@ -216,8 +216,8 @@ impl State {
         let table = here.store.table_mut(indom);
         let is_new = table.find(name).is_none();
         let labels = dynamic.labels.get(name).filter(|_| is_new).into_iter().flatten();
-        let record = |label: &Label| instance_label(table.serial, number, label.clone());
-        let labels = labels.map(record).collect::<Result<Vec<_>, _>>()?;
+        let labels = labels.map(|label| instance_label(table.serial, number, label.clone()));
+        let labels = labels.collect::<Result<Vec<_>, _>>()?;
         here.numbers.check_labels(&labels)?;
         here.store.reserve(&Need { labels: labels.len(), ..Need::default() }, name)?;
         let slot = here.store.create_instance(indom, name, number)?;

@@ -66,8 +66,10 @@ impl Store for LiveStore {
             created = LiveFile::create(identity, *sections);
         }
         let created = unless_lenient(created, lenient)?;
-        let private = || LiveFile::private(identity, *sections);
-        let (file, published) = created.map_or_else(private, Ok)?;
+        let (file, published) = match created {
+            Some(created) => created,
+            None => LiveFile::private(identity, *sections)?,
+        };
         let lease = Lease::new(file.segment());
         Ok(Self { file, instances: HashMap::new(), published: Some(published), lease })
     }
@@ -222,8 +224,8 @@ impl LiveStore {
             let [.., a, b, c, d] = word.to_ne_bytes();
             u32::from_ne_bytes([a, b, c, d])
         };
-        let has_item = move |word| first_half(word) == item;
-        let found = self.file.find(Part::Metrics, ITEM_OFFSET, has_item);
+        let found =
+            self.file.find(Part::Metrics, ITEM_OFFSET, move |word| first_half(word) == item);
         let Some(at) = found.first().copied() else { return };
         let is_its = move |word| {
             (first_half(word) & !LABEL_OPTIONAL, second_half(word)) == (LABEL_ITEM, item)
@@ -248,8 +250,8 @@ impl LiveStore {
     ) -> ValueSlot {
         let Self { file, instances, .. } = self;
         let slot = table_mut(instances, indom).slot(slot);
-        let append = || Value::append(file, metric.shape, slot.instance_at);
-        let value = value.get_or_insert_with(append);
+        let value =
+            value.get_or_insert_with(|| Value::append(file, metric.shape, slot.instance_at));
         metric.link(&mut self.file, value, &slot.lease)
     }
 
@@ -278,8 +280,7 @@ impl LiveMetric {
         }
         file.store(value.at, if self.shape.optional { NO_VALUE } else { 0 });
         file.store(value.at + METRIC_OFFSET, self.at);
-        let cell = |field| lease.cell((value.at + field) as usize);
-        ValueSlot::new(value.text.clone(), cell)
+        ValueSlot::new(value.text.clone(), |field| lease.cell((value.at + field) as usize))
     }
 }
 

@@ -43,9 +43,9 @@ impl Members {
 
     fn positions(&self) -> &Positions {
         self.positions.get_or_init(|| {
-            let members = || self.list.iter().enumerate();
-            let by_name = members().map(|(position, (_, name))| (name.as_str().into(), position));
-            let by_id = members().map(|(position, (id, _))| (*id, position));
+            let members = self.list.iter().enumerate();
+            let by_id = members.clone().map(|(position, (id, _))| (*id, position));
+            let by_name = members.map(|(position, (_, name))| (name.as_str().into(), position));
             Positions { by_name: by_name.collect(), by_id: by_id.collect() }
         })
     }
@@ -72,13 +72,11 @@ mod tests {
     #[test]
     fn each_instance_is_found_by_name_and_by_number_however_many_there_are() {
         for count in [0, 1, FEW, FEW + 1, 1000] {
-            let member = |index: usize| {
-                (
-                    InstanceId::new(5000 - index as i32).unwrap(),
-                    format!("a long name of instance {index}"),
-                )
-            };
-            let members: Members = (0..count).map(member).collect();
+            let members = (0..count).map(|index| {
+                let id = InstanceId::new(5000 - index as i32).unwrap();
+                (id, format!("a long name of instance {index}"))
+            });
+            let members: Members = members.collect();
             for (position, (id, name)) in members.iter().enumerate() {
                 assert_eq!(members.position_of(name), Some(position));
                 assert_eq!(members.position_of_id(*id), Some(position));

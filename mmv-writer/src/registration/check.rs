@@ -14,15 +14,13 @@ const MAX_FILE_NAME: usize = 200;
 pub(crate) fn file_name(name: &str, prefixed: bool) -> Result<(), Error> {
     length("file name", name, name, 1, MAX_FILE_NAME)?;
     let safe = !name.starts_with('.') && !name.contains(['/', '\0']);
-    let parts_legal = || {
-        let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        name.split('.').all(|part| !part.is_empty() && part.bytes().all(legal))
-    };
-    if safe && (!prefixed || parts_legal()) {
-        Ok(())
-    } else {
-        Err(Error::FileName { name: name.to_owned() })
-    }
+    let mut parts = name.split('.');
+    let is_legal = !prefixed
+        || parts.all(|part| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        });
+    if safe && is_legal { Ok(()) } else { Err(Error::FileName { name: name.to_owned() }) }
 }
 
 /// Checks a metric's own part of its name.

@@ -75,8 +75,10 @@ pub(crate) fn serial_of(text: &str) -> u32 {
 /// with a byte that tells them from each other.
 fn hash(name: &str, attempt: u8) -> i32 {
     let prefix = (attempt > 0).then_some(attempt);
-    let step = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    let sum = prefix.into_iter().chain(name.bytes()).fold(0x811c_9dc5, step);
+    let sum = prefix
+        .into_iter()
+        .chain(name.bytes())
+        .fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     ((sum >> 31) ^ (sum & i32::MAX.cast_unsigned())).cast_signed()
 }
 
@@ -152,8 +154,10 @@ mod tests {
     fn names_that_were_made_to_collide_have_numbers_of_their_own() {
         let mut names = vec![String::new()];
         for blocks in BLOCKS {
-            let longer = |name: &String| blocks.map(|block| format!("{name}{block}"));
-            names = names.iter().flat_map(longer).collect();
+            names = names
+                .iter()
+                .flat_map(|name| blocks.map(|block| format!("{name}{block}")))
+                .collect();
         }
         assert!(names.iter().all(|name| hash(name, 0) == hash(&names[0], 0)));
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

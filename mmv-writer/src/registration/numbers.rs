@@ -149,8 +149,9 @@ impl FileNumbers {
         }
         let item = self.choose_item(&spec.name, spec.item)?;
         let shape = ValueShape::of(&spec);
-        let label = |label| LabelRecord::new(LABEL_ITEM, item, None, label);
-        let labels = spec.labels.into_iter().map(label).collect::<Result<_, _>>()?;
+        let labels =
+            spec.labels.into_iter().map(|label| LabelRecord::new(LABEL_ITEM, item, None, label));
+        let labels = labels.collect::<Result<_, _>>()?;
         let record = MetricRecord {
             name,
             item,
@@ -198,12 +199,11 @@ impl FileNumbers {
 
     /// Forgets the labels of an instance that is removed.
     pub(crate) fn drop_instance_labels(&mut self, serial: u32, id: i32) {
-        let is_its = |label: &LabelRecord| {
-            label.class == LABEL_INSTANCES
-                && label.identity == serial
-                && label.instance.is_some_and(|instance| instance.get() == id)
-        };
-        self.labels.retain(|label| !is_its(label));
+        self.labels.retain(|label| {
+            label.class != LABEL_INSTANCES
+                || label.identity != serial
+                || label.instance.is_none_or(|instance| instance.get() != id)
+        });
     }
 
     /// Forgets the labels of a metric that is removed. Its item stays taken.

@@ -172,7 +172,7 @@ impl Places {
 
     fn links(&self, content: &Content) -> Vec<Link> {
         let mut text_at = self.strings;
-        let link = |value: &Option<ValueRecord>| {
+        let links = content.values.iter().map(|value| {
             let Some(value) = value else { return Link::default() };
             let extra = value.text.is_some().then_some(text_at);
             if extra.is_some() {
@@ -183,8 +183,8 @@ impl Places {
                 metric: self.metrics + value.metric as u64 * self.metric_bytes,
                 instance: value.instance.map_or(0, |(indom, index)| self.instance(indom, index)),
             }
-        };
-        content.values.iter().map(link).collect()
+        });
+        links.collect()
     }
 
     /// Returns the table of contents, in the order of the section codes, and the sections after the

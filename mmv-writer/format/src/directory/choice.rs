@@ -82,8 +82,7 @@ impl MmvDirectory {
     }
 
     fn from_process(process: &impl Process) -> Self {
-        let variable = |name: &str| process.variable(name);
-        let path = pcp::locate(variable, |file| process.text(file));
+        let path = pcp::locate(|name| process.variable(name), |file| process.text(file));
         let named = pcp::VARIABLES.into_iter().find(|name| process.variable(name).is_some());
         if let Some(name) = named {
             return Self { path, reason: Reason::Variable(name) };

@@ -29,13 +29,12 @@ pub(super) fn locate(
     read: impl Fn(&Path) -> Option<String>,
 ) -> PathBuf {
     let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let configured = || {
+    let tmp = set(VARIABLE).or_else(|| {
         let file = set("PCP_CONF").unwrap_or_else(|| {
             set("PCP_DIR").unwrap_or_else(|| PathBuf::from("/")).join("etc/pcp.conf")
         });
         read(&file)?.lines().rev().find_map(assignment)
-    };
-    let tmp = set(VARIABLE).or_else(configured);
+    });
     tmp.unwrap_or_else(|| PathBuf::from(DEFAULT_TMP_DIR)).join("mmv")
 }
 
@@ -51,13 +50,14 @@ mod tests {
     use super::*;
 
     fn with(environment: &[(&str, &str)], files: &[(&str, &str)]) -> String {
-        let variable = |name: &str| {
-            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
-        };
-        let read = |path: &Path| {
-            files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).into())
-        };
-        locate(variable, read).to_str().unwrap().to_owned()
+        let located = locate(
+            |name| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()),
+            |path| {
+                let file = files.iter().find(|(name, _)| Path::new(name) == path);
+                file.map(|(_, text)| (*text).into())
+            },
+        );
+        located.to_str().unwrap().to_owned()
     }
 
     #[test]

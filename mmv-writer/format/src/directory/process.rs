@@ -40,8 +40,10 @@ pub(super) trait Process {
     /// link there. For root, a directory of another user never qualifies.
     fn is_ours(&self, directory: &Path) -> bool {
         let Ok(found) = directory.metadata() else { return false };
-        let lent = || self.user() != 0 && self.may_write(directory);
-        found.is_dir() && !others_write(&found) && (found.uid() == self.user() || lent())
+        if !found.is_dir() || others_write(&found) {
+            return false;
+        }
+        found.uid() == self.user() || (self.user() != 0 && self.may_write(directory))
     }
 
     /// Returns whether this user may create a directory and all missing ones above it: whether the

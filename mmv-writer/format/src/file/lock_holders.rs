@@ -59,8 +59,7 @@ mod tests {
         }
         command.arg("--no-fork").arg(path).args(["sleep", "60"]);
         let child = command.spawn().unwrap();
-        let file = || fs::File::open(path).unwrap();
-        while Flock::lock(file(), FlockArg::LockSharedNonblock).is_ok() {
+        while Flock::lock(fs::File::open(path).unwrap(), FlockArg::LockSharedNonblock).is_ok() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         child
@@ -70,8 +69,7 @@ mod tests {
     fn a_lock_of_another_user_means_nothing() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
-        let mode = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        mode(directory.path(), 0o755).unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = directory.path().join("app");
         fs::write(&path, "words").unwrap();
         assert!(!is_locked_by_strangers(&path.metadata().unwrap()), "there is no lock");
