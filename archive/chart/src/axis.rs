@@ -178,12 +178,11 @@ impl TimeTicks {
         columns: usize,
         label: &dyn Fn(f64, f64) -> String,
     ) -> Self {
-        let fitting = |step: f64| {
+        let Ok(step) = time_step(span.1 - span.0, |step: f64| {
             let widths = [span.0, span.1].map(|time| label(time - zero, step).chars().count());
             let widest = widths.into_iter().max().unwrap_or(1);
             Ok::<_, Infallible>((columns / (widest + 4)).max(1) as f64)
-        };
-        let Ok(step) = time_step(span.1 - span.0, fitting);
+        });
         let mut ticks: Vec<TimeTick> = Vec::new();
         for time in round_times((span.0 - zero, span.1 - zero), step).take(columns) {
             let notch = position(time + zero, span, columns);

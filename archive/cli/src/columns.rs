@@ -240,8 +240,8 @@ fn warn_of_unused_units(replay: &Replay<'_>, choice: &Choice<'_>) {
         (if is_rate { metric.rate_units() } else { metric.desc.units }, units(metric, is_rate))
     };
     for wanted in choice.units {
-        let is_used = |metric| own(metric).0.conversion_to(wanted.parsed.units).is_some();
-        if replay.metrics().any(is_used) {
+        let wanted_units = wanted.parsed.units;
+        if replay.metrics().any(|metric| own(metric).0.conversion_to(wanted_units).is_some()) {
             continue;
         }
         let mut found: Vec<String> = replay.metrics().map(|metric| own(metric).1).collect();

@@ -126,21 +126,23 @@ impl<'a> Writer<'a> {
         let Self { out, report, blocks, format, values } = self;
         let report = &*report;
         let format = *format;
-        let format_span = |replay: &Replay<'_>, span| {
-            let samples =
-                replay::times(span, step).filter_map(|timestamp| sample(replay, timestamp));
-            // Each thread is at another time, of which its own zone keeps the offset.
-            Formatted::new(report, &report.zone.clone(), format, samples)
-        };
-        window.for_each(format_span, |mut formatted| {
-            *values += formatted.values;
-            for row in formatted.rows {
-                if let Some(blocks) = blocks {
-                    *values += blocks.push(out, row)?;
+        window.for_each(
+            |replay, span| {
+                let samples =
+                    replay::times(span, step).filter_map(|timestamp| sample(replay, timestamp));
+                // Each thread is at another time, of which its own zone keeps the offset.
+                Formatted::new(report, &report.zone.clone(), format, samples)
+            },
+            |mut formatted| {
+                *values += formatted.values;
+                for row in formatted.rows {
+                    if let Some(blocks) = blocks {
+                        *values += blocks.push(out, row)?;
+                    }
                 }
-            }
-            out.write_after(&mut formatted.text)
-        })
+                out.write_after(&mut formatted.text)
+            },
+        )
     }
 
     /// Writes the remaining rows; returns the number of values.

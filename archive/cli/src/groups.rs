@@ -45,8 +45,10 @@ mod tests {
     #[test]
     fn metrics_are_read_in_groups_of_which_none_has_too_many_columns() {
         let names: Vec<_> = (0..300).map(|item| format!("many.m{item}")).collect();
-        let declare = |builder: Builder, name: &String| builder.metric(name, "u32 instant");
-        let builder = names.iter().fold(Builder::new(), declare);
+        let mut builder = Builder::new();
+        for name in &names {
+            builder = builder.metric(name, "u32 instant");
+        }
         let archive = builder.row(0, names.iter().zip(0..)).finish();
         let archive = Archive::open(&archive).unwrap();
         let mut selection = Selection::new(&archive);

@@ -66,8 +66,10 @@ fn instead_of(path: &Path) -> String {
 fn listed(paths: &[PathBuf], wanted: Option<&str>) -> String {
     let mut all: Vec<String> = paths.iter().map(|path| shown(path)).collect();
     if let Some(wanted) = wanted {
-        let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        let likeness = |path: &str| strsim::jaro_winkler(wanted, &name(path));
+        let likeness = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            strsim::jaro_winkler(wanted, name)
+        };
         all.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
     }
     let more = match all.len().saturating_sub(MAX_NAMES) {

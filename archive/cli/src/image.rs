@@ -173,16 +173,16 @@ mod tests {
     use super::*;
 
     fn panel(lines: usize) -> Panel {
-        let line = |n: usize| Line {
+        let lines = (0..lines).map(|n| Line {
             label: format!("instance <{n}>"),
             points: (0..50)
                 .map(|t| (f64::from(t), (t != 20).then_some(n as f64 + f64::from(t).sin())))
                 .collect(),
             ..Line::default()
-        };
+        });
         Panel {
             unit: "Kbyte / sec".to_owned(),
-            lines: (0..lines).map(line).collect(),
+            lines: lines.collect(),
             is_histogram: false,
             heat: Vec::new(),
         }

@@ -109,10 +109,10 @@ mod tests {
     fn no_two_functions_have_one_name() {
         let scripts = SCRIPTS.iter().chain([&FROM_FILE, &LIVE]);
         let lines = scripts.flat_map(|script| script.lines());
-        let rest = |line: &'static str| {
-            line.strip_prefix("async ").unwrap_or(line).strip_prefix("function ")
-        };
-        let names = lines.filter_map(|line| rest(line)?.split('(').next());
+        let names = lines.filter_map(|line| {
+            let line = line.strip_prefix("async ").unwrap_or(line);
+            line.strip_prefix("function ")?.split('(').next()
+        });
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
         let twice = names.windows(2).find(|pair| pair[0] == pair[1]);

@@ -135,15 +135,15 @@ fn with_prefixes(name: &str) -> impl Iterator<Item = &str> {
 /// front.
 fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let parts = wanted.split('.').count();
-    let alike = |name: &'n str| {
+    let alike = names.map(|name| {
         let all: Vec<&str> = name.split('.').collect();
         let last = all.len().checked_sub(parts).and_then(|start| all.get(start..));
         let last = last
             .map_or(0.0, |last| strsim::normalized_damerau_levenshtein(wanted, &last.join(".")));
         (strsim::normalized_damerau_levenshtein(wanted, name).max(last), name)
-    };
+    });
     let mut all: Vec<(f64, &str)> =
-        names.map(alike).filter(|(likeness, _)| *likeness >= MIN_LIKENESS).collect();
+        alike.filter(|(likeness, _)| *likeness >= MIN_LIKENESS).collect();
     all.sort_by(|(one, a), (other, b)| other.total_cmp(one).then(a.cmp(b)));
     all.dedup();
     all.into_iter().take(MAX_SIMILAR).map(|(_, name)| name).collect()

@@ -104,12 +104,15 @@ impl Arguments {
             let service =
                 Service::new(self.hosts.clone(), newest, self.max_samples, READER_THREADS, is_tcp);
             let service = Arc::new(service);
-            let answer = move |request, place| {
-                let service = Arc::clone(&service);
-                async move { service.answer(request, &place).await }
-            };
-            let serving = tokio::spawn(mmv_http::serve(listener, answer, |line| warn(&line)));
-            serving.await.map_err(|error| Failure::Serve(error.into()))
+            let serving = mmv_http::serve(
+                listener,
+                move |request, place| {
+                    let service = Arc::clone(&service);
+                    async move { service.answer(request, &place).await }
+                },
+                |line| warn(&line),
+            );
+            tokio::spawn(serving).await.map_err(|error| Failure::Serve(error.into()))
         })
     }
 

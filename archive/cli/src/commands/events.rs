@@ -236,10 +236,11 @@ impl Printer<'_> {
 
     /// Returns whether an event is printed: all are, unless programs are given.
     fn is_chosen(&self, event: Option<&ProgramEvent<'_>>) -> bool {
-        let concerns = |event: &ProgramEvent<'_>| {
-            self.programs.iter().any(|metric| event.concerns(&metric.name, metric.desc.pmid))
-        };
-        self.programs.is_empty() || event.is_some_and(concerns)
+        let mut programs = self.programs.iter();
+        self.programs.is_empty()
+            || event.is_some_and(|event| {
+                programs.any(|metric| event.concerns(&metric.name, metric.desc.pmid))
+            })
     }
 
     /// Adds the line of an event, or its growth to that of its program.

@@ -149,10 +149,11 @@ impl Arguments {
         instances: Option<&HashSet<InstanceId>>,
     ) -> Result<(), Failure> {
         let mut entry = MetricEntry::new(archive, name, desc);
-        let is_shown = |id| {
-            instances.is_none_or(|some| InstanceId::new(id).is_ok_and(|id| some.contains(&id)))
-        };
-        entry.instances.retain(|instance| is_shown(instance.id));
+        if let Some(shown) = instances {
+            entry.instances.retain(|instance| {
+                InstanceId::new(instance.id).is_ok_and(|id| shown.contains(&id))
+            });
+        }
         if self.json {
             return out.json_line(&entry);
         }

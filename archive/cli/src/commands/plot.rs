@@ -406,21 +406,23 @@ fn rows(
     clock: &Clock,
 ) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    let read_rows = |replay: &Replay<'_>, span| {
-        let mut rows: Vec<Row> = Vec::new();
-        for timestamp in replay::times(span, step) {
-            let Some(sample) = sample_at(replay, timestamp, step, rates) else { continue };
-            let readings = columns
-                .iter()
-                .map(|column| Some(Reading { value: number(&sample, column)?, spread: None }));
-            rows.push((clock.seconds(sample.timestamp), readings.collect()));
-        }
-        Ok::<_, Failure>(rows)
-    };
-    window.for_each(read_rows, |more| {
-        rows.extend(more);
-        Ok(())
-    })?;
+    window.for_each(
+        |replay, span| {
+            let mut rows: Vec<Row> = Vec::new();
+            for timestamp in replay::times(span, step) {
+                let Some(sample) = sample_at(replay, timestamp, step, rates) else { continue };
+                let readings = columns
+                    .iter()
+                    .map(|column| Some(Reading { value: number(&sample, column)?, spread: None }));
+                rows.push((clock.seconds(sample.timestamp), readings.collect()));
+            }
+            Ok::<_, Failure>(rows)
+        },
+        |more| {
+            rows.extend(more);
+            Ok(())
+        },
+    )?;
     Ok(rows)
 }
 
@@ -554,8 +556,9 @@ mod tests {
                 let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
                 let clock = Clock::new(Zone::new(zone), window);
                 let first = (clock.seconds(start) / step).ceil();
-                let label = |tick| clock.label((first + f64::from(tick)) * step, step);
-                let mut labels: Vec<String> = (0..count).map(label).collect();
+                let mut labels: Vec<String> = (0..count)
+                    .map(|tick| clock.label((first + f64::from(tick)) * step, step))
+                    .collect();
                 labels.dedup();
                 assert_eq!(labels.len(), count as usize, "{step}: {labels:?}");
             }

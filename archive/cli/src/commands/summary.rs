@@ -9,9 +9,7 @@ use clap::{Args, ValueEnum};
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::replay::{Decrease, Gaps};
 use pcp_archive::scan::Selection;
-use pcp_archive::summary::{
-    Extreme, InstanceSummary, MetricSummary, Statistics, summarize_past_damage,
-};
+use pcp_archive::summary::{Extreme, MetricSummary, Statistics, summarize_past_damage};
 use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Units, Value};
 use serde::Serialize;
 
@@ -519,15 +517,15 @@ fn metric_lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<
         let names = names.or_insert_with(|| {
             indom.map(|indom| columns::instance_names(metadata, indom)).unwrap_or_default()
         });
-        let line = |summary: &'s InstanceSummary| Line {
+        let of_metric = metric.instances.iter().map(|summary| Line {
             metric,
             instance: summary.instance,
             number: columns::number_in_records(metadata, indom, summary.instance),
             name: summary.instance.and_then(|id| names.get(&id).cloned()),
             statistics: summary.statistics.as_ref(),
             histogram: None,
-        };
-        let mut of_metric: Vec<Line<'_>> = metric.instances.iter().map(line).collect();
+        });
+        let mut of_metric: Vec<Line<'_>> = of_metric.collect();
         of_metric.sort_by(|one, other| {
             columns::compare_names(one.name.as_deref(), other.name.as_deref())
         });

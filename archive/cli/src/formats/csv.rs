@@ -91,13 +91,14 @@ pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
 mod tests {
     use super::*;
 
+    fn field(text: &str) -> String {
+        let mut out = Vec::new();
+        push_text(&mut out, text);
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn no_text_is_a_formula_and_numbers_stay() {
-        let field = |text: &str| {
-            let mut out = Vec::new();
-            push_text(&mut out, text);
-            String::from_utf8(out).unwrap()
-        };
         for (text, expected) in [
             ("=cmd|'/c calc'!A1", "'=cmd|'/c calc'!A1"),
             ("=HYPERLINK(\"http://x\",1)", "\"'=HYPERLINK(\"\"http://x\"\",1)\""),
@@ -119,11 +120,6 @@ mod tests {
 
     #[test]
     fn fields_are_quoted_where_they_must_be() {
-        let field = |text: &str| {
-            let mut out = Vec::new();
-            push_text(&mut out, text);
-            String::from_utf8(out).unwrap()
-        };
         assert_eq!(field("plain text"), "plain text");
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");

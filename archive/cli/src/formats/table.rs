@@ -167,14 +167,11 @@ impl Table {
         let height = heads.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
             // Heads are aligned at their last lines.
-            let text = |head: &Vec<String>| {
-                (line + head.len())
-                    .checked_sub(height)
-                    .and_then(|i| head.get(i))
-                    .cloned()
-                    .unwrap_or_default()
-            };
-            let texts = heads.iter().map(text).collect::<Vec<_>>();
+            let texts = heads.iter().map(|head| {
+                let number = (line + head.len()).checked_sub(height);
+                number.and_then(|number| head.get(number)).cloned().unwrap_or_default()
+            });
+            let texts = texts.collect::<Vec<_>>();
             push_line(out, "", self.time_width, &texts, widths);
         }
         let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
@@ -335,13 +332,12 @@ mod tests {
     }
 
     fn block(table: &mut Table, rows: &[(&str, &[&str])]) -> String {
-        let cells = |cells: &[&str]| cells.iter().map(ToString::to_string).collect();
         let rows: Vec<Row> = rows
             .iter()
             .map(|(time, row)| Row {
                 at: Timestamp::EPOCH,
                 time: (*time).to_owned(),
-                cells: cells(row),
+                cells: row.iter().map(ToString::to_string).collect(),
                 event: None,
             })
             .collect();

@@ -90,13 +90,12 @@ fn times<DB: DrawingBackend>(
     frame: &Frame,
 ) -> DrawResult<DB, Vec<(i32, String)>> {
     let (begin, end) = frame.span;
-    let fitting = |step: f64| {
+    let step = axis::time_step(end - begin, |step: f64| {
         let width = |time| sheet.width(&(image.time_label)(time, step), 0.95);
         let widest = width(begin)?.max(width(end)?);
         let fitting = f64::from(frame.right - frame.left) / f64::from(widest + sheet.ems(3.0));
         Ok(fitting.max(1.0))
-    };
-    let step = axis::time_step(end - begin, fitting)?;
+    })?;
     let mut ticks = Vec::new();
     let mut free = 0;
     for time in axis::round_times(frame.span, step).take(100) {

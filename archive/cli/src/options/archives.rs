@@ -349,19 +349,21 @@ pub(crate) fn warn_of_unreadable(error: &Error) {
 }
 
 /// Warns of the metrics about which archives contradict each other, if `asked` selects them.
+fn is_selected_by(text: &str, name: &str) -> bool {
+    match text.parse::<Selector>() {
+        Ok(selector) => selects(selector.name(), name),
+        Err(_) => text == name,
+    }
+}
+
 fn warn_of_contradictions(set: &ArchiveSet, asked: &[String]) {
-    let is_asked = |name: &str| {
-        asked.is_empty()
-            || asked.iter().any(|text| match text.parse::<Selector>() {
-                Ok(selector) => selects(selector.name(), name),
-                Err(_) => text == name,
-            })
-    };
-    let is_relevant = |error: &&Error| match error {
-        Error::DescDiffers { name, .. } | Error::PmidDiffers { name, .. } => is_asked(name),
+    let relevant = set.left_out().iter().filter(|error| match error {
+        Error::DescDiffers { name, .. } | Error::PmidDiffers { name, .. } => {
+            asked.is_empty() || asked.iter().any(|text| is_selected_by(text, name))
+        }
         _ => true,
-    };
-    let relevant: Vec<&Error> = set.left_out().iter().filter(is_relevant).collect();
+    });
+    let relevant: Vec<&Error> = relevant.collect();
     for error in relevant.iter().take(MAX_WARNINGS) {
         match error {
             Error::PmidDiffers { pmid, .. } => {
@@ -448,8 +450,10 @@ mod tests {
         let paths = |name: &str| {
             let archive = directory.path().join(name);
             let paths = ArchiveArgument { archive }.paths();
-            let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-            paths.map(|paths| paths.into_iter().map(name).collect::<Vec<_>>())
+            let paths = paths?.into_iter();
+            Ok(paths
+                .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+                .collect::<Vec<_>>())
         };
         assert_eq!(paths("web-*").unwrap(), ["web-1", "web-2"]);
         assert_eq!(paths("web-?,db").unwrap()[..2], ["web-1", "web-2"]);
@@ -473,19 +477,19 @@ mod tests {
         }
         let archives = ArchiveArgument::new(directory.path());
         let read = std::cell::RefCell::new(Vec::new());
-        let print = |base: &Path, _: &mut Output| {
+        let printed = archives.each_base(false, |base, _| {
             pcp_archive::internal::remove_archive(&directory.path().join("a")).unwrap();
             read.borrow_mut().push(open_held(base)?.base().to_owned());
             Ok(())
-        };
-        archives.each_base(false, print).unwrap();
+        });
+        printed.unwrap();
         assert_eq!(*read.borrow(), [directory.path().join("b")]);
         let one = ArchiveArgument::new(directory.path().join("b"));
-        let print = |base: &Path, _: &mut Output| {
+        let printed = one.each_base(false, |base, _| {
             pcp_archive::internal::remove_archive(base).unwrap();
             open_held(base)?;
             Ok(())
-        };
-        assert!(one.each_base(false, print).is_err(), "nothing is left");
+        });
+        assert!(printed.is_err(), "nothing is left");
     }
 }

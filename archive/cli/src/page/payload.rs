@@ -139,8 +139,10 @@ impl Numbers {
                 let level = |value| (part(value, bounds) * 65_535.0).round() as u16;
                 minima.push(cell.map_or(0, |cell| level(cell.minimum)));
                 maxima.push(cell.map_or(0, |cell| level(cell.maximum)));
-                let mean = |cell: &Cell| part(cell.mean(), [cell.minimum, cell.maximum]);
-                means.push(cell.map_or(0, |cell| (mean(cell) * 255.0).round() as u8));
+                means.push(cell.map_or(0, |cell| {
+                    let mean = part(cell.mean(), [cell.minimum, cell.maximum]);
+                    (mean * 255.0).round() as u8
+                }));
                 flags.push(series::flags(*cell));
             }
         }

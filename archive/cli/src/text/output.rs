@@ -127,12 +127,10 @@ const MIN_WIDTH: usize = 20;
 /// 100.
 pub(crate) fn output_width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let terminal = || {
-        let size = tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stderr()));
-        size.ok().map(|size| usize::from(size.ws_col))
-    };
-    let is_usable = |width: &usize| *width >= MIN_WIDTH;
-    columns.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(WIDTH)
+    let terminal = tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stderr()));
+    let terminal = terminal.ok().map(|size| usize::from(size.ws_col));
+    let mut widths = [columns, terminal].into_iter().flatten();
+    widths.find(|width| *width >= MIN_WIDTH).unwrap_or(WIDTH)
 }
 
 /// Returns the width of the terminal that standard output is, in columns; `None` if it is a file or

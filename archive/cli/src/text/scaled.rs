@@ -57,8 +57,9 @@ fn with_unit(value: f64, units: &[(f64, &str)]) -> String {
     if value == 0.0 || !value.is_finite() {
         return rounded(value);
     }
-    let fits = |(size, _): &&(f64, &str)| significant(value.abs()) / size >= 1.0 - 1e-9;
-    let largest = units.iter().rev().find(fits).or(units.first());
+    let rounded_size = significant(value.abs());
+    let fitting = units.iter().rev().find(|(size, _)| rounded_size / size >= 1.0 - 1e-9);
+    let largest = fitting.or(units.first());
     largest.map_or_else(|| rounded(value), |(size, name)| rounded(value / size) + name)
 }
 

@@ -95,9 +95,11 @@ impl WindowOptions {
         zone: &TimeZone,
     ) -> Result<Window, Failure> {
         let now = Timestamp::now();
-        let frame = |start| Frame { start, end: last, now, zone: zone.clone() };
         let read = |text: &Option<String>, start, default| match text {
-            Some(text) => time::parse_time(text, &frame(start)).map_err(Failure::from),
+            Some(text) => {
+                let frame = Frame { start, end: last, now, zone: zone.clone() };
+                time::parse_time(text, &frame).map_err(Failure::from)
+            }
             None => Ok(default),
         };
         let text_of = |timestamp| Zone::new(zone.clone()).long(timestamp);

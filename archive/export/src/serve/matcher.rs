@@ -106,12 +106,12 @@ mod tests {
     use super::*;
 
     fn matchers(all: &[(i32, &str, &str)]) -> Result<Matchers, String> {
-        let matcher = |&(r#type, name, value): &(i32, &str, &str)| LabelMatcher {
+        let matchers = all.iter().map(|&(r#type, name, value)| LabelMatcher {
             r#type,
             name: name.to_owned(),
             value: value.to_owned(),
-        };
-        Matchers::new(&all.iter().map(matcher).collect::<Vec<_>>())
+        });
+        Matchers::new(&matchers.collect::<Vec<_>>())
     }
 
     #[test]

@@ -235,8 +235,9 @@ mod tests {
         let labels: Vec<_> = series.labels.iter().map(|one| (&*one.name, &*one.value)).collect();
         assert_eq!(labels, [("__name__", "mmv_shop_orders_total"), ("hostname", "web1")]);
         let values: Vec<_> = series.samples.iter().map(|one| (one.timestamp, one.value)).collect();
-        let at = |second: i64| (1_700_000_000_000 + second * 1_000, second as f64);
-        assert_eq!(values, [at(3), at(4), at(5)]);
+        let expected =
+            [3, 4, 5].map(|second: i64| (1_700_000_000_000 + second * 1_000, second as f64));
+        assert_eq!(values, expected);
     }
 
     #[test]

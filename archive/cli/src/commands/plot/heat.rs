@@ -23,17 +23,19 @@ pub(super) fn panels(
     top: usize,
 ) -> Result<Vec<Panel>, Failure> {
     let mut maps: BTreeMap<Key, Vec<HeatCell>> = BTreeMap::new();
-    let count_cells = |replay: &Replay<'_>, span| {
-        // Intervals must begin within the window.
-        let times = replay::times(span, step).filter(|at| at.saturating_sub(step) >= start);
-        Ok::<_, Failure>(cells(replay, times, step, clock))
-    };
-    window.for_each(count_cells, |cells| {
-        for (key, cell) in cells {
-            maps.entry(key).or_default().push(cell);
-        }
-        Ok(())
-    })?;
+    window.for_each(
+        |replay, span| {
+            // Intervals must begin within the window.
+            let times = replay::times(span, step).filter(|at| at.saturating_sub(step) >= start);
+            Ok::<_, Failure>(cells(replay, times, step, clock))
+        },
+        |cells| {
+            for (key, cell) in cells {
+                maps.entry(key).or_default().push(cell);
+            }
+            Ok(())
+        },
+    )?;
     let replay = window.replay();
     let mut panels = Vec::new();
     for ((place, instance), cells) in maps {

@@ -371,8 +371,10 @@ mod tests {
             let source = selection.source();
             let grid = Grid::new(source.start()..=source.end(), 4);
             let all = Envelope::read(selection, grid, Options::default()).unwrap().series;
-            let name = |metric: usize| selection.metrics()[metric].name.clone();
-            let each = all.into_iter().map(|one| (name(one.metric), one.instance, one.runs));
+            let each = all.into_iter().map(|one| {
+                let name = selection.metrics()[one.metric].name.clone();
+                (name, one.instance, one.runs)
+            });
             each.collect::<Vec<_>>()
         };
         let whole = series(&selection);

@@ -232,7 +232,7 @@ impl Opened {
 /// Returns the instances of all metrics: lists of names, and for each side the list of each PMID.
 fn instances(selections: &[Selection<'_>]) -> (Vec<Vec<String>>, Vec<BTreeMap<u32, usize>>) {
     let mut lists = Vec::new();
-    let of_side = |selection: &Selection<'_>| {
+    let places = selections.iter().map(|selection| {
         let metadata = selection.source().metadata();
         let mut known = HashMap::new();
         let mut places = BTreeMap::new();
@@ -248,8 +248,8 @@ fn instances(selections: &[Selection<'_>]) -> (Vec<Vec<String>>, Vec<BTreeMap<u3
             places.insert(metric.desc.pmid.raw(), place);
         }
         places
-    };
-    let places = selections.iter().map(of_side).collect();
+    });
+    let places = places.collect();
     (lists, places)
 }
 

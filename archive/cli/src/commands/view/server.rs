@@ -96,11 +96,15 @@ impl Server {
     /// If the system refuses what a server needs.
     pub(super) fn run(self) -> io::Result<()> {
         let shared = Arc::new(self.shared);
-        let answer = move |request: Request<Incoming>, place: Arc<ConnectionPlace>| {
-            let shared = Arc::clone(&shared);
-            async move { shared.respond(&request, &place).await }
-        };
-        self.runtime.spawn(mmv_http::serve(self.listener, answer, |line| warn(&line)));
+        let serving = mmv_http::serve(
+            self.listener,
+            move |request, place| {
+                let shared = Arc::clone(&shared);
+                async move { shared.respond(&request, &place).await }
+            },
+            |line| warn(&line),
+        );
+        self.runtime.spawn(serving);
         let ended = self.runtime.block_on(ended());
         // Without waiting for answers that are being made.
         self.runtime.shutdown_background();

@@ -22,7 +22,7 @@ impl Histogram {
             Some(name) => vec![format!("{name}.bucket"), name.to_owned()],
             None => vec![name.to_string()],
         });
-        let of = |name: String| {
+        let mut histograms = counts.filter_map(|name| {
             let counts = metadata.metric_by_name(&name)?.desc.pmid;
             let metric = choice.shown(counts, metadata)?.metric;
             let quantiles = SuccessiveQuantiles::new(metadata, &metric, choice.quantiles)?;
@@ -32,8 +32,7 @@ impl Histogram {
                 ShownMetric { metric: metric.clone(), scale, chosen: None, columns: HashMap::new() }
             });
             Some(Self { shown: shown.collect(), quantiles })
-        };
-        let mut histograms = counts.filter_map(of);
+        });
         histograms.find(|histogram| histogram.quantiles.parts().any(|part| part == pmid))
     }
 
