@@ -89,7 +89,7 @@ fn what_a_valid_file_probably_does_not_mean_is_a_warning_of_check_config_and_run
             assert_eq!(stderr.lines().filter(|found| warns(found)).count(), 1, "{line}: {stderr}");
         }
         assert!(
-            !stderr.contains("own metrics unavailable")
+            !stderr.contains("cannot publish the agent's own metrics")
                 || stderr.contains("mvm: create a file in this directory"),
             "{stderr}"
         );
@@ -218,7 +218,7 @@ fn on_sighup_events_go_on_as_they_began() {
         scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "late");
         wait::until_true("the file to be seen", || agent.log().contains("file=late"));
         agent.lift_limit();
-        wait::until_true("writing to go on", || agent.log().contains("writing again"));
+        wait::until_true("writing to go on", || agent.log().contains("writing the archive again"));
         assert!(agent.terminate().success(), "{}", agent.log());
         let facts = archive_facts::of_mmv_archive(&agent.archive());
         let known = |name: &str| facts.metrics.values().any(|metric| metric.names.contains(name));

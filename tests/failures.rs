@@ -173,7 +173,7 @@ fn an_unwritable_archive_directory_ends_the_agent_with_an_exit_status() {
     if let Some(command) = read_only_at(&scratch.archives()) {
         let (status, log) = outcome(&mut Agent::spawn(command, &scratch, &[]));
         assert_eq!(status, Some(77), "EX_NOPERM: {log}");
-        assert!(log.contains("archives cannot be written here: Read-only file system"), "{log}");
+        assert!(log.contains("cannot write archives here: Read-only file system"), "{log}");
     }
     fs::remove_dir(scratch.archives()).expect("an empty directory");
     fs::write(scratch.archives(), "").expect("a file in its place");
@@ -181,7 +181,7 @@ fn an_unwritable_archive_directory_ends_the_agent_with_an_exit_status() {
     assert_eq!(status, Some(74), "EX_IOERR: {log}");
     let directory = scratch.archives();
     assert!(log.contains(directory.to_str().expect("UTF-8")), "{log}");
-    assert!(log.contains("archives cannot be written here: Not a directory"), "{log}");
+    assert!(log.contains("cannot write archives here: Not a directory"), "{log}");
 }
 
 #[test]

@@ -566,7 +566,7 @@ fn recorder_without_room_for_a_sample_costs_the_archive_nothing() {
         archive_facts::so_far(base).is_some_and(|facts| samples(&facts).len() >= 20)
     });
     assert!(bytes_in(&recorder_directory(&scratch)) < 2_000);
-    assert!(agent.log().contains("the flight recorder is stopped"), "{}", agent.log());
+    assert!(agent.log().contains("the flight recorder has stopped"), "{}", agent.log());
     // More memory is a change like others.
     config(&scratch, &text.replace("2kB", "10MB"));
     agent.signal(Signal::SIGHUP);

@@ -206,7 +206,7 @@ fn a_full_disk_costs_samples_and_one_mark() {
         wait::until_true("another sample", || agent.log().contains(late));
     }
     agent.lift_limit();
-    wait::until_true("writing to go on", || agent.log().contains("writing again"));
+    wait::until_true("writing to go on", || agent.log().contains("writing the archive again"));
     let facts = finished(&mut agent);
     assert_eq!(facts.records.iter().filter(|record| record.mark).count(), 1);
     assert_steps(&facts, "mmv.app.requests", &[3]);

@@ -458,7 +458,7 @@ fn events_on_a_full_disk_count_each_lost_record_once() {
     };
     agent.wait_for("events of lost records", |base| lost(base) > 2);
     agent.lift_limit();
-    wait::until_true("samples again", || agent.log().contains("writing again"));
+    wait::until_true("samples again", || agent.log().contains("writing the archive again"));
     let events = finished(&mut agent);
     let counts = events.iter().filter(|event| event.kind == "lost").map(|event| event.records);
     assert_eq!(counts.sum::<u64>(), agent.counted("lost"), "{events:?}");
@@ -616,10 +616,12 @@ fn without_a_place_for_its_file_an_agent_warns_once_and_continues() {
     let scratch = Scratch::new();
     fs::remove_dir(scratch.mmv_dir()).expect("remove the directory");
     let mut agent = Agent::start_with(&scratch, &WITH_OWN_METRICS);
-    wait::until_true("a line in the log", || agent.log().contains("own metrics unavailable"));
+    wait::until_true("a line in the log", || {
+        agent.log().contains("cannot publish the agent's own metrics")
+    });
     fs::create_dir(scratch.mmv_dir()).expect("make the directory");
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     agent.wait_for("a sample", |base| last(base, "mmv.app.requests") == Some(3));
     assert!(agent.terminate().success());
-    assert_eq!(agent.log().matches("own metrics unavailable").count(), 1);
+    assert_eq!(agent.log().matches("cannot publish the agent's own metrics").count(), 1);
 }

@@ -32,15 +32,15 @@ pub(crate) const EXIT_CONFIG: u8 = 78;
 #[non_exhaustive]
 pub(crate) enum Error {
     /// The archive directory cannot be created or written to.
-    #[error("{}: archives cannot be written here: {source}", shown_path(directory))]
+    #[error("{}: cannot write archives here: {source}", shown_path(directory))]
     ArchiveDirectory { directory: PathBuf, source: io::Error },
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("the interval is zero")]
+    #[error("the interval is 0; it must be longer")]
     NoInterval,
     /// Another agent writes to the directory.
     #[error(
-        "{}: the agent with process {holder} writes here already",
+        "{}: another agent already writes here: process {holder}",
         shown_path(directory), holder = line(holder)
     )]
     Locked {
@@ -50,8 +50,8 @@ pub(crate) enum Error {
     },
     /// Fewer files may be open than the agent needs for itself.
     #[error(
-        "{limit} files may be open, and the agent needs {needed} and one or two for each MMV file: \
-         see ulimit -n, or LimitNOFILE of its unit"
+        "the limit of {limit} open files is too low: the agent needs {needed}, and one or two for \
+         each MMV file; raise it with ulimit -n, or LimitNOFILE in its unit"
     )]
     TooFewDescriptors {
         /// Limit of this process.
@@ -67,7 +67,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// A thread of the agent has panicked.
-    #[error("the thread \"{thread}\" has failed")]
+    #[error("the thread \"{thread}\" panicked")]
     Thread {
         /// Name of the thread.
         thread: &'static str,

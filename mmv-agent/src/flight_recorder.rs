@@ -233,11 +233,12 @@ impl RecorderWriter {
             archives.keep_house(limits, needed, &self.shared);
             if !Archives::has_room(needed, limits, &self.shared) {
                 let bytes = limits.bytes;
-                return self.refuse(format!("{needed} bytes of a sample do not fit into {bytes}"));
+                return self
+                    .refuse(format!("a sample of {needed} bytes exceeds the limit of {bytes}"));
             }
         }
         if self.refused.take().is_some() {
-            info!("the flight recorder records again");
+            info!("the flight recorder has resumed");
         }
         archives.archiver.write(sample);
         archives.count(&self.shared);
@@ -255,7 +256,7 @@ impl RecorderWriter {
     /// Leaves out a sample, and logs the reason once.
     fn refuse(&mut self, why: String) {
         if self.refused.as_ref() != Some(&why) {
-            warn!(error = why, "the flight recorder is stopped");
+            warn!(error = why, "the flight recorder has stopped");
             self.shared.note_error(why.clone());
             self.refused = Some(why);
         }

@@ -142,7 +142,7 @@ fn lock_directory(directory: File) -> Result<Option<Flock<File>>, ()> {
         Err(failed) => failed,
     };
     if error != Errno::EWOULDBLOCK {
-        debug!(%error, "no lock of the directory itself");
+        debug!(%error, "cannot lock the directory itself");
         return Ok(None);
     }
     // Any user who can read the directory can lock it.
@@ -160,7 +160,7 @@ fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
     let file = match fs::create_dir_all(directory).and_then(|()| open(&path)) {
         Ok(file) => file,
         Err(error) => {
-            warn!(file = %path.display(), %error, "the state cannot be locked");
+            warn!(file = %path.display(), %error, "cannot lock the state file");
             return Ok(None);
         }
     };
@@ -174,7 +174,7 @@ fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
             Err(Error::Locked { directory: directory.to_owned(), holder: holder(&mut file) })
         }
         Err((_, error)) => {
-            warn!(file = %path.display(), %error, "the state cannot be locked");
+            warn!(file = %path.display(), %error, "cannot lock the state file");
             Ok(None)
         }
     }
@@ -210,7 +210,7 @@ fn remove_readable(path: &Path) -> io::Result<Option<String>> {
         warn!(file = %path.display(), "a process that is not an agent holds the lock; ignoring it");
     }
     fs::remove_file(path)?;
-    info!(file = %path.display(), "removed: the lock is now {NAME}");
+    info!(file = %path.display(), "removed the lock file of an earlier version; the lock is {NAME} now");
     Ok(None)
 }
 

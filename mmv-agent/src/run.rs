@@ -91,7 +91,7 @@ impl RunningAgent {
         // Each of these ends when those before it have ended.
         let sampler = self.sampler.wait();
         let loader = self.loader.wait_at_most(LOADER_TIMEOUT).unwrap_or_else(|Unfinished| {
-            warn!("a file cannot be read: the agent ends without waiting for it");
+            warn!("reading a file does not return; stopping without waiting for it");
             Ok(())
         });
         let archiver = self.writer.wait();
@@ -169,7 +169,7 @@ fn start_with(
     let files = file_name(&host.name);
     if files != host.name {
         let host = line(&host.name);
-        warn!(%host, %files, "the name of the host is no plain file name: files have another one");
+        warn!(%host, %files, "the host name cannot be used as a file name; files are named differently");
     }
     let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
     let directory = names.directory();
@@ -247,9 +247,9 @@ fn start_with(
         sampler: spawn("sampler", move || {
             if settings.fixed.realtime {
                 match threads::make_realtime() {
-                    Ok(()) => info!("samples are taken with real-time scheduling"),
+                    Ok(()) => info!("sampling with real-time scheduling"),
                     // Most users may not, and need not be informed.
-                    Err(error) => debug!(%error, "no real-time scheduling"),
+                    Err(error) => debug!(%error, "real-time scheduling is not available"),
                 }
             }
             Driver::new(sampler, settings).run(&inbox)

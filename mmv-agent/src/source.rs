@@ -78,7 +78,7 @@ pub(crate) enum RejectReason {
         limit: usize,
     },
     #[error(
-        "mapping {needed} bytes up to its last value would exceed the {limit} that are left (limits.mapped)"
+        "mapping {needed} bytes up to its last value would exceed the {limit} bytes that are left (limits.mapped)"
     )]
     Mapped {
         /// Bytes from its start to its last value.

@@ -214,7 +214,7 @@ fn a_disk_that_stalls_costs_no_tick_and_what_is_dropped_is_counted_and_marked_on
     std::thread::sleep(Duration::from_millis(400));
     set(&path, 0, 5);
     fs::remove_file(&stall).expect("let it go on");
-    wait::until_true("samples to be taken", || agent.log().contains("samples are taken again"));
+    wait::until_true("samples to be taken", || agent.log().contains("sampling has resumed"));
     wait_for_samples(&agent, 1);
     assert!(agent.terminate().success(), "{}", agent.log());
     let facts = read(&agent.archive());

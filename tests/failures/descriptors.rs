@@ -25,7 +25,7 @@ fn an_agent_that_may_open_too_few_files_says_so_and_ends() {
     let mut agent = Agent::spawn(command, &scratch, &[]);
     assert_eq!(agent.gone().code(), Some(74));
     let log = agent.log();
-    assert!(log.contains("20 files may be open, and the agent needs 64"), "{log}");
+    assert!(log.contains("the limit of 20 open files is too low: the agent needs 64"), "{log}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn an_agent_whose_path_leads_to_another_agents_directory_waits_and_counts_what_i
     let lock = File::create(host.join(".mmv-agent.pid")).expect("a lock");
     let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).expect("to lock it");
     agent.signal(Signal::SIGCONT);
-    wait::until_true("the error", || agent.log().contains("writes here already"));
+    wait::until_true("the error", || agent.log().contains("already writes here"));
     sleep(Duration::from_millis(300));
     assert_eq!(agent.archives(), [""; 0].map(PathBuf::from));
     drop(lock);

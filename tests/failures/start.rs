@@ -132,6 +132,6 @@ fn a_host_whose_name_leads_elsewhere_has_its_archives_in_their_directory() {
         assert_eq!(agent.archive().parent(), Some(&*scratch.archives().join(&plain)));
         assert!(scratch.archives().join(".state").join(plain + ".json").exists());
         let log = agent.log();
-        assert!(log.contains("is no plain file name"), "{log}");
+        assert!(log.contains("cannot be used as a file name"), "{log}");
     }
 }

@@ -28,7 +28,7 @@ impl Run {
         if self.is_cut {
             return None;
         }
-        if !self.log.contains("ticks come too late") {
+        if !self.log.contains("sampling is late") {
             return Some(0);
         }
         let stopped = self.log.lines().find(|line| line.contains("stopped records="))?;

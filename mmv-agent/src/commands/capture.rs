@@ -43,8 +43,8 @@ pub(crate) enum Error {
     },
     /// The user is not in the group that may capture.
     #[error(
-        "{}: permission denied: only members of the group \"{group}\" may capture, or of another \
-         that capture-group names in the agent's configuration",
+        "{}: permission denied: only members of the group \"{group}\" may capture; capture-group \
+         in the agent's configuration names another group",
         directory.display()
     )]
     Denied {
@@ -63,7 +63,7 @@ pub(crate) enum Error {
         /// Directory to which it would write.
         directory: PathBuf,
     },
-    #[error("{}: no samples", directory.display())]
+    #[error("{}: the flight recorder has no samples", directory.display())]
     NoSamples {
         /// Directory of the flight recorder.
         directory: PathBuf,

@@ -90,7 +90,7 @@ fn name_groups(table: &DeTable<'_>, settings: &mut ReloadableSettings) -> Result
         } else if before.iter().any(|other| other.name == group.name) {
             let place = table.get("group").and_then(|groups| groups.get_ref().get(number));
             let place = place.and_then(|group| group.get_ref().get("name"));
-            let message = format!("there is a group \"{}\" already", group.name);
+            let message = format!("there is already a group \"{}\"", group.name);
             return Err((place.map(Spanned::span), message));
         }
     }
@@ -268,7 +268,7 @@ mod tests {
             ),
             (
                 "[[group]]\nname = \"a\"\nmetrics = [\"a\"]\n[[group]]\nname = \"a\"\nmetrics = [\"b\"]",
-                "agent.toml:5:8: group[1].name: there is a group \"a\" already",
+                "agent.toml:5:8: group[1].name: there is already a group \"a\"",
             ),
             ("[hindsight]\nspann = \"1m\"", "agent.toml:2:1: hindsight.spann: unknown field"),
             (

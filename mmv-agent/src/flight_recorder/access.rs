@@ -44,8 +44,8 @@ impl Access {
                     let directory = directory.display();
                     warn!(
                         %directory, group, %error,
-                        "cannot give the directory to a group, of which the agent must be a \
-                         member: only the agent's user can capture"
+                        "cannot give the directory to the group; the agent must be a member of \
+                         it; only the agent's user can capture"
                     );
                     0o700
                 }

@@ -22,10 +22,10 @@ pub(super) enum Reason {
     #[error("its data is older than {}", shown(*.0))]
     Age(Duration),
     /// All archives together are too large.
-    #[error("all archives together have {found} bytes, {allowed} are allowed")]
+    #[error("all archives together have {found} bytes; the limit is {allowed}")]
     Size { found: u64, allowed: u64 },
     /// The file system is too full.
-    #[error("the file system has {found} bytes free, {wanted} are wanted")]
+    #[error("the file system has {found} bytes free; {wanted} are required")]
     Free { found: u64, wanted: u64 },
 }
 

@@ -296,7 +296,7 @@ impl Housekeeper {
         let result = removal::remove(&file);
         if let Err(NotRemoved::Refused(error)) = &result {
             let path = file.directory.join(&file.name);
-            self.shared.note_error(format!("{}: cannot be removed: {error}", path.display()));
+            self.shared.note_error(format!("cannot remove {}: {error}", path.display()));
         }
         // Sending fails only while the agent stops.
         let _ = self.removals.send(RemovalOutcome { file, result });
@@ -329,9 +329,11 @@ impl Housekeeper {
         for base in &leftovers.half_repaired {
             let archive = base.display();
             match resume_repair(base) {
-                Ok(true) => info!(%archive, "its repair was interrupted: completed"),
-                Ok(false) => info!(%archive, "its repair was interrupted"),
-                Err(error) => warn!(%archive, %error, "its repair cannot be completed"),
+                Ok(true) => info!(%archive, "completed a repair that had been interrupted"),
+                Ok(false) => info!(%archive, "undid a repair that had been interrupted"),
+                Err(error) => {
+                    warn!(%archive, %error, "cannot complete a repair that was interrupted")
+                }
             }
         }
         for path in &leftovers.files {
@@ -403,7 +405,7 @@ impl Housekeeper {
                     archives -= 1;
                     bytes = bytes.saturating_sub(found.bytes());
                 }
-                Err(error) => self.warn_once(&format!("{archive} cannot be deleted: {error}")),
+                Err(error) => self.warn_once(&format!("cannot delete {archive}: {error}")),
             }
             self.spans.remove(&found.base);
         }
@@ -451,7 +453,7 @@ impl Housekeeper {
         match archive_directory::archives(directory) {
             Ok(found) => Some(found),
             Err(error) => {
-                self.warn_once(&format!("{} cannot be listed: {error}", directory.display()));
+                self.warn_once(&format!("cannot list {}: {error}", directory.display()));
                 None
             }
         }
@@ -533,7 +535,7 @@ impl Housekeeper {
             Some(Done { result: Err(error), .. }) => error.to_string(),
             None => "its compression panicked".to_owned(),
         };
-        warn!(volume = %volume.display(), %error, "stays uncompressed");
+        warn!(volume = %volume.display(), %error, "cannot compress a volume; it is kept as it is");
         self.shared.note_error(error);
         self.incompressible.insert(volume.to_owned());
         true
@@ -597,7 +599,7 @@ fn repair_all(directory: &Path, bases: &[&Path]) {
                 Ok(()) => info!(%archive, "removed: left without a record"),
                 Err(error) => warn!(%archive, %error, "cannot be removed"),
             },
-            Err(error) => warn!(%archive, %error, "was left open: cannot be repaired"),
+            Err(error) => warn!(%archive, %error, "was left open; cannot repair it"),
         }
     }
 }

@@ -139,8 +139,8 @@ fn the_event_of_a_file_counts_the_values_that_are_logged_of_it() {
         appeared.parameters().find(|(other, _)| *other == pmid).map(|(_, value)| value)
     };
     assert_eq!(parameter("mmv.agent.event.values"), Some(Value::U64(0)));
-    let reason = "an entry is left out: the name \"mmv.my-app.count\" has byte 0x2d at 6, which no \
-                  metric name may have there";
+    let reason = "an entry is left out: the name \"mmv.my-app.count\" has byte 0x2d at offset \
+                  6, which is not allowed there";
     assert_eq!(parameter("mmv.agent.event.reason"), Some(Value::String(reason.as_bytes())));
 }
 

@@ -325,7 +325,7 @@ impl Sources {
         let freed = amounts(&newest.source);
         usage.remove(user, &freed);
         let reason = format!(
-            "it gives way: user {user} has more than an equal share of all {}",
+            "closed to make room: user {user} has more than an equal share of all {}",
             resource.unit()
         );
         self.close(&name, &reason, reporter);

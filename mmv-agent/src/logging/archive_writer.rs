@@ -209,14 +209,14 @@ impl Archiver {
                 self.charge_changes(sample);
                 self.sync_if_due(sample.timestamp);
                 if let Some(loss) = self.failing.take() {
-                    info!(lost = loss.records, "writing again");
+                    info!(lost = loss.records, "writing the archive again");
                 }
                 self.report.written += records;
                 shared.own().written.add(records);
             }
             Err(reason) => {
                 if self.failing.is_none() {
-                    error!(error = reason, "cannot write; sampling continues");
+                    error!(error = reason, "cannot write the archive; sampling continues");
                     shared.note_error(reason.clone());
                 }
                 failure = Some(reason.clone());

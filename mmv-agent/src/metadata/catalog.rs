@@ -136,14 +136,14 @@ pub(crate) enum Conflict {
     #[error(transparent)]
     Owner(#[from] OwnerError),
     /// The PMID belongs to another metric.
-    #[error("metric {pmid} \"{name}\" is another metric in an earlier file")]
+    #[error("the PMID {pmid} of \"{name}\" is already used by another metric of an earlier file")]
     Metric {
         pmid: Pmid,
         /// Its name in this file.
         name: String,
     },
     /// The number of the instance domain, made of a large serial, belongs to another cluster.
-    #[error("indom {indom} of cluster {cluster} has the number of one of cluster {owner}")]
+    #[error("indom {indom} of cluster {cluster} has the same number as one of cluster {owner}")]
     Indom {
         indom: InDom,
         /// Cluster of this file.

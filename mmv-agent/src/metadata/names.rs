@@ -11,9 +11,7 @@ use pcp_types::{NameConflict, Pmid};
 pub(crate) enum NameError {
     /// The name has a character other than letters, digits, `_` and `.`, or does not begin with a
     /// letter.
-    #[error(
-        "the name \"{name}\" has byte 0x{byte:02x} at {at}, which no metric name may have there"
-    )]
+    #[error("the name \"{name}\" has byte 0x{byte:02x} at offset {at}, which is not allowed there")]
     Character {
         /// The complete name, unreadable bytes replaced.
         name: String,
@@ -23,13 +21,13 @@ pub(crate) enum NameError {
         at: usize,
     },
     /// A part between two dots is empty.
-    #[error("the name \"{name}\" has an empty part at {at}")]
+    #[error("the name \"{name}\" has an empty part at offset {at}")]
     EmptyPart {
         name: String,
         /// Position of the part.
         at: usize,
     },
-    #[error("the name \"{name}\" belongs to {holder} already")]
+    #[error("the name \"{name}\" is already used by {holder}")]
     Taken {
         name: String,
         /// The metric with this name.

@@ -63,7 +63,7 @@ impl Delivery {
                     reporter.events.clear();
                 }
                 if let Some(Outage { since, samples, records }) = self.outage.take() {
-                    info!(dropped = samples, "samples are taken again");
+                    info!(dropped = samples, "sampling has resumed");
                     reporter.events.note(EventKind::Dropped, |event| {
                         event.records = Some(records);
                         event.since = Some(since);

@@ -211,7 +211,7 @@ impl Driver {
             self.sampler.note_missed(tick.missed);
             let total = before + tick.missed;
             if before == 0 || before / MISSED_LOG_INTERVAL != total / MISSED_LOG_INTERVAL {
-                warn!(lateness = ?tick.lateness, missed = total, "ticks come too late");
+                warn!(lateness = ?tick.lateness, missed = total, "sampling is late");
             }
         }
         if tick.gap {

@@ -139,7 +139,7 @@ impl GroupState {
             None => match self.builder.build(&self.shape, values) {
                 Ok(recorder) => recorder?,
                 Err(error) => {
-                    error!(%error, "this sample cannot be recorded");
+                    error!(%error, "cannot record this sample");
                     return None;
                 }
             },

@@ -90,7 +90,7 @@ impl OwnMetrics {
         match try_publish(directory) {
             Ok(own) => own,
             Err(error) => {
-                warn!(directory = %directory.display(), %error, "own metrics unavailable");
+                warn!(directory = %directory.display(), %error, "cannot publish the agent's own metrics");
                 Self::default()
             }
         }

@@ -64,7 +64,7 @@ impl Bound {
     /// Warns once about the reason why the socket does not exist.
     fn warn(&mut self, why: &str) {
         if self.warned != why {
-            warn!(socket = %self.path.display(), error = why, "socket unavailable");
+            warn!(socket = %self.path.display(), error = why, "cannot listen on the socket");
             why.clone_into(&mut self.warned);
         }
     }

@@ -169,7 +169,7 @@ impl OpenArchive {
         }
         match events.value_sets(sample.timestamp, &sample.catalog) {
             Ok(sets) => self.write(sample.timestamp, &sets)?,
-            Err(error) => warn!(%error, "events cannot be logged"),
+            Err(error) => warn!(%error, "cannot log events"),
         }
         self.last_events = events.list.len() + usize::from(events.missed > 0);
         Ok(())
