@@ -109,6 +109,10 @@ const ENVIRONMENT: &[Of<Entry<'static>>] = &[
         ("PATH", "Where mmv-archive and pmrep are looked for, to print commands that work."),
     ),
     (TABLES, ("COLUMNS", "The width of tables and plots, in place of that of the terminal.")),
+    (
+        &["mmv-archive-plot"],
+        ("LINES", "The height of plots without a file, in place of that of the terminal."),
+    ),
     (&["mmv-archive-plot"], ("NO_COLOR", "If it is set and not empty, plots have no colors.")),
     (CLOCKS, ("TZ", "The local time zone, in place of that of /etc/localtime.")),
 ];

@@ -136,10 +136,11 @@ impl Chart<'_> {
         for (value, text) in axes.ticks(rows / 2) {
             let row = (axes.height(value) * rows as f64) as usize;
             if let Some(label) = labels.get_mut(rows - 1 - row.min(rows - 1)) {
+                let text = self.value_label.as_ref().map_or(text, |format| format(value));
                 label.get_or_insert(text);
             }
         }
-        let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
+        let margin = labels.iter().flatten().map(|label| label.chars().count()).max().unwrap_or(0);
         let columns = self.columns(margin);
         for (label, shares) in labels.iter().zip(axes.shares(cells, columns, rows)) {
             let edge = if label.is_some() { '\u{2524}' } else { '\u{2502}' };

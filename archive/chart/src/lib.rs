@@ -39,6 +39,7 @@ pub struct Chart<'a> {
     title: &'a str,
     from_zero: bool,
     time_label: Option<Box<dyn Fn(f64, f64) -> String + 'a>>,
+    value_label: Option<Box<dyn Fn(f64) -> String + 'a>>,
     marks: &'a [f64],
 }
 
@@ -63,6 +64,7 @@ impl<'a> Chart<'a> {
             title: "",
             from_zero: false,
             time_label: None,
+            value_label: None,
             marks: &[],
         }
     }
@@ -86,6 +88,14 @@ impl<'a> Chart<'a> {
     #[must_use]
     pub fn time_labels(mut self, label: impl Fn(f64, f64) -> String + 'a) -> Self {
         self.time_label = Some(Box::new(label));
+        self
+    }
+
+    /// Sets the function that formats a value beside a heat map. By default it is a number such as
+    /// `20k`.
+    #[must_use]
+    pub fn value_labels(mut self, label: impl Fn(f64) -> String + 'a) -> Self {
+        self.value_label = Some(Box::new(label));
         self
     }
 

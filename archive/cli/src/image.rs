@@ -11,6 +11,7 @@ mod panel;
 mod sheet;
 
 use mmv_chart::{HeatCell, Line};
+use pcp_types::Units;
 use plotters::prelude::{BitMapBackend, IntoDrawingArea as _, SVGBackend};
 use plotters::style::{FontStyle, register_font};
 
@@ -41,8 +42,15 @@ pub(crate) enum ImageError {
     Png(#[from] png::EncodingError),
 }
 
-/// Lines with the same unit, on one axis.
+/// A time with a vertical line and the text beside it.
 #[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mark {
+    pub(crate) at: f64,
+    pub(crate) label: String,
+}
+
+/// Lines with the same unit, on one axis.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Panel {
     /// The heading: the unit, and what else all lines share.
     pub unit: String,
@@ -52,6 +60,11 @@ pub(crate) struct Panel {
     pub is_histogram: bool,
     /// The cells of a heat map, instead of lines.
     pub heat: Vec<HeatCell>,
+    /// The units of the values of a heat map.
+    pub heat_units: Units,
+    /// The metrics that it shows.
+    pub metrics: Vec<String>,
+    pub marks: Vec<Mark>,
 }
 
 /// The contents and options of an image.
@@ -61,14 +74,19 @@ pub(crate) struct Image<'a> {
     panels: &'a [Panel],
     size: (u32, u32),
     time_label: Box<dyn Fn(f64, f64) -> String + 'a>,
-    marks: &'a [f64],
+    note: &'a str,
 }
 
 impl<'a> Image<'a> {
     /// Creates an image of 1200 by 675 pixels, with times in seconds.
     pub(crate) fn new(title: &'a str, panels: &'a [Panel]) -> Self {
         let time_label = Box::new(|seconds, _step| format!("{seconds}s"));
-        Self { title, subtitle: "", panels, size: (1200, 675), time_label, marks: &[] }
+        Self { title, subtitle: "", panels, size: (1200, 675), time_label, note: "" }
+    }
+
+    /// Returns how many panels can be read in an image of this size.
+    pub(crate) fn max_panels(size: (u32, u32)) -> usize {
+        draw::max_panels(size)
     }
 
     /// Sets the line below the title.
@@ -85,10 +103,10 @@ impl<'a> Image<'a> {
         self
     }
 
-    /// Times that have a vertical line.
+    /// Sets the line below the panels.
     #[must_use]
-    pub(crate) fn marks(mut self, marks: &'a [f64]) -> Self {
-        self.marks = marks;
+    pub(crate) fn note(mut self, note: &'a str) -> Self {
+        self.note = note;
         self
     }
 
@@ -180,12 +198,7 @@ mod tests {
                 .collect(),
             ..Line::default()
         });
-        Panel {
-            unit: "Kbyte / sec".to_owned(),
-            lines: lines.collect(),
-            is_histogram: false,
-            heat: Vec::new(),
-        }
+        Panel { unit: "Kbyte / sec".to_owned(), lines: lines.collect(), ..Panel::default() }
     }
 
     #[test]
@@ -226,26 +239,26 @@ mod tests {
         };
         let heat = vec![cell(0.0, 8.0, 1.0), cell(5.0, 512.0, 9.0)];
         let unit = "latency: usec".to_owned();
-        let lines = Vec::new();
-        let panel = Panel { unit, lines, is_histogram: true, heat };
+        let panel = Panel { unit, is_histogram: true, heat, ..Panel::default() };
         let panels = [panel.clone(), Panel { heat: Vec::new(), ..panel }];
         let svg = Image::new("x", &panels).svg().unwrap();
         let filled = svg.matches("<rect").count();
         // The background as well; cells are a few lines high.
         assert!((3..60).contains(&filled), "{svg}");
-        for text in ["latency: usec", "10", "100", "1k"] {
+        for text in ["latency: usec", "10", "100", "1 k"] {
             assert!(svg.contains(text), "{text}");
         }
         assert!(Image::new("x", &panels).size(300, 200).png().is_ok());
     }
 
     #[test]
-    fn a_mark_is_a_vertical_line() {
-        let panels = [panel(1), panel(1)];
-        let image = |marks| Image::new("x", &panels).marks(marks).svg().unwrap();
+    fn a_mark_is_a_vertical_line_with_its_text() {
+        let mark = |at| Mark { at, label: "shop restarted".to_owned() };
+        let marked = Panel { marks: vec![mark(25.0), mark(500.0)], ..panel(1) };
+        let svg = Image::new("x", &[marked, panel(1)]).svg().unwrap();
         let color = format!("stroke=\"{}\"", "#B0413E");
-        assert_eq!(image(&[]).matches(&color).count(), 0);
-        assert_eq!(image(&[25.0, 500.0]).matches(&color).count(), 2, "one in each panel");
+        assert_eq!(svg.matches(&color).count(), 1, "in its panel, if it is in the span");
+        assert_eq!(svg.matches("shop restarted").count(), 1);
     }
 
     #[test]
@@ -264,12 +277,7 @@ mod tests {
         {
             let points = vec![(0.0, Some(values[0])), (1e12, Some(values[1]))];
             let line = Line { label: "x".to_owned(), points, ..Line::default() };
-            let panels = [Panel {
-                unit: String::new(),
-                lines: vec![line],
-                is_histogram: false,
-                heat: Vec::new(),
-            }];
+            let panels = [Panel { lines: vec![line], ..Panel::default() }];
             assert!(Image::new("x", &panels).svg().is_ok(), "{values:?}");
         }
     }

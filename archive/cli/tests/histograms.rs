@@ -181,7 +181,7 @@ fn a_heat_map_shows_what_each_bucket_counted() {
     };
     let plot = map(&[]);
     // 30 of 4..5 before the end, 5 of 6..7 and one of 8..11 after the next start.
-    assert!(plot.contains("mmv.shop.latency: microsec, 36 values"), "{plot}");
+    assert!(plot.contains("mmv.shop.latency: 36 values"), "{plot}");
     assert!(!plot.contains('\u{1b}'), "no colors where there is no terminal");
     let rows: Vec<&str> = plot.lines().skip(4).take(15).collect();
     // Ten in an interval are the most; of one the root is a third of that.
@@ -207,11 +207,11 @@ fn a_heat_map_shows_what_each_bucket_counted() {
 fn a_histogram_is_plotted_as_its_quantiles_in_one_panel() {
     let (_directory, base) = shop(true);
     let plot = text("plot", &base, &["mmv.shop.latency", "--width", "80"]);
-    let title = "mmv.shop.latency: microsec; from above p99, p90, p50";
+    let title = "mmv.shop.latency: us; from above p99, p90, p50";
     assert_eq!(plot.matches(title).count(), 1, "{plot}");
     // One chart of 18 lines, one of the sum, and the restart on both axes.
     assert!(plot.lines().all(|line| line.chars().count() <= 80), "{plot}");
-    assert!(plot.contains("\u{25b2} a program began"), "{plot}");
+    assert!(plot.contains("\u{25b2} 22:14:20 shop appeared\n"), "{plot}");
     assert!(!plot.contains("4..5"), "{plot}");
     let chosen = text("plot", &base, &["mmv.shop.latency", "--quantile", "0.5,0.999"]);
     assert!(chosen.contains("from above p99.9, p50"), "{chosen}");
@@ -219,7 +219,8 @@ fn a_histogram_is_plotted_as_its_quantiles_in_one_panel() {
     let arguments = ["mmv.shop.latency.bucket", "-o", path.to_str().unwrap()];
     assert_eq!(text("plot", &base, &arguments), "");
     let svg = std::fs::read_to_string(path).unwrap();
-    for text in ["p99", "p90", "p50", "mmv.shop.latency: microsec", "stroke=\"#B0413E\""] {
+    for text in ["p99", "p90", "p50", "mmv.shop.latency: us", "shop appeared", "stroke=\"#B0413E\""]
+    {
         assert!(svg.contains(text), "{text}");
     }
 }

@@ -73,7 +73,7 @@ fn many_instances_are_plotted_as_the_largest_and_a_sum() {
     let (_directory, base) = archive();
     let svg = image(&base, "many.svg", &["shop.worker.requests"]);
     let svg = String::from_utf8(svg).unwrap();
-    for text in ["count / sec", "38 others, summed", "worker-00 on node-0", "22:20", "22:40"] {
+    for text in ["/s", "38 others, summed", "worker-00 on node-0", "22:20", "22:40"] {
         assert!(svg.contains(text), "{text}");
     }
     assert!(!svg.contains("worker-20"));
@@ -108,8 +108,7 @@ fn each_unit_has_a_panel_and_times_are_utilisations() {
     let units = ["--units", "Mbyte"];
     let svg = image(&base, "units.svg", &[&["shop"], &units[..]].concat());
     let svg = String::from_utf8(svg).unwrap();
-    for text in ["shop.busy: utilisation", "shop.memory: Mbyte", "count / sec", "45 others, summed"]
-    {
+    for text in ["shop.busy: utilisation", "shop.memory: Mbyte", "/s", "45 others, summed"] {
         assert!(svg.contains(text), "{text}");
     }
     let png = image(&base, "units.png", &[&["shop"], &units[..]].concat());
@@ -125,8 +124,30 @@ fn without_a_file_the_plot_is_drawn_in_the_terminal() {
     assert_eq!(lines.next(), Some("shop.memory"));
     let span = "shop.example.com, 2023-11-14 22:13:20 to 22:43:15 UTC";
     assert_eq!(lines.next(), Some(span));
-    assert!(text.contains("memory: Kbyte\n"), "{text}");
+    assert!(text.contains("memory: GB\n"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+}
+
+/// The first of the order: the quantiles of the histogram, then rates.
+#[test]
+fn a_branch_has_as_many_charts_as_fit() {
+    let (_directory, base) = programs::shop(true);
+    let plot = |lines: &str, arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        program.arg("plot").arg(&base).args(arguments).args(["-Z", "UTC", "--width", "90"]);
+        let output = program.env("LINES", lines).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let short = plot("24", &["mmv.shop"]);
+    assert!(short.lines().count() <= 24, "{short}");
+    let charts: Vec<&str> = short.lines().filter(|line| line.starts_with("mmv.shop.")).collect();
+    assert!(charts[0].starts_with("mmv.shop.latency: us"), "{short}");
+    assert!(charts.len() == 1 && short.contains("\na: mmv.shop.orders: /s\n"), "{short}");
+    let others = "no room for mmv.shop.queue, mmv.shop.version, 1 more of mmv.shop.orders";
+    assert!(short.contains(others), "{short}");
+    let named = plot("24", &["mmv.shop.queue", "mmv.shop.orders", "mmv.shop.latency"]);
+    assert!(!named.contains("no room"), "{named}");
 }
 
 #[test]
@@ -259,7 +280,7 @@ fn events_on_both_sides_of_damage_are_shown() {
         break;
     }
     let text = String::from_utf8(plot(&base, &["mmv.shop.queue"]).stdout).unwrap();
-    assert!(text.contains("a program began"), "{text}");
+    assert!(text.contains("\u{25b2} 22:14:20 shop appeared\n"), "{text}");
     let run = |command: &str, arguments: &[&str]| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
         let output = program.arg(command).arg(&base).args(arguments).output().unwrap();

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use hashbrown::HashMap;
+use mmv_chart::Line;
 use pcp_archive::envelope::Options;
 use pcp_archive::internal::programs::for_each_event;
 use pcp_archive::replay::{self, Gaps, Replay, ReplaySelection, Sample};
@@ -20,12 +22,13 @@ use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::columns::{Choice, cell};
-use crate::image::{Image, ImageError, Panel};
+use crate::image::{Image, ImageError, Mark, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
+use crate::order::sort_columns;
 use crate::selection::{
     check_complete, is_definition_file, leave_out_machinery, select_with_derived, warn_of_losses,
 };
-use crate::text::{Output, shown, shown_path};
+use crate::text::{Output, output_height, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns, output_file};
 use lines::LineCount;
@@ -76,8 +79,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Lines per metric, those with the largest means; its others are summed [default: those that fit
-    /// into 5 lines per unit in the terminal, up to 13 in an image, and at least one of each metric]
+    /// Lines per metric, those with the largest means; its others are summed [default: up to 5 in
+    /// the terminal, and in an image those that fit the legend]
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
 
@@ -130,8 +133,8 @@ struct Caption {
     title: String,
     subtitle: String,
     clock: Clock,
-    /// The times at which programs of the metrics started, by the clock.
-    marks: Vec<f64>,
+    /// What is not drawn, and why; empty if everything is.
+    note: String,
 }
 
 /// Times as seconds of the local clock at the start, so that round times are round
@@ -158,6 +161,11 @@ impl Clock {
 
     fn seconds(&self, timestamp: Timestamp) -> f64 {
         timestamp.seconds_since(Timestamp::from_nanos(i128::from(self.zero) * 1_000_000_000))
+    }
+
+    /// Returns the time of day, to the second.
+    fn exact(&self, seconds: f64) -> String {
+        self.format(seconds, "%H:%M:%S")
     }
 
     /// Returns the label of a time among others that are `step` seconds apart, so that they differ.
@@ -228,14 +236,15 @@ impl Arguments {
         let was_whole = moments.is_whole();
         let clock = Clock::new(zone, window);
         let read = PlotSource { selection: &selection, moments: &mut moments, window };
-        let mut panels = self.panels(source, read, (step, has_several), &clock)?;
+        let panels = self.panels(source, read, (step, has_several), &clock)?;
         let replay = moments.replay();
         if moments.is_whole() && !was_whole {
             warn_of_losses(replay);
         }
+        let (mut panels, note) = self.fitting(panels, source, size);
+        mark_restarts(&mut panels, source, &used_metrics, window, &clock)?;
         panels.iter_mut().for_each(make_printable);
-        let marks = restarts(source, &used_metrics, window, &clock)?;
-        let caption = Caption { marks, ..self.caption(source, window, clock) };
+        let caption = Caption { note, ..self.caption(source, window, clock) };
         if let Some(path) = &self.output {
             write_image(path, &caption, &panels, size)?;
             return check_complete(replay, &archives);
@@ -244,8 +253,9 @@ impl Arguments {
         let mut out = Output::new();
         // The names are printable; colors have escape sequences.
         out.write_raw();
-        out.text
-            .extend_from_slice(terminal::render(&caption, &panels, width, has_colors()).as_bytes());
+        out.text.extend_from_slice(
+            terminal::render(&caption, &panels, (width, output_height()), has_colors()).as_bytes(),
+        );
         out.finish()?;
         check_complete(replay, &archives)
     }
@@ -278,7 +288,8 @@ impl Arguments {
         let instances = self.display.instances.as_slice();
         let rates = !self.display.no_rate;
         let choice = Choice { instances, rates, units: &units, raw: false };
-        let columns = columns::columns(source.metadata(), window.replay(), &choice);
+        let mut columns = columns::columns(source.metadata(), window.replay(), &choice);
+        sort_columns(&mut columns, &self.metrics, source.metadata(), window.replay());
         if self.heatmap {
             let moments = (window, whole.start);
             let panels = heat::panels(source, moments, step, clock, self.top.unwrap_or(4))?;
@@ -300,8 +311,8 @@ impl Arguments {
             let chosen: (_, &dyn Fn(&columns::Column) -> bool) = (count.most(), &is_kept);
             let span = whole.start..=whole.end;
             let reduced = many::reduce(selection, columns, chosen, (&span, step, rates), clock)?;
-            let panels =
-                lines::panels((&reduced.columns, &reduced.sums), &reduced.rows, count, &histogram);
+            let layout = self.layout(count, &histogram);
+            let panels = lines::panels((&reduced.columns, &reduced.sums), &reduced.rows, &layout);
             return some_panels(panels);
         }
         let is_plain = self.expressions.is_empty()
@@ -318,7 +329,55 @@ impl Arguments {
             None => rows(window, &columns, rates, step, clock)?,
         };
         let histogram = |metric| window.replay().histogram_of(metric);
-        some_panels(lines::panels((&columns, &[]), &rows, count, &histogram))
+        let layout = self.layout(count, &histogram);
+        some_panels(lines::panels((&columns, &[]), &rows, &layout))
+    }
+
+    fn layout<'o, 'a>(
+        &self,
+        count: LineCount,
+        histogram: &'o dyn Fn(usize) -> Option<&'a str>,
+    ) -> lines::Layout<'o, 'a> {
+        let is_separate = self.output.is_none();
+        lines::Layout { count, is_separate, keeps_units: self.display.has_units(), histogram }
+    }
+
+    /// Returns the panels that can be read in the image, or that fit the terminal, and a line that
+    /// names the others. All are drawn where metrics were asked for by their full names.
+    fn fitting(
+        &self,
+        mut panels: Vec<Panel>,
+        source: Source<'_>,
+        size: (u32, u32),
+    ) -> (Vec<Panel>, String) {
+        // Those that never change say the least.
+        panels.sort_by_key(|panel| panel.heat.is_empty() && panel.lines.iter().all(is_constant));
+        let metadata = source.metadata();
+        let is_whole_name = |name: &String| {
+            metadata.metric_by_name(name.split('{').next().unwrap_or(name)).is_some()
+                || metadata.metric_by_name(&format!("{name}.bucket")).is_some()
+        };
+        if self.metrics.iter().all(is_whole_name) {
+            return (panels, String::new());
+        }
+        if self.output.is_none() {
+            panels = worst_instances_first(panels);
+        }
+        let room = match self.output {
+            Some(_) => Image::max_panels(size),
+            None => terminal::max_charts(output_height()),
+        };
+        let mut others = panels.split_off(room.min(panels.len()));
+        let mut left_out: Vec<String> = others.iter_mut().map(|panel| name_of(panel)).collect();
+        if self.output.is_none() {
+            left_out.extend(terminal::shorten(&mut panels, room));
+        }
+        if left_out.is_empty() {
+            return (panels, String::new());
+        }
+        left_out.dedup();
+        let note = format!("no room for {}: name them to see them", left_out.join(", "));
+        (panels, shown(&note).into_owned())
     }
 
     /// Returns the time between samples, and whether it was made longer than that between logged
@@ -358,7 +417,7 @@ impl Arguments {
         let titles: Vec<&str> =
             self.metrics.iter().chain(expressions).map(String::as_str).collect();
         let title = shown(&titles.join(", ")).into_owned();
-        Caption { title, subtitle: shown(&subtitle).into_owned(), clock, marks: Vec::new() }
+        Caption { title, subtitle: shown(&subtitle).into_owned(), clock, note: String::new() }
     }
 }
 
@@ -448,22 +507,85 @@ fn has_colors() -> bool {
     std::io::stdout().is_terminal() && !is_unwanted
 }
 
-/// Returns the times within the window at which programs of the metrics started.
-fn restarts(
+/// Returns whether a line has one value at all times.
+fn is_constant(line: &Line) -> bool {
+    let mut values = line.points.iter().filter_map(|(_, value)| *value);
+    let first = values.next();
+    let has_spread = line.spreads.iter().any(Option::is_some);
+    !has_spread && values.all(|value| Some(value) == first)
+}
+
+/// Moves the panels of all but one instance of each histogram behind the others: the one that stays
+/// is that whose highest quantile rises most above its mean.
+fn worst_instances_first(panels: Vec<Panel>) -> Vec<Panel> {
+    let mut worst: HashMap<Vec<String>, (f64, usize)> = HashMap::new();
+    for (place, panel) in panels.iter().enumerate().filter(|(_, panel)| panel.is_histogram) {
+        let known = worst.entry_ref(&panel.metrics).or_insert((rise(panel), place));
+        if rise(panel) > known.0 {
+            *known = (rise(panel), place);
+        }
+    }
+    let worst: Vec<usize> = worst.into_values().map(|(_, place)| place).collect();
+    let mut first = Vec::new();
+    let mut others = Vec::new();
+    for (place, panel) in panels.into_iter().enumerate() {
+        if panel.is_histogram && !worst.contains(&place) {
+            others.push(panel);
+        } else {
+            first.push(panel);
+        }
+    }
+    first.extend(others);
+    first
+}
+
+/// Returns the ratio of the greatest value of a panel's first line to its mean.
+fn rise(panel: &Panel) -> f64 {
+    let Some(line) = panel.lines.first() else { return 0.0 };
+    let values = line.points.iter().filter_map(|(_, value)| *value);
+    let greatest = values.fold(0.0, f64::max);
+    line.mean().filter(|mean| *mean > 0.0).map_or(0.0, |mean| greatest / mean)
+}
+
+/// Returns the heading of a panel without its unit.
+fn name_of(panel: &Panel) -> String {
+    let heading = panel.unit.split(": ").next().unwrap_or_default();
+    match panel.metrics.as_slice() {
+        [metric] if !panel.is_histogram => metric.clone(),
+        [_, _, ..] if !panel.is_histogram && !heading.contains('.') => panel.metrics.join(", "),
+        _ => heading.to_owned(),
+    }
+}
+
+/// Adds to each panel the times within the window at which programs of its metrics started.
+fn mark_restarts(
+    panels: &mut [Panel],
     source: Source<'_>,
-    metrics: &[SelectedMetric],
+    used_metrics: &[SelectedMetric],
     window: Window,
     clock: &Clock,
-) -> Result<Vec<f64>, Failure> {
-    let mut marks = Vec::new();
+) -> Result<(), Failure> {
+    let metadata = source.metadata();
     for_each_event(source, window.start..=window.end, |event| {
-        let begins = event.boundary().is_some_and(|boundary| boundary.from_zero);
-        if begins && metrics.iter().any(|metric| event.concerns(&metric.name, metric.desc.pmid)) {
-            marks.push(clock.seconds(event.at));
+        if !event.boundary().is_some_and(|boundary| boundary.from_zero) {
+            return;
+        }
+        let is_used =
+            || used_metrics.iter().any(|metric| event.concerns(&metric.name, metric.desc.pmid));
+        let label = format!("{} {}", event.file.unwrap_or_default(), event.kind);
+        let mark = Mark { at: clock.seconds(event.at), label: shown(&label).into_owned() };
+        for panel in &mut *panels {
+            // A metric that is computed has no program, but those that it is made of have.
+            let concerns = panel.metrics.iter().any(|name| match metadata.metric_by_name(name) {
+                Some(metric) => event.concerns(name, metric.desc.pmid),
+                None => is_used(),
+            });
+            if concerns && panel.marks.last() != Some(&mark) {
+                panel.marks.push(mark.clone());
+            }
         }
     })?;
-    marks.dedup();
-    Ok(marks)
+    Ok(())
 }
 
 /// Parses a size in pixels, such as `1200x675`.
@@ -483,7 +605,7 @@ fn write_image(
     let image = Image::new(&caption.title, panels)
         .subtitle(&caption.subtitle)
         .size(width, height)
-        .marks(&caption.marks)
+        .note(&caption.note)
         .time_labels(|seconds, step| caption.clock.label(seconds, step));
     let extension = path.extension().and_then(|extension| extension.to_str());
     let bytes = match extension.map(str::to_ascii_lowercase).as_deref() {

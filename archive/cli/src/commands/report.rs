@@ -13,15 +13,14 @@ use clap::Args;
 use hashbrown::HashSet;
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection, SelectedMetric};
-use pcp_archive::{Metadata, Pmid, Source, Timestamp};
-use pcp_types::names::selects;
+use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
-use crate::order::SeriesOrder;
+use crate::order::sort_columns;
 use crate::selection::{check_complete, leave_out_machinery, select_with_derived, warn_of_losses};
 use crate::text::{shown, shown_path};
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
@@ -275,24 +274,9 @@ impl Arguments {
         let choice = Choice { instances, rates, units: &units, raw: self.raw };
         let mut columns = columns::columns(source.metadata(), replay, &choice);
         if self.is_for_people() {
-            self.sort(&mut columns, source.metadata(), replay);
+            sort_columns(&mut columns, &self.metrics, source.metadata(), replay);
         }
         Ok(columns)
-    }
-
-    /// Sorts columns by the metrics of the command line, and those of each by [`order`].
-    fn sort(&self, columns: &mut [Column], metadata: &Metadata, replay: &Replay<'_>) {
-        let metrics: Vec<&SelectedMetric> = replay.metrics().collect();
-        let selectors = self.metrics.iter().map(|text| text.split('{').next().unwrap_or(text));
-        let selectors: Vec<&str> = selectors.collect();
-        let mut order = SeriesOrder::new(metadata);
-        columns.sort_by_cached_key(|column| {
-            let metric = metrics.get(column.metric);
-            let mut selectors = selectors.iter();
-            let asked = selectors.position(|name| selects(name, &column.name));
-            let key = metric.map(|metric| order.key(metric, column.instance, false));
-            (asked.unwrap_or(self.metrics.len()), key)
-        });
     }
 
     /// The window. The first sample of the last part of an archive, of one that begins some

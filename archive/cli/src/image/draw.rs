@@ -17,6 +17,22 @@ const HEAD: f64 = 4.2;
 const MIN_TEXT_SIZE: f64 = 11.5;
 /// The height of the times below the last panel.
 const FOOT: f64 = 2.0;
+/// The height of the line below them.
+const NOTE: f64 = 1.6;
+/// The least height of a panel whose lines can be read, with its heading.
+const MIN_PANEL: f64 = 7.5;
+
+/// Returns how many panels can be read in an image of this size.
+pub(super) fn max_panels((width, height): (u32, u32)) -> usize {
+    let em = text_size((width, height)).max(MIN_TEXT_SIZE);
+    let panels = (f64::from(height) / em - HEAD - FOOT - NOTE) / MIN_PANEL;
+    (panels as usize).max(1)
+}
+
+/// Returns the height of text that suits the size of an image.
+fn text_size((width, height): (u32, u32)) -> f64 {
+    (f64::from(width) / 80.0).min(f64::from(height) / 42.0)
+}
 
 /// Draws an image that fills an area; `sink` as in [`Sheet`].
 pub(super) fn draw<DB: DrawingBackend>(
@@ -26,7 +42,7 @@ pub(super) fn draw<DB: DrawingBackend>(
 ) -> DrawResult<DB> {
     area.fill(&WHITE)?;
     let (width, height) = area.dim_in_pixel();
-    let by_size = (f64::from(width) / 80.0).min(f64::from(height) / 42.0);
+    let by_size = text_size((width, height));
     // Smaller letters cannot be read, if there is room for larger ones.
     let scale = f64::from(width) / f64::from(image.size.0.max(1));
     let room = f64::from(height) / (7 + 5 * image.panels.len()) as f64;
@@ -44,7 +60,11 @@ pub(super) fn draw<DB: DrawingBackend>(
     let legend = panel::legend_width(&sheet, image.panels, width / 3)?;
     let axis = panel::axis_width(&sheet, image.panels)?;
     let top = sheet.ems(HEAD);
-    let each = (height - top - sheet.ems(FOOT)) / image.panels.len() as i32;
+    let foot = if image.note.is_empty() { FOOT } else { FOOT + NOTE };
+    let each = (height - top - sheet.ems(foot)) / image.panels.len() as i32;
+    let note = sheet.cut(image.note, 0.95, room)?;
+    let below = (margin, height - sheet.ems(0.5));
+    sheet.text(&note, below, 0.95, GREY, (HPos::Left, VPos::Bottom))?;
     for (number, panel) in image.panels.iter().enumerate() {
         let top = top + each * number as i32;
         let frame = Frame {
@@ -63,7 +83,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         } else {
             heat::draw(&sheet, panel, &frame, &times)?;
         }
-        panel::draw_marks(&sheet, &frame, image.marks)?;
+        panel::draw_marks(&sheet, panel, &frame)?;
         if number == last {
             for (x, text) in &times {
                 let point = (*x, frame.bottom + sheet.ems(0.5));

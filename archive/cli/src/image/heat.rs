@@ -7,6 +7,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use super::Panel;
 use super::panel::{Frame, PER_TICK, SMALL, draw_unit_and_times};
 use super::sheet::{DrawResult, FAINT, GREY, Sheet};
+use crate::text::scaled;
 
 /// The color of little, of the middle and of the most.
 const COLORS: [[f64; 3]; 3] = [[222.0, 235.0, 247.0], [66.0, 146.0, 198.0], [8.0, 36.0, 94.0]];
@@ -26,10 +27,11 @@ pub(super) fn draw<DB: DrawingBackend>(
     draw_unit_and_times(sheet, panel, frame, times)?;
     let width = frame.right - frame.left;
     let height = frame.bottom - frame.top;
-    for (value, text) in axes.ticks((f64::from(height) / (sheet.em * 2.0 * PER_TICK)) as usize) {
+    for (value, _) in axes.ticks((f64::from(height) / (sheet.em * 2.0 * PER_TICK)) as usize) {
         let y = frame.bottom - (axes.height(value) * f64::from(height)).round() as i32;
         sheet.line(&[(frame.left, y), (frame.right, y)], FAINT, 0.07)?;
         let anchor = (frame.left - sheet.ems(0.5), y);
+        let text = scaled(value, panel.heat_units);
         sheet.text(&text, anchor, SMALL, GREY, (HPos::Right, VPos::Center))?;
     }
     let rows = ((f64::from(height) / (sheet.em * CELL)) as usize).max(1);

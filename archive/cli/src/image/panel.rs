@@ -7,6 +7,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Panel;
 use super::sheet::{DrawResult, FAINT, GREY, INK, Sheet};
+use crate::text::scaled;
 
 /// Colors that are distinct on white, most of them also for the color-blind.
 const COLORS: [RGBColor; 12] = [
@@ -94,8 +95,8 @@ pub(super) fn axis_width<DB: DrawingBackend>(
     let mut widest = 0;
     for panel in panels {
         if let Some(axes) = HeatAxes::from_cells(&panel.heat) {
-            for (_, text) in axes.ticks(40) {
-                widest = widest.max(sheet.width(&text, SMALL)?);
+            for (value, _) in axes.ticks(40) {
+                widest = widest.max(sheet.width(&scaled(value, panel.heat_units), SMALL)?);
             }
             continue;
         }
@@ -162,16 +163,27 @@ pub(super) fn draw_unit_and_times<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Draws a vertical line at each of these times within the span.
+/// Draws a vertical line at each mark within the span, and its text where that touches neither the
+/// heading nor the text before.
 pub(super) fn draw_marks<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
+    panel: &Panel,
     frame: &Frame,
-    marks: &[f64],
 ) -> DrawResult<DB> {
     let (begin, end) = frame.span;
-    for mark in marks.iter().filter(|mark| (begin..=end).contains(*mark)) {
-        let x = frame.x(*mark);
+    let mut free = frame.left + sheet.width(&panel.unit, SMALL)? + sheet.ems(1.0);
+    for mark in panel.marks.iter().filter(|mark| (begin..=end).contains(&mark.at)) {
+        let x = frame.x(mark.at);
         sheet.line(&[(x, frame.top), (x, frame.bottom)], MARK, 0.07)?;
+        let width = sheet.width(&mark.label, SMALL)?;
+        let gap = sheet.ems(0.4);
+        // On the other side of the line at the end of the panel.
+        let left = if x + gap + width <= frame.right { x + gap } else { x - gap - width };
+        if left >= free {
+            let above = frame.top - sheet.ems(0.5);
+            sheet.text(&mark.label, (left, above), SMALL, MARK, (HPos::Left, VPos::Bottom))?;
+            free = left + width + gap;
+        }
     }
     Ok(())
 }

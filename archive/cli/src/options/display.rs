@@ -45,6 +45,11 @@ impl DisplayOptions {
         self.units.iter().map(|text| WantedUnits::parse(text)).collect()
     }
 
+    /// Returns whether units are given.
+    pub(crate) const fn has_units(&self) -> bool {
+        !self.units.is_empty()
+    }
+
     /// Returns the width of the output in columns.
     pub(crate) fn width(&self) -> usize {
         self.width.unwrap_or_else(output_width)

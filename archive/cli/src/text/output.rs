@@ -119,6 +119,8 @@ pub(crate) fn warn(message: &dyn std::fmt::Display) {
 
 /// The width of the output, where nothing has one.
 const WIDTH: usize = 100;
+/// The height of the output, where nothing has one.
+const HEIGHT: usize = 50;
 /// No table fits into less.
 const MIN_WIDTH: usize = 20;
 
@@ -131,6 +133,15 @@ pub(crate) fn output_width() -> usize {
     let terminal = terminal.ok().map(|size| usize::from(size.ws_col));
     let mut widths = [columns, terminal].into_iter().flatten();
     widths.find(|width| *width >= MIN_WIDTH).unwrap_or(WIDTH)
+}
+
+/// Returns the height of the output in lines: what LINES has, else that of the terminal that
+/// standard output is, else 50.
+pub(crate) fn output_height() -> usize {
+    let lines = std::env::var("LINES").ok().and_then(|text| text.parse().ok());
+    let terminal = || tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_row));
+    let is_usable = |height: &usize| *height > 0;
+    lines.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(HEIGHT)
 }
 
 /// Returns the width of the terminal that standard output is, in columns; `None` if it is a file or

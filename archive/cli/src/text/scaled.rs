@@ -52,6 +52,24 @@ pub(crate) fn scaled(value: f64, units: Units) -> String {
     }
 }
 
+/// Returns the unit of an axis whose largest value is in other units: its size in these, and its
+/// name. `None` for units that have no sizes.
+pub(crate) fn axis_unit(largest: f64, units: Units) -> Option<(f64, String)> {
+    for (base, sizes, suffix) in [
+        (Units::seconds(), &TIMES[..], ""),
+        (Units::bytes(), &SIZES[..], ""),
+        (Units::bytes().per_second(), &SIZES[..], "/s"),
+        (Units::count().per_second(), &[(1.0, "")], "/s"),
+    ] {
+        let Some(conversion) = units.conversion_to(base) else { continue };
+        let largest = conversion.apply(largest.abs());
+        let fitting = sizes.iter().rev().find(|(size, _)| *size <= largest);
+        let (size, name) = fitting.or(sizes.first())?;
+        return Some((size / conversion.apply(1.0), format!("{}{suffix}", name.trim_start())));
+    }
+    None
+}
+
 /// Formats a number with the largest unit that it has at least one of.
 fn with_unit(value: f64, units: &[(f64, &str)]) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -97,6 +115,23 @@ fn rounded(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_has_the_unit_of_its_largest_value() {
+        for (largest, units, expected) in [
+            (40e6, Units::nanoseconds(), Some((1e6, "ms"))),
+            (0.0, Units::nanoseconds(), Some((1.0, "ns"))),
+            (5.0, Units::seconds(), Some((1.0, "s"))),
+            (4_000_000.0, Units::kilobytes(), Some((1e9 / 1024.0, "GB"))),
+            (2_000.0, Units::bytes().per_second(), Some((1e3, "kB/s"))),
+            (2_000.0, Units::count().per_second(), Some((1.0, "/s"))),
+            (7.0, Units::count(), None),
+            (7.0, Units::NONE, None),
+        ] {
+            let expected = expected.map(|(size, name)| (size, name.to_owned()));
+            assert_eq!(axis_unit(largest, units), expected, "{largest} {units}");
+        }
+    }
 
     #[test]
     fn numbers_have_three_digits_and_a_unit_of_their_size() {

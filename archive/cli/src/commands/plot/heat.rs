@@ -48,8 +48,14 @@ pub(super) fn panels(
         let counted: f64 = cells.iter().map(|cell| cell.count).sum();
         let label = names.as_ref().zip(instance).and_then(|(names, id)| names.get(&id));
         let label = label.map(|label| format!("[{label}]")).unwrap_or_default();
-        let unit = format!("{name}{label}: {}, {} values", metric.desc.units, counted.round());
-        let panel = Panel { unit, lines: Vec::new(), is_histogram: true, heat: cells };
+        let panel = Panel {
+            unit: format!("{name}{label}: {} values", counted.round()),
+            is_histogram: true,
+            heat: cells,
+            heat_units: metric.desc.units,
+            metrics: vec![metric.name.clone()],
+            ..Panel::default()
+        };
         panels.extend((counted > 0.0).then_some((counted, panel)));
     }
     panels.sort_by(|(one, _), (other, _)| other.total_cmp(one));

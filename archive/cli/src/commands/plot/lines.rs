@@ -1,11 +1,14 @@
 //! Makes the lines of a plot from columns and the rows of a table.
 
+use hashbrown::HashMap;
 use mmv_chart::{Line, ranked, sum_of_others, top_by_mean};
+use pcp_types::Units;
 
 use super::many::SumOfOthers;
 use super::{Reading, Row};
 use crate::columns::Column;
 use crate::image::Panel;
+use crate::text::axis_unit;
 
 /// The number of names that fit in all legends of an image.
 const LEGEND_LINES: usize = 18;
@@ -35,53 +38,147 @@ impl LineCount {
     }
 }
 
-/// Returns a panel for each unit and each histogram, in the order of the columns. Units without
-/// numbers have no panel. Each metric has its largest lines and the sum of its others: different
-/// metrics are never added, and none is left out for having small values. Rows may have sums of
-/// further columns.
-pub(super) fn panels<'a>(
+/// How the lines of columns are distributed among panels.
+pub(super) struct Layout<'o, 'a> {
+    pub(super) count: LineCount,
+    /// Each line has a chart of its own, in the terminal: a panel is a metric, or one instance of a
+    /// histogram. Otherwise it is a unit, or a histogram.
+    pub(super) is_separate: bool,
+    /// Values keep the units of their columns.
+    pub(super) keeps_units: bool,
+    /// Returns the name of the histogram of which a metric is a quantile.
+    pub(super) histogram: &'o dyn Fn(usize) -> Option<&'a str>,
+}
+
+/// The columns of a panel, with their places in a row.
+type Group<'c> = Vec<(usize, &'c Column)>;
+
+/// Returns the panels, in the order of the columns. Panels without numbers are left out. Each metric
+/// has its largest lines and the sum of its others: different metrics are never added, and none is
+/// left out for having small values. Rows may have sums of further columns.
+pub(super) fn panels(
     (columns, sums): (&[Column], &[SumOfOthers]),
     rows: &[Row],
-    count: LineCount,
-    histogram: &dyn Fn(usize) -> Option<&'a str>,
+    layout: &Layout<'_, '_>,
 ) -> Vec<Panel> {
-    type Key<'k> = (&'k str, Option<&'k str>);
-    let mut groups: Vec<(Key<'_>, Vec<(usize, &Column)>)> = Vec::new();
-    for (place, column) in columns.iter().enumerate() {
-        let key = (column.scale.units.as_str(), histogram(column.metric));
-        match groups.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, group)) => group.push((place, column)),
-            None => groups.push((key, vec![(place, column)])),
-        }
-    }
+    let groups = grouped(columns, layout);
     let drawn = |count: LineCount| -> Vec<Panel> {
-        let panels = groups.iter().flat_map(|((unit, histogram), group)| {
-            let Some(histogram) = histogram else {
-                let unit = heading(unit, group, groups.len());
-                let lines = largest_lines(group, sums, rows, count);
-                return separate_sums(Panel { unit, lines, is_histogram: false, heat: Vec::new() });
-            };
-            // A sum of quantiles means nothing.
-            let mut lines = lines(group, rows, histogram.len() + 1);
-            lines.reverse();
-            let mut lines = ranked(lines);
-            let most = match count {
-                LineCount::EachMetric(most) => most,
-                LineCount::UnitTotal(most) => most - 1,
-                LineCount::FitLegend => lines.len(),
-            };
-            lines.truncate(most.max(3));
-            let is_histogram = group.iter().all(|(_, column)| column.instance.is_none());
-            vec![Panel { unit: named(histogram, unit), lines, is_histogram, heat: Vec::new() }]
-        });
-        panels.filter(|panel| !panel.lines.is_empty()).map(without_repeated_label).collect()
+        let mut panels = Vec::new();
+        for (histogram, group) in &groups {
+            if let Some(name) = histogram {
+                panels.extend(quantile_panel(name, group, rows, (count, layout)));
+                continue;
+            }
+            let mut lines = largest_lines(group, sums, rows, count);
+            let unit = scale_lines(&mut lines, group, layout.keeps_units);
+            let unit = heading(&unit, group, groups.len());
+            panels.extend(separate_sums(Panel { unit, lines, ..with_names(group) }));
+        }
+        panels.retain(|panel| !panel.lines.is_empty());
+        panels.into_iter().map(without_repeated_label).collect()
     };
-    if count != LineCount::FitLegend {
-        return drawn(count);
+    if layout.count != LineCount::FitLegend {
+        return drawn(layout.count);
     }
     let panels = drawn(fitting(groups.len()));
     // A separate panel for sums leaves less room for names.
     if panels.len() > groups.len() { drawn(fitting(panels.len())) } else { panels }
+}
+
+/// Returns the columns of each panel, and the histogram of which they are quantiles.
+fn grouped<'c, 'a>(
+    columns: &'c [Column],
+    layout: &Layout<'_, 'a>,
+) -> Vec<(Option<&'a str>, Group<'c>)> {
+    let mut groups: Vec<(Option<&'a str>, Group<'c>)> = Vec::new();
+    let mut places = HashMap::new();
+    for (place, column) in columns.iter().enumerate() {
+        let histogram = (layout.histogram)(column.metric);
+        let metric = Some(column.metric).filter(|_| layout.is_separate && histogram.is_none());
+        let instance = column.instance_name.as_deref();
+        let instance = instance.filter(|_| layout.is_separate && histogram.is_some());
+        let key = (column.scale.units.as_str(), histogram, metric, instance);
+        let group = *places.entry(key).or_insert(groups.len());
+        if group == groups.len() {
+            groups.push((histogram, Vec::new()));
+        }
+        if let Some((_, columns)) = groups.get_mut(group) {
+            columns.push((place, column));
+        }
+    }
+    groups
+}
+
+/// Returns an empty panel with the names of its metrics.
+fn with_names(group: &Group<'_>) -> Panel {
+    let mut metrics: Vec<String> = group.iter().map(|(_, column)| column.name.clone()).collect();
+    metrics.dedup();
+    Panel { metrics, ..Panel::default() }
+}
+
+/// Returns the panel of a histogram: all quantiles of one without instances, or else the last one of
+/// each instance. A sum of quantiles means nothing.
+fn quantile_panel(
+    histogram: &str,
+    group: &Group<'_>,
+    rows: &[Row],
+    (count, layout): (LineCount, &Layout<'_, '_>),
+) -> Option<Panel> {
+    let instance = group.first()?.1.instance_name.as_deref();
+    let is_histogram = group.iter().all(|(_, column)| column.instance_name.as_deref() == instance);
+    let mut title = histogram.to_owned();
+    if is_histogram {
+        if let Some(instance) = instance {
+            title = format!("{histogram} [{instance}]");
+        }
+        let mut lines = Vec::new();
+        for one in group {
+            let quantile = one.1.name.get(histogram.len() + 1..).unwrap_or_default();
+            lines.push(line(one, rows, quantile.to_owned()));
+        }
+        lines.reverse();
+        let mut lines = ranked(lines);
+        let unit = scale_lines(&mut lines, group, layout.keeps_units);
+        return Some(Panel {
+            unit: named(&title, &unit),
+            lines,
+            is_histogram,
+            ..with_names(group)
+        });
+    }
+    let highest = group.iter().map(|(_, column)| column.metric).max()?;
+    let group: Group<'_> =
+        group.iter().filter(|(_, column)| column.metric == highest).copied().collect();
+    if let Some(quantile) = group.first()?.1.name.get(histogram.len() + 1..) {
+        title = format!("{histogram} {quantile}");
+    }
+    let mut lines = ranked(lines(&group, rows, 0));
+    let most = match count {
+        LineCount::EachMetric(most) | LineCount::UnitTotal(most) => most,
+        LineCount::FitLegend => LEGEND_LINES,
+    };
+    lines.truncate(most.max(3));
+    let unit = scale_lines(&mut lines, &group, layout.keeps_units);
+    Some(Panel { unit: named(&title, &unit), lines, ..with_names(&group) })
+}
+
+/// Converts lines to a unit of their size, and returns its name.
+fn scale_lines(lines: &mut [Line], group: &Group<'_>, keeps_units: bool) -> String {
+    let Some((_, column)) = group.first() else { return String::new() };
+    let own = column.scale.units.clone();
+    let largest = lines.iter().map(largest_value).fold(0.0, f64::max);
+    let units: Option<Units> = own.parse().ok().filter(|_| !keeps_units);
+    let Some((size, unit)) = units.and_then(|units| axis_unit(largest, units)) else { return own };
+    for line in lines {
+        for value in line.points.iter_mut().filter_map(|(_, value)| value.as_mut()) {
+            *value /= size;
+        }
+        for (least, greatest) in line.spreads.iter_mut().flatten() {
+            *least /= size;
+            *greatest /= size;
+        }
+    }
+    unit
 }
 
 /// Returns the number of lines that the legend of a panel has room for.
@@ -197,7 +294,8 @@ fn separate_sums(mut panel: Panel) -> Vec<Panel> {
     if lines.is_empty() {
         return vec![panel];
     }
-    let sums = Panel { unit: panel.unit.clone(), lines, is_histogram: false, heat: Vec::new() };
+    let metrics = panel.metrics.clone();
+    let sums = Panel { unit: panel.unit.clone(), lines, metrics, ..Panel::default() };
     vec![panel, sums]
 }
 
@@ -228,13 +326,20 @@ fn named(name: &str, unit: &str) -> String {
 /// Returns the lines of columns whose names share their first bytes.
 fn lines(group: &[(usize, &Column)], rows: &[Row], shared: usize) -> Vec<Line> {
     let is_one_metric = is_one_metric(group);
-    let line = |(place, column): &(usize, &Column)| Line {
-        label: label(column, is_one_metric, shared),
+    let mut lines = Vec::new();
+    for one in group {
+        lines.push(line(one, rows, label(one.1, is_one_metric, shared)));
+    }
+    lines
+}
+
+fn line((place, _): &(usize, &Column), rows: &[Row], label: String) -> Line {
+    Line {
+        label,
         points: points(rows, *place),
         spreads: rows.iter().map(|(_, numbers)| reading_at(numbers, *place)?.spread).collect(),
         is_sum: false,
-    };
-    group.iter().map(line).collect()
+    }
 }
 
 fn is_one_metric(group: &[(usize, &Column)]) -> bool {
@@ -294,22 +399,18 @@ mod tests {
     fn a_sum_that_would_press_the_lines_flat_has_its_own_panel() {
         let panels = |sum| {
             let lines = vec![line("a", -10.0, false), line("2 others, summed", sum, true)];
-            let panels = separate_sums(Panel {
-                unit: "byte".to_owned(),
-                lines,
-                is_histogram: false,
-                heat: Vec::new(),
-            });
+            let panels =
+                separate_sums(Panel { unit: "byte".to_owned(), lines, ..Panel::default() });
             panels.iter().map(|panel| panel.lines.len()).collect::<Vec<_>>()
         };
         assert_eq!((panels(30.0), panels(31.0)), (vec![2], vec![1, 1]));
-        let sum = Panel {
-            unit: String::new(),
-            lines: vec![line("all", 1.0, true)],
-            is_histogram: false,
-            heat: Vec::new(),
-        };
+        let sum =
+            Panel { unit: String::new(), lines: vec![line("all", 1.0, true)], ..Panel::default() };
         assert_eq!(separate_sums(sum.clone()), [sum]);
+    }
+
+    fn layout(count: LineCount) -> Layout<'static, 'static> {
+        Layout { count, is_separate: false, keeps_units: false, histogram: &|_| None }
     }
 
     /// Rows of one time with these values.
@@ -325,7 +426,7 @@ mod tests {
         let values = [5000.0, 8.0, 20.0, 19.0, 18.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 0.1, 0.2];
         let rows = row(&values);
         let labels = |count| -> Vec<String> {
-            let panels = panels((&columns, &[]), &rows, count, &|_| None);
+            let panels = panels((&columns, &[]), &rows, &layout(count));
             let lines = panels.into_iter().flat_map(|panel| panel.lines);
             lines.map(|line| line.label).collect()
         };
@@ -344,7 +445,7 @@ mod tests {
             names.iter().map(move |instance| column(metric, name, Some(instance)))
         };
         let columns: Vec<Column> = of(0, "q.jobs").chain(of(1, "q.errors")).collect();
-        let panels = panels((&columns, &[]), &row(&[1.0; 60]), LineCount::EachMetric(2), &|_| None);
+        let panels = panels((&columns, &[]), &row(&[1.0; 60]), &layout(LineCount::EachMetric(2)));
         let lines: Vec<Vec<&str>> = panels
             .iter()
             .map(|panel| panel.lines.iter().map(|line| line.label.as_str()).collect())
@@ -359,7 +460,7 @@ mod tests {
         let columns = vec![column(0, "q.jobs", Some("a")); 200_000];
         let begun = std::time::Instant::now();
         let rows = row(&vec![1.0; columns.len()]);
-        let panels = panels((&columns, &[]), &rows, LineCount::EachMetric(2), &|_| None);
+        let panels = panels((&columns, &[]), &rows, &layout(LineCount::EachMetric(2)));
         assert_eq!(panels.iter().map(|panel| panel.lines.len()).sum::<usize>(), 3);
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     }
@@ -376,15 +477,10 @@ mod tests {
     #[test]
     fn what_the_heading_names_is_not_named_again() {
         let label = |unit: &str, lines: Vec<Line>| {
-            without_repeated_label(Panel {
-                unit: unit.to_owned(),
-                lines,
-                is_histogram: false,
-                heat: Vec::new(),
-            })
-            .lines[0]
-                .label
-                .clone()
+            without_repeated_label(Panel { unit: unit.to_owned(), lines, ..Panel::default() }).lines
+                [0]
+            .label
+            .clone()
         };
         let used = || line("used", 1.0, false);
         assert_eq!(label("mem.used: byte", vec![used()]), "");
