@@ -211,7 +211,7 @@ fn a_histogram_is_plotted_as_its_quantiles_in_one_panel() {
     assert_eq!(plot.matches(title).count(), 1, "{plot}");
     // One chart of 18 lines, one of the sum, and the restart on both axes.
     assert!(plot.lines().all(|line| line.chars().count() <= 80), "{plot}");
-    assert!(plot.contains("\u{25b2} 22:14:20 shop appeared\n"), "{plot}");
+    assert!(plot.contains("\u{25b2} 22:14:10 shop appeared\n"), "{plot}");
     assert!(!plot.contains("4..5"), "{plot}");
     let chosen = text("plot", &base, &["mmv.shop.latency", "--quantile", "0.5,0.999"]);
     assert!(chosen.contains("from above p99.9, p50"), "{chosen}");

@@ -280,7 +280,7 @@ fn events_on_both_sides_of_damage_are_shown() {
         break;
     }
     let text = String::from_utf8(plot(&base, &["mmv.shop.queue"]).stdout).unwrap();
-    assert!(text.contains("\u{25b2} 22:14:20 shop appeared\n"), "{text}");
+    assert!(text.contains("\u{25b2} 22:14:10 shop appeared\n"), "{text}");
     let run = |command: &str, arguments: &[&str]| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
         let output = program.arg(command).arg(&base).args(arguments).output().unwrap();
