@@ -1,4 +1,4 @@
-//! README and tutorial, run from top to bottom as a newcomer would: an ordinary user
+//! README, tutorial and the page on comparisons, run from top to bottom as a newcomer would: an ordinary user
 //! with an empty home, a terminal of 80 columns, no PCP and no environment variables.
 //!
 //! Console blocks of a page are typed into terminals, Rust blocks with a file name are
@@ -16,6 +16,7 @@ fn follow_readme_and_tutorial(builds: Builds) {
     let mut newcomer = Newcomer::new(builds);
     newcomer.follow("README.md");
     newcomer.follow("docs/tutorial.md");
+    newcomer.follow("docs/compare.md");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A module for each subcommand: its options, and what it prints.
 
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod dump;
 pub(crate) mod events;

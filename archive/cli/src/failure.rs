@@ -25,7 +25,7 @@ impl Status {
     const fn meaning(self) -> &'static str {
         match self {
             Self::Success => "success",
-            Self::NoData => "no data for the request, or \"check\" found errors or warnings",
+            Self::NoData => "no data for the request, findings of \"check\", or --fail-if holds",
             Self::Usage => "invalid command line, or an impossible request",
             Self::Damaged => "the archive is damaged; all that can be read is in the output",
             Self::Io => "a file cannot be read, or the output cannot be written",
@@ -59,6 +59,9 @@ pub(crate) enum Failure {
     /// A check found something and printed it.
     #[error("the check found errors or warnings")]
     Findings,
+    /// A comparison was printed, and a condition of `--fail-if` holds.
+    #[error("{0}")]
+    Condition(String),
     /// Parts of the archive are damaged; everything else was printed.
     #[error("parts of the archive are damaged and were skipped")]
     Lost,
@@ -84,7 +87,7 @@ impl Failure {
     pub(crate) const fn status(&self) -> Status {
         match self {
             Self::Closed => Status::Success,
-            Self::NoData(_) | Self::Findings => Status::NoData,
+            Self::NoData(_) | Self::Findings | Self::Condition(_) => Status::NoData,
             Self::Usage(_) => Status::Usage,
             Self::Lost => Status::Damaged,
             Self::Archive(error) => status_of(error),

@@ -13,6 +13,7 @@
 //! | `selection` | metrics and instances by name; warnings about missing ones |
 //! | `completions` | completion scripts of shells |
 //! | `columns` | the columns of a report: one for each metric and instance |
+//! | `comparison` | what differs between runs, and how certain that is |
 //! | `formats` | samples as a table, CSV or JSON Lines |
 //! | `groups` | metrics that are read in one pass |
 //! | `order` | the order in which metrics are shown |
@@ -34,6 +35,7 @@
 
 mod columns;
 mod commands;
+mod comparison;
 mod completions;
 mod failure;
 mod formats;
@@ -64,8 +66,8 @@ use signal_hook::consts::SIGXFSZ;
 #[cfg(feature = "view")]
 use commands::view;
 use commands::{
-    check, convert, dump, events, extract, follow, info, metrics, plot, repair, report, snapshot,
-    summary,
+    check, compare, convert, dump, events, extract, follow, info, metrics, plot, repair, report,
+    snapshot, summary,
 };
 use failure::{Failure, Status};
 use text::{Output, warn};
@@ -131,6 +133,12 @@ enum Command {
     Report(report::Arguments),
     /// Print averages, minima and maxima of metrics over a time window
     Summary(summary::Arguments),
+    /// Print which metrics differ between runs, by how much, and how certain that is
+    #[command(override_usage = "mmv-archive compare [OPTIONS] base=<ARCHIVE> new=<ARCHIVE> \
+                                [METRIC]...\n       \
+                                mmv-archive compare [OPTIONS] <ARCHIVE> --before <FROM..TO> \
+                                --after <FROM..TO> [METRIC]...")]
+    Compare(compare::Arguments),
     /// Plot metrics over time, in the terminal or to an SVG or PNG file
     #[command(override_usage = "mmv-archive plot [OPTIONS] <ARCHIVE> <METRIC>...\n       \
                                 mmv-archive plot [OPTIONS] <ARCHIVE> --derived \
@@ -191,6 +199,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Convert(convert) => convert.run(),
         Command::Report(report) => report.run(),
         Command::Summary(summary) => summary.run(),
+        Command::Compare(compare) => compare.run(),
         Command::Plot(plot) => plot.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
         #[cfg(feature = "view")]

@@ -13,4 +13,4 @@ pub(crate) use display::{DisplayOptions, FormatOptions};
 pub(crate) use histograms::{GapOptions, QuantileOptions};
 pub(crate) use new_archive::{OutputOptions, base_names, sizes, warn_of_unnameable};
 pub(crate) use progress::ProgressOptions;
-pub(crate) use sides::SidesArgument;
+pub(crate) use sides::{Parts, SidesArgument};

@@ -17,6 +17,7 @@ mod bombs;
 mod browser;
 mod check_and_repair;
 mod command;
+mod compare;
 mod completions;
 mod contradictions;
 mod contradictory_types;

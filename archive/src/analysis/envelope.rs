@@ -129,6 +129,12 @@ impl Cell {
         (self.sum / self.weight).max(self.minimum).min(self.maximum)
     }
 
+    /// Returns the weight of the mean: the number of values, or of rates the seconds for which they
+    /// are known.
+    pub const fn weight(&self) -> f64 {
+        self.weight
+    }
+
     /// Adds what is later.
     pub fn merge(&mut self, later: &Self) {
         self.minimum = self.minimum.min(later.minimum);

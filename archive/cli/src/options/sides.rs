@@ -70,19 +70,30 @@ impl SidesArgument {
     ///
     /// [`Failure::Usage`] for several archives that are not all named, each differently.
     pub(crate) fn parts(&self) -> Result<Parts, Failure> {
+        Parts::new(&self.archive, &self.metrics)
+    }
+}
+
+impl Parts {
+    /// Tells archives from metrics; `first` is an archive.
+    ///
+    /// # Errors
+    ///
+    /// As [`SidesArgument::parts`].
+    pub(crate) fn new(first: &Path, others_and_metrics: &[String]) -> Result<Self, Failure> {
         let mut others = Vec::new();
         let mut metrics = Vec::new();
-        for text in &self.metrics {
+        for text in others_and_metrics {
             match named(Path::new(text)) {
                 Some((name, path)) => others.push((name, ArchiveArgument::new(path))),
                 None => metrics.push(text.clone()),
             }
         }
-        let first = match named(&self.archive) {
+        let first = match named(first) {
             Some((name, path)) => (name, ArchiveArgument::new(path)),
-            None if others.is_empty() => (String::new(), ArchiveArgument::new(&self.archive)),
+            None if others.is_empty() => (String::new(), ArchiveArgument::new(first)),
             None => {
-                let first = shown_path(&self.archive);
+                let first = shown_path(first);
                 return Err(Failure::Usage(format!("name each of several archives: A={first}")));
             }
         };
@@ -97,7 +108,7 @@ impl SidesArgument {
             }
             known.push(name.clone());
         }
-        Ok(Parts { first, others, metrics })
+        Ok(Self { first, others, metrics })
     }
 }
 

@@ -1,0 +1,468 @@
+//! `mmv-archive compare`: what differs between runs.
+
+mod condition;
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::Args;
+use pcp_archive::{Source, Timestamp};
+use pcp_types::parse_interval;
+use serde::Serialize;
+
+use crate::Failure;
+use crate::comparison::{
+    Change, Comparison, Excluded, ObservedRun, RunOptions, Side, Statistic, Verdict, compare,
+};
+use crate::left_out::check_whole_set;
+use crate::options::{ArchiveArgument, Parts};
+use crate::order::is_unnamed_machinery;
+use crate::selection::select_metrics;
+use crate::text::{Grid, Output, scaled, shown, terminal_width};
+use crate::time::{SpanOptions, Zone, ZoneOptions};
+use condition::Condition;
+
+/// The version of the JSON document.
+const VERSION: u32 = 1;
+/// The most metrics that are listed of one side.
+const MAX_LISTED: usize = 5;
+/// The most restarts, gaps and warm-ups of a run that are listed.
+const MAX_EXCLUDED: usize = 5;
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  What is different between two runs of a benchmark?
+    mmv-archive compare base=runs/main new=runs/branch
+  What changed between 10:15 and 10:20?
+    mmv-archive compare @ --before 10:00..10:15 --after 10:20..10:35
+  Fail if the p99 of a histogram rose by more than 5 %:
+    mmv-archive compare base=runs/main new=runs/branch \\
+        --warm-up 30s --fail-if 'p99(mmv.shop.latency) > +5%'
+  Three runs, whose differences are no news, against a fourth:
+    mmv-archive compare a=runs/1 b=runs/2 c=runs/3 new=runs/4";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Base run as base=ARCHIVE, and the new one as new=ARCHIVE; or one archive for --before and
+    /// --after. An archive is a base name, a directory, a pattern, a list with commas, or @ for
+    /// those of this machine's agent
+    archive: PathBuf,
+
+    /// The other runs, of which the last is the new one unless one is named new; and metrics: names,
+    /// branches of the name space, or patterns, also with labels [default: all but those of mmv-agent
+    /// and pmcd]
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Only these instances, by name, number or a pattern such as "sd*"; may be repeated
+    /// [default: all]
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    instances: Vec<String>,
+
+    /// The part of a single archive that is the base: 10:00..10:15
+    #[arg(long, value_name = "FROM..TO", requires = "after", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["start", "finish", "last"])]
+    before: Option<String>,
+
+    /// The part of a single archive that is new: 10:20..10:35
+    #[arg(long, value_name = "FROM..TO", requires = "before", allow_hyphen_values = true)]
+    after: Option<String>,
+
+    /// Leave out this time after the beginning of each run, and after each start of a program
+    #[arg(long, value_name = "INTERVAL", default_value = "0s")]
+    warm_up: String,
+
+    /// Exit with status 1 if a number changed like this, for certain; may be repeated: "p99(mmv.shop.latency)
+    /// > +5%", "rate(mmv.shop.orders) < -10%"
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Condition>,
+
+    /// Print also numbers that are the same, and those that may be
+    #[arg(long)]
+    all: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    span: SpanOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// A run, as it is printed.
+struct Run {
+    name: String,
+    window: RangeInclusive<Timestamp>,
+    observed: ObservedRun,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut zone = None;
+        let mut runs = self.runs(&mut zone)?;
+        let place = runs.iter().position(|run| run.name == "new").unwrap_or(runs.len() - 1);
+        let new = runs.remove(place);
+        let (bases, observed): (Vec<_>, Vec<_>) =
+            runs.into_iter().map(|run| ((run.name, run.window), run.observed)).unzip();
+        let comparison = compare(&observed, &new.observed);
+        if comparison.changes.is_empty() && comparison.one_sided.is_empty() {
+            let reason = "none of the metrics has enough numbers at these times";
+            return Err(Failure::NoData(reason.to_owned()));
+        }
+        let runs = bases.into_iter().zip(observed).map(|((name, window), observed)| Run {
+            name,
+            window,
+            observed,
+        });
+        let runs: Vec<Run> = runs.chain([new]).collect();
+        let zone = zone.ok_or_else(|| Failure::Usage("no run".to_owned()))?;
+        let mut out = Output::new();
+        if self.json {
+            write_json(&mut out, &comparison, &runs, &zone)?;
+        } else {
+            self.write_table(&mut out, &comparison, &runs, &zone)?;
+        }
+        out.finish()?;
+        self.check_conditions(&comparison)
+    }
+
+    /// Reads the parts of one archive, or one run after the other.
+    fn runs(&self, zone: &mut Option<Zone>) -> Result<Vec<Run>, Failure> {
+        let Parts { first, others, metrics } = Parts::new(&self.archive, &self.metrics)?;
+        let mut runs = Vec::new();
+        if let (Some(before), Some(after)) = (&self.before, &self.after) {
+            if !others.is_empty() {
+                let reason = "--before and --after are parts of one archive";
+                return Err(Failure::Usage(reason.to_owned()));
+            }
+            let (_, archive) = &first;
+            runs.push(self.read("base", archive, &span(before)?, &metrics, zone)?);
+            runs.push(self.read("new", archive, &span(after)?, &metrics, zone)?);
+            return Ok(runs);
+        }
+        if others.is_empty() {
+            let reason = "one run; name two or more as base=ARCHIVE new=ARCHIVE, or two parts of \
+                          one with --before and --after";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        for (name, archive) in [first].iter().chain(&others) {
+            runs.push(self.read(name, archive, &self.span, &metrics, zone)?);
+        }
+        Ok(runs)
+    }
+
+    /// Reads one run. The time zone is that of the first.
+    fn read(
+        &self,
+        name: &str,
+        archive: &ArchiveArgument,
+        span: &SpanOptions,
+        metrics: &[String],
+        zone: &mut Option<Zone>,
+    ) -> Result<Run, Failure> {
+        let archives = archive.open(metrics)?;
+        let source = Source::from(&archives);
+        let own = self.zone.zone(source.label())?;
+        let zone = zone.get_or_insert(own);
+        let window = span.window(source.start(), source.end(), zone.time_zone())?;
+        let window = window.start..=window.end;
+        let mut selection = select_metrics(source, metrics, &self.instances)?;
+        selection.retain(|metric| !is_unnamed_machinery(&metric.name, metrics));
+        let options = RunOptions { warm_up: parse_interval(&self.warm_up)? };
+        let observed = ObservedRun::read(&selection, window.clone(), options)?;
+        check_whole_set(&archives)?;
+        Ok(Run { name: name.to_owned(), window, observed })
+    }
+
+    fn write_table(
+        &self,
+        out: &mut Output,
+        comparison: &Comparison,
+        runs: &[Run],
+        zone: &Zone,
+    ) -> Result<(), Failure> {
+        let width = runs.iter().map(|run| run.name.len()).max().unwrap_or_default();
+        for run in runs {
+            let line = format!("{:width$}  {}", run.name, period(&run.window, zone));
+            out.text.extend_from_slice(shown(&line).as_bytes());
+            out.text.push(b'\n');
+            let cuts = &run.observed.excluded;
+            for cut in cuts.iter().take(MAX_EXCLUDED) {
+                let line = format!("  {}", excluded_text(cut, zone));
+                out.text.extend_from_slice(shown(&line).as_bytes());
+                out.text.push(b'\n');
+            }
+            if cuts.len() > MAX_EXCLUDED {
+                let more = cuts.len() - MAX_EXCLUDED;
+                out.text.extend_from_slice(format!("  and {more} more, by --json\n").as_bytes());
+            }
+        }
+        let is_shown = |change: &&Change| {
+            self.all || matches!(change.verdict, Verdict::Higher | Verdict::Lower)
+        };
+        let rows: Vec<&Change> = comparison.changes.iter().filter(is_shown).collect();
+        if !rows.is_empty() {
+            out.text.push(b'\n');
+            let mut grid = Grid::new(6);
+            for head in ["", "Ratio", "95 % bounds", "Base", "New", "Number"] {
+                grid.cell(|text| text.push_str(head));
+            }
+            for change in &rows {
+                push_cells(&mut grid, change);
+            }
+            grid.write(out, terminal_width())?;
+        }
+        out.text.push(b'\n');
+        out.text.extend_from_slice(self.totals(comparison, rows.len()).as_bytes());
+        for (side, title) in [(Side::New, "Only in the new run"), (Side::Base, "Only in the base")]
+        {
+            if let Some(list) = one_sided_text(comparison, side) {
+                out.text.extend_from_slice(format!("{title}: {}\n", shown(&list)).as_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how many numbers are not printed.
+    fn totals(&self, comparison: &Comparison, rows: usize) -> String {
+        let count =
+            |verdict| comparison.changes.iter().filter(|change| change.verdict == verdict).count();
+        let all = comparison.changes.len();
+        let different = count(Verdict::Higher) + count(Verdict::Lower);
+        let same = count(Verdict::Same);
+        let unclear = count(Verdict::Unclear);
+        let hint = if self.all || rows == all { "" } else { "; --all prints all" };
+        format!(
+            "{different} of {all} numbers differ, {same} do not, {unclear} are unclear{hint}.\n"
+        )
+    }
+
+    /// Fails for the first condition that holds.
+    fn check_conditions(&self, comparison: &Comparison) -> Result<(), Failure> {
+        let mut failed = Ok(());
+        for condition in &self.fail_if {
+            let mut numbers =
+                comparison.changes.iter().filter(|change| condition.is_about(change)).peekable();
+            if numbers.peek().is_none() {
+                let reason = format!("{}: no such number was compared", condition.text());
+                return Err(Failure::Usage(reason));
+            }
+            if let Some(change) = numbers.find(|change| condition.holds(change))
+                && failed.is_ok()
+            {
+                let found = format!(
+                    "{}: {} was {} and is {}",
+                    condition.text(),
+                    title(change),
+                    number(change, change.base),
+                    number(change, change.new)
+                );
+                failed = Err(Failure::Condition(shown(&found).into_owned()));
+            }
+        }
+        failed
+    }
+}
+
+/// Parses `FROM..TO`.
+fn span(text: &str) -> Result<SpanOptions, Failure> {
+    let (start, finish) = text
+        .split_once("..")
+        .filter(|(start, finish)| !start.is_empty() && !finish.is_empty())
+        .ok_or_else(|| Failure::Usage(format!("\"{text}\" is no span such as 10:00..10:15")))?;
+    let (start, finish) = (Some(start.to_owned()), Some(finish.to_owned()));
+    Ok(SpanOptions { start, finish, last: None })
+}
+
+/// Returns a window as text, the day once.
+fn period(window: &RangeInclusive<Timestamp>, zone: &Zone) -> String {
+    let (begin, end) = (*window.start(), *window.end());
+    let same_day = zone.strftime(begin, "%F") == zone.strftime(end, "%F");
+    let end = zone.strftime(end, if same_day { "%T %Z" } else { "%F %T %Z" });
+    format!("{} to {end}", zone.strftime(begin, "%F %T"))
+}
+
+fn excluded_text(cut: &Excluded, zone: &Zone) -> String {
+    let program = cut.program.as_deref().map(|program| format!("{program}: ")).unwrap_or_default();
+    let begin = zone.strftime(cut.begin, "%T");
+    if cut.begin == cut.end {
+        return format!("{program}{} at {begin}", cut.reason);
+    }
+    format!("{program}{} from {begin} to {}", cut.reason, zone.strftime(cut.end, "%T"))
+}
+
+/// Returns the metric, instance and statistic of a number.
+fn title(change: &Change) -> String {
+    let instance = change.instance.as_deref().map(|name| format!("[{name}]")).unwrap_or_default();
+    format!("{} {}{instance}", change.statistic, change.metric)
+}
+
+/// Returns a number of a change in a unit that fits.
+fn number(change: &Change, value: f64) -> String {
+    match change.statistic {
+        Statistic::Share => format!("{:.1} %", value * 100.0),
+        _ => scaled(value, change.units),
+    }
+}
+
+fn push_cells(grid: &mut Grid, change: &Change) {
+    let ratio =
+        |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+    let bounds = match (change.low, change.high) {
+        (None, None) => "-".to_owned(),
+        (low, high) => format!("{} - {}", ratio(low), ratio(high)),
+    };
+    grid.format(format_args!("{}", change.verdict));
+    grid.cell(|text| text.push_str(&ratio(change.ratio())));
+    grid.cell(|text| text.push_str(&bounds));
+    grid.cell(|text| text.push_str(&number(change, change.base)));
+    grid.cell(|text| text.push_str(&number(change, change.new)));
+    grid.cell(|text| text.push_str(&shown(&title(change))));
+}
+
+/// Returns the metrics that only one side has, with the numbers of their instances.
+fn one_sided_text(comparison: &Comparison, side: Side) -> Option<String> {
+    let mut metrics: BTreeMap<&str, usize> = BTreeMap::new();
+    for (found, metric, instance) in &comparison.one_sided {
+        if *found == side {
+            *metrics.entry(metric).or_default() += usize::from(instance.is_some());
+        }
+    }
+    let more = metrics.len().saturating_sub(MAX_LISTED);
+    let mut list: Vec<String> = metrics
+        .iter()
+        .take(MAX_LISTED)
+        .map(|(metric, instances)| match instances {
+            0 => (*metric).to_owned(),
+            instances => format!("{metric} ({instances})"),
+        })
+        .collect();
+    if more > 0 {
+        list.push(format!("{more} more"));
+    }
+    (!list.is_empty()).then(|| list.join(", "))
+}
+
+/// The comparison in JSON.
+#[derive(Serialize)]
+struct ComparisonJson<'a> {
+    version: u32,
+    runs: Vec<RunJson<'a>>,
+    series: Vec<ChangeJson<'a>>,
+    only_base: Vec<SeriesJson<'a>>,
+    only_new: Vec<SeriesJson<'a>>,
+    excluded: Vec<ExcludedJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunJson<'a> {
+    name: &'a str,
+    begin: String,
+    end: String,
+}
+
+#[derive(Serialize)]
+struct ChangeJson<'a> {
+    metric: &'a str,
+    instance: Option<&'a str>,
+    statistic: &'static str,
+    quantile: Option<f64>,
+    base: f64,
+    new: f64,
+    unit: String,
+    ratio: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    significance: f64,
+    verdict: Verdict,
+}
+
+#[derive(Serialize)]
+struct SeriesJson<'a> {
+    metric: &'a str,
+    instance: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ExcludedJson<'a> {
+    run: &'a str,
+    program: Option<&'a str>,
+    begin: String,
+    end: String,
+    reason: &'static str,
+}
+
+impl<'a> ChangeJson<'a> {
+    fn new(change: &'a Change) -> Self {
+        let (statistic, quantile) = match change.statistic {
+            Statistic::Rate => ("rate", None),
+            Statistic::Value => ("value", None),
+            Statistic::Share => ("share", None),
+            Statistic::Mean => ("mean", None),
+            Statistic::Quantile(rank) => ("quantile", Some(rank)),
+        };
+        Self {
+            metric: &change.metric,
+            instance: change.instance.as_deref(),
+            statistic,
+            quantile,
+            base: change.base,
+            new: change.new,
+            unit: change.units.to_string(),
+            ratio: change.ratio(),
+            low: change.low,
+            high: change.high,
+            significance: change.significance,
+            verdict: change.verdict,
+        }
+    }
+}
+
+fn write_json(
+    out: &mut Output,
+    comparison: &Comparison,
+    runs: &[Run],
+    zone: &Zone,
+) -> Result<(), Failure> {
+    let time = |time: Timestamp| zone.strftime(time, "%FT%T%.6f%:z");
+    let one_sided = |side| {
+        let series = comparison.one_sided.iter().filter(move |(found, ..)| *found == side);
+        let series = series
+            .map(|(_, metric, instance)| SeriesJson { metric, instance: instance.as_deref() });
+        series.collect()
+    };
+    let excluded = |run| {
+        let Run { name, observed, .. }: &Run = run;
+        observed.excluded.iter().map(move |cut| ExcludedJson {
+            run: name,
+            program: cut.program.as_deref(),
+            begin: time(cut.begin),
+            end: time(cut.end),
+            reason: cut.reason,
+        })
+    };
+    let document = ComparisonJson {
+        version: VERSION,
+        runs: runs
+            .iter()
+            .map(|run| RunJson {
+                name: &run.name,
+                begin: time(*run.window.start()),
+                end: time(*run.window.end()),
+            })
+            .collect(),
+        series: comparison.changes.iter().map(ChangeJson::new).collect(),
+        only_base: one_sided(Side::Base),
+        only_new: one_sided(Side::New),
+        excluded: runs.iter().flat_map(excluded).collect(),
+    };
+    serde_json::to_writer(&mut out.text, &document)
+        .map_err(|error| Failure::Output(error.into()))?;
+    out.text.push(b'\n');
+    Ok(())
+}

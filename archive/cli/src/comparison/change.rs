@@ -1,0 +1,436 @@
+//! The numbers of two sides, and the verdicts about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use pcp_archive::Units;
+use serde::Serialize;
+
+use super::Statistic;
+use super::estimate::{Estimate, Part, student_quantile, student_tail};
+use super::histogram::{HistogramColumns, QuantileBounds};
+use super::run::{ObservedRun, RunHistogram, SeriesColumns, SeriesName};
+
+/// The confidence of bounds.
+const LEVEL: f64 = 0.95;
+/// The part of the numbers called different that may be so by chance.
+const MAX_FALSE: f64 = 0.05;
+/// Numbers are the same if their ratio is certainly within this distance of 1.
+const SAME: f64 = 0.05;
+/// The quantiles of histograms that are compared.
+const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// What is known of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// The new number is higher.
+    Higher,
+    /// The new number is lower.
+    Lower,
+    /// Their ratio is within 5 % of 1, or both are in one bucket of a histogram.
+    Same,
+    /// Neither is certain.
+    Unclear,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+            Self::Same => "same",
+            Self::Unclear => "unclear",
+        })
+    }
+}
+
+/// One number of two sides.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) metric: String,
+    pub(crate) instance: Option<Arc<str>>,
+    pub(crate) statistic: Statistic,
+    /// Units of the numbers.
+    pub(crate) units: Units,
+    pub(crate) base: f64,
+    pub(crate) new: f64,
+    /// Bounds of the ratio with 95 % confidence, where there are any: a base that may be 0 has none.
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
+    pub(crate) verdict: Verdict,
+    /// The probability of such a difference, or a greater one, by chance.
+    pub(crate) significance: f64,
+}
+
+/// Which side has a metric that the other has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Base,
+    New,
+}
+
+/// What two sides have.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Comparison {
+    /// From the greatest change that is certain to the smallest; unclear ones last.
+    pub(crate) changes: Vec<Change>,
+    /// The metrics and instances that only one side has.
+    pub(crate) one_sided: Vec<(Side, String, Option<Arc<str>>)>,
+}
+
+/// Compares one run with others.
+pub(crate) fn compare(bases: &[ObservedRun], new: &ObservedRun) -> Comparison {
+    let mut comparison = Comparison::default();
+    let names = bases.iter().chain([new]).flat_map(|run| run.series.keys());
+    for name in names.collect::<BTreeSet<_>>() {
+        comparison.add_series(name, bases, new);
+    }
+    comparison.add_shares(bases, new);
+    let names = bases.iter().chain([new]).flat_map(|run| run.histograms.keys());
+    for name in names.collect::<BTreeSet<_>>() {
+        comparison.add_histogram(name, bases, new);
+    }
+    control_false_discoveries(&mut comparison.changes);
+    comparison.changes.sort_by(|one, other| {
+        let by_name = || (&one.metric, &one.instance).cmp(&(&other.metric, &other.instance));
+        other.effect().total_cmp(&one.effect()).then_with(by_name)
+    });
+    comparison
+}
+
+impl Change {
+    /// Returns the ratio of the numbers; `None` of 0.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        (self.base != 0.0).then(|| self.new / self.base)
+    }
+
+    /// Returns the logarithm of the smallest ratio that is likely, by which changes are sorted.
+    fn effect(&self) -> f64 {
+        match (self.verdict, self.low, self.high) {
+            (Verdict::Unclear, ..) => -2.0,
+            (Verdict::Same, ..) => -1.0,
+            (Verdict::Higher, Some(low), _) if low > 0.0 => low.ln().max(0.0),
+            (Verdict::Lower, _, Some(high)) if high > 0.0 => -high.ln().min(0.0),
+            // From nothing, to nothing, or to another sign.
+            _ => f64::INFINITY,
+        }
+    }
+
+    fn new(
+        name: &SeriesName,
+        statistic: Statistic,
+        units: Units,
+        base: Estimate,
+        new: Estimate,
+    ) -> Self {
+        let freedom = freedom(base, new);
+        let deviation = (base.variance + new.variance).sqrt();
+        let difference = new.value - base.value;
+        let significance = match (difference == 0.0, deviation == 0.0) {
+            (true, _) => 1.0,
+            // Both were constant, so they differ by more than chance.
+            (false, true) => 0.0,
+            (false, false) => student_tail(difference / deviation, freedom),
+        };
+        let mut bounds = ratio_bounds(base, new, freedom);
+        if matches!(statistic, Statistic::Rate | Statistic::Share) {
+            bounds = bounds.map(|(low, high)| (low.max(0.0), high));
+        }
+        let is_zero = difference == 0.0 && deviation == 0.0;
+        let is_same =
+            is_zero || bounds.is_some_and(|(low, high)| low >= 1.0 - SAME && high <= 1.0 + SAME);
+        let (metric, instance) = name.clone();
+        Self {
+            metric,
+            instance,
+            statistic,
+            units,
+            base: base.value,
+            new: new.value,
+            low: bounds.map(|(low, _)| low),
+            high: bounds.map(|(_, high)| high),
+            verdict: if is_same { Verdict::Same } else { Verdict::Unclear },
+            significance,
+        }
+    }
+}
+
+/// Returns the degrees of freedom of a difference (Welch).
+fn freedom(base: Estimate, new: Estimate) -> f64 {
+    let variance = base.variance + new.variance;
+    if variance == 0.0 {
+        return base.freedom.min(new.freedom);
+    }
+    variance.powi(2) / (base.variance.powi(2) / base.freedom + new.variance.powi(2) / new.freedom)
+}
+
+/// Returns the bounds of the ratio of two independent numbers (Fieller); `None` if the first may be
+/// 0.
+fn ratio_bounds(base: Estimate, new: Estimate, freedom: f64) -> Option<(f64, f64)> {
+    let student = student_quantile(LEVEL, freedom);
+    let uncertain = student.powi(2) * base.variance / base.value.powi(2);
+    if base.value == 0.0 || uncertain >= 1.0 {
+        return None;
+    }
+    let ratio = new.value / base.value;
+    let certain = 1.0 - uncertain;
+    let deviation = (new.variance * certain + ratio.powi(2) * base.variance).sqrt();
+    let margin = student * deviation / base.value.abs();
+    Some(((ratio - margin) / certain, (ratio + margin) / certain))
+}
+
+/// Calls those changes higher or lower of which at most 5 % are so by chance (Benjamini and
+/// Hochberg).
+fn control_false_discoveries(changes: &mut [Change]) {
+    let count = changes.len() as f64;
+    changes.sort_by(|one, other| one.significance.total_cmp(&other.significance));
+    let limits = (1..).map(|rank| f64::from(rank) * MAX_FALSE / count);
+    let found = changes.iter().zip(limits);
+    let last =
+        found.enumerate().filter(|(_, (change, limit))| change.significance <= *limit).last();
+    let different = last.map_or(0, |(place, _)| place + 1);
+    for change in changes.iter_mut().take(different) {
+        // Numbers within a bucket or 5 % are the same, however certain their difference is.
+        if change.verdict == Verdict::Unclear {
+            let is_higher = change.new > change.base;
+            change.verdict = if is_higher { Verdict::Higher } else { Verdict::Lower };
+        }
+    }
+}
+
+impl Comparison {
+    fn add_series(&mut self, name: &SeriesName, bases: &[ObservedRun], new: &ObservedRun) {
+        let units = units_of(name, bases, new);
+        let base: Vec<Estimate> =
+            bases.iter().filter_map(|run| series_estimate(run, name, units)).collect();
+        let estimate = series_estimate(new, name, units);
+        let is_rate = bases
+            .iter()
+            .chain([new])
+            .any(|run| run.series.get(name).is_some_and(|columns| columns.is_rate));
+        let statistic = if is_rate { Statistic::Rate } else { Statistic::Value };
+        match (Estimate::of_runs(&base), estimate) {
+            (Some(base), Some(new)) => {
+                self.changes.push(Change::new(name, statistic, units, base, new));
+            }
+            (Some(_), None) => self.add_one_sided(Side::Base, name),
+            (None, Some(_)) => self.add_one_sided(Side::New, name),
+            (None, None) => {}
+        }
+    }
+
+    fn add_one_sided(&mut self, side: Side, name: &SeriesName) {
+        self.one_sided.push((side, name.0.clone(), name.1.clone()));
+    }
+
+    /// Adds the parts that the instances of counters have in the whole.
+    fn add_shares(&mut self, bases: &[ObservedRun], new: &ObservedRun) {
+        let bases: Vec<_> = bases.iter().map(shares).collect();
+        for (name, new) in shares(new) {
+            let base: Vec<Estimate> =
+                bases.iter().filter_map(|run| run.get(&name).copied()).collect();
+            if let Some(base) = Estimate::of_runs(&base) {
+                self.changes.push(Change::new(&name, Statistic::Share, Units::NONE, base, new));
+            }
+        }
+    }
+
+    fn add_histogram(&mut self, name: &SeriesName, bases: &[ObservedRun], new: &ObservedRun) {
+        let base: Vec<&RunHistogram> =
+            bases.iter().filter_map(|run| run.histograms.get(name)).collect();
+        let Some(new) = new.histograms.get(name) else {
+            return self.add_one_sided(Side::Base, name);
+        };
+        let Some(first) = base.first() else { return self.add_one_sided(Side::New, name) };
+        let units = first.units;
+        let Some(base) =
+            base.into_iter().map(|one| in_units(one, units)).collect::<Option<Vec<_>>>()
+        else {
+            return;
+        };
+        let Some(new) = in_units(new, units) else { return };
+        let estimates = |number: fn(&HistogramColumns) -> Option<Estimate>| {
+            let base: Vec<Estimate> = base.iter().filter_map(number).collect();
+            Estimate::of_runs(&base).zip(number(&new))
+        };
+        if let Some((base, new)) = estimates(HistogramColumns::rate) {
+            let units = Units::count().per_second();
+            self.changes.push(Change::new(name, Statistic::Rate, units, base, new));
+        }
+        if let Some((base, new)) = estimates(HistogramColumns::mean) {
+            self.changes.push(Change::new(name, Statistic::Mean, units, base, new));
+        }
+        for rank in RANKS {
+            self.changes.extend(quantile_change(name, rank, units, &base, &new));
+        }
+    }
+}
+
+/// Returns the units of the first run that has a series.
+fn units_of(name: &SeriesName, bases: &[ObservedRun], new: &ObservedRun) -> Units {
+    let columns = bases.iter().chain([new]).find_map(|run| run.series.get(name));
+    columns.map_or(Units::NONE, |columns| columns.units)
+}
+
+/// Returns the factor from one unit to another; `None` of units of different things.
+fn factor(from: Units, to: Units) -> Option<f64> {
+    if from == to { Some(1.0) } else { Some(from.conversion_to(to)?.apply(1.0)) }
+}
+
+/// Returns the number of a series; 0 of an instance that a counter does not have yet.
+fn series_estimate(run: &ObservedRun, name: &SeriesName, units: Units) -> Option<Estimate> {
+    let Some(columns) = run.series.get(name) else {
+        return run.has_counter(&name.0).then_some(Estimate::zero());
+    };
+    let factor = factor(columns.units, units)?;
+    let mut estimate = Estimate::new(&columns.parts)?;
+    estimate.value *= factor;
+    estimate.variance *= factor.powi(2);
+    Some(estimate)
+}
+
+fn in_units(histogram: &RunHistogram, units: Units) -> Option<HistogramColumns> {
+    let mut columns = histogram.columns.clone();
+    columns.scale(factor(histogram.units, units)?);
+    Some(columns)
+}
+
+/// Returns the part of each instance of a counter in the growth of all.
+fn shares(run: &ObservedRun) -> BTreeMap<SeriesName, Estimate> {
+    let mut counters: BTreeMap<&str, Vec<(&SeriesName, &SeriesColumns)>> = BTreeMap::new();
+    for (name, columns) in &run.series {
+        if columns.is_rate && name.1.is_some() {
+            counters.entry(&name.0).or_default().push((name, columns));
+        }
+    }
+    let mut shares = BTreeMap::new();
+    for instances in counters.into_values().filter(|instances| instances.len() > 1) {
+        let columns = instances.first().map_or(0, |(_, columns)| columns.parts.len());
+        let mut whole = vec![Part::default(); columns];
+        for (_, columns) in &instances {
+            for (whole, part) in whole.iter_mut().zip(&columns.parts) {
+                whole.denominator += part.numerator;
+                whole.observations = part.observations.max(whole.observations);
+            }
+        }
+        for (name, columns) in instances {
+            let parts = columns.parts.iter().zip(&whole);
+            let parts: Vec<Part> =
+                parts.map(|(part, whole)| Part { numerator: part.numerator, ..*whole }).collect();
+            if let Some(share) = Estimate::new(&parts) {
+                shares.insert(name.clone(), share);
+            }
+        }
+    }
+    shares
+}
+
+/// Compares a quantile. The significance is that of the share of values above the quantile of both
+/// sides together.
+fn quantile_change(
+    name: &SeriesName,
+    rank: f64,
+    units: Units,
+    bases: &[HistogramColumns],
+    new: &HistogramColumns,
+) -> Option<Change> {
+    // Both sides' bounds hold together with the confidence of one.
+    let level = LEVEL.sqrt();
+    let base: Vec<QuantileBounds> =
+        bases.iter().filter_map(|run| run.quantile(rank, level)).collect();
+    let bounds = new.quantile(rank, level)?;
+    let count = base.len() as f64;
+    let value = base.iter().map(|run| run.value).sum::<f64>() / count;
+    let base_low = base.iter().map(|run| run.low).reduce(f64::min)?;
+    let base_high = base.iter().map(|run| run.high).reduce(|one, other| Some(one?.max(other?)))?;
+    let limit = quantile_of_both(bases, new, rank)?;
+    let shares: Vec<Estimate> = bases.iter().filter_map(|run| run.share_above(limit)).collect();
+    let shares = Change::new(
+        name,
+        Statistic::Quantile(rank),
+        units,
+        Estimate::of_runs(&shares)?,
+        new.share_above(limit)?,
+    );
+    let low = base_high.filter(|high| *high > 0.0).map(|high| bounds.low / high);
+    let high = bounds.high.filter(|_| base_low > 0.0).map(|high| high / base_low);
+    let one_bucket = base.iter().all(|run| run.first.total_cmp(&bounds.first).is_eq());
+    let is_near = low.zip(high).is_some_and(|(low, high)| low >= 1.0 - SAME && high <= 1.0 + SAME);
+    let verdict = if one_bucket || is_near { Verdict::Same } else { Verdict::Unclear };
+    Some(Change { base: value, new: bounds.value, low, high, verdict, ..shares })
+}
+
+/// Returns the least value of the bucket of a quantile of all runs, in which both sides have the
+/// same weight.
+fn quantile_of_both(bases: &[HistogramColumns], new: &HistogramColumns, rank: f64) -> Option<f64> {
+    let weighted = bases.iter().map(|run| (run, 0.5 / bases.len() as f64)).chain([(new, 0.5)]);
+    let mut buckets: Vec<(f64, f64)> = Vec::new();
+    for (run, weight) in weighted {
+        let count = run.count();
+        for bucket in run.buckets.iter().filter(|_| count > 0.0) {
+            buckets.push((bucket.first, bucket.counts.iter().sum::<f64>() * weight / count));
+        }
+    }
+    buckets.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let mut before = 0.0;
+    let place = buckets.iter().position(|(_, weight)| {
+        before += weight;
+        before >= rank
+    });
+    let (first, _) = place.and_then(|place| buckets.get(place)).or(buckets.last())?;
+    Some(*first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, variance: f64) -> Estimate {
+        Estimate { value, variance, freedom: 7.0 }
+    }
+
+    fn change(base: Estimate, new: Estimate) -> Change {
+        let name = ("acme.orders".to_owned(), None);
+        Change::new(&name, Statistic::Rate, Units::count(), base, new)
+    }
+
+    #[test]
+    fn bounds_of_a_ratio_are_those_of_fieller() {
+        // g = 2.3646 ^ 2 * 0.04 / 10 ^ 2 = 0.002237; (2 -+ 0.10573) / (1 - g).
+        let (low, high) = ratio_bounds(estimate(10.0, 0.04), estimate(20.0, 0.04), 7.0).unwrap();
+        assert!((low - 1.89852).abs() < 1e-5 && (high - 2.11045).abs() < 1e-5, "{low} {high}");
+        assert_eq!(ratio_bounds(estimate(0.0, 0.0), estimate(1.0, 0.1), 7.0), None);
+        assert_eq!(ratio_bounds(estimate(1.0, 4.0), estimate(1.0, 0.1), 7.0), None);
+    }
+
+    #[test]
+    fn constants_differ_or_are_the_same() {
+        let mut changes = [
+            change(estimate(4.0, 0.0), estimate(8.0, 0.0)),
+            change(estimate(4.0, 0.0), estimate(4.0, 0.0)),
+            change(estimate(0.0, 0.0), estimate(0.0, 0.0)),
+            change(estimate(5.0, 9.0), estimate(6.0, 9.0)),
+        ];
+        control_false_discoveries(&mut changes);
+        let verdicts = changes.map(|change| change.verdict);
+        assert_eq!(verdicts, [Verdict::Higher, Verdict::Unclear, Verdict::Same, Verdict::Same]);
+    }
+
+    #[test]
+    fn of_many_numbers_some_differ_by_chance() {
+        // The smallest of 100 significances of equal runs is about 0.01.
+        let mut noise: Vec<Change> =
+            (1..=100).map(|_| change(estimate(5.0, 1.0), estimate(6.0, 1.0))).collect();
+        for (place, change) in (1..).zip(&mut noise) {
+            change.significance = f64::from(place) / 100.0;
+        }
+        control_false_discoveries(&mut noise);
+        assert!(noise.iter().all(|change| change.verdict == Verdict::Unclear));
+        noise.iter_mut().take(3).for_each(|change| change.significance = 1e-4);
+        control_false_discoveries(&mut noise);
+        let found = noise.iter().filter(|change| change.verdict == Verdict::Higher).count();
+        assert_eq!(found, 3);
+    }
+}

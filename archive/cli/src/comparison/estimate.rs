@@ -1,0 +1,279 @@
+//! A number that was observed over a time, and its uncertainty.
+//!
+//! What happens in one second is like what happened in the one before, so seconds are no independent
+//! observations. The variance of a mean is estimated on several scales, from 128 groups of
+//! consecutive observations down to 8, and the largest is used:
+//!
+//! * of 16 groups and more, with the correlation of neighbours as in an autoregressive process;
+//! * of 8 groups, as they are ("batch means").
+//!
+//! In simulations of stationary processes whose correlation lasts from 0 to 50 of 900 seconds, of
+//! differences between two runs 0.1 to 2 % are significant at 5 %; with a correlation of 20 seconds
+//! and runs of 64 seconds 9 % are. The test `stationary_processes_do_not_differ` repeats that.
+//!
+//! **Sources**: M. G. Kendall, "Note on bias in the estimation of autocorrelation", Biometrika 41
+//! (1954); B. W. Schmeiser, "Batch size effects in the analysis of simulation output", Operations
+//! Research 30 (1982).
+
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// The fewest groups from which a variance is estimated.
+pub(super) const MIN_GROUPS: usize = 8;
+/// The most groups.
+pub(super) const MAX_GROUPS: usize = 128;
+/// The fewest groups whose correlation is estimated.
+const MIN_CORRELATED: usize = 16;
+/// The greatest correlation of neighbours that is believed, as its estimate has no upper bound.
+const MAX_CORRELATION: f64 = 0.99;
+
+/// The two sums of a quotient in one column.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Part {
+    pub(super) numerator: f64,
+    pub(super) denominator: f64,
+    /// The number of values, or of rates that ended in the column.
+    pub(super) observations: u32,
+}
+
+impl Part {
+    fn add(&mut self, other: Self) {
+        self.numerator += other.numerator;
+        self.denominator += other.denominator;
+        self.observations = self.observations.saturating_add(other.observations);
+    }
+}
+
+/// A quotient of two sums over a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Estimate {
+    pub(super) value: f64,
+    /// The square of the standard error.
+    pub(super) variance: f64,
+    /// Degrees of freedom of the variance.
+    pub(super) freedom: f64,
+}
+
+impl Estimate {
+    /// Estimates the sum of numerators by that of denominators; `None` for less than 8 groups of
+    /// observations, or a denominator of 0.
+    pub(super) fn new(parts: &[Part]) -> Option<Self> {
+        let mut groups = grouped(parts, MAX_GROUPS);
+        let mut whole = Part::default();
+        for group in &groups {
+            whole.add(*group);
+        }
+        if groups.len() < MIN_GROUPS || whole.denominator <= 0.0 {
+            return None;
+        }
+        let value = whole.numerator / whole.denominator;
+        let mut variance = 0.0_f64;
+        let mut freedom = (MIN_GROUPS - 1) as f64;
+        while groups.len() >= MIN_CORRELATED {
+            let count = groups.len() as f64;
+            let residuals = residuals(&groups, value);
+            let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+            if squares > 0.0 {
+                let correlation = correlation(&residuals, squares);
+                let inflation = (1.0 + correlation) / (1.0 - correlation);
+                variance = variance.max(count * squares / (count - 1.0) * inflation);
+                freedom = freedom.min(count / inflation - 1.0);
+            }
+            groups = grouped(&groups, groups.len() / 2);
+        }
+        let groups = grouped(&groups, MIN_GROUPS);
+        let count = groups.len() as f64;
+        let squares: f64 =
+            residuals(&groups, value).iter().map(|residual| residual * residual).sum();
+        variance = variance.max(count * squares / (count - 1.0));
+        variance /= whole.denominator * whole.denominator;
+        Some(Self { value, variance, freedom: freedom.max(1.0) })
+    }
+
+    /// The estimate of a number that was 0 all the time.
+    pub(super) const fn zero() -> Self {
+        Self { value: 0.0, variance: 0.0, freedom: (MIN_GROUPS - 1) as f64 }
+    }
+
+    /// Estimates what another run of the kind has, by several runs: their mean, with the variance
+    /// between them where it is larger than that within them.
+    pub(super) fn of_runs(runs: &[Self]) -> Option<Self> {
+        let count = runs.len() as f64;
+        let value = runs.iter().map(|run| run.value).sum::<f64>() / count;
+        let within = Self {
+            value,
+            variance: runs.iter().map(|run| run.variance).sum::<f64>() / (count * count),
+            freedom: runs.iter().map(|run| run.freedom).reduce(f64::min)?,
+        };
+        if runs.len() < 2 {
+            return Some(within);
+        }
+        let squares: f64 = runs.iter().map(|run| (run.value - value).powi(2)).sum();
+        // A new run differs from the mean by its own deviation and by that of the mean.
+        let between = squares / (count - 1.0) * (1.0 + 1.0 / count);
+        let freedom = count - 1.0;
+        Some(if between > within.variance {
+            Self { value, variance: between, freedom }
+        } else {
+            within
+        })
+    }
+
+    /// Returns by how much the number may be larger or smaller at a level of confidence.
+    pub(super) fn margin(&self, level: f64) -> f64 {
+        student_quantile(level, self.freedom) * self.variance.sqrt()
+    }
+}
+
+/// The number x for which a value of Student's distribution is between -x and x at a level.
+pub(super) fn student_quantile(level: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom)
+        .map_or(f64::INFINITY, |student| student.inverse_cdf(f64::midpoint(1.0, level)))
+}
+
+/// The probability of a value of Student's distribution that is farther from 0 than this one.
+pub(super) fn student_tail(value: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| 2.0 * student.sf(value.abs()))
+}
+
+/// Joins neighbours to at most so many groups of about equal numbers of observations.
+fn grouped(parts: &[Part], most: usize) -> Vec<Part> {
+    let all: u64 = parts.iter().map(|part| u64::from(part.observations)).sum();
+    let mut groups = Vec::with_capacity(most);
+    let mut group = Part::default();
+    let mut before = 0;
+    for part in parts {
+        group.add(*part);
+        before += u64::from(part.observations);
+        let full = (groups.len() as u64 + 1) * all;
+        if group.observations > 0 && before * most as u64 >= full {
+            groups.push(std::mem::take(&mut group));
+        }
+    }
+    groups
+}
+
+fn residuals(groups: &[Part], value: f64) -> Vec<f64> {
+    groups.iter().map(|group| group.numerator - value * group.denominator).collect()
+}
+
+/// Returns the correlation of neighbours, corrected for its bias; not less than 0.
+fn correlation(residuals: &[f64], squares: f64) -> f64 {
+    let products: f64 = residuals.iter().zip(residuals.iter().skip(1)).map(|(a, b)| a * b).sum();
+    let found = products / squares;
+    (found + (1.0 + 3.0 * found) / residuals.len() as f64).clamp(0.0, MAX_CORRELATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(values: impl IntoIterator<Item = f64>) -> Vec<Part> {
+        let part = |numerator| Part { numerator, denominator: 1.0, observations: 1 };
+        values.into_iter().map(part).collect()
+    }
+
+    /// `SplitMix64`: numbers from -0.5 to 0.5.
+    struct Noise(u64);
+
+    impl Noise {
+        fn next(&mut self) -> f64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.0;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+        }
+
+        /// An autoregressive process with this correlation of neighbours.
+        fn process(&mut self, correlation: f64, count: usize) -> Vec<Part> {
+            let mut value = 0.0;
+            let mut all = Vec::new();
+            for step in 0..count + 300 {
+                value = correlation * value + self.next();
+                if step >= 300 {
+                    all.push(value);
+                }
+            }
+            values(all)
+        }
+    }
+
+    fn significance(one: &[Part], other: &[Part]) -> f64 {
+        let (one, other) = (Estimate::new(one).unwrap(), Estimate::new(other).unwrap());
+        let variance = one.variance + other.variance;
+        let freedom = variance.powi(2)
+            / (one.variance.powi(2) / one.freedom + other.variance.powi(2) / other.freedom);
+        student_tail((one.value - other.value) / variance.sqrt(), freedom)
+    }
+
+    #[test]
+    fn students_distribution_is_that_of_tables() {
+        // Two-sided 95 % of 7 and of 120 degrees of freedom.
+        assert!((student_quantile(0.95, 7.0) - 2.3646).abs() < 1e-4);
+        assert!((student_quantile(0.95, 120.0) - 1.9799).abs() < 1e-4);
+        assert!((student_tail(2.3646, 7.0) - 0.05).abs() < 1e-5);
+    }
+
+    #[test]
+    fn an_estimate_needs_eight_groups() {
+        assert_eq!(Estimate::new(&values([1.0; 7])), None);
+        let constant = Estimate::new(&values([3.0; 8])).unwrap();
+        assert_eq!((constant.value, constant.variance), (3.0, 0.0));
+        assert_eq!(Estimate::new(&[Part::default(); 20]), None);
+    }
+
+    #[test]
+    fn columns_without_an_observation_belong_to_the_next_one() {
+        // A rate that is known for two columns ends in the second one.
+        let part = |observations| Part { numerator: 2.0, denominator: 1.0, observations };
+        let parts: Vec<Part> = (0..40).map(|column| part(column % 2)).collect();
+        let groups = grouped(&parts, 128);
+        assert_eq!(groups.len(), 20);
+        assert!(groups.iter().all(|group| (group.numerator, group.denominator) == (4.0, 2.0)));
+    }
+
+    #[test]
+    fn stationary_processes_do_not_differ() {
+        let mut noise = Noise(42);
+        for (correlation, count, most) in [
+            (0.0, 900, 25),
+            (0.5, 900, 25),
+            (0.9, 900, 25),
+            (0.98, 900, 25),
+            (0.5, 64, 30),
+            (0.9, 64, 30),
+        ] {
+            let alarms = (0..500).filter(|_| {
+                let one = noise.process(correlation, count);
+                let other = noise.process(correlation, count);
+                significance(&one, &other) < 0.05
+            });
+            let alarms = alarms.count();
+            assert!(alarms <= most, "{alarms} of 500 with {correlation}, {count}");
+        }
+    }
+
+    #[test]
+    fn a_difference_is_seen() {
+        let mut noise = Noise(7);
+        let one = noise.process(0.5, 900);
+        let mut other = noise.process(0.5, 900);
+        for part in &mut other {
+            part.numerator += 0.3;
+        }
+        assert!(significance(&one, &other) < 1e-3);
+    }
+
+    #[test]
+    fn the_variance_between_runs_counts() {
+        let run = |value| Estimate { value, variance: 0.01, freedom: 7.0 };
+        let alone = Estimate::of_runs(&[run(5.0)]).unwrap();
+        assert_eq!(alone, run(5.0));
+        let alike = Estimate::of_runs(&[run(5.0), run(5.0)]).unwrap();
+        assert_eq!((alike.value, alike.variance, alike.freedom), (5.0, 0.005, 7.0));
+        // 4, 5, 6: a variance of 1, and a third of it for the mean.
+        let apart = Estimate::of_runs(&[run(4.0), run(5.0), run(6.0)]).unwrap();
+        assert!((apart.variance - 4.0 / 3.0).abs() < 1e-12);
+        assert_eq!((apart.value, apart.freedom), (5.0, 2.0));
+    }
+}

@@ -1,0 +1,191 @@
+//! What a histogram counted in a run.
+
+use super::estimate::{Estimate, Part};
+
+/// The counts of one bucket.
+#[derive(Debug, Clone)]
+pub(super) struct BucketColumns {
+    /// The least value in it.
+    pub(super) first: f64,
+    /// The greatest value in it; `None` of the last bucket, which has no upper bound.
+    pub(super) last: Option<f64>,
+    /// What was counted in each column.
+    pub(super) counts: Vec<f64>,
+}
+
+/// The buckets of one histogram, by column.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HistogramColumns {
+    /// Those in which something was counted, in the order of their bounds.
+    pub(super) buckets: Vec<BucketColumns>,
+    /// The growth of the sum of all values in each column.
+    pub(super) sums: Vec<f64>,
+    /// The seconds for which the histogram was observed in each column.
+    pub(super) seconds: Vec<f64>,
+    /// The number of records in each column.
+    pub(super) observations: Vec<u32>,
+}
+
+/// A quantile and the bounds in which it is with some confidence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct QuantileBounds {
+    /// The middle of its bucket.
+    pub(super) value: f64,
+    /// The least value of its bucket.
+    pub(super) first: f64,
+    /// The least value of the bucket of the lowest rank.
+    pub(super) low: f64,
+    /// The greatest value of the bucket of the highest rank; `None` if that has no upper bound.
+    pub(super) high: Option<f64>,
+}
+
+impl HistogramColumns {
+    /// Adds the times at which one of its metrics was observed.
+    pub(super) fn observe(&mut self, parts: &[Part]) {
+        self.sums.resize(parts.len(), 0.0);
+        self.seconds.resize(parts.len(), 0.0);
+        self.observations.resize(parts.len(), 0);
+        for ((seconds, observations), part) in
+            self.seconds.iter_mut().zip(&mut self.observations).zip(parts)
+        {
+            *seconds = seconds.max(part.denominator);
+            *observations = part.observations.max(*observations);
+        }
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
+    }
+
+    /// Converts the values, from other units.
+    pub(super) fn scale(&mut self, factor: f64) {
+        for bucket in &mut self.buckets {
+            bucket.first *= factor;
+            bucket.last = bucket.last.map(|last| last * factor);
+        }
+        self.sums.iter_mut().for_each(|sum| *sum *= factor);
+    }
+
+    /// Returns the number of all values in each column.
+    fn totals(&self) -> Vec<f64> {
+        let mut totals = vec![0.0; self.seconds.len()];
+        for bucket in &self.buckets {
+            totals.iter_mut().zip(&bucket.counts).for_each(|(total, count)| *total += count);
+        }
+        totals
+    }
+
+    /// Returns the number of all values.
+    pub(super) fn count(&self) -> f64 {
+        self.totals().iter().sum()
+    }
+
+    /// Returns the columns of a quotient.
+    fn parts(&self, numerators: &[f64], denominators: &[f64]) -> Vec<Part> {
+        let sums = numerators.iter().zip(denominators).zip(&self.observations);
+        sums.map(|((numerator, denominator), observations)| Part {
+            numerator: *numerator,
+            denominator: *denominator,
+            observations: *observations,
+        })
+        .collect()
+    }
+
+    /// Returns the values per second.
+    pub(super) fn rate(&self) -> Option<Estimate> {
+        Estimate::new(&self.parts(&self.totals(), &self.seconds))
+    }
+
+    /// Returns the mean value; `None` also if no sum was logged.
+    pub(super) fn mean(&self) -> Option<Estimate> {
+        if self.sums.iter().all(|sum| *sum == 0.0) {
+            return None;
+        }
+        Estimate::new(&self.parts(&self.sums, &self.totals()))
+    }
+
+    /// Returns the part of the values that are in buckets above one, and half of those in it: its
+    /// first value is `limit`.
+    pub(super) fn share_above(&self, limit: f64) -> Option<Estimate> {
+        let mut above = vec![0.0; self.seconds.len()];
+        for bucket in self.buckets.iter().filter(|bucket| bucket.first >= limit) {
+            let part = if bucket.first > limit { 1.0 } else { 0.5 };
+            above.iter_mut().zip(&bucket.counts).for_each(|(above, count)| *above += part * count);
+        }
+        Estimate::new(&self.parts(&above, &self.totals()))
+    }
+
+    /// Returns the bucket in which the value of this rank is, from 0 to 1.
+    fn bucket(&self, rank: f64) -> Option<&BucketColumns> {
+        let wanted = rank.clamp(0.0, 1.0) * self.count();
+        let mut before = 0.0;
+        let mut last = None;
+        for bucket in &self.buckets {
+            let count: f64 = bucket.counts.iter().sum();
+            before += count;
+            if count > 0.0 {
+                last = Some(bucket);
+                if before >= wanted && before > 0.0 {
+                    break;
+                }
+            }
+        }
+        last
+    }
+
+    /// Returns a quantile, with bounds at a level of confidence.
+    pub(super) fn quantile(&self, rank: f64, level: f64) -> Option<QuantileBounds> {
+        let bucket = self.bucket(rank)?;
+        let above = self.share_above(bucket.first)?;
+        let count = self.count();
+        // The dependence of neighbours can only add to what chance does alone.
+        let variance = above.variance.max(rank * (1.0 - rank) / count);
+        let margin = Estimate { variance, ..above }.margin(level);
+        let high = if rank + margin < 1.0 { self.bucket(rank + margin)?.last } else { None };
+        let low = self.bucket(rank - margin)?.first;
+        let value = f64::midpoint(bucket.first, bucket.last.unwrap_or(bucket.first));
+        Some(QuantileBounds { value, first: bucket.first, low, high })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Buckets of 10 values each, in which so much was counted in each of 16 columns.
+    fn histogram(counts: &[f64]) -> HistogramColumns {
+        let bucket = |(place, count): (usize, &f64)| BucketColumns {
+            first: 10.0 * place as f64,
+            last: Some(10.0 * place as f64 + 9.0),
+            counts: vec![*count; 16],
+        };
+        HistogramColumns {
+            buckets: counts.iter().enumerate().map(bucket).collect(),
+            sums: vec![50.0; 16],
+            seconds: vec![2.0; 16],
+            observations: vec![2; 16],
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_histogram_are_quotients() {
+        let histogram = histogram(&[5.0, 3.0, 0.0, 2.0]);
+        let value = |estimate: Option<Estimate>| estimate.map(|estimate| estimate.value);
+        assert_eq!(value(histogram.rate()), Some(5.0));
+        assert_eq!(value(histogram.mean()), Some(5.0));
+        assert_eq!(value(histogram.share_above(0.0)), Some(0.75));
+    }
+
+    #[test]
+    fn bounds_of_a_quantile_are_those_of_buckets() {
+        let many = histogram(&[500.0, 300.0, 0.0, 200.0]);
+        let median = many.quantile(0.6, 0.95).unwrap();
+        assert_eq!((median.value, median.low, median.high), (14.5, 10.0, Some(19.0)));
+        // The 80 % of 160 values are at the edge of two buckets.
+        let few = histogram(&[5.0, 3.0, 0.0, 2.0]);
+        let edge = few.quantile(0.8, 0.95).unwrap();
+        assert_eq!((edge.value, edge.low, edge.high), (14.5, 10.0, Some(39.0)));
+        let top = few.quantile(0.999, 0.95).unwrap();
+        assert_eq!((top.value, top.high), (34.5, None), "there may be greater ones");
+    }
+}

@@ -1,0 +1,305 @@
+//! One run, read into columns.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use pcp_archive::envelope::{Envelope, Grid, Options, Series};
+use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
+use pcp_archive::scan::histogram::HistogramLayout;
+use pcp_archive::scan::{SelectedMetric, Selection};
+use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Timestamp, Units};
+
+use super::estimate::{MAX_GROUPS, Part};
+use super::histogram::{BucketColumns, HistogramColumns};
+use crate::{Failure, columns};
+
+/// The columns of a run.
+const COLUMNS: u32 = MAX_GROUPS as u32;
+
+/// A metric and the name of its instance.
+pub(super) type SeriesName = (String, Option<Arc<str>>);
+
+/// How a run is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RunOptions {
+    /// The time after the beginning of the run, and after each start of a program, that is left out.
+    pub(crate) warm_up: Duration,
+}
+
+/// A time that is not part of the comparison, or a moment that nothing continues over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Excluded {
+    /// `None` if it is so for all programs.
+    pub(crate) program: Option<String>,
+    pub(crate) begin: Timestamp,
+    pub(crate) end: Timestamp,
+    pub(crate) reason: &'static str,
+}
+
+/// A run in columns.
+#[derive(Debug, Default)]
+pub(crate) struct ObservedRun {
+    pub(super) series: BTreeMap<SeriesName, SeriesColumns>,
+    pub(super) histograms: BTreeMap<SeriesName, RunHistogram>,
+    /// In the order of time.
+    pub(crate) excluded: Vec<Excluded>,
+}
+
+/// The values or rates of one instance.
+#[derive(Debug, Clone)]
+pub(super) struct SeriesColumns {
+    pub(super) is_rate: bool,
+    pub(super) units: Units,
+    pub(super) parts: Vec<Part>,
+}
+
+/// A histogram, with the units of its values.
+#[derive(Debug, Clone)]
+pub(super) struct RunHistogram {
+    pub(super) units: Units,
+    pub(super) columns: HistogramColumns,
+}
+
+impl ObservedRun {
+    /// Reads the metrics of a selection that are numbers in a window.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Envelope::read`]: also damage, since what is missing would look like a difference.
+    pub(crate) fn read(
+        selection: &Selection<'_>,
+        window: RangeInclusive<Timestamp>,
+        options: RunOptions,
+    ) -> Result<Self, Failure> {
+        let grid = Grid::new(window, COLUMNS);
+        let mut cuts = Cuts::new(selection.metrics().len());
+        cuts.add_start(&grid, options);
+        for_each_event(selection.source(), grid.window(), |event| {
+            cuts.add_event(event, selection.metrics(), &grid, options);
+        })?;
+        let envelope = Envelope::read(selection, grid, Options::default())?;
+        let mut run = Self { excluded: cuts.finish(&envelope), ..Self::default() };
+        let mut reader = SeriesReader::new(selection);
+        for series in &envelope.series {
+            let parts = parts(series, cuts.columns.get(series.metric).map_or(&[], Vec::as_slice));
+            reader.add(&mut run, series, parts);
+        }
+        run.histograms.values_mut().for_each(|histogram| histogram.columns.sort());
+        Ok(run)
+    }
+
+    /// Returns whether a counter was logged, with any instance.
+    pub(super) fn has_counter(&self, metric: &str) -> bool {
+        let first = self.series.range((metric.to_owned(), None)..).next();
+        first.is_some_and(|((name, _), columns)| name == metric && columns.is_rate)
+    }
+}
+
+/// Returns the sums of each column, without those that are cut out.
+fn parts(series: &Series, cuts: &[RangeInclusive<u32>]) -> Vec<Part> {
+    let mut parts = vec![Part::default(); MAX_GROUPS];
+    for (column, cell) in series.cells() {
+        if cuts.iter().any(|cut| cut.contains(&column)) {
+            continue;
+        }
+        if let Some(part) = parts.get_mut(column as usize) {
+            let denominator = cell.weight();
+            let numerator = cell.mean() * denominator;
+            *part = Part { numerator, denominator, observations: cell.count };
+        }
+    }
+    parts
+}
+
+/// Sorts series into metrics and histograms.
+struct SeriesReader<'s, 'a> {
+    selection: &'s Selection<'a>,
+    /// By the place of the counter of buckets in the selection.
+    layouts: HashMap<usize, HistogramLayout>,
+    /// The counter of buckets that a sum belongs to.
+    buckets_of_sums: HashMap<Pmid, usize>,
+    names: HashMap<InDom, HashMap<InstanceId, Arc<str>>>,
+}
+
+impl<'s, 'a> SeriesReader<'s, 'a> {
+    fn new(selection: &'s Selection<'a>) -> Self {
+        let metadata = selection.source().metadata();
+        let mut layouts = HashMap::new();
+        let mut buckets_of_sums = HashMap::new();
+        for (place, metric) in selection.metrics().iter().enumerate() {
+            if let Some(layout) = HistogramLayout::find(metadata, &metric.name, &metric.desc) {
+                if let Some(sum) = layout.sum() {
+                    buckets_of_sums.insert(sum, place);
+                }
+                layouts.insert(place, layout);
+            }
+        }
+        Self { selection, layouts, buckets_of_sums, names: HashMap::new() }
+    }
+
+    fn add(&mut self, run: &mut ObservedRun, series: &Series, parts: Vec<Part>) {
+        let Some(metric) = self.selection.metrics().get(series.metric) else { return };
+        if let Some(&buckets) = self.buckets_of_sums.get(&metric.desc.pmid) {
+            if let Some(histogram) = self.histogram(run, buckets, series.instance) {
+                histogram.observe(&parts);
+                // The rate of a time is a plain number, so its growth is in seconds.
+                let conversion = Units::seconds().conversion_to(metric.desc.units);
+                let factor = conversion.map_or(1.0, |conversion| conversion.apply(1.0));
+                histogram.sums = parts.iter().map(|part| part.numerator * factor).collect();
+            }
+            return;
+        }
+        if let Some(layout) = self.layouts.get(&series.metric) {
+            let bucket = series.instance.and_then(|instance| layout.bucket(instance));
+            if let Some(bucket) = bucket
+                && let Some(histogram) = self.histogram(run, series.metric, bucket.histogram)
+            {
+                histogram.observe(&parts);
+                histogram.buckets.push(BucketColumns {
+                    first: bucket.first,
+                    last: bucket.last,
+                    counts: parts.iter().map(|part| part.numerator).collect(),
+                });
+            }
+            return;
+        }
+        let units = if series.is_rate { metric.rate_units() } else { metric.desc.units };
+        let instance = self.instance_name(metric.desc.indom, series.instance);
+        let columns = SeriesColumns { is_rate: series.is_rate, units, parts };
+        run.series.insert((metric.name.clone(), instance), columns);
+    }
+
+    /// Returns the histogram whose counter of buckets is at a place of the selection.
+    fn histogram<'r>(
+        &mut self,
+        run: &'r mut ObservedRun,
+        buckets: usize,
+        instance: Option<InstanceId>,
+    ) -> Option<&'r mut HistogramColumns> {
+        let layout = self.layouts.get(&buckets)?;
+        let name = layout.name().to_owned();
+        let units = layout.units();
+        let instance = self.instance_name(layout.indom(), instance);
+        let histogram = run.histograms.entry((name, instance));
+        let empty = || RunHistogram { units, columns: HistogramColumns::default() };
+        Some(&mut histogram.or_insert_with(empty).columns)
+    }
+
+    fn instance_name(
+        &mut self,
+        indom: Option<InDom>,
+        instance: Option<InstanceId>,
+    ) -> Option<Arc<str>> {
+        let indom = indom?;
+        let metadata: &Metadata = self.selection.source().metadata();
+        let names =
+            self.names.entry(indom).or_insert_with(|| columns::instance_names(metadata, indom));
+        columns::instance_title(instance, names.get(&instance?))
+    }
+}
+
+/// What is cut out of a run.
+struct Cuts {
+    /// The columns, by the place of the metric in the selection.
+    columns: Vec<Vec<RangeInclusive<u32>>>,
+    excluded: Vec<Excluded>,
+    /// The programs that are away, and since when.
+    away: BTreeMap<String, Timestamp>,
+}
+
+impl Cuts {
+    fn new(metrics: usize) -> Self {
+        Self { columns: vec![Vec::new(); metrics], excluded: Vec::new(), away: BTreeMap::new() }
+    }
+
+    fn add_start(&mut self, grid: &Grid, options: RunOptions) {
+        if options.warm_up > Duration::ZERO {
+            let begin = *grid.window().start();
+            let columns = self.exclude(None, begin, grid, options.warm_up);
+            self.columns.iter_mut().for_each(|cuts| cuts.push(columns.clone()));
+        }
+    }
+
+    fn add_event(
+        &mut self,
+        event: &ProgramEvent<'_>,
+        metrics: &[SelectedMetric],
+        grid: &Grid,
+        options: RunOptions,
+    ) {
+        let (Some(program), Some(boundary)) = (event.file, event.boundary()) else { return };
+        let concerned: Vec<usize> = (0..)
+            .zip(metrics)
+            .filter(|(_, metric)| event.concerns(&metric.name, metric.desc.pmid))
+            .map(|(place, _)| place)
+            .collect();
+        if concerned.is_empty() {
+            return;
+        }
+        let is_back = matches!(event.kind, "appeared" | "restarted" | "recovered");
+        if !is_back {
+            self.away.entry(program.to_owned()).or_insert(event.at);
+            return;
+        }
+        let begin = self.away.remove(program);
+        self.excluded.push(Excluded {
+            program: Some(program.to_owned()),
+            begin: begin.unwrap_or(event.at),
+            end: event.at,
+            reason: match event.kind {
+                "recovered" => "not logged",
+                _ if begin.is_some() => "not running",
+                "restarted" => "restarted",
+                _ => "started",
+            },
+        });
+        if boundary.from_zero && options.warm_up > Duration::ZERO {
+            let columns = self.exclude(Some(program), event.at, grid, options.warm_up);
+            for place in concerned {
+                if let Some(cuts) = self.columns.get_mut(place) {
+                    cuts.push(columns.clone());
+                }
+            }
+        }
+    }
+
+    /// Adds a warm-up, and returns its columns.
+    fn exclude(
+        &mut self,
+        program: Option<&str>,
+        begin: Timestamp,
+        grid: &Grid,
+        warm_up: Duration,
+    ) -> RangeInclusive<u32> {
+        let window = grid.window();
+        let end = begin.saturating_add(warm_up).min(*window.end());
+        let program = program.map(str::to_owned);
+        self.excluded.push(Excluded { program, begin, end, reason: "warm-up" });
+        let last = grid.columns() - 1;
+        grid.column_of(begin).unwrap_or(0)..=grid.column_of(end).unwrap_or(last)
+    }
+
+    /// Returns what was cut out, with the gaps in the archive.
+    fn finish(&mut self, envelope: &Envelope) -> Vec<Excluded> {
+        let mut excluded = std::mem::take(&mut self.excluded);
+        let end = *envelope.grid.window().end();
+        let away = std::mem::take(&mut self.away).into_iter();
+        excluded.extend(away.map(|(program, begin)| Excluded {
+            program: Some(program),
+            begin,
+            end,
+            reason: "not running",
+        }));
+        excluded.extend(envelope.marks.iter().map(|mark| Excluded {
+            program: None,
+            begin: *mark,
+            end: *mark,
+            reason: "gap in the archive",
+        }));
+        excluded.sort_by_key(|cut| cut.begin);
+        excluded
+    }
+}

@@ -1,0 +1,209 @@
+"""Compares two runs as `mmv-archive compare` does, computed from their raw values.
+
+Standard input: a line for each pair of runs, a JSON array of two tables of counters, instants and
+the buckets of a histogram: {name: [a value or null for each second]}. Standard output: for each a
+line with a JSON object of numbers by their titles. Uses numpy and scipy.
+"""
+import json
+import sys
+
+import numpy as np
+from scipy import stats
+
+COLUMNS, GROUPS, CORRELATED = 128, 8, 16
+LEVEL, SAME, RANKS = 0.95, 0.05, (0.5, 0.9, 0.99)
+
+
+def observe(values, is_counter):
+    """Sums of numerators and denominators in columns, and the number of observations."""
+    span = len(values) - 1
+    cells = np.zeros((COLUMNS, 3))
+    for second, value in enumerate(values):
+        if value is None:
+            continue
+        column = min(second * COLUMNS // span, COLUMNS - 1)
+        if not is_counter:
+            cells[column] += (value, 1, 1)
+            continue
+        before = values[second - 1] if second else None
+        if before is None or value < before:
+            continue
+        cells[column, 2] += 1
+        for part in range((second - 1) * COLUMNS // span, column + 1):
+            begin, end = part * span / COLUMNS, (part + 1) * span / COLUMNS
+            overlap = min(end, second) - max(begin, second - 1)
+            if overlap > 0:
+                cells[part, :2] += ((value - before) * overlap, overlap)
+    return cells
+
+
+def group(cells, most):
+    """Neighbours in groups of about equal numbers of observations."""
+    whole, groups, current, before = cells[:, 2].sum(), [], np.zeros(3), 0
+    for cell in cells:
+        current = current + cell
+        before += cell[2]
+        if current[2] > 0 and before * most >= (len(groups) + 1) * whole:
+            groups.append(current)
+            current = np.zeros(3)
+    return np.array(groups).reshape(-1, 3)
+
+
+def estimate(cells):
+    groups = group(cells, COLUMNS)
+    if len(groups) < GROUPS or groups[:, 1].sum() <= 0:
+        return None
+    total = groups[:, 1].sum()
+    value = groups[:, 0].sum() / total
+    variance, freedom = 0.0, GROUPS - 1.0
+    while len(groups) >= CORRELATED:
+        count, residuals = len(groups), groups[:, 0] - value * groups[:, 1]
+        squares = residuals @ residuals
+        if squares > 0:
+            found = residuals[1:] @ residuals[:-1] / squares
+            rho = np.clip(found + (1 + 3 * found) / count, 0, 0.99)
+            inflation = (1 + rho) / (1 - rho)
+            variance = max(variance, count * squares / (count - 1) * inflation)
+            freedom = min(freedom, count / inflation - 1)
+        groups = group(groups, count // 2)
+    batches = group(groups, GROUPS)
+    residuals = batches[:, 0] - value * batches[:, 1]
+    count = len(batches)
+    variance = max(variance, count * (residuals @ residuals) / (count - 1))
+    return value, variance / total**2, max(freedom, 1.0)
+
+
+def change(base, new, clamp):
+    (m1, v1, d1), (m2, v2, d2) = base, new
+    freedom = (v1 + v2) ** 2 / (v1**2 / d1 + v2**2 / d2) if v1 + v2 > 0 else min(d1, d2)
+    difference, deviation = m2 - m1, np.sqrt(v1 + v2)
+    if difference == 0:
+        significance = 1.0
+    elif deviation == 0:
+        significance = 0.0
+    else:
+        significance = 2 * stats.t.sf(abs(difference / deviation), freedom)
+    student = stats.t.ppf((1 + LEVEL) / 2, freedom)
+    low = high = None
+    g = student**2 * v1 / m1**2 if m1 else np.inf
+    if g < 1:
+        ratio = m2 / m1
+        margin = student * np.sqrt(v2 * (1 - g) + ratio**2 * v1) / abs(m1)
+        low, high = (ratio - margin) / (1 - g), (ratio + margin) / (1 - g)
+        low = max(low, 0.0) if clamp else low
+    same = difference == 0 and deviation == 0
+    same = same or low is not None and low >= 1 - SAME and high <= 1 + SAME
+    return dict(base=m1, new=m2, low=low, high=high, significance=significance, same=same)
+
+
+def quantile(buckets, cells, rank, level):
+    """Its middle and its bounds; buckets are (first, last, counts by column)."""
+    counts = np.array([counts.sum() for _, _, counts in buckets])
+
+    def bucket(rank):
+        wanted, before, last = min(max(rank, 0), 1) * counts.sum(), 0.0, None
+        for place, count in enumerate(counts):
+            before += count
+            if count > 0:
+                last = place
+                if before >= wanted:
+                    break
+        return buckets[last]
+
+    first, last, _ = bucket(rank)
+    _, variance, freedom = above(buckets, cells, first)
+    variance = max(variance, rank * (1 - rank) / counts.sum())
+    margin = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(variance)
+    high = bucket(rank + margin)[1] if rank + margin < 1 else None
+    middle = (first + (first if last is None else last)) / 2
+    return middle, first, bucket(rank - margin)[0], high
+
+
+def above(buckets, cells, limit):
+    parts = cells.copy()
+    parts[:, 0] = sum(
+        (counts * (1.0 if first > limit else 0.5) for first, _, counts in buckets if first >= limit),
+        np.zeros(COLUMNS),
+    )
+    parts[:, 1] = sum(counts for _, _, counts in buckets)
+    return estimate(parts)
+
+
+def histogram(table):
+    buckets, seconds, observations = [], np.zeros(COLUMNS), np.zeros(COLUMNS)
+    for name, values in table.items():
+        cells = observe(values, True)
+        seconds = np.maximum(seconds, cells[:, 1])
+        observations = np.maximum(observations, cells[:, 2])
+        if name == "sum":
+            sums = cells[:, 0]
+        elif cells[:, 1].any():
+            first, last = name.split("..")
+            buckets.append((float(first), float(last) if last else None, cells[:, 0]))
+    buckets.sort(key=lambda bucket: bucket[0])
+    return buckets, sums, np.stack([sums, seconds, observations], axis=1)
+
+
+def quantile_change(base, new, rank):
+    level = np.sqrt(LEVEL)
+    (value, first, low, high), (value2, first2, low2, high2) = (
+        quantile(buckets, cells, rank, level) for buckets, _, cells in (base, new)
+    )
+    mixed = []
+    for buckets, _, _ in (base, new):
+        count = sum(counts.sum() for _, _, counts in buckets)
+        mixed += [(first, counts.sum() * 0.5 / count) for first, _, counts in buckets]
+    mixed.sort(key=lambda bucket: bucket[0])
+    before = 0.0
+    for limit, weight in mixed:
+        before += weight
+        if before >= rank:
+            break
+    found = change(above(base[0], base[2], limit), above(new[0], new[2], limit), False)
+    ratio_low = low2 / high if high else None
+    ratio_high = high2 / low if high2 is not None and low > 0 else None
+    near = ratio_low is not None and ratio_high is not None
+    near = near and ratio_low >= 1 - SAME and ratio_high <= 1 + SAME
+    found.update(base=value, new=value2, low=ratio_low, high=ratio_high)
+    found["same"] = first == first2 or near
+    return found
+
+
+def compare(base, new):
+    changes = {}
+    for name, values in base["counters"].items():
+        runs = [estimate(observe(run["counters"][name], True)) for run in (base, new)]
+        changes[f"rate {name}"] = change(*runs, True)
+        if "[" in name:
+            shares = []
+            for run in (base, new):
+                cells = {n: observe(v, True) for n, v in run["counters"].items() if "[" in n}
+                whole = sum(part[:, 0] for part in cells.values())
+                count = np.max([part[:, 2] for part in cells.values()], axis=0)
+                shares.append(estimate(np.stack([cells[name][:, 0], whole, count], axis=1)))
+            changes[f"share {name}"] = change(*shares, True)
+    for name in base["instants"]:
+        runs = [estimate(observe(run["instants"][name], False)) for run in (base, new)]
+        changes[f"value {name}"] = change(*runs, False)
+    sides = [histogram(run["histogram"]) for run in (base, new)]
+    totals = [sum(counts for _, _, counts in side[0]) for side in sides]
+    rates = [np.stack([t, s[2][:, 1], s[2][:, 2]], axis=1) for t, s in zip(totals, sides)]
+    changes["rate shop.latency"] = change(*map(estimate, rates), True)
+    means = [np.stack([s[1], t, s[2][:, 2]], axis=1) for t, s in zip(totals, sides)]
+    changes["mean shop.latency"] = change(*map(estimate, means), False)
+    for rank in RANKS:
+        changes[f"p{rank * 100:.0f} shop.latency"] = quantile_change(*sides, rank)
+    ranked = sorted(changes.values(), key=lambda change: change["significance"])
+    different = 0
+    for place, found in enumerate(ranked, 1):
+        if found["significance"] <= place * 0.05 / len(ranked):
+            different = place
+    for place, found in enumerate(ranked):
+        found["verdict"] = "same" if found.pop("same") else "unclear"
+        if place < different and found["verdict"] == "unclear":
+            found["verdict"] = "higher" if found["new"] > found["base"] else "lower"
+    return changes
+
+
+for line in sys.stdin:
+    print(json.dumps(compare(*json.loads(line))))

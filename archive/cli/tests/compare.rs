@@ -1,0 +1,384 @@
+//! `compare`: what differs between two runs whose difference is known.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use test_archives::{Builder, TestArchive};
+
+/// Buckets of the histogram, and the values of each in base and new run for each search.
+const BUCKETS: [&str; 5] = ["0..9", "10..19", "20..29", "30..39", "40.."];
+const SECONDS: u64 = 400;
+
+/// What one run of the shop does each second.
+#[derive(Clone, Copy)]
+struct Shop {
+    /// Searches and orders per second, on average.
+    searches: u64,
+    orders: u64,
+    /// The first bucket that a search is counted in; the others are the next ones.
+    bucket: usize,
+    /// Orders that fail, of 100.
+    failures: u64,
+    seed: u64,
+}
+
+const BASE: Shop = Shop { searches: 40, orders: 20, bucket: 0, failures: 0, seed: 1 };
+
+impl Shop {
+    /// `SplitMix64`, from 0 to below a limit.
+    fn random(&mut self, limit: u64) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+
+    /// Writes a run of 400 seconds; its counters fall to 0 after `restart`.
+    fn run(mut self, name: &str, restart: u64) -> TestArchive {
+        let mut rows = Vec::new();
+        let mut requests = [0_u64; 3];
+        let mut buckets = [0_u64; 5];
+        let mut sum = 0;
+        for second in 0..SECONDS {
+            if second == restart {
+                (requests, buckets, sum) = ([0; 3], [0; 5], 0);
+            }
+            let searches = self.searches / 2 + self.random(self.searches);
+            let orders = self.orders / 2 + self.random(self.orders);
+            let failed = (0..orders).filter(|_| self.random(100) < self.failures).count() as u64;
+            requests = [requests[0] + searches, requests[1] + orders, requests[2] + failed];
+            for _ in 0..searches {
+                let bucket = self.bucket + [0, 0, 0, 1, 1, 2][self.random(6) as usize];
+                buckets[bucket] += 1;
+                sum += 10 * bucket as u64 + 5;
+            }
+            let mut row: Vec<(String, u64)> = BUCKETS
+                .iter()
+                .zip(buckets)
+                .filter(|(_, count)| *count > 0)
+                .map(|(name, count)| (format!("shop.latency.bucket[bucket={name}]"), count))
+                .collect();
+            row.push(("shop.latency.sum".to_owned(), sum));
+            row.push(("shop.requests[search]".to_owned(), requests[0]));
+            row.push(("shop.requests[order]".to_owned(), requests[1]));
+            if failed > 0 || requests[2] > 0 {
+                row.push(("shop.requests[failed]".to_owned(), requests[2]));
+            }
+            row.push(("shop.queue".to_owned(), 3 + self.random(4)));
+            row.push(("shop.workers".to_owned(), 8));
+            rows.push((second, row));
+        }
+        Builder::named(name)
+            .metric("shop.latency.bucket", "u64 counter count")
+            .metric("shop.latency.sum", "u64 counter millisec")
+            .metric("shop.requests", "u64 counter count")
+            .metric("shop.queue", "u64 instant count")
+            .metric("shop.workers", "u64 discrete count")
+            .instances(
+                "shop.latency.bucket",
+                BUCKETS.map(|name| format!("bucket={name}")).iter().map(String::as_str),
+            )
+            .instances("shop.requests", ["search", "order", "failed"])
+            .labels("shop.latency.bucket", &[("histogram", "millisec")])
+            .rows(rows)
+            .finish()
+    }
+}
+
+fn compare(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("compare").args(arguments).args(["-Z", "UTC"]).output().unwrap()
+}
+
+fn sides(base: &TestArchive, new: &TestArchive) -> [String; 2] {
+    let named = |name: &str, base: &Path| format!("{name}={}", base.display());
+    [named("base", base.base()), named("new", new.base())]
+}
+
+fn json(base: &TestArchive, new: &TestArchive, more: &[&str]) -> Value {
+    let [base, new] = sides(base, new);
+    let output = compare(&[&[base.as_str(), new.as_str(), "--json"], more].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Returns the number of a metric and statistic, such as `p99 shop.latency`.
+fn number<'j>(json: &'j Value, wanted: &str) -> &'j Value {
+    let title = |number: &Value| {
+        let statistic = match number["quantile"].as_f64() {
+            Some(rank) => format!("p{}", (rank * 100.0).round()),
+            None => number["statistic"].as_str().unwrap().to_owned(),
+        };
+        let instance = number["instance"].as_str().map(|name| format!("[{name}]"));
+        format!(
+            "{statistic} {}{}",
+            number["metric"].as_str().unwrap(),
+            instance.unwrap_or_default()
+        )
+    };
+    let numbers = json["series"].as_array().unwrap();
+    numbers
+        .iter()
+        .find(|number| title(number) == wanted)
+        .unwrap_or_else(|| panic!("{wanted}: {json}"))
+}
+
+/// Asserts a verdict, and that the bounds contain a ratio.
+#[track_caller]
+fn assert_number(json: &Value, wanted: &str, verdict: &str, ratio: f64) {
+    let number = number(json, wanted);
+    assert_eq!(number["verdict"], verdict, "{number}");
+    let (low, high) = (number["low"].as_f64().unwrap(), number["high"].as_f64().unwrap());
+    assert!((low..=high).contains(&ratio), "{number}");
+}
+
+#[test]
+fn what_changed_is_found_and_nothing_else() {
+    let base = BASE.run("base", SECONDS);
+    let new = Shop { orders: 40, bucket: 1, failures: 5, seed: 2, ..BASE }.run("new", SECONDS);
+    let json = json(&base, &new, &[]);
+    assert_number(&json, "rate shop.requests[order]", "higher", 2.0);
+    // 40 of 60 requests, then 40 of 82.
+    assert_number(&json, "share shop.requests[search]", "lower", 0.732);
+    // 3 of 6 values are 5 ms, 2 are 15 and one is 25: 11.7 on average, and 10 ms more in the new run.
+    assert_number(&json, "mean shop.latency", "higher", 1.857);
+    for (quantile, base, new) in [("p50", 4.5, 14.5), ("p90", 24.5, 34.5), ("p99", 24.5, 34.5)] {
+        let number = number(&json, &format!("{quantile} shop.latency"));
+        assert_eq!((&number["base"], &number["new"]), (&base.into(), &new.into()), "{number}");
+        assert_eq!(number["verdict"], "higher", "{number}");
+    }
+    // An instance that was never hit was 0.
+    let failed = number(&json, "rate shop.requests[failed]");
+    assert_eq!((failed["base"].as_f64(), &failed["ratio"]), (Some(0.0), &Value::Null));
+    assert_eq!(failed["verdict"], "higher");
+    for unchanged in ["rate shop.requests[search]", "rate shop.latency", "value shop.queue"] {
+        let verdict = &number(&json, unchanged)["verdict"];
+        assert!(verdict == "same" || verdict == "unclear", "{unchanged}: {json}");
+    }
+    assert_eq!(number(&json, "value shop.workers")["verdict"], "same");
+    assert_eq!(json["version"], 1);
+    // The greatest change comes first: that from nothing.
+    assert_eq!(json["series"][0]["instance"], "failed", "{json}");
+}
+
+#[test]
+fn two_runs_of_a_kind_do_not_differ() {
+    let base = BASE.run("base", SECONDS);
+    for seed in 3..9 {
+        let new = Shop { seed, ..BASE }.run("new", SECONDS);
+        let json = json(&base, &new, &[]);
+        let numbers = json["series"].as_array().unwrap();
+        assert!(numbers.len() > 8);
+        let different =
+            |number: &&Value| ["higher", "lower"].iter().any(|it| number["verdict"] == **it);
+        assert_eq!(numbers.iter().filter(different).count(), 0, "{json}");
+    }
+}
+
+#[test]
+fn a_restart_and_a_gap_cost_no_more_than_their_time() {
+    let base = BASE.run("base", SECONDS);
+    let new = Shop { seed: 4, ..BASE }.run("new", 200);
+    let json = json(&base, &new, &[]);
+    let searches = number(&json, "rate shop.requests[search]");
+    let ratio = searches["ratio"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&ratio), "{searches}");
+}
+
+#[test]
+fn parts_of_one_archive_are_compared() {
+    let archive = BASE.run("one", SECONDS);
+    let base = archive.base().to_str().unwrap();
+    let arguments = [base, "--before", "0s..180s", "--after", "200s..380s", "--all", "shop.queue"];
+    let output = compare(&arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("value shop.queue"), "{text}");
+    assert!(text.contains("0 of 1 numbers differ"), "{text}");
+    let output = compare(&[base, "shop.queue"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("--before and --after"), "{message}");
+    let output = compare(&[base, "--before", "0s", "--after", "1s..2s"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_condition_that_holds_is_an_exit_status() {
+    let base = BASE.run("base", SECONDS);
+    let new = Shop { bucket: 1, seed: 2, ..BASE }.run("new", SECONDS);
+    let [base, new] = sides(&base, &new);
+    let status = |condition: &str| {
+        let output = compare(&[&base, &new, "--fail-if", condition]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, message) = status("p99(shop.latency) > +5%");
+    assert_eq!(code, Some(1), "{message}");
+    let expected = "p99(shop.latency) > +5%: p99 shop.latency was 24.5 ms and is 34.5 ms";
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(status("p99(shop.latency) > +100%").0, Some(0));
+    assert_eq!(status("rate(shop.requests[order]) < -5%").0, Some(0));
+    assert_eq!(status("p99(shop.nothing) > +5%").0, Some(2));
+    assert_eq!(status("p99 of shop").0, Some(2));
+}
+
+#[test]
+fn differences_between_base_runs_are_no_news() {
+    // The second base run has as many orders more as the new one has.
+    let orders = [20, 40, 20, 40].into_iter().zip(10..);
+    let runs: Vec<TestArchive> = orders
+        .map(|(orders, seed)| Shop { orders, seed, ..BASE }.run(&format!("run{seed}"), SECONDS))
+        .collect();
+    let names: Vec<String> = runs
+        .iter()
+        .zip(["a", "b", "c", "new"])
+        .map(|(run, name)| format!("{name}={}", run.base().display()))
+        .collect();
+    let mut arguments: Vec<&str> = names.iter().map(String::as_str).collect();
+    arguments.push("--json");
+    let output = compare(&arguments);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(number(&json, "rate shop.requests[order]")["verdict"], "unclear", "{json}");
+    let output = compare(&[&names[0], &names[3], "--json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(number(&json, "rate shop.requests[order]")["verdict"], "higher", "{json}");
+}
+
+#[test]
+fn the_warm_up_is_left_out_and_named() {
+    let base = BASE.run("base", SECONDS);
+    let new = Shop { seed: 4, ..BASE }.run("new", SECONDS);
+    let json = json(&base, &new, &["--warm-up", "30s"]);
+    let cuts = json["excluded"].as_array().unwrap();
+    assert_eq!(cuts.len(), 2, "{json}");
+    assert_eq!(cuts[0]["reason"], "warm-up");
+    assert_eq!(cuts[0]["run"], "base");
+}
+
+#[test]
+fn a_table_has_the_change_and_the_rest_in_numbers() {
+    let base = BASE.run("base", SECONDS);
+    let new = Shop { orders: 40, seed: 2, ..BASE }.run("new", SECONDS);
+    let [base, new] = sides(&base, &new);
+    let output = compare(&[&base, &new]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("base  "), "{text}");
+    let row = text.lines().find(|line| line.ends_with("rate shop.requests[order]")).unwrap();
+    assert!(row.starts_with("higher"), "{text}");
+    assert!(text.contains("numbers differ"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+mod engines {
+    use super::*;
+
+    /// Returns the values of a run by second, as the script of the test reads them.
+    fn table(run: &TestArchive) -> Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+            .arg("report")
+            .arg(run.base())
+            .args(["--raw", "--buckets", "--format", "csv", "shop"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().unwrap().split(',').skip(1).collect();
+        let mut columns = vec![Vec::new(); names.len()];
+        for line in lines {
+            for (column, value) in columns.iter_mut().zip(line.split(',').skip(1)) {
+                column.push(value.parse::<u64>().ok());
+            }
+        }
+        let mut table = serde_json::json!({"counters": {}, "instants": {}, "histogram": {}});
+        for (name, values) in names.into_iter().zip(columns) {
+            let bucket = name.strip_prefix("shop.latency.bucket[bucket=");
+            let (kind, name) = match bucket.and_then(|name| name.strip_suffix(']')) {
+                Some(bucket) => ("histogram", bucket),
+                None if name == "shop.latency.sum" => ("histogram", "sum"),
+                None if name.starts_with("shop.requests") => ("counters", name),
+                None => ("instants", name),
+            };
+            table[kind][name] = values.into();
+        }
+        table
+    }
+
+    /// Returns what the script computes for each pair of runs.
+    fn computed(python: &Path, pairs: &[[TestArchive; 2]]) -> Vec<Value> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compare.py");
+        let mut child = Command::new(python)
+            .arg(script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let lines: Vec<String> = pairs
+            .iter()
+            .map(|runs| serde_json::to_string(&runs.each_ref().map(table)).unwrap() + "\n")
+            .collect();
+        let write = std::thread::spawn(move || input.write_all(lines.concat().as_bytes()));
+        let output = child.wait_with_output().unwrap();
+        write.join().unwrap().unwrap();
+        assert!(output.status.success());
+        let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    }
+
+    fn assert_near(found: &Value, expected: &Value, context: &str) {
+        match (found.as_f64(), expected.as_f64()) {
+            (Some(found), Some(expected)) => {
+                let near = (found - expected).abs() <= 1e-6 * expected.abs().max(1e-3);
+                assert!(near, "{context}: {found}, expected {expected}");
+            }
+            _ => assert_eq!(found, expected, "{context}"),
+        }
+    }
+
+    #[test]
+    #[ignore = "needs the engines that ci/columns fetches"]
+    fn fifty_pairs_of_runs_have_the_verdicts_that_scipy_computes() {
+        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/columns/bin/python");
+        if !python.with_file_name("../scipy.complete").exists() {
+            assert!(std::env::var_os("PCP").is_none_or(|pcp| pcp != "require"), "no scipy");
+            eprintln!("skipped: no scipy, which ci/columns scipy fetches");
+            return;
+        }
+        let pairs: Vec<[TestArchive; 2]> = (0..50)
+            .map(|pair| {
+                let base = Shop { failures: 5, seed: 100 + pair, ..BASE };
+                let new = Shop {
+                    searches: BASE.searches + pair % 7,
+                    orders: BASE.orders + pair % 3,
+                    bucket: usize::from(pair % 5 == 0),
+                    failures: 5 + pair % 4,
+                    seed: 200 + pair,
+                };
+                [base.run("base", SECONDS), new.run("new", SECONDS)]
+            })
+            .collect();
+        let mut verdicts = BTreeMap::new();
+        let all_computed = computed(&python, &pairs);
+        assert_eq!(all_computed.len(), pairs.len());
+        for (pair, ([base, new], computed)) in pairs.iter().zip(&all_computed).enumerate() {
+            let json = json(base, new, &[]);
+            let computed = computed.as_object().unwrap();
+            assert_eq!(json["series"].as_array().unwrap().len(), computed.len(), "{json}");
+            for (title, expected) in computed {
+                let found = number(&json, title);
+                let context = format!("pair {pair}, {title}");
+                assert_eq!(found["verdict"], expected["verdict"], "{context}: {found} {expected}");
+                for field in ["base", "new", "low", "high", "significance"] {
+                    assert_near(&found[field], &expected[field], &format!("{context}, {field}"));
+                }
+                *verdicts.entry(found["verdict"].to_string()).or_insert(0) += 1;
+            }
+        }
+        assert_eq!(verdicts.len(), 4, "pairs of all kinds: {verdicts:?}");
+    }
+}
