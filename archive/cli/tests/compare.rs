@@ -198,6 +198,8 @@ fn parts_of_one_archive_are_compared() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert!(text.contains("value shop.queue"), "{text}");
+    // Both ends count from the start of the archive.
+    assert!(text.contains("22:16:40 to 22:19:40"), "{text}");
     assert!(text.contains("0 of 1 numbers differ"), "{text}");
     let output = compare(&[base, "shop.queue"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -205,6 +207,29 @@ fn parts_of_one_archive_are_compared() {
     assert!(message.contains("--before and --after"), "{message}");
     let output = compare(&[base, "--before", "0s", "--after", "1s..2s"]);
     assert_eq!(output.status.code(), Some(2));
+    let output = compare(&[base, "--before", "0s..1s", "--after", "1h..2h"]);
+    assert_eq!(output.status.code(), Some(1), "the archive has no such part");
+}
+
+#[test]
+fn compressed_archives_give_the_same_bytes_each_time() {
+    let base = BASE.run("base", SECONDS);
+    let new = Shop { orders: 40, seed: 2, ..BASE }.run("new", SECONDS);
+    let packed = new.directory().join("packed");
+    let converted = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg("convert")
+        .arg(new.base())
+        .args(["--compress", "zstd", "--output"])
+        .arg(&packed)
+        .output()
+        .unwrap();
+    assert!(converted.status.success(), "{converted:?}");
+    let [base, plain] = sides(&base, &new);
+    let packed = format!("new={}", packed.display());
+    let expected = compare(&[&base, &plain, "--json"]).stdout;
+    assert!(!expected.is_empty());
+    assert_eq!(compare(&[&base, &plain, "--json"]).stdout, expected);
+    assert_eq!(compare(&[&base, &packed, "--json"]).stdout, expected);
 }
 
 #[test]

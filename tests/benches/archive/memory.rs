@@ -21,7 +21,10 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     shape.write_prepared(&base).map_err(|error| error.to_string())?;
     println!("{metrics} metrics x {records} records, 1 GB\n");
     println!("| command | peak memory | limit | time |\n|---|---|---|---|");
+    let half = records / 2;
+    let compare = format!("compare ARCHIVE --before 0s..{half}s --after {half}s..{records}s");
     for line in [
+        compare.as_str(),
         "info ARCHIVE",
         "metrics ARCHIVE",
         "dump -a ARCHIVE",

@@ -116,6 +116,13 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let all = ["bench.a.n0", "-t", &every, "-s", &count, "--format", "csv"];
     bench.row("one metric at 500 times", "report", &all)?;
     bench.row("all metrics", "summary", &[])?;
+    let half = options.shape.records / 2;
+    let parts = [format!("0s..{half}s"), format!("{half}s..{}s", 2 * half)];
+    bench.row(
+        "all metrics of both halves",
+        "compare",
+        &["--before", &parts[0], "--after", &parts[1]],
+    )?;
     bench.summarize_in_duckdb().map_err(|error| format!("DuckDB: {error}"))?;
     bench.copy()?;
     bench.memory()

@@ -20,7 +20,7 @@ use crate::options::{ArchiveArgument, Parts};
 use crate::order::is_unnamed_machinery;
 use crate::selection::select_metrics;
 use crate::text::{Grid, Output, scaled, shown, terminal_width};
-use crate::time::{SpanOptions, Zone, ZoneOptions};
+use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
 use condition::Condition;
 
 /// The version of the JSON document.
@@ -141,8 +141,8 @@ impl Arguments {
                 return Err(Failure::Usage(reason.to_owned()));
             }
             let (_, archive) = &first;
-            runs.push(self.read("base", archive, &span(before)?, &metrics, zone)?);
-            runs.push(self.read("new", archive, &span(after)?, &metrics, zone)?);
+            runs.push(self.read("base", archive, Some(before), &metrics, zone)?);
+            runs.push(self.read("new", archive, Some(after), &metrics, zone)?);
             return Ok(runs);
         }
         if others.is_empty() {
@@ -151,17 +151,17 @@ impl Arguments {
             return Err(Failure::Usage(reason.to_owned()));
         }
         for (name, archive) in [first].iter().chain(&others) {
-            runs.push(self.read(name, archive, &self.span, &metrics, zone)?);
+            runs.push(self.read(name, archive, None, &metrics, zone)?);
         }
         Ok(runs)
     }
 
-    /// Reads one run. The time zone is that of the first.
+    /// Reads one run: an archive, or a part of it. The time zone is that of the first.
     fn read(
         &self,
         name: &str,
         archive: &ArchiveArgument,
-        span: &SpanOptions,
+        part: Option<&str>,
         metrics: &[String],
         zone: &mut Option<Zone>,
     ) -> Result<Run, Failure> {
@@ -169,8 +169,13 @@ impl Arguments {
         let source = Source::from(&archives);
         let own = self.zone.zone(source.label())?;
         let zone = zone.get_or_insert(own);
-        let window = span.window(source.start(), source.end(), zone.time_zone())?;
-        let window = window.start..=window.end;
+        let window = match part {
+            Some(part) => part_of(source, part, zone)?,
+            None => {
+                let window = self.span.window(source.start(), source.end(), zone.time_zone())?;
+                window.start..=window.end
+            }
+        };
         let mut selection = select_metrics(source, metrics, &self.instances)?;
         selection.retain(|metric| !is_unnamed_machinery(&metric.name, metrics));
         let options = RunOptions { warm_up: parse_interval(&self.warm_up)? };
@@ -269,14 +274,32 @@ impl Arguments {
     }
 }
 
-/// Parses `FROM..TO`.
-fn span(text: &str) -> Result<SpanOptions, Failure> {
-    let (start, finish) = text
+/// Parses `FROM..TO`, both as times of the archive.
+fn part_of(
+    source: Source<'_>,
+    text: &str,
+    zone: &Zone,
+) -> Result<RangeInclusive<Timestamp>, Failure> {
+    let (from, to) = text
         .split_once("..")
-        .filter(|(start, finish)| !start.is_empty() && !finish.is_empty())
-        .ok_or_else(|| Failure::Usage(format!("\"{text}\" is no span such as 10:00..10:15")))?;
-    let (start, finish) = (Some(start.to_owned()), Some(finish.to_owned()));
-    Ok(SpanOptions { start, finish, last: None })
+        .ok_or_else(|| Failure::Usage(format!("\"{text}\" is no part such as 10:00..10:15")))?;
+    let frame = Frame {
+        start: source.start(),
+        end: source.end(),
+        now: Timestamp::now(),
+        zone: zone.time_zone().clone(),
+    };
+    let from = parse_time(from, &frame)?.max(frame.start);
+    let to = parse_time(to, &frame)?.min(frame.end);
+    if to <= from {
+        let reason = format!(
+            "nothing of \"{text}\" is in the archive, which is from {} to {}",
+            zone.long(frame.start),
+            zone.long(frame.end)
+        );
+        return Err(Failure::NoData(reason));
+    }
+    Ok(from..=to)
 }
 
 /// Returns a window as text, the day once.
