@@ -1,5 +1,6 @@
 //! The identity of a registry's file: its name, its path and the fields of its header.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -48,10 +49,12 @@ const MAX_NUMBER: u32 = 9;
 const MAX_ATTEMPTS: u32 = 5;
 
 impl FileIdentity {
-    /// Changes to another name of the file if another user has taken this one. The metrics keep the
-    /// names that this one gives them. Returns false if the name is not taken.
-    pub(crate) fn leave_taken_name(&mut self) -> bool {
-        if self.attempts == MAX_ATTEMPTS || !is_taken(&self.path) {
+    /// Changes to another name of the file if another user has taken this one, or had it when
+    /// publication failed with `error`. The metrics keep the names that this one gives them. Returns
+    /// false if the name is not taken.
+    pub(crate) fn leave_taken_name(&mut self, error: Option<&Error>) -> bool {
+        let was_taken = || error.is_some_and(is_for_name) && self.path.symlink_metadata().is_err();
+        if self.attempts == MAX_ATTEMPTS || !is_taken(&self.path) && !was_taken() {
             return false;
         }
         if !self.flags.contains(Flags::NO_PREFIX) {
@@ -98,6 +101,17 @@ impl FileIdentity {
             pid: std::process::id().cast_signed(),
             cluster: self.cluster.cast_signed(),
         }
+    }
+}
+
+/// Returns whether a file was not published because of another one with its name.
+fn is_for_name(error: &Error) -> bool {
+    match error {
+        Error::Running { .. } => true,
+        Error::Io { action: "rename" | "replace", source, .. } => {
+            source.kind() == ErrorKind::PermissionDenied
+        }
+        _ => false,
     }
 }
 

@@ -209,7 +209,7 @@ impl RegistryBuilder {
             prefix: String::new(),
             attempts: 0,
         };
-        identity.leave_taken_name();
+        identity.leave_taken_name(None);
         Ok((identity, clusters))
     }
 }

@@ -3,10 +3,13 @@
 //!
 //! The program is this test again, in a child process that gives up root.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};
@@ -99,6 +102,65 @@ fn a_name_that_another_user_takes_before_publication_leads_to_another_file() {
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o1777)).unwrap();
     let mut command = child::running("squatted_name::late_program");
     let output = command.env("SQUATTED_DIRECTORY", scratch.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Takes and leaves the name all the time, until it is killed.
+#[test]
+#[ignore = "run by the test below"]
+fn restless_squatter() {
+    setuid(Uid::from_raw(SQUATTER)).unwrap();
+    let path = Path::new(&directory()).join("app");
+    loop {
+        // The program has the name now and then.
+        if File::create_new(&path).is_ok() {
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+/// Publishes growing registries, while another user takes the name between the creation of a
+/// file and its publication, or before.
+#[test]
+#[ignore = "run by the test below"]
+fn restless_program() {
+    setuid(Uid::from_raw(PROGRAM)).unwrap();
+    let mut names = BTreeSet::new();
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut rounds = 0;
+    while (rounds < 300 || names.len() < 2) && Instant::now() < end {
+        rounds += 1;
+        let registry = Registry::builder("app").directory(directory()).build().unwrap();
+        registry.counter("c").build().unwrap().inc();
+        registry.announce();
+        let contents = Contents::read(&File::open(registry.path()).unwrap(), &Limits::default());
+        let contents = contents.unwrap();
+        let name = registry.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let is_renamed = contents.header.flags.contains(Flags::NO_PREFIX);
+        assert_eq!(is_renamed, name != "app");
+        let metrics: Vec<_> = contents.metrics.iter().map(|metric| &*metric.name).collect();
+        assert_eq!(metrics, [if is_renamed { "app.c" } else { "c" }], "{name}");
+        names.insert(is_renamed);
+        registry.withdraw();
+    }
+    assert_eq!(names.len(), 2, "the name was taken in some rounds and free in others");
+}
+
+#[test]
+fn growing_registry_publishes_while_its_name_is_taken_and_left() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root makes files of two users");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    fs::set_permissions(scratch.path(), Permissions::from_mode(0o1777)).unwrap();
+    let mut squatter = child::running("squatted_name::restless_squatter");
+    squatter.env("SQUATTED_DIRECTORY", scratch.path()).stdout(Stdio::null());
+    let mut squatter = squatter.spawn().unwrap();
+    let mut command = child::running("squatted_name::restless_program");
+    let output = command.env("SQUATTED_DIRECTORY", scratch.path()).output().unwrap();
+    squatter.kill().unwrap();
+    squatter.wait().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
 

@@ -62,7 +62,9 @@ impl Store for LiveStore {
         lenient: bool,
     ) -> Result<Self, Error> {
         let mut created = LiveFile::create(identity, *sections);
-        while created.is_err() && identity.leave_taken_name() {
+        while let Err(error) = &created
+            && identity.leave_taken_name(Some(error))
+        {
             created = LiveFile::create(identity, *sections);
         }
         let created = unless_lenient(created, lenient)?;

@@ -191,7 +191,9 @@ impl Draft {
         };
         self.content.labels = labels;
         let mut published = self.publish_file(&mut temporary, pinned);
-        while published.is_err() && self.leave_taken_name(pinned) {
+        while let Err(error) = &published
+            && self.leave_taken_name(error, pinned)
+        {
             published = self.publish_file(&mut temporary, pinned);
         }
         let path = &self.identity.path;
@@ -224,12 +226,12 @@ impl Draft {
         Ok((Published::rename(temporary, &self.identity)?, generation))
     }
 
-    /// Changes to another name of the file if another user has taken this one. The metrics keep
-    /// their names. Returns false if the name is not taken, or metric names would be too long in
-    /// the file.
-    fn leave_taken_name(&mut self, pinned: Option<Version>) -> bool {
+    /// Changes to another name of the file if another user has taken this one, or had it when
+    /// publication failed with `error`. The metrics keep their names. Returns false if the name is
+    /// not taken, or metric names would be too long in the file.
+    fn leave_taken_name(&mut self, error: &Error, pinned: Option<Version>) -> bool {
         let before = self.identity.prefix.len();
-        if !self.identity.leave_taken_name() {
+        if !self.identity.leave_taken_name(Some(error)) {
             return false;
         }
         // The names have the prefix that the identity had when they were registered.
