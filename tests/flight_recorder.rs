@@ -16,6 +16,7 @@ use mmv_writer::{Counter, Registry};
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 use serde_json::Value;
+use test_archives::Builder;
 
 use crate::compliance;
 use crate::full_disk;
@@ -398,6 +399,32 @@ fn a_metric_that_changes_its_meaning_divides_what_is_captured() {
         assert_eq!(is_new, reported, "{}", stderr(&output));
         is_new
     });
+}
+
+#[test]
+fn capture_names_damaged_archive_and_has_those_beside_it() {
+    let scratch = Scratch::new();
+    let directory = recorder_directory(&scratch);
+    fs::create_dir_all(&directory).expect("a directory");
+    for (name, second) in [("20231114.1", 0), ("20231114.2", 100)] {
+        let rows = (0..3).map(|row| (second + row, [("mmv.app.queue", row)]));
+        Builder::in_directory(&directory, name)
+            .metric("mmv.app.queue", "u64 instant count")
+            .rows(rows)
+            .finish();
+    }
+    let metadata = directory.join("20231114.1.meta");
+    let mut bytes = fs::read(&metadata).expect("metadata");
+    bytes[4..8].fill(0xff);
+    fs::write(&metadata, bytes).expect("damage it");
+    let (base, output) = capture(&scratch, "capture", &[]);
+    let said = [output.stdout.clone(), output.stderr.clone()].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("an archive of the flight recorder is left out: "), "{said}");
+    assert!(said.contains("20231114.1.meta: offset 0: "), "{said}");
+    let facts = archive_facts::of_mmv_archive(&base);
+    assert_eq!(values(&facts, "mmv.app.queue"), ["0", "0.1e1", "0.2e1"]);
 }
 
 #[test]

@@ -140,6 +140,36 @@ fn json_lines_have_logged_values_and_continue_in_the_next_archive() {
     assert!(follow.child.wait().unwrap().success(), "four records were asked for");
 }
 
+/// The label of one archive is damaged: that of the newest is passed by as that of an older one.
+#[test]
+fn damaged_archive_beside_others_is_named_and_passed_by() {
+    for damaged in ["20231114.1", "20231114.3"] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut loggers = Vec::new();
+        for (name, second) in [("20231114.1", 0), ("20231114.2", 100), ("20231114.3", 200)] {
+            let mut logger = Logger::new(&directory.path().join(name), second);
+            logger.write(0, 1, 7 + second as u64);
+            loggers.push(logger);
+        }
+        let metadata = directory.path().join(format!("{damaged}.meta"));
+        let mut bytes = std::fs::read(&metadata).unwrap();
+        bytes[4..8].fill(0xff);
+        std::fs::write(&metadata, bytes).unwrap();
+        let newest = if damaged == "20231114.3" { 1 } else { 2 };
+        let follow = Follow::start(directory.path(), &[".", "--json"]);
+        assert!(follow.line().ends_with(&format!("\"value\":{}}}", 7 + 100 * newest)), "{damaged}");
+        loggers[newest].write(10, 1, 999);
+        assert!(follow.line().ends_with("\"value\":999}"), "{damaged}");
+        drop(follow);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("follow").arg(directory.path()).args(["-s", "1"]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&format!("{damaged}.meta: offset 0: ")), "{said}");
+        assert!(said.contains("this archive is skipped"), "{said}");
+    }
+}
+
 #[test]
 fn one_instance_since_a_time() {
     let directory = tempfile::tempdir().unwrap();
