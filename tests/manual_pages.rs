@@ -211,6 +211,11 @@ fn each_line_of_the_threat_model_has_tests_that_exist() {
 }
 
 #[test]
+fn each_line_of_what_this_is_good_for_has_tests_that_exist() {
+    assert_tested("docs/why.md", "| what you get");
+}
+
+#[test]
 fn each_line_of_what_is_lost_when_has_tests_that_exist() {
     assert_tested("docs/operators.md", "| event");
 }
