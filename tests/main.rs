@@ -9,6 +9,7 @@
 //! | `pmdammv_serving` | pmcd with pmdammv serves our MMV files as registered |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
 //! | `file_growth` | PCP and we read a growing file correctly at any moment, and the agent at each tick |
+//! | `example_programs` | the programs in `examples/` count what they do |
 //! | `metric_removal` | PCP and we read a file from which metrics are removed |
 //! | `full_disk` | a full disk is an error of registration, never a signal |
 //! | **Agent** | |
@@ -77,6 +78,7 @@ mod dependencies;
 mod derived_metrics;
 mod documentation;
 mod dump_command;
+mod example_programs;
 mod failures;
 mod file_growth;
 mod flight_recorder;
