@@ -56,6 +56,7 @@
 //! | `manual_pages` | examples of the help are valid; manual pages, units and installation are complete |
 //! | `packages` | packages install, upgrade and purge; their bytes are reproducible |
 //! | `dependencies` | licenses and sources of dependencies are those in `deny.toml`; no crate is compiled twice |
+//! | `public_api` | the public interface of the libraries is the committed text |
 //! | `structure` | modules depend on each other in one direction |
 //!
 //! A test that needs a program or a permission this machine lacks prints
@@ -101,6 +102,7 @@ mod pmdammv_serving;
 mod pmproxy_discovery;
 mod producers;
 mod programs_without_prefix;
+mod public_api;
 
 mod quantiles;
 mod questions;
