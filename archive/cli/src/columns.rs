@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
 use pcp_archive::scan::select_instances;
-use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value};
+use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value, ValueType};
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
@@ -41,6 +41,8 @@ pub(crate) struct Scale {
     pub(crate) is_computed: bool,
     /// The time that a value stands for, where the metric says so.
     pub(crate) time: Option<ValueTime>,
+    /// The units of the values, if a table chooses others that suit their size.
+    pub(crate) scaled_from: Option<Units>,
     conversion: Option<Conversion>,
 }
 
@@ -84,9 +86,23 @@ impl Scale {
         });
         let time = ValueTime::new(metric, is_rate);
         if let Some((units, conversion)) = converted {
-            return Self { units, is_computed: true, time, conversion: Some(conversion) };
+            let conversion = Some(conversion);
+            return Self { units, is_computed: true, time, scaled_from: None, conversion };
         }
-        Self { units: units(metric, is_rate), is_computed: is_rate, time, conversion: None }
+        let units = units(metric, is_rate);
+        Self { units, is_computed: is_rate, time, scaled_from: None, conversion: None }
+    }
+
+    /// Lets a table choose units that suit the size of the values, unless others are wanted.
+    /// Whole numbers without unit stay as they are.
+    pub(crate) fn scaled(mut self, metric: &SelectedMetric) -> Self {
+        let is_rate = self.is_computed && metric.has_rates();
+        let own = if is_rate { metric.rate_units() } else { metric.desc.units };
+        let has_fractions = matches!(metric.desc.value_type, ValueType::Float | ValueType::Double);
+        let is_whole = !is_rate && !has_fractions;
+        let is_number = metric.has_numbers() && (own != Units::NONE || !is_whole);
+        self.scaled_from = Some(own).filter(|_| is_number && self.conversion.is_none());
+        self
     }
 
     /// Converts a value to these units. Values that are not numbers are returned unchanged.
@@ -166,6 +182,8 @@ pub(crate) struct Choice<'o> {
     pub(crate) units: &'o [WantedUnits],
     /// Values are reported as logged.
     pub(crate) raw: bool,
+    /// Numbers are scaled by column.
+    pub(crate) scaled: bool,
 }
 
 impl Column {
@@ -196,6 +214,9 @@ pub(crate) fn columns(
     let mut chosen = HashMap::new();
     for (index, metric) in replay.metrics().enumerate() {
         let mut scale = Scale::new(metric, choice.rates, choice.units);
+        if choice.scaled {
+            scale = scale.scaled(metric);
+        }
         if replay.is_derived(index) {
             scale.is_computed = true;
             // Expressions can contain rates.
@@ -318,7 +339,7 @@ pub(crate) fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<Insta
 
 #[cfg(test)]
 mod tests {
-    use pcp_archive::{Pmid, Semantics, ValueType};
+    use pcp_archive::Pmid;
 
     use super::*;
     use pcp_archive::MetricDesc;

@@ -41,8 +41,19 @@ pub(crate) struct Report<'a> {
     /// Decimal places of floating-point numbers, if given.
     pub(crate) precision: Option<usize>,
     pub(crate) width: usize,
+    /// The text in the title of a table for people: the date of all times, which the rows lack, or
+    /// nothing. `None` for a table of exact numbers with whole names.
+    pub(crate) title: Option<String>,
     /// Events, which are printed between the rows of a table.
     pub(crate) events: Vec<(Timestamp, String)>,
+}
+
+impl Report<'_> {
+    /// Returns a time as text for a table.
+    fn time_text(&self, zone: &Zone, at: Timestamp) -> String {
+        let has_date = self.title.as_ref().is_none_or(String::is_empty);
+        table::time_text(zone, at, self.places, has_date)
+    }
 }
 
 /// Writes samples in one of the formats.

@@ -15,7 +15,7 @@
 use std::cmp::Ordering;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::raw::{LabelSet, LabelTarget};
+use pcp_archive::raw::{LabelHistory, LabelSet, LabelTarget};
 use pcp_archive::replay::{Replay, SelectedMetric};
 use pcp_archive::scan::Selector;
 use pcp_archive::scan::histogram::HistogramLayout;
@@ -212,17 +212,21 @@ pub(crate) fn sort_columns(
     });
 }
 
-/// Returns the instances of a domain that are labelled as errors at the end of the archive.
+/// Returns the instances of a domain that were ever labelled as errors.
 fn error_instances(metadata: &Metadata, indom: InDom) -> HashSet<InstanceId> {
-    let labels = metadata.labels_at(LabelTarget::Instances(indom), Timestamp::MAX);
-    let labelled = labels.unwrap_or_default().iter().filter(|set| is_error_set(set));
-    let numbers = labelled.filter_map(|set| set.instance);
-    match metadata.indom_history(indom) {
-        Some(history) => {
-            numbers.filter_map(|number| history.identity_at(number, Timestamp::MAX)).collect()
+    let domain = metadata.indom_history(indom);
+    let labels = metadata.label_history(LabelTarget::Instances(indom));
+    let mut errors = HashSet::new();
+    for state in labels.into_iter().flat_map(LabelHistory::states) {
+        let labelled = state.sets.iter().filter(|set| is_error_set(set));
+        for number in labelled.filter_map(|set| set.instance) {
+            errors.extend(match domain {
+                Some(domain) => domain.identity_at(number, state.timestamp),
+                None => Some(number),
+            });
         }
-        None => numbers.collect(),
     }
+    errors
 }
 
 /// Returns the name of the histogram that a metric is a part of, or a number of.

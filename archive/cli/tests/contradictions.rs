@@ -111,7 +111,7 @@ fn numbers_of_another_type_or_unit_are_one_timeline() {
         let line = summary.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line.split(',').any(|field| field == count.to_string()), "{summary}");
     }
-    let rates = run(directory.path(), "report", &["-t", "10s", "--rate", ".", "app.requests"]);
+    let rates = run(directory.path(), "report", &["-t", "10s", "--exact", ".", "app.requests"]);
     assert_eq!(text(&rates.stdout).matches("10.000").count(), 10, "{}", text(&rates.stdout));
 }
 

@@ -246,7 +246,7 @@ fn events_of_both_types_are_one_timeline() {
                     2038-01-01 00:00:01.000  recovered    file=app\n";
     assert_eq!(printed("events", directory.path(), &[]), expected);
     let events_of = |path: &Path| {
-        let report = printed("report", path, &["mmv.app", "--events"]);
+        let report = printed("report", path, &["mmv.app", "--events", "-S", "0s"]);
         let lines = report.lines().filter(|line| line.contains("  app "));
         lines.map(ToOwned::to_owned).collect::<Vec<_>>()
     };

@@ -86,7 +86,25 @@ fn a_table_shows_rates_as_records_arrive_and_adds_new_instances() {
     let directory = tempfile::tempdir().unwrap();
     let mut logger = Logger::new(&directory.path().join("a"), 0);
     logger.write(0, 1, 100);
-    let follow = Follow::start(directory.path(), &["a", "acme.sold"]);
+    let follow = Follow::start(directory.path(), &["a", "acme.sold", "-S", "0s"]);
+    // The first rate is known at the second record.
+    logger.write(10, 1, 105);
+    follow.expect(&["acme.sold, 2023-11-14", "                 [s0]", "              count/s"]);
+    follow.expect(&["------------  -------", "22:13:30.000    0.500"]);
+    logger.mark(1);
+    follow.expect(&["22:13:31.000  <mark>"]);
+    logger.append(Builder::volume);
+    logger.write(9, 2, 200);
+    logger.write(10, 2, 300);
+    follow.expect(&["", "acme.sold, 2023-11-14", "                 [s0]     [s1]"]);
+}
+
+#[test]
+fn an_exact_table_has_whole_names_dates_and_numbers() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut logger = Logger::new(&directory.path().join("a"), 0);
+    logger.write(0, 1, 100);
+    let follow = Follow::start(directory.path(), &["a", "acme.sold", "--exact"]);
     let head = ["                           acme.sold", "                                [s0]"];
     let rule = "-----------------------  -----------";
     follow.expect(&head);
@@ -94,12 +112,6 @@ fn a_table_shows_rates_as_records_arrive_and_adds_new_instances() {
     follow.expect(&["2023-11-14 22:13:20.000            -"]);
     logger.write(10, 1, 105);
     follow.expect(&["2023-11-14 22:13:30.000        0.500"]);
-    logger.mark(1);
-    follow.expect(&["2023-11-14 22:13:31.000  <mark>"]);
-    logger.append(Builder::volume);
-    logger.write(9, 2, 200);
-    follow.expect(&[""]);
-    follow.expect(&["                           acme.sold    acme.sold"]);
 }
 
 #[test]
@@ -180,7 +192,7 @@ fn one_instance_since_a_time() {
     let arguments = ["a", "acme", "-i", "s1", "--no-rate", "-S", "-15s", "-s", "2"];
     let mut follow = Follow::start(directory.path(), &arguments);
     (0..4).for_each(|_| drop(follow.line()));
-    follow.expect(&["2023-11-14 22:14:00.000          3", "2023-11-14 22:14:10.000          4"]);
+    follow.expect(&["22:14:00.000      3", "22:14:10.000      4"]);
     assert!(follow.child.wait().unwrap().success());
 }
 
@@ -190,7 +202,15 @@ fn quantiles_need_a_histogram() {
     let mut logger = Logger::new(&directory.path().join("a"), 0);
     logger.write(0, 1, 100);
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.current_dir(directory.path()).args(["follow", "a", "--quantile", "0.5", "-s", "1"]);
+    command.current_dir(directory.path()).args([
+        "follow",
+        "a",
+        "--quantile",
+        "0.5",
+        "-s",
+        "1",
+        "--no-rate",
+    ]);
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("none of the metrics in the archive is a histogram yet"), "{stderr}");

@@ -196,7 +196,7 @@ fn records_have_the_quantiles_of_what_was_counted_since_the_one_before() {
         assert!(output.status.success(), "{stderr}");
         (String::from_utf8(output.stdout).unwrap(), stderr)
     };
-    let (table, stderr) = follow(&["--quantile", "0.5,1"]);
+    let (table, stderr) = follow(&["--quantile", "0.5,1", "--exact"]);
     let columns = |line: &str| line.split_whitespace().skip(2).map(str::to_owned).collect();
     let rows: Vec<Vec<String>> = table.lines().skip(4).map(columns).collect();
     let row = |first: &str, second: &str| vec![first.to_owned(), second.to_owned()];
@@ -231,9 +231,9 @@ fn the_last_values_of_a_run_have_rates_where_the_agent_notices_the_end_with_them
         text.lines().skip_while(|line| !line.starts_with("2023")).map(last).collect::<Vec<_>>()
     };
     // The second run has counted 20 since it was noticed 10 s ago; the last record is 30 s ago.
-    let rates = follow(&["mmv.shop.orders", "-i", "a"]);
+    let rates = follow(&["mmv.shop.orders", "-i", "a", "--exact"]);
     assert_eq!(rates[..6], ["-", "10.000", "10.000", "10.000", "2.000", "2.000"]);
-    let quantiles = follow(&["mmv.shop.latency", "--quantile", "1"]);
+    let quantiles = follow(&["mmv.shop.latency", "--quantile", "1", "--exact"]);
     assert_eq!(quantiles[..5], ["-", "4.500", "4.500", "4.500", "6.500"]);
 }
 
@@ -323,7 +323,14 @@ fn a_table_has_the_events_between_its_rows() {
     let (_directory, base) = shop(true);
     let run = |options: &[&str]| {
         let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        process.arg("report").arg(&base).args(["mmv.shop.queue", "-t", "20s", "-Z", "UTC"]);
+        process.arg("report").arg(&base).args([
+            "mmv.shop.queue",
+            "-t",
+            "20s",
+            "-Z",
+            "UTC",
+            "--exact",
+        ]);
         process.args(options).output().unwrap()
     };
     let output = run(&["--events"]);

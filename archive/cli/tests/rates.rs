@@ -248,7 +248,7 @@ fn heads_say_which_values_are_averages_and_which_of_one_instant() {
         .finish();
     let head = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(archive.base()).args(["-t", "10s", "-Z", "UTC"]);
+        command.arg("report").arg(archive.base()).args(["-t", "10s", "-Z", "UTC", "--exact"]);
         let output = command.args(arguments).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let head = text.lines().take_while(|line| !line.starts_with('-'));

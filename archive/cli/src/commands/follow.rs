@@ -64,7 +64,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INTERVAL", default_value = "250ms")]
     poll: String,
 
-    /// Decimal places of floating-point numbers in the table [default for rates: 3]
+    /// Print all digits of numbers, in the units of their metrics, and whole names and dates in the
+    /// heads and rows of the table
+    #[arg(long)]
+    exact: bool,
+
+    /// Decimal places of floating-point numbers in the table, which is then exact [default for rates
+    /// in an exact table: 3]
     #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
     precision: Option<u8>,
 
@@ -105,6 +111,7 @@ impl Arguments {
             rates: !self.display.no_rate && !self.json,
             units: self.display.units()?,
             precision: self.precision.map(usize::from),
+            scaled: self.is_for_people() && !self.exact && self.precision.is_none(),
             width: self.display.width(),
             json: self.json,
             gaps: self.gaps.gaps(),
@@ -141,11 +148,15 @@ impl Arguments {
         Ok(())
     }
 
+    /// Returns whether the output is a table, and not by PCP's rules.
+    fn is_for_people(&self) -> bool {
+        !self.json && self.gaps.gaps() == Gaps::Keep
+    }
+
     /// Returns whether the table leaves out the agent's metrics and those of pmcd: if the archive
     /// has others that are selected.
     fn hides_machinery(&self, metadata: &Metadata) -> bool {
-        let is_for_people = !self.json && self.gaps.gaps() == Gaps::Keep;
-        if self.display.all || !is_for_people {
+        if self.display.all || !self.is_for_people() {
             return false;
         }
         let names = metadata.subtree("").map(|(name, _)| name);

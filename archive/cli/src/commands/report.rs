@@ -22,7 +22,7 @@ use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
 use crate::order::sort_columns;
 use crate::selection::{check_complete, leave_out_machinery, select_with_derived, warn_of_losses};
-use crate::text::{shown, shown_path};
+use crate::text::{shown, shown_path, terminal_height, warn};
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns, time};
 use samples::{Request, SampleTimes, Samples};
@@ -36,6 +36,17 @@ const RECENT: Duration = Duration::from_secs(120);
 /// Records in which the last value is searched for: about a day of one each second, which takes
 /// less than a second.
 const MAX_SEARCHED: usize = 100_000;
+
+/// The rows of a report without given times, where standard output is no terminal.
+const DEFAULT_ROWS: usize = 20;
+/// Lines of a terminal beside the rows: title, head and rule, the note and the next prompt.
+const HEAD_ROWS: usize = 8;
+/// The fewest rows of a report without given times, on the smallest terminals.
+const MIN_ROWS: usize = 10;
+/// The length of a report without given times.
+const MINUTE: Duration = Duration::from_secs(60);
+/// The intervals that a minute is divided into.
+const ROUND_SECONDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20];
 
 /// The end of the help.
 const EXAMPLES: &str = "\
@@ -126,8 +137,13 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["no_rate", "raw"])]
     rate: bool,
 
-    /// Decimal places of floating-point numbers in tables and CSV [default for rates in tables:
-    /// 3]
+    /// Print all digits of numbers in tables, in the units of their metrics, and whole names and
+    /// dates in their heads and rows
+    #[arg(long)]
+    exact: bool,
+
+    /// Decimal places of floating-point numbers in CSV and in tables, which are then exact [default
+    /// for rates in exact tables: 3]
     #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
     precision: Option<u8>,
 
@@ -170,9 +186,12 @@ impl Arguments {
             zone: zone.time_zone().clone(),
         };
         let selection = self.selection(source)?;
-        let window = self.window(&frame, &selection)?;
-        let request = self.request(window, &frame, &selection)?;
         let used_metrics = selection.used_metrics();
+        let (window, step) = match self.last_screen(source, &used_metrics)? {
+            Some(last) => last,
+            None => (self.window(&frame, &selection)?, self.step()?),
+        };
+        let request = self.request(window, step, &frame, &selection)?;
         let mut samples = Samples::new(selection, &request)?;
         let replay = samples.replay();
         warn_of_losses(replay);
@@ -183,11 +202,13 @@ impl Arguments {
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.display.width();
-        let places = self.places(window)?;
+        let places = self.places(window, step);
         let precision = self.precision.map(usize::from);
         let metadata = source.metadata();
         let events = self.events(source, &used_metrics, window)?;
-        let report = Report { metadata, pmids, columns, zone, places, precision, width, events };
+        let title = self.title(window, &zone);
+        let report =
+            Report { metadata, pmids, columns, zone, places, precision, width, title, events };
         let mut writer = Writer::begin(report, self.format.format());
         samples.write(&request, &mut writer)?;
         let values = writer.finish()?;
@@ -252,6 +273,23 @@ impl Arguments {
         is_table && !self.raw && !self.stepping && self.gaps.gaps() == Gaps::Keep
     }
 
+    /// Returns whether numbers of a table are rounded, in units that suit them.
+    fn is_scaled(&self) -> bool {
+        self.is_for_people() && !self.exact && self.precision.is_none()
+    }
+
+    /// Returns the title of a table whose numbers are scaled: the date, if all rows are of one day.
+    fn title(&self, window: Window, zone: &Zone) -> Option<String> {
+        if !self.is_scaled() {
+            return None;
+        }
+        let date = |at| zone.strftime(at, "%F");
+        let is_one_day = self.at.is_empty() && self.times.is_none();
+        let first = date(window.origin);
+        let is_one_day = is_one_day && first == date(window.end);
+        Some(if is_one_day { first } else { String::new() })
+    }
+
     /// Returns whether histograms are reported as such, not as the metrics that they consist of:
     /// unless these are asked for, or the output is to be that of PCP's programs.
     fn shows_histograms(&self) -> bool {
@@ -271,7 +309,8 @@ impl Arguments {
         let units = self.display.units()?;
         let instances = self.display.instances.as_slice();
         let rates = self.has_rates();
-        let choice = Choice { instances, rates, units: &units, raw: self.raw };
+        let choice =
+            Choice { instances, rates, units: &units, raw: self.raw, scaled: self.is_scaled() };
         let mut columns = columns::columns(source.metadata(), replay, &choice);
         if self.is_for_people() {
             sort_columns(&mut columns, &self.metrics, source.metadata(), replay);
@@ -306,14 +345,55 @@ impl Arguments {
         Ok(window)
     }
 
+    /// Returns the window and the interval of a table for people without given times: the last
+    /// minute in which the metrics have values, in as many rows as the screen has, or as many rows
+    /// of a given interval. `None` if the whole archive fits, or other times are asked for.
+    fn last_screen(
+        &self,
+        source: Source<'_>,
+        metrics: &[SelectedMetric],
+    ) -> Result<Option<(Window, Duration)>, Failure> {
+        let WindowOptions { span, align, origin } = &self.window;
+        let has_times = !self.at.is_empty() || self.times.is_some() || self.samples.is_some();
+        let has_window = span.is_given() || align.is_some() || origin.is_some();
+        if !self.is_for_people() || has_times || has_window {
+            return Ok(None);
+        }
+        let rows = terminal_height()
+            .map_or(DEFAULT_ROWS, |height| height.saturating_sub(HEAD_ROWS).max(MIN_ROWS));
+        let all = source.end().nanos_since(source.start()).max(0).unsigned_abs();
+        if all / self.step()?.as_nanos() < rows as u128 {
+            return Ok(None);
+        }
+        let intervals = u32::try_from(rows).unwrap_or(u32::MAX).saturating_sub(1).max(1);
+        let (step, length) = if self.interval.is_some() {
+            let step = self.step()?;
+            (step, step.saturating_mul(intervals))
+        } else {
+            let fits = |seconds: &u64| MINUTE.as_secs() / seconds <= u64::from(intervals);
+            let seconds = ROUND_SECONDS.into_iter().find(fits).unwrap_or(MINUTE.as_secs());
+            (Duration::from_secs(seconds), MINUTE)
+        };
+        let end = last_value(source, metrics, source.end()).unwrap_or(source.end());
+        let known = end.nanos_since(source.start()).max(0).unsigned_abs();
+        let steps = length.min(Duration::from_nanos(u64::try_from(known).unwrap_or(u64::MAX)));
+        let steps = u32::try_from(steps.as_nanos() / step.as_nanos()).unwrap_or(u32::MAX);
+        let start = end.saturating_sub(step.saturating_mul(steps));
+        let shown = interval_text(length);
+        warn(&format_args!(
+            "this is the last {shown} with values; --last 1h, --since and --until show more"
+        ));
+        Ok(Some((Window { start, end, origin: start }, step)))
+    }
+
     /// Returns the request for this window.
     fn request(
         &self,
         window: Window,
+        step: Duration,
         frame: &Frame,
         selection: &ReplaySelection<'_>,
     ) -> Result<Request, Failure> {
-        let step = self.step()?;
         Ok(Request {
             times: self.sample_times(window, step, frame, selection)?,
             window,
@@ -372,15 +452,15 @@ impl Arguments {
         Ok(step)
     }
 
-    /// Decimal places of the second in a table: none if all times are full seconds,
-    /// else three or nine.
-    fn places(&self, window: Window) -> Result<usize, Failure> {
-        let step = self.step()?;
+    /// Decimal places of the second in a table: none if all times are full seconds, or full seconds
+    /// apart in a table of rounded numbers, else three or nine.
+    fn places(&self, window: Window, step: Duration) -> usize {
         let even_times = !self.raw && self.at.is_empty() && self.times.is_none();
-        if even_times && window.origin.nanoseconds() == 0 && step.subsec_nanos() == 0 {
-            return Ok(0);
+        let is_rounded = window.origin.nanoseconds() == 0 || self.is_scaled();
+        if even_times && is_rounded && step.subsec_nanos() == 0 {
+            return 0;
         }
-        Ok(if step < Duration::from_millis(1) { 9 } else { 3 })
+        if step < Duration::from_millis(1) { 9 } else { 3 }
     }
 }
 
@@ -436,6 +516,17 @@ fn last_value(
         }
     }
     None
+}
+
+/// Formats a length of time after "the last": `minute`, `20 minutes`, `95 seconds`.
+fn interval_text(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match seconds {
+        _ if length.subsec_nanos() > 0 => format!("{length:?}"),
+        60 => "minute".to_owned(),
+        _ if seconds.is_multiple_of(60) => format!("{} minutes", seconds / 60),
+        _ => format!("{seconds} seconds"),
+    }
 }
 
 /// `shop restarted (pid 4711)`.

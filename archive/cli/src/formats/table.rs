@@ -5,18 +5,23 @@
 //! a wider cell in a later block shifts the columns from there on. If the
 //! columns do not fit next to each other, a block is split into panels, each
 //! with all its rows, its own head and the times, so that nothing is wrapped or
-//! cut.
+//! cut. A single row that does not fit is a list instead, with a line per column.
+//!
+//! A table for people has a title with what all columns have in common, and each
+//! of its columns a unit that suits the numbers ([`ColumnUnit`]), chosen for the
+//! first block with numbers, and anew where later ones are too large for it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use pcp_archive::replay::Sample;
-use pcp_archive::{Timestamp, Value};
+use pcp_archive::{Timestamp, Units, Value};
 
 use super::Report;
 use crate::Failure;
 use crate::columns::{Column, ValueTime, cell};
-use crate::text::{Output, push_plain, shown};
+use crate::text::scaled::ColumnUnit;
+use crate::text::{Output, push_plain, scaled, shown};
 use crate::time::Zone;
 
 /// The cell of a missing value.
@@ -36,9 +41,18 @@ const BLOCK_CELLS: usize = 100_000;
 pub(crate) struct Row {
     pub(crate) at: Timestamp,
     pub(crate) time: String,
-    pub(crate) cells: Vec<String>,
+    pub(crate) cells: Vec<TableCell>,
     /// The text of an event, if the row is one.
     pub(crate) event: Option<String>,
+}
+
+/// The value of a column in a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TableCell {
+    Missing,
+    Text(String),
+    /// A number in the units of the column's metric, which the table scales.
+    Number(f64),
 }
 
 /// The table of a report and the rows that are not written yet.
@@ -53,10 +67,11 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(crate) fn new(report: &Report<'_>) -> Self {
-        let table = Table::new(heads(report.columns.iter()), report.width);
+        let columns: Vec<&Column> = report.columns.iter().collect();
+        let table = Table::new(&columns, report.title.as_deref(), report.width);
         let events = report.events.iter().map(|(at, event)| Row {
             at: *at,
-            time: time_text(&report.zone, *at, report.places),
+            time: report.time_text(&report.zone, *at),
             cells: Vec::new(),
             event: Some(event.clone()),
         });
@@ -85,7 +100,7 @@ impl Blocks {
         while let Some(event) = self.next_event(row.at) {
             self.rows.push(event);
         }
-        let values = row.cells.iter().filter(|cell| *cell != MISSING).count() as u64;
+        let values = row.cells.iter().filter(|cell| **cell != TableCell::Missing).count() as u64;
         self.rows.push(row);
         if self.rows.len() >= self.len {
             self.table.write_block(out, &self.rows)?;
@@ -103,6 +118,12 @@ impl Blocks {
     /// Writes the last block: the head alone if there is no row.
     pub(crate) fn finish(mut self, out: &mut Output) -> Result<(), Failure> {
         self.rows.extend(self.events);
+        if let [row] = self.rows.as_slice()
+            && self.table.is_list(row)
+        {
+            self.table.write_list(out, row);
+            return Ok(());
+        }
         self.table.write_block(out, &self.rows)
     }
 }
@@ -114,7 +135,9 @@ fn block_len(columns: usize) -> usize {
 
 /// A table that is written block by block.
 pub(crate) struct Table {
-    heads: Vec<Vec<String>>,
+    columns: Vec<TableColumn>,
+    /// The line above a table for people.
+    title: Option<String>,
     /// The width of the terminal.
     width: usize,
     /// The width of each column so far. It never shrinks.
@@ -124,10 +147,105 @@ pub(crate) struct Table {
     begun: bool,
 }
 
+/// The head of a column.
+#[derive(Default)]
+struct TableColumn {
+    /// The index of the metric: its columns are in one panel if they fit.
+    metric: usize,
+    /// The name and instance in one line.
+    name: String,
+    /// The same in lines that are not much wider than numbers.
+    lines: Vec<String>,
+    /// The units of values that are not scaled.
+    units: String,
+    scaled_from: Option<Units>,
+    /// The unit of the numbers, once there were any.
+    unit: Option<ColumnUnit>,
+    /// The time that values stand for, where columns differ in it.
+    time: Option<&'static str>,
+}
+
+impl TableColumn {
+    fn unit_title(&self) -> &str {
+        match (&self.unit, self.scaled_from) {
+            (Some(unit), Some(from)) if from != Units::NONE => unit.title(),
+            (None, Some(_)) => "",
+            _ => &self.units,
+        }
+    }
+
+    /// Chooses the unit for some numbers, unless the one so far suits them. Returns whether the
+    /// head changes.
+    fn choose_unit(&mut self, numbers: &[f64]) -> bool {
+        let Some(from) = self.scaled_from.filter(|_| !numbers.is_empty()) else { return false };
+        let suits = |unit: &ColumnUnit| numbers.iter().all(|number| unit.suits(*number));
+        if self.unit.as_ref().is_some_and(suits) {
+            return false;
+        }
+        let before = self.unit_title().to_owned();
+        self.unit = Some(ColumnUnit::choose(from, numbers));
+        self.unit_title() != before
+    }
+
+    fn text(&self, cell: &TableCell) -> String {
+        match (cell, &self.unit) {
+            (TableCell::Missing, _) => MISSING.to_owned(),
+            (TableCell::Text(text), _) => text.clone(),
+            (TableCell::Number(number), Some(unit)) => unit.format(*number),
+            (TableCell::Number(number), None) => number.to_string(),
+        }
+    }
+
+    /// Returns the lines of the head: of a table for people each has a line for the unit if any
+    /// has.
+    fn head(&self, has_unit_line: bool) -> Vec<String> {
+        let mut lines = self.lines.clone();
+        let unit = self.unit_title();
+        if has_unit_line || !unit.is_empty() {
+            lines.push(shown(unit).into_owned());
+        }
+        lines.extend(self.time.map(str::to_owned));
+        lines
+    }
+}
+
 impl Table {
-    pub(crate) fn new(heads: Vec<Vec<String>>, width: usize) -> Self {
-        let widths = heads.iter().map(|head| widest(head.iter())).collect();
-        Self { heads, width, widths, time_width: 0, begun: false }
+    /// Creates a table with a column for each of some metrics and instances. The title of a table
+    /// for people is what all names have in common and a text, such as the date.
+    pub(crate) fn new(columns: &[&Column], title: Option<&str>, width: usize) -> Self {
+        let has = |time| columns.iter().any(|column| column.scale.time == Some(time));
+        let has_both = has(ValueTime::Interval) && has(ValueTime::Instant);
+        let common = match title {
+            Some(_) => CommonName::find(columns),
+            None => CommonName::default(),
+        };
+        let heads = columns.iter().map(|column| {
+            let name = common.rest_of_name(&column.name);
+            let instance = column.instance_title();
+            let instance = instance.as_deref();
+            let instance = instance.map(|title| common.rest_of_instance(&column.name, title));
+            TableColumn {
+                metric: if title.is_some() { column.metric } else { usize::MAX },
+                name: match instance {
+                    Some(instance) => shown(&format!("{name}[{instance}]")).into_owned(),
+                    None => shown(name).into_owned(),
+                },
+                lines: head_lines(name, instance, title.is_some()),
+                units: column.scale.units.clone(),
+                scaled_from: column.scale.scaled_from.filter(|_| title.is_some()),
+                unit: None,
+                time: has_both.then(|| column.scale.time.map_or("", ValueTime::title)),
+            }
+        });
+        let columns: Vec<TableColumn> = heads.collect();
+        let title = title.map(|title| common.title(title));
+        let widths = vec![0; columns.len()];
+        Self { columns, title, width, widths, time_width: 0, begun: false }
+    }
+
+    /// Returns whether the head is written.
+    pub(crate) const fn is_begun(&self) -> bool {
+        self.begun
     }
 
     /// Writes the next rows: below the last ones if all columns fit next to each
@@ -136,33 +254,75 @@ impl Table {
         if self.begun && rows.is_empty() {
             return Ok(());
         }
-        self.widen(rows);
-        let panels = panels(&self.widths, self.width.saturating_sub(self.time_width));
-        let continues = self.begun && panels.len() == 1;
+        let has_new_head = self.choose_units(rows);
+        let texts: Vec<Vec<String>> = rows.iter().map(|row| self.texts(row)).collect();
+        self.widen(rows, &texts);
+        let panels = self.panels();
+        let continues = self.begun && panels.len() == 1 && !has_new_head;
         for panel in panels {
             if !continues {
                 self.push_heading(out, panel.clone());
             }
-            self.push_rows(out, rows, panel)?;
+            self.push_rows(out, rows, &texts, panel)?;
         }
         Ok(())
     }
 
-    fn widen(&mut self, rows: &[Row]) {
-        for (column, width) in self.widths.iter_mut().enumerate() {
-            *width = widest(rows.iter().filter_map(|row| row.cells.get(column))).max(*width);
+    /// Chooses the units of columns for the numbers in some rows. Returns whether a head changes.
+    fn choose_units(&mut self, rows: &[Row]) -> bool {
+        let mut has_changed = false;
+        for (place, column) in self.columns.iter_mut().enumerate() {
+            let cells = rows.iter().filter_map(|row| row.cells.get(place));
+            let numbers = cells.filter_map(|cell| match cell {
+                TableCell::Number(number) => Some(*number),
+                TableCell::Missing | TableCell::Text(_) => None,
+            });
+            let numbers: Vec<f64> = numbers.collect();
+            has_changed |= column.choose_unit(&numbers);
+        }
+        has_changed
+    }
+
+    fn texts(&self, row: &Row) -> Vec<String> {
+        let cells = self.columns.iter().zip(&row.cells);
+        cells.map(|(column, cell)| column.text(cell)).collect()
+    }
+
+    fn has_unit_line(&self) -> bool {
+        self.title.is_some() && self.columns.iter().any(|column| !column.unit_title().is_empty())
+    }
+
+    fn widen(&mut self, rows: &[Row], texts: &[Vec<String>]) {
+        let has_unit_line = self.has_unit_line();
+        for (place, (width, column)) in self.widths.iter_mut().zip(&self.columns).enumerate() {
+            let head = column.head(has_unit_line);
+            let cells = texts.iter().filter_map(|texts| texts.get(place));
+            *width = widest(head.iter().chain(cells)).max(*width);
         }
         self.time_width = widest(rows.iter().map(|row| &row.time)).max(self.time_width);
+    }
+
+    fn panels(&self) -> Vec<Range<usize>> {
+        let metrics = self.columns.iter().map(|column| column.metric);
+        let columns: Vec<(usize, usize)> = self.widths.iter().copied().zip(metrics).collect();
+        panels(&columns, self.width.saturating_sub(self.time_width))
     }
 
     /// Appends the head of a panel and the rule below it, after an empty line from
     /// the second panel on.
     fn push_heading(&mut self, out: &mut Output, panel: Range<usize>) {
-        if self.begun {
-            out.text.push(b'\n');
+        match &self.title {
+            _ if self.begun => out.text.push(b'\n'),
+            Some(title) if !title.is_empty() => {
+                out.text.extend_from_slice(format!("{title}\n").as_bytes());
+            }
+            _ => {}
         }
         self.begun = true;
-        let heads = self.heads.get(panel.clone()).unwrap_or_default();
+        let has_unit_line = self.has_unit_line();
+        let columns = self.columns.get(panel.clone()).unwrap_or_default();
+        let heads: Vec<Vec<String>> =
+            columns.iter().map(|column| column.head(has_unit_line)).collect();
         let widths = self.widths.get(panel).unwrap_or_default();
         let height = heads.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
@@ -172,7 +332,10 @@ impl Table {
                 number.and_then(|number| head.get(number)).cloned().unwrap_or_default()
             });
             let texts = texts.collect::<Vec<_>>();
-            push_line(out, "", self.time_width, &texts, widths);
+            // A line of units or times may have nothing to say about this panel.
+            if self.title.is_none() || texts.iter().any(|text| !text.is_empty()) {
+                push_line(out, "", self.time_width, &texts, widths);
+            }
         }
         let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
         push_line(out, &"-".repeat(self.time_width), self.time_width, &rule, widths);
@@ -182,10 +345,11 @@ impl Table {
         &self,
         out: &mut Output,
         rows: &[Row],
+        texts: &[Vec<String>],
         panel: Range<usize>,
     ) -> Result<(), Failure> {
         let widths = self.widths.get(panel.clone()).unwrap_or_default();
-        for row in rows {
+        for (row, texts) in rows.iter().zip(texts) {
             if let Some(event) = &row.event {
                 let time_width = self.time_width;
                 let line = format!("{:<time_width$}{:GAP$}{event}\n", row.time, "");
@@ -193,76 +357,219 @@ impl Table {
             } else if row.cells.is_empty() {
                 push_line(out, &row.time, self.time_width, &["<mark>".to_owned()], &[6]);
             } else {
-                let cells = row.cells.get(panel.clone()).unwrap_or_default();
+                let cells = texts.get(panel.clone()).unwrap_or_default();
                 push_line(out, &row.time, self.time_width, cells, widths);
             }
             out.spill()?;
         }
         Ok(())
     }
+
+    /// Returns whether a table for people of this one row is a list: the columns do not fit next
+    /// to each other.
+    pub(crate) fn is_list(&mut self, row: &Row) -> bool {
+        if self.begun || self.title.is_none() || row.cells.is_empty() {
+            return false;
+        }
+        let rows = std::slice::from_ref(row);
+        self.choose_units(rows);
+        let texts = self.texts(row);
+        self.widen(rows, &[texts]);
+        self.panels().len() > 1
+    }
+
+    /// Writes a row as a list, in which each number has its own unit.
+    pub(crate) fn write_list(&self, out: &mut Output, row: &Row) {
+        let time = row.time.as_str();
+        let title = self.title.as_deref().filter(|title| !title.is_empty());
+        let title = title.map_or_else(|| time.to_owned(), |title| format!("{title} {time}"));
+        out.text.extend_from_slice(format!("{title}\n").as_bytes());
+        let width = widest(self.columns.iter().map(|column| &column.name));
+        let values = self.columns.iter().zip(&row.cells).map(|(column, cell)| {
+            let text = match (cell, column.scaled_from) {
+                (TableCell::Number(number), Some(units)) => scaled(*number, units),
+                (TableCell::Number(_) | TableCell::Text(_), _) => {
+                    return (column.text(cell), column.units.clone());
+                }
+                (TableCell::Missing, _) => MISSING.to_owned(),
+            };
+            let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+            (number.to_owned(), unit.to_owned())
+        });
+        let values: Vec<(String, String)> = values.collect();
+        let number_width = widest(values.iter().map(|(number, _)| number));
+        for (column, (number, unit)) in self.columns.iter().zip(values) {
+            let line = format!("{:<width$}{:GAP$}{number:>number_width$} {unit}", column.name, "");
+            out.text.extend_from_slice(line.trim_end().as_bytes());
+            out.text.push(b'\n');
+        }
+    }
+}
+
+/// What the columns of a table have in common, which its title says once.
+#[derive(Default)]
+struct CommonName {
+    /// A branch of the name space, or a whole name.
+    name: String,
+    /// The label of all instances, if they have no other.
+    label: Option<String>,
+    /// The metrics whose instances have one label, all the same: its value alone is in the head.
+    labelled: Vec<String>,
+}
+
+impl CommonName {
+    fn find(columns: &[&Column]) -> Self {
+        let Some((first, others)) = columns.split_first() else { return Self::default() };
+        let is_one_metric = others.iter().all(|column| column.name == first.name);
+        let has_instances = columns.iter().all(|column| column.instance_title().is_some());
+        let name = if is_one_metric && has_instances {
+            first.name.clone()
+        } else {
+            common_branch(&first.name, others.iter().map(|column| column.name.as_str())).to_owned()
+        };
+        let mut labelled = Vec::new();
+        let mut labels: Vec<Option<String>> = Vec::new();
+        for of_metric in columns.chunk_by(|one, other| one.name == other.name) {
+            let label = common_label(of_metric);
+            if label.is_some() {
+                labelled.extend(of_metric.first().map(|column| column.name.clone()));
+            }
+            labels.push(label);
+        }
+        labels.dedup();
+        let label = if labels.len() == 1 { labels.pop().flatten() } else { None };
+        Self { name, label, labelled }
+    }
+
+    fn title(&self, text: &str) -> String {
+        let mut title = shown(&self.name).into_owned();
+        if let Some(label) = &self.label {
+            title.push_str(" by ");
+            title.push_str(&shown(label));
+        }
+        if !title.is_empty() && !text.is_empty() {
+            title.push_str(", ");
+        }
+        title.push_str(text);
+        title
+    }
+
+    fn rest_of_name<'n>(&self, name: &'n str) -> &'n str {
+        let rest = name.strip_prefix(self.name.as_str()).unwrap_or(name);
+        rest.strip_prefix('.').unwrap_or(rest)
+    }
+
+    fn rest_of_instance<'n>(&self, name: &str, title: &'n str) -> &'n str {
+        let is_labelled = self.labelled.iter().any(|labelled| labelled == name);
+        let label = only_label(title).filter(|_| is_labelled);
+        label.map_or(title, |(_, value)| value)
+    }
+}
+
+/// Returns the label that is the only one of each of some instances.
+fn common_label(columns: &[&Column]) -> Option<String> {
+    let mut common: Option<String> = None;
+    for column in columns {
+        let title = column.instance_title()?;
+        let (label, _) = only_label(&title)?;
+        if common.get_or_insert_with(|| label.to_owned()) != label {
+            return None;
+        }
+    }
+    common
+}
+
+/// Returns the name and value of an instance that is called after one label, as `path=/cart`.
+fn only_label(title: &str) -> Option<(&str, &str)> {
+    let (name, value) = title.split_once('=')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_only = !name.is_empty() && name.chars().all(is_name) && !title.contains(',');
+    is_only.then_some((name, value))
+}
+
+/// Returns the longest branch of the name space that has all of some names.
+pub(crate) fn common_branch<'n>(first: &'n str, others: impl Iterator<Item = &'n str>) -> &'n str {
+    let mut branch = first.rsplit_once('.').map_or("", |(branch, _)| branch);
+    for name in others {
+        let is_in =
+            |branch: &str| name.strip_prefix(branch).is_some_and(|rest| rest.starts_with('.'));
+        while !branch.is_empty() && !is_in(branch) {
+            branch = branch.rsplit_once('.').map_or("", |(branch, _)| branch);
+        }
+    }
+    branch
 }
 
 pub(crate) fn row(report: &Report<'_>, zone: &Zone, sample: &Sample<'_>) -> Row {
     let cells = report
         .columns
         .iter()
-        .map(|column| cell_text(cell(sample, column), column, report.precision))
+        .map(|column| table_cell(cell(sample, column), column, report.precision))
         .collect();
     Row {
         at: sample.timestamp,
         event: None,
-        time: time_text(zone, sample.timestamp, report.places),
+        time: report.time_text(zone, sample.timestamp),
         cells: if sample.is_mark { Vec::new() } else { cells },
     }
 }
 
-/// Date and time with this many decimal places of the second.
-pub(crate) fn time_text(zone: &Zone, timestamp: Timestamp, places: usize) -> String {
+/// Returns a time of day with this many decimal places of the second, and the date if it has one.
+pub(crate) fn time_text(
+    zone: &Zone,
+    timestamp: Timestamp,
+    places: usize,
+    has_date: bool,
+) -> String {
     let mut time = Vec::new();
-    zone.push_date_time(&mut time, timestamp, places);
+    if has_date {
+        zone.push_date_time(&mut time, timestamp, places);
+    } else {
+        zone.push_time(&mut time, timestamp, places);
+    }
     String::from_utf8_lossy(&time).into_owned()
 }
 
-/// Returns a value of a column; floating-point numbers have `precision` decimal places if that is
-/// given.
-pub(crate) fn cell_text(
+/// Returns the cell of a value; floating-point numbers that are not scaled have `precision` decimal
+/// places if that is given.
+pub(crate) fn table_cell(
     value: Option<Value<'_>>,
     column: &Column,
     precision: Option<usize>,
-) -> String {
-    let Some(value) = value else { return MISSING.to_owned() };
+) -> TableCell {
+    let Some(value) = value else { return TableCell::Missing };
+    if column.scale.scaled_from.is_some()
+        && let Some(number) = value.as_f64()
+    {
+        return TableCell::Number(number);
+    }
     let mut text = Vec::new();
     push_plain(&mut text, value, precision.or(column.scale.is_computed.then_some(PLACES)));
-    String::from_utf8_lossy(&text).into_owned()
+    TableCell::Text(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Returns the lines above columns. Where rates, which are averages, are next to values of one
-/// instant, each says which it is.
-pub(crate) fn heads<'c>(columns: impl Iterator<Item = &'c Column> + Clone) -> Vec<Vec<String>> {
-    let has = |time| columns.clone().any(|column| column.scale.time == Some(time));
-    let has_both = has(ValueTime::Interval) && has(ValueTime::Instant);
-    let mut heads: Vec<Vec<String>> = columns.clone().map(head).collect();
-    for (head, column) in heads.iter_mut().zip(columns).filter(|_| has_both) {
-        head.push(column.scale.time.map(ValueTime::title).unwrap_or_default().to_owned());
+/// Returns the lines above a column: the name broken at its dots and the instance, also broken at
+/// its commas in a table for people; control characters of names as their bytes.
+fn head_lines(name: &str, instance: Option<&str>, is_for_people: bool) -> Vec<String> {
+    let mut lines = broken(&shown(name), '.');
+    let Some(instance) = instance else { return lines };
+    let instance = format!("[{}]", shown(instance));
+    if is_for_people {
+        lines.extend(broken(&instance, ','));
+    } else {
+        lines.push(instance);
     }
-    heads
+    lines
 }
 
-/// Returns the lines above a column: the name broken at its dots, the instance, the units; control
-/// characters of names as their bytes.
-fn head(column: &Column) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for part in shown(&column.name).split_inclusive('.') {
+/// Breaks a text after separators, to fit columns of [`NAME_WIDTH`].
+fn broken(text: &str, separator: char) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split_inclusive(separator) {
         match lines.last_mut() {
-            Some(line) if line.is_empty() || line.len() + part.len() <= NAME_WIDTH => {
-                line.push_str(part);
-            }
+            Some(line) if line.len() + part.len() <= NAME_WIDTH => line.push_str(part),
             _ => lines.push(part.to_owned()),
         }
-    }
-    lines.extend(column.instance_title().map(|name| format!("[{}]", shown(&name))));
-    if !column.scale.units.is_empty() {
-        lines.push(shown(&column.scale.units).into_owned());
     }
     lines
 }
@@ -271,20 +578,28 @@ fn widest<'t>(texts: impl Iterator<Item = &'t String>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// Panels of the columns that fit next to each other, at least one each.
-fn panels(widths: &[usize], width: usize) -> Vec<Range<usize>> {
+/// Returns the panels of columns, given by their widths and metrics, that fit next to each other, at
+/// least one each. The columns of a metric are in one panel if they fit into one.
+fn panels(columns: &[(usize, usize)], width: usize) -> Vec<Range<usize>> {
     let mut panels = Vec::new();
     let mut begin = 0;
     let mut used = 0;
-    for (column, own) in widths.iter().enumerate() {
-        if column > begin && used + GAP + own > width {
-            panels.push(begin..column);
-            begin = column;
+    let mut before = None;
+    for (place, (own, metric)) in columns.iter().enumerate() {
+        let is_first_of_metric = before != Some(*metric) && *metric != usize::MAX;
+        before = Some(*metric);
+        let rest = columns.get(place..).unwrap_or_default();
+        let of_metric = rest.iter().take_while(|(_, other)| other == metric);
+        let all: usize = of_metric.map(|(own, _)| GAP + own).sum();
+        let is_split = is_first_of_metric && all <= width && used + all > width;
+        if place > begin && (is_split || used + GAP + own > width) {
+            panels.push(begin..place);
+            begin = place;
             used = 0;
         }
         used += GAP + own;
     }
-    panels.push(begin..widths.len());
+    panels.push(begin..columns.len());
     panels
 }
 
@@ -305,30 +620,53 @@ mod tests {
     use super::*;
     use crate::columns::Scale;
 
-    #[test]
-    fn a_long_name_is_broken_at_its_dots() {
-        let column = Column {
+    fn column(name: &str, instance: Option<&str>) -> Column {
+        Column {
             metric: 0,
             instance: None,
             number: None,
-            name: "mmv.acme.products.count".to_owned(),
-            instance_name: Some("Anvils".into()),
+            name: name.to_owned(),
+            instance_name: instance.map(Into::into),
             scale: Scale::default(),
-        };
-        assert_eq!(head(&column), ["mmv.acme.", "products.count", "[Anvils]"]);
+        }
+    }
+
+    fn table(columns: &[(&str, Option<&str>)], title: Option<&str>, width: usize) -> Table {
+        let columns: Vec<Column> =
+            columns.iter().map(|(name, instance)| column(name, *instance)).collect();
+        Table::new(&columns.iter().collect::<Vec<_>>(), title, width)
+    }
+
+    #[test]
+    fn a_long_name_is_broken_at_its_dots() {
+        let lines = head_lines("mmv.acme.products.count", Some("Anvils"), false);
+        assert_eq!(lines, ["mmv.acme.", "products.count", "[Anvils]"]);
+        let lines = head_lines("jobs", Some("endpoint=/render,code=503"), true);
+        assert_eq!(lines, ["jobs", "[endpoint=/render,", "code=503]"]);
     }
 
     #[test]
     fn a_head_has_control_characters_as_their_bytes() {
-        let column = Column {
-            metric: 0,
-            instance: None,
-            number: None,
-            name: "a.x".to_owned(),
-            instance_name: Some("two\nlines \u{1b}[2J".into()),
-            scale: Scale::default(),
+        let lines = head_lines("a.x", Some("two\nlines \u{1b}[2J"), false);
+        assert_eq!(lines, ["a.x", r"[two\x0alines \x1b[2J]"]);
+    }
+
+    #[test]
+    fn what_all_names_have_in_common_is_in_the_title() {
+        let heads = |columns: &[(&str, Option<&str>)]| {
+            let table = table(columns, Some("2023-11-14"), 80);
+            let names: Vec<String> =
+                table.columns.iter().map(|column| column.name.clone()).collect();
+            (table.title.unwrap_or_default(), names.join(" "))
         };
-        assert_eq!(head(&column), ["a.x", r"[two\x0alines \x1b[2J]"]);
+        let one = [("a.b.c", Some("path=/x")), ("a.b.c", Some("path=/y"))];
+        assert_eq!(heads(&one), ("a.b.c by path, 2023-11-14".to_owned(), "[/x] [/y]".to_owned()));
+        let two = [("a.b.c", None), ("a.b.c.p99", None), ("a.b.d", Some("path=/x,code=200"))];
+        let (title, names) = heads(&two);
+        assert_eq!(title, "a.b, 2023-11-14");
+        assert_eq!(names, "c c.p99 d[path=/x,code=200]");
+        assert_eq!(heads(&[("a.b", None), ("c", None)]).1, "a.b c");
+        assert_eq!(heads(&[("load", None)]).0, "2023-11-14");
     }
 
     fn block(table: &mut Table, rows: &[(&str, &[&str])]) -> String {
@@ -337,7 +675,7 @@ mod tests {
             .map(|(time, row)| Row {
                 at: Timestamp::EPOCH,
                 time: (*time).to_owned(),
-                cells: row.iter().map(ToString::to_string).collect(),
+                cells: row.iter().map(|text| TableCell::Text((*text).to_owned())).collect(),
                 event: None,
             })
             .collect();
@@ -348,7 +686,7 @@ mod tests {
 
     #[test]
     fn a_later_block_continues_and_widens_the_table() {
-        let mut table = Table::new(vec![vec!["a".to_owned()], vec!["b".to_owned()]], 30);
+        let mut table = table(&[("a", None), ("b", None)], None, 30);
         let first = block(&mut table, &[("1", &["7", "8"])]);
         assert_eq!(first, "   a  b\n-  -  -\n1  7  8\n");
         let wider = block(&mut table, &[("2", &["70", "8"]), ("3", &["7", "8"])]);
@@ -358,7 +696,7 @@ mod tests {
 
     #[test]
     fn a_block_too_wide_is_panels_with_heads_from_there_on() {
-        let mut table = Table::new(vec![vec!["a".to_owned()], vec!["b".to_owned()]], 8);
+        let mut table = table(&[("a", None), ("b", None)], None, 8);
         block(&mut table, &[("1", &["7", "8"])]);
         let panels = block(&mut table, &[("2", &["7000", "8"])]);
         let expected = "\n      a\n-  ----\n2  7000\n\n   b\n-  -\n2  8\n";
@@ -372,8 +710,59 @@ mod tests {
 
     #[test]
     fn panels_hold_what_fits_and_at_least_one_column() {
-        assert_eq!(panels(&[10, 10, 10], 40), vec![Range { start: 0, end: 3 }]);
-        assert_eq!(panels(&[10, 10, 10], 25), [0..2, 2..3]);
-        assert_eq!(panels(&[50, 10], 25), [0..1, 1..2]);
+        let panels_of = |widths: &[usize], width| {
+            let columns: Vec<_> = widths.iter().map(|width| (*width, usize::MAX)).collect();
+            panels(&columns, width)
+        };
+        assert_eq!(panels_of(&[10, 10, 10], 40), vec![Range { start: 0, end: 3 }]);
+        assert_eq!(panels_of(&[10, 10, 10], 25), [0..2, 2..3]);
+        assert_eq!(panels_of(&[50, 10], 25), [0..1, 1..2]);
+    }
+
+    #[test]
+    fn columns_of_a_metric_are_in_one_panel() {
+        let columns = [(10, 0), (10, 1), (10, 1), (50, 2), (10, 3)];
+        assert_eq!(panels(&columns, 30), [0..1, 1..3, 3..4, 4..5]);
+        assert_eq!(panels(&[(10, 0), (10, 1), (10, 1), (10, 1)], 30), [0..2, 2..4]);
+    }
+
+    #[test]
+    fn numbers_have_the_unit_that_suits_their_column() {
+        let mut latency = column("a.latency", None);
+        latency.scale.scaled_from = Some(Units::nanoseconds());
+        let mut table = Table::new(&[&latency], Some(""), 80);
+        let mut block = |numbers: &[f64]| {
+            let row = |number: &f64| Row {
+                at: Timestamp::EPOCH,
+                time: "1".to_owned(),
+                cells: vec![TableCell::Number(*number)],
+                event: None,
+            };
+            let rows: Vec<Row> = numbers.iter().map(row).collect();
+            let mut out = Output::new();
+            table.write_block(&mut out, &rows).unwrap();
+            String::from_utf8(out.text).unwrap()
+        };
+        assert_eq!(
+            block(&[9.9e6, 4.4e7]),
+            "a\n   latency\n        ms\n-  -------\n1     9.90\n1     44.0\n"
+        );
+        assert_eq!(block(&[1.2e9]), "1     1200\n");
+        assert_eq!(block(&[1.2e12]), "\n   latency\n       min\n-  -------\n1       20\n");
+    }
+
+    #[test]
+    fn a_single_row_that_does_not_fit_is_a_list() {
+        let mut table = table(&[("a.b", None), ("a.cd", Some("x"))], Some(""), 8);
+        let row = Row {
+            at: Timestamp::EPOCH,
+            time: "1".to_owned(),
+            cells: vec![TableCell::Text("1000".to_owned()), TableCell::Missing],
+            event: None,
+        };
+        assert!(table.is_list(&row));
+        let mut out = Output::new();
+        table.write_list(&mut out, &row);
+        assert_eq!(String::from_utf8(out.text).unwrap(), "a 1\nb      1000\ncd[x]     -\n");
     }
 }

@@ -136,12 +136,17 @@ pub(crate) fn output_width() -> usize {
 }
 
 /// Returns the height of the output in lines: what LINES has, else that of the terminal that
-/// standard output is, else 50.
-pub(crate) fn output_height() -> usize {
+/// standard output is; `None` if it is a file or a pipe.
+pub(crate) fn terminal_height() -> Option<usize> {
     let lines = std::env::var("LINES").ok().and_then(|text| text.parse().ok());
     let terminal = || tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_row));
     let is_usable = |height: &usize| *height > 0;
-    lines.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(HEIGHT)
+    lines.filter(is_usable).or_else(|| terminal().filter(is_usable))
+}
+
+/// Returns [`terminal_height`], else 50.
+pub(crate) fn output_height() -> usize {
+    terminal_height().unwrap_or(HEIGHT)
 }
 
 /// Returns the width of the terminal that standard output is, in columns; `None` if it is a file or

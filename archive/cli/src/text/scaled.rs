@@ -1,4 +1,6 @@
-//! Numbers as people write them: three digits, and the unit of a size that fits.
+//! Numbers as people write them: about three digits, and a unit that fits their size.
+//!
+//! A single number has the largest unit of which it is at least one:
 //!
 //! | value | text |
 //! |---|---|
@@ -7,78 +9,172 @@
 //! | 403 count / sec | `403 /s` |
 //! | 0.25 without unit | `0.25` |
 //!
+//! The numbers of a column have one unit, [`ColumnUnit`], which its head names: the largest of which
+//! half of the numbers, zeros apart, are at least one; a larger one where the greatest number would
+//! have more than five digits. Numbers without unit are not scaled, nor are whole counts of at most
+//! five digits.
+//!
 //! Sizes of bytes are decimal.
 
-use pcp_types::Units;
+use pcp_types::{Conversion, Units};
 
 /// Units of time, with their seconds.
 const TIMES: [(f64, &str); 7] = [
-    (1e-9, " ns"),
-    (1e-6, " us"),
-    (1e-3, " ms"),
-    (1.0, " s"),
-    (60.0, " min"),
-    (3600.0, " h"),
-    (86_400.0, " d"),
+    (1e-9, "ns"),
+    (1e-6, "us"),
+    (1e-3, "ms"),
+    (1.0, "s"),
+    (60.0, "min"),
+    (3600.0, "h"),
+    (86_400.0, "d"),
 ];
 const SIZES: [(f64, &str); 6] =
-    [(1.0, " B"), (1e3, " kB"), (1e6, " MB"), (1e9, " GB"), (1e12, " TB"), (1e15, " PB")];
-const COUNTS: [(f64, &str); 4] = [(1.0, ""), (1e3, " k"), (1e6, " M"), (1e9, " G")];
+    [(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")];
+const SIZE_RATES: [(f64, &str); 6] =
+    [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s"), (1e15, "PB/s")];
+const COUNTS: [(f64, &str); 4] = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
+const COUNT_RATES: [(f64, &str); 4] = [(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")];
 /// Significant digits.
 const DIGITS: i32 = 3;
+/// Numbers of a column from here on have a larger unit: more digits are hard to compare.
+const MAX_IN_COLUMN: f64 = 1e5;
 
-/// Formats a number in these units.
-pub(crate) fn scaled(value: f64, units: Units) -> String {
-    let in_units = |base: Units| Some(units.conversion_to(base)?.apply(value));
-    if let Some(seconds) = in_units(Units::seconds()) {
-        return with_unit(seconds, &TIMES);
+/// The units that numbers are shown in, with their sizes in a base unit, and the conversion to it.
+struct UnitFamily {
+    to_base: Conversion,
+    units: &'static [(f64, &'static str)],
+}
+
+impl UnitFamily {
+    /// Returns the units for these; `None` for a plain number and for units that have no others.
+    fn find(units: Units) -> Option<Self> {
+        let families: [(Units, &[(f64, &str)]); 5] = [
+            (Units::seconds(), &TIMES),
+            (Units::bytes(), &SIZES),
+            (Units::bytes().per_second(), &SIZE_RATES),
+            (Units::count().per_second(), &COUNT_RATES),
+            (Units::count(), &COUNTS),
+        ];
+        let mut families = families.into_iter();
+        families.find_map(|(base, names)| {
+            let to_base = units.conversion_to(base)?;
+            Some(Self { to_base, units: names })
+        })
     }
-    if let Some(bytes) = in_units(Units::bytes()) {
-        return with_unit(bytes, &SIZES);
-    }
-    if let Some(bytes) = in_units(Units::bytes().per_second()) {
-        return with_unit(bytes, &SIZES) + "/s";
-    }
-    if let Some(count) = in_units(Units::count().per_second()) {
-        let text = with_unit(count, &COUNTS);
-        return if text.contains(' ') { text + "/s" } else { text + " /s" };
-    }
-    if let Some(count) = in_units(Units::count()) {
-        return with_unit(count, &COUNTS);
-    }
-    match units.to_string() {
-        text if text.is_empty() => with_unit(value, &COUNTS),
-        text => format!("{} {text}", rounded(value)),
+
+    /// Returns the largest unit that a number has at least one of, else the smallest.
+    fn largest(&self, in_base: f64) -> (f64, &'static str) {
+        let fits = |(size, _): &&(f64, &str)| significant(in_base.abs()) / size >= 1.0 - 1e-9;
+        let largest = self.units.iter().rev().find(fits).or(self.units.first());
+        largest.copied().unwrap_or((1.0, ""))
     }
 }
 
 /// Returns the unit of an axis whose largest value is in other units: its size in these, and its
 /// name. `None` for units that have no sizes.
 pub(crate) fn axis_unit(largest: f64, units: Units) -> Option<(f64, String)> {
-    for (base, sizes, suffix) in [
-        (Units::seconds(), &TIMES[..], ""),
-        (Units::bytes(), &SIZES[..], ""),
-        (Units::bytes().per_second(), &SIZES[..], "/s"),
-        (Units::count().per_second(), &[(1.0, "")], "/s"),
+    for (base, sizes) in [
+        (Units::seconds(), &TIMES[..]),
+        (Units::bytes(), &SIZES[..]),
+        (Units::bytes().per_second(), &SIZE_RATES[..]),
+        (Units::count().per_second(), &COUNT_RATES[..1]),
     ] {
         let Some(conversion) = units.conversion_to(base) else { continue };
         let largest = conversion.apply(largest.abs());
         let fitting = sizes.iter().rev().find(|(size, _)| *size <= largest);
         let (size, name) = fitting.or(sizes.first())?;
-        return Some((size / conversion.apply(1.0), format!("{}{suffix}", name.trim_start())));
+        return Some((size / conversion.apply(1.0), (*name).to_owned()));
     }
     None
 }
 
-/// Formats a number with the largest unit that it has at least one of.
-fn with_unit(value: f64, units: &[(f64, &str)]) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return rounded(value);
+/// Formats a number in these units.
+pub(crate) fn scaled(value: f64, units: Units) -> String {
+    let Some(family) = UnitFamily::find(units) else {
+        return format!("{} {units}", rounded(value));
+    };
+    let in_base = family.to_base.apply(value);
+    if in_base == 0.0 || !in_base.is_finite() {
+        return rounded(in_base);
     }
-    let rounded_size = significant(value.abs());
-    let fitting = units.iter().rev().find(|(size, _)| rounded_size / size >= 1.0 - 1e-9);
-    let largest = fitting.or(units.first());
-    largest.map_or_else(|| rounded(value), |(size, name)| rounded(value / size) + name)
+    let (size, name) = family.largest(in_base);
+    format!("{} {name}", rounded(in_base / size)).trim_end().to_owned()
+}
+
+/// The unit of the numbers in a column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ColumnUnit {
+    /// Conversion from the units of the metric.
+    conversion: Conversion,
+    title: String,
+    /// All numbers that it was chosen for are whole.
+    is_whole: bool,
+}
+
+impl ColumnUnit {
+    /// Chooses the unit for numbers in the units of their metric.
+    pub(crate) fn choose(units: Units, numbers: &[f64]) -> Self {
+        let mut sizes: Vec<f64> = numbers.iter().map(|number| number.abs()).collect();
+        sizes.retain(|size| *size > 0.0 && size.is_finite());
+        sizes.sort_by(f64::total_cmp);
+        // Zeros are in the units of the metric.
+        let median = sizes.get(sizes.len().saturating_sub(1) / 2).copied().unwrap_or(1.0);
+        let greatest = sizes.last().copied().unwrap_or(1.0);
+        let Some(family) = UnitFamily::find(units).filter(|_| units != Units::NONE) else {
+            return Self::new(Conversion::times(1.0), units.to_string(), numbers);
+        };
+        let is_whole = numbers.iter().all(|number| number.fract() == 0.0);
+        let is_exact = is_whole && greatest < MAX_IN_COLUMN && units == Units::count();
+        let typical = if is_exact { 1.0 } else { family.to_base.apply(median) };
+        let (mut size, mut name) = family.largest(typical);
+        for (larger, its_name) in family.units {
+            if *larger > size && family.to_base.apply(greatest) / size >= MAX_IN_COLUMN {
+                size = *larger;
+                name = its_name;
+            }
+        }
+        let title = match name {
+            // Parts of a count, as a histogram of plain numbers has, are plain numbers.
+            "" if units.count_scale() != 0 => "",
+            "" => "count",
+            "/s" => "count/s",
+            name => name,
+        };
+        Self::new(family.to_base.and_times(1.0 / size), title.to_owned(), numbers)
+    }
+
+    fn new(conversion: Conversion, title: String, numbers: &[f64]) -> Self {
+        let mut converted = numbers.iter().map(|number| conversion.apply(*number));
+        let is_whole = converted.all(|number| number.fract() == 0.0);
+        Self { conversion, title, is_whole }
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Returns whether a number has few enough digits in this unit.
+    pub(crate) fn suits(&self, number: f64) -> bool {
+        self.conversion.apply(number).abs() < MAX_IN_COLUMN
+    }
+
+    /// Formats a number of the metric.
+    pub(crate) fn format(&self, number: f64) -> String {
+        let number = self.conversion.apply(number);
+        let size = significant(number.abs());
+        let is_exact = number == 0.0 || (self.is_whole && number.fract() == 0.0);
+        if !number.is_finite() || is_exact {
+            return number.to_string();
+        }
+        let places = match size {
+            100.0.. => 0,
+            10.0.. => 1,
+            1.0.. => 2,
+            0.001.. => 3,
+            _ => return rounded(number),
+        };
+        format!("{number:.places$}")
+    }
 }
 
 /// Rounds a number to the digits that are shown.
@@ -158,5 +254,32 @@ mod tests {
         ] {
             assert_eq!(scaled(value, units), expected, "{value} {units}");
         }
+    }
+
+    #[test]
+    fn the_numbers_of_a_column_have_one_unit() {
+        let parts = Units::new([0, 0, 1], [0, 0, -6]).unwrap();
+        let rate = Units::count().per_second();
+        let cases: [(Units, &[f64], &str, &str); 10] = [
+            (Units::nanoseconds(), &[1.11e6, 4.4e7, 0.0, 4e3], "ms", "1.11 44.0 0 0.004"),
+            (Units::nanoseconds(), &[1.1e6, 1.2e9, 1.0e6], "ms", "1.10 1200 1.00"),
+            (Units::nanoseconds(), &[1.1e6, 2.0e11], "s", "0.001 200"),
+            (Units::bytes().per_second(), &[2_868_514.6, 4_280_399.0], "MB/s", "2.87 4.28"),
+            (rate, &[53.0, 106.0, 5270.0], "count/s", "53 106 5270"),
+            (rate, &[53.0, 106.4], "count/s", "53.0 106"),
+            (Units::count(), &[99_999.0], "count", "99999"),
+            (Units::count(), &[1_234_567.0], "M", "1.23"),
+            (parts, &[4_500_000.0, 100_000.0], "", "4.50 0.100"),
+            (Units::NONE, &[1_234_567.0, 0.5], "", "1234567 0.500"),
+        ];
+        for (units, numbers, title, expected) in cases {
+            let unit = ColumnUnit::choose(units, numbers);
+            assert_eq!(unit.title(), title, "{numbers:?} {units}");
+            let texts: Vec<String> = numbers.iter().map(|number| unit.format(*number)).collect();
+            assert_eq!(texts.join(" "), expected, "{units}");
+        }
+        let unit = ColumnUnit::choose(Units::milliseconds(), &[0.0]);
+        assert_eq!(unit.title(), "ms", "nothing says more than the metric");
+        assert!(unit.suits(99_999.0) && !unit.suits(1e6));
     }
 }

@@ -13,8 +13,8 @@ use pcp_types::names;
 use crate::Failure;
 use crate::columns::{Column, Scale, WantedUnits, number_in_records};
 use crate::formats::jsonl::{Line, Mark};
-use crate::formats::table::{MISSING, Row, Table, cell_text, heads, time_text};
-use crate::order;
+use crate::formats::table::{Row, Table, TableCell, table_cell, time_text};
+use crate::order::{self, SeriesOrder};
 use crate::text::{Json, Output, json_time, warn};
 use crate::time::Zone;
 use histogram::Histogram;
@@ -36,6 +36,8 @@ pub(super) struct Choice<'o> {
     pub(super) rates: bool,
     pub(super) units: Vec<WantedUnits>,
     pub(super) precision: Option<usize>,
+    /// Numbers are rounded, in units that suit them.
+    pub(super) scaled: bool,
     pub(super) width: usize,
     pub(super) json: bool,
     /// The treatment of time in which a program was not running.
@@ -86,7 +88,10 @@ impl Choice<'_> {
             return None;
         }
         let metric = SelectedMetric { name, desc: metric.desc };
-        let scale = Scale::new(&metric, self.rates, &self.units);
+        let mut scale = Scale::new(&metric, self.rates, &self.units);
+        if self.scaled {
+            scale = scale.scaled(&metric);
+        }
         Some(ShownMetric { metric, scale, chosen: None, columns: HashMap::new() })
     }
 }
@@ -118,7 +123,7 @@ impl ShownMetric {
         let is_chosen = is_labelled && self.is_chosen(choice.instances, instance, metadata);
         let place = is_chosen.then(|| {
             let column = self.column(instance, metadata);
-            columns.push(Live { column, pmid: self.metric.desc.pmid });
+            columns.push(Live { column, metric: self.metric.clone() });
             columns.len() - 1
         });
         self.columns.insert(instance, place);
@@ -158,7 +163,7 @@ impl ShownMetric {
 /// A column, and the metric that it is of.
 struct Live {
     column: Column,
-    pmid: Pmid,
+    metric: SelectedMetric,
 }
 
 /// A column index and its value; the first value of a rate is unknown.
@@ -178,6 +183,10 @@ pub(super) struct View<'o> {
     rates: SuccessiveRates,
     /// `None` before the first row.
     table: Option<Table>,
+    /// The places of the columns in the order in which the table has them.
+    order: Vec<usize>,
+    /// The date of the last row.
+    date: String,
 }
 
 impl<'o> View<'o> {
@@ -191,6 +200,8 @@ impl<'o> View<'o> {
             histograms: Vec::new(),
             rates: SuccessiveRates::new(choice.gaps),
             table: None,
+            order: Vec::new(),
+            date: String::new(),
         }
     }
 
@@ -226,8 +237,11 @@ impl<'o> View<'o> {
         if self.choice.json {
             self.write_lines(timestamp, &cells, followed.metadata, out)?;
         } else {
-            if self.columns.len() > known {
-                self.begin_table(out);
+            let date = self.zone.strftime(timestamp, "%F");
+            let is_new_day = self.choice.scaled && date != self.date;
+            self.date = date;
+            if self.columns.len() > known || is_new_day {
+                self.begin_table(followed.metadata, out);
             }
             self.write_row(timestamp, &cells, out)?;
         }
@@ -318,8 +332,9 @@ impl<'o> View<'o> {
         Some(self.histograms.len() - 1)
     }
 
-    fn row(&self, at: Timestamp, cells: Vec<String>) -> Row {
-        Row { at, time: time_text(&self.zone, at, PLACES), cells, event: None }
+    fn row(&self, at: Timestamp, cells: Vec<TableCell>) -> Row {
+        let time = time_text(&self.zone, at, PLACES, !self.choice.scaled);
+        Row { at, time, cells, event: None }
     }
 
     /// Prints a mark after at least one value.
@@ -334,12 +349,22 @@ impl<'o> View<'o> {
         self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))
     }
 
-    fn begin_table(&mut self, out: &mut Output) {
+    fn begin_table(&mut self, metadata: &Metadata, out: &mut Output) {
         if self.table.is_some() {
             out.text.push(b'\n');
         }
-        let heads = heads(self.columns.iter().map(|live| &live.column));
-        self.table = Some(Table::new(heads, self.choice.width));
+        self.order = (0..self.columns.len()).collect();
+        if self.choice.gaps == Gaps::Keep {
+            let mut order = SeriesOrder::new(metadata);
+            self.order.sort_by_cached_key(|place| {
+                let live = self.columns.get(*place);
+                live.map(|live| order.key(&live.metric, live.column.instance, false))
+            });
+        }
+        let ordered = self.order.iter().filter_map(|place| self.columns.get(*place));
+        let columns: Vec<&Column> = ordered.map(|live| &live.column).collect();
+        let title = self.choice.scaled.then_some(self.date.as_str());
+        self.table = Some(Table::new(&columns, title, self.choice.width));
     }
 
     fn write_row(
@@ -348,16 +373,28 @@ impl<'o> View<'o> {
         cells: &[Cell],
         out: &mut Output,
     ) -> Result<(), Failure> {
-        let mut texts = vec![MISSING.to_owned(); self.columns.len()];
+        let mut texts = vec![TableCell::Missing; self.columns.len()];
         for (place, value) in cells {
             let (Some(live), Some(text)) = (self.columns.get(*place), texts.get_mut(*place)) else {
                 continue;
             };
             let value = value.as_ref().map(OwnedValue::as_value);
-            *text = cell_text(value, &live.column, self.choice.precision);
+            *text = table_cell(value, &live.column, self.choice.precision);
         }
-        let row = self.row(timestamp, texts);
-        self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))
+        // The first rates and quantiles are known at the next record, and then also their units.
+        let is_first = !self.table.as_ref().is_some_and(Table::is_begun);
+        if self.choice.scaled && is_first && texts.iter().all(|text| *text == TableCell::Missing) {
+            return Ok(());
+        }
+        let ordered = self.order.iter().filter_map(|place| texts.get(*place)).cloned();
+        let row = self.row(timestamp, ordered.collect());
+        let Some(table) = &mut self.table else { return Ok(()) };
+        if table.is_list(&row) {
+            table.write_list(out, &row);
+            out.text.push(b'\n');
+            return Ok(());
+        }
+        table.write_block(out, &[row])
     }
 
     fn write_lines(
@@ -370,7 +407,12 @@ impl<'o> View<'o> {
         for (place, value) in cells {
             let (Some(live), Some(value)) = (self.columns.get(*place), value) else { continue };
             let value = Json::new(value.as_value(), metadata);
-            out.json_line(&Line::new(timestamp, &live.column, live.pmid.to_string(), value))?;
+            out.json_line(&Line::new(
+                timestamp,
+                &live.column,
+                live.metric.desc.pmid.to_string(),
+                value,
+            ))?;
         }
         Ok(())
     }

@@ -28,6 +28,9 @@ impl Histogram {
             let quantiles = SuccessiveQuantiles::new(metadata, &metric, choice.quantiles)?;
             let shown = quantiles.metrics().map(|metric| {
                 let mut scale = Scale::new(metric, false, &choice.units);
+                if choice.scaled {
+                    scale = scale.scaled(metric);
+                }
                 scale.is_computed = true;
                 ShownMetric { metric: metric.clone(), scale, chosen: None, columns: HashMap::new() }
             });
