@@ -14,7 +14,7 @@ use crate::harness::scratch::Scratch;
 
 const METRIC: &str = "mmv.app.requests";
 /// Archives of some milliseconds have no value at a whole second.
-const REPORT: [&str; 3] = [METRIC, "-t", "1ms"];
+const REPORT: [&str; 5] = [METRIC, "-t", "1ms", "-S", "0s"];
 
 fn mmv_archive(command: &str, directory: &Path, arguments: &[&str]) -> Output {
     let mut mmv_archive = Command::new(binaries::mmv_archive());

@@ -133,8 +133,9 @@ fn a_summary_has_the_quantiles_of_the_window() {
     let late = quantile(&["-S", "70s"]);
     assert!(late[0].ends_with(",6.5,6.5,microsec"), "{late:?}");
     let table = text("summary", &base, &["mmv.shop.latency", "--quantile", "p90"]);
-    let line = table.lines().find(|line| line.starts_with("mmv.shop.latency ")).unwrap();
-    assert!(table.contains("p90") && line.contains(" 36  6.5 us  count / sec"), "{table}");
+    let line = table.lines().find(|line| line.starts_with("latency ")).unwrap();
+    assert!(table.contains("p90") && line.ends_with("0.400  6.50     36  count/s, us"), "{table}");
+    assert!(table.starts_with("mmv.shop, 2023-11-14 22:13:"), "{table}");
     assert!(!table.contains("bucket") && !table.contains("latency.sum"), "{table}");
     let json = text("summary", &base, &["mmv.shop.latency", "--quantile", "90", "--json"]);
     let quantiles = r#""quantiles":{"p90":6.5},"quantile_units":"microsec""#;

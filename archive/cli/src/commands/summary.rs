@@ -1,6 +1,7 @@
 //! `mmv-archive summary`: averages, minima and maxima over a time window.
 
 mod quantiles;
+mod table;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -19,9 +20,10 @@ use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::order::{SeriesOrder, unnamed_machinery};
 use crate::selection::{note_left_out, select_metrics, warn_of_loss};
 use crate::text::{Grid, Json, Output, json_time, push_plain, scaled, shown, terminal_width};
-use crate::time::{WindowOptions, Zone, ZoneOptions};
+use crate::time::{Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
 use quantiles::{CountedValues, Histograms};
+use table::SummaryTable;
 
 /// Counters with rates over at most this part of the window are marked with an
 /// asterisk, as in pmlogsummary.
@@ -82,7 +84,13 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "quantile")]
     buckets: bool,
 
-    /// Decimal places of numbers in tables and CSV [default in tables: 3]
+    /// Print averages with three decimal places in the units of their metrics, also the stochastic
+    /// average, and the whole name in each line
+    #[arg(long)]
+    exact: bool,
+
+    /// Decimal places of numbers in CSV and in tables, which are then exact [default in exact
+    /// tables: 3]
     #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
     precision: Option<u8>,
 
@@ -256,9 +264,19 @@ impl Arguments {
         }
         let mut out = Output::new();
         match self.format.format() {
+            Format::Table if self.is_scaled() => {
+                let table = SummaryTable {
+                    ranks,
+                    has_times: self.times,
+                    has_sum: self.sum,
+                    is_sorted: self.sort.is_some() || self.top.is_some(),
+                    window,
+                    zone: &zone,
+                };
+                table.write(&mut out, &lines)?;
+            }
             Format::Table => {
-                let seconds = window.end.seconds_since(window.origin);
-                self.write_table(&mut out, &lines, ranks, &zone, seconds)?;
+                self.write_table(&mut out, &lines, ranks, &zone, window)?;
             }
             Format::Csv => self.write_csv(&mut out, &lines, ranks, &zone)?,
             Format::Jsonl => write_json(&mut out, &lines, ranks)?,
@@ -271,6 +289,11 @@ impl Arguments {
     /// by PCP's rules.
     fn is_for_people(&self) -> bool {
         self.format.format() == Format::Table && self.gaps.gaps() == Gaps::Keep
+    }
+
+    /// Returns whether numbers of a table are rounded, in units that suit them.
+    fn is_scaled(&self) -> bool {
+        self.is_for_people() && !self.exact && self.precision.is_none()
     }
 
     /// Returns the quantiles that are shown of histograms.
@@ -305,7 +328,7 @@ impl Arguments {
         lines: &[Line<'_>],
         ranks: &[f64],
         zone: &Zone,
-        seconds: f64,
+        window: Window,
     ) -> Result<(), Failure> {
         let heads = self.heads(ranks);
         let mut grid = Grid::new(heads.len());
@@ -313,7 +336,7 @@ impl Arguments {
             grid.cell(|text| text.push_str(&head));
         }
         for line in lines {
-            self.push_cells(&mut grid, line, ranks, zone, seconds);
+            self.push_cells(&mut grid, line, ranks, zone, window);
         }
         grid.write(out, terminal_width())
     }
@@ -336,7 +359,7 @@ impl Arguments {
         line: &Line<'_>,
         ranks: &[f64],
         zone: &Zone,
-        seconds: f64,
+        window: Window,
     ) {
         let statistics = line.statistics;
         let places = usize::from(self.precision.unwrap_or(3));
@@ -353,10 +376,8 @@ impl Arguments {
             }
             None => grid.format(format_args!("{MISSING}")),
         };
-        let covered = statistics.map_or(0.0, |statistics| statistics.seconds / seconds);
-        let is_short = line.metric.metric.has_rates() && covered <= MIN_COVERAGE;
         grid.cell(|text| {
-            text.push_str(if is_short { "*" } else { "" });
+            text.push_str(if line.is_short(window) { "*" } else { "" });
             text.push_str(&shown(&line.metric.metric.name));
             if let Some(title) = line.instance_title() {
                 text.push_str(&shown(&format!("[{title}]")));
@@ -467,6 +488,13 @@ impl Arguments {
 impl Line<'_> {
     fn instance_title(&self) -> Option<Arc<str>> {
         columns::instance_title(self.instance, self.name.as_ref())
+    }
+
+    /// Returns whether a counter has rates over a small part of a window.
+    fn is_short(&self, window: Window) -> bool {
+        let seconds = window.end.seconds_since(window.origin);
+        let covered = self.statistics.map_or(0.0, |statistics| statistics.seconds / seconds);
+        self.histogram.is_none() && self.metric.metric.has_rates() && covered <= MIN_COVERAGE
     }
 
     /// Returns whether there was more than one value, or a counter grew.

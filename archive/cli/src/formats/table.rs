@@ -430,7 +430,10 @@ impl CommonName {
         let mut labelled = Vec::new();
         let mut labels: Vec<Option<String>> = Vec::new();
         for of_metric in columns.chunk_by(|one, other| one.name == other.name) {
-            let label = common_label(of_metric);
+            let titles: Vec<_> = of_metric.iter().map(|column| column.instance_title()).collect();
+            let has_instances = titles.iter().all(Option::is_some);
+            let label = common_label(titles.iter().flatten().map(|title| &**title));
+            let label = label.filter(|_| has_instances);
             if label.is_some() {
                 labelled.extend(of_metric.first().map(|column| column.name.clone()));
             }
@@ -466,12 +469,11 @@ impl CommonName {
     }
 }
 
-/// Returns the label that is the only one of each of some instances.
-fn common_label(columns: &[&Column]) -> Option<String> {
+/// Returns the label that is the only one of each of some instances, by their names.
+pub(crate) fn common_label<'n>(titles: impl Iterator<Item = &'n str>) -> Option<String> {
     let mut common: Option<String> = None;
-    for column in columns {
-        let title = column.instance_title()?;
-        let (label, _) = only_label(&title)?;
+    for title in titles {
+        let (label, _) = only_label(title)?;
         if common.get_or_insert_with(|| label.to_owned()) != label {
             return None;
         }
@@ -480,7 +482,7 @@ fn common_label(columns: &[&Column]) -> Option<String> {
 }
 
 /// Returns the name and value of an instance that is called after one label, as `path=/cart`.
-fn only_label(title: &str) -> Option<(&str, &str)> {
+pub(crate) fn only_label(title: &str) -> Option<(&str, &str)> {
     let (name, value) = title.split_once('=')?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_only = !name.is_empty() && name.chars().all(is_name) && !title.contains(',');
