@@ -23,6 +23,7 @@ use histogram::Histogram;
 const PLACES: usize = 3;
 
 /// The options of the output.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
 pub(super) struct Choice<'o> {
     /// Selectors of metrics; all if empty.
     pub(super) metrics: Vec<Selector>,
