@@ -292,8 +292,8 @@ fn a_table_has_the_change_and_the_rest_in_numbers() {
     let output = compare(&[&base, &new]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("base  "), "{text}");
-    let row = text.lines().find(|line| line.ends_with("rate shop.requests[order]")).unwrap();
-    assert!(row.starts_with("higher"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("rate shop.requests[order]")).unwrap();
+    assert!(row.ends_with("higher"), "{text}");
     assert!(text.contains("numbers differ"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }

@@ -214,7 +214,7 @@ impl Arguments {
         if !rows.is_empty() {
             out.text.push(b'\n');
             let mut grid = Grid::new(6);
-            for head in ["", "Ratio", "95 % bounds", "Base", "New", "Number"] {
+            for head in ["Number", "Base", "New", "Ratio", "95 % bounds", "Verdict"] {
                 grid.cell(|text| text.push_str(head));
             }
             for change in &rows {
@@ -340,12 +340,12 @@ fn push_cells(grid: &mut Grid, change: &Change) {
         (None, None) => "-".to_owned(),
         (low, high) => format!("{} - {}", ratio(low), ratio(high)),
     };
-    grid.format(format_args!("{}", change.verdict));
-    grid.cell(|text| text.push_str(&ratio(change.ratio())));
-    grid.cell(|text| text.push_str(&bounds));
+    grid.cell(|text| text.push_str(&shown(&title(change))));
     grid.cell(|text| text.push_str(&number(change, change.base)));
     grid.cell(|text| text.push_str(&number(change, change.new)));
-    grid.cell(|text| text.push_str(&shown(&title(change))));
+    grid.cell(|text| text.push_str(&ratio(change.ratio())));
+    grid.cell(|text| text.push_str(&bounds));
+    grid.format(format_args!("{}", change.verdict));
 }
 
 /// Returns the metrics that only one side has, with the numbers of their instances.
