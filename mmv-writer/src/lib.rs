@@ -103,9 +103,48 @@
 //!
 //! # Statics
 //!
-//! A [`Static`] is a metric that is used from anywhere without a handle: `static REQUESTS:
-//! Static<Counter> = Static::counter("requests")`. It counts from its first use, and is
-//! registered in the first registry that the program makes.
+//! A counter, gauge, timer or histogram in a `static` is used from anywhere, without passing a
+//! handle around:
+//!
+//! ```
+//! use mmv_writer::{Counter, Histogram, Registry, Units};
+//!
+//! static REQUESTS: Counter = Counter::new("requests").units(Units::count());
+//! static LATENCY: Histogram = Histogram::new("latency").units(Units::microseconds());
+//!
+//! fn answer() {
+//!     let _timing = LATENCY.start();
+//!     REQUESTS.inc();
+//! }
+//!
+//! # fn main() -> Result<(), mmv_writer::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! answer(); // is counted, too
+//! # /*
+//! let registry = Registry::new("shop")?;
+//! # */
+//! # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+//! answer();
+//! assert_eq!((REQUESTS.value(), LATENCY.count()), (2, 2));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! No code runs before `main`. Such a metric is registered
+//!
+//! * in the first registry that the program makes: when that is made if the metric was used
+//!   before, else at its first use. One that is never used is not there, so libraries
+//!   can have as many as they like. When that registry is withdrawn, the next one that is
+//!   made takes those that are not registered yet;
+//! * or by [`Registry::register_static`], in any registry.
+//!
+//! It stays in its first registry, and does not keep its file: that is withdrawn with the
+//! registry and the other handles. If it cannot be registered at its first use, one line
+//! on standard error gives the reason, and it counts without readers.
+//!
+//! What is counted before is not lost: it is in the registered metric from the start. Such an
+//! update takes a lock; after registration it is that of any handle, after two loads. After a
+//! fork, statics of the child count for the child alone, as other handles.
 //!
 //! # All metrics known at the start
 //!
@@ -175,8 +214,8 @@
 //!
 //! # Read the modules in this order
 //!
-//! `mapping` (memory shared with readers) -> `metric` (the handles) -> `label`, `error` ->
-//! `identity`, `published`, `overflow` (the files of a registry) -> `registration` (names, numbers
+//! `mapping` (memory shared with readers) -> `label`, `error` -> `identity`, `published`,
+//! `overflow` (the files of a registry) -> `metric` (the handles) -> `registration` (names, numbers
 //! and their checks) -> `capacity`, `options` (what a program chooses) -> `live` (files that grow)
 //! -> `registry` (a registry of files that grow or are sealed) -> `builder` (what a program
 //! registers) -> `family` (series by labels and by names) -> `derived`, `statics` (structs of
@@ -236,13 +275,11 @@ pub use options::RegistryBuilder;
 pub use pcp_types::Units;
 pub use published::warn;
 pub use registry::Registry;
-pub use statics::Static;
 
 /// Values that end something when they are dropped. Methods of handles return them.
 pub mod guard {
     pub use crate::family::Scoped;
     pub use crate::metric::{GaugeGuard, Interval, Timing};
-    pub use crate::statics::{StaticGaugeGuard, StaticTiming};
 }
 
 /// The kinds of handles and of numbers, for code that is generic over them.

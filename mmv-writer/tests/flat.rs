@@ -16,6 +16,9 @@ use crate::child;
 /// Instances that are there at once.
 const ROUND: u64 = 2_500;
 
+/// Rounds after which the allocator has what the largest tables of handles need.
+const WARM_UP: u64 = 12;
+
 /// Time for which a place rests before it is used again, and a little more.
 const REST: Duration = Duration::from_millis(120);
 
@@ -78,11 +81,11 @@ fn memory_of_this_process_stays_flat() {
     let count: NamedFamily<Counter<u64>> = registry.counter("count").build_named(&things).unwrap();
     // The first rounds find out how much is needed; the allocator keeps more or less of it.
     let mut before = 0;
-    for index in 0..6 {
+    for index in 0..WARM_UP {
         round(&registry, &things, &count, index * ROUND);
         before = before.max(resident());
     }
-    for index in 6..6 + rounds {
+    for index in WARM_UP..WARM_UP + rounds {
         round(&registry, &things, &count, index * ROUND);
     }
     let after = resident();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mmv_format::view::Contents;
-use mmv_writer::{Counter, Registry, RegistryBuilder, Static, Units};
+use mmv_writer::{Counter, Registry, RegistryBuilder, Units};
 use tempfile::TempDir;
 
 use crate::child::running;
@@ -36,11 +36,11 @@ fn statics_are_in_the_programs_registry_with_what_they_counted_before() {
 #[test]
 #[ignore = "run by the test above"]
 fn program() {
-    static EARLY: Static<Counter> = Static::counter("early").units(Units::count());
-    static LATE: Static<Counter> = Static::counter("late").help("after all");
-    static NEVER: Static<Counter> = Static::counter("never");
-    static TAKEN: Static<Counter> = Static::counter("early");
-    static AFTER: Static<Counter> = Static::counter("after");
+    static EARLY: Counter = Counter::new("early").units(Units::count());
+    static LATE: Counter = Counter::new("late").help("after all");
+    static NEVER: Counter = Counter::new("never");
+    static TAKEN: Counter = Counter::new("early");
+    static AFTER: Counter = Counter::new("after");
     let directory = tempfile::tempdir().unwrap();
     EARLY.add(5);
     EARLY.inc();
@@ -54,7 +54,7 @@ fn program() {
     EARLY.add(4);
     LATE.inc();
     assert_eq!(announced(), [value("early", 10), value("late", 1)]);
-    assert_eq!((NEVER.name(), EARLY.value()), ("never", 10));
+    assert_eq!((format!("{NEVER:?}").contains("never"), EARLY.value()), (true, 10));
     // One whose name is taken counts without readers.
     TAKEN.inc();
     TAKEN.inc();

@@ -6,11 +6,11 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use mmv_writer::{Counter, Family, Histogram, Labels, Registry, Static, Units};
+use mmv_writer::{Counter, Family, Histogram, Labels, Registry, Units};
 
-static FILES: Static<Counter> = Static::counter("files").units(Units::count());
-static BYTES: Static<Counter> = Static::counter("bytes").units(Units::bytes());
-static READING: Static<Histogram> = Static::histogram("reading").units(Units::microseconds());
+static FILES: Counter = Counter::new("files").units(Units::count());
+static BYTES: Counter = Counter::new("bytes").units(Units::bytes());
+static READING: Histogram = Histogram::new("reading").units(Units::microseconds());
 
 #[derive(Labels, Clone, PartialEq, Eq, Hash)]
 struct Reason {

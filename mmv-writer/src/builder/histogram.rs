@@ -4,6 +4,7 @@ use pcp_types::Units;
 
 use super::MetricBuilder;
 use crate::metric::histogram::Cells;
+use crate::metric::static_metric::RegisteredHistogram;
 use crate::metric::{Buckets, Counter, Histogram, OwnedHistogram};
 use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::registry::BucketIndom;
@@ -54,18 +55,6 @@ impl HistogramSpecs {
         counts.units = Units::count();
         Self { counts, sum }
     }
-}
-
-fn add_histogram(
-    registry: &Registry,
-    spec: MetricSpec,
-    indom: &BucketIndom,
-) -> Result<Cells, Error> {
-    let units = spec.units;
-    let HistogramSpecs { mut counts, sum } = HistogramSpecs::new(spec);
-    counts.optional = true;
-    let (counts, sum) = registry.add_histogram(counts, sum, &indom.indom)?;
-    Ok(Cells::new(indom.buckets, counts, sum.cell, units))
 }
 
 /// A histogram to be registered; see [`Registry::histogram`].
@@ -135,7 +124,7 @@ impl<'r> HistogramBuilder<'r> {
     ///
     /// The errors of [`MetricBuilder::build`], and [`Error::OtherRegistry`].
     pub fn build(self) -> Result<Histogram, Error> {
-        Ok(Histogram::new(self.cells()?))
+        Ok(Histogram::from_cells(self.cells()?))
     }
 
     /// Registers a histogram with a single writer, for which recording is much cheaper.
@@ -154,12 +143,21 @@ impl<'r> HistogramBuilder<'r> {
     }
 
     fn cells(self) -> Result<Cells, Error> {
+        let units = self.metric.spec.units;
+        let RegisteredHistogram { buckets, counts, sum } = self.register()?;
+        Ok(Cells::new(buckets, counts, sum, units))
+    }
+
+    pub(crate) fn register(self) -> Result<RegisteredHistogram, Error> {
         let MetricBuilder { registry, spec, .. } = self.metric;
         let buckets = self.buckets.unwrap_or(Buckets::for_units(spec.units));
         let indom = match self.indom {
             Some(indom) => indom,
             None => shared(registry, buckets)?,
         };
-        add_histogram(registry, spec, &indom)
+        let HistogramSpecs { mut counts, sum } = HistogramSpecs::new(spec);
+        counts.optional = true;
+        let (counts, sum) = registry.add_histogram(counts, sum, &indom.indom)?;
+        Ok(RegisteredHistogram { buckets: indom.buckets, counts, sum: sum.cell })
     }
 }

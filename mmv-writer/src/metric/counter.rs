@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use pcp_types::Semantics;
+use pcp_types::{Semantics, Units};
 
-use super::{Handle, Number, Stripes, ValueSlot, sealed};
+use super::{Handle, Number, SharedCell, Stripes, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// A count that only grows, shared between threads.
@@ -16,32 +16,81 @@ use crate::mapping::Cell;
 /// adds to in a place of its own.
 #[derive(Debug)]
 #[must_use]
-pub struct Counter<T = u64> {
-    cells: CounterCells,
-    number: PhantomData<T>,
+pub struct Counter<T: Number = u64> {
+    cells: CounterCells<T>,
 }
 
-#[derive(Debug, Clone)]
-enum CounterCells {
-    Single(Cell),
+#[derive(Debug)]
+enum CounterCells<T: Number> {
+    Single(SharedCell<Counter<T>>),
     Striped(Arc<Stripes>),
 }
 
 impl<T: Number> Counter<T> {
+    /// Makes a counter for a `static`, which counts from its first use and is registered in the
+    /// [program's registry](crate#statics). The name is of letters, digits, `_` and single dots,
+    /// starts with a letter and has at most 255 bytes: any other one in a `static` is a compile
+    /// error.
+    ///
+    /// ```
+    /// use mmv_writer::{Counter, Units};
+    ///
+    /// static REQUESTS: Counter =
+    ///     Counter::new("requests").units(Units::count()).help("requests answered");
+    ///
+    /// REQUESTS.inc();
+    /// assert_eq!(REQUESTS.value(), 1);
+    /// ```
+    ///
+    /// ```compile_fail
+    /// use mmv_writer::Counter;
+    ///
+    /// static REQUESTS: Counter = Counter::new("requests per second");
+    /// ```
+    pub const fn new(name: &'static str) -> Self {
+        Self { cells: CounterCells::Single(SharedCell::named(name)) }
+    }
+
+    /// Sets the units of a counter in a static; without this, a plain number. Those of a
+    /// registered one stay.
+    pub const fn units(mut self, units: Units) -> Self {
+        if let CounterCells::Single(cell) = &mut self.cells {
+            cell.set_units(units);
+        }
+        self
+    }
+
+    /// Sets the help text of a counter in a static, at most 255 bytes. That of a registered one
+    /// stays.
+    pub const fn help(mut self, text: &'static str) -> Self {
+        if let CounterCells::Single(cell) = &mut self.cells {
+            cell.set_help(text);
+        }
+        self
+    }
+
     /// Makes a counter that no reader sees.
     pub fn noop() -> Self {
-        Self { cells: CounterCells::Single(Cell::private()), number: PhantomData }
+        Self { cells: CounterCells::Single(SharedCell::private()) }
     }
 
     pub(crate) fn striped(stripes: Arc<Stripes>) -> Self {
-        Self { cells: CounterCells::Striped(stripes), number: PhantomData }
+        Self { cells: CounterCells::Striped(stripes) }
+    }
+
+    /// Returns the cell, unless the counter is striped.
+    pub(crate) fn shared_cell(&self) -> Option<&SharedCell<Self>> {
+        match &self.cells {
+            CounterCells::Single(cell) => Some(cell),
+            CounterCells::Striped(_) => None,
+        }
     }
 
     /// Adds `delta`, which should not be negative: readers take a decrease for a restart.
     #[inline]
     pub fn add(&self, delta: T) {
         match &self.cells {
-            CounterCells::Single(cell) => T::add_to(cell, delta),
+            CounterCells::Single(cell) => cell.with(move |cell| T::add_to(cell, delta)),
             CounterCells::Striped(stripes) => stripes.add(delta),
         }
     }
@@ -56,7 +105,7 @@ impl<T: Number> Counter<T> {
     #[inline]
     pub fn value(&self) -> T {
         match &self.cells {
-            CounterCells::Single(cell) => T::from_cell(cell.load()),
+            CounterCells::Single(cell) => T::from_cell(cell.with(Cell::load)),
             CounterCells::Striped(stripes) => stripes.value(),
         }
     }
@@ -69,9 +118,13 @@ impl<T: Number> Default for Counter<T> {
     }
 }
 
-impl<T> Clone for Counter<T> {
+impl<T: Number> Clone for Counter<T> {
     fn clone(&self) -> Self {
-        Self { cells: self.cells.clone(), number: PhantomData }
+        let cells = match &self.cells {
+            CounterCells::Single(cell) => CounterCells::Single(cell.clone()),
+            CounterCells::Striped(stripes) => CounterCells::Striped(Arc::clone(stripes)),
+        };
+        Self { cells }
     }
 }
 
@@ -119,7 +172,7 @@ impl<T: Number> sealed::Handle for Counter<T> {
     const SEMANTICS: Semantics = Semantics::Counter;
 
     fn from_slot(slot: ValueSlot) -> Self {
-        Self { cells: CounterCells::Single(slot.cell), number: PhantomData }
+        Self { cells: CounterCells::Single(SharedCell::Registered(slot.cell)) }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use pcp_types::Semantics;
+use pcp_types::{Semantics, Units};
 
-use super::{Handle, Number, ValueSlot, sealed};
+use super::{Handle, Number, SharedCell, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// A value that goes up and down, shared between threads: a queue's length, a
@@ -15,33 +15,64 @@ use crate::mapping::Cell;
 /// Take another type for a quantity that can be -1 there: `i32` or `f64`.
 #[derive(Debug)]
 #[must_use]
-pub struct Gauge<T = f64> {
-    cell: Cell,
-    number: PhantomData<T>,
+pub struct Gauge<T: Number = f64> {
+    cell: SharedCell<Self>,
 }
 
 impl<T: Number> Gauge<T> {
+    /// Makes a gauge for a `static`; see [`Counter::new`](crate::Counter::new).
+    ///
+    /// ```
+    /// use mmv_writer::Gauge;
+    ///
+    /// static QUEUE: Gauge<u32> = Gauge::new("queue.length").help("orders that wait");
+    ///
+    /// QUEUE.add(3);
+    /// assert_eq!(QUEUE.value(), 3);
+    /// ```
+    pub const fn new(name: &'static str) -> Self {
+        Self { cell: SharedCell::named(name) }
+    }
+
+    /// Sets the units of a gauge in a static; without this, a plain number. Those of a registered
+    /// one stay.
+    pub const fn units(mut self, units: Units) -> Self {
+        self.cell.set_units(units);
+        self
+    }
+
+    /// Sets the help text of a gauge in a static, at most 255 bytes. That of a registered one
+    /// stays.
+    pub const fn help(mut self, text: &'static str) -> Self {
+        self.cell.set_help(text);
+        self
+    }
+
     /// Makes a gauge that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::private(), number: PhantomData }
+        Self { cell: SharedCell::private() }
+    }
+
+    pub(crate) fn shared_cell(&self) -> &SharedCell<Self> {
+        &self.cell
     }
 
     /// Replaces the current value.
     #[inline]
     pub fn set(&self, value: T) {
-        self.cell.store(value.to_cell());
+        self.cell.with(move |cell| cell.store(value.to_cell()));
     }
 
     /// Adds to the value; integers wrap around.
     #[inline]
     pub fn add(&self, delta: T) {
-        T::add_to(&self.cell, delta);
+        self.cell.with(move |cell| T::add_to(cell, delta));
     }
 
     /// Subtracts from the value; integers wrap around.
     #[inline]
     pub fn sub(&self, delta: T) {
-        T::add_to(&self.cell, T::from_cell(0).minus(delta));
+        self.add(T::from_cell(0).minus(delta));
     }
 
     /// Replaces the value if `value` is larger: the maximum of what all threads have
@@ -57,7 +88,8 @@ impl<T: Number> Gauge<T> {
     /// ```
     #[inline]
     pub fn set_max(&self, value: T) {
-        self.cell.update_while(|word| (value > T::from_cell(word)).then_some(value.to_cell()));
+        let larger = |word| (value > T::from_cell(word)).then_some(value.to_cell());
+        self.cell.with(move |cell| cell.update_while(larger));
     }
 
     /// Adds one, and subtracts it when the guard is dropped: for what is in progress.
@@ -82,7 +114,7 @@ impl<T: Number> Gauge<T> {
     /// Returns the current value.
     #[inline]
     pub fn value(&self) -> T {
-        T::from_cell(self.cell.load())
+        T::from_cell(self.cell.with(Cell::load))
     }
 }
 
@@ -105,9 +137,9 @@ impl<T: Number> Default for Gauge<T> {
     }
 }
 
-impl<T> Clone for Gauge<T> {
+impl<T: Number> Clone for Gauge<T> {
     fn clone(&self) -> Self {
-        Self { cell: self.cell.clone(), number: PhantomData }
+        Self { cell: self.cell.clone() }
     }
 }
 
@@ -166,7 +198,7 @@ impl<T: Number> sealed::Handle for Gauge<T> {
     const SEMANTICS: Semantics = Semantics::Instant;
 
     fn from_slot(slot: ValueSlot) -> Self {
-        Self { cell: slot.cell, number: PhantomData }
+        Self { cell: SharedCell::Registered(slot.cell) }
     }
 }
 

@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 use pcp_types::Units;
 
+use super::static_metric::{
+    RegisteredHistogram, StaticDescription, StaticMetric, StaticPlace, StaticRegistry, checked_help,
+};
 use super::timing::AddDuration;
 use super::{Buckets, Timing};
+use crate::Error;
 use crate::mapping::{Cell, CellStrip, Word};
 pub(crate) use lazy::{BucketSource, LazyCells};
 use mmv_format::layout::NO_VALUE;
@@ -54,6 +58,7 @@ enum SharedCells {
     All(Cells),
     /// In a family: buckets are registered when they are hit.
     Lazy(LazyCells),
+    Static(StaticMetric<Cells>),
 }
 
 /// A distribution of values with one writer, which only loads and stores.
@@ -84,10 +89,28 @@ impl Cells {
     }
 
     /// Makes cells that no reader sees.
+    fn private(buckets: Buckets, units: Units) -> Self {
+        Self::new(buckets, CellStrip::private(buckets.count()), Cell::private(), units)
+    }
+
+    /// Makes cells of the fewest buckets, which no reader sees.
     fn noop() -> Self {
-        let buckets = Buckets::new(0, 0);
-        let counts = CellStrip::private(buckets.count());
-        Self::new(buckets, counts, Cell::private(), Units::nanoseconds())
+        Self::private(Buckets::new(0, 0), Units::nanoseconds())
+    }
+
+    /// Counts a value; exact under any number of threads.
+    #[inline]
+    fn record(&self, value: u64) {
+        let count = self.count_of(value);
+        // First, since its address is known: the bucket's is computed meanwhile.
+        self.sum.add(value);
+        // The first hit replaces "no value" by 0 before it counts. Other threads may do
+        // the same in between; nothing goes back to "no value". Loading first costs a
+        // tenth less than checking the result of the addition.
+        if count.load() == NO_VALUE {
+            count.replace(NO_VALUE, 0);
+        }
+        count.add(1);
     }
 
     #[inline]
@@ -105,6 +128,36 @@ impl Cells {
     fn count(&self) -> u64 {
         let hit = self.counts.iter().map(Word::load).filter(|count| *count != NO_VALUE);
         hit.fold(0, u64::wrapping_add)
+    }
+}
+
+impl StaticPlace for Cells {
+    type Options = Option<Buckets>;
+
+    fn private(description: &StaticDescription, buckets: Option<Buckets>) -> Self {
+        let units = description.units.unwrap_or(Units::NONE);
+        Self::private(buckets.unwrap_or(Buckets::for_units(units)), units)
+    }
+
+    fn register(
+        registry: &dyn StaticRegistry,
+        description: &StaticDescription,
+        buckets: Option<Buckets>,
+    ) -> Result<Self, Error> {
+        let units = description.units.unwrap_or(Units::NONE);
+        let buckets = buckets.unwrap_or(Buckets::for_units(units));
+        let RegisteredHistogram { buckets, counts, sum } =
+            registry.add_histogram(description, buckets)?;
+        Ok(Self::new(buckets, counts, sum, units))
+    }
+
+    fn take_over(&self, private: &Self) {
+        debug_assert_eq!(self.buckets, private.buckets);
+        // Nobody else has these cells yet.
+        self.sum.store(private.sum.load());
+        for (to, from) in self.counts.iter().zip(private.counts.iter()) {
+            to.store(from.load());
+        }
     }
 }
 
@@ -132,13 +185,61 @@ fn nanoseconds_in(units: Units) -> u64 {
 const _: () = assert!(NO_VALUE == u64::MAX);
 
 impl Histogram {
-    /// Makes a histogram that no reader sees.
-    pub fn noop() -> Self {
-        Self::new(Cells::noop())
+    /// Makes a histogram for a `static`; see [`Counter::new`](crate::Counter::new).
+    ///
+    /// ```
+    /// use mmv_writer::{Histogram, Units};
+    ///
+    /// static LATENCY: Histogram = Histogram::new("latency").units(Units::microseconds());
+    ///
+    /// let _timing = LATENCY.start();
+    /// ```
+    pub const fn new(name: &'static str) -> Self {
+        Self { cells: SharedCells::Static(StaticMetric::new(name, None)) }
     }
 
-    pub(crate) fn new(cells: Cells) -> Self {
+    /// Sets the units of the values of a histogram in a static; without this, a plain number.
+    /// Those of a registered one stay.
+    pub const fn units(mut self, units: Units) -> Self {
+        if let SharedCells::Static(metric) = &mut self.cells {
+            metric.description.units = Some(units);
+        }
+        self
+    }
+
+    /// Sets the help text of a histogram in a static, at most 255 bytes. That of a registered one
+    /// stays.
+    pub const fn help(mut self, text: &'static str) -> Self {
+        if let SharedCells::Static(metric) = &mut self.cells {
+            metric.description.help = Some(checked_help(text));
+        }
+        self
+    }
+
+    /// Sets the buckets of a histogram in a static; without this, [`Buckets::for_units`]. Those of
+    /// a registered one stay.
+    pub const fn buckets(mut self, buckets: Buckets) -> Self {
+        if let SharedCells::Static(metric) = &mut self.cells {
+            metric.options = Some(buckets);
+        }
+        self
+    }
+
+    /// Makes a histogram that no reader sees.
+    pub fn noop() -> Self {
+        Self::from_cells(Cells::noop())
+    }
+
+    pub(crate) fn from_cells(cells: Cells) -> Self {
         Self { cells: SharedCells::All(cells) }
+    }
+
+    /// Returns the metric of a histogram in a static.
+    pub(crate) fn static_metric(&self) -> Option<&StaticMetric<Cells>> {
+        match &self.cells {
+            SharedCells::Static(metric) => Some(metric),
+            SharedCells::All(_) | SharedCells::Lazy(_) => None,
+        }
     }
 
     /// Makes a histogram whose buckets are registered when they are first hit.
@@ -149,49 +250,19 @@ impl Histogram {
     /// Ends the registration of buckets, and returns those that were registered one by one.
     pub(crate) fn close(&self) -> Vec<usize> {
         match &self.cells {
-            SharedCells::All(_) => Vec::new(),
+            SharedCells::All(_) | SharedCells::Static(_) => Vec::new(),
             SharedCells::Lazy(cells) => cells.close(),
-        }
-    }
-
-    /// Makes a histogram that no reader sees, with these buckets and units.
-    pub(crate) fn private(buckets: Buckets, units: Units) -> Self {
-        let counts = CellStrip::private(buckets.count());
-        Self::new(Cells::new(buckets, counts, Cell::private(), units))
-    }
-
-    /// Adds all values of another histogram, which has the same buckets. Neither is of a family.
-    pub(crate) fn add_all(&self, other: &Self) {
-        let SharedCells::All(cells) = &self.cells else { return };
-        let SharedCells::All(other) = &other.cells else { return };
-        debug_assert_eq!(cells.buckets, other.buckets);
-        cells.sum.add(other.sum.load());
-        for (to, from) in cells.counts.iter().zip(other.counts.iter()) {
-            let count = from.load();
-            if count != NO_VALUE {
-                to.replace(NO_VALUE, 0);
-                to.add(count);
-            }
         }
     }
 
     /// Counts a value, in the unit that the metric was registered with.
     #[inline]
     pub fn record(&self, value: u64) {
-        let cells = match &self.cells {
-            SharedCells::All(cells) => cells,
-            SharedCells::Lazy(cells) => return cells.record(value),
-        };
-        let count = cells.count_of(value);
-        // First, since its address is known: the bucket's is computed meanwhile.
-        cells.sum.add(value);
-        // The first hit replaces "no value" by 0 before it counts. Other threads may do
-        // the same in between; nothing goes back to "no value". Loading first costs a
-        // tenth less than checking the result of the addition.
-        if count.load() == NO_VALUE {
-            count.replace(NO_VALUE, 0);
+        match &self.cells {
+            SharedCells::All(cells) => cells.record(value),
+            SharedCells::Lazy(cells) => cells.record(value),
+            SharedCells::Static(metric) => metric.with(|cells| cells.record(value)),
         }
-        count.add(1);
     }
 
     /// Counts a time, rounded to the unit that the metric was registered with; to
@@ -199,8 +270,11 @@ impl Histogram {
     #[inline]
     pub fn record_duration(&self, time: Duration) {
         match &self.cells {
-            SharedCells::All(cells) => self.record(cells.in_units(time)),
+            SharedCells::All(cells) => cells.record(cells.in_units(time)),
             SharedCells::Lazy(cells) => cells.record(cells.in_units(time)),
+            SharedCells::Static(metric) => {
+                metric.with(|cells| cells.record(cells.in_units(time)));
+            }
         }
     }
 
@@ -222,6 +296,7 @@ impl Histogram {
         match &self.cells {
             SharedCells::All(cells) => cells.count(),
             SharedCells::Lazy(cells) => cells.count(),
+            SharedCells::Static(metric) => metric.with(Cells::count),
         }
     }
 
@@ -230,6 +305,7 @@ impl Histogram {
         match &self.cells {
             SharedCells::All(cells) => cells.sum.load(),
             SharedCells::Lazy(cells) => cells.sum(),
+            SharedCells::Static(metric) => metric.with(|cells| cells.sum.load()),
         }
     }
 }
@@ -323,9 +399,7 @@ mod tests {
     }
 
     fn in_units(units: Units) -> Histogram {
-        let buckets = Buckets::new(0, 0);
-        let counts = CellStrip::private(buckets.count());
-        Histogram::new(Cells::new(buckets, counts, Cell::private(), units))
+        Histogram::from_cells(Cells::private(Buckets::new(0, 0), units))
     }
 
     #[test]

@@ -76,8 +76,8 @@ impl Stripes {
         Self { own, shared }
     }
 
-    /// Adds to the stripe of this thread.
-    #[inline]
+    /// Adds to the stripe of this thread. A call of its own, as `StaticMetric::with`.
+    #[inline(never)]
     pub(super) fn add<T: Number>(&self, delta: T) {
         match self.own.get(thread_number()) {
             // No other thread stores here.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pcp_types::{Semantics, Units, ValueType};
 
 use super::timing::AddDuration;
-use super::{Handle, Timing, ValueSlot, sealed};
+use super::{Handle, SharedCell, Timing, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// The time that activities have taken together, shared between threads: a
@@ -27,13 +27,29 @@ use crate::mapping::Cell;
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Timer {
-    cell: Cell,
+    cell: SharedCell<Self>,
 }
 
 impl Timer {
+    /// Makes a timer for a `static`; see [`Counter::new`](crate::Counter::new).
+    pub const fn new(name: &'static str) -> Self {
+        Self { cell: SharedCell::named(name) }
+    }
+
+    /// Sets the help text of a timer in a static, at most 255 bytes. That of a registered one
+    /// stays.
+    pub const fn help(mut self, text: &'static str) -> Self {
+        self.cell.set_help(text);
+        self
+    }
+
     /// Makes a timer that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::private() }
+        Self { cell: SharedCell::private() }
+    }
+
+    pub(crate) fn shared_cell(&self) -> &SharedCell<Self> {
+        &self.cell
     }
 
     /// Starts an activity, which ends when the guard is dropped.
@@ -51,12 +67,12 @@ impl Timer {
     /// Adds an activity that was measured elsewhere.
     #[inline]
     pub fn add(&self, time: Duration) {
-        self.cell.add(time.as_nanos() as u64);
+        self.cell.with(move |cell| cell.add(time.as_nanos() as u64));
     }
 
     /// Returns the time of all activities that have ended.
     pub fn value(&self) -> Duration {
-        Duration::from_nanos(self.cell.load())
+        Duration::from_nanos(self.cell.with(Cell::load))
     }
 }
 
@@ -75,7 +91,7 @@ impl sealed::Handle for Timer {
     const UNITS: Units = Units::nanoseconds();
 
     fn from_slot(slot: ValueSlot) -> Self {
-        Self { cell: slot.cell }
+        Self { cell: SharedCell::Registered(slot.cell) }
     }
 }
 

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
 use crate::Registry;
@@ -25,11 +26,11 @@ fn value(name: &str, value: u64) -> (String, u64) {
 
 #[test]
 fn every_kind_of_static_takes_what_it_counted_into_a_sealed_registry() {
-    static COUNT: Static<Counter<f64>> = Static::counter("count");
-    static LEVEL: Static<Gauge<i64>> = Static::gauge("level").units(Units::bytes());
-    static BUSY: Static<Timer> = Static::timer("busy");
-    static TOOK: Static<Histogram> =
-        Static::histogram("took").units(Units::microseconds()).buckets(Buckets::new(0, 3));
+    static COUNT: Counter<f64> = Counter::new("count");
+    static LEVEL: Gauge<i64> = Gauge::new("level").units(Units::bytes());
+    static BUSY: Timer = Timer::new("busy");
+    static TOOK: Histogram =
+        Histogram::new("took").units(Units::microseconds()).buckets(Buckets::new(0, 3));
     COUNT.add(0.5);
     LEVEL.set(-7);
     LEVEL.set_max(3);
@@ -41,11 +42,11 @@ fn every_kind_of_static_takes_what_it_counted_into_a_sealed_registry() {
     TOOK.start().discard();
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
-    COUNT.register(&registry).unwrap();
-    LEVEL.register(&registry).unwrap();
-    BUSY.register(&registry).unwrap();
-    TOOK.register(&registry).unwrap();
-    TOOK.register(&registry).unwrap();
+    registry.register_static(&COUNT).unwrap();
+    registry.register_static(&LEVEL).unwrap();
+    registry.register_static(&BUSY).unwrap();
+    registry.register_static(&TOOK).unwrap();
+    registry.register_static(&TOOK).unwrap();
     registry.publish().unwrap();
     assert_eq!(
         values(registry.path()),
@@ -73,12 +74,12 @@ fn every_kind_of_static_takes_what_it_counted_into_a_sealed_registry() {
 
 #[test]
 fn a_static_that_cannot_be_registered_counts_further() {
-    static COUNT: Static<Counter<u64>> = Static::counter("count");
+    static COUNT: Counter<u64> = Counter::new("count");
     COUNT.inc();
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
     let _taken = registry.counter("count").build().unwrap();
-    assert!(matches!(COUNT.register(&registry), Err(Error::NameTaken { .. })));
+    assert!(matches!(registry.register_static(&COUNT), Err(Error::NameTaken { .. })));
     COUNT.inc();
     assert_eq!(COUNT.value(), 2);
 }
@@ -89,8 +90,8 @@ fn no_count_of_many_threads_is_lost_while_a_static_is_registered() {
     const EACH: u64 = 20_000;
     macro_rules! rounds {
         ($($round:ident)*) => {[$({
-            static $round: (Static<Counter<u64>>, Static<Histogram>) =
-                (Static::counter("count"), Static::histogram("sizes"));
+            static $round: (Counter<u64>, Histogram) =
+                (Counter::new("count"), Histogram::new("sizes"));
             (&$round.0, &$round.1)
         }),*]};
     }
@@ -109,8 +110,8 @@ fn no_count_of_many_threads_is_lost_while_a_static_is_registered() {
             while count.value() < 100 {
                 std::thread::yield_now();
             }
-            count.register(&registry).unwrap();
-            sizes.register(&registry).unwrap();
+            registry.register_static(count).unwrap();
+            registry.register_static(sizes).unwrap();
         });
         registry.announce();
         let found = values(registry.path());
