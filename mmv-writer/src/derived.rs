@@ -137,9 +137,8 @@ pub struct Description<'p> {
 impl Description<'_> {
     /// Returns the name with the prefix.
     pub fn name(&self) -> String {
-        let (prefix, name) = (self.prefix, self.name);
-        let dot = if prefix.is_empty() || name.is_empty() { "" } else { "." };
-        format!("{prefix}{dot}{name}")
+        let dot = if self.prefix.is_empty() || self.name.is_empty() { "" } else { "." };
+        format!("{}{dot}{}", self.prefix, self.name)
     }
 
     fn builder<H: Handle>(self, registry: &Registry) -> MetricBuilder<'_, H> {

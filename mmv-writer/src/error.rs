@@ -286,8 +286,13 @@ impl Error {
         if (min..=max).contains(&found) {
             return Ok(());
         }
-        let (found, min, max) = (i64::from(found), i64::from(min), i64::from(max));
-        Err(Self::OutOfRange { what, name: name.to_owned(), found, min, max })
+        Err(Self::OutOfRange {
+            what,
+            name: name.to_owned(),
+            found: found.into(),
+            min: min.into(),
+            max: max.into(),
+        })
     }
 
     /// Makes the error for a name that does not fit, as the file has `max` of something already.

@@ -363,8 +363,7 @@ impl CellStrip {
     pub(crate) fn private(len: usize) -> Self {
         let last = len.saturating_sub(1);
         let segment = Segment::private(last + 1);
-        let (first, stride) = (segment.base.cast(), WORD);
-        Self { first, stride, last, _owner: Arc::new(segment) }
+        Self { first: segment.base.cast(), stride: WORD, last, _owner: Arc::new(segment) }
     }
 
     /// Returns the number of words.

@@ -163,12 +163,14 @@ impl RegistryBuilder {
 
     /// Returns the same options with a file name for this process, a forked child.
     pub(crate) fn for_this_process(&self) -> Self {
-        let (mut child, process) = (self.clone(), std::process::id());
+        let process = std::process::id();
+        let mut child = self.clone();
         if self.per_process {
             child.name = format!("{}.{process}", self.application);
         } else {
             child.name = format!("{}_{process}", self.application);
-            (child.cluster, child.overflow_cluster) = (0, None);
+            child.cluster = 0;
+            child.overflow_cluster = None;
         }
         child
     }

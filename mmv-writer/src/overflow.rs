@@ -71,7 +71,8 @@ impl Overflow {
             if prefixed { format!("{}.", self.first.name) } else { self.first.prefix.clone() };
         self.number = number;
         self.count += 1;
-        let (flags, absent) = (self.first.flags.with(Flags::NO_PREFIX), self.first.absent);
+        let flags = self.first.flags.with(Flags::NO_PREFIX);
+        let absent = self.first.absent;
         let chosen = None;
         let replace_running = self.first.replace_running;
         Ok(Some(FileIdentity {

@@ -199,7 +199,8 @@ impl<S: Store> Registrations<S> {
             _ => need,
         };
         let last = self.others.last().unwrap_or(&self.first);
-        let (id, wanted) = (FileId(self.others.len()), total(last));
+        let id = FileId(self.others.len());
+        let wanted = total(last);
         let has_room = last.numbers.has_room(&wanted) && last.store.has_room(&wanted);
         if last.numbers.is_empty() || has_room {
             return Ok((id, wanted));
@@ -280,8 +281,8 @@ impl<S: Store> Registrations<S> {
         buckets: &Indom,
     ) -> Result<(CellStrip, ValueSlot), Error> {
         self.check_name(&sum.name)?;
-        let (values, of_sum) = (buckets.record.members.len(), Need::of_metric(&sum, 1));
-        let prepared = self.prepare(counts, Some(buckets), values, of_sum)?;
+        let values = buckets.record.members.len();
+        let prepared = self.prepare(counts, Some(buckets), values, Need::of_metric(&sum, 1))?;
         let here = self.file_mut(prepared.file);
         // Before the first is registered, so that both are registered or none.
         here.numbers.check_room_for_metrics(2, &sum.name)?;
@@ -437,8 +438,11 @@ fn check_members(
         };
         check_instance_number(indom, number)?;
         if !taken.take(number) {
-            let (number, name) = (i64::from(number), name.clone());
-            return Err(Error::NumberTaken { what: "instance", number, name });
+            return Err(Error::NumberTaken {
+                what: "instance",
+                number: number.into(),
+                name: name.clone(),
+            });
         }
     }
     let mut chosen = taken.choose_all(&unnumbered).into_iter();

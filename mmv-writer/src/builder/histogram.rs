@@ -25,7 +25,8 @@ fn shared(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
 pub(super) fn add_buckets(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
     let mut spec = IndomSpec::new("buckets".to_owned());
     // Buckets have the numbers of their positions, so other buckets are another domain.
-    let (precision, max) = (buckets.precision(), buckets.max());
+    let precision = buckets.precision();
+    let max = buckets.max();
     spec.serial = SerialChoice::From(serial_of(&format!("buckets {precision} {max}")));
     spec.help.short = Some("ranges of values, first..last".to_owned());
     spec.add_numbered((0..buckets.count()).filter_map(|index| buckets.name(index)));

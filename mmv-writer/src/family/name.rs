@@ -132,7 +132,8 @@ mod tests {
     fn a_long_name_is_cut_between_characters_and_still_its_own() {
         for length in 110..140 {
             let long = "\u{e9}".repeat(length);
-            let (one, other) = (name([&long, "1"]), name([&long, "2"]));
+            let one = name([&long, "1"]);
+            let other = name([&long, "2"]);
             assert!(one.len() <= MAX && one.starts_with("a=\u{e9}"), "{length}");
             assert_ne!(one, other, "{length}");
             assert_ne!(name([&long, "12"]), name([&(long.clone() + "1"), "2"]));

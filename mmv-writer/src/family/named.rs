@@ -91,9 +91,12 @@ impl<H: Handle + Clone> NamedFamily<H> {
 
 impl<H> Clone for NamedFamily<H> {
     fn clone(&self) -> Self {
-        let Self { kept, files, id, handles } = self;
-        let (files, handles) = (Arc::clone(files), Arc::clone(handles));
-        Self { kept: kept.clone(), files, id: *id, handles }
+        Self {
+            kept: self.kept.clone(),
+            files: Arc::clone(&self.files),
+            id: self.id,
+            handles: Arc::clone(&self.handles),
+        }
     }
 }
 
@@ -119,8 +122,8 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
         let kept = Kept::new(self.registry);
         let growing = self.registry.growing().zip(indom.dynamic_id());
         let Some((files, indom_id)) = growing else {
-            let (name, indom) = (self.spec.name, indom.registered().record.name.clone());
-            return Err(Error::FixedInstances { name, indom });
+            let indom = indom.registered().record.name.clone();
+            return Err(Error::FixedInstances { name: self.spec.name, indom });
         };
         let handles = Arc::new(HandleIndex::new());
         let removing = Arc::downgrade(&handles);

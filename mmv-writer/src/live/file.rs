@@ -382,7 +382,8 @@ impl LiveFile {
     /// Finds the entries of a part whose word at `field` satisfies `is_it`. The kind has only this
     /// part.
     pub(super) fn find(&self, part: Part, field: u64, is_it: impl Fn(u64) -> bool) -> Vec<u64> {
-        let (start, used) = (self.sections.at(part, 0), self.used[part as usize] as usize);
+        let start = self.sections.at(part, 0);
+        let used = self.used[part as usize] as usize;
         let bytes = part.kind().entry_bytes(Version::V3);
         let words = self.segment.strip((start + field) as usize, bytes, used);
         let words = words.iter().flat_map(CellStrip::iter).zip(0..);

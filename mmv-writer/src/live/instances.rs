@@ -143,8 +143,13 @@ impl InstanceTable {
             labels: Vec::new(),
             lease: Lease::new(file.segment()),
         };
-        let (serial, instances) = (self.serial, slot.instance_at);
-        let entry = IndomEntry { serial, count: 0, instances, short_help: 0, long_help: 0 };
+        let entry = IndomEntry {
+            serial: self.serial,
+            count: 0,
+            instances: slot.instance_at,
+            short_help: 0,
+            long_help: 0,
+        };
         file.write(slot.indom_at, entry.as_bytes());
         self.slots.push(slot);
         let index = self.slots.len() - 1;
@@ -158,8 +163,8 @@ impl InstanceTable {
         let slot = &mut self.slots[index];
         slot.id = id;
         file.write_string(slot.name_at, name);
-        let (indom, name) = (slot.indom_at, slot.name_at);
-        file.write(slot.instance_at, InstanceV2 { indom, padding: 0, id, name }.as_bytes());
+        let entry = InstanceV2 { indom: slot.indom_at, padding: 0, id, name: slot.name_at };
+        file.write(slot.instance_at, entry.as_bytes());
         slot.set_count(file, self.serial, 1);
     }
 

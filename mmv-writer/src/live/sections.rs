@@ -355,7 +355,8 @@ mod tests {
 
     #[test]
     fn no_limit_on_the_size_is_exceeded_and_larger_ones_give_more_room() {
-        let (mut before, mut smallest) = ([0; 3], None);
+        let mut before = [0; 3];
+        let mut smallest = None;
         for limit in (0..1 << 12).map(|step| step * (16 << 10)) {
             let Some(mut sections) = full().within(limit) else {
                 assert_eq!(smallest, None, "{limit}");

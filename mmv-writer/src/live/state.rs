@@ -89,9 +89,14 @@ impl State {
     ) -> Result<Self, Error> {
         let allows_absent = identity.0.absent != Absent::Never;
         let registrations = Registrations::new(identity, sections, Some(Version::V3), lenient)?;
-        let announced = Instant::now();
-        let (dynamic, pending, is_withdrawn) = (Vec::new(), false, false);
-        Ok(Self { registrations, dynamic, announced, pending, allows_absent, is_withdrawn })
+        Ok(Self {
+            registrations,
+            dynamic: Vec::new(),
+            announced: Instant::now(),
+            pending: false,
+            allows_absent,
+            is_withdrawn: false,
+        })
     }
 
     /// Returns the first file, while it is published.
@@ -167,8 +172,8 @@ impl State {
         let file = prepared.file;
         let (_, metric) = self.registrations.commit(prepared);
         let families = &mut self.dynamic[id.0].families;
-        let (values, is_removed) = (Vec::new(), false);
-        let mut family = FamilyMetric { name, file, metric, values, is_removed, handles };
+        let mut family =
+            FamilyMetric { name, file, metric, values: Vec::new(), is_removed: false, handles };
         if self.allows_absent {
             let store = &mut self.registrations.file_mut(file).store;
             if families.iter().any(|other| other.file == file && !other.is_removed) {
@@ -265,8 +270,11 @@ impl State {
             records.push(record);
         }
         if records.is_empty() {
-            let (indom, instance) = (indom.record.name.clone(), instance.to_owned());
-            return Err(Error::NoInstance { label: label.name, indom, instance });
+            return Err(Error::NoInstance {
+                label: label.name,
+                indom: indom.record.name.clone(),
+                instance: instance.to_owned(),
+            });
         }
         let mut records = records.into_iter();
         for file in self.registrations.files_mut() {

@@ -100,7 +100,8 @@ impl Store for LiveStore {
     }
 
     fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error> {
-        let (at, stride) = (self.file.next_value(shape), shape.step() * ValueEntry::BYTES);
+        let at = self.file.next_value(shape);
+        let stride = shape.step() * ValueEntry::BYTES;
         let strip = self.file.segment().strip(at as usize, stride, values);
         strip.ok_or_else(|| self.file.error("place values", ErrorKind::InvalidInput))
     }

@@ -83,7 +83,8 @@ impl LockRegistration {
     /// Adds the lock of a file to the table.
     pub(crate) fn new(file: &TemporaryFile) -> Self {
         install();
-        let (locked, unlocked) = (Arc::clone(file.lock()), Arc::clone(file.file()));
+        let locked = Arc::clone(file.lock());
+        let unlocked = Arc::clone(file.file());
         let entry = LockEntry { locked: locked.as_raw_fd(), unlocked: unlocked.as_raw_fd() };
         lock().locks.push(entry);
         Self { entry, _open: (locked, unlocked) }

@@ -65,7 +65,8 @@ impl Buckets {
     /// Returns the index of the bucket of a value.
     #[inline]
     pub const fn index(self, value: u64) -> usize {
-        let (position, last) = (self.position(value), self.position(self.max));
+        let position = self.position(value);
+        let last = self.position(self.max);
         if position > last { last + 1 } else { position }
     }
 

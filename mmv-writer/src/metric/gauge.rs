@@ -235,7 +235,8 @@ mod tests {
             let gauge = Gauge::<T>::noop();
             std::thread::scope(|scope| {
                 for thread in 0..4 {
-                    let (gauge, number) = (&gauge, &number);
+                    let gauge = &gauge;
+                    let number = &number;
                     // Each rises in steps that the others overtake.
                     let mine =
                         move || (0..50_000).for_each(|n| gauge.set_max(number(4 * n + thread)));

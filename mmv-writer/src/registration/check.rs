@@ -52,8 +52,7 @@ pub(super) fn label(label: &Label) -> Result<(), Error> {
         return Err(Error::LabelName { name: label.name.clone() });
     }
     if !is_value(&label.json_value) {
-        let (name, json) = (label.name.clone(), label.json_value.clone());
-        return Err(Error::LabelValue { name, json });
+        return Err(Error::LabelValue { name: label.name.clone(), json: label.json_value.clone() });
     }
     no_nul("label", &label.name, &label.json_value)?;
     length("label", &label.name, &label.text(), 0, LABEL_BYTES - 1)

@@ -54,8 +54,13 @@ impl Store for Draft {
 
     fn create(identity: &mut FileIdentity, (): &(), lenient: bool) -> Result<Self, Error> {
         let temporary = unless_lenient(identity.temporary(), lenient)?;
-        let (identity, content) = (identity.clone(), Content::default());
-        let mut draft = Self { identity, temporary, lenient, chunks: Vec::new(), content };
+        let mut draft = Self {
+            identity: identity.clone(),
+            temporary,
+            lenient,
+            chunks: Vec::new(),
+            content: Content::default(),
+        };
         draft.grow()?;
         Ok(draft)
     }

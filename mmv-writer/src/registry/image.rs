@@ -268,9 +268,10 @@ fn encode_indoms(content: &Content, places: &Places, strings: &mut Strings) -> V
 fn encode_instances(content: &Content, places: &Places, strings: &mut Strings) -> Vec<u8> {
     let is_v1 = places.instance_bytes == size_of::<InstanceV1>() as u64;
     let mut bytes = Vec::new();
-    for (index, (indom, _)) in content.indoms.iter().enumerate() {
-        for (id, name) in indom.record.members.iter() {
-            let (indom, id) = (places.indom(index), id.get());
+    for (index, (registered, _)) in content.indoms.iter().enumerate() {
+        let indom = places.indom(index);
+        for (id, name) in registered.record.members.iter() {
+            let id = id.get();
             if is_v1 {
                 let name = padded::<NAME_BYTES>(name);
                 bytes.extend_from_slice(InstanceV1 { indom, padding: 0, id, name }.as_bytes());
