@@ -78,8 +78,10 @@ fn events(base: &Path) -> Option<Vec<Event>> {
 /// Returns the types of an archive's events with their files.
 pub(crate) fn types(base: &Path) -> Vec<String> {
     let events = events(base).expect("a whole archive");
-    let of_one = |event: &Event| format!("{} {}", event.kind, event.file).trim_end().to_owned();
-    events.iter().map(of_one).collect()
+    events
+        .iter()
+        .map(|event| format!("{} {}", event.kind, event.file).trim_end().to_owned())
+        .collect()
 }
 
 impl Event {
@@ -389,7 +391,7 @@ fn a_failed_removal_is_logged_once() {
     let mut agent = Agent::spawn(command, &scratch, &options);
     wait_for(&agent, "left", "appeared");
     drop(dying);
-    let failures = || agent.log().matches("cannot be removed").count();
+    let failures = || agent.log().matches("cannot remove the file").count();
     wait::until_true("a line in the log", || failures() == 1);
     assert!(agent.log().contains("Read-only file system"), "{}", agent.log());
     // The file is tried again after 0.1, 0.2, 0.4 s and so on, its removal is not.

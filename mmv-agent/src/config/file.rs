@@ -328,7 +328,7 @@ mod tests {
         assert!(super::read(&file).is_err());
     }
 
-    /// The example with every key that it comments out.
+    /// Returns the example, with every key that is commented out there.
     fn example() -> String {
         let text = include_str!("../../../systemd/agent.toml");
         let lines = text.lines().map(|line| match line.strip_prefix('#') {

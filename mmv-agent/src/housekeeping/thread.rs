@@ -332,7 +332,7 @@ impl Housekeeper {
                 Ok(true) => info!(%archive, "completed a repair that had been interrupted"),
                 Ok(false) => info!(%archive, "undid a repair that had been interrupted"),
                 Err(error) => {
-                    warn!(%archive, %error, "cannot complete a repair that was interrupted")
+                    warn!(%archive, %error, "cannot complete a repair that was interrupted");
                 }
             }
         }

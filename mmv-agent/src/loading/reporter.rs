@@ -242,7 +242,7 @@ impl Reporter {
         match result {
             Ok(()) => info!(%file, pid, "removed: its process ended long ago"),
             Err(NotRemoved::Refused(error)) => {
-                warn!(%file, pid, %error, "cannot remove the file of an ended process")
+                warn!(%file, pid, %error, "cannot remove the file of an ended process");
             }
             Err(reason) => info!(%file, pid, %reason, "not removed"),
         }

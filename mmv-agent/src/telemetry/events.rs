@@ -238,12 +238,12 @@ const METRICS: [(u32, &str, ValueType, &str); 9] = [
     (PID, "mmv.agent.event.pid", ValueType::U32, "the process that feeds the file, or the agent"),
     (VALUES, "mmv.agent.event.values", ValueType::U64, "how many values the file has"),
     (RECORDS, "mmv.agent.event.records", ValueType::U64, "how many records are missing"),
-    (SINCE, "mmv.agent.event.since", ValueType::String, "from when on they are missing, in UTC"),
+    (SINCE, "mmv.agent.event.since", ValueType::String, "since when they are missing, in UTC"),
     (
         CLUSTER,
         "mmv.agent.event.cluster",
         ValueType::U32,
-        "the cluster of the file's metrics, where their names are without its name",
+        "the cluster of the file's metrics, if their names do not begin with its name",
     ),
 ];
 
