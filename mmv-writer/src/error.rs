@@ -202,7 +202,9 @@ pub enum Error {
         name: String,
     },
     /// Instance domains in a cluster for which PCP cannot number them.
-    #[error("indom {name}: a file of cluster {cluster}, above {MAX_SERIAL}, cannot have one")]
+    #[error(
+        "indom {name}: a file with a cluster above {MAX_SERIAL} cannot have instance domains; its cluster is {cluster}"
+    )]
     IndomInHighCluster {
         /// The name of the domain.
         name: String,

@@ -8,7 +8,7 @@ use pcp_types::InstanceId;
 use smol_str::SmolStr;
 
 /// Number of instances up to which names are compared one by one, as fast as a hash look-up.
-const FEW: usize = 8;
+const MAX_SCANNED: usize = 8;
 
 /// Number and name of each instance, in order; each is there once.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Positions {
 impl Members {
     /// Returns the position of an instance by its name.
     pub(crate) fn position_of(&self, name: &str) -> Option<usize> {
-        if self.list.len() <= FEW {
+        if self.list.len() <= MAX_SCANNED {
             return self.list.iter().position(|(_, member)| member == name);
         }
         self.positions().by_name.get(name).copied()
@@ -35,7 +35,7 @@ impl Members {
 
     /// Returns the position of an instance by its number.
     pub(crate) fn position_of_id(&self, id: InstanceId) -> Option<usize> {
-        if self.list.len() <= FEW {
+        if self.list.len() <= MAX_SCANNED {
             return self.list.iter().position(|(member, _)| *member == id);
         }
         self.positions().by_id.get(&id).copied()
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn each_instance_is_found_by_name_and_by_number_however_many_there_are() {
-        for count in [0, 1, FEW, FEW + 1, 1000] {
+        for count in [0, 1, MAX_SCANNED, MAX_SCANNED + 1, 1000] {
             let members = (0..count).map(|index| {
                 let id = InstanceId::new(5000 - index as i32).unwrap();
                 (id, format!("a long name of instance {index}"))

@@ -53,7 +53,7 @@ pub enum Problem {
         found: i32,
     },
     /// More labels than PCP takes; all are ignored.
-    #[error("{found} labels, more than {MAX_LABELS}")]
+    #[error("{found} labels exceed the limit of {MAX_LABELS}")]
     TooManyLabels {
         /// The number of labels.
         found: u32,
@@ -92,7 +92,7 @@ pub enum Problem {
         count: u32,
     },
     /// The domains together claim more instances than the file has.
-    #[error("{found} instances claimed up to this domain, but the file has {expected}")]
+    #[error("the domains up to this one claim {found} instances, but the file has {expected}")]
     InstancesClaimedTwice {
         /// The number that all domains so far claim.
         found: u64,

@@ -77,7 +77,7 @@ pub enum Refusal {
         found: i32,
     },
     /// A table of contents with too few or too many entries.
-    #[error("{found} entries in the table of contents, not {min}..={max}")]
+    #[error("the table of contents has {found} entries, expected {min} to {max}")]
     TocCount {
         /// The count in the header.
         found: i32,
@@ -136,7 +136,7 @@ pub enum Refusal {
         offset: u64,
     },
     /// A second section of a kind.
-    #[error("two sections {section}, the second at {offset}")]
+    #[error("the section {section} occurs again at offset {offset}")]
     SectionTwice {
         /// The kind of both sections.
         section: SectionKind,
