@@ -33,7 +33,7 @@ pub enum RecordError {
     #[error("trailer length {trailer} differs from header length {header}")]
     Trailer { header: u32, trailer: u32 },
     /// A record that is longer than any in a compressed file.
-    #[error("record length {found} is more than {most}, the most in a compressed file")]
+    #[error("record length {found} exceeds {most}, the limit in a compressed file")]
     TooLong { found: u32, most: u32 },
     /// A record of fixed length has another length. Lengths include the framing.
     #[error("{record}: length {found}, expected {expected}")]

@@ -119,7 +119,7 @@ fn assert_readable(base: &Path, state: &State, whole: &[Seen]) {
     assert_eq!(torn, expected, "{state:?}");
 }
 
-/// Checks that a repair keeps them all, and that nothing is wrong with the result.
+/// Checks that a repair keeps all records, and that its result has no findings.
 fn assert_repairable(base: &Path, state: &State, whole: &[Seen]) {
     let repaired = base.with_file_name("repaired");
     repair(base, &repaired).unwrap();
@@ -137,8 +137,8 @@ fn read(archive: &Archive) -> Vec<Seen> {
     seen
 }
 
-/// Checks the preconditions of the other tests: an index entry for every reason that there is for
-/// one, domains that change in every way, labels at all levels.
+/// Checks the preconditions of the other tests: an index entry for each possible reason,
+/// domains that change in every way, labels at all levels.
 #[test]
 fn the_workload_has_all_that_an_archive_can_have() {
     for (version, sizes) in [(Version::V3, &[4, 5, 5, 0, 1][..]), (Version::V2, &[4, 5, 5, 1])] {

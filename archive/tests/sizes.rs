@@ -45,8 +45,8 @@ fn counted(marked: i32, volumes: i32) -> (TempDir, PathBuf) {
     builder.finish().into_parts()
 }
 
-/// Opens an archive, loads it and asks for every third second; the answers in
-/// milliseconds and how long it took.
+/// Opens and loads an archive, and returns the value of every third second in milliseconds, with
+/// the time taken.
 fn replayed(base: &Path) -> (Vec<Option<u64>>, Duration) {
     let start = Instant::now();
     let archive = Archive::open(base).unwrap();

@@ -51,12 +51,12 @@ pub(crate) struct Scale {
 pub(crate) enum ValueTime {
     /// The interval before the sample, of which it is the mean.
     Interval,
-    /// The moment of the sample: what was between two samples is not in it.
+    /// The moment of the sample; changes between two samples are not seen.
     Instant,
 }
 
 impl ValueTime {
-    /// Returns the word for it in the head of a table.
+    /// Returns the word in the head of a table column.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Interval => "average",

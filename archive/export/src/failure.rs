@@ -75,7 +75,7 @@ pub(crate) enum Failure {
     Serve(#[source] std::io::Error),
     /// Two directories of hosts have the same name.
     #[cfg(feature = "parquet")]
-    #[error("two directories are named {0}: folders of tables have names of hosts")]
+    #[error("two hosts are named {0}, and their tables would share a directory")]
     SameName(String),
     /// A table cannot be written.
     #[cfg(feature = "parquet")]
@@ -83,7 +83,7 @@ pub(crate) enum Failure {
     Table(#[from] crate::tables::WriteError),
     /// Some data could not be sent yet. Each reason was reported.
     #[cfg(feature = "push")]
-    #[error("archives of {hosts} of {all} hosts are not fully sent; the next run goes on")]
+    #[error("archives of {hosts} of {all} hosts are not fully sent; the next run continues")]
     Unsent { hosts: usize, all: usize },
     /// Requests cannot go to this URL.
     #[cfg(feature = "push")]
@@ -95,15 +95,15 @@ pub(crate) enum Failure {
     OwnMetrics(#[source] mmv_writer::Error),
     /// The receiver does not answer, or not now.
     #[cfg(feature = "push")]
-    #[error("gave up: {0}; the next run goes on")]
+    #[error("gave up: {0}; the next run continues")]
     GaveUp(String),
     /// The URL is not that of a receiver.
     #[cfg(feature = "push")]
-    #[error("the receiver does not accept such requests: {0}")]
+    #[error("the receiver rejects such requests: {0}")]
     NoReceiver(String),
     /// A signal ended the command. What was sent is stored.
     #[cfg(feature = "push")]
-    #[error("stopped by a signal; the next run goes on")]
+    #[error("stopped by a signal; the next run continues")]
     Stopped,
     /// The state directory cannot be read or written.
     #[cfg(feature = "push")]

@@ -226,8 +226,8 @@ impl Envelope {
         Self::read_or_end(selection, grid, options, &|| true).map(|(envelope, _)| envelope)
     }
 
-    /// As [`read`](Self::read), but ends with `None` when `go_on`, which is called for every
-    /// few megabytes and by several threads, returns false.
+    /// Reads like [`read`](Self::read), and returns `None` once `go_on` returns false. `go_on` is
+    /// called every few megabytes, by several threads.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl Envelope {
         Ok(is_whole.then_some(envelope))
     }
 
-    /// The envelope, and whether it was read to its end.
+    /// Returns the envelope, and whether it was read to its end.
     fn read_or_end(
         selection: &Selection<'_>,
         grid: Grid,

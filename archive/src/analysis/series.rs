@@ -70,7 +70,7 @@ pub enum SeriesError {
     #[error("metric {} is no histogram, which a quantile needs", line(name))]
     NotHistogram { name: String },
     /// A text is no interval, such as "5min", or not longer than 0.
-    #[error("\"{}\" is no interval; expected a positive one such as \"5min\"", line(text))]
+    #[error("\"{}\" is not an interval; expected a positive one such as \"5min\"", line(text))]
     Interval { text: String },
     /// The archive cannot be read.
     #[error(transparent)]

@@ -85,17 +85,17 @@ pub enum Defect {
     IndexDataOffset { found: u64, volume: u32, least: u64, end: u64 },
     #[error("index entry: volume {volume} does not exist")]
     IndexVolumeMissing { volume: u32 },
-    #[error("index entry: time {found} before the archive's start {start}")]
+    #[error("index entry: time {found} is before the archive's start {start}")]
     IndexBeforeStart { found: Timestamp, start: Timestamp },
-    #[error("index entry: time {found} after one of {before}")]
+    #[error("index entry: time {found} follows {before}")]
     IndexTimeBackwards { found: Timestamp, before: Timestamp },
-    #[error("index entry: volume {found} after volume {before}")]
+    #[error("index entry: volume {found} follows volume {before}")]
     IndexVolumeBackwards { found: u32, before: u32 },
-    #[error("index entry: {field} offset {found} after one of {before}")]
+    #[error("index entry: {field} offset {found} follows {before}")]
     IndexOffsetBackwards { field: &'static str, found: u64, before: u64 },
-    #[error("index entry: offset {found} in volume {volume} is between two records")]
+    #[error("index entry: offset {found} in volume {volume} is inside a record")]
     IndexBoundary { found: u64, volume: u32 },
-    #[error("index entry: of {found}, but after a record of {later} in volume {volume}")]
+    #[error("index entry: time {found}, but a record before it in volume {volume} is of {later}")]
     IndexLaterBefore { found: Timestamp, later: Timestamp, volume: u32 },
     // -- Metadata -------------------------------------------------------------
     #[error("metadata: {source}")]
@@ -112,19 +112,19 @@ pub enum Defect {
     MetricName { name: String, pmid: Pmid, at: usize, byte: u8 },
     #[error("metric {pmid}: its name \"{name}\" has an empty part at byte {at}")]
     MetricNamePart { name: String, pmid: Pmid, at: usize },
-    #[error("metric {pmid}: a name of {found} bytes, {max} at most")]
+    #[error("metric {pmid}: a name of {found} bytes exceeds the limit of {max}")]
     MetricNameLength { pmid: Pmid, found: u64, max: u64 },
     #[error("metadata of {found}, before the archive's start {start}")]
     MetadataBeforeStart { found: Timestamp, start: Timestamp },
     #[error("metadata of {found}, after the archive's end {end}")]
     MetadataAfterEnd { found: Timestamp, end: Timestamp },
-    #[error("metadata of {found} after that of {before}")]
+    #[error("metadata of {found} follows metadata of {before}")]
     MetadataBackwards { found: Timestamp, before: Timestamp },
     #[error("domain {indom}: instance {id} occurs twice")]
     InstanceRepeated { indom: InDom, id: InstanceId },
-    #[error("domain {indom}: no instances, which readers ignore")]
+    #[error("domain {indom}: a record without instances, which readers ignore")]
     IndomEmpty { indom: InDom },
-    #[error("domain {indom}: a difference with nothing before it")]
+    #[error("domain {indom}: a difference without a full record before it")]
     DeltaFirst { indom: InDom },
     #[error("domain {indom}: a difference removes instance {id}, which is not there")]
     DeltaUnknown { indom: InDom, id: InstanceId },
@@ -151,9 +151,9 @@ pub enum Defect {
     DataEvents { pmid: Pmid, source: RecordError },
     #[error("{source}")]
     DataType { source: RecordError },
-    #[error("metric {pmid}: value format {found}, before it was {before}")]
+    #[error("metric {pmid}: the value format changes from {before} to {found}")]
     DataFormat { pmid: Pmid, found: u32, before: u32 },
-    #[error("metric {pmid} has no instances and {count} values")]
+    #[error("metric {pmid} has no instances, but {count} values")]
     DataSingular { pmid: Pmid, count: usize },
     #[error("metric {pmid}: instance {id} is not in domain {indom} at {timestamp}")]
     DataInstance { pmid: Pmid, indom: InDom, id: InstanceId, timestamp: Timestamp },

@@ -50,7 +50,7 @@ pub(crate) enum ValueLocation {
 }
 
 impl ResultBuilder {
-    /// Makes room for the next record.
+    /// Removes the content, and keeps the memory for the next record.
     pub(crate) fn clear(&mut self) {
         self.sets.clear();
         self.blocks.clear();

@@ -310,17 +310,17 @@ mod tests {
         assert!(matches!(defect.error, RecordError::Truncated { needed: 32, left: 31, .. }));
     }
 
-    fn at(seconds: i64) -> Timestamp {
+    fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
     }
 
     fn before(found: i64, least: i64) -> RecordError {
-        RecordError::TimeBefore { found: at(found), least: at(least) }
+        RecordError::TimeBefore { found: time(found), least: time(least) }
     }
 
     #[test]
     fn entries_that_contradict_the_others_in_time_are_left_out() {
-        let after = |found, most| RecordError::TimeAfter { found: at(found), most: at(most) };
+        let after = |found, most| RecordError::TimeAfter { found: time(found), most: time(most) };
         for (times, used, defects) in [
             (&[20, 10, 30][..], &[20, 30][..], vec![(2, before(10, 20))]),
             (&[99, 10, 20], &[10, 20], vec![(1, after(99, 10))]),

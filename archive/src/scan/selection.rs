@@ -192,7 +192,7 @@ impl<'a> Selection<'a> {
         self.metrics.push(metric.clone());
     }
 
-    /// Returns the metrics so far.
+    /// Returns the metrics selected so far.
     pub fn metrics(&self) -> &[SelectedMetric] {
         &self.metrics
     }

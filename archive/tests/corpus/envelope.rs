@@ -34,7 +34,7 @@ fn envelopes_of_one_column_have_the_extremes_of_summaries() {
             let may_end = named.len() >= 16 || desc.pmid.domain() == 70;
             for instance in &summary.instances {
                 let id = instance.instance;
-                let of = |envelope: &Envelope| {
+                let position = |envelope: &Envelope| {
                     envelope.series.iter().position(|series| {
                         let metric = &selection.metrics()[series.metric].desc;
                         (metric.pmid, series.instance) == (desc.pmid, id)
@@ -42,10 +42,10 @@ fn envelopes_of_one_column_have_the_extremes_of_summaries() {
                 };
                 let is_named = id.is_none_or(|id| named.iter().any(|one| one.id == id));
                 let Some(statistics) = instance.statistics.as_ref().filter(|_| is_named) else {
-                    assert_eq!(of(&envelope), None, "{} {desc:?} {id:?}", case.name);
+                    assert_eq!(position(&envelope), None, "{} {desc:?} {id:?}", case.name);
                     continue;
                 };
-                let Some(place) = of(&envelope) else {
+                let Some(place) = position(&envelope) else {
                     assert!(may_end, "{} {desc:?} {id:?}", case.name);
                     continue;
                 };
@@ -58,7 +58,7 @@ fn envelopes_of_one_column_have_the_extremes_of_summaries() {
                     assert_eq!(u64::from(cell.count), statistics.count, "{} {desc:?}", case.name);
                     compared += 1;
                 }
-                let all = || fine.series[of(&fine).unwrap()].cells().map(|(_, cell)| cell);
+                let all = || fine.series[position(&fine).unwrap()].cells().map(|(_, cell)| cell);
                 let least = all().map(|cell| cell.minimum).fold(f64::INFINITY, f64::min);
                 let most = all().map(|cell| cell.maximum).fold(f64::NEG_INFINITY, f64::max);
                 assert_eq!((least, most), bounds, "{} {desc:?} {id:?}", case.name);
@@ -69,7 +69,7 @@ fn envelopes_of_one_column_have_the_extremes_of_summaries() {
     assert!(compared > 5000 || !is_there, "{compared}");
 }
 
-/// Of the whole archive, of its middle and of a part of that, rates and values.
+/// Compares the whole archive, its middle and a part of that, as rates and as values.
 #[test]
 fn pyramid_and_records_agree() {
     let mut compared = 0;

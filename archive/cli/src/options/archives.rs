@@ -387,7 +387,9 @@ fn warn_of_defects(archive: &Archive) {
     bad.iter().take(MAX_WARNINGS).for_each(|error| warn(&format_args!("{error}; skipped")));
     let base = shown_path(archive.base());
     if let Some(more) = bad.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
-        warn(&format_args!("{base}.meta: {more} more records are skipped; see check"));
+        warn(&format_args!(
+            "{base}.meta: {more} more records are skipped; mmv-archive check lists them"
+        ));
     }
     for missing in archive.missing_volumes() {
         let which = match (missing.start(), missing.end()) {

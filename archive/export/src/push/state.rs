@@ -99,7 +99,7 @@ impl StateFile {
     pub(super) fn read(&self) -> Result<Cursor, StateError> {
         let text = match fs::metadata(&self.path).map(|data| data.len()) {
             Ok(length) if length > MAX_FILE_SIZE => {
-                let why = format!("{length} bytes, more than {MAX_FILE_SIZE}");
+                let why = format!("{length} bytes; the limit is {MAX_FILE_SIZE}");
                 return Err(StateError::Invalid { path: self.path.clone(), why });
             }
             Ok(_) => fs::read(&self.path).map_err(|source| self.io(source))?,

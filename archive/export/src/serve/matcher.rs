@@ -41,7 +41,7 @@ impl Matchers {
                 0 | 1 => Test::Equal(value.clone()),
                 2 | 3 => Test::Expression(expression(value)?),
                 other => {
-                    return Err(format!("{name}: unknown type of matcher {other}, not 0 to 3"));
+                    return Err(format!("{name}: unknown matcher type {other}, expected 0 to 3"));
                 }
             };
             all.push(Matcher { label: name.clone(), test, is_not: matches!(r#type, 1 | 3) });

@@ -66,14 +66,14 @@ impl ReadQuery {
     fn parse_message(body: &[u8]) -> Result<Self, String> {
         let len = snap::raw::decompress_len(body).map_err(|error| error.to_string())?;
         if len > MAX_REQUEST {
-            return Err(format!("the request has {len} bytes, more than {MAX_REQUEST}"));
+            return Err(format!("the request has {len} bytes; the limit is {MAX_REQUEST}"));
         }
         let message =
             snap::raw::Decoder::new().decompress_vec(body).map_err(|error| error.to_string())?;
         let request = ReadRequest::decode(&*message).map_err(|error| error.to_string())?;
         if request.queries.len() > MAX_QUERIES {
             let found = request.queries.len();
-            return Err(format!("the request has {found} queries, more than {MAX_QUERIES}"));
+            return Err(format!("the request has {found} queries; the limit is {MAX_QUERIES}"));
         }
         let mut queries = Vec::new();
         for query in &request.queries {

@@ -37,7 +37,7 @@ impl ParquetFile {
     ///
     /// # Errors
     ///
-    /// Those of the file system, and of the crate for impossible schemas.
+    /// I/O errors, and those of the crate `parquet` for an invalid schema.
     pub(super) fn create(
         directory: &Path,
         name: &str,
@@ -56,7 +56,7 @@ impl ParquetFile {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// I/O errors.
     pub(super) fn write(&mut self, batch: &Batch<'_>) -> io::Result<()> {
         let rows = batch.times.len();
         if self.ones.len() < rows {
@@ -73,7 +73,7 @@ impl ParquetFile {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// I/O errors.
     pub(super) fn finish(self) -> io::Result<u64> {
         // `into_inner` writes the end of the file.
         self.writer.into_inner().map_err(io_error)?.finish()

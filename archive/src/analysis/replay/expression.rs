@@ -229,7 +229,7 @@ pub enum Problem {
     #[error("no {0} after this one")]
     Unclosed(char),
     /// An integer that does not fit 32 bits.
-    #[error("{0} is more than 4294967295; a number with a point may be larger")]
+    #[error("{0} exceeds 4294967295; write larger numbers with a decimal point")]
     LargeInteger(String),
     /// More nested parts than are allowed.
     #[error("more than {0} nested parts")]

@@ -468,8 +468,8 @@ mod tests {
     }
 
     proptest! {
-        /// forall numbers of any type, few of them falling: blocks give the same bits as
-        /// one by one.
+        /// For all numbers of any type, few of them falling, blocks give the same sums to the
+        /// bit as single numbers.
         #[test]
         fn pieces_come_to_what_single_numbers_come_to(
             first in any::<u64>(),

@@ -34,7 +34,7 @@ impl Frames {
             bytes.get(at..at.checked_add(LENGTH_WORD)?)
         };
         loop {
-            // Bytes that are no longer there can be no start: those after them may.
+            // A record cannot start in bytes that are gone, but in those after them.
             if self.len.is_none() {
                 self.next = self.next.max(start);
             }
@@ -46,7 +46,7 @@ impl Frames {
                     if self.damaged.is_some() { MAX_TRIED_RECORD } else { MAX_FOLLOWED_RECORD };
                 let Some(len) = length(head).filter(|len| *len <= most) else {
                     self.damaged.get_or_insert(self.next);
-                    // Of zeros the last three can begin a length word.
+                    // A length word may begin with the last three zeros.
                     let from = bytes.get((self.next - start) as usize..).unwrap_or_default();
                     let zeros = count_leading_zeros(from) as u64;
                     self.next += zeros.saturating_sub(3).max(1);
@@ -82,7 +82,7 @@ fn length(word: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A record of a body of this many bytes.
+    /// Returns a record whose body has so many bytes.
     fn record(body: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let encoded = frame::encode(&mut out, |out| {

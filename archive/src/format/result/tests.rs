@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// What a reader that knows the shape of `known` reads from other bytes, and
+/// Returns what a reader that knows the shape of `known` reads from other bytes, and
 /// whether it takes them for the same shape.
 fn parsed_like(known: &[u8], bytes: &[u8]) -> (Result<FetchResult, RecordError>, bool) {
     let mut shapes = RecordShapes::default();

@@ -105,17 +105,19 @@ pub(super) fn reduce(
         (seconds, row)
     };
     let mut rows = Vec::new();
-    let work = |replay: &replay::Replay<'_>, span| {
-        let samples = replay::times(span, step).filter_map(|timestamp| {
-            let sample = sample_at(replay, timestamp, step, rates)?;
-            Some(row(&sample, clock.seconds(timestamp)))
-        });
-        Ok::<Vec<Row>, Failure>(samples.collect())
-    };
-    selection.clone().window(span.clone(), step, step)?.for_each(work, |more| {
-        rows.extend(more);
-        Ok(())
-    })?;
+    selection.clone().window(span.clone(), step, step)?.for_each(
+        |replay, span| {
+            let samples = replay::times(span, step).filter_map(|timestamp| {
+                let sample = sample_at(replay, timestamp, step, rates)?;
+                Some(row(&sample, clock.seconds(timestamp)))
+            });
+            Ok::<Vec<Row>, Failure>(samples.collect())
+        },
+        |more| {
+            rows.extend(more);
+            Ok(())
+        },
+    )?;
     let mut all = columns.into_iter().zip(fates);
     let columns = all.by_ref().filter(|(_, fate)| matches!(fate, Fate::Drawn(_)));
     Ok(Reduced { columns: columns.map(|(column, _)| column).collect(), rows, sums })
@@ -129,23 +131,25 @@ fn tallies(
     clock: &Clock,
 ) -> Result<Vec<Tally>, Failure> {
     let mut tallies = vec![Tally::EMPTY; columns.len()];
-    let work = |replay: &replay::Replay<'_>, span| {
-        let mut tallies = vec![Tally::EMPTY; columns.len()];
-        for timestamp in replay::times(span, step) {
-            let Some(sample) = sample_at(replay, timestamp, step, rates) else { continue };
-            let seconds = clock.seconds(timestamp);
-            for (tally, column) in tallies.iter_mut().zip(columns) {
-                if let Some(value) = number(&sample, column) {
-                    tally.add(Tally { sum: value, count: 1, first: seconds, last: seconds });
+    selection.clone().window(span.clone(), step, step)?.for_each(
+        |replay, span| {
+            let mut tallies = vec![Tally::EMPTY; columns.len()];
+            for timestamp in replay::times(span, step) {
+                let Some(sample) = sample_at(replay, timestamp, step, rates) else { continue };
+                let seconds = clock.seconds(timestamp);
+                for (tally, column) in tallies.iter_mut().zip(columns) {
+                    if let Some(value) = number(&sample, column) {
+                        tally.add(Tally { sum: value, count: 1, first: seconds, last: seconds });
+                    }
                 }
             }
-        }
-        Ok::<Vec<Tally>, Failure>(tallies)
-    };
-    selection.clone().window(span.clone(), step, step)?.for_each(work, |more| {
-        tallies.iter_mut().zip(more).for_each(|(tally, more)| tally.add(more));
-        Ok(())
-    })?;
+            Ok::<Vec<Tally>, Failure>(tallies)
+        },
+        |more| {
+            tallies.iter_mut().zip(more).for_each(|(tally, more)| tally.add(more));
+            Ok(())
+        },
+    )?;
     Ok(tallies)
 }
 

@@ -164,7 +164,7 @@ impl Shared {
             return page_response();
         }
         let Ok(permit) = Arc::clone(&self.answers).acquire_owned().await else {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
         };
         let stop = StopOnDrop(Arc::default());
         let archives = Arc::clone(&self.archives);
@@ -181,9 +181,11 @@ impl Shared {
         });
         match answered.await {
             Ok(Ok(Some(body))) => respond(body),
-            Ok(Ok(None)) => plain(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for this"),
+            Ok(Ok(None)) => plain(StatusCode::SERVICE_UNAVAILABLE, "client closed the connection"),
             Ok(Err(failure)) => plain(status_of(&failure), &failure.to_string()),
-            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"),
+            Err(_) => {
+                plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error while reading archives")
+            }
         }
     }
 
@@ -193,12 +195,19 @@ impl Shared {
         request: &Request<B>,
     ) -> Result<Question, (StatusCode, &'static str)> {
         if !self.is_own(request) {
-            return Err((StatusCode::FORBIDDEN, "this address is not served under that name"));
+            return Err((
+                StatusCode::FORBIDDEN,
+                "the header Host is not the address of this server",
+            ));
         }
         if request.method() != Method::GET || !request.body().is_end_stream() {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET, without a body"));
+            return Err((
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET requests without a body are allowed",
+            ));
         }
-        let unknown = (StatusCode::NOT_FOUND, "nothing here");
+        let unknown =
+            (StatusCode::NOT_FOUND, "not found: open the address that the command printed");
         let path = request.uri().path().strip_prefix('/').ok_or(unknown)?;
         let (token, path) = path.split_once('/').ok_or(unknown)?;
         if !is_equal(token.as_bytes(), self.token.as_bytes()) {
@@ -207,10 +216,10 @@ impl Shared {
         // A link leads to the page from anywhere; its data is for the page alone.
         let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
         if !path.is_empty() && site.is_some_and(|site| site != b"same-origin") {
-            return Err((StatusCode::FORBIDDEN, "only for the page itself"));
+            return Err((StatusCode::FORBIDDEN, "requests from other pages are refused"));
         }
         Question::parse(path, request.uri().query())
-            .ok_or((StatusCode::BAD_REQUEST, "no such question"))
+            .ok_or((StatusCode::BAD_REQUEST, "unknown path or malformed query"))
     }
 
     /// Returns whether a request is meant for this address. A site whose name was made to resolve to
@@ -238,7 +247,7 @@ fn is_loopback(authority: &[u8], port: u16) -> bool {
 /// Returns the page, with a nonce of its own.
 fn page_response() -> Response<Full<Bytes>> {
     let Ok(nonce) = random() else {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, "no random numbers");
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, "the system has no random numbers");
     };
     let policy = format!("{}; frame-ancestors 'none'", page::live_policy(&nonce));
     let mut response = Response::new(Full::from(page::live(&nonce)));

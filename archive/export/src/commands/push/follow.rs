@@ -140,7 +140,7 @@ impl Hosts<'_> {
         self.shown = Some(Instant::now());
         let mut hosts = self.followed.iter();
         if let Err(error) = hosts.try_for_each(|(name, host)| own.show(name, &host.state())) {
-            warn(&format_args!("no metrics of this process from now on: {error}"));
+            warn(&format_args!("cannot publish metrics of this process any more: {error}"));
             self.own = None;
         }
     }

@@ -47,7 +47,7 @@ impl Token<'_> {
     }
 }
 
-/// Returns the tokens of a text with the byte at which each starts; the last is `End`.
+/// Returns the tokens of a text with the offset of each; the last is `End`.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, Flaw> {
     let mut tokens = Vec::new();
     let mut at = 0;

@@ -13,8 +13,8 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
 
-/// One record: how long after the last, the instances with values as bits,
-/// those that the domain lists as bits, and whether it is a mark.
+/// A record: milliseconds since the last one, a bit for each instance with values and for each
+/// that the domain lists, and whether it is a mark.
 type Step = (i64, u32, Option<u32>, bool);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -22,8 +22,8 @@ fn step() -> impl Strategy<Value = Step> {
     (1i64..4, any::<u32>(), listed, prop::bool::weighted(0.1))
 }
 
-/// Three metrics with up to 20 instances, so that lifetimes count, and one
-/// without any; values are those of the record's number.
+/// Writes three metrics with up to 20 instances, so that lifetimes matter, and one
+/// without any; the values follow from the number of the record.
 fn archive(steps: &[Step], branch: &str) -> (tempfile::TempDir, Archive) {
     let metrics = [
         (format!("{branch}.m0"), "u32 counter count"),
