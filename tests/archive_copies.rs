@@ -71,10 +71,11 @@ fn findings(oracle: &Oracle, base: &Path) -> BTreeSet<String> {
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     assert!(output.status.success(), "pmlogcheck {}: {text}", base.display());
-    let without_file = |line: &str| {
-        let (file, finding) = line.split_once(": ").unwrap_or(("", line));
-        let kind = file.rsplit_once('.').map_or("", |(_, extension)| extension);
-        format!("{kind}: {finding}")
-    };
-    text.lines().map(without_file).collect()
+    text.lines()
+        .map(|line| {
+            let (file, finding) = line.split_once(": ").unwrap_or(("", line));
+            let kind = file.rsplit_once('.').map_or("", |(_, extension)| extension);
+            format!("{kind}: {finding}")
+        })
+        .collect()
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pcp_archive::raw::{TextKind, TextTarget};
-use pcp_archive::{ArchiveWriter, InDom, Pmid};
+use pcp_archive::{InDom, Pmid};
 use serde_json::{Value, json};
 use test_archives::Builder;
 
@@ -24,12 +24,6 @@ const MANY: &str = "many.of.two";
 /// some bytes are replaced by as many others.
 fn archive(scratch: &Scratch, replaced: &[(&str, &[u8])]) -> PathBuf {
     let base = scratch.path().join("given");
-    let more = |writer: &mut ArchiveWriter| {
-        let single = TextTarget::Metric(Pmid::new(70, 1, 1).unwrap());
-        writer.declare_text(single, TextKind::Full, "longest\nhelp").unwrap();
-        let domain = TextTarget::InDom(InDom::new(70, 1).unwrap());
-        writer.declare_text(domain, TextKind::OneLine, "of the domain").unwrap();
-    };
     let row = |second| {
         let values = [
             ("single", 100 + second),
@@ -43,7 +37,12 @@ fn archive(scratch: &Scratch, replaced: &[(&str, &[u8])]) -> PathBuf {
         .metric(MANY, "u32 instant count")
         .help(SINGLE, "short help")
         .in_domain(MANY, 1)
-        .with_writer(more)
+        .with_writer(|writer| {
+            let single = TextTarget::Metric(Pmid::new(70, 1, 1).unwrap());
+            writer.declare_text(single, TextKind::Full, "longest\nhelp").unwrap();
+            let domain = TextTarget::InDom(InDom::new(70, 1).unwrap());
+            writer.declare_text(domain, TextKind::OneLine, "of the domain").unwrap();
+        })
         .numbered_instances(MANY, [(2, "left"), (5, "right")])
         .labels(SINGLE, &[("where", "item")])
         .instance_labels(MANY, &[("left", &[("where", "west")]), ("right", &[("where", "east")])])

@@ -194,9 +194,11 @@ impl Writing {
     }
 
     fn declare_instances(&mut self) {
-        let instance =
-            |id: &i32| Instance { id: instance_id(*id), name: format!("thing {id}").into() };
-        let instances: Vec<_> = self.instances.iter().map(instance).collect();
+        let instances: Vec<_> = self
+            .instances
+            .iter()
+            .map(|id| Instance { id: instance_id(*id), name: format!("thing {id}").into() })
+            .collect();
         self.writer.declare_indom(indom(), &instances).unwrap();
     }
 

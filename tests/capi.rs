@@ -154,21 +154,21 @@ fn every_function_works_from_c_without_pcp() {
         succeed(families().current_dir(scratch.path()).args([mode.as_ref(), path.as_os_str()]));
     }
     succeed(families().args(["make".as_ref(), path.as_os_str()]));
-    let of = |file: &str| scratch.mmv_dir().join(file);
-    assert_eq!(contents(&of("f.registry")).header.version, 1);
-    assert_eq!(contents(&of("f.init2")).header.version, 2);
-    let labelled = contents(&of("f.labels"));
+    let file = |name: &str| scratch.mmv_dir().join(name);
+    assert_eq!(contents(&file("f.registry")).header.version, 1);
+    assert_eq!(contents(&file("f.init2")).header.version, 2);
+    let labelled = contents(&file("f.labels"));
     assert_eq!((labelled.header.version, labelled.labels.len()), (3, 6));
     // 1000 + 1 + 10 - 3 by the first functions, then what each type was given.
-    assert_eq!(cell(&of("f.registry"), "i32", None), 808);
-    assert_eq!(cell(&of("f.labels"), "i32", None), NO_VALUE);
-    assert_eq!(cell(&of("f.registry"), "u32", None), 1);
-    assert_eq!(cell(&of("f.registry"), "u64", None), 1008);
-    assert_eq!(cell(&of("f.registry"), "double", None), 1009.0f64.to_bits());
-    assert_eq!(cell(&of("f.registry"), "i64", None), (-2i64).cast_unsigned());
-    assert_eq!(cell(&of("f.registry"), "disk", Some("sda")), 180);
-    assert_eq!(cell(&of("f.registry"), "disk", Some("sdb")), 79);
-    assert_eq!(cell(&of("f.registry"), "elapsed", None), 30);
+    assert_eq!(cell(&file("f.registry"), "i32", None), 808);
+    assert_eq!(cell(&file("f.labels"), "i32", None), NO_VALUE);
+    assert_eq!(cell(&file("f.registry"), "u32", None), 1);
+    assert_eq!(cell(&file("f.registry"), "u64", None), 1008);
+    assert_eq!(cell(&file("f.registry"), "double", None), 1009.0f64.to_bits());
+    assert_eq!(cell(&file("f.registry"), "i64", None), (-2i64).cast_unsigned());
+    assert_eq!(cell(&file("f.registry"), "disk", Some("sda")), 180);
+    assert_eq!(cell(&file("f.registry"), "disk", Some("sdb")), 79);
+    assert_eq!(cell(&file("f.registry"), "elapsed", None), 30);
 }
 
 /// Standards of C and C++ that gcc of Debian 12 and later knows.
@@ -214,14 +214,16 @@ fn the_header_compiles_after_pcps_own_in_every_standard() {
     let Some(oracle) = Oracle::find() else { return };
     let headers = oracle.root().join("usr/include");
     // System headers: what their own standard allows is theirs.
-    let compiler = |gcc: &str| {
-        let mut gcc = oracle.command(gcc);
-        gcc.arg("-isystem").arg(&headers).env_remove("C_INCLUDE_PATH");
-        // They need `struct timespec` in the standards without it.
-        gcc.arg("-D_DEFAULT_SOURCE");
-        gcc
-    };
-    initialize_units(compiler, 2);
+    initialize_units(
+        |gcc| {
+            let mut gcc = oracle.command(gcc);
+            gcc.arg("-isystem").arg(&headers).env_remove("C_INCLUDE_PATH");
+            // They need `struct timespec` in the standards without it.
+            gcc.arg("-D_DEFAULT_SOURCE");
+            gcc
+        },
+        2,
+    );
 }
 
 #[test]
@@ -248,7 +250,7 @@ fn a_program_compiled_for_libpcp_mmv_writes_the_same_bytes_on_ours() {
 fn other_programs_for_libpcp_mmv_write_the_same_bytes_on_ours() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
-    let of = |file: &str| scratch.mmv_dir().join(file);
+    let file = |name: &str| scratch.mmv_dir().join(name);
     for version in 1..=3 {
         let mut theirs = Producer::c(&oracle, &scratch, "theirs", version);
         let mut ours = Producer::c_on_ours(&oracle, &scratch, "ours", version);
@@ -256,13 +258,13 @@ fn other_programs_for_libpcp_mmv_write_the_same_bytes_on_ours() {
             theirs.order(order);
             ours.order(order);
         }
-        assert!(comparable(&of("theirs")) == comparable(&of("ours")), "version {version}");
+        assert!(comparable(&file("theirs")) == comparable(&file("ours")), "version {version}");
     }
     let theirs = Producer::python(&oracle, &scratch, "theirs");
     let ours = Producer::python_on_ours(&oracle, &scratch, "ours");
     if theirs.is_some() {
         assert!(ours.is_some(), "Python runs on PCP's library and not on ours");
-        assert!(comparable(&of("theirs")) == comparable(&of("ours")), "Python's");
+        assert!(comparable(&file("theirs")) == comparable(&file("ours")), "Python's");
     }
 }
 

@@ -242,10 +242,9 @@ fn on_sighup_only_the_interval_of_the_agents_own_metrics_changes() {
         let groups = || {
             let status = crate::status_command::status_json(&scratch)?;
             let groups = status["groups"].as_array()?.iter();
-            let each = |group: &serde_json::Value| {
-                format!("{} {}", group["name"].as_str().unwrap(), group["interval"])
-            };
-            Some(groups.map(each).collect::<Vec<_>>())
+            let groups = groups
+                .map(|group| format!("{} {}", group["name"].as_str().unwrap(), group["interval"]));
+            Some(groups.collect::<Vec<_>>())
         };
         let expected = |[rarely, own]: [&str; 2], default: &str| {
             let own = [format!("mmv-agent rarely {rarely}"), format!("mmv-agent {own}")];

@@ -219,8 +219,8 @@ fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
 
 /// Returns the numbers of the rows of a CSV table.
 fn numbers(table: &str) -> Vec<Vec<Option<f64>>> {
-    let row = |row: &str| row.split(',').skip(1).map(|cell| cell.parse().ok()).collect();
-    table.lines().skip(1).map(row).collect()
+    let rows = table.lines().skip(1);
+    rows.map(|row| row.split(',').skip(1).map(|cell| cell.parse().ok()).collect()).collect()
 }
 
 fn name(place: usize) -> String {

@@ -64,10 +64,9 @@ fn of_damaged_archives_dump_prints_at_least_the_records_that_pmdumplog_prints() 
         let base = path.with_extension("");
         let count = |stdout: &[u8]| {
             let text = String::from_utf8_lossy(stdout).into_owned();
-            let is_head = |line: &&str| line.ends_with(" metrics") || line.ends_with(" metric");
             text.lines()
                 .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
-                .filter(is_head)
+                .filter(|line| line.ends_with(" metrics") || line.ends_with(" metric"))
                 .count()
         };
         let expected = count(&oracle.output("pmdumplog", &[base.to_str().unwrap()]).stdout);

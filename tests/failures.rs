@@ -64,8 +64,8 @@ fn nanos(record: &Record) -> i64 {
     record.timestamp.0 * 1_000_000_000 + i64::from(record.timestamp.1)
 }
 
-/// Stops the agent for some time, in which its file changes twice; then the values
-/// that were logged, each once, marks, and how many ticks are missing.
+/// Stops the agent for some time, while its file changes twice. Returns the values that were
+/// logged, each once, and the number of marks.
 #[track_caller]
 fn stopped_for(time: Duration) -> (Vec<String>, usize) {
     let scratch = Scratch::new();
@@ -134,9 +134,9 @@ fn an_invalid_file_that_appears_while_the_agent_runs_is_harmless() {
     let _ = sparse.set_len(1 << 40);
     File::create(directory.join("nothing")).expect("a file").set_len(1 << 40).unwrap_or_default();
     for name in ["link", "zeros", "fifo", "nothing"] {
-        let explained =
-            || agent.log().lines().any(|line| line.contains(&format!("file={name} reason=")));
-        wait::until_true(name, explained);
+        wait::until_true(name, || {
+            agent.log().lines().any(|line| line.contains(&format!("file={name} reason=")))
+        });
     }
     wait_for_samples(&agent, 5);
     assert!(agent.memory() < 32 * 1024, "{} KiB", agent.memory());
@@ -250,8 +250,8 @@ fn an_application_that_crashes_again_and_again_costs_others_no_sample_in_any_rea
     let printed = oracle.run("pmval", &["-r", "-t", "0.025", "-a", base, metric]);
     // pmval begins a microsecond before the first sample or so.
     let lines = printed.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
-    let of_line = |line: &str| line.split_whitespace().nth(1)?.parse().ok();
-    let numbers: Vec<Option<u64>> = lines.map(of_line).skip(1).collect();
+    let numbers: Vec<Option<u64>> =
+        lines.map(|line| line.split_whitespace().nth(1)?.parse().ok()).skip(1).collect();
     let is_whole = numbers.iter().all(Option::is_some) && numbers.is_sorted();
     assert!(numbers.len() >= count && is_whole, "in pmval: {printed}");
     assert_eq!(numbers.last(), Some(&Some(u64::from(CRASHES))));

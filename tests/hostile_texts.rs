@@ -50,20 +50,6 @@ fn archive(directory: &Path) -> PathBuf {
         let labels = LabelSet::from_pairs(LabelClass::Item, pairs).unwrap();
         writer.declare_labels(LabelTarget::Item(pmid(1)), &[labels]).unwrap();
     };
-    let row = |second: u32| {
-        let string = [HOSTILE.as_bytes(), b"\xff\xfe"].concat();
-        let string = if second == 0 { FORMULA.into() } else { string };
-        let mut array = EventArrayBuilder::new();
-        array.record(at(second), EventFlags::POINT).unwrap();
-        array.parameter(pmid(4), Value::String(HOSTILE.as_bytes())).unwrap();
-        let values = [
-            (format!("{NAME}[1]"), (second + 1).into()),
-            (format!("{NAME}[2]"), (second + 2).into()),
-            ("hostile.text".to_owned(), string.into()),
-            ("hostile.events".to_owned(), Cell::from(array.finish())),
-        ];
-        (second, values)
-    };
     Builder::create(&base, label, WriterOptions::default())
         .metric(NAME, "u32 instant count")
         .metric("hostile.text", "string instant count")
@@ -74,7 +60,20 @@ fn archive(directory: &Path) -> PathBuf {
         .help("hostile.events", HOSTILE)
         .numbered_instances(NAME, [(1, HOSTILE), (2, FORMULA)])
         .with_writer(more)
-        .rows((0..4).map(row))
+        .rows((0..4).map(|second: u32| {
+            let string = [HOSTILE.as_bytes(), b"\xff\xfe"].concat();
+            let string = if second == 0 { FORMULA.into() } else { string };
+            let mut array = EventArrayBuilder::new();
+            array.record(at(second), EventFlags::POINT).unwrap();
+            array.parameter(pmid(4), Value::String(HOSTILE.as_bytes())).unwrap();
+            let values = [
+                (format!("{NAME}[1]"), (second + 1).into()),
+                (format!("{NAME}[2]"), (second + 2).into()),
+                ("hostile.text".to_owned(), string.into()),
+                ("hostile.events".to_owned(), Cell::from(array.finish())),
+            ];
+            (second, values)
+        }))
         .finish();
     replace(&base.with_extension("meta"), NAME.as_bytes(), HOSTILE_NAME);
     let hostile = directory.join(file_name());

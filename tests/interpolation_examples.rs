@@ -84,12 +84,13 @@ fn two_instants_mean_what_they_mean_for_pmval() {
     let base = base.to_str().unwrap();
     // Times of day, all of which begin so, and values; the heads have no numbers at the end.
     let rows = |text: &str| -> Vec<(String, f64)> {
-        let row = |line: &str| {
-            let (_, value) = line.trim().rsplit_once([' ', ','])?;
-            let time = line.get(line.find("22:1")?..)?.get(..8)?;
-            Some((time.to_owned(), value.parse().ok()?))
-        };
-        text.lines().filter_map(row).collect()
+        text.lines()
+            .filter_map(|line| {
+                let (_, value) = line.trim().rsplit_once([' ', ','])?;
+                let time = line.get(line.find("22:1")?..)?.get(..8)?;
+                Some((time.to_owned(), value.parse().ok()?))
+            })
+            .collect()
     };
     let oracle = Oracle::find();
     for (window, metric, expected) in [

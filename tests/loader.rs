@@ -236,17 +236,15 @@ fn in_a_small_address_space(reason: &str, put_files: impl Fn(&Scratch)) {
     wait::until_true("first records", || agent.data_bytes() > 500);
     put_files(&scratch);
     for turn in 0..2 {
-        let refused = |line: &str| line.contains("not harvested") && line.contains(reason);
         wait::until_true("a reason", || {
             agent.assert_alive();
-            agent.log().lines().any(refused)
+            agent.log().lines().any(|line| line.contains("not harvested") && line.contains(reason))
         });
         let name = format!("late{turn}");
         scratch.install_bytes(&image(0, 1, &[("new", 1)]), &name);
-        let of_late = |line: &str| line.contains("harvested") && line.contains(&name);
         wait::until_true("another honest file", || {
             agent.assert_alive();
-            agent.log().lines().any(of_late)
+            agent.log().lines().any(|line| line.contains("harvested") && line.contains(&name))
         });
         wait::until_true("further records", || {
             agent.assert_alive();

@@ -115,13 +115,14 @@ fn records_of(oracle: &Oracle, archive: &Path) -> Vec<String> {
     let printed = oracle.output("pmdumplog", &options).stdout;
     let printed = String::from_utf8_lossy(&printed).into_owned();
     let records = printed.split("\n\n").filter(|record| !record.trim().is_empty());
-    let without_seconds = |record: &str| match (record.find(" ("), record.find(") ")) {
-        (Some(from), Some(to)) if from < to => {
-            format!("{}{}", &record[..from], &record[to + 1..])
-        }
-        _ => record.to_owned(),
-    };
-    records.map(without_seconds).collect()
+    records
+        .map(|record| match (record.find(" ("), record.find(") ")) {
+            (Some(from), Some(to)) if from < to => {
+                format!("{}{}", &record[..from], &record[to + 1..])
+            }
+            _ => record.to_owned(),
+        })
+        .collect()
 }
 
 #[test]
@@ -210,11 +211,12 @@ fn large_archive(base: &Path) {
     let builder = names.iter().fold(Builder::of_host("host", base), |builder, name| {
         builder.metric(name, "u64 counter count")
     });
-    let row = |second: u64| {
-        let value = move |n: u64| n * 1000 + second * (n + 1) * 977;
-        (second, names.iter().zip((0..).map(value)))
-    };
-    builder.rows((0..1500).map(row)).finish();
+    builder
+        .rows((0..1500).map(|second: u64| {
+            let value = move |n: u64| n * 1000 + second * (n + 1) * 977;
+            (second, names.iter().zip((0..).map(value)))
+        }))
+        .finish();
 }
 
 /// A converted archive has the same content, and PCP reads it in every form.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
@@ -186,11 +186,10 @@ fn thousands_of_files_of_one_user_leave_clusters_for_others() {
     put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
     let base = agent.archive();
     let meta = format!("{}.meta", base.display());
-    let has_name = || {
+    wait::until_true("the program's metric", || {
         let bytes = fs::read(&meta).unwrap_or_default();
         bytes.windows(b"mmv.shop.orders".len()).any(|window| window == b"mmv.shop.orders")
-    };
-    wait::until_true("the program's metric", has_name);
+    });
     assert!(agent.terminate().success(), "{}", agent.log());
     let facts = archive_facts::of_mmv_archive(&base);
     let clusters = facts.metrics.keys().filter(|pmid| pmid.starts_with("70."));
@@ -441,11 +440,10 @@ fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_hi
     wait::until_true("history", || agent.volume_bytes() > 30_000);
     agent.signal(Signal::SIGUSR2);
     let directory = agent.archive().parent().expect("a directory").to_owned();
-    let is_compressed = || {
+    let history = wait::for_idle_work("a compressed volume", || {
         let names = fs::read_dir(&directory).expect("a directory").flatten();
         names.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|x| x == "xz"))
-    };
-    let history = wait::for_idle_work("a compressed volume", is_compressed);
+    });
     let elsewhere = scratch.path().join("elsewhere");
     fs::create_dir(&elsewhere).expect("make a directory");
     let registry = Registry::builder("noise").directory(elsewhere).process(false);
@@ -518,10 +516,8 @@ fn metadata_counts_for_its_user_and_no_more_of_it_is_written_after_the_cut() {
     let mut agent = limited(&scratch, limits);
     wait::until_true("history", || agent.data_bytes() > 600);
     let metadata = |agent: &Agent| {
-        let bytes = |base: &PathBuf| {
-            fs::metadata(format!("{}.meta", base.display())).map_or(0, |found| found.len())
-        };
-        agent.archives().iter().map(bytes).sum::<u64>()
+        let files = agent.archives().into_iter().map(|base| format!("{}.meta", base.display()));
+        files.map(|file| fs::metadata(file).map_or(0, |found| found.len())).sum::<u64>()
     };
     let log = || agent.log();
     let mut states = 0;

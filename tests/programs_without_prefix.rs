@@ -29,11 +29,12 @@ fn clusters(base: &Path, file: &str) -> Vec<Option<u64>> {
         event["parameters"].as_array().cloned().unwrap_or_default()
     });
     let of_file = parameters.filter(|all| all.iter().any(|one| one["value"] == file));
-    let cluster = |all: Vec<Value>| {
-        let one = all.into_iter().find(|one| one["metric"] == "mmv.agent.event.cluster");
-        one.and_then(|one| one["value"].as_u64())
-    };
-    of_file.map(cluster).collect()
+    of_file
+        .map(|all| {
+            let one = all.into_iter().find(|one| one["metric"] == "mmv.agent.event.cluster");
+            one.and_then(|one| one["value"].as_u64())
+        })
+        .collect()
 }
 
 /// Waits for this many more samples.

@@ -93,14 +93,16 @@ fn is_event(event: &Value, kind: &str) -> bool {
 fn requests(log: &Path) -> Vec<Request> {
     let text = fs::read_to_string(log).expect("the log");
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let request = |line: &str| {
-        let mut words = line.split(' ');
-        let mut next = || words.next().expect("three words");
-        let time = next().parse::<u64>().expect("a time") as f64 / 1e9;
-        let endpoint = next().to_owned();
-        Request { time, endpoint, nanoseconds: next().parse().expect("a duration") }
-    };
-    whole.lines().map(request).collect()
+    whole
+        .lines()
+        .map(|line| {
+            let mut words = line.split(' ');
+            let mut next = || words.next().expect("three words");
+            let time = next().parse::<u64>().expect("a time") as f64 / 1e9;
+            let endpoint = next().to_owned();
+            Request { time, endpoint, nanoseconds: next().parse().expect("a duration") }
+        })
+        .collect()
 }
 
 fn path(path: &Path) -> &str {
@@ -179,10 +181,12 @@ fn rate_before_and_after_the_restart(story: &Story) {
             if end - 1.0 < first + LATE || end > last - LATE {
                 continue;
             }
-            let within = |request: &&Request| {
-                request.endpoint == "search" && (end - 1.0..end).contains(&request.time)
-            };
-            let expected = run.iter().filter(within).count() as f64;
+            let expected = run
+                .iter()
+                .filter(|request| {
+                    request.endpoint == "search" && (end - 1.0..end).contains(&request.time)
+                })
+                .count() as f64;
             assert!((rate - expected).abs() <= 2.0 + expected / 20.0, "{rate} not {expected}");
             *compared += 1;
         }

@@ -84,13 +84,12 @@ fn compression_leaves_processors_to_others() {
                   [compression]\nmethod = \"xz\"\nafter = \"1ms\"\n";
     fs::write(&path, config).expect("write the configuration");
     let mut agent = Agent::start_configured(&scratch, &path);
-    let is_behind = || {
+    wait::until_true("a thread that compresses", || {
         let found = policies(&agent).remove("compressor");
         // It begins like any other.
         assert!(found.is_none_or(|(policy, _)| [OTHER, BATCH].contains(&policy)), "{found:?}");
         found == Some((BATCH, 0))
-    };
-    wait::until_true("a thread that compresses", is_behind);
+    });
     let found = policies(&agent);
     let others = found.iter().filter(|(name, _)| *name != "compressor");
     assert!(others.clone().count() > 4, "{found:?}");

@@ -146,16 +146,19 @@ fn an_agent_killed_while_it_makes_archives_leaves_a_directory_that_is_read_whole
 
 /// Counts the samples of each archive of a directory; `None` while one cannot be read.
 fn samples_of(agent: &Agent) -> Option<BTreeMap<PathBuf, u64>> {
-    let count = |base: PathBuf| {
-        let mut samples = 0;
-        let archive = Archive::open(&base).ok()?;
-        let mut records = archive.records().ok()?;
-        while let Some(record) = records.next().ok()? {
-            samples += u64::from(record.value_sets().next().is_some());
-        }
-        Some((base, samples))
-    };
-    agent.archives().into_iter().map(count).collect()
+    agent
+        .archives()
+        .into_iter()
+        .map(|base| {
+            let mut samples = 0;
+            let archive = Archive::open(&base).ok()?;
+            let mut records = archive.records().ok()?;
+            while let Some(record) = records.next().ok()? {
+                samples += u64::from(record.value_sets().next().is_some());
+            }
+            Some((base, samples))
+        })
+        .collect()
 }
 
 /// Counts the volumes that are being compressed, and those that are.

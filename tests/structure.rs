@@ -87,12 +87,11 @@ fn crate_roots() -> Vec<(String, PathBuf)> {
     let metadata = metadata(&["--no-deps"]);
     let packages = metadata["packages"].as_array().expect("packages");
     let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
-    let is_product = |target: &&serde_json::Value| {
-        let kinds = target["kind"].as_array().expect("kinds");
-        kinds.iter().any(|kind| !matches!(kind.as_str(), Some("test" | "example")))
-    };
     let roots: Vec<_> = targets
-        .filter(is_product)
+        .filter(|target| {
+            let kinds = target["kind"].as_array().expect("kinds");
+            kinds.iter().any(|kind| !matches!(kind.as_str(), Some("test" | "example")))
+        })
         .map(|target| {
             let text = |key: &str| target[key].as_str().expect(key).to_owned();
             (text("name"), PathBuf::from(text("src_path")))

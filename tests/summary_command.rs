@@ -180,8 +180,8 @@ fn line_of(archive: &Archive, line: &str) -> (Key, Option<Figures>) {
     if first.starts_with("- insufficient") {
         return ((pmid, instance), None);
     }
-    let number = |text: &str| text.parse::<f64>().unwrap_or_else(|_| panic!("{line}"));
-    let figures = [first, next(), next(), next(), next()].map(number);
+    let figures = [first, next(), next(), next(), next()]
+        .map(|text| text.parse::<f64>().unwrap_or_else(|_| panic!("{line}")));
     ((pmid, instance), Some(Figures { figures, units: next().to_owned() }))
 }
 

@@ -114,8 +114,8 @@ impl Home {
             let output = self.run("mmv-agent", &["status", "--json"]);
             let status: Value = serde_json::from_slice(&output.stdout).ok()?;
             let sources = status["sources"].as_array()?;
-            let of_acme = |source: &&Value| source["file"] == "acme";
-            let found = sources.iter().find(of_acme)?["state"] == "harvested";
+            let found =
+                sources.iter().find(|source| source["file"] == "acme")?["state"] == "harvested";
             (found && status["archive"]["base"].is_string()).then_some(status)
         })
     }
@@ -181,8 +181,10 @@ fn program_agent_and_commands_find_the_same_in_any_order() {
                 assert!(first.contains(&format!(": {directory} (of this user")), "{case}: {log}");
             }
             // On a busy machine ticks are late.
-            let warns = |line: &str| line.contains("warning") && !line.contains("too late");
-            assert!(!log.lines().any(warns), "{case}: {log}");
+            assert!(
+                !log.lines().any(|line| line.contains("warning") && !line.contains("too late")),
+                "{case}: {log}"
+            );
 
             let inspect = home.run("mmv-agent", &["inspect", "acme"]);
             assert!(inspect.status.success(), "{case}: {inspect:?}");

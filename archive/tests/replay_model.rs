@@ -23,13 +23,15 @@ use rules::Model;
 /// half-way between them.
 fn moments(model: &Model, asked: &[i64]) -> Vec<Timestamp> {
     let own: Vec<Timestamp> = model.timestamps().collect();
-    let middle = |pair: &[Timestamp]| {
-        let whole = pair[1].nanos_since(pair[0]);
-        // The marks between archives are off the grid.
-        let is_on_grid = whole % TICK == 0;
-        is_on_grid.then(|| Timestamp::from_nanos(pair[0].as_nanos() + whole / 2))
-    };
-    let middles: Vec<Timestamp> = own.windows(2).filter_map(middle).collect();
+    let middles: Vec<Timestamp> = own
+        .windows(2)
+        .filter_map(|pair| {
+            let whole = pair[1].nanos_since(pair[0]);
+            // The marks between archives are off the grid.
+            let is_on_grid = whole % TICK == 0;
+            is_on_grid.then(|| Timestamp::from_nanos(pair[0].as_nanos() + whole / 2))
+        })
+        .collect();
     asked.iter().map(|&tick| at(tick)).chain(own).chain(middles).collect()
 }
 

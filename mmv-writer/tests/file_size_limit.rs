@@ -102,8 +102,10 @@ fn lowered_later() {
 
 fn lines(output: &Output) -> Vec<String> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
-    let is_ours = |line: &&str| line.contains(": ") && !line.starts_with("test ");
-    text.lines().filter(is_ours).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| line.contains(": ") && !line.starts_with("test "))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]

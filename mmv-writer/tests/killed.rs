@@ -188,8 +188,7 @@ fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> 
 
         let (seen, hidden) = names(directory);
         let most = if mode == "overflow" { 2 } else { 1 };
-        let is_known = |name: &String| ["app", "app.2"][..most].contains(&&**name);
-        assert!(seen.iter().all(is_known), "{seen:?}");
+        assert!(seen.iter().all(|name| ["app", "app.2"][..most].contains(&&**name)), "{seen:?}");
         assert!(most == 1 || seen != ["app"], "the first file without the overflow file");
         found.none += u32::from(seen.is_empty());
         found.files += seen.len() as u32;

@@ -74,11 +74,13 @@ fn outcomes(mut program: Command) -> BTreeMap<String, String> {
     let scratch = Scratch::new();
     program.arg(scratch.path()).env("PCP_TMP_DIR", scratch.path());
     let printed = String::from_utf8(succeed(&mut program).stdout).expect("text");
-    let split = |line: &str| {
-        let (case, outcome) = line.rsplit_once(": ").expect("a case and what came of it");
-        (case.to_owned(), outcome.to_owned())
-    };
-    printed.lines().map(split).collect()
+    printed
+        .lines()
+        .map(|line| {
+            let (case, outcome) = line.rsplit_once(": ").expect("a case and what came of it");
+            (case.to_owned(), outcome.to_owned())
+        })
+        .collect()
 }
 
 fn with_our_header() -> Command {

@@ -132,9 +132,11 @@ pub(super) fn check_values(
         for (at, value) in samples {
             // The agent reads after it took the time of a tick and before it takes the next.
             let to = ticks.after(*at);
-            let is_true =
-                |segment: &&Segment| is_there(segment, *at, to) && segment.permits(*value, *at, to);
-            let Some(segment) = segments.iter().rev().find(is_true) else {
+            let Some(segment) = segments
+                .iter()
+                .rev()
+                .find(|segment| is_there(segment, *at, to) && segment.permits(*value, *at, to))
+            else {
                 let known = describe(record, segments, *at, to);
                 complaints.add(format!("{}: {key:?} is {value} at {at}: {known}", reading.reader));
                 continue;
@@ -313,8 +315,7 @@ pub(super) fn check_last_values(
             if is_replaced || is_rewritten || record.is_away(life.ending, tick) {
                 continue;
             }
-            let is_own = |(at, _): &&(i64, f64)| segment.created() <= *at && *at <= tick;
-            let last = samples.iter().rfind(is_own);
+            let last = samples.iter().rfind(|(at, _)| segment.created() <= *at && *at <= tick);
             if last.is_none() && life.is_killed {
                 // It may not have been announced.
                 continue;
@@ -335,8 +336,9 @@ pub(super) fn check_last_values(
 /// Checks that the agent's status lists the missing samples of a life that ran when it was asked.
 fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints: &mut Complaints) {
     let (at, status) = &record.status;
-    let is_running = |life: &&LifeLog| life.file == file && life.born < *at && *at < life.ending;
-    let Some(life) = record.log.lives.iter().find(is_running) else { return };
+    let mut lives = record.log.lives.iter().filter(|life| life.file == file);
+    let life = lives.find(|life| life.born < *at && *at < life.ending);
+    let Some(life) = life else { return };
     let since = record.away.map_or(life.born, |away| away.back.max(life.born).min(*at));
     let before = absent.range(since..*at).count() as u64;
     let sources = status["sources"].as_array().expect("sources");

@@ -214,15 +214,18 @@ mod tests {
 
     /// Returns the segments of `m[i]` after a thread's changes, a line every 10 ns.
     fn segments(changes: &[(What, u64)]) -> Vec<Segment> {
-        let line = |(at, (what, number)): (usize, &(What, u64))| Line {
-            what: *what,
-            metric: "m".to_owned(),
-            instance: "i".to_owned(),
-            number: *number,
-            from: 10 * at as i64,
-            until: if at + 1 == changes.len() { i64::MAX } else { 10 * at as i64 + 10 },
-        };
-        let lines = changes.iter().enumerate().map(line).collect();
+        let lines = changes
+            .iter()
+            .enumerate()
+            .map(|(at, (what, number))| Line {
+                what: *what,
+                metric: "m".to_owned(),
+                instance: "i".to_owned(),
+                number: *number,
+                from: 10 * at as i64,
+                until: if at + 1 == changes.len() { i64::MAX } else { 10 * at as i64 + 10 },
+            })
+            .collect();
         let program = LifeLog {
             program: 0,
             file: "file".to_owned(),

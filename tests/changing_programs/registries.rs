@@ -92,8 +92,8 @@ impl Live {
             counter.build_family().unwrap()
         };
         let counters = counters.iter().map(counter).collect();
-        let gauge = |name: &String| registry.metric(name).build_family().unwrap();
-        let gauges = gauges.iter().map(gauge).collect();
+        let gauges =
+            gauges.iter().map(|name| registry.metric(name).build_family().unwrap()).collect();
         let total = registry.counter("total").units(Units::count()).build().unwrap();
         let buckets = registry.buckets(Buckets::new(3, 10_000_000)).unwrap();
         let latency = registry.histogram("latency").units(Units::count());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::{Complaints, LAST_SAMPLE, STARTING, Ticks, describe, is_ours, is_there};
-use super::log::{Key, Segment};
+use super::log::Key;
 use super::readers::Reading;
 use super::run::Record;
 use super::servers::Column;
@@ -118,10 +118,10 @@ pub(super) fn check_view(
             let to = ticks.after(column.to + ROUNDING);
             let from = column.from - ROUNDING;
             for value in [column.least, column.greatest] {
-                let is_true = |segment: &Segment| {
-                    is_there(segment, from, to) && segment.permits(value, from, to)
-                };
-                if !segments.iter().any(is_true) {
+                if !segments
+                    .iter()
+                    .any(|segment| is_there(segment, from, to) && segment.permits(value, from, to))
+                {
                     let known = describe(record, segments, from, to);
                     complaints.add(format!("view: {key:?} is {value} in {column:?}: {known}"));
                 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::{Complaints, Ticks};
-use super::log::{Key, Segment, Store};
+use super::log::{Key, Segment};
 use super::plan::{Kind, PROGRAMS};
 use super::readers::{self, Reading};
 use super::run::Record;
@@ -121,11 +121,13 @@ fn increase(
     for segment in segments {
         let ending = record.log.lives[segment.life].ending;
         // The last value of the life before may come after the first change of this one.
-        let is_own = |(at, value): &&(i64, f64)| {
-            let is_within = segment.is_certain_from() <= *at && *at < ending;
-            is_within && segment.permits(*value, *at, ticks.after(*at))
-        };
-        let mut own = logged.iter().filter(is_own).map(|(at, _)| *at);
+        let mut own = logged
+            .iter()
+            .filter(|(at, value)| {
+                let is_within = segment.is_certain_from() <= *at && *at < ending;
+                is_within && segment.permits(*value, *at, ticks.after(*at))
+            })
+            .map(|(at, _)| *at);
         let Some(first) = own.next() else { continue };
         let last = own.next_back().unwrap_or(first);
         certain += segment.least(last);
@@ -148,12 +150,14 @@ pub(super) fn check_deltas(
     for (metric, series) in metrics {
         // The first sample of the metric in a life.
         let begun = |life: usize| {
-            let first = |(key, segments): &(&Key, &Vec<Segment>)| {
-                let samples = raw.samples.get(*key)?;
-                let own = segments.iter().filter(|segment| segment.life == life);
-                own.filter_map(|segment| first_sample(segment, samples)).min()
-            };
-            series.iter().filter_map(first).min()
+            series
+                .iter()
+                .filter_map(|(key, segments)| {
+                    let samples = raw.samples.get(*key)?;
+                    let own = segments.iter().filter(|segment| segment.life == life);
+                    own.filter_map(|segment| first_sample(segment, samples)).min()
+                })
+                .min()
         };
         let expression = format!("d = sum(delta({metric}))");
         for line in readers::lines(&["report", archives, "-t", "1s", "-e", &expression]) {
@@ -202,8 +206,8 @@ fn first_sample(segment: &Segment, samples: &[(i64, f64)]) -> Option<i64> {
 
 /// Returns the sum of all that may have been added to a counter in a span of time.
 fn added(segment: &Segment, from: i64, to: i64) -> u64 {
-    let is_within = |store: &&Store| store.from <= to && from <= store.until;
-    segment.stores.iter().filter(is_within).map(|store| store.number).sum()
+    let within = segment.stores.iter().filter(|store| store.from <= to && from <= store.until);
+    within.map(|store| store.number).sum()
 }
 
 /// Returns the certain growth of a counter between the samples within a span of time. If its

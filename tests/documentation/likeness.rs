@@ -72,9 +72,10 @@ fn word(word: &str) -> String {
             result.push(character);
             continue;
         }
-        let within = |next: &char| next.is_ascii_digit() || matches!(next, '.' | ':' | ',');
         let mut last = character;
-        while let Some(next) = characters.next_if(within) {
+        while let Some(next) =
+            characters.next_if(|next| next.is_ascii_digit() || matches!(next, '.' | ':' | ','))
+        {
             last = next;
         }
         result.push('#');

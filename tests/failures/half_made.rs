@@ -67,11 +67,10 @@ fn archives_that_were_being_made_are_passed_by_and_removed_at_the_next_start() {
     let base = Agent::harvest(&scratch);
     let host = base.parent().expect("a directory");
     let before = names(host);
-    let label = |suffix: &str| {
+    let [meta, index, data] = ["meta", "index", "0"].map(|suffix| {
         fs::read(PathBuf::from(format!("{}.{suffix}", base.display()))).expect("a member")[..808]
             .to_vec()
-    };
-    let [meta, index, data] = ["meta", "index", "0"].map(label);
+    });
     let half = &meta[..300];
     // Names of one day, as an agent that runs gives them.
     for (number, files) in [

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
-use crate::harness::facts::{Facts, number};
+use crate::harness::facts::number;
 use crate::harness::mmv_file::{image, patched, set};
 use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
@@ -128,8 +128,7 @@ fn wait_for(agent: &Agent, expected: &[&str]) {
 fn wait_for_samples(agent: &Agent, more: usize) {
     let samples = || {
         let all = agent.archives().into_iter().filter_map(|base| archive_facts::so_far(&base));
-        let records = |facts: Facts| facts.records.iter().filter(|r| r.has_samples()).count();
-        all.map(records).sum::<usize>()
+        all.map(|facts| facts.records.iter().filter(|r| r.has_samples()).count()).sum::<usize>()
     };
     let enough = samples() + more;
     wait::until_true("more samples", || samples() >= enough);

@@ -238,11 +238,12 @@ impl Agent {
     /// Returns the size of all data volumes of the newest archive.
     pub(crate) fn volume_bytes(&self) -> u64 {
         let base = self.archives().pop();
-        let size = |volume: u32| {
-            let base = base.as_ref()?;
-            fs::metadata(format!("{}.{volume}", base.display())).ok().map(|file| file.len())
-        };
-        (0..).map_while(size).sum()
+        (0..)
+            .map_while(|volume: u32| {
+                let base = base.as_ref()?;
+                fs::metadata(format!("{}.{volume}", base.display())).ok().map(|file| file.len())
+            })
+            .sum()
     }
 
     /// Returns everything written to standard error.

@@ -20,10 +20,12 @@ pub(crate) fn library() -> &'static Path {
 /// Makes a command load our library in place of libpcp_mmv.
 pub(crate) fn on_ours(mut command: Command) -> Command {
     let ours = library().join("lib");
-    let set = |(name, value): (&std::ffi::OsStr, Option<&std::ffi::OsStr>)| {
-        (name == "LD_LIBRARY_PATH").then(|| value.map(ToOwned::to_owned)).flatten()
-    };
-    let other = command.get_envs().find_map(set).unwrap_or_default();
+    let other = command
+        .get_envs()
+        .find_map(|(name, value)| {
+            (name == "LD_LIBRARY_PATH").then(|| value.map(ToOwned::to_owned)).flatten()
+        })
+        .unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(ours).chain(std::env::split_paths(&other)));
     command.env("LD_LIBRARY_PATH", path.expect("paths without colons"));
     command

@@ -77,11 +77,9 @@ fn events() -> Pmid {
 fn instances(step: u64) -> Vec<Instance> {
     let all = [(2, "left", 0..RECORDS), (5, "mid dle", 20..RECORDS), (9, "right", 0..40)];
     let there = all.into_iter().filter(|(.., time)| time.contains(&step));
-    let instance = |(id, name, _): (i32, &str, _)| Instance {
-        id: InstanceId::new(id).unwrap(),
-        name: name.into(),
-    };
-    there.map(instance).collect()
+    there
+        .map(|(id, name, _)| Instance { id: InstanceId::new(id).unwrap(), name: name.into() })
+        .collect()
 }
 
 fn declare(writer: &mut ArchiveWriter) {

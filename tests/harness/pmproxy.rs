@@ -132,9 +132,11 @@ fn run(
     command.env("PCP_ARCHIVE_DIR", archives).env("PCP_LOG_DIR", directory.join("log"));
     command.env("PCP_RUN_DIR", directory.join("run")).env("PCP_TMP_DIR", directory.join("tmp"));
     let mut proxy = Running::start(&mut command);
-    let is_ready =
-        || ask(port, "ping", "client", "test").is_some_and(|answer| answer["success"] == true);
-    proxy.answers("pmproxy", is_ready).then_some((proxy, port))
+    proxy
+        .answers("pmproxy", || {
+            ask(port, "ping", "client", "test").is_some_and(|answer| answer["success"] == true)
+        })
+        .then_some((proxy, port))
 }
 
 /// Requests a page; `None` if the answer is no JSON.

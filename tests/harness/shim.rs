@@ -10,12 +10,13 @@ use super::{binaries, capi, skip};
 /// compiler.
 pub(crate) fn library() -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compiled = || {
-        Command::new("cc").arg("--version").output().ok()?;
-        let source = binaries::workspace().join("tests/harness/shim.c");
-        Some(capi::compile(Command::new("cc"), &source, &["-shared", "-fPIC"]))
-    };
-    let library = LIBRARY.get_or_init(compiled).as_deref();
+    let library = LIBRARY
+        .get_or_init(|| {
+            Command::new("cc").arg("--version").output().ok()?;
+            let source = binaries::workspace().join("tests/harness/shim.c");
+            Some(capi::compile(Command::new("cc"), &source, &["-shared", "-fPIC"]))
+        })
+        .as_deref();
     if library.is_none() {
         skip::skip("no C compiler");
     }

@@ -32,10 +32,11 @@ fn ticks_that_are_late_are_not_missing() {
     let ms = 1_000_000;
     let missing = |times: &[u64]| {
         let pairs = times.windows(2).map(|pair| (pair[0] * ms, pair[1] * ms));
-        let missing = |(last, next)| {
-            skipped(last, next, 50 * ms) as i64 - i64::from(is_late_tick(last, next, 50 * ms))
-        };
-        pairs.map(missing).sum::<i64>()
+        pairs
+            .map(|(last, next)| {
+                skipped(last, next, 50 * ms) as i64 - i64::from(is_late_tick(last, next, 50 * ms))
+            })
+            .sum::<i64>()
     };
     assert_eq!(missing(&[250, 386, 412, 414, 450]), 0);
     assert_eq!(missing(&[250, 386, 412, 450]), 1);
@@ -126,9 +127,11 @@ pub(super) fn groups(volumes: &[Volume]) -> Vec<&[Volume]> {
     let mut start = 0;
     let mut known: HashMap<&str, &(pcp_archive::Pmid, String)> = HashMap::new();
     for (number, volume) in volumes.iter().enumerate() {
-        let differs =
-            |(name, metric): (&String, &_)| known.get(name.as_str()).is_some_and(|k| *k != metric);
-        if volume.metrics.iter().any(differs) {
+        if volume
+            .metrics
+            .iter()
+            .any(|(name, metric)| known.get(name.as_str()).is_some_and(|k| *k != metric))
+        {
             groups.push(&volumes[start..number]);
             start = number;
             known.clear();

@@ -138,17 +138,18 @@ impl<'r> Verdict<'r> {
         };
         let value = logged.value;
         if value == 0 {
-            let is_unset = |known: &Known| {
+            return (!lives.iter().any(|known| {
                 let unset = known.journal.unset.get(&series);
                 unset.is_some_and(|(new, set)| {
                     let set = (*set).min(known.life.reaped);
                     new * 1000 <= to && from < (set + 1) * 1000
                 })
-            };
-            return (!lives.iter().any(is_unset)).then_some("nothing was 0 then");
+            }))
+            .then_some("nothing was 0 then");
         }
-        let alive = |known: &Known| known.life.born <= value && value <= known.life.reaped;
-        let Some(number) = lives.iter().position(alive) else {
+        let Some(number) =
+            lives.iter().position(|known| known.life.born <= value && value <= known.life.reaped)
+        else {
             return Some("no program ran then");
         };
         let Known { life, journal, newest, after_end, .. } = &mut lives[number];
@@ -234,12 +235,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("journal");
         std::fs::write(&file, journal).unwrap();
-        let life = |program: u64| {
+        let runs = [Run { ended: 100 * SECOND, log: String::new(), is_cut: false }];
+        let lives = (0..PROGRAMS).map(|program: u64| {
             let born = if program == PROGRAM { 10 * SECOND } else { 0 };
             vec![Life::new(shape(program), born, 20 * SECOND, file.clone())]
-        };
-        let runs = [Run { ended: 100 * SECOND, log: String::new(), is_cut: false }];
-        let mut verdict = Verdict::new(&runs, (0..PROGRAMS).map(life).collect());
+        });
+        let mut verdict = Verdict::new(&runs, lives.collect());
         for (at, value) in values {
             let logged = |program: u64, metric: &str, instance: Option<&str>, value: u64| Logged {
                 program: program as usize,

@@ -198,11 +198,13 @@ impl Honest {
         }
         self.steady.end();
         let text = fs::read_to_string(&self.journal).expect("the journal");
-        let numbers = |line: &str| {
-            let (value, until) = line.split_once(' ')?;
-            Some((value.parse().ok()?, until.parse().ok()?))
-        };
-        let late = text.lines().filter_map(numbers).collect();
+        let late = text
+            .lines()
+            .filter_map(|line| {
+                let (value, until) = line.split_once(' ')?;
+                Some((value.parse().ok()?, until.parse().ok()?))
+            })
+            .collect();
         let started = self.started();
         Lives { steady: (self.begun, micros()), returning: self.lives, started, late }
     }

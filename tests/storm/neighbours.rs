@@ -263,13 +263,15 @@ fn judge(cases: &[Case], seconds: u64) -> Vec<Measured> {
     println!("MMV_SEED={seed}\n{HEADING}");
     let span = Duration::from_secs(seconds);
     // A delay in a short run may be the machine's: then a longer one decides.
-    let measure = |case| match measure(case, seed, span) {
-        Some(short) if short.faults.is_empty() && !short.delays.is_empty() => {
-            measure(case, seed, 3 * span)
-        }
-        measured => measured,
-    };
-    let all: Vec<Measured> = cases.iter().filter_map(measure).collect();
+    let all: Vec<Measured> = cases
+        .iter()
+        .filter_map(|case| match measure(case, seed, span) {
+            Some(short) if short.faults.is_empty() && !short.delays.is_empty() => {
+                measure(case, seed, 3 * span)
+            }
+            measured => measured,
+        })
+        .collect();
     let complaints: Vec<&String> =
         all.iter().flat_map(|one| one.faults.iter().chain(&one.delays)).collect();
     assert!(complaints.is_empty(), "MMV_SEED={seed}: {complaints:#?}");

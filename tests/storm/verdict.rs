@@ -20,7 +20,7 @@ const PMCD: u32 = 2;
 const SOON: u64 = if cfg!(debug_assertions) { 250_000 } else { 50_000 };
 
 /// Limit on complaints.
-const ENOUGH: usize = 20;
+const MAX_COMPLAINTS: usize = 20;
 
 /// Values of one record: the last part of the metric's name, the instance, the value.
 type Values = Vec<(String, Option<String>, u64)>;
@@ -100,7 +100,7 @@ impl Verdict {
     }
 
     fn complain(&mut self, complaint: String) {
-        if self.complaints.len() < ENOUGH {
+        if self.complaints.len() < MAX_COMPLAINTS {
             self.complaints.push(complaint);
         }
     }

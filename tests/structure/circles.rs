@@ -29,12 +29,11 @@ pub(super) fn circles(parsed: &Crate) -> Vec<Circle> {
             let Some(target) = parsed.resolve(place, &mention.path) else { continue };
             let common = place.iter().zip(&target).take_while(|(one, other)| one == other).count();
             let (Some(from), Some(to)) = (place.get(common), target.get(common)) else { continue };
-            let written = || {
+            let level = levels.entry(place.get(..common).unwrap_or_default().to_vec());
+            level.or_default().entry((from.clone(), to.clone())).or_insert_with(|| {
                 let (file, path) = (module.file.display(), mention.path.join("::"));
                 format!("{file}:{}: {path}", mention.line)
-            };
-            let level = levels.entry(place.get(..common).unwrap_or_default().to_vec());
-            level.or_default().entry((from.clone(), to.clone())).or_insert_with(written);
+            });
         }
     }
     levels.into_iter().flat_map(|(parent, siblings)| of_level(&parent, &siblings)).collect()
@@ -51,15 +50,17 @@ fn of_level(parent: &Place, siblings: &Siblings) -> Vec<Circle> {
             groups.insert(members);
         }
     }
-    let circle = |members: BTreeSet<String>| {
-        let imports = siblings
-            .iter()
-            .filter(|((from, to), _)| members.contains(from) && members.contains(to))
-            .map(|((from, to), written)| (from.clone(), to.clone(), written.clone()))
-            .collect();
-        Circle { parent: parent.clone(), members, imports }
-    };
-    groups.into_iter().map(circle).collect()
+    groups
+        .into_iter()
+        .map(|members| {
+            let imports = siblings
+                .iter()
+                .filter(|((from, to), _)| members.contains(from) && members.contains(to))
+                .map(|((from, to), written)| (from.clone(), to.clone(), written.clone()))
+                .collect();
+            Circle { parent: parent.clone(), members, imports }
+        })
+        .collect()
 }
 
 /// Returns all siblings that `from` depends on, directly or not.

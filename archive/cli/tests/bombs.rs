@@ -67,13 +67,14 @@ fn run(directory: &Path, arguments: &[&str]) -> ResUse {
 /// Returns bytes without a pattern, so that the file is as large as one with 10 GB may be.
 fn noise() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_ne_bytes()
-    };
-    (0..PART / 8).flat_map(next).collect()
+    (0..PART / 8)
+        .flat_map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_ne_bytes()
+        })
+        .collect()
 }
 
 /// Packs the parts of a bomb: records, zeros, noise. Returns each with its length when unpacked.
@@ -112,8 +113,11 @@ fn long_record(volume: &[u8]) -> Vec<u8> {
 
 fn listed(parts: &[(Vec<u8>, usize)]) -> Vec<u8> {
     let mut out = joined(parts);
-    let entry = |(part, len): &(Vec<u8>, usize)| [part.len() as u32, *len as u32];
-    let table: Vec<u8> = parts.iter().flat_map(entry).flat_map(u32::to_le_bytes).collect();
+    let table: Vec<u8> = parts
+        .iter()
+        .flat_map(|(part, len)| [part.len() as u32, *len as u32])
+        .flat_map(u32::to_le_bytes)
+        .collect();
     out.extend(0x184d_2a5e_u32.to_le_bytes());
     out.extend((table.len() as u32 + 9).to_le_bytes());
     out.extend(table);

@@ -263,13 +263,15 @@ fn a_damaged_record_costs_itself_alone() {
 #[test]
 fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
     let text = "x".repeat(10_000);
-    let row = |n| (n, [("packed.text", Cell::from(&*text)), ("packed.number", Cell::from(5))]);
-    let (directory, base) = Builder::named("packed")
-        .metric("packed.text", "string instant")
-        .metric("packed.number", "u64 instant")
-        .rows((0..400).map(row))
-        .finish()
-        .into_parts();
+    let (directory, base) =
+        Builder::named("packed")
+            .metric("packed.text", "string instant")
+            .metric("packed.number", "u64 instant")
+            .rows((0..400).map(|n| {
+                (n, [("packed.text", Cell::from(&*text)), ("packed.number", Cell::from(5))])
+            }))
+            .finish()
+            .into_parts();
     // Four blocks of a megabyte.
     let packed = directory.path().join("xz");
     let convert = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))

@@ -63,11 +63,12 @@ fn a_reversed_dump_has_the_same_records_in_reverse_order() {
     let title = "\nLog finished at Tue Nov 14 22:13:22 2023 - dump in reverse order\n\n22:13:22";
     assert!(text(&first.stdout).starts_with(title), "{}", text(&first.stdout));
     let json = dump(&base, &["--json", "--reverse"]);
-    let seconds = |line: &str| {
+    let text = text(&json.stdout);
+    let seconds = text.lines().map(|line| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         line["time"][0].as_i64().unwrap() - 1_700_000_000
-    };
-    assert_eq!(text(&json.stdout).lines().map(seconds).collect::<Vec<_>>(), [3, 2, 1, 0]);
+    });
+    assert_eq!(seconds.collect::<Vec<_>>(), [3, 2, 1, 0]);
 }
 
 #[test]

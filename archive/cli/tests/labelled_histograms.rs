@@ -20,13 +20,6 @@ const BUCKETS: [(&str, u64); 4] = [
 fn archive() -> (TempDir, PathBuf) {
     let paths: &[(&str, &[(&str, &str)])] =
         &[("path=/a", &[("path", "/a")]), ("path=/b", &[("path", "/b")])];
-    let row = |second: u64| {
-        let counts = BUCKETS.map(|(name, rate)| (format!("web.latency.bucket[{name}]"), rate));
-        let sums = [("/a", 50), ("/b", 110)]
-            .map(|(path, rate)| (format!("web.latency.sum[path={path}]"), rate));
-        let counted = counts.into_iter().chain(sums);
-        (second, counted.map(move |(name, rate)| (name, second * rate)))
-    };
     Builder::named("web")
         .metric("web.latency.bucket", "u64 counter count")
         .metric("web.latency.sum", "u64 counter microsec")
@@ -34,7 +27,13 @@ fn archive() -> (TempDir, PathBuf) {
         .instances("web.latency.sum", ["path=/a", "path=/b"])
         .labels("web.latency.bucket", &[("histogram", "microsec")])
         .instance_labels("web.latency.sum", paths)
-        .rows((0..5).map(row))
+        .rows((0..5).map(|second: u64| {
+            let counts = BUCKETS.map(|(name, rate)| (format!("web.latency.bucket[{name}]"), rate));
+            let sums = [("/a", 50), ("/b", 110)]
+                .map(|(path, rate)| (format!("web.latency.sum[path={path}]"), rate));
+            let counted = counts.into_iter().chain(sums);
+            (second, counted.map(move |(name, rate)| (name, second * rate)))
+        }))
         .finish()
         .into_parts()
 }

@@ -19,11 +19,6 @@ const SERIES: [(&str, &str, &str, u32); 4] = [
 fn archive() -> (TempDir, PathBuf) {
     let labels = SERIES.map(|(name, path, code, _)| (name, [("path", path), ("code", code)]));
     let labels = labels.each_ref().map(|(name, labels)| (*name, &labels[..]));
-    let row = |second: u32| {
-        let counts =
-            SERIES.map(|(name, .., rate)| (format!("shop.requests[{name}]"), rate * second));
-        (second, counts.into_iter().chain([("shop.queue".to_owned(), 40 + second)]))
-    };
     Builder::named("shop")
         .metric("shop.requests", "u32 counter count")
         .metric("shop.queue", "u32 instant")
@@ -31,7 +26,11 @@ fn archive() -> (TempDir, PathBuf) {
         .instance_labels("shop.requests", &labels)
         .context_labels(&[("site", "berlin")])
         .labels("shop.queue", &[("unit", "orders")])
-        .rows((0..=10).map(row))
+        .rows((0..=10).map(|second: u32| {
+            let counts =
+                SERIES.map(|(name, .., rate)| (format!("shop.requests[{name}]"), rate * second));
+            (second, counts.into_iter().chain([("shop.queue".to_owned(), 40 + second)]))
+        }))
         .finish()
         .into_parts()
 }
@@ -192,8 +191,10 @@ fn a_summary_is_sorted_by_a_column_and_cut() {
     let (_directory, base) = archive();
     let names = |options: &[&str]| {
         let csv = printed(&base, &[&["summary", "--format", "csv"], options].concat());
-        let name = |line: &str| line.split(',').nth(1).unwrap().to_owned();
-        csv.lines().skip(1).map(name).collect::<Vec<_>>()
+        csv.lines()
+            .skip(1)
+            .map(|line| line.split(',').nth(1).unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&["shop.requests"]), ["a 200", "a 500", "b 200", "b 503"]);
     let sorted = ["b 200", "a 200", "b 503", "a 500"];

@@ -92,9 +92,10 @@ fn ticks_closer_than_a_minute_have_labels_with_seconds() {
         let span = ["-S", "1min", "-T", "6min", "--size", size];
         let svg = image(&base, name, &[&["shop.memory"], &span[..]].concat());
         let svg = String::from_utf8(svg).unwrap();
-        let is_time =
-            |line: &&str| line.len() >= 5 && line.bytes().all(|c| c.is_ascii_digit() || c == b':');
-        let times: Vec<&str> = svg.lines().filter(is_time).collect();
+        let times: Vec<&str> = svg
+            .lines()
+            .filter(|line| line.len() >= 5 && line.bytes().all(|c| c.is_ascii_digit() || c == b':'))
+            .collect();
         let mut distinct = times.clone();
         distinct.dedup();
         assert!(times.len() > 4 && times.contains(&tick), "{times:?}");
@@ -164,15 +165,14 @@ fn what_cannot_be_plotted_is_an_error() {
 
 /// Writes a day at 1 s of a counter that stands still and a gauge, but for one second each.
 fn spikes() -> (TempDir, PathBuf) {
-    let row = |second| {
-        let errors = if second < 50_021 { 7 } else { 7 + 7_000 };
-        let queue = if second == 30_013 { 9_000 } else { 3 };
-        (second, [("shop.errors", errors), ("shop.queue", queue)])
-    };
     Builder::named("day")
         .metric("shop.errors", "u64 counter count")
         .metric("shop.queue", "u64 instant")
-        .rows((0..86_400).map(row))
+        .rows((0..86_400).map(|second| {
+            let errors = if second < 50_021 { 7 } else { 7 + 7_000 };
+            let queue = if second == 30_013 { 9_000 } else { 3 };
+            (second, [("shop.errors", errors), ("shop.queue", queue)])
+        }))
         .finish()
         .into_parts()
 }
@@ -247,15 +247,14 @@ fn the_line_of_a_slow_metric_is_whole_beside_a_fast_one() {
 
 #[test]
 fn many_events_do_not_shorten_the_time_between_samples() {
-    let row = |tenth: u32| {
-        let events = ("mmv.agent.events", Cell::from(EventArrayBuilder::new().finish()));
-        let jobs = tenth.is_multiple_of(10).then(|| ("mmv.worker.jobs", (tenth / 10).into()));
-        (f64::from(tenth) / 10.0, [events].into_iter().chain(jobs))
-    };
     let archive = Builder::named("busy")
         .metric_with(Pmid::new(70, 0, 1001).unwrap(), "mmv.agent.events", "event instant")
         .metric("mmv.worker.jobs", "u64 counter")
-        .rows((0..300).map(row))
+        .rows((0..300).map(|tenth: u32| {
+            let events = ("mmv.agent.events", Cell::from(EventArrayBuilder::new().finish()));
+            let jobs = tenth.is_multiple_of(10).then(|| ("mmv.worker.jobs", (tenth / 10).into()));
+            (f64::from(tenth) / 10.0, [events].into_iter().chain(jobs))
+        }))
         .finish();
     // One a second: no column has more, as one that is a tenth of a second wide would.
     let done = plot(&archive, &["mmv.worker.jobs", "--width", "80"]);

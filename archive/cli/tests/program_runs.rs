@@ -31,11 +31,13 @@ fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
 
 /// Rounds the numbers of a line to thousandths.
 fn rounded(line: &str) -> String {
-    let round = |cell: &str| match cell.parse::<f64>() {
-        Ok(number) => ((number * 1e3).round() / 1e3).to_string(),
-        Err(_) => cell.to_owned(),
-    };
-    line.split(',').map(round).collect::<Vec<_>>().join(",")
+    line.split(',')
+        .map(|cell| match cell.parse::<f64>() {
+            Ok(number) => ((number * 1e3).round() / 1e3).to_string(),
+            Err(_) => cell.to_owned(),
+        })
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Returns the values of a report every ten seconds, from the start.
@@ -227,8 +229,10 @@ fn the_last_values_of_a_run_have_rates_where_the_agent_notices_the_end_with_them
         let output = process.args(arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        let last = |line: &str| line.split_whitespace().next_back().unwrap_or("").to_owned();
-        text.lines().skip_while(|line| !line.starts_with("2023")).map(last).collect::<Vec<_>>()
+        text.lines()
+            .skip_while(|line| !line.starts_with("2023"))
+            .map(|line| line.split_whitespace().next_back().unwrap_or("").to_owned())
+            .collect::<Vec<_>>()
     };
     // The second run has counted 20 since it was noticed 10 s ago; the last record is 30 s ago.
     let rates = follow(&["mmv.shop.orders", "-i", "a", "--exact"]);

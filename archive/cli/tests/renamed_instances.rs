@@ -165,12 +165,15 @@ fn quantiles_are_of_the_histograms_of_a_name() {
             .instances("latency.sum", sums.iter().map(String::as_str))
             .instances("latency.bucket", buckets.iter().map(String::as_str));
         for second in from..from + 3 {
-            let count = |name: &String| {
-                let is_own = name == "path=/fast,bucket=0..9" || name == "path=/slow,bucket=90..99";
-                (format!("latency.bucket[{name}]"), if is_own { 100 * second } else { 0 })
-            };
-            let sum = |name: &String| (format!("latency.sum[{name}]"), 1000 * second);
-            let row: Vec<_> = buckets.iter().map(count).chain(sums.iter().map(sum)).collect();
+            let row: Vec<_> = buckets
+                .iter()
+                .map(|name| {
+                    let is_own =
+                        name == "path=/fast,bucket=0..9" || name == "path=/slow,bucket=90..99";
+                    (format!("latency.bucket[{name}]"), if is_own { 100 * second } else { 0 })
+                })
+                .chain(sums.iter().map(|name| (format!("latency.sum[{name}]"), 1000 * second)))
+                .collect();
             builder = builder.row(second, row);
         }
     }

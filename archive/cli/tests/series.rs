@@ -32,11 +32,13 @@ fn report(base: &Path, arguments: &[&str]) -> Vec<Line> {
 }
 
 fn lines(points: &[SeriesPoint]) -> Vec<Line> {
-    let line = |point: &SeriesPoint| {
-        let name = point.instance.as_deref().map(ToOwned::to_owned);
-        (point.time.seconds(), point.time.nanoseconds(), name, point.value)
-    };
-    points.iter().map(line).collect()
+    points
+        .iter()
+        .map(|point| {
+            let name = point.instance.as_deref().map(ToOwned::to_owned);
+            (point.time.seconds(), point.time.nanoseconds(), name, point.value)
+        })
+        .collect()
 }
 
 /// Compares values and rates of all metrics with numbers, and returns how many points there were.

@@ -70,17 +70,18 @@ impl Page {
         let n = count(&all[own]);
         let double = |at: usize| f64::from_le_bytes(self.numbers[at..at + 8].try_into().unwrap());
         let short = |at: usize| u16::from_le_bytes([self.numbers[at], self.numbers[at + 1]]);
-        let cell = |i: usize| {
-            let scale = 16 * (blocks + i / 64);
-            let (least, most) = (double(scale), double(scale + 8));
-            let value = |place: usize| {
-                let part = f64::from(short(bounds + 4 * cells + 2 * place)) / 65_535.0;
-                least * (1.0 - part) + most * part
-            };
-            let flags = self.numbers[bytes + 2 * cells + n + i];
-            ((flags & 1 == 1).then(|| (value(i), value(n + i))), flags & 2 == 2)
-        };
-        (0..n).map(cell).collect()
+        (0..n)
+            .map(|i: usize| {
+                let scale = 16 * (blocks + i / 64);
+                let (least, most) = (double(scale), double(scale + 8));
+                let value = |place: usize| {
+                    let part = f64::from(short(bounds + 4 * cells + 2 * place)) / 65_535.0;
+                    least * (1.0 - part) + most * part
+                };
+                let flags = self.numbers[bytes + 2 * cells + n + i];
+                ((flags & 1 == 1).then(|| (value(i), value(n + i))), flags & 2 == 2)
+            })
+            .collect()
     }
 
     fn values(&self, metric: &str) -> Vec<f64> {

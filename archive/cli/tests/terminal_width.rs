@@ -43,8 +43,9 @@ fn a_report_is_as_wide_as_its_terminal() {
     let names: Vec<String> = (0..30).map(|number| format!("web.number{number}")).collect();
     let builder = Builder::named("wide");
     let builder = names.iter().fold(builder, |builder, name| builder.metric(name, "u32 instant"));
-    let row = |second: u32| (second, names.iter().map(move |name| (name, second)));
-    let archive = builder.rows((0..3).map(row)).finish();
+    let archive = builder
+        .rows((0..3).map(|second: u32| (second, names.iter().map(move |name| (name, second)))))
+        .finish();
     for width in [60, 80, 133] {
         let longest = longest_line(&archive, width, None);
         let width = usize::from(width);

@@ -360,16 +360,20 @@ fn archives_that_appear_in_a_directory_are_followed() {
     let directory = scratch();
     let write = |name: &str, from: i32| {
         let builder = Builder::in_directory(directory.path(), name);
-        let row = |second| (second, [("a.metric", second)]);
-        builder.metric("a.metric", "u32 instant").rows((from..from + 10).map(row)).finish();
+        builder
+            .metric("a.metric", "u32 instant")
+            .rows((from..from + 10).map(|second| (second, [("a.metric", second)])))
+            .finish();
     };
     write("one", 0);
     let server = start(directory.path());
     let header = server.get("header").json();
     write("two", 20);
     let end = header["header"]["start"].as_f64().unwrap() + 29.0;
-    let is_later = |now: &Json| (now["end"].as_f64().unwrap() - end).abs() < 1e-3;
-    until(|| Some(server.get("now").json()).filter(is_later));
+    until(|| {
+        Some(server.get("now").json())
+            .filter(|now| (now["end"].as_f64().unwrap() - end).abs() < 1e-3)
+    });
     let of = of(&header, "a.metric", 0);
     let found = series(&server.get(&format!("columns?from=0&to=30&columns=30&raw=0&of={of}")));
     assert_eq!(found[0].2.iter().filter(|flags| **flags & 1 == 1).count(), 20);

@@ -29,14 +29,13 @@ fn served(options: &[&str]) -> (TempDir, Server) {
 fn many_samples(base: &Path) {
     let names: Vec<_> = (0..1_000).map(|path| format!("path=/{path}")).collect();
     let series: Vec<_> = names.iter().map(|name| format!("mmv.shop.orders[{name}]")).collect();
-    let row = |second: u64| {
-        let value = move |id| (second * 1_000 + id) * 0x09e3_779b_97f4;
-        (second, series.iter().zip((0..1_000).map(value)))
-    };
     Builder::of_host("web1", base)
         .metric("mmv.shop.orders", "u64 counter count")
         .instances("mmv.shop.orders", names.iter().map(String::as_str))
-        .rows((0..1_000).map(row))
+        .rows((0..1_000).map(|second: u64| {
+            let value = move |id| (second * 1_000 + id) * 0x09e3_779b_97f4;
+            (second, series.iter().zip((0..1_000).map(value)))
+        }))
         .finish();
 }
 

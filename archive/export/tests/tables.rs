@@ -153,11 +153,13 @@ fn types(engine: &str) -> Vec<(&'static str, String)> {
     let column = header.iter().position(|name| name == engine).expect("the engine's column");
     let rows: Vec<Vec<String>> =
         lines.take_while(|line| line.starts_with('|')).map(cells).collect();
-    let of = |(row, example): (&str, &'static str)| {
-        let row = rows.iter().find(|cells| cells[0] == row).expect("a row of the table");
-        (example, row[column].clone())
-    };
-    EXAMPLES.into_iter().map(of).collect()
+    EXAMPLES
+        .into_iter()
+        .map(|(row, example)| {
+            let row = rows.iter().find(|cells| cells[0] == row).expect("a row of the table");
+            (example, row[column].clone())
+        })
+        .collect()
 }
 
 /// Runs the page's program for an engine, and one that prints a JSON object of types.

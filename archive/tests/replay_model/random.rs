@@ -339,11 +339,12 @@ fn bits(set: u32) -> impl Iterator<Item = i32> {
 }
 
 fn instances(set: u32, numbering: i32) -> Vec<Instance> {
-    let instance = |n: i32| Instance {
-        id: InstanceId::new(n ^ numbering).unwrap(),
-        name: format!("i{n}").into(),
-    };
-    bits(set).map(instance).collect()
+    bits(set)
+        .map(|n: i32| Instance {
+            id: InstanceId::new(n ^ numbering).unwrap(),
+            name: format!("i{n}").into(),
+        })
+        .collect()
 }
 
 /// Returns a value that the grid of times leaves exact.

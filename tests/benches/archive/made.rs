@@ -99,11 +99,12 @@ impl Shape {
         if self.instances == 0 {
             return Ok(vec![None]);
         }
-        let of = |id| {
-            let name = format!("instance-{id}").into();
-            Ok(Instance { id: InstanceId::new(i32::try_from(id)?)?, name })
-        };
-        let all: Vec<Instance> = (0..self.instances).map(of).collect::<Result<_>>()?;
+        let all: Vec<Instance> = (0..self.instances)
+            .map(|id| {
+                let name = format!("instance-{id}").into();
+                Ok(Instance { id: InstanceId::new(i32::try_from(id)?)?, name })
+            })
+            .collect::<Result<_>>()?;
         writer.declare_indom(InDom::new(70, 1)?, &all)?;
         Ok(all.iter().map(|instance| Some(instance.id)).collect())
     }

@@ -89,8 +89,9 @@ fn measure(
     command.stdout(Stdio::null()).stderr(log(&scratch, "agent.log")?);
     let mut agent = Process::spawn(&mut command, "mmv-agent")?;
     let limit = Duration::from_secs(60) + interval.mul_f64(2.0 * records as f64);
-    let is_first = |files: &[PathBuf]| files.iter().any(|file| size(file) > 8 * shape.values());
-    wait_until(&mut agent, &archives, limit, is_first)?;
+    wait_until(&mut agent, &archives, limit, |files| {
+        files.iter().any(|file| size(file) > 8 * shape.values())
+    })?;
     let first = agent.cpu()?;
     let closed = (records / RECORDS).max(1) as usize;
     let suffix = if method == "zstd" { "zst" } else { method };

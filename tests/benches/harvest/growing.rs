@@ -274,8 +274,10 @@ fn write_growing(base: &Path) -> Result<i64, Box<dyn std::error::Error>> {
             number += 1;
         }
         writer.declare_indom(InDom::new(70, 1)?, &instances)?;
-        let value = |one: &Instance| (Some(one.id), OwnedValue::U64(second as u64));
-        let values = Ok(instances.iter().map(value).collect());
+        let values = Ok(instances
+            .iter()
+            .map(|one| (Some(one.id), OwnedValue::U64(second as u64)))
+            .collect());
         let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
         let timestamp = Timestamp::new(1_700_000_000 + second, 0)?;
         writer.write_result(&FetchResult { timestamp, value_sets })?;

@@ -34,8 +34,9 @@ pub fn directory(name: &str) -> Option<PathBuf> {
 pub fn find(name: &str) -> Option<PathBuf> {
     let named = env::var_os("MMV_CORPUS").map(PathBuf::from);
     let is_named = named.is_some();
-    let sibling = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    let directory = named.unwrap_or_else(sibling).join(name);
+    let directory = named
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"))
+        .join(name);
     let found = directory.is_dir();
     assert!(found || !is_named, "MMV_CORPUS is set, but there is no {}", directory.display());
     found.then_some(directory)

@@ -149,11 +149,15 @@ impl Engine {
         let value: Value = serde_json::from_str(answer.text()).expect("JSON");
         assert_eq!(value["status"], "success", "{query}: {value}");
         assert!(value["warnings"].is_null(), "{query}: {value}");
-        let of = |one: &Value| {
-            let number = one["value"][1].as_str().expect("a value").parse().expect("a number");
-            (one["metric"].clone(), number)
-        };
-        value["data"]["result"].as_array().expect("results").iter().map(of).collect()
+        value["data"]["result"]
+            .as_array()
+            .expect("results")
+            .iter()
+            .map(|one| {
+                let number = one["value"][1].as_str().expect("a value").parse().expect("a number");
+                (one["metric"].clone(), number)
+            })
+            .collect()
     }
 
     /// Returns the only value of a query.
@@ -167,12 +171,13 @@ impl Engine {
 
 /// Encodes text for a URL.
 pub(crate) fn encoded(text: &str) -> String {
-    let part = |byte: u8| {
-        if byte.is_ascii_alphanumeric() {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
-    };
-    text.bytes().map(part).collect()
+    text.bytes()
+        .map(|byte: u8| {
+            if byte.is_ascii_alphanumeric() {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
 }

@@ -189,14 +189,13 @@ fn prometheus_has_every_sample_also_if_it_was_killed() {
         let Some(program) = program(&engine, "prometheus") else { return };
         for configuration in [WINDOW, ""] {
             let place = tempfile::tempdir().unwrap();
-            let start = |address| {
-                Engine::prometheus_at(&program, place.path(), configuration, RECEIVER, address)
-            };
             let prometheus =
                 Engine::prometheus_with(&program, place.path(), configuration, RECEIVER);
             let sent = Sent::since(ago(3_600), series(), 360);
             let (prometheus, kills) =
-                kill_receiver(&sent, prometheus, "/api/v1/write", drop, start);
+                kill_receiver(&sent, prometheus, "/api/v1/write", drop, |address| {
+                    Engine::prometheus_at(&program, place.path(), configuration, RECEIVER, address)
+                });
             eprintln!("{kills} killed");
             assert!(kills > 1, "{kills}");
             assert_equal(&in_prometheus(prometheus.address, 2), &sent.expected());
@@ -290,15 +289,16 @@ fn remote_write_2_0_reaches_prometheus_and_stops_at_others() {
 type ByPlace = BTreeMap<(Vec<(String, String)>, i64), u64>;
 
 fn by_place(rows: Vec<Row>) -> ByPlace {
-    let of = |(mut labels, time, value): Row| {
-        for (name, value) in &mut labels {
-            if name == "le" && value != "+Inf" {
-                *value = value.parse::<f64>().unwrap().to_string();
+    rows.into_iter()
+        .map(|(mut labels, time, value)| {
+            for (name, value) in &mut labels {
+                if name == "le" && value != "+Inf" {
+                    *value = value.parse::<f64>().unwrap().to_string();
+                }
             }
-        }
-        ((labels, time), value)
-    };
-    rows.into_iter().map(of).collect()
+            ((labels, time), value)
+        })
+        .collect()
 }
 
 /// Sends the tree beside a place, in which the state is.

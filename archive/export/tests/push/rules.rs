@@ -210,10 +210,11 @@ fn a_request_that_was_stored_before_is_no_error_where_repetitions_are_out_of_ord
     // Prometheus without a window for samples that are out of order.
     let receiver = Receiver::start(move |number, request| {
         let mut newest = newest.lock().unwrap();
-        let is_older = |(labels, time, _): &(Vec<(String, String)>, i64, u64)| {
-            newest.get(labels).is_some_and(|last| time < last)
-        };
-        if request.rows().iter().any(is_older) {
+        if request
+            .rows()
+            .iter()
+            .any(|(labels, time, _)| newest.get(labels).is_some_and(|last| time < last))
+        {
             return Reaction::Answer(400, "", "out of order sample");
         }
         newest.extend(request.rows().into_iter().map(|(labels, time, _)| (labels, time)));

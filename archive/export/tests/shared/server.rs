@@ -52,12 +52,14 @@ impl Server {
     /// `/proc/PID/task/*/schedstat`).
     pub(crate) fn waited_for_processor(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        let waited = |task: std::fs::DirEntry| {
-            let counts = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-            counts.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
-        };
         let all = tasks.into_iter().flatten().flatten();
-        Duration::from_nanos(all.filter_map(waited).sum())
+        Duration::from_nanos(
+            all.filter_map(|task| {
+                let counts = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+                counts.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+            })
+            .sum(),
+        )
     }
 
     /// Returns the processor time that it has used, in seconds.
