@@ -71,6 +71,21 @@ fn quantiles_are_those_of_the_histograms_with_the_labels() {
 }
 
 #[test]
+fn expressions_have_quantiles_and_the_part_below_a_limit() {
+    let (_directory, base) = archive();
+    for (expression, expected) in [
+        ("p50(web.latency)", "4.5,12"),
+        // Of /a 9 of 10 are 4 or 5 microseconds, of /b 2 of 10 are 6 or 7.
+        ("below(7us, web.latency)", "0.9,0.2"),
+        (r#"100 * below(0.007ms, web.latency{path="/b"})"#, "20"),
+        ("web.latency.sum / sum(web.latency.sum)", "0.3125,0.6875"),
+        ("p99(web.latency) > 10us", "0,1"),
+    ] {
+        assert_eq!(ends(&base, &["-e", expression])[1], expected, "{expression}");
+    }
+}
+
+#[test]
 fn buckets_have_the_labels_of_their_histogram() {
     let (_directory, base) = archive();
     let [names, values] = ends(&base, &[r#"web.latency{path="/b"}"#]);

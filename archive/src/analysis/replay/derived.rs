@@ -7,8 +7,8 @@ use hashbrown::HashSet;
 use pcp_types::names::selects;
 
 use super::expression::{
-    Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, Limit, Limited,
-    NameResolver, Operand, OperandValues, Problem, QuantileOf,
+    Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, HistogramPart, Limit,
+    Limited, NameResolver, Operand, OperandValues, Problem, QuantileOf,
 };
 use super::histogram::{Histogram, HistogramCounts, HistogramValue, Quantile};
 use super::two_moments::{TwoMoments, value_of};
@@ -312,7 +312,11 @@ impl NameResolver for Names<'_, '_> {
         logged.or_else(|| derived.map(|(_, desc)| desc))
     }
 
-    fn quantile(&mut self, rank: f64, of: &Selector) -> Result<Option<QuantileOf>, Problem> {
+    fn histogram(
+        &mut self,
+        part: HistogramPart,
+        of: &Selector,
+    ) -> Result<Option<QuantileOf>, Problem> {
         let metadata = self.source.metadata();
         let names = [of.name().to_owned(), format!("{}.bucket", of.name())];
         let histogram = names.into_iter().find_map(|name| {
@@ -328,7 +332,12 @@ impl NameResolver for Names<'_, '_> {
             histogram.limit_to(buckets);
         }
         let (counts, sum) = operands_of(&histogram, buckets.as_ref(), self.operands);
-        let value = HistogramValue::Quantile(rank);
+        let value = match part {
+            HistogramPart::Quantile(rank) => HistogramValue::Quantile(rank),
+            HistogramPart::Below(limit, units) => {
+                HistogramValue::Below(histogram.in_own_units(limit, units)?)
+            }
+        };
         let quantile = histogram.quantile(value, counts, sum);
         let instances = quantile.instances().into_iter().collect();
         self.quantiles.push(quantile);

@@ -16,9 +16,10 @@
 //! | | |
 //! |---|---|
 //! | `a.b.c`, `7`, `0.5` | a metric, an integer of 32 bits without sign, a double |
+//! | `50ms`, `0.5 s` | a time, in ns, us, ms, s, min or h |
 //! | `mkconst(7, type=U64, semantics=counter, units="byte / sec", indom=60.1, meta=m)` | a constant with metadata, at least one of these; `meta`: the others are those of metric m, in whose type a fraction is cut off. With instances it has a value for each that the domain ever had |
 //! | `-x` | negation |
-//! | `x * y` `x / y` | a quotient is a double, 0 / 0 is 0 |
+//! | `x * y` `x / y` | a quotient is a double, 0 / 0 is 0; that of two counters is that of what they grew by since the moment before |
 //! | `x + y` `x - y` | |
 //! | `x < y` `<=` `==` `>=` `>` `!=` | 1 where it holds, else 0 |
 //! | `!x` | 1 where x is 0, else 0; `!x < y` is `!(x < y)` |
@@ -34,6 +35,10 @@
 //! | `instant(x)` | a counter itself, never its rate |
 //! | `rescale(x, "Mbyte")` | in other units of the same dimension |
 //! | `quantile(0.99, h)` | the quantile, from 0 to 1, of what histogram h counted since the moment before; h as `mmv.shop.latency` or with `.bucket`, and with labels if it has some |
+//! | `p99(h)`, `p99.9(h)` | the same as `quantile(0.99, h)` |
+//! | `below(100ms, h)` | the part, from 0 to 1, of what histogram h counted since the moment before that is at most 100 ms; within the bucket of the limit in proportion |
+//! | `topk(3, x)` | of the instances of x those with the 3 largest values |
+//! | `x or y` | x, and y where x has no value: for the instances that x lacks, or all that its domain ever had if y is a single value; the loosest operator, with `? :` |
 //! | `defined(m)` | 1 if the archive has metric m, else 0 |
 //! | `novalue(type=U64, ...)` | no value; the parameters of `mkconst`, if any |
 //!
@@ -68,10 +73,12 @@
 //! the rate of a counter is that of [`Replay::rates_at`]: none where the counter
 //! was reset.
 //!
-//! `quantile` compares the same two moments itself, so it cannot be within `rate` or `delta`.
+//! `quantile` and `below` compare the same two moments themselves, so they cannot be within `rate` or
+//! `delta`.
 //!
-//! PCP's grammar has neither `quantile` nor labels. In it a name before a parenthesis is always
-//! a function, and there are no braces: no expression that PCP accepts has another meaning here.
+//! PCP's grammar has no histograms, labels, times, `topk` and `or`, and refuses the quotient of two
+//! counters. In it a name before a parenthesis is always a function, there are no braces, and no
+//! name follows a number or an operand: no expression that PCP accepts has another meaning here.
 //!
 //! # Differences from PCP
 //!
@@ -128,7 +135,7 @@ mod token;
 
 use crate::{InDom, InstanceId, ValueType};
 
-pub(crate) use check::{Bound, Limited, NameResolver, Operand, QuantileOf};
+pub(crate) use check::{Bound, HistogramPart, Limited, NameResolver, Operand, QuantileOf};
 pub use definitions::definitions;
 pub use evaluate::ExpressionValues;
 pub(crate) use evaluate::{Before, OperandValues};
@@ -237,6 +244,12 @@ pub enum Problem {
     /// A name before a parenthesis that is not a function.
     #[error("there is no function {0}")]
     UnknownFunction(String),
+    /// A limit of `below` that is no number.
+    #[error("the first argument of below() is a number such as 100ms or 0.5")]
+    NoLimit,
+    /// A counter where only its rate says something.
+    #[error("a counter in {0}; write rate(NAME)")]
+    CounterIn(&'static str),
     /// A metric that the archive does not have.
     #[error("no metric {0} in the archive")]
     UnknownMetric(String),

@@ -31,7 +31,7 @@ use hashbrown::HashSet;
 
 use self::counted::{CountedBuckets, HistogramLines};
 pub use self::successive::SuccessiveQuantiles;
-use super::expression::ExpressionValues;
+use super::expression::{ExpressionValues, Problem};
 use super::{Decrease, MetricTrack, Replay};
 use crate::scan::SelectedMetric;
 use crate::scan::histogram::{Bucket, HistogramLayout};
@@ -48,6 +48,8 @@ pub enum HistogramValue {
     Quantile(f64),
     /// The quantile 1, under the name of the greatest value.
     Maximum,
+    /// The part of the values, from 0 to 1, that are at most this, in the units of the histogram.
+    Below(f64),
 }
 
 /// A number of a histogram, as a derived metric.
@@ -142,7 +144,20 @@ impl Histogram {
             HistogramValue::Rate => name.to_owned(),
             HistogramValue::Quantile(rank) => format!("{name}.p{}", percent(rank)),
             HistogramValue::Maximum => format!("{name}.max"),
+            HistogramValue::Below(limit) => format!("{name}.below{limit}"),
         }
+    }
+
+    /// Converts a value to the units of the histogram's; a number without units is in these.
+    pub(super) fn in_own_units(&self, value: f64, units: Units) -> Result<f64, Problem> {
+        let own = self.layout.units();
+        if units.is_plain_number() {
+            return Ok(value);
+        }
+        let conversion = units
+            .conversion_to(own)
+            .ok_or_else(|| Problem::Rescale { from: units.to_string(), to: own.to_string() })?;
+        Ok(conversion.apply(value))
     }
 
     pub(super) fn sum_name(&self) -> String {
@@ -168,6 +183,7 @@ impl Histogram {
         let units = match value {
             HistogramValue::Rate => Units::count().per_second(),
             HistogramValue::Quantile(_) | HistogramValue::Maximum => self.layout.units(),
+            HistogramValue::Below(_) => Units::NONE,
         };
         MetricDesc { pmid, value_type, indom, semantics, units }
     }
@@ -181,7 +197,7 @@ impl Quantile {
 
     /// Returns whether it is a quantile or the greatest value, in the units of the values.
     pub(super) const fn is_quantile(&self) -> bool {
-        !matches!(self.value, HistogramValue::Rate)
+        matches!(self.value, HistogramValue::Quantile(_) | HistogramValue::Maximum)
     }
 
     /// Returns the instances of the quantile.
@@ -226,35 +242,17 @@ impl Quantile {
         since: Timestamp,
         at: Timestamp,
     ) -> ExpressionValues<'r> {
-        let rank = match self.value {
-            HistogramValue::Rate => return self.rates(replay, since, at),
-            HistogramValue::Quantile(rank) => rank,
-            HistogramValue::Maximum => 1.0,
-        };
         let mut values = ExpressionValues::new();
         for (instance, counted) in self.counted_by_instance(replay, since, at) {
-            if let Some(value) = quantile(counted.buckets, rank) {
-                values.push((instance, Value::Double(value)));
-            }
+            let value = match self.value {
+                HistogramValue::Rate => rate(&counted),
+                HistogramValue::Quantile(rank) => quantile(counted.buckets, rank),
+                HistogramValue::Maximum => quantile(counted.buckets, 1.0),
+                HistogramValue::Below(limit) => part_below(&counted.buckets, limit),
+            };
+            values.extend(value.map(|value| (instance, Value::Double(value))));
         }
         values
-    }
-
-    /// Computes the number of values per second for each histogram.
-    fn rates<'r>(
-        &self,
-        replay: &Replay<'_>,
-        since: Timestamp,
-        at: Timestamp,
-    ) -> ExpressionValues<'r> {
-        let mut rates = ExpressionValues::new();
-        for (instance, counted) in self.counted_by_instance(replay, since, at) {
-            if counted.seconds > 0.0 {
-                let count: f64 = counted.buckets.iter().map(|(_, count)| count).sum();
-                rates.push((instance, Value::Double(count / counted.seconds)));
-            }
-        }
-        rates
     }
 
     /// Returns what each selected histogram counted between two moments.
@@ -284,6 +282,29 @@ impl Quantile {
         let all = all.filter(move |(instance, _)| since < at && self.is_chosen(*instance));
         all.map(move |(instance, lines)| (instance, lines.counted(replay, &moments)))
     }
+}
+
+/// Returns the number of values per second.
+fn rate(counted: &CountedBuckets) -> Option<f64> {
+    let count: f64 = counted.buckets.iter().map(|(_, count)| count).sum();
+    (counted.seconds > 0.0).then(|| count / counted.seconds)
+}
+
+/// Returns the part of values, counted by bucket, that are at most a limit: of the bucket that the
+/// limit is in, the part of its range up to it. `None` if nothing was counted.
+fn part_below(counted: &[(Bucket, f64)], limit: f64) -> Option<f64> {
+    let mut below = 0.0;
+    let mut all = 0.0;
+    for (bucket, count) in counted {
+        let part = match bucket.last {
+            Some(last) if last <= limit => 1.0,
+            Some(last) if bucket.first <= limit => (limit - bucket.first) / (last - bucket.first),
+            _ => 0.0,
+        };
+        below += part * count;
+        all += count;
+    }
+    (all > 0.0).then(|| below / all)
 }
 
 /// Returns the quantile of values that are counted by bucket.

@@ -75,7 +75,12 @@ impl Term {
     fn is_cut<'v>(&self, moments: &OperandValues<'_, 'v>, before: &Before<'_, 'v>) -> bool {
         let any = |terms: &[&Self]| terms.iter().any(|term| term.is_cut(moments, before));
         match &self.action {
-            Action::Constant(..) | Action::NoValue | Action::Quantile(..) => false,
+            // What has no counter as an operand was not cut.
+            Action::Constant(..)
+            | Action::NoValue
+            | Action::Quantile(..)
+            | Action::Top(..)
+            | Action::Or(..) => false,
             Action::Metric(operand) => moments.grown(*operand, before).is_some(),
             Action::Negative(inner)
             | Action::Not(inner)

@@ -48,6 +48,14 @@ pub(crate) struct Operand {
 /// A metric as an operand, and the instances that are wanted, ascending; `None` for all.
 pub(crate) type Limited = (Operand, Option<Vec<InstanceId>>);
 
+/// A number of what a histogram counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HistogramPart {
+    Quantile(f64),
+    /// The part of the values that are at most this, in these units.
+    Below(f64, Units),
+}
+
 /// A quantile as an operand, and the instances that it can have.
 pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
 
@@ -63,13 +71,17 @@ pub(crate) trait NameResolver {
     fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem>;
     /// Returns the metadata of a metric, which may be a derived one.
     fn desc(&self, name: &str) -> Option<MetricDesc>;
-    /// Returns a quantile of histograms, with the index of its values; `None` if the name is that
-    /// of no histogram.
+    /// Returns a number of histograms, with the index of its values; `None` if the name is that of
+    /// no histogram.
     ///
     /// # Errors
     ///
-    /// For a label that no histogram has.
-    fn quantile(&mut self, _rank: f64, _of: &Selector) -> Result<Option<QuantileOf>, Problem> {
+    /// For a label that no histogram has, and a limit in other units.
+    fn histogram(
+        &mut self,
+        _value: HistogramPart,
+        _of: &Selector,
+    ) -> Result<Option<QuantileOf>, Problem> {
         Ok(None)
     }
     /// Returns the instances that a domain ever had, ascending; without a filter all.
@@ -114,6 +126,10 @@ pub(super) enum Action {
     Rescale(Box<Term>, Conversion),
     /// The index of a quantile, and the instances that it can have.
     Quantile(usize, Vec<Option<InstanceId>>),
+    /// The instances with the largest values.
+    Top(usize, Box<Term>),
+    /// The values of the first, and those of the second for these instances that it lacks.
+    Or(Box<[Converted; 2]>, Vec<Option<InstanceId>>),
 }
 
 /// An operand and its conversion to the scales of the result.
@@ -170,7 +186,20 @@ impl TypeChecker<'_> {
             NodeKind::Instances(inner, filter) => self.instances(node.at, inner, filter),
             NodeKind::Call(function, inner) => self.call(node.at, *function, inner),
             NodeKind::Rescale(inner, units) => self.rescale(node.at, inner, *units),
-            NodeKind::Quantile(rank, of) => self.quantile(node.at, *rank, of),
+            NodeKind::Quantile(rank, of) => {
+                self.histogram(node.at, HistogramPart::Quantile(*rank), of)
+            }
+            NodeKind::Below(limit, of) => {
+                let found = self.term(limit)?;
+                let value = match &found.action {
+                    Action::Constant(value, _) => value.as_f64(),
+                    _ => None,
+                };
+                let value = value.ok_or_else(|| Flaw::new(limit.at, Problem::NoLimit))?;
+                self.histogram(node.at, HistogramPart::Below(value, found.units), of)
+            }
+            NodeKind::Top(count, inner) => self.top(node.at, *count, inner),
+            NodeKind::Or(parts) => self.or(node.at, parts),
         }
     }
 
@@ -242,19 +271,67 @@ impl TypeChecker<'_> {
         Ok(Term { action, value_type, semantics, units, indom })
     }
 
-    /// A quantile compares two moments itself.
-    fn quantile(&mut self, at: usize, rank: f64, of: &Selector) -> Result<Term, Flaw> {
+    /// A number of a histogram compares two moments itself.
+    fn histogram(&mut self, at: usize, part: HistogramPart, of: &Selector) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         if self.within.is_some() {
-            return Err(flaw(Problem::Nested("quantile")));
+            return Err(flaw(Problem::Nested(match part {
+                HistogramPart::Quantile(_) => "quantile",
+                HistogramPart::Below(..) => "below",
+            })));
         }
         self.needs_moment_before = true;
-        let found = self.scope.quantile(rank, of).map_err(flaw)?;
+        let found = self.scope.histogram(part, of).map_err(flaw)?;
         let (operand, instances) =
             found.ok_or_else(|| flaw(Problem::NoHistogram(of.name().to_owned())))?;
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         let action = Action::Quantile(operand.place, instances);
         Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    fn top(&mut self, at: usize, count: usize, inner: &Node) -> Result<Term, Flaw> {
+        let inner = self.number(inner)?;
+        if inner.indom.is_none() {
+            return Err(Flaw::new(at, Problem::NoInstances("topk".to_owned())));
+        }
+        if inner.semantics == Semantics::Counter {
+            return Err(Flaw::new(at, Problem::CounterIn("topk")));
+        }
+        let Term { value_type, semantics, units, indom, .. } = inner;
+        let action = Action::Top(count, Box::new(inner));
+        Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    fn or(&mut self, at: usize, parts: &[Node; 2]) -> Result<Term, Flaw> {
+        let flaw = |problem| Flaw::new(at, problem);
+        let [left, right] = parts;
+        let left = self.number(left)?;
+        let right = self.number(right)?;
+        if [&left, &right].iter().any(|term| term.semantics == Semantics::Counter) {
+            return Err(flaw(Problem::CounterIn("or")));
+        }
+        if left.indom.is_none() && right.indom.is_some() {
+            return Err(flaw(Problem::NoInstances("the left side of or".to_owned())));
+        }
+        // A number has the units of the other side.
+        let combined = if right.is_constant() && right.units.is_plain_number() {
+            Combined { units: left.units, left: None, right: None }
+        } else {
+            units(Operator::Plus, &left, &right).map_err(flaw)?
+        };
+        let indom = indom("or", left.indom, right.indom).map_err(flaw)?;
+        let is_converted = combined.left.is_some() || combined.right.is_some();
+        let widest = left.value_type.max(right.value_type);
+        let value_type = if is_converted { ValueType::Double } else { widest };
+        let semantics = level_semantics(&left, &right);
+        let instances = match left.indom {
+            None => vec![None],
+            Some(indom) => self.scope.instances(indom, None).into_iter().map(Some).collect(),
+        };
+        let left = Converted { term: Box::new(left), conversion: combined.left };
+        let right = Converted { term: Box::new(right), conversion: combined.right };
+        let action = Action::Or(Box::new([left, right]), instances);
+        Ok(Term { action, value_type, semantics, units: combined.units, indom })
     }
 
     /// Checks a part whose values must be numbers.
@@ -294,9 +371,20 @@ impl TypeChecker<'_> {
         left: &Node,
         right: &Node,
     ) -> Result<Term, Flaw> {
-        let left = self.number(left)?;
-        let right = self.number(right)?;
+        let mut left = self.number(left)?;
+        let mut right = self.number(right)?;
         let flaw = |problem| Flaw::new(at, problem);
+        let is_counter = |term: &Term| term.semantics == Semantics::Counter;
+        // The quotient of two counters is that of what they grew by.
+        if operator == Operator::Over
+            && self.within.is_none()
+            && is_counter(&left)
+            && is_counter(&right)
+        {
+            self.needs_moment_before = true;
+            left = called(Function::Delta, left).map_err(flaw)?;
+            right = called(Function::Delta, right).map_err(flaw)?;
+        }
         let semantics = semantics(operator, &left, &right).map_err(flaw)?;
         let Combined { units, left: convert_left, right: convert_right } =
             units(operator, &left, &right).map_err(flaw)?;

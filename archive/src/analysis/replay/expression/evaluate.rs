@@ -92,6 +92,22 @@ impl Term {
             Action::Quantile(place, _) => {
                 moments.quantiles.get(*place).cloned().unwrap_or_default()
             }
+            Action::Top(count, inner) => top(inner.values(moments, at), *count),
+            Action::Or(parts, ids) => {
+                let [left, right] = parts.each_ref().map(|operand| {
+                    let values = operand.term.values(moments, at);
+                    each(values, |value| constant(operand.in_scale(value)?, self.value_type))
+                });
+                let [_, second] = parts.as_ref();
+                let single = right.first().filter(|_| second.term.indom.is_none());
+                match single {
+                    Some((_, value)) => {
+                        let all = ids.iter().map(|id| (*id, *value)).collect();
+                        either(left, &all)
+                    }
+                    None => either(left, &right),
+                }
+            }
             Action::Not(inner) => {
                 each(inner.values(moments, at), |value| Some(Value::U32((!is_true(value)?).into())))
             }
@@ -266,6 +282,7 @@ impl Term {
             Action::Metric(place) => of(*place),
             Action::Negative(inner)
             | Action::Not(inner)
+            | Action::Top(_, inner)
             | Action::Rescale(inner, _)
             | Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
                 inner.instances(of)
@@ -289,7 +306,9 @@ impl Term {
                 let alternatives = [yes, no].into_iter().filter(|term| term.indom == self.indom);
                 alternatives.flat_map(|term| term.instances(of)).collect()
             }
-            Action::Constant(_, ids) | Action::Quantile(_, ids) => ids.iter().copied().collect(),
+            Action::Constant(_, ids) | Action::Quantile(_, ids) | Action::Or(_, ids) => {
+                ids.iter().copied().collect()
+            }
             Action::NoValue => BTreeSet::new(),
             Action::Call(..) => BTreeSet::from([None]),
         }
@@ -336,6 +355,35 @@ pub(super) fn of_instances<'v>(
 ) -> ExpressionValues<'v> {
     values.retain(|(id, _)| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
     values
+}
+
+/// Returns the instances with the largest values, in the order of instances; NaN is the least.
+fn top(mut values: ExpressionValues<'_>, count: usize) -> ExpressionValues<'_> {
+    let number = |value: Value<'_>| value.as_f64().filter(|number| !number.is_nan());
+    values.sort_by(|(_, one), (_, other)| {
+        let [one, other] = [*one, *other].map(|value| number(value).unwrap_or(f64::NEG_INFINITY));
+        other.total_cmp(&one)
+    });
+    values.truncate(count);
+    values.sort_by_key(|(id, _)| *id);
+    values
+}
+
+/// Returns the values of the first, and of the second for the instances that the first lacks. Both
+/// ascend.
+fn either<'v>(
+    mut first: ExpressionValues<'v>,
+    second: &ExpressionValues<'v>,
+) -> ExpressionValues<'v> {
+    let has = first.len();
+    for (id, value) in second {
+        let known = first.get(..has).unwrap_or_default();
+        if known.binary_search_by_key(id, |(known, _)| *known).is_err() {
+            first.push((*id, *value));
+        }
+    }
+    first.sort_by_key(|(id, _)| *id);
+    first
 }
 
 /// Returns the results for each value, without the instances that have none.

@@ -5,7 +5,7 @@
 //!
 //! | level | operators |
 //! |---|---|
-//! | 0 | `? :` |
+//! | 0 | `? :`, `or` |
 //! | 1 | `&&`, `\|\|` |
 //! | 2 | `!` |
 //! | 3 | `<`, `<=`, `==`, `>=`, `>`, `!=` |
@@ -55,6 +55,12 @@ pub(super) enum NodeKind {
     Rescale(Box<Node>, Units),
     /// A quantile, from 0 to 1, of the histogram of a name, or of those with these labels.
     Quantile(f64, Selector),
+    /// The part of what such a histogram counted that is at most a constant.
+    Below(Box<Node>, Selector),
+    /// The instances with the largest values, and how many.
+    Top(usize, Box<Node>),
+    /// The values of the first, and where it has none those of the second.
+    Or(Box<[Node; 2]>),
 }
 
 /// A restriction of the instances of a metric.
@@ -101,6 +107,16 @@ pub(super) enum Operator {
     Times,
     Over,
 }
+
+/// Units of a number, as in `50ms`.
+const TIMES: [(&str, &str); 6] = [
+    ("ns", "nanosec"),
+    ("us", "microsec"),
+    ("ms", "millisec"),
+    ("s", "sec"),
+    ("min", "min"),
+    ("h", "hour"),
+];
 
 const BOOLEAN: u8 = 1;
 const RELATION: u8 = 3;
@@ -245,6 +261,13 @@ impl<'p, 't> Parser<'p, 't> {
                 left = node(at, NodeKind::Choice(Box::new([left, yes, no])), depth)?;
                 continue;
             }
+            if level == 0 && *self.peek() == Token::Name("or") {
+                self.next += 1;
+                let right = self.expression(BOOLEAN)?;
+                let depth = left.depth.max(right.depth);
+                left = node(at, NodeKind::Or(Box::new([left, right])), depth)?;
+                continue;
+            }
             let operators = &mut OPERATORS.iter();
             let operator =
                 operators.find(|row| row.2 >= level && *self.peek() == Token::Sign(row.1));
@@ -261,10 +284,7 @@ impl<'p, 't> Parser<'p, 't> {
     fn operand(&mut self) -> Result<Node, Flaw> {
         let at = self.offset();
         match self.peek() {
-            Token::Integer(_) | Token::Double(_) => {
-                let constant = NodeKind::Constant(self.number()?, ConstantMetadata::default());
-                node(at, constant, 0)
-            }
+            Token::Integer(_) | Token::Double(_) => self.constant(at),
             Token::Name(name) => {
                 self.next += 1;
                 if self.takes("(") {
@@ -310,6 +330,17 @@ impl<'p, 't> Parser<'p, 't> {
         };
         self.next += 1;
         Ok(number)
+    }
+
+    /// Parses the unit of time that may follow a number.
+    fn time_unit(&mut self) -> Result<Option<Units>, Flaw> {
+        let at = self.offset();
+        let Token::Name(name) = self.peek() else { return Ok(None) };
+        let Some((_, unit)) = TIMES.iter().find(|(short, _)| short == name) else {
+            return Ok(None);
+        };
+        self.next += 1;
+        units(at, unit).map(Some)
     }
 
     /// Parses the first argument of `quantile`.
@@ -370,10 +401,10 @@ impl<'p, 't> Parser<'p, 't> {
             "quantile" => {
                 let rank = self.rank()?;
                 self.expect(&Token::Sign(","), "\",\" and a histogram")?;
-                let name = self.name()?;
-                let selector = self.labels(name)?.unwrap_or_else(|| Selector::of_name(name));
-                (NodeKind::Quantile(rank, selector), 0)
+                (NodeKind::Quantile(rank, self.histogram()?), 0)
             }
+            "below" => self.below()?,
+            "topk" => self.topk()?,
             "rescale" => {
                 let inner = self.expression(0)?;
                 let depth = inner.depth;
@@ -384,6 +415,10 @@ impl<'p, 't> Parser<'p, 't> {
                 let units = units(self.offset(), text)?;
                 self.next += 1;
                 (NodeKind::Rescale(Box::new(inner), units), depth)
+            }
+            _ if percentile(name).is_some() => {
+                let rank = percentile(name).unwrap_or_default();
+                (NodeKind::Quantile(rank, self.histogram()?), 0)
             }
             _ => {
                 let function = FUNCTIONS.iter().find(|(known, _)| *known == name);
@@ -396,6 +431,41 @@ impl<'p, 't> Parser<'p, 't> {
         };
         self.close()?;
         node(at, kind, depth)
+    }
+
+    /// Parses a number, and the unit of time that may follow it.
+    fn constant(&mut self, at: usize) -> Result<Node, Flaw> {
+        let number = self.number()?;
+        let metadata = ConstantMetadata { units: self.time_unit()?, ..ConstantMetadata::default() };
+        node(at, NodeKind::Constant(number, metadata), 0)
+    }
+
+    /// Parses the arguments of `below`.
+    fn below(&mut self) -> Result<(NodeKind, usize), Flaw> {
+        let limit = self.expression(0)?;
+        self.expect(&Token::Sign(","), "\",\" and a histogram")?;
+        let depth = limit.depth;
+        Ok((NodeKind::Below(Box::new(limit), self.histogram()?), depth))
+    }
+
+    /// Parses the arguments of `topk`.
+    fn topk(&mut self) -> Result<(NodeKind, usize), Flaw> {
+        let at = self.offset();
+        let found = self.peek().quoted();
+        let expected = "a number of instances such as 3";
+        let Value::U32(count @ 1..) = self.number()? else {
+            return Err(Flaw::new(at, Problem::Unexpected { found, expected }));
+        };
+        self.expect(&Token::Sign(","), "\",\" and an expression")?;
+        let inner = self.expression(0)?;
+        let depth = inner.depth;
+        Ok((NodeKind::Top(count as usize, Box::new(inner)), depth))
+    }
+
+    /// Parses the name of a histogram, and labels if there are any.
+    fn histogram(&mut self) -> Result<Selector, Flaw> {
+        let name = self.name()?;
+        Ok(self.labels(name)?.unwrap_or_else(|| Selector::of_name(name)))
     }
 
     /// Parses `/pattern/` or `!/pattern/`.
@@ -475,6 +545,14 @@ impl<'p, 't> Parser<'p, 't> {
     }
 }
 
+/// Returns the quantile that a function's name such as `p99` or `p99.9` stands for.
+fn percentile(name: &str) -> Option<f64> {
+    let percent =
+        name.strip_prefix('p').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let percent: f64 = percent?.parse().ok()?;
+    Some(percent / 100.0).filter(|rank| *rank <= 1.0)
+}
+
 fn value_type(lower: &str) -> Option<ValueType> {
     Some(match lower {
         "32" => ValueType::I32,
@@ -507,6 +585,9 @@ mod tests {
     /// Returns the tree with all its parentheses.
     fn tree(node: &Node) -> String {
         match &node.kind {
+            NodeKind::Constant(Value::U32(number), ConstantMetadata { units: Some(units), .. }) => {
+                format!("{number}<{units}>")
+            }
             NodeKind::Constant(Value::U32(number), _) => number.to_string(),
             NodeKind::Constant(number, _) => format!("{:?}", number.as_f64().unwrap()),
             NodeKind::NoValue(_) => "none".to_owned(),
@@ -528,6 +609,12 @@ mod tests {
             NodeKind::Call(function, inner) => format!("{function:?}({})", tree(inner)),
             NodeKind::Rescale(inner, units) => format!("{}as<{units}>", tree(inner)),
             NodeKind::Quantile(rank, of) => format!("quantile({rank} {})", limited(of)),
+            NodeKind::Below(limit, of) => format!("below({} {})", tree(limit), limited(of)),
+            NodeKind::Top(count, inner) => format!("top({count} {})", tree(inner)),
+            NodeKind::Or(parts) => {
+                let [left, right] = parts.each_ref().map(tree);
+                format!("({left} or {right})")
+            }
             NodeKind::Limited(_, Limit::Labels(selector)) => limited(selector),
             NodeKind::Limited(name, Limit::Ids(ids)) => format!("{name}{ids:?}"),
         }
@@ -590,8 +677,14 @@ mod tests {
             ("rescale(a, \"Mbyte\")", "aas<Mbyte>"),
             ("defined(a.b) && c", "(a.b?&&c)"),
             ("mkconst(7, type=u64) + mkconst(0.5, units=\"byte\")", "(7+0.5)"),
+            ("p99(a) > 50ms", "(quantile(0.99 a)>50<millisec>)"),
+            ("p99.9(a{b='c'})", "quantile(0.9990000000000001 a{b})"),
+            ("below(2 s, a) * 100", "(below(2<sec> a)*100)"),
+            ("topk(3, rate(a)) + 1", "(top(3 Rate(a))+1)"),
+            ("a + b or 0", "((a+b) or 0)"),
+            ("a or b || c or d", "((a or (b||c)) or d)"),
             // A function's name without a parenthesis is a metric.
-            ("rate + sum.x", "(rate+sum.x)"),
+            ("rate + sum.x + p99 + ms", "(((rate+sum.x)+p99)+ms)"),
             ("type + meta", "(type+meta)"),
         ] {
             assert_eq!(parsed(text).as_deref(), Ok(expected), "{text}");
@@ -643,6 +736,10 @@ mod tests {
             ("a + )", "column 5: found \")\", expected a metric, a number, a function or \"(\""),
             ("sum(a+1)[x]", "column 9: found [x], expected an operator or the end"),
             ("mean(a)", "column 1: there is no function mean"),
+            ("p101(a)", "column 1: there is no function p101"),
+            ("topk(0, a)", "column 6: found 0, expected a number of instances such as 3"),
+            ("below(5)", "column 8: found \")\", expected \",\" and a histogram"),
+            ("5 km", "column 3: found \"km\", expected an operator or the end"),
             ("rescale(a)", "column 10: found \")\", expected \",\" and units in quotes"),
             ("rescale(a, \"furlong\")", "column 12: "),
             ("a > > 0", "column 5: found \">\", expected a metric"),

@@ -153,6 +153,73 @@ fn the_values_are_those_of_the_table_of_the_module() {
 }
 
 #[test]
+fn missing_values_are_replaced_and_the_largest_kept() {
+    let now = values(&[
+        ("x", &[(1, Value::U32(4)), (3, Value::U32(6))]),
+        ("y", &[(1, Value::U32(1)), (2, Value::U32(2))]),
+        ("free", &[(0, Value::U64(3))]),
+        ("temp", &[]),
+    ]);
+    for (text, expected) in [
+        ("x or y", vec![(1, 4.0), (2, 2.0), (3, 6.0)]),
+        // All instances that the domain ever had.
+        ("x or 0", vec![(1, 4.0), (2, 0.0), (3, 6.0)]),
+        ("free or 0", vec![(0, 3.0)]),
+        ("temp or 7", vec![(0, 7.0)]),
+        // In the larger unit.
+        ("used or free", vec![(0, 3.0)]),
+        ("sum(x or y)", vec![(0, 12.0)]),
+        ("topk(1, x)", vec![(3, 6.0)]),
+        ("topk(2, x or y)", vec![(1, 4.0), (3, 6.0)]),
+        ("topk(5, x) * 2", vec![(1, 8.0), (3, 12.0)]),
+        ("free > 2 ? topk(1, y) : x", vec![(2, 2.0)]),
+    ] {
+        assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
+    }
+    let expected = "column 6: no + between units \"temperature (C)\" and \"byte\"";
+    assert_eq!(error("temp or used"), expected);
+    assert_eq!(error("ops or 0"), "column 5: a counter in or; write rate(NAME)");
+    assert_eq!(error("topk(1, ops)"), "column 1: a counter in topk; write rate(NAME)");
+    assert_eq!(error("topk(1, n)"), "column 1: topk: these values have no instances");
+    let expected = "column 3: the left side of or: these values have no instances";
+    assert_eq!(error("n or x"), expected);
+    assert_eq!(
+        error("below(n, x)"),
+        "column 7: the first argument of below() is a number such as 100ms or 0.5"
+    );
+}
+
+#[test]
+fn the_quotient_of_counters_is_that_of_their_growth() {
+    let before = values(&[
+        ("bytes", &[(0, Value::U64(1000))]),
+        ("ops", &[(1, Value::U64(10)), (2, Value::U64(5))]),
+    ]);
+    let now = values(&[
+        ("bytes", &[(0, Value::U64(3000))]),
+        ("ops", &[(1, Value::U64(50)), (2, Value::U64(5))]),
+    ]);
+    assert_eq!(evaluated("bytes / bytes", &now, &before), [(0, 1.0)]);
+    assert_eq!(evaluated("bytes / sum(ops)", &now, &before), [(0, 50.0)]);
+    assert_eq!(evaluated("ops[a] / ops", &now, &before), [(1, 1.0)]);
+    assert!(error("rate(bytes / bytes)").contains("no / between a counter and a counter"));
+}
+
+#[test]
+fn a_number_may_have_a_unit_of_time() {
+    let now = values(&[("busy", &[(0, Value::U32(1500))])]);
+    for (text, expected) in [
+        ("instant(busy) > 1.4 s", 1.0),
+        ("instant(busy) > 1600ms", 0.0),
+        ("instant(busy) < 1h", 1.0),
+        ("2min + 500 ms", 120.5 / 60.0),
+    ] {
+        let [(0, found)] = evaluated(text, &now, &[])[..] else { panic!("{text}") };
+        assert!((found - expected).abs() < 1e-9, "{text}: {found}");
+    }
+}
+
+#[test]
 fn comparisons_are_0_or_1_by_instance() {
     let now = values(&[
         ("x", &[(1, Value::U32(4)), (2, Value::U32(6))]),
