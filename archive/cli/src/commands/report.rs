@@ -79,8 +79,9 @@ pub(crate) struct Arguments {
     /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]", "sum(web.requests{code=~'5..'})"; with the
     /// operators + - * /, comparisons, && || ! ?:, and the functions rate, delta, instant, sum, avg,
     /// min, max, count, scalar, defined, novalue, mkconst, matchinst, rescale(x, "Mbyte"),
-    /// p99(histogram), below(100ms, histogram), topk(3, x), x or 0. Or read definitions from a file or directory, named with a leading
-    /// /, ./ or ../, and report those that METRIC selects, or all. May be repeated
+    /// p99(histogram), below(100ms, histogram), topk(3, x), x or 0. Or read definitions from a file
+    /// or directory, named with a leading /, ./ or ../, and report those that METRIC selects, or
+    /// all. May be repeated
     #[arg(
         short = 'e',
         long = "derived",
