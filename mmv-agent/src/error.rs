@@ -8,7 +8,6 @@ use pcp_types::printable::{line, path as shown_path};
 
 use crate::config::ConfigError;
 
-/// Success.
 pub(crate) const EXIT_OK: u8 = 0;
 /// Some entries of an inspected file are skipped.
 pub(crate) const EXIT_FINDINGS: u8 = 1;

@@ -56,7 +56,6 @@ pub(crate) struct RecorderLink {
 }
 
 impl RecorderLink {
-    /// Applies other settings.
     pub(crate) fn change(&mut self, settings: FlightRecorderSettings) {
         self.queue.set_limit(settings.memory / QUEUED);
         // Sending fails only while the agent stops.

@@ -102,10 +102,7 @@ pub(crate) enum RejectReason {
     #[error("user {user} has reached the limit on the cost of reading metadata")]
     Loading { user: u32 },
     #[error("it is already harvested under the name \"{name}\"", name = .name.display())]
-    Linked {
-        /// The other name.
-        name: OsString,
-    },
+    Linked { name: OsString },
     /// It was replaced by a file of another user.
     #[error("its owner changed while it was opened")]
     OwnerChanged,
@@ -207,7 +204,6 @@ pub(crate) enum Fault {
     Truncated {
         /// Size when its metadata was read.
         expected: u64,
-        /// Present size.
         found: u64,
     },
 }

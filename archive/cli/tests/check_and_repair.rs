@@ -65,7 +65,7 @@ fn findings_have_file_offset_severity_and_rule_and_exit_with_1() {
     damage(&base);
     let output = run(directory.path(), &["check", "acme"]);
     let expected = "acme.0: offset 852: error: record: 300 bytes needed, 88 left; \
-                    44 bytes are no record [record-frame]\n";
+                    44 bytes belong to no record [record-frame]\n";
     assert_eq!(stdout(&output, 1), expected);
     assert_eq!(output.stderr, b"");
     let json = run(directory.path(), &["check", "--json", "acme"]);

@@ -61,7 +61,7 @@ pub enum Defect {
     MissingIndex,
     #[error("cannot be decompressed: {reason}")]
     Compression { reason: String },
-    #[error("{source}; {lost} bytes are no record")]
+    #[error("{source}; {lost} bytes belong to no record")]
     Frame { source: RecordError, lost: u64 },
     #[error("not written to the end: {source}")]
     TornTail { source: RecordError },

@@ -19,11 +19,11 @@ pub(crate) enum Scanned {
     /// A record whose length words agree. Its bytes are there until the next
     /// call.
     Record { offset: u64, len: usize },
-    /// Bytes that are no record.
+    /// Bytes that belong to no record.
     Damage(Damage),
 }
 
-/// A stretch of a file that is no record.
+/// A range of a file that belongs to no record.
 #[derive(Debug)]
 pub(crate) struct Damage {
     pub(crate) offset: u64,

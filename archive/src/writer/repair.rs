@@ -303,7 +303,6 @@ struct Copier<'s> {
     outputs: Vec<RepairOutput<'s>>,
 }
 
-/// A new archive.
 struct RepairOutput<'s> {
     part: &'s RepairedPart,
     data: DataFiles,

@@ -6,7 +6,6 @@ use pcp_types::Timestamp;
 
 use crate::config::Retention;
 
-/// A closed archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClosedArchive {
     /// Bytes of all its files.

@@ -92,7 +92,6 @@ impl NameOwners {
         Self { subtrees: Ownership::from_earlier(owned), ..Self::default() }
     }
 
-    /// Applies settings.
     pub(crate) fn change(&mut self, pins: Pins, keep: Option<Duration>) {
         self.pins = pins;
         self.groups.clear();

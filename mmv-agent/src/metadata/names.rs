@@ -15,7 +15,6 @@ pub(crate) enum NameError {
     Character {
         /// The complete name, unreadable bytes replaced.
         name: String,
-        /// The unexpected byte.
         byte: u8,
         /// Position in the complete name.
         at: usize,

@@ -89,7 +89,6 @@ impl Metadata {
         unsafe { &*self.base.wrapping_add(at).cast() }
     }
 
-    /// Returns all values.
     pub(crate) fn values(&self) -> &[MappedValue] {
         // SAFETY: the map starts with a header.
         let header: &Header = unsafe { self.field(0) };

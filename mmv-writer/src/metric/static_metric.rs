@@ -173,7 +173,6 @@ pub(crate) trait StaticRegistry {
     /// Registers a metric with one value.
     fn add_value(&self, description: &StaticDescription, kind: StaticKind) -> Result<Cell, Error>;
 
-    /// Registers a histogram.
     fn add_histogram(
         &self,
         description: &StaticDescription,

@@ -32,7 +32,6 @@ impl EventCounters {
         })
     }
 
-    /// Counts an event.
     pub(crate) fn count(&self, level: Level) {
         let counter = match level {
             Level::ERROR => &self.error,

@@ -198,7 +198,6 @@ impl Zone {
         out.extend_from_slice(self.strftime(timestamp, "%a %b %e").as_bytes());
     }
 
-    /// Formats the year.
     pub(crate) fn year(&self, timestamp: Timestamp) -> String {
         self.strftime(timestamp, "%Y")
     }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use crate::mapping::{Family, Kind, Label};
 use crate::samples::float_text;
 
-/// A text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// The text format of Prometheus.

@@ -45,7 +45,6 @@ pub(super) enum ReadError {
     Over,
 }
 
-/// A parsed request.
 #[derive(Debug)]
 pub(super) struct ReadQuery {
     queries: Vec<(Arc<Matchers>, Span)>,

@@ -71,7 +71,6 @@ impl Service {
         Self { hosts, newest, max_samples, readers, waiting, is_tcp }
     }
 
-    /// Answers any request.
     pub(super) async fn answer(
         &self,
         mut request: Request<Incoming>,

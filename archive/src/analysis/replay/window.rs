@@ -31,7 +31,7 @@ use super::{Replay, ReplaySelection};
 use crate::scan::{Chunk, ChunkLimits};
 use crate::{Records, Result, Timestamp};
 
-/// About how many observations a batch holds, 12 bytes each.
+/// Approximate number of observations in a batch, at 12 bytes each.
 const VALUES: usize = 1 << 18;
 
 /// The moments of the first batch, while the density of observations is not known.
@@ -50,7 +50,7 @@ pub struct Window<'a> {
     pub(super) left: Range<i128>,
     /// Number of moments in the next batch.
     pub(super) batch: i128,
-    /// About how many observations are held.
+    /// Approximate limit on the observations held.
     pub(super) most: usize,
     reading: Reading<'a>,
     /// The outline, and later the batch.
@@ -66,7 +66,7 @@ pub(super) struct MomentReader<'a> {
     first: Timestamp,
     step: Duration,
     back: Duration,
-    /// So few moments that the neighbours of each are searched for.
+    /// Set if there are so few moments that the neighbours of each are searched for.
     is_sparse: bool,
 }
 

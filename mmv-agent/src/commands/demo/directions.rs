@@ -96,7 +96,7 @@ fn quoted(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// An executable file.
+    /// Creates an executable file.
     fn program(folder: &Path, name: &str) {
         fs::create_dir_all(folder).unwrap();
         let file = folder.join(name);

@@ -37,7 +37,6 @@ const GROWTH: u32 = 4;
 /// The body of an answer.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// A JSON object.
     Json(String),
     /// Columns in the encoding of `page::tile`.
     Columns(Vec<u8>),

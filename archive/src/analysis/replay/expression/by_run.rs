@@ -11,7 +11,7 @@
 //! | `-a`, `rescale(a, "...")` | the same of the growth of a |
 //! | `a * n`, `a / n` | the growth of a times or over n at the later moment |
 //! | `a[name]`, `matchinst(...)`, `scalar(a)` | that of the instances |
-//! | `sum(a)` | the sum of what the instances grew |
+//! | `sum(a)` | the sum of the growth of the instances |
 //!
 //! Others, as `min(a)`, have none.
 
@@ -24,10 +24,10 @@ use super::parse::{Function, Operator};
 use super::{Bound, ExpressionValues, OperandValues};
 use crate::{Semantics, Value, ValueType};
 
-/// In which form growth is computed.
+/// The form in which growth is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum GrowthForm {
-    /// By second of the time in which the operand was observed.
+    /// Per second of the time in which the operand was observed.
     PerSecond,
     Total,
 }
