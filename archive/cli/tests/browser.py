@@ -367,11 +367,11 @@ def shop(browser):
     legend = page.inner_text(".legend")
     check("p50: 6.5" in legend and "p99" in legend, f"quantiles at the cursor: {legend}")
     press(page, "j")
-    page.keyboard.type("+60s")
+    page.keyboard.type("+50s")
     press(page, "Enter")
     check("appeared shop pid 8" in page.inner_text("#status"), "events at the cursor have a text")
     other = dict(side=0, kind="ended", file="other", cluster=None, pid=9, reason=None)
-    page.evaluate("(event) => page.note([], [{...event, time: page.data.start + 60}])", other)
+    page.evaluate("(event) => page.note([], [{...event, time: page.data.start + 50}])", other)
     page.evaluate("page.draw()")
     status = page.inner_text("#status")
     check("appeared shop pid 8" in status and "other" not in status, f"events of the charts only: {status}")
@@ -553,7 +553,7 @@ def compares(browser):
         view = press(page, "d")
         check(len(view["shown"]) == count and gone not in view["shown"], f"d: {view}")
     search(page, "sides.count (B")
-    check(value_at(page, "+10.2s") == "15", f"of rates: {value_at(page, '+10.2s')}")
+    check(value_at(page, "+10.2s") == "15 /s", f"of rates: {value_at(page, '+10.2s')}")
     search(page, "sides.worker")
     press(page, "p")
     legend = value_at(page, "+10.2s")
@@ -570,6 +570,66 @@ def compares(browser):
     other.screenshot(path=directory / f"{part}.png")
     other.close()
     page.close()
+
+
+# The mean of a line of a chart at some seconds.
+AT = """([place, name, seconds]) => {
+  const line = page.figures[place].lines.find((one) => one.name === name);
+  return seconds.map((second) => line.valueAt(second)?.mean ?? null);
+}"""
+
+
+def incident(browser):
+    """One command and no typing: what fails, since when and for how long is in the first screen."""
+    for scheme, width in [("light", 1440), ("dark", 1440), ("light", 800), ("dark", 800)]:
+        page = opened(browser, scheme, width)
+        shown = page.evaluate("page.view.shown.slice(0, 4).map(({role, name}) => role + ' ' + name)")
+        expected = ["rate mmv.jobs.requests", "errors mmv.jobs.failures", "latency mmv.jobs.latency p99", "saturation mmv.jobs.queue.depth"]
+        check(shown == expected, f"the signals of the program come first: {shown}")
+        below = page.evaluate("page.figures.slice(0, 4).filter(({element}) => element.getBoundingClientRect().bottom > innerHeight).length")
+        check(below == 0, f"all of them are in the first screen of {width} pixels")
+        wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        check(not wide, f"they fit into {width} pixels")
+        page.screenshot(path=directory / f"{part}-{scheme}-{width}.png")
+        if (scheme, width) != ("light", 1440):
+            page.close()
+            continue
+        first, last = page.evaluate(AT, [1, "", [60.5, 105.5]])
+        check(first == 0 and near(last, 40), f"40 failures a second, from none: {first} {last}")
+        before, during, after = page.evaluate(AT, [2, "endpoint=/submit", [60.5, 105.5, 150.5]])
+        check(near(during / before, 16, 0.1) and near(after, before), f"p99 is 16 times as high: {before} {during} {after}")
+        before, during = page.evaluate(AT, [2, "endpoint=/poll", [60.5, 105.5]])
+        check(near(before, during), f"of the other endpoint it is not: {before} {during}")
+        edges = page.evaluate(AT, [3, "", [88.5, 92.5, 117.5, 122.5]])
+        check([one > 100 for one in edges] == [False, True, True, False], f"30 s long: {edges}")
+        units = page.evaluate("page.figures.slice(0, 4).map((one) => one.units.textContent)")
+        check(units == ["/s", "/s", "ms", ""], f"in units of people: {units}")
+        marks = page.evaluate("page.events.filter((one) => page.figures[0].concerns(one)).map((one) => one.short)")
+        check(marks == ["appeared jobs", "ended jobs", "restarted jobs"], f"with its restart: {marks}")
+        headings = page.locator("#charts h2 button").all_inner_texts()
+        check([one[0] + one[2:] for one in headings][:1] == ["\u25bemmv.jobs"], f"groups: {headings}")
+        check(headings[1:] == ["\u25b8 mmv.agent"], f"the agent is folded at the end: {headings}")
+        folds(page)
+        colors(page)
+        page.close()
+
+
+def folds(page):
+    shown = settled(page)["shown"]
+    page.locator("#charts h2 button").first.click()
+    check(settled(page)["shown"] == [], "a group folds")
+    page.locator("#charts h2 button").first.click()
+    check(settled(page)["shown"] == shown, "and unfolds")
+
+
+def colors(page):
+    lines = "Object.fromEntries(page.figures[0].lines.map(({name, color}) => [name, color]))"
+    before = page.evaluate(lines)
+    # Without the largest instance in the window the others keep their colors.
+    page.evaluate("page.setWindow(95, 110)")
+    settled(page)
+    after = page.evaluate(lines)
+    check(before == after and len(set(before.values())) == 3, f"colors belong to names: {before} {after}")
 
 
 def grows(browser):
@@ -627,7 +687,7 @@ with sync_playwright() as playwright:
         args=["--no-sandbox", "--disable-gpu", "--no-zygote"],
         env=environment,
     )
-    parts = dict(pictures=pictures, live=live, shop=shop, grows=grows, measure=measure, truncated=truncated)
+    parts = dict(pictures=pictures, live=live, incident=incident, **{"incident-file": incident}, shop=shop, grows=grows, measure=measure, truncated=truncated)
     parts.get(part, compares if part.startswith("compared") else shop)(chromium)
     chromium.close()
 print("\n".join(problems))

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use test_archives::{Builder, scratch};
 
+use crate::incident;
 use crate::pictures;
 use crate::programs;
 use crate::sides;
@@ -84,6 +85,17 @@ fn pages_of_a_server_do_the_same() {
     let (_directory, base) = programs::shop(true);
     let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
     drive(&browser, server.address(), "live-shop");
+}
+
+#[test]
+#[ignore = "needs the browser that ci/browser fetches"]
+fn an_incident_is_in_the_first_screen_without_typing() {
+    let Some(browser) = browser() else { return };
+    let (_directory, base) = incident::jobs();
+    let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
+    drive(&browser, server.address(), "incident");
+    let page = snapshot(&[base.to_str().unwrap(), "-Z", "UTC"], "incident-file");
+    drive(&browser, &page, "incident-file");
 }
 
 /// Prints how long the first picture of an archive takes, and a frame of ten charts, with

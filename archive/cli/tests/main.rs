@@ -1,6 +1,9 @@
 //! Tests of the command `mmv-archive`, as one program: linking takes longer than most of them.
 
 #[cfg(feature = "view")]
+#[path = "../../tests/shared/incident.rs"]
+mod incident;
+#[cfg(feature = "view")]
 #[path = "../../tests/shared/pictures.rs"]
 mod pictures;
 #[path = "../../tests/shared/programs.rs"]

@@ -27,7 +27,8 @@ class Figure {
     this.size = { width: 0, height: 0 };
     this.element = element('figure');
     const caption = element('figcaption');
-    caption.append(element('b', {}, chart.name), (this.units = element('span', { class: 'units' })));
+    const name = element('b', { title: chart.name }, shortName(chart));
+    caption.append(element('span', { class: 'role' }, chart.role), name, (this.units = element('span', { class: 'units' })));
     const close = element('button', { 'aria-label': 'hide this chart', title: 'x' }, 'hide');
     close.addEventListener('click', () => page.toggle(chart));
     caption.append(close);
@@ -44,13 +45,19 @@ class Figure {
   }
 
   get kind() {
-    return this.isRate ? 'rate' : this.chart.metric.semantics === 'discrete' ? 'discrete' : 'value';
+    return this.isRate || this.chart.parts ? 'rate' : this.chart.metric.semantics === 'discrete' ? 'discrete' : 'value';
+  }
+
+  // The metric in an archive.
+  identity(side) {
+    const { histogram, metric } = this.chart;
+    return histogram ?? { name: metric.name, pmid: metric.of[side] };
   }
 
   // Marks and the ends of programs of an archive, in pixels.
   walls(side, from, to, width) {
-    const { name, of } = this.chart.metric;
-    const own = this.page.events.filter((event) => event.isWall && event.side === side && event.isOf(name, of[side]));
+    const { name, pmid } = this.identity(side);
+    const own = this.page.events.filter((event) => event.isWall && event.side === side && event.isOf(name, pmid));
     return own.map((event) => ((event.at - from) / (to - from)) * width);
   }
 
@@ -71,14 +78,14 @@ class Figure {
     const context = surface(this.canvas, this.size);
     const box = this.box();
     const { metric } = chart;
-    const units = this.isRate ? metric.rate_units : metric.units;
-    if (this.units.textContent !== units) this.units.textContent = units;
+    this.unit = { size: 1, name: this.isRate ? metric.rate_units : metric.units };
     if (this.help.textContent !== metric.help) this.help.textContent = metric.help;
     context.save();
-    if (chart.histogram && !chart.heat) {
-      this.drawNothing(context, box, chart.isAsked && !chart.isFailed ? 'nothing was counted at these times' : this.absence);
+    if (chart.histogram && !chart.heat && !chart.parts) {
+      this.drawNothing(context, box, this.absence);
     } else if (chart.heat) {
       const scale = heatScale(chart.heat);
+      this.unit = unitOf(metric.units, scale.high);
       frame(context, box, data, view, scale, true);
       clip(context, box);
       drawHeat(context, box, data, view, chart.heat, scale);
@@ -89,12 +96,16 @@ class Figure {
     this.drawEvents(context, box);
     context.restore();
     this.drawCursor(context, box);
+    const { name } = this.unit;
+    if (this.units.textContent !== name) this.units.textContent = name;
     this.fillLegend();
   }
 
   // Why what the chart shows is not known.
   get absence() {
-    return (this.chart.base ?? this.chart).isFailed ? 'these values cannot be read' : 'reading\u2026';
+    const { isFailed, isAsked } = this.chart.root;
+    if (isFailed) return 'these values cannot be read';
+    return isAsked ? 'nothing was counted at these times' : 'reading\u2026';
   }
 
   drawNothing(context, box, text) {
@@ -129,7 +140,8 @@ class Figure {
         high = Math.max(high, ...ends);
       }
     }
-    const scale = scaleOf(low, high);
+    this.unit = unitOf(this.unit.name, Math.max(Math.abs(low), Math.abs(high)));
+    const scale = scaleIn(low, high, this.unit);
     // What is known may be of other times.
     const isKnown = Math.min(tile.to, view.to) - Math.max(tile.from, view.from) >= (view.to - view.from) / 2;
     if (!scale) return this.drawNothing(context, box, isKnown ? 'no values at these times' : this.absence);
@@ -146,7 +158,7 @@ class Figure {
     const words = view.query.toLowerCase().split(/\s+/).filter((word) => word && !chart.about.includes(word));
     const isWanted = (name) => words.length > 0 && words.every((word) => name.toLowerCase().includes(word));
     const sides = chart.base ? [chart.side, chart.other] : data.sides.map((_, side) => side);
-    const all = tile.series.filter((series) => sides.includes(series.side));
+    const all = tile.series.filter((series) => sides.includes(series.side) && (!chart.only || chart.only.test(series.instance ?? '')));
     let groups = ranked(all, from, to, isWanted);
     const walls = sides.map((side) => this.walls(side, from, to, width));
     const pixels = (series) => reduce(series, from, to, width);
@@ -167,11 +179,14 @@ class Figure {
     const value = (group, side, at) => (chart.base ? above(one(group, chart.other, at), one(group, chart.side, at)) : one(group, side, at));
     const shown = chart.base ? [chart.other] : sides;
     const isAlone = groups.length === 1;
-    groups.slice(0, top).forEach((group, n) => {
+    const used = new Map();
+    groups.slice(0, top).forEach((group) => {
       for (const side of shown.filter((side) => chart.base || of(group, side))) {
         // Colors tell instances from each other, dashes archives; of one instance both do.
-        const color = isAlone ? side : n;
-        const dash = shown.length > 1 ? side : Math.floor(n / LIGHT.length);
+        const color = isAlone && !group.name ? side : chart.hues.get(group.name) ?? 0;
+        // Of two names with one color the second is dashed.
+        const dash = shown.length > 1 ? side : used.get(color) ?? 0;
+        used.set(color, dash + 1);
         add(group.name, color, dashOf(dash), side, made(group, side), (at) => value(group, side, at));
       }
     });
@@ -193,7 +208,7 @@ class Figure {
   concerns(event) {
     const { chart } = this, { side } = event;
     const isOfSide = chart.base ? side === chart.side || side === chart.other : chart.histogram ? side === chart.side : chart.metric.of[side] !== null;
-    const { name, pmid } = chart.histogram ?? { name: chart.metric.name, pmid: chart.metric.of[side] };
+    const { name, pmid } = this.identity(side);
     return isOfSide && event.concerns(name, pmid);
   }
 
@@ -207,6 +222,7 @@ class Figure {
     context.fillStyle = context.strokeStyle = css('--mark');
     context.lineWidth = 1;
     for (const event of this.page.events) {
+      if (event.isMinor) continue;
       const at = x(event.at), line = Math.round(at) + (event.isMark ? 0.25 : 0.5);
       if (at < box.left - 1 || at > box.right || (at < free && drawn.has(line)) || !this.concerns(event)) continue;
       if (!drawn.has(line)) {
@@ -244,15 +260,19 @@ class Figure {
     const { view } = this.page;
     const entries = [];
     const inside = view.cursor !== null && view.cursor >= view.from && view.cursor <= view.to;
-    if (this.chart.histogram) {
+    if (this.chart.histogram && !this.chart.parts) {
       const { heat } = this.chart;
       const column = inside && heat ? Math.floor((view.cursor - originOf(this.page.data, heat)) / heat.step) : -1;
       (heat ? quantilesOf(heat) : []).forEach(({ rank, values }, place) => {
-        entries.push({ color: colorOf([6, 1, 3][place]), dash: [], text: 'p' + rank * 100 + (values.has(column) ? ': ' + numberText(values.get(column)) : '') });
+        entries.push({ color: colorOf([6, 1, 3][place]), dash: [], text: 'p' + rank * 100 + (values.has(column) ? ': ' + this.textIn(values.get(column)) : '') });
       });
+      if (heat) {
+        const most = heat.cells.reduce((max, cell) => Math.max(max, cell[2]), 0);
+        entries.push({ isScale: true, color: '', dash: [], text: '1 to ' + numberText(most) + ' in ' + unitText(heat.step, 'sec') });
+      }
     } else {
       for (const { color, dash, name, valueAt } of this.lines || []) {
-        const text = inside ? (name && ': ') + valueText(valueAt(view.cursor)) : '';
+        const text = inside ? (name && ': ') + this.valueText(valueAt(view.cursor)) : '';
         if (name + text) entries.push({ color: colorOf(color), dash, text: name + text });
       }
     }
@@ -264,15 +284,32 @@ class Figure {
         span.append(element('i'), document.createTextNode(''));
         this.legend.append(span);
       }
+      const colors = [0, 0.25, 0.5, 0.75, 1].map(heatColor).join();
+      span.className = entry.isScale ? 'scale' : '';
+      span.firstChild.style.background = entry.isScale ? 'linear-gradient(to right,' + colors + ')' : '';
       span.firstChild.style.borderTopColor = entry.color;
       span.firstChild.style.borderTopStyle = entry.dash.length ? 'dashed' : 'solid';
       if (span.lastChild.data !== entry.text) span.lastChild.data = span.title = entry.text;
     });
   }
 
+  // A number in the unit of the axis.
+  textIn(value, step) {
+    const { size, name } = this.unit;
+    return numberText(value / size, step && step / size) + (name && ' ' + name);
+  }
+
+  // The mean of a column, and its bounds if they are not the same.
+  valueText(value) {
+    if (!value) return '-';
+    const step = Math.abs(value.mean) * 1e-4, mean = this.textIn(value.mean, step);
+    if (value.low === value.high) return mean;
+    return mean + ' (' + this.textIn(value.low, step) + ' to ' + this.textIn(value.high, step) + ')';
+  }
+
   // The columns in which something was observed, nearest to a time in one direction.
   sample(from, step) {
-    const { chart } = this, { heat } = chart;
+    const { chart } = this, heat = chart.heat ?? chart.parts?.[0].heat;
     if (chart.histogram) {
       const origin = heat ? originOf(this.page.data, heat) : 0;
       return heat && origin + (Math.floor((from - origin) / heat.step + 1e-9) + step + 0.5) * heat.step;
@@ -296,12 +333,4 @@ function clip(context, box) {
   context.beginPath();
   context.rect(box.left, 0, box.right - box.left, box.bottom + 1);
   context.clip();
-}
-
-// The mean of a column, and its bounds if they are not the same.
-function valueText(value) {
-  if (!value) return '-';
-  const step = Math.abs(value.mean) * 1e-4, mean = numberText(value.mean, step);
-  if (value.low === value.high) return mean;
-  return mean + ' (' + numberText(value.low, step) + ' to ' + numberText(value.high, step) + ')';
 }

@@ -100,7 +100,7 @@ function decoded(series) {
 // archives, or what a histogram counted in one.
 class Chart {
   constructor(name, metric, more) {
-    Object.assign(this, { name, metric, base: null, other: 0, histogram: null, heat: null, side: 0 }, more);
+    Object.assign(this, { name, metric, base: null, source: null, only: null, parts: null, role: '', branch: '', other: 0, histogram: null, heat: null, side: 0 }, more);
     // What is known of a window, and of all the time: of rates, and of other values.
     this.tiles = { rate: null, plain: null };
     this.whole = { rate: null, plain: null };
@@ -108,12 +108,26 @@ class Chart {
 
   // Takes over what a newer header says of the same chart. Values are of other metrics if an
   // archive has it under another PMID.
-  become({ metric, base, other, histogram, side, instances, about, text }) {
+  become({ metric, base, source, only, parts, role, branch, other, histogram, side, instances, about, text }) {
     const isSame = metric.of.join() === this.metric.of.join();
-    Object.assign(this, { metric, base, other, histogram, side, instances, about, text });
+    Object.assign(this, { metric, base, source, only, parts, role, branch, other, histogram, side, instances, about, text });
     if (!isSame) this.tiles = { rate: null, plain: null };
     if (!isSame) this.whole = { rate: null, plain: null };
     return this;
+  }
+
+  // The chart that has the values.
+  get root() {
+    return this.base ?? this.source ?? this;
+  }
+
+  // The colors of its instances.
+  get hues() {
+    if (this.colored !== this.instances.size) {
+      this.colored = this.instances.size;
+      this.known = huesOf(this.instances);
+    }
+    return this.known;
   }
 
   isRate(raw) {
@@ -122,10 +136,102 @@ class Chart {
 
   // The tile that is drawn.
   tile(raw, isWhole) {
-    const from = this.base ?? this;
-    return from[isWhole ? 'whole' : 'tiles'][this.isRate(raw) ? 'rate' : 'plain'];
+    if (this.parts) return this.quantiles();
+    return this.root[isWhole ? 'whole' : 'tiles'][this.isRate(raw) ? 'rate' : 'plain'];
+  }
+
+  // The highest quantile of each of several histograms, as series.
+  quantiles() {
+    const heats = this.parts.map((part) => part.heat);
+    if (this.made && heats.every((heat, n) => heat === this.made.heats[n])) return this.made.tile;
+    const series = [];
+    this.parts.forEach(({ side, histogram, start }, n) => {
+      if (!heats[n]) return;
+      const { values } = quantilesOf(heats[n]).at(-1), columns = [...values.keys()];
+      const first = Math.min(...columns), count = Math.max(...columns) - first + 1;
+      const mean = new Float64Array(count).fill(NaN), flags = new Uint8Array(count);
+      for (const [column, value] of values) {
+        mean[column - first] = value;
+        flags[column - first] = HAS | OBSERVED | (values.has(column - 1) ? JOINED : 0);
+      }
+      series.push({ side, instance: histogram.instance, rate: true, origin: heats[n].start - start, step: heats[n].step, first, count, flags, values: { low: mean, high: mean, mean } });
+    });
+    const tile = series.length ? { from: -Infinity, to: Infinity, series } : null;
+    this.made = { heats, tile };
+    return tile;
   }
 }
+
+// -- Groups --------------------------------------------------------------------------------
+
+// What a person looks at first, by the names of metrics.
+const COUNTED = /request|job|order|call|query|message|operation|transaction|event/i, FAILED = /error|fail/i, FAILED_CODE = /(^|,)code=5\d\d(,|$)/;
+const WAITED = /latency|duration|time|wait/i, FULL = /queue|depth|pending|waiting|backlog|busy|in.?flight|saturation|utili[sz]ation/i;
+
+// The group of a metric: a program, or the first part of its name.
+function branchOf(name) {
+  const parts = name.split('.');
+  return parts.slice(0, Math.min(parts.length - 1, parts[0] === 'mmv' ? 2 : 1)).join('.');
+}
+
+// The agent and pmcd.
+const isMachinery = (branch) => branch === 'mmv.agent' || branch === 'pmcd';
+
+// The charts by group: programs first, the agent and pmcd last; in each what it counts, what
+// fails, how long it takes and how full it is, then its histograms, then the rest.
+function inGroups(charts) {
+  const groups = new Map();
+  for (const chart of charts) {
+    chart.branch = branchOf(chart.metric.name ?? chart.histogram.name);
+    if (!groups.has(chart.branch)) groups.set(chart.branch, []);
+    groups.get(chart.branch).push(chart);
+  }
+  const weight = (branch) => (isMachinery(branch) ? 2 : branch.startsWith('mmv.') ? 0 : 1);
+  const names = [...groups.keys()].sort((a, b) => weight(a) - weight(b));
+  return names.flatMap((branch) => {
+    const own = groups.get(branch), histograms = own.filter((chart) => chart.histogram);
+    const signals = isMachinery(branch) ? [] : signalsOf(branch, own.filter((chart) => !chart.base));
+    histograms.sort((a, b) => (a.name < b.name ? -1 : 1));
+    const rest = [...histograms, ...own.filter((chart) => !chart.histogram)];
+    return [...new Set([...signals, ...rest])];
+  });
+}
+
+function signalsOf(branch, charts) {
+  const first = (charts, word) => charts.find((chart) => word.test(shortName(chart))) ?? null;
+  const counters = charts.filter((chart) => chart.metric.rate_units === 'count / sec');
+  const isFailure = (chart) => FAILED.test(shortName(chart));
+  const counted = counters.filter((chart) => !isFailure(chart));
+  const rate = first(counted, COUNTED) ?? counted[0] ?? null;
+  const errors = counters.find(isFailure) ?? withCodes(counted);
+  const waits = charts.filter((chart) => chart.histogram && /sec$/.test(chart.metric.units));
+  const latency = first(waits, WAITED) ?? waits[0] ?? null;
+  const gauges = charts.filter((chart) => chart.metric.semantics === 'instant' || chart.metric.rate_units === 'utilisation');
+  const roles = { rate, errors, latency: latency && together99(latency, waits), saturation: first(gauges, FULL) };
+  return Object.entries(roles).flatMap(([role, chart]) => {
+    if (chart) Object.assign(chart, { role, branch });
+    return chart ? [chart] : [];
+  });
+}
+
+// What a metric counts with codes of server errors.
+function withCodes(counters) {
+  const source = counters.find((chart) => [...chart.instances].some((name) => FAILED_CODE.test(name)));
+  if (!source) return null;
+  const { metric, about, instances, text } = source;
+  return new Chart(source.name + ' with code 5xx', metric, { source, only: FAILED_CODE, about, instances, text });
+}
+
+// The highest quantiles of a histogram with several instances in one chart.
+function together99(chart, histograms) {
+  const { name, side } = chart.histogram;
+  const parts = histograms.filter((one) => one.histogram.name === name && one.side === side);
+  if (parts.length < 2) return chart;
+  const { metric, about, text } = chart, instances = new Set(parts.map((one) => one.histogram.instance));
+  return new Chart(name + ' p99', metric, { parts, histogram: { ...chart.histogram, instance: undefined }, side, about, text, instances });
+}
+
+const shortName = (chart) => (chart.branch ? chart.name.slice(chart.branch.length + 1) : chart.name);
 
 function chartsOf(data) {
   const charts = [], byMetric = new Map();
@@ -150,11 +256,11 @@ function chartsOf(data) {
   for (const histogram of data.histograms) {
     const instance = histogram.instance === null ? '' : '[' + histogram.instance + ']';
     const side = data.sides.length > 1 ? ' (' + data.sides[histogram.side].name + ')' : '';
-    const metric = { help: '', units: histogram.units, rate_units: null, semantics: 'histogram', of: [] };
+    const metric = { help: histogram.help, units: histogram.units, rate_units: null, semantics: 'histogram', of: [] };
     const heat = histogram.cells ? histogram : null;
-    charts.push(new Chart(unique(histogram.name + instance + side), metric, { histogram, heat, side: histogram.side }));
+    charts.push(new Chart(unique(histogram.name + instance + side), metric, { histogram, heat, side: histogram.side, start: data.start }));
   }
-  return data.series ? withSeries(data, charts, byMetric) : withNames(data, charts, byMetric);
+  return inGroups(data.series ? withSeries(data, charts, byMetric) : withNames(data, charts, byMetric));
 }
 
 // The charts with the series of a file; without those that have none.

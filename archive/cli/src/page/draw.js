@@ -1,8 +1,8 @@
 // Axes, lines and heat maps on a canvas.
 
 // Okabe and Ito's colors, which the color-blind can tell apart; more lines are dashed.
-const LIGHT = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'];
-const DARK = ['#56b4e9', '#e69f00', '#2fc79a', '#e79fc7', '#f0e442', '#4f8fd0', '#ffffff'];
+const LIGHT = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000', '#7a4fb0', '#8c5a3c', '#6b8e23', '#1395a5', '#b3304f'];
+const DARK = ['#56b4e9', '#e69f00', '#2fc79a', '#e79fc7', '#f0e442', '#4f8fd0', '#ffffff', '#b39ddb', '#c9a17e', '#a5c956', '#4dd0e1', '#ff8a9b'];
 const DASHES = [[], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4], [1, 3], [6, 2, 2, 2]];
 const LEFT = 66, RIGHT = 8, TOP = 14, BOTTOM = 18;
 const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -10,6 +10,20 @@ const dark = matchMedia('(prefers-color-scheme: dark)');
 function colorOf(place) {
   const colors = dark.matches ? DARK : LIGHT;
   return place < 0 ? css('--dim') : colors[place % colors.length];
+}
+// The colors of instances by their names, whatever their values are: two of them have the same
+// color only if there are more names than colors.
+function huesOf(names) {
+  const hues = new Map(), used = new Set();
+  for (const name of [...names].sort()) {
+    let hash = 0x811c9dc5;
+    for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
+    let hue = ((hash ^ (hash >>> 15)) >>> 0) % LIGHT.length;
+    while (names.size <= LIGHT.length && used.has(hue)) hue = (hue + 1) % LIGHT.length;
+    used.add(hue);
+    hues.set(name, hue);
+  }
+  return hues;
 }
 const dashOf = (place) => DASHES[place % DASHES.length];
 // The colors of the page's style, looked up once: asking for them makes the browser lay out.
@@ -53,6 +67,35 @@ function numberText(value, step) {
   const scaled = prefix ? value / prefix[0] : value;
   const text = scaled.toPrecision(Math.max(digits, 3));
   return (text.includes('e') ? String(Number(text)) : text.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '')) + (prefix ? prefix[1] : '');
+}
+
+const TIMES = [[1e-9, 'ns'], [1e-6, 'us'], [1e-3, 'ms'], [1, 's'], [60, 'min'], [3600, 'h'], [86400, 'd']];
+const SIZES = [[1, 'B'], [1e3, 'kB'], [1e6, 'MB'], [1e9, 'GB'], [1e12, 'TB'], [1e15, 'PB']];
+const UNITS = new Map([
+  ['nanosec', [1e-9, TIMES]], ['microsec', [1e-6, TIMES]], ['millisec', [1e-3, TIMES]], ['sec', [1, TIMES]], ['min', [60, TIMES]], ['hour', [3600, TIMES]],
+  ['byte', [1, SIZES]], ['Kbyte', [2 ** 10, SIZES]], ['Mbyte', [2 ** 20, SIZES]], ['Gbyte', [2 ** 30, SIZES]], ['Tbyte', [2 ** 40, SIZES]],
+]);
+
+// The unit of values up to the largest of some in other units: how many of these it is, and
+// its name.
+function unitOf(units, largest) {
+  if (units === 'count / sec') return { size: 1, name: '/s' };
+  const [name, per] = units.split(' / '), [base, sizes] = UNITS.get(name) ?? [];
+  if (!sizes || (per !== undefined && per !== 'sec')) return { size: 1, name: units };
+  const [size, text] = sizes.findLast((one) => one[0] <= largest * base * 1.0005) ?? sizes[0];
+  return { size: size / base, name: text + (per ? '/s' : '') };
+}
+
+// A number with a unit of its size.
+function unitText(value, units) {
+  const { size, name } = unitOf(units, Math.abs(value));
+  return numberText(value / size) + (name && ' ' + name);
+}
+
+// The bounds of an axis in a unit.
+function scaleIn(low, high, unit) {
+  const scale = scaleOf(low / unit.size, high / unit.size);
+  return scale && { low: scale.low * unit.size, high: scale.high * unit.size, step: scale.step * unit.size, unit };
 }
 
 // The bounds of an axis and the step of its labels: round numbers that differ as doubles.
@@ -117,8 +160,10 @@ function frame(context, box, data, view, scale, log) {
   for (const [value, step, n] of ticks) {
     context.moveTo(box.left, Math.round(y(value)) + 0.5);
     context.lineTo(box.right, Math.round(y(value)) + 0.5);
-    const above = n ? '+' + numberText(n * step) : '\u2248 ' + numberText(value);
-    context.fillText(isFar ? above : numberText(value, step), box.left - 5, y(value), LEFT - 6);
+    const { size } = scale.unit ?? { size: 1 };
+    const above = n ? '+' + numberText((n * step) / size) : '\u2248 ' + numberText(value / size);
+    const text = scale.units === undefined ? numberText(value / size, step / size) : unitText(value, scale.units);
+    context.fillText(isFar ? above : text, box.left - 5, y(value), LEFT - 6);
   }
   context.textAlign = 'center';
   context.textBaseline = 'alphabetic';
@@ -255,7 +300,7 @@ function quantilesOf(heat) {
 function heatScale(heat) {
   const low = Math.max(1, heat.buckets.reduce((least, one) => Math.min(least, one[0]), Infinity));
   const high = heat.buckets.reduce((most, one) => Math.max(most, one[1]), 0);
-  return { low: low * 0.9, high: Math.max(high, low * 2), step: 1 };
+  return { low: low * 0.9, high: Math.max(high, low * 2), step: 1, units: heat.units };
 }
 
 // The time at which the first column of a heat map begins.

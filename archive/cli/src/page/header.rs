@@ -8,11 +8,12 @@ use pcp_archive::envelope::GoOn;
 use pcp_archive::internal::programs::{ProgramEvent, events_name};
 use pcp_archive::raw::{TextKind, TextTarget};
 use pcp_archive::scan::{Column, Columns, SelectedMetric, Selection};
-use pcp_archive::{Error, InDom, InstanceId, Timestamp};
+use pcp_archive::{Error, InDom, InstanceId, Metadata, Pmid, Timestamp};
 use serde::Serialize;
 
 use super::sides::{Side, Sides};
 use crate::columns;
+use crate::order::SeriesOrder;
 use crate::time::{Window, Zone, to_jiff};
 
 /// The most events that are drawn, of each side.
@@ -89,11 +90,13 @@ impl Header {
     }
 }
 
-/// Returns the metrics of all sides.
+/// Returns the metrics of all sides, in the order in which a page shows them.
 fn metrics(selections: &[Selection<'_>]) -> Vec<Metric> {
     let mut all: Vec<Metric> = Vec::new();
+    let mut ranks = Vec::new();
     let mut known = HashMap::new();
     for (side, selection) in selections.iter().enumerate() {
+        let mut order = SeriesOrder::new(selection.source().metadata());
         for metric in selection.metrics() {
             let new = described(selection, metric, selections.len());
             // What differs in its units or meaning is another metric.
@@ -105,6 +108,7 @@ fn metrics(selections: &[Selection<'_>]) -> Vec<Metric> {
             );
             let place = *known.entry(key).or_insert(all.len());
             if place == all.len() {
+                ranks.push(order.key(metric, None, false));
                 all.push(new);
             }
             if let Some(of) = all.get_mut(place).and_then(|one| one.of.get_mut(side)) {
@@ -112,21 +116,27 @@ fn metrics(selections: &[Selection<'_>]) -> Vec<Metric> {
             }
         }
     }
-    all
+    let mut ranked: Vec<_> = ranks.into_iter().zip(all).collect();
+    ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
+    ranked.into_iter().map(|(_, metric)| metric).collect()
 }
 
 fn described(selection: &Selection<'_>, metric: &SelectedMetric, sides: usize) -> Metric {
-    let metadata = selection.source().metadata();
-    let target = TextTarget::Metric(metric.desc.pmid);
-    let text = |kind| metadata.text(target, kind).map(ToString::to_string);
     Metric {
         name: metric.name.clone(),
-        help: text(TextKind::Full).or_else(|| text(TextKind::OneLine)).unwrap_or_default(),
+        help: help_text(selection.source().metadata(), metric.desc.pmid),
         units: columns::units(metric, false),
         rate_units: metric.has_rates().then(|| columns::units(metric, true)),
         semantics: metric.desc.semantics.to_string(),
         of: vec![None; sides],
     }
+}
+
+/// Returns the help text of a metric, the long one if it has both.
+pub(super) fn help_text(metadata: &Metadata, pmid: Pmid) -> String {
+    let target = TextTarget::Metric(pmid);
+    let text = |kind| metadata.text(target, kind).map(ToString::to_string);
+    text(TextKind::Full).or_else(|| text(TextKind::OneLine)).unwrap_or_default()
 }
 
 /// The names of instances, looked up once for each domain.

@@ -10,7 +10,7 @@ use pcp_archive::scan::Selection;
 use pcp_archive::{Error, InstanceId, Pmid, Timestamp};
 use serde::Serialize;
 
-use super::header::seconds;
+use super::header::{help_text, seconds};
 use super::sides::Side;
 use crate::columns;
 use crate::time::Window;
@@ -29,6 +29,7 @@ pub(crate) struct Heat {
     pub(crate) name: String,
     pub(crate) instance: Option<String>,
     pub(crate) units: String,
+    help: String,
     /// The time at which the first column begins.
     start: f64,
     /// The seconds of a column.
@@ -48,6 +49,7 @@ pub(crate) struct Histogram {
     pub(crate) pmid: Pmid,
     pub(crate) name: String,
     pub(crate) units: String,
+    pub(crate) help: String,
     /// The buckets that labels select; `None` for all.
     buckets: Option<HashSet<InstanceId>>,
     /// `None` alone for one without instances.
@@ -80,6 +82,7 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
             pmid: metric.desc.pmid,
             name: name.to_owned(),
             units: quantile.desc.units.to_string(),
+            help: help_text(source.metadata(), metric.desc.pmid),
             buckets: buckets.cloned(),
             instances: replay.instances(0).collect(),
         });
@@ -210,6 +213,7 @@ impl Counted {
                 name: histogram.name.clone(),
                 instance: histogram.instance_name(side, instance),
                 units: histogram.units.clone(),
+                help: histogram.help.clone(),
                 start: seconds(start),
                 step: step.as_secs_f64(),
                 cells,

@@ -118,15 +118,16 @@ class Feed {
 
   visible(isWanted) {
     const figures = this.page.figures.filter((figure) => isWanted(figure.chart) && figure.isVisible);
-    return [...new Set(figures.map((figure) => figure.chart.base ?? figure.chart))];
+    return [...new Set(figures.map((figure) => figure.chart.root))];
   }
 
   // The values of the charts in the window.
   columns() {
     const { page } = this, { view } = page, { raw } = view;
-    const first = page.figures.find((figure) => !figure.chart.histogram);
-    if (!first) return null;
-    const box = first.box(), pixels = Math.max(16, Math.floor(box.right - box.left));
+    const boxes = page.figures.filter((figure) => !figure.chart.histogram).map((figure) => figure.box());
+    if (!boxes.length) return null;
+    // Of the widest: all are in one answer.
+    const pixels = boxes.reduce((most, box) => Math.max(most, Math.floor(box.right - box.left)), 16);
     const step = (view.to - view.from) / pixels;
     const charts = this.visible((chart) => !chart.histogram).filter((chart) => !this.fits(chart.tile(raw, false), step));
     if (!charts.length) return null;
@@ -134,7 +135,7 @@ class Feed {
     const count = Math.min(MOST_COLUMNS, Math.max(16, Math.ceil((to - from) / step)));
     const isUseful = () => {
       const now = page.view;
-      const shown = this.visible((chart) => charts.includes(chart.base ?? chart));
+      const shown = this.visible((chart) => charts.includes(chart.root));
       return now.raw === raw && now.to > from && now.from < to && shown.length > 0;
     };
     return this.tiles(charts, { from, to }, count, isUseful, (chart, kind, tile) => {
@@ -147,13 +148,13 @@ class Feed {
   overview() {
     const { page } = this, { view, data } = page, figure = page.figures[view.current];
     if (!figure || figure.chart.histogram) return null;
-    const chart = figure.chart.base ?? figure.chart, { raw } = view;
+    const chart = figure.chart.root, { raw } = view;
     const pixels = Math.max(16, Math.floor(page.overviewSize.width));
     const known = chart.tile(raw, true), span = { from: 0, to: data.span };
     if (known && known.to >= data.span - known.asked) return null;
     const isUseful = () => {
       const now = page.figures[page.view.current]?.chart;
-      return (now?.base ?? now) === chart && page.view.raw === raw;
+      return now?.root === chart && page.view.raw === raw;
     };
     const job = this.tiles([chart], span, pixels, isUseful, (of, kind, tile) => { of.whole[kind] = tile; });
     // It says nothing about the window of the chart.
@@ -221,7 +222,7 @@ class Feed {
   step(chart, direction) {
     if (this.steps >= 8) return;
     this.steps++;
-    this.stepping = this.stepping.then(() => this.stepNow(chart.base ?? chart, direction)).finally(() => { this.steps--; });
+    this.stepping = this.stepping.then(() => this.stepNow(chart.root, direction)).finally(() => { this.steps--; });
   }
 
   async stepNow(chart, direction) {

@@ -13,7 +13,7 @@ const KEYS = [
   ['r', 'rates of counters, or their values'],
   ['?', 'this help'],
 ];
-const AT_FIRST = 6, MOST_LISTED = 500, MOST_FOUND = 30, MOST_NOTED = 20000, ADDRESS_AFTER = 100;
+const AT_FIRST = 6, MOST_AT_FIRST = 24, MOST_LISTED = 500, MOST_FOUND = 30, MOST_NOTED = 20000, ADDRESS_AFTER = 100;
 // The events after which no value of a program continues.
 const BOUNDARIES = ['appeared', 'restarted', 'recovered', 'ended', 'vanished', 'removed', 'quarantined', 'waiting'];
 const byId = (id) => document.getElementById(id);
@@ -25,6 +25,7 @@ class Page {
     this.feed = feed;
     this.charts = chartsOf(data);
     this.figures = [];
+    this.headings = new Map();
     this.items = new Map();
     this.isDragging = false;
     this.overview = { lines: [] };
@@ -39,7 +40,7 @@ class Page {
       row.append(element('td', {}, keys), element('td', {}, text));
       byId('keys').append(row);
     }
-    this.view.shown = this.charts.filter((chart) => !chart.base).slice(0, AT_FIRST);
+    this.view.shown = this.firstOfAll();
     this.readAddress();
     this.listenToAll();
     this.rebuild();
@@ -74,19 +75,78 @@ class Page {
     const known = new Map(this.charts.map((chart) => [chart.name, chart])), now = new Map();
     this.data = Object.assign(data, { end, span });
     this.charts = chartsOf(data).map((chart) => {
-      const old = known.get(chart.name);
-      now.set(chart, old ?? chart);
-      chart.base = now.get(chart.base) ?? null;
-      return old ? old.become(chart) : chart;
+      const own = known.get(chart.name)?.become(chart) ?? chart;
+      now.set(chart, own);
+      return own;
     });
+    for (const chart of this.charts) {
+      chart.base = now.get(chart.base) ?? null;
+      chart.source = now.get(chart.source) ?? null;
+      chart.parts = chart.parts?.map((part) => now.get(part)) ?? null;
+    }
     const there = new Set(this.charts), current = view.shown[view.current];
     const shown = view.shown.filter((chart) => there.has(chart));
     // The first ones if none of these is left, but not if all were hidden.
     const isReset = !known.size || (view.shown.length && !shown.length);
-    view.shown = isReset ? this.charts.filter((chart) => !chart.base).slice(0, AT_FIRST) : shown;
+    view.shown = isReset ? this.firstOfAll() : shown;
     const place = view.shown.indexOf(current);
     view.current = place < 0 ? Math.max(0, Math.min(view.current, view.shown.length - 1)) : place;
     this.rebuild();
+  }
+
+  // -- Groups ----------------------------------------------------------------------------------
+
+  // The charts of each group.
+  groups() {
+    const groups = new Map();
+    for (const chart of this.charts) {
+      if (!groups.has(chart.branch)) groups.set(chart.branch, []);
+      groups.get(chart.branch).push(chart);
+    }
+    return groups;
+  }
+
+  // The charts of a group that are shown when it is opened.
+  firstOf(charts) {
+    const own = charts.filter((chart) => !chart.base), signals = own.filter((chart) => chart.role);
+    return [...signals, ...own.filter((chart) => !chart.role).slice(0, AT_FIRST)];
+  }
+
+  firstOfAll() {
+    const groups = [...this.groups()].filter(([branch]) => !isMachinery(branch));
+    const shown = groups.flatMap(([, charts]) => this.firstOf(charts)).slice(0, MOST_AT_FIRST);
+    return shown.length ? shown : this.charts.slice(0, AT_FIRST);
+  }
+
+  // Shows the charts of a group, or hides them all.
+  fold(branch) {
+    const { view } = this, others = view.shown.filter((chart) => chart.branch !== branch);
+    const isOpen = others.length < view.shown.length;
+    view.shown = isOpen ? others : [...others, ...this.firstOf(this.groups().get(branch) ?? [])];
+    view.current = Math.max(0, Math.min(view.current, view.shown.length - 1));
+    this.rebuild();
+  }
+
+  // The headings of groups, each with its charts: those of its signals are in one row.
+  grouped() {
+    const children = [];
+    for (const [branch, charts] of this.groups()) {
+      let heading = this.headings.get(branch);
+      if (!heading) {
+        heading = { element: element('h2'), button: element('button'), count: element('span'), row: element('div', { class: 'signals' }) };
+        heading.button.addEventListener('click', () => this.fold(branch));
+        heading.element.append(heading.button, heading.count);
+        this.headings.set(branch, heading);
+      }
+      const own = this.figures.filter((figure) => figure.chart.branch === branch);
+      const isSignal = (figure) => Boolean(figure.chart.role);
+      heading.button.textContent = (own.length ? '\u25be ' : '\u25b8 ') + (branch || 'others');
+      heading.button.setAttribute('aria-expanded', own.length > 0);
+      heading.count.textContent = own.length + ' of ' + charts.length;
+      setChildren(heading.row, own.filter(isSignal).map((figure) => figure.element));
+      children.push(heading.element, heading.row, ...own.filter((figure) => !isSignal(figure)).map((figure) => figure.element));
+    }
+    return children;
   }
 
   // -- The address: all of the view, times in seconds since 1970 ----------------------------
@@ -232,11 +292,15 @@ class Page {
   }
 
   rebuild() {
+    const { view } = this, current = view.shown[view.current];
+    const places = new Map(this.charts.map((chart, place) => [chart, place]));
+    view.shown.sort((a, b) => places.get(a) - places.get(b));
+    view.current = Math.max(0, view.shown.indexOf(current));
     const kept = new Map(this.figures.map((figure) => [figure.chart, figure]));
-    this.figures = this.view.shown.map((chart) => kept.get(chart) ?? new Figure(this, chart));
+    this.figures = view.shown.map((chart) => kept.get(chart) ?? new Figure(this, chart));
     this.none ??= element('p', { class: 'none' });
     this.none.textContent = this.charts.length ? 'Choose metrics in the list.' : 'Nothing has numbers at these times.';
-    setChildren(byId('charts'), this.figures.length ? this.figures.map((figure) => figure.element) : [this.none]);
+    setChildren(byId('charts'), this.figures.length ? this.grouped() : [...this.grouped(), this.none]);
     this.fillList();
     this.changed();
   }
@@ -306,7 +370,8 @@ class Page {
     context.textAlign = 'center';
     for (const tick of timeTicks(data, 0, data.span, width)) context.fillText(tick.text, (tick.at / data.span) * width, height - 3);
     context.fillStyle = css('--mark');
-    for (const event of this.events) context.fillRect((event.at / data.span) * width, 0, 1.5, 6);
+    const isDrawn = (event) => !event.isMinor && (!figure || figure.concerns(event));
+    for (const event of this.events.filter(isDrawn)) context.fillRect((event.at / data.span) * width, 0, 1.5, 6);
     const left = (view.from / data.span) * width, right = (view.to / data.span) * width;
     context.fillStyle = css('--window');
     context.fillRect(left, 0, Math.max(2, right - left), height);
@@ -548,6 +613,8 @@ function eventsOf(data, marks, events) {
       side: event.side,
       at: event.time - data.start,
       isMark: false,
+      // New instances change no curve.
+      isMinor: event.kind === 'grew',
       isWall: BOUNDARIES.includes(event.kind),
       short: prefix(event.side) + event.kind + (event.file === null ? '' : ' ' + event.file),
       text: prefix(event.side) + details.filter((one) => one !== null && one !== '').join(' '),

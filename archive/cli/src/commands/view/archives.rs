@@ -102,6 +102,7 @@ struct HistogramHeader {
     name: String,
     instance: Option<String>,
     units: String,
+    help: String,
 }
 
 /// The reply to the page's poll for new data.
@@ -264,6 +265,7 @@ fn listed(sides: &Sides, histograms: &[Vec<Histogram>]) -> Vec<HistogramHeader> 
                 name: histogram.name.clone(),
                 instance: histogram.instance_name(side, *instance),
                 units: histogram.units.clone(),
+                help: histogram.help.clone(),
             }));
         }
     }
