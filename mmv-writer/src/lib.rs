@@ -219,7 +219,8 @@
 //! and their checks) -> `capacity`, `options` (what a program chooses) -> `live` (files that grow)
 //! -> `registry` (a registry of files that grow or are sealed) -> `builder` (what a program
 //! registers) -> `family` (series by labels and by names) -> `derived`, `statics` (structs of
-//! metrics, metrics in statics) -> `pcp` (options for PCP's users). `mmv_format::layout` has the bytes of the format.
+//! metrics, metrics in statics) -> `pcp` (options for PCP's users). `mmv_format::layout` has the
+//! bytes of the format.
 
 #![warn(clippy::unwrap_used)]
 // MMV files have the byte order of their host.

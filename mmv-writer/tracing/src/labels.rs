@@ -13,7 +13,7 @@ pub(crate) struct SpanLabels(Vec<(&'static str, String)>);
 
 impl SpanLabels {
     /// Returns the chosen fields that a span has, without values.
-    pub(crate) fn of_span(span: &'static Metadata<'static>, chosen: &[&'static str]) -> Self {
+    pub(crate) fn new(span: &'static Metadata<'static>, chosen: &[&'static str]) -> Self {
         let mut labels = Vec::new();
         for name in chosen {
             if span.fields().field(name).is_some() {
@@ -24,7 +24,7 @@ impl SpanLabels {
     }
 
     /// Returns all chosen fields, without values.
-    pub(crate) fn without_values(chosen: &[&'static str]) -> Self {
+    pub(crate) fn empty(chosen: &[&'static str]) -> Self {
         Self(chosen.iter().map(|name| (*name, String::new())).collect())
     }
 

@@ -51,7 +51,7 @@ impl Spans {
 
     /// Returns the labels of a new span.
     pub(crate) fn labels(&self, span: &Attributes<'_>) -> SpanLabels {
-        let mut labels = SpanLabels::of_span(span.metadata(), &self.fields);
+        let mut labels = SpanLabels::new(span.metadata(), &self.fields);
         if !labels.is_empty() {
             span.record(&mut labels);
         }
@@ -81,7 +81,7 @@ impl Spans {
         match metric {
             SpanMetric::Plain(histogram) => histogram.record_duration(time),
             SpanMetric::ByLabels(family) if labels.is_empty() => {
-                let labels = SpanLabels::without_values(&self.fields);
+                let labels = SpanLabels::empty(&self.fields);
                 family.with(&labels, |histogram| histogram.record_duration(time));
             }
             SpanMetric::ByLabels(family) => {
