@@ -309,7 +309,8 @@ impl<T: Number> MetricBuilder<'_, Counter<T>> {
     /// `0`, `1` and so on and `shared`, that readers add up; each takes a cache line.
     ///
     /// A thread has the same place in all striped counters of the program, from its first
-    /// addition to one of them until it ends. There are at most 64 such places at once.
+    /// addition to one of them until a moment after it ends: where threads come and go, ask for some
+    /// more than run at once. There are at most 64 such places.
     ///
     /// # Errors
     ///

@@ -40,15 +40,15 @@ impl Drop for ReleaseNumber {
     }
 }
 
-/// Returns the number of this thread: the lowest that was free when it first asked.
+/// Returns the number of this thread, if it has asked for one.
 #[inline]
-fn thread_number() -> usize {
-    let number = NUMBER.get();
-    if number == UNKNOWN { take_number() } else { number }
+fn known_number() -> usize {
+    // Never fails, as there is no destructor; `get` would keep the path that panics.
+    NUMBER.try_with(ThreadCell::get).unwrap_or(NONE)
 }
 
-#[cold]
-fn take_number() -> usize {
+/// Takes the lowest number that is free.
+fn take_number() {
     // The first access registers the destructor.
     let taken = RELEASE.try_with(|_| {
         let with_lowest = |taken: u64| taken.checked_add(1).map(|next| taken | next);
@@ -60,7 +60,6 @@ fn take_number() -> usize {
         Ok(Err(_)) | Err(_) => NONE,
     };
     NUMBER.set(number);
-    number
 }
 
 /// The cells of a striped counter.
@@ -79,9 +78,21 @@ impl Stripes {
     /// Adds to the stripe of this thread. A call of its own, as `StaticMetric::with`.
     #[inline(never)]
     pub(super) fn add<T: Number>(&self, delta: T) {
-        match self.own.get(thread_number()) {
-            // No other thread stores here.
-            Some(own) => own.store(T::from_cell(own.load()).plus(delta).to_cell()),
+        // Neither `UNKNOWN` nor `NONE` is an index.
+        match self.own.get(known_number()) {
+            Some(own) => add_alone(own, delta),
+            None => self.add_late(delta),
+        }
+    }
+
+    /// Adds for a thread that has no stripe of its own here, or no number yet.
+    #[inline(never)]
+    fn add_late<T: Number>(&self, delta: T) {
+        if known_number() == UNKNOWN {
+            take_number();
+        }
+        match self.own.get(known_number()) {
+            Some(own) => add_alone(own, delta),
             None => T::add_to(&self.shared, delta),
         }
     }
@@ -91,6 +102,12 @@ impl Stripes {
         let own = self.own.iter().map(|cell| T::from_cell(cell.load()));
         own.fold(T::from_cell(self.shared.load()), T::plus)
     }
+}
+
+/// Adds to a cell that no other thread stores to.
+#[inline]
+fn add_alone<T: Number>(own: &Cell, delta: T) {
+    own.store(T::from_cell(own.load()).plus(delta).to_cell());
 }
 
 #[cfg(test)]
@@ -131,10 +148,9 @@ mod tests {
         let barrier = Barrier::new(THREADS);
         let mut numbers: Vec<usize> = std::thread::scope(|scope| {
             let number = || {
-                let number = thread_number();
+                take_number();
                 barrier.wait();
-                assert_eq!(thread_number(), number);
-                number
+                known_number()
             };
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(number)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()

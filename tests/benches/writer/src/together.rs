@@ -16,7 +16,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let options = &Options { rounds: options.rounds.div_ceil(3), ..options.clone() };
     let registry = Registry::builder("together").sealed().build().map_err(text_of)?;
     let shared = registry.counter("shared").build().map_err(text_of)?;
-    let spread = registry.counter("spread").build_striped(2).map_err(text_of)?;
+    let spread = registry.counter("spread").build_striped(4).map_err(text_of)?;
     let isolated = || registry.counter("isolated");
     let pair = registry.indom("pair").names(["left", "right"]).build().map_err(text_of)?;
     let pair = isolated().isolated().build_instances(&pair).map_err(text_of)?;
