@@ -9,9 +9,11 @@ use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
 use pcp_archive::scan::select_instances;
 use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value, ValueType};
+use pcp_types::names::selects;
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
+use crate::order::SeriesOrder;
 use crate::selection::warn_of_unknown_instances;
 use crate::text::{natural_order, warn};
 
@@ -252,6 +254,25 @@ pub(crate) fn columns(
         one.metric.cmp(&other.metric).then_with(by_name)
     });
     columns
+}
+
+/// Sorts columns by the metrics that were asked for, and those of each by their ranks.
+pub(crate) fn sort_columns(
+    columns: &mut [Column],
+    asked: &[String],
+    metadata: &Metadata,
+    replay: &Replay<'_>,
+) {
+    let metrics: Vec<&SelectedMetric> = replay.metrics().collect();
+    let names: Vec<&str> =
+        asked.iter().map(|text| text.split('{').next().unwrap_or(text)).collect();
+    let mut order = SeriesOrder::new(metadata);
+    columns.sort_by_cached_key(|column| {
+        let metric = metrics.get(column.metric);
+        let place = names.iter().position(|name| selects(name, &column.name));
+        let key = metric.map(|metric| order.key(metric, column.instance, false));
+        (place.unwrap_or(names.len()), key)
+    });
 }
 
 /// Warns of units that no metric can be converted to, with those that the metrics have.

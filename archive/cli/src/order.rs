@@ -16,13 +16,12 @@ use std::cmp::Ordering;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::raw::{LabelHistory, LabelSet, LabelTarget};
-use pcp_archive::replay::{Replay, SelectedMetric};
+use pcp_archive::replay::SelectedMetric;
 use pcp_archive::scan::Selector;
 use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Semantics, Timestamp};
 use pcp_types::names::selects;
 
-use crate::columns::Column;
 use crate::text::natural_order;
 
 /// The branches of metrics about the machinery that logs.
@@ -191,25 +190,6 @@ impl<'m> SeriesOrder<'m> {
         let is_error = errors.contains(&instance);
         (rank, if is_error { ErrorRank::Error } else { ErrorRank::Other })
     }
-}
-
-/// Sorts columns by the metrics that were asked for, and those of each by their ranks.
-pub(crate) fn sort_columns(
-    columns: &mut [Column],
-    asked: &[String],
-    metadata: &Metadata,
-    replay: &Replay<'_>,
-) {
-    let metrics: Vec<&SelectedMetric> = replay.metrics().collect();
-    let names: Vec<&str> =
-        asked.iter().map(|text| text.split('{').next().unwrap_or(text)).collect();
-    let mut order = SeriesOrder::new(metadata);
-    columns.sort_by_cached_key(|column| {
-        let metric = metrics.get(column.metric);
-        let place = names.iter().position(|name| selects(name, &column.name));
-        let key = metric.map(|metric| order.key(metric, column.instance, false));
-        (place.unwrap_or(names.len()), key)
-    });
 }
 
 /// Returns the instances of a domain that were ever labelled as errors.

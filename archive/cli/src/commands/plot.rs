@@ -21,10 +21,10 @@ use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
 
+use crate::columns::sort_columns;
 use crate::columns::{Choice, cell};
 use crate::image::{Image, ImageError, Mark, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
-use crate::order::sort_columns;
 use crate::selection::{
     check_complete, is_definition_file, leave_out_machinery, select_with_derived, warn_of_losses,
 };

@@ -16,11 +16,11 @@ use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection, SelectedMetri
 use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
 
+use crate::columns::sort_columns;
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
-use crate::order::sort_columns;
 use crate::selection::{check_complete, leave_out_machinery, select_with_derived, warn_of_losses};
 use crate::text::{shown, shown_path, terminal_height, warn};
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
