@@ -134,7 +134,7 @@ fn printed(base: &Path, command: &str, options: &[&str]) -> String {
 /// The lines of the commands that read, each with text that its output must have.
 const READERS: [(&str, &[&str], &str); 16] = [
     ("info", &[], r"x\x1b[2J\x07\x0d\x0a\xc2\x9b2J\x7f\xe2\x80\xae"),
-    ("metrics", &[], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
+    ("metrics", &["--all"], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
     ("metrics", &["--names"], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
     ("dump", &[], r#""x\x1b[2J\x07\x0d\x0a\xc2\x9b2J"#),
     ("dump", &["-a", "-e", "-H", "-I", "-xxx"], r"from host x\x1b[2J"),

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;
+use pcp_archive::replay::SelectedMetric;
 use pcp_archive::{Archive, ArchiveSet};
 use pcp_types::printable::is_printable;
 
@@ -22,6 +23,7 @@ Examples:
     mmv-archive completions fish | source";
 
 use crate::options::{ArchiveArgument, sides};
+use crate::order::histogram_name;
 
 /// The first argument of the call that prints the names of metrics.
 pub(crate) const COMPLETE_METRICS: &str = "--complete-metrics";
@@ -130,9 +132,16 @@ pub(crate) fn metric_names(command: &Command, words: &[OsString]) -> Vec<String>
     let mut names = Vec::new();
     for base in ArchiveSet::bases(&paths).unwrap_or_default() {
         let Ok(archive) = Archive::open_tolerant(base) else { continue };
-        let metrics = archive.metadata().metrics().iter().flat_map(|metric| &metric.names);
-        let metrics = metrics.map(ToString::to_string).filter(|name| name.starts_with(&*start));
-        names.extend(metrics.filter(|name| name.chars().all(is_printable)));
+        for (name, metric) in archive.metadata().subtree("") {
+            let metric = SelectedMetric { name: name.to_owned(), desc: metric.desc };
+            // The parts of a histogram follow its name.
+            let histogram = histogram_name(archive.metadata(), &metric);
+            let histogram = histogram.filter(|histogram| histogram.starts_with(&*start));
+            let name = histogram.unwrap_or(name);
+            if name.starts_with(&*start) && name.chars().all(is_printable) {
+                names.push(name.to_owned());
+            }
+        }
     }
     names.sort_unstable();
     names.dedup();

@@ -209,8 +209,12 @@ fn error_instances(metadata: &Metadata, indom: InDom) -> HashSet<InstanceId> {
     errors
 }
 
-/// Returns the name of the histogram that a metric is a part of, or a number of.
-fn histogram_name<'n>(metadata: &Metadata, metric: &'n SelectedMetric) -> Option<&'n str> {
+/// Returns the name of the histogram that a metric is a part of, or a number of; that of a histogram
+/// whose counter of buckets has its name is that name.
+pub(crate) fn histogram_name<'n>(
+    metadata: &Metadata,
+    metric: &'n SelectedMetric,
+) -> Option<&'n str> {
     let name = metric.name.as_str();
     let parent = name.rsplit_once('.').map(|(parent, _)| parent);
     let is_histogram = |base: &&str| {

@@ -230,7 +230,7 @@ fn instances_without_a_name_are_reported_by_number_and_only_raw() {
 #[test]
 fn names_with_control_characters_break_no_lines() {
     let (_directory, base) = archive_with_instance("red\u{1b}[31m\nthree");
-    for (command, options) in [("report", &["a.x"][..]), ("metrics", &[]), ("dump", &[])] {
+    for (command, options) in [("report", &["a.x"][..]), ("metrics", &["--all"]), ("dump", &[])] {
         let text = printed(&base, command, options);
         assert!(text.contains(r"red\x1b[31m\x0athree"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");

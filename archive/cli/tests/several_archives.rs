@@ -68,7 +68,7 @@ fn other_commands_handle_archives_one_by_one() {
     let headings: Vec<_> = json.lines().filter(|line| line.starts_with("{\"archive\"")).collect();
     assert_eq!(headings, ["{\"archive\":\"a\"}", "{\"archive\":\"b\"}"]);
     assert_eq!(json.lines().count(), 8);
-    let metrics = printed(&directory, &["metrics", "a,b"]);
+    let metrics = printed(&directory, &["metrics", "a,b", "--all"]);
     assert_eq!(metrics.matches("acme.level  PMID").count(), 2, "{metrics}");
 }
 

@@ -1,5 +1,7 @@
 //! `mmv-archive metrics`: the metadata of metrics.
 
+mod tree;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -13,10 +15,13 @@ use pcp_archive::{Archive, InDom, InstanceId, Metadata, MetricDesc, Timestamp};
 use pcp_types::printable;
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};
+use tree::MetricTree;
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
+use crate::options::archives::require_records;
 use crate::options::histograms::is_shown_as_itself;
+use crate::order::histogram_name;
 use crate::selection::{selector_of, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
 use crate::text::{Output, shown};
@@ -24,7 +29,9 @@ use crate::text::{Output, shown};
 /// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
-  Which metrics are there?
+  Which programs and metrics are there?
+    mmv-archive metrics @
+  Their names, one per line:
     mmv-archive metrics @ --names
   What does a metric mean: its type, unit, help text and instances?
     mmv-archive metrics @ mmv.shop.latency
@@ -33,16 +40,21 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
     /// Metrics to print: names, branches of the name space, or patterns such as "disk.*.read", also
-    /// with labels: "mmv.shop.requests{code=~'5..'}" [default: all]
+    /// with labels: "mmv.shop.requests{code=~'5..'}" [default: a tree of all, with their number]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Print names only, one per line, those of several archives once
+    /// Print all metrics, not a tree of them
+    #[arg(long)]
+    all: bool,
+
+    /// Print names only, one per line, those of several archives and of a histogram once
     #[arg(long, conflicts_with = "json")]
     names: bool,
 
@@ -52,7 +64,7 @@ pub(crate) struct Arguments {
 
     /// Print the buckets of histograms; so does the name of their counter, as
     /// mmv.shop.latency.bucket
-    #[arg(long, conflicts_with_all = ["names", "json"])]
+    #[arg(long, conflicts_with = "json")]
     buckets: bool,
 }
 
@@ -86,7 +98,24 @@ impl Arguments {
         if self.names {
             return self.print_names();
         }
+        if self.metrics.is_empty() && !self.all && !self.json && !self.buckets {
+            return self.print_tree();
+        }
         self.archive.each(self.json, |archive, out| self.print_all(archive, out))
+    }
+
+    /// Prints the metrics of all archives as a tree.
+    fn print_tree(&self) -> Result<(), Failure> {
+        let tree = RefCell::new(MetricTree::default());
+        let failed = self.archive.each_quietly(|archive| {
+            require_records(archive)?;
+            tree.borrow_mut().add(archive.metadata());
+            Ok(())
+        });
+        let mut out = Output::new();
+        tree.borrow().print(&mut out)?;
+        out.finish()?;
+        failed
     }
 
     /// Prints the names of all archives, each once, without headings.
@@ -96,7 +125,10 @@ impl Arguments {
             let all = [String::new()];
             for name in if self.metrics.is_empty() { &all[..] } else { &self.metrics } {
                 let selector = selector_of(name, archive.metadata())?;
-                let found = selector.select(archive.metadata()).map(|(name, ..)| name.to_owned());
+                let found = selector.select(archive.metadata());
+                let found = found.map(|(name, metric, _)| {
+                    self.shown_name(archive.metadata(), name, &metric.desc)
+                });
                 let found: Vec<String> = found.collect();
                 if found.is_empty() {
                     warn_of_unknown_metric(name, archive.metadata());
@@ -116,6 +148,15 @@ impl Arguments {
             return Err(Failure::NoData("no metric to print".to_owned()));
         }
         Ok(())
+    }
+
+    /// Returns the name of a metric, or of the histogram that it is a part of.
+    fn shown_name(&self, metadata: &Metadata, name: &str, desc: &MetricDesc) -> String {
+        let metric = SelectedMetric { name: name.to_owned(), desc: *desc };
+        if self.buckets || !is_shown_as_itself(&self.metrics, &metric) {
+            return metric.name;
+        }
+        histogram_name(metadata, &metric).unwrap_or(name).to_owned()
     }
 
     fn print_all(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {

@@ -45,6 +45,7 @@ const HEAD_ROWS: usize = 8;
 const MIN_ROWS: usize = 10;
 /// The length of a report without given times.
 const MINUTE: Duration = Duration::from_secs(60);
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// The intervals that a minute is divided into.
 const ROUND_SECONDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20];
 
@@ -371,7 +372,9 @@ impl Arguments {
             let step = self.step()?;
             (step, step.saturating_mul(intervals))
         } else {
-            let fits = |seconds: &u64| MINUTE.as_secs() / seconds <= u64::from(intervals);
+            let length = u64::try_from(all / NANOS_PER_SECOND).unwrap_or(u64::MAX);
+            let length = length.min(MINUTE.as_secs());
+            let fits = |seconds: &u64| length / seconds <= u64::from(intervals);
             let seconds = ROUND_SECONDS.into_iter().find(fits).unwrap_or(MINUTE.as_secs());
             (Duration::from_secs(seconds), MINUTE)
         };
