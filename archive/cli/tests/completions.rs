@@ -86,7 +86,7 @@ fn syntax(shell: &str) -> Option<bool> {
 #[test]
 fn zsh_and_fish_ask_for_the_names_of_metrics() {
     let zsh = script("zsh");
-    assert_eq!(zsh.matches(":_mmv-archive_metric_names' \\").count(), 10, "one for each command");
+    assert_eq!(zsh.matches(":_mmv-archive_metric_names' \\").count(), 11, "one for each command");
     assert!(!zsh.contains("metrics -- Metrics to report:_default"));
     assert_eq!(zsh.matches("\n_mmv-archive_metric_names() {").count(), 1);
     let fish = script("fish");
