@@ -87,6 +87,7 @@ mod full_disk;
 mod harness;
 mod harvest;
 mod hostile_texts;
+mod incident;
 mod instance_numbers;
 mod interpolation_examples;
 mod lifecycle;
