@@ -1,6 +1,7 @@
 //! The identity of a registry's file: its name, its path and the fields of its header.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -53,7 +54,11 @@ impl FileIdentity {
     /// publication failed with `error`. The metrics keep the names that this one gives them. Returns
     /// false if the name is not taken.
     pub(crate) fn leave_taken_name(&mut self, error: Option<&Error>) -> bool {
-        let was_taken = || error.is_some_and(is_for_name) && self.path.symlink_metadata().is_err();
+        // The file that was in the way may be gone, and may be there again.
+        let was_taken = || {
+            let file = self.path.symlink_metadata();
+            error.is_some_and(is_for_name) && file.map_or(true, |it| it.uid() != geteuid().as_raw())
+        };
         if self.attempts == MAX_ATTEMPTS || !is_taken(&self.path) && !was_taken() {
             return false;
         }

@@ -169,12 +169,11 @@ impl Arguments {
         let source = Source::from(&archives);
         let own = self.zone.zone(source.label())?;
         let zone = zone.get_or_insert(own);
-        let window = match part {
-            Some(part) => part_of(source, part, zone)?,
-            None => {
-                let window = self.span.window(source.start(), source.end(), zone.time_zone())?;
-                window.start..=window.end
-            }
+        let window = if let Some(part) = part {
+            part_of(source, part, zone)?
+        } else {
+            let window = self.span.window(source.start(), source.end(), zone.time_zone())?;
+            window.start..=window.end
         };
         let mut selection = select_metrics(source, metrics, &self.instances)?;
         selection.retain(|metric| !is_unnamed_machinery(&metric.name, metrics));
