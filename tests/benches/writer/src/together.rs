@@ -58,9 +58,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         "2 threads on a striped counter",
         None,
         vec![
-            Rival::new("ours", || {
-                each_of_two(n, [(); 2].map(|()| |_| spread.inc()))
-            }),
+            Rival::new("ours", || each_of_two(n, [(); 2].map(|()| |_| spread.inc()))),
             Rival::new("our shared counter", ours).at_least(10.0),
         ],
     )?;
