@@ -13,6 +13,7 @@ use crate::metric::{
 };
 use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::registry::{BucketIndom, Indom};
+use crate::system::process_id;
 use crate::{Error, Label, Registry};
 pub use histogram::HistogramBuilder;
 pub(crate) use histogram::HistogramSpecs;
@@ -196,7 +197,7 @@ impl Registry {
     ///
     /// The errors of [`IndomBuilder::build`].
     pub fn process(&self) -> Result<Indom, Error> {
-        let pid = std::process::id();
+        let pid = process_id();
         let builder = self.indom("processes").help("processes of the application");
         builder.instance(pid.cast_signed(), pid.to_string()).build()
     }

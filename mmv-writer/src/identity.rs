@@ -1,18 +1,16 @@
 //! The identity of a registry's file: its name, its path and the fields of its header.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use mmv_format::directory::MmvDirectory;
 use mmv_format::file::{TemporaryFile, is_taken};
 use mmv_format::layout::{Flags, Header, MAGIC, TocEntry, Version};
-use nix::unistd::geteuid;
 use zerocopy::IntoBytes;
 
 use crate::Error;
 use crate::mapping::LockRegistration;
+use crate::system::{is_own_file, process_id, user_id, wall_time};
 
 /// The rule for the sentinel flag of a file, which allows values to be absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,10 +53,7 @@ impl FileIdentity {
     /// false if the name is not taken.
     pub(crate) fn leave_taken_name(&mut self, error: Option<&Error>) -> bool {
         // The file that was in the way may be gone, and may be there again.
-        let was_taken = || {
-            let file = self.path.symlink_metadata();
-            error.is_some_and(is_for_name) && file.map_or(true, |it| it.uid() != geteuid().as_raw())
-        };
+        let was_taken = || error.is_some_and(is_for_name) && !is_own_file(&self.path);
         if self.attempts == MAX_ATTEMPTS || !is_taken(&self.path) && !was_taken() {
             return false;
         }
@@ -103,7 +98,7 @@ impl FileIdentity {
             generation2: 0,
             toc_count: sections as i32,
             flags: self.flags.raw(),
-            pid: std::process::id().cast_signed(),
+            pid: process_id().cast_signed(),
             cluster: self.cluster.cast_signed(),
         }
     }
@@ -122,7 +117,7 @@ fn is_for_name(error: &Error) -> bool {
 
 /// Returns a name for a file in place of one that another user has.
 fn free_name(directory: &Path, taken: &str) -> String {
-    let with_user = format!("{taken}.{}", geteuid());
+    let with_user = format!("{taken}.{}", user_id());
     let numbered = (2..=MAX_NUMBER).map(|number| format!("{with_user}.{number}"));
     let mut names = [with_user.clone()].into_iter().chain(numbered);
     let free = names.find(|name| !is_taken(&directory.join(name)));
@@ -130,6 +125,5 @@ fn free_name(directory: &Path, taken: &str) -> String {
 }
 
 fn unforeseeable_name(taken: &str) -> String {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{taken}.{}.{}.{}", geteuid(), std::process::id(), since_epoch.as_nanos())
+    format!("{taken}.{}.{}.{}", user_id(), process_id(), wall_time().as_nanos())
 }

@@ -178,6 +178,10 @@
 //! continues without a file and prints the reason once: an application need not
 //! fail because of its metrics.
 //!
+//! Elsewhere than on Linux there are no files. The crate builds there, a registry is made as
+//! always and is never [published](Registry::is_published), and its handles count for the program
+//! alone, so that a library may depend on it everywhere. In wasm no time passes.
+//!
 //! # Several processes of one application
 //!
 //! Each makes a file of its own with [`RegistryBuilder::per_process`]. The process
@@ -260,6 +264,9 @@ mod registration;
 mod registry;
 #[forbid(unsafe_code)]
 mod statics;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+#[forbid(unsafe_code)]
+mod system;
 
 pub use builder::{HistogramBuilder, MetricBuilder};
 pub use derived::Metrics;

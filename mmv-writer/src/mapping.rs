@@ -22,20 +22,18 @@
 
 #![expect(unsafe_code, reason = "memory shared with other processes; see the module doc")]
 
-mod fork;
+#[cfg_attr(not(target_os = "linux"), path = "mapping/elsewhere.rs")]
+mod mapped;
 
-pub(crate) use fork::LockRegistration;
+pub(crate) use mapped::LockRegistration;
+use mapped::Mapped;
 
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-use memmap2::{Advice, MmapOptions, MmapRaw};
-use nix::libc;
 
 /// Size of a cell and of the widest access.
 const WORD: usize = size_of::<u64>();
@@ -68,10 +66,8 @@ pub(crate) struct Segment {
 
 #[expect(dead_code, reason = "owned so that the memory is unmapped when it is dropped")]
 enum Backing {
-    // Dropped in this order: the entry for forks, the mapping, the file.
-    File(fork::Registration, MmapRaw, Arc<File>),
+    Mapped(Mapped),
     Private(Box<[AtomicU64]>),
-    Anonymous(MmapRaw),
 }
 
 // SAFETY: `base` points into the backing, which the segment owns and which any
@@ -94,19 +90,8 @@ impl Segment {
         if len == 0 || !offset.is_multiple_of(WORD as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let map = MmapOptions::new().offset(offset).len(len).map_raw(file)?;
-        let base = NonNull::new(map.as_mut_ptr())
-            .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        // The mapping starts at the page that the offset is in.
-        let ahead = offset % page_size();
-        let entry = fork::Entry {
-            base: base.as_ptr() as usize - ahead as usize,
-            len: len + ahead as usize,
-            file: file.as_raw_fd(),
-            offset: (offset - ahead).cast_signed(),
-        };
-        let backing = Backing::File(fork::register(entry), map, Arc::clone(file));
-        Ok(Self { base, len, backing })
+        let (base, mapped) = Mapped::file(file, offset, len)?;
+        Ok(Self { base, len, backing: Backing::Mapped(mapped) })
     }
 
     /// Makes a segment of private memory of `words` words, all zero.
@@ -123,10 +108,8 @@ impl Segment {
     ///
     /// The errors of mmap.
     pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
-        let map = MmapRaw::from(MmapOptions::new().len(len).map_anon()?);
-        let base = NonNull::new(map.as_mut_ptr())
-            .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        Ok(Self { base, len, backing: Backing::Anonymous(map) })
+        let (base, mapped) = Mapped::anonymous(len)?;
+        Ok(Self { base, len, backing: Backing::Mapped(mapped) })
     }
 
     /// Returns the cell at offset `at` of the segment; `None` if it is not wholly inside or `at`
@@ -182,9 +165,8 @@ impl Segment {
 
     /// Advises the system not to read the file ahead, which would only allocate pages of zeros.
     pub(crate) fn expect_no_reading(&self) {
-        if let Backing::File(_, map, _) = &self.backing {
-            // A failure only costs time.
-            let _ = map.advise(Advice::Random);
+        if let Backing::Mapped(mapped) = &self.backing {
+            mapped.expect_no_reading();
         }
     }
 }
@@ -193,49 +175,6 @@ impl fmt::Debug for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Segment").field("len", &self.len).finish_non_exhaustive()
     }
-}
-
-/// Returns the size of a page.
-fn page_size() -> u64 {
-    // SAFETY: sysconf has no requirements (POSIX).
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(size).unwrap_or(4096)
-}
-
-/// Registers the functions that are called at each fork: before it, after it in the
-/// parent, and after it in the child.
-fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
-    // SAFETY: pthread_atfork needs functions that stay valid; these are static.
-    // They do not unwind: each only takes a lock, gives it back, or maps (POSIX).
-    let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
-    // It fails only without memory for three pointers.
-    debug_assert_eq!(result, 0, "pthread_atfork");
-}
-
-/// Replaces a shared mapping of a file with a private copy of its content, in a forked child.
-fn make_private(entry: &fork::Entry) {
-    let address = std::ptr::without_provenance_mut::<libc::c_void>(entry.base);
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
-    // SAFETY: MAP_FIXED replaces what is mapped in the range, so the range must
-    // be ours: it is that of a segment's mapping, whose entry is taken out of the
-    // table before it is unmapped, and whose file is open as long. Nothing but
-    // atomic accesses through pointers uses the memory, and they find the same
-    // content and protection there (mmap(2)). Only this thread runs in the child.
-    let mapped =
-        unsafe { libc::mmap(address, entry.len, protection, flags, entry.file, entry.offset) };
-    // There is no way to report it here; the child then counts in the parent's file.
-    debug_assert_ne!(mapped, libc::MAP_FAILED, "mmap");
-}
-
-/// Closes the descriptor that holds the lock of a file, in a forked child, by making it another
-/// one of the same file. The lock stays the parent's.
-fn give_up_lock(lock: fork::LockEntry) {
-    // SAFETY: dup3 takes numbers and touches no memory (dup(2)). Both descriptors are open:
-    // the entry is taken out of the table before they are closed. What owns the first one
-    // in the child finds a descriptor of the same file, which it may use and close.
-    let made = unsafe { libc::dup3(lock.unlocked, lock.locked, libc::O_CLOEXEC) };
-    debug_assert_ne!(made, -1, "dup3");
 }
 
 /// A segment, with a count of the cells that were made through this lease: the producer reuses

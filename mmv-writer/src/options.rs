@@ -11,6 +11,7 @@ use crate::capacity::Capacity;
 use crate::identity::{Absent, FileIdentity};
 use crate::overflow::Clusters;
 use crate::registration::check;
+use crate::system::process_id;
 
 /// Options for a registry; see [`Registry::builder`](crate::Registry::builder).
 #[derive(Debug, Clone)]
@@ -145,7 +146,7 @@ impl RegistryBuilder {
     /// The file's name is left out of metric names, so let these start with the
     /// application's: `app.requests`.
     pub fn per_process(mut self) -> Self {
-        self.name = format!("{}.{}", self.name, std::process::id());
+        self.name = format!("{}.{}", self.name, process_id());
         self.per_process = true;
         self.no_prefix()
     }
@@ -163,7 +164,7 @@ impl RegistryBuilder {
 
     /// Returns the same options with a file name for this process, a forked child.
     pub(crate) fn for_this_process(&self) -> Self {
-        let process = std::process::id();
+        let process = process_id();
         let mut child = self.clone();
         if self.per_process {
             child.name = format!("{}.{process}", self.application);

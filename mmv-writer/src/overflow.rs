@@ -10,14 +10,11 @@ use std::path::{Path, PathBuf};
 
 use mmv_format::file::{is_taken, open, read_header};
 use mmv_format::layout::{Flags, MAGIC, MAX_CLUSTER};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 
 use crate::Error;
 use crate::identity::FileIdentity;
 use crate::published::Published;
+use crate::system::{has_ended, is_locked};
 
 /// The clusters that overflow files ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +95,7 @@ fn numbered(first: &Path, number: u32) -> PathBuf {
 
 /// Returns whether another registry, of any process, holds the lock of a file.
 fn is_in_use(path: &Path) -> bool {
-    let Some(file) = open(path) else { return false };
-    matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
+    open(path).is_some_and(is_locked)
 }
 
 /// Removes overflow files that an earlier run under the same name left when it was
@@ -124,8 +120,7 @@ fn is_stale(file: File) -> bool {
     header.magic == MAGIC
         && flags.contains(Flags::NO_PREFIX)
         && header.pid > 0
-        && kill(Pid::from_raw(header.pid), None) == Err(Errno::ESRCH)
-        && Flock::lock(file, FlockArg::LockSharedNonblock).is_ok()
+        && has_ended(header.pid, file)
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! A file that readers find, until it is withdrawn.
 
-use std::fs::File;
-use std::io::{self, Seek, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -11,6 +9,7 @@ use mmv_format::file::{PublishedFile, TemporaryFile, size_limit};
 use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::LockRegistration;
+use crate::system::{process_id, standard_error_end};
 
 /// A published file. Dropping this withdraws it: the file is removed, unless another
 /// one has replaced it meanwhile. A forked child withdraws nothing.
@@ -55,7 +54,7 @@ impl Published {
 
     /// Makes the state of a file that could not be created.
     pub(crate) fn unpublished(path: &Path) -> Self {
-        let process = std::process::id();
+        let process = process_id();
         Self { path: path.to_owned(), file: None, generation: 0, process, overflow: Vec::new() }
     }
 
@@ -78,7 +77,7 @@ impl Published {
 
     /// Returns whether another process published it, of which this one is a forked child.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.process != std::process::id()
+        self.process != process_id()
     }
 
     /// Returns the path of the file.
@@ -106,7 +105,7 @@ impl Drop for Published {
 
 /// Fails in a forked child: the file at `path` is its parent's.
 pub(crate) fn check_process(created: u32, path: &Path) -> Result<(), Error> {
-    let found = std::process::id();
+    let found = process_id();
     if created == found {
         return Ok(());
     }
@@ -120,7 +119,11 @@ pub(crate) fn unless_lenient<T>(
     lenient: bool,
 ) -> Result<Option<T>, Error> {
     static WARN: Once = Once::new();
+    let is_unsupported =
+        |error: &Error| cfg!(not(target_os = "linux")) && matches!(error, Error::Io { .. });
     match result {
+        // Nobody can do anything about it, so it is no error, and not worth a line.
+        Err(error) if is_unsupported(&error) => Ok(None),
         Err(error @ (Error::Io { .. } | Error::Running { .. })) if lenient => {
             WARN.call_once(|| warn(&format!("metrics are not published: {error}\n")));
             Ok(None)
@@ -134,14 +137,7 @@ pub(crate) fn unless_lenient<T>(
 /// through this one.
 #[doc(hidden)]
 pub fn warn(line: &str) {
-    let file = io::stderr().as_fd().try_clone_to_owned().map(File::from);
-    let end = file.and_then(|mut file| {
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Ok(0);
-        }
-        Ok(metadata.len().max(file.stream_position()?) + line.len() as u64)
-    });
+    let end = standard_error_end(line.len());
     if end.is_ok_and(|end| end <= size_limit()) {
         // A closed standard error is no reason to fail.
         let _ = io::stderr().write_all(line.as_bytes());

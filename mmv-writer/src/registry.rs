@@ -26,6 +26,7 @@ use crate::options::RegistryBuilder;
 use crate::overflow::remove_stale;
 use crate::published::Published;
 use crate::registration::{IndomSpec, MetricSpec, RegisteredFile, Registrations};
+use crate::system::process_id;
 use crate::{Error, Label};
 use draft::Draft;
 pub(crate) use indom::SharedIndoms;
@@ -157,7 +158,7 @@ impl Registry {
             indoms: SharedIndoms::default(),
             planned_path,
             publication,
-            process: std::process::id(),
+            process: process_id(),
         });
         let keeper = Some(Arc::new(Keeper { inner: Arc::clone(&inner) }));
         Ok(Self { inner, keeper })

@@ -45,6 +45,7 @@ pub const REUSE_DELAY: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrowingToc(Box<[u8]>);
 
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only readers make one"))]
 impl GrowingToc {
     /// Offset in the file of the first byte after it.
     pub const END: usize = Header::BYTES + TOC_BYTES;

@@ -21,15 +21,19 @@
 // MMV files have the byte order of their host.
 #![cfg_attr(not(test), warn(clippy::big_endian_bytes, clippy::little_endian_bytes))]
 
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/directory.rs")]
 #[forbid(unsafe_code)]
 pub mod directory;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/file.rs")]
 #[forbid(unsafe_code)]
 pub mod file;
 #[forbid(unsafe_code)]
 pub mod growth;
 #[forbid(unsafe_code)]
 pub mod layout;
+#[cfg(target_os = "linux")]
 pub mod mapping;
+#[cfg(target_os = "linux")]
 #[forbid(unsafe_code)]
 pub mod view;
 

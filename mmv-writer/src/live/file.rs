@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use zerocopy::IntoBytes;
 
@@ -19,6 +19,7 @@ use crate::identity::FileIdentity;
 use crate::mapping::{CellStrip, Segment};
 use crate::published::{Published, check_process};
 use crate::registration::ValueShape;
+use crate::system::{Instant, process_id, wall_time};
 use mmv_format::file::{allocate, extend, next_generation, size_limit};
 use mmv_format::layout::{Flags, Header, STRING_BYTES, SectionKind, TocEntry, Version, nul_padded};
 
@@ -79,7 +80,7 @@ impl LiveFile {
         let mut live = Self {
             path: identity.path.clone(),
             file: Some(file),
-            process: std::process::id(),
+            process: process_id(),
             segment,
             sections,
             used: [0; 9],
@@ -106,13 +107,14 @@ impl LiveFile {
         sections: Sections,
     ) -> Result<(Self, Published), Error> {
         let path = identity.path.clone();
+        let sections = sections.within(size_limit()).unwrap_or(sections);
         let segment =
             Segment::anonymous(sections.end() as usize).map_err(Error::io("map", &path))?;
         let published = Published::unpublished(&path);
         let live = Self {
             path,
             file: None,
-            process: std::process::id(),
+            process: process_id(),
             segment: Arc::new(segment),
             sections,
             used: [0; 9],
@@ -434,8 +436,7 @@ impl LiveFile {
             let word = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
             self.store(toc_at(part), word);
         }
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.generation = (wall.as_nanos() as u64).max(self.generation + 1);
+        self.generation = (wall_time().as_nanos() as u64).max(self.generation + 1);
         self.store(Header::GENERATION1 as u64, self.generation);
         self.store(Header::GENERATION2 as u64, self.generation);
         self.changed = false;

@@ -5,7 +5,6 @@
 //! values.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use hashbrown::{HashMap, HashSet};
 use mmv_format::layout::{IndomEntry, InstanceV2, SectionKind};
@@ -16,6 +15,7 @@ use super::file::LiveFile;
 use super::quarantine::Quarantine;
 use crate::Error;
 use crate::mapping::Lease;
+use crate::system::Instant;
 
 /// The slots of a domain's instances.
 #[derive(Debug)]

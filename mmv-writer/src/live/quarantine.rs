@@ -1,11 +1,14 @@
 //! Removed entries, and the delay before they are reused.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::system::Instant;
 
 /// Delay between the announcement of a removal and the reuse of the entry: a reader that takes
 /// longer between two of its own reads could take new content for old.
-pub(super) const QUARANTINE: Duration = mmv_format::growth::REUSE_DELAY;
+pub(super) const QUARANTINE: Duration =
+    if cfg!(target_os = "linux") { mmv_format::growth::REUSE_DELAY } else { Duration::ZERO };
 
 /// Limit on the entries that are examined for a free one: handles may hold any of them for long.
 const MAX_EXAMINED: usize = 8;

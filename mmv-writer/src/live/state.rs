@@ -9,7 +9,7 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mmv_format::layout::{LABEL_INSTANCES, METRIC_OFFSET, Version};
 use pcp_types::InstanceId;
@@ -25,6 +25,7 @@ use crate::published::Published;
 use crate::registration::{
     FileId, Indom, IndomSpec, InstanceNumbers, LabelRecord, MetricSpec, Need, Registrations, Store,
 };
+use crate::system::Instant;
 use crate::{Error, Label};
 
 /// The registered metrics and domains, and their files.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Instant;
 
 use mmv_format::layout::{
     EXTRA_OFFSET, Flags, IndomEntry, LABEL_ITEM, LABEL_OPTIONAL, METRIC_OFFSET, MetricV2, NO_VALUE,
@@ -20,6 +19,7 @@ use crate::mapping::{CellStrip, Lease};
 use crate::metric::{SharedText, ValueSlot};
 use crate::published::{Published, unless_lenient};
 use crate::registration::{Help, Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
+use crate::system::Instant;
 
 /// Offset of the item in a metric's entry.
 const ITEM_OFFSET: u64 = std::mem::offset_of!(MetricV2, item) as u64;

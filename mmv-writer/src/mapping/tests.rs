@@ -4,6 +4,7 @@ use std::io::Write;
 use std::io::{PipeReader, PipeWriter};
 
 use mmv_format::mapping::ReadMapping;
+use nix::libc;
 
 use super::*;
 

@@ -1,11 +1,12 @@
 //! Time that passes in one activity.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use pcp_types::{Semantics, Units};
 
 use super::{Handle, ValueSlot, sealed};
 use crate::mapping::Cell;
+use crate::system::{Instant, wall_time};
 use mmv_format::layout::TYPE_ELAPSED;
 
 /// The time that one activity has taken, running intervals included: readers
@@ -46,8 +47,7 @@ impl Elapsed {
     pub fn begin(&mut self) {
         self.end();
         self.since = Some(Instant::now());
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.running.store((microseconds(wall) as i64).wrapping_neg() as u64);
+        self.running.store((microseconds(wall_time()) as i64).wrapping_neg() as u64);
     }
 
     /// Ends the interval that is open, if there is one.
@@ -96,6 +96,8 @@ impl sealed::Handle for Elapsed {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
 
     #[test]

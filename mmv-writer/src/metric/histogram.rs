@@ -2,7 +2,7 @@
 
 mod lazy;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pcp_types::Units;
 
@@ -13,6 +13,7 @@ use super::timing::AddDuration;
 use super::{Buckets, Timing};
 use crate::Error;
 use crate::mapping::{Cell, CellStrip, Word};
+use crate::system::Instant;
 pub(crate) use lazy::{BucketSource, LazyCells};
 use mmv_format::layout::NO_VALUE;
 

@@ -1,7 +1,9 @@
 //! Guards that measure times.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::system::Instant;
 
 /// A metric that times are added to.
 pub(super) trait AddDuration: Sync {

@@ -2,13 +2,14 @@
 
 use super::Registry;
 use crate::Error;
+use crate::system::process_id;
 
 impl Registry {
     /// Returns true if another process made the registry, of which this one is a forked child:
     /// its handles, domains and families then count for the child alone, and no reader
     /// sees them. The child does not withdraw the file.
     pub fn is_inherited(&self) -> bool {
-        self.inner.process != std::process::id()
+        self.inner.process != process_id()
     }
 
     /// Makes a registry of a forked child, with the options of this one and a file of its own,

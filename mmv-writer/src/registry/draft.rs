@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +24,7 @@ use crate::mapping::{CellStrip, LockRegistration, Segment};
 use crate::metric::{SharedText, ValueSlot};
 use crate::published::{Published, check_process, unless_lenient};
 use crate::registration::{Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
+use crate::system::write_all_at;
 
 /// Number of bytes that are allocated and mapped at a time. A multiple of the page size and of the
 /// size of a value entry: no entry crosses from one chunk into the next.
@@ -224,7 +224,7 @@ impl Draft {
         place_texts(file, &image, &self.content).map_err(Error::io("map", &path))?;
         let generation = next_generation(&self.identity.path);
         let head = self.identity.head(version, generation, &image.toc);
-        file.write_all_at(&head, 0).map_err(Error::io("write", &path))?;
+        write_all_at(file, &head, 0).map_err(Error::io("write", &path))?;
         // With release order: a reader that sees it sees everything else.
         self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
             .map_err(Error::io("write", &path))?;
@@ -290,7 +290,7 @@ fn write_tail(file: &File, image: &Image) -> io::Result<()> {
     // lost, and no cell is beyond the new end.
     file.set_len(file_len)?;
     allocate(file, 0, file_len)?;
-    file.write_all_at(&image.tail, image.tail_at)
+    write_all_at(file, &image.tail, image.tail_at)
 }
 
 /// Moves the texts of string values into the strings section.

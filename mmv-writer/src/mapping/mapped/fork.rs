@@ -19,7 +19,7 @@ use nix::fcntl::Flock;
 
 /// A writable mapping of a file, in whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(in crate::mapping) struct Entry {
     /// Address of the first page.
     pub(super) base: usize,
     pub(super) len: usize,
@@ -57,7 +57,7 @@ fn lock() -> MutexGuard<'static, Table> {
 
 /// An entry of the table, removed on drop.
 #[derive(Debug)]
-pub(super) struct Registration(Entry);
+pub(in crate::mapping) struct Registration(Entry);
 
 /// Adds a mapping to the table.
 pub(super) fn register(entry: Entry) -> Registration {
