@@ -90,7 +90,7 @@ fn zsh_and_fish_ask_for_the_names_of_metrics() {
     assert!(!zsh.contains("metrics -- Metrics to report:_default"));
     assert_eq!(zsh.matches("\n_mmv-archive_metric_names() {").count(), 1);
     let fish = script("fish");
-    assert_eq!(fish.matches("--complete-metrics").count(), 10);
+    assert_eq!(fish.matches("--complete-metrics").count(), 11);
     for shell in ["zsh", "fish"] {
         assert_ne!(syntax(shell), Some(false), "{shell}");
     }
