@@ -1,12 +1,13 @@
 //! Peers of `mmv-export serve` that lie, hang and ask for too much.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -48,6 +49,29 @@ fn read_request() -> Vec<u8> {
     let message = [&[0x0a, query.len() as u8][..], &query].concat();
     // One literal.
     [&[message.len() as u8, (message.len() as u8 - 1) << 2][..], &message].concat()
+}
+
+#[test]
+fn archives_of_a_host_that_overlap_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    shop(&place.path().join("web1/a"), 3);
+    shop(&place.path().join("web1/b"), 3);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mmv-export"))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .arg(place.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let (send, found) = mpsc::channel();
+    std::thread::spawn(move || send.send(lines.find(|line| line.contains("begins before"))));
+    let found = found.recv_timeout(Duration::from_secs(30));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = found.expect("a warning within 30 s").expect("a warning");
+    let [earlier, later] = ["a", "b"].map(|name| place.path().join("web1").join(name));
+    let expected = format!("web1: {} begins before {} ends", later.display(), earlier.display());
+    assert!(line.contains(&expected), "{line}");
 }
 
 #[test]

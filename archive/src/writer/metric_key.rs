@@ -2,7 +2,7 @@
 //!
 //! A metric is added once, by name, and its key sets values of its type. The writer chooses
 //! the numbers of PCP: metrics and instance domains of the domain that PCP reserves for
-//! archives of other sources (245, `PMI_DOMAIN` in `<pcp/import.h>`), instances as they come.
+//! archives of other sources (245, `PMI_DOMAIN` in its table `stdpmid`), instances as they come.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
