@@ -25,7 +25,7 @@ use crate::split::Files;
 /// Opens, reads, salvages, replays, checks and repairs the archive that the
 /// bytes stand for (`split.rs`).
 pub fn archive(bytes: &[u8]) {
-    let Some(files) = Files::of(bytes) else { return };
+    let Some(files) = Files::new(bytes) else { return };
     let directory = test_archives::scratch();
     let base = directory.path().join("a");
     for (extension, bytes) in &files.0 {

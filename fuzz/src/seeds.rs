@@ -17,9 +17,9 @@ use crate::split;
 use crate::{FRAME, OTHER};
 
 /// Longer ones are left out: many short inputs show more.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_BYTES: usize = 16 << 10;
 /// At most this many records of one file.
-const MOST_RECORDS: usize = 20;
+const MAX_RECORDS: usize = 20;
 
 /// All seeds, each with the name of its target.
 pub fn all() -> Vec<(&'static str, Vec<u8>)> {
@@ -65,7 +65,7 @@ struct Seeds(Vec<(&'static str, Vec<u8>)>);
 
 impl Seeds {
     fn put(&mut self, target: &'static str, bytes: Vec<u8>) {
-        if bytes.len() <= MOST_BYTES {
+        if bytes.len() <= MAX_BYTES {
             self.0.push((target, bytes));
         }
     }
@@ -100,7 +100,7 @@ impl Seeds {
         for (target, file) in [("metadata", &meta), ("result", &first)] {
             let Some((label, file)) = file.split_at_checked(label) else { continue };
             self.put("label", label.to_vec());
-            for record in records(file).take(MOST_RECORDS) {
+            for record in records(file).take(MAX_RECORDS) {
                 self.put(target, [&[version], record].concat());
                 let body = &record[4..record.len() - 4];
                 self.put(target, [&[version | FRAME], body].concat());
@@ -119,7 +119,7 @@ impl Seeds {
     fn events(&mut self, base: &Path) {
         let Ok(archive) = Archive::open(base) else { return };
         let Ok(mut records) = archive.records() else { return };
-        for _ in 0..MOST_RECORDS {
+        for _ in 0..MAX_RECORDS {
             let Ok(Some(record)) = records.next() else { return };
             let Ok(result) = record.to_owned(archive.metadata()) else { continue };
             for (_, value) in result.value_sets.iter().flat_map(|set| set.values.iter().flatten()) {

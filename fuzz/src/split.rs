@@ -24,7 +24,7 @@ pub(crate) struct Files(pub(crate) [(&'static str, Vec<u8>); 4]);
 
 impl Files {
     /// Cuts an input; `None` if it is too short.
-    pub(crate) fn of(input: &[u8]) -> Option<Self> {
+    pub(crate) fn new(input: &[u8]) -> Option<Self> {
         let (head, mut rest) = input.split_at_checked(HEAD)?;
         let is_v2 = head[0] & OTHER != 0;
         let word = |at| usize::from(u16::from_be_bytes([head[at], head[at + 1]]));
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn files_are_joined_and_cut_again() {
         let files: [&[u8]; 4] = [b"meta", b"zero", b"", b"index"];
-        let Files(cut) = Files::of(&join(true, files).unwrap()).unwrap();
+        let Files(cut) = Files::new(&join(true, files).unwrap()).unwrap();
         assert_eq!(cut.each_ref().map(|(_, bytes)| bytes.as_slice()), files);
     }
 
@@ -95,7 +95,7 @@ mod tests {
         for is_v2 in [false, true] {
             let directory = tempfile::tempdir().unwrap();
             let base = directory.path().join("a");
-            for (extension, bytes) in Files::of(&[u8::from(is_v2), 0, 0, 0, 0, 0, 0]).unwrap().0 {
+            for (extension, bytes) in Files::new(&[u8::from(is_v2), 0, 0, 0, 0, 0, 0]).unwrap().0 {
                 if !bytes.is_empty() {
                     std::fs::write(base.with_extension(extension), bytes).unwrap();
                 }

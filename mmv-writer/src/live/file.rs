@@ -68,8 +68,8 @@ impl LiveFile {
         let file = Arc::clone(temporary.file());
         // One that needs more than the limit fails below.
         let sections = sections.within(size_limit()).unwrap_or(sections);
-        let values = sections.at(Part::Values, sections.capacity(Part::Values));
-        let len = (sections.at(Part::Values, 0) + FIRST_PIECE).min(values);
+        let values = sections.offset(Part::Values, sections.capacity(Part::Values));
+        let len = (sections.offset(Part::Values, 0) + FIRST_PIECE).min(values);
         extend(&file, len).map_err(Error::io("set size", &path))?;
         allocate(&file, 0, FIRST_PIECE).map_err(Error::io("allocate", &path))?;
         // What is beyond the end of the file is address space, and not touched.
@@ -84,7 +84,7 @@ impl LiveFile {
             segment,
             sections,
             used: [0; 9],
-            allocated: Part::TOC_ORDER.map(|part| sections.at(part, 0)),
+            allocated: Part::TOC_ORDER.map(|part| sections.offset(part, 0)),
             len,
             extended: None,
             keeps_room: identity.cluster > 0,
@@ -228,12 +228,12 @@ impl LiveFile {
     fn place_later(&mut self, fits: impl FnOnce(u32) -> bool) -> Result<(), Error> {
         let mut sections = self.sections;
         sections.place_later(self.keeps_room, fits);
-        let strings = sections.at(Part::LaterStrings, 0);
-        let end = sections.at(Part::LaterStrings, sections.capacity(Part::LaterStrings));
+        let strings = sections.offset(Part::LaterStrings, 0);
+        let end = sections.offset(Part::LaterStrings, sections.capacity(Part::LaterStrings));
         self.lengthen((strings + PIECE).min(end))?;
         self.sections = sections;
         for part in Part::LATER {
-            self.allocated[part as usize] = sections.at(part, 0);
+            self.allocated[part as usize] = sections.offset(part, 0);
             let entry = self.toc_entry(part);
             self.store(toc_at(part) + TocEntry::OFFSET as u64, entry.offset);
         }
@@ -258,17 +258,19 @@ impl LiveFile {
     }
 
     fn ensure_part(&mut self, part: Part, new: u32) -> Result<(), Error> {
-        let (wanted, from) =
-            (self.sections.at(part, self.used[part as usize] + new), self.allocated[part as usize]);
+        let (wanted, from) = (
+            self.sections.offset(part, self.used[part as usize] + new),
+            self.allocated[part as usize],
+        );
         if self.file.is_none() || wanted <= from {
             return Ok(());
         }
-        let limit = self.sections.at(part, self.sections.capacity(part));
-        let piece = (from - self.sections.at(part, 0)).clamp(FIRST_PIECE, PIECE);
+        let limit = self.sections.offset(part, self.sections.capacity(part));
+        let piece = (from - self.sections.offset(part, 0)).clamp(FIRST_PIECE, PIECE);
         let to = wanted.next_multiple_of(piece).min(limit).max(wanted);
         if to > self.len {
             // Further ahead in a longer file: what is new can only be used after a while.
-            let ahead = (to - self.sections.at(part, 0)) / 4;
+            let ahead = (to - self.sections.offset(part, 0)) / 4;
             self.lengthen((to + ahead).next_multiple_of(FIRST_PIECE).min(limit).max(to))?;
         }
         if let Some(file) = &self.file {
@@ -321,7 +323,7 @@ impl LiveFile {
         let index = self.used[part as usize];
         self.used[part as usize] += 1;
         debug_assert!(index < self.sections.capacity(part), "{part:?}");
-        self.sections.at(part, index)
+        self.sections.offset(part, index)
     }
 
     /// Returns the number of used entries of a kind.
@@ -334,13 +336,13 @@ impl LiveFile {
     /// line, which holds two entries.
     pub(super) fn next_value(&self, shape: ValueShape) -> u64 {
         let next = self.used(SectionKind::Values).next_multiple_of(shape.step() as u32);
-        self.sections.at(Part::Values, next)
+        self.sections.offset(Part::Values, next)
     }
 
     /// Takes a value entry, and its cache line if it is isolated, and returns its offset.
     pub(super) fn take_value(&mut self, shape: ValueShape) -> u64 {
         let at = self.next_value(shape);
-        while self.sections.at(Part::Values, self.used(SectionKind::Values)) < at {
+        while self.sections.offset(Part::Values, self.used(SectionKind::Values)) < at {
             self.take(SectionKind::Values);
         }
         for _ in 0..shape.step() {
@@ -384,7 +386,7 @@ impl LiveFile {
     /// Finds the entries of a part whose word at `field` satisfies `is_it`. The kind has only this
     /// part.
     pub(super) fn find(&self, part: Part, field: u64, is_it: impl Fn(u64) -> bool) -> Vec<u64> {
-        let start = self.sections.at(part, 0);
+        let start = self.sections.offset(part, 0);
         let used = self.used[part as usize] as usize;
         let bytes = part.kind().entry_bytes(Version::V3);
         let words = self.segment.strip((start + field) as usize, bytes, used);
@@ -446,7 +448,7 @@ impl LiveFile {
     fn toc_entry(&self, part: Part) -> TocEntry {
         let count = self.used[part as usize].cast_signed();
         let is_placed = self.sections.are_placed() || Part::first(part.kind()) == part;
-        let offset = if is_placed { self.sections.at(part, 0) } else { 0 };
+        let offset = if is_placed { self.sections.offset(part, 0) } else { 0 };
         TocEntry { kind: part.kind().code(), count, offset }
     }
 }

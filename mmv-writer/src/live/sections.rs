@@ -174,7 +174,7 @@ impl Sections {
         // One for the domain and its help, then one for each instance.
         let indoms = MAX_SERIAL - DOMAINS + instances;
         let strings = total_strings(self.capacity) - first(Part::Strings);
-        let mut at = self.at(Part::Values, self.capacity(Part::Values));
+        let mut at = self.offset(Part::Values, self.capacity(Part::Values));
         for (part, entries) in Part::LATER.into_iter().zip([indoms, instances, strings]) {
             at = self.put(part, at, entries);
         }
@@ -192,7 +192,7 @@ impl Sections {
             let capacity =
                 Capacity { instances: instances >> shift, values: values >> shift, texts, first };
             let mut sections = Self::laid_out(capacity, (MAX_METRICS, MAX_LABELS));
-            if sections.at(Part::LaterStrings, 0) <= limit / 3 {
+            if sections.offset(Part::LaterStrings, 0) <= limit / 3 {
                 sections.truncate(Part::LaterStrings, limit);
                 return Some(sections);
             }
@@ -205,7 +205,7 @@ impl Sections {
         let capacity = Capacity { instances: first.1, values, texts, first };
         let described = (MAX_METRICS.min(strings / 2), MAX_LABELS.min(strings / 4));
         let mut sections = Self::laid_out(capacity, described);
-        let fits = sections.at(Part::Values, 0) + ALIGNMENT <= limit;
+        let fits = sections.offset(Part::Values, 0) + ALIGNMENT <= limit;
         sections.truncate(Part::Values, limit);
         sections.put_none();
         fits.then_some(sections)
@@ -220,7 +220,7 @@ impl Sections {
 
     /// Gives the later parts no entries.
     fn put_none(&mut self) {
-        let at = self.at(Part::Values, self.capacity(Part::Values));
+        let at = self.offset(Part::Values, self.capacity(Part::Values));
         for part in Part::LATER {
             self.places[part as usize] = (at, 0);
         }
@@ -254,7 +254,7 @@ impl Sections {
 
     /// Returns the largest size that the file can have.
     pub(super) fn end(&self) -> u64 {
-        let ends = Part::TOC_ORDER.map(|part| self.at(part, self.capacity(part)));
+        let ends = Part::TOC_ORDER.map(|part| self.offset(part, self.capacity(part)));
         ends.into_iter().max().unwrap_or(0).next_multiple_of(ALIGNMENT)
     }
 
@@ -279,7 +279,7 @@ impl Sections {
     }
 
     /// Returns the offset of an entry.
-    pub(super) fn at(&self, part: Part, index: u32) -> u64 {
+    pub(super) fn offset(&self, part: Part, index: u32) -> u64 {
         self.places[part as usize].0 + u64::from(index) * part.entry_bytes()
     }
 }
@@ -302,8 +302,8 @@ mod tests {
     /// Returns start and end of all parts that have room, by offset.
     fn extents(sections: &Sections) -> Vec<(u64, u64)> {
         let parts = Part::TOC_ORDER.into_iter().filter(|part| sections.capacity(*part) > 0);
-        let extents =
-            parts.map(|part| (sections.at(part, 0), sections.at(part, sections.capacity(part))));
+        let extents = parts
+            .map(|part| (sections.offset(part, 0), sections.offset(part, sections.capacity(part))));
         let mut extents: Vec<_> = extents.collect();
         extents.sort_unstable();
         extents
@@ -323,10 +323,10 @@ mod tests {
     fn the_parts_do_not_touch_and_fit_the_file() {
         let mut sections = full();
         assert_apart(&sections);
-        assert!(sections.at(Part::Values, 0) < 220 << 10, "{sections:?}");
+        assert!(sections.offset(Part::Values, 0) < 220 << 10, "{sections:?}");
         sections.place_later(false, |_| true);
         assert_apart(&sections);
-        assert!(sections.at(Part::LaterStrings, 0) < 700 << 10, "{sections:?}");
+        assert!(sections.offset(Part::LaterStrings, 0) < 700 << 10, "{sections:?}");
         assert!(!sections.has_room_for_families());
     }
 

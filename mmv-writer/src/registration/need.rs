@@ -28,7 +28,7 @@ impl Need {
 
     /// Returns the need of a metric with this many values.
     pub(crate) fn of_metric(spec: &MetricSpec, values: usize) -> Self {
-        let shape = ValueShape::of(spec);
+        let shape = ValueShape::new(spec);
         let of_values = Self::of_values(shape, values);
         // Name and two help texts.
         let strings = 3 + of_values.strings;
@@ -90,7 +90,7 @@ pub(crate) struct ValueShape {
 const VALUES_PER_LINE: usize = 2;
 
 impl ValueShape {
-    pub(crate) fn of(spec: &MetricSpec) -> Self {
+    pub(crate) fn new(spec: &MetricSpec) -> Self {
         Self {
             is_text: spec.type_code == ValueType::String.code(),
             optional: spec.optional,

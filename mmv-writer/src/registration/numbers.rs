@@ -148,7 +148,7 @@ impl FileNumbers {
             return Err(Error::NeedsSentinel { name: spec.name });
         }
         let item = self.choose_item(&spec.name, spec.item)?;
-        let shape = ValueShape::of(&spec);
+        let shape = ValueShape::new(&spec);
         let labels =
             spec.labels.into_iter().map(|label| LabelRecord::new(LABEL_ITEM, item, None, label));
         let labels = labels.collect::<Result<_, _>>()?;

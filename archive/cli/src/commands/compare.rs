@@ -303,7 +303,8 @@ fn part_of(
 
 /// Returns a window as text, the day once.
 fn period(window: &RangeInclusive<Timestamp>, zone: &Zone) -> String {
-    let (begin, end) = (*window.start(), *window.end());
+    let begin = *window.start();
+    let end = *window.end();
     let same_day = zone.strftime(begin, "%F") == zone.strftime(end, "%F");
     let end = zone.strftime(end, if same_day { "%T %Z" } else { "%F %T %Z" });
     format!("{} to {end}", zone.strftime(begin, "%F %T"))

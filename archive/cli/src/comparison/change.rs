@@ -8,7 +8,7 @@ use pcp_archive::Units;
 use serde::Serialize;
 
 use super::Statistic;
-use super::estimate::{Estimate, Part, student_quantile, student_tail};
+use super::estimate::{ColumnSums, Estimate, student_quantile, student_tail};
 use super::histogram::{HistogramColumns, QuantileBounds};
 use super::run::{ObservedRun, RunHistogram, SeriesColumns, SeriesName};
 
@@ -211,7 +211,7 @@ impl Comparison {
             .chain([new])
             .any(|run| run.series.get(name).is_some_and(|columns| columns.is_rate));
         let statistic = if is_rate { Statistic::Rate } else { Statistic::Value };
-        match (Estimate::of_runs(&base), estimate) {
+        match (Estimate::from_runs(&base), estimate) {
             (Some(base), Some(new)) => {
                 self.changes.push(Change::new(name, statistic, units, base, new));
             }
@@ -231,7 +231,7 @@ impl Comparison {
         for (name, new) in shares(new) {
             let base: Vec<Estimate> =
                 bases.iter().filter_map(|run| run.get(&name).copied()).collect();
-            if let Some(base) = Estimate::of_runs(&base) {
+            if let Some(base) = Estimate::from_runs(&base) {
                 self.changes.push(Change::new(&name, Statistic::Share, Units::NONE, base, new));
             }
         }
@@ -253,7 +253,7 @@ impl Comparison {
         let Some(new) = in_units(new, units) else { return };
         let estimates = |number: fn(&HistogramColumns) -> Option<Estimate>| {
             let base: Vec<Estimate> = base.iter().filter_map(number).collect();
-            Estimate::of_runs(&base).zip(number(&new))
+            Estimate::from_runs(&base).zip(number(&new))
         };
         if let Some((base, new)) = estimates(HistogramColumns::rate) {
             let units = Units::count().per_second();
@@ -308,7 +308,7 @@ fn shares(run: &ObservedRun) -> BTreeMap<SeriesName, Estimate> {
     let mut shares = BTreeMap::new();
     for instances in counters.into_values().filter(|instances| instances.len() > 1) {
         let columns = instances.first().map_or(0, |(_, columns)| columns.parts.len());
-        let mut whole = vec![Part::default(); columns];
+        let mut whole = vec![ColumnSums::default(); columns];
         for (_, columns) in &instances {
             for (whole, part) in whole.iter_mut().zip(&columns.parts) {
                 whole.denominator += part.numerator;
@@ -317,8 +317,9 @@ fn shares(run: &ObservedRun) -> BTreeMap<SeriesName, Estimate> {
         }
         for (name, columns) in instances {
             let parts = columns.parts.iter().zip(&whole);
-            let parts: Vec<Part> =
-                parts.map(|(part, whole)| Part { numerator: part.numerator, ..*whole }).collect();
+            let parts: Vec<ColumnSums> = parts
+                .map(|(part, whole)| ColumnSums { numerator: part.numerator, ..*whole })
+                .collect();
             if let Some(share) = Estimate::new(&parts) {
                 shares.insert(name.clone(), share);
             }
@@ -351,7 +352,7 @@ fn quantile_change(
         name,
         Statistic::Quantile(rank),
         units,
-        Estimate::of_runs(&shares)?,
+        Estimate::from_runs(&shares)?,
         new.share_above(limit)?,
     );
     let low = base_high.filter(|high| *high > 0.0).map(|high| bounds.low / high);

@@ -28,14 +28,14 @@ const MAX_CORRELATION: f64 = 0.99;
 
 /// The two sums of a quotient in one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Part {
+pub(super) struct ColumnSums {
     pub(super) numerator: f64,
     pub(super) denominator: f64,
     /// The number of values, or of rates that ended in the column.
     pub(super) observations: u32,
 }
 
-impl Part {
+impl ColumnSums {
     fn add(&mut self, other: Self) {
         self.numerator += other.numerator;
         self.denominator += other.denominator;
@@ -56,9 +56,9 @@ pub(super) struct Estimate {
 impl Estimate {
     /// Estimates the sum of numerators by that of denominators; `None` for less than 8 groups of
     /// observations, or a denominator of 0.
-    pub(super) fn new(parts: &[Part]) -> Option<Self> {
+    pub(super) fn new(parts: &[ColumnSums]) -> Option<Self> {
         let mut groups = grouped(parts, MAX_GROUPS);
-        let mut whole = Part::default();
+        let mut whole = ColumnSums::default();
         for group in &groups {
             whole.add(*group);
         }
@@ -96,7 +96,7 @@ impl Estimate {
 
     /// Estimates what another run of the kind has, by several runs: their mean, with the variance
     /// between them where it is larger than that within them.
-    pub(super) fn of_runs(runs: &[Self]) -> Option<Self> {
+    pub(super) fn from_runs(runs: &[Self]) -> Option<Self> {
         let count = runs.len() as f64;
         let value = runs.iter().map(|run| run.value).sum::<f64>() / count;
         let within = Self {
@@ -136,10 +136,10 @@ pub(super) fn student_tail(value: f64, freedom: f64) -> f64 {
 }
 
 /// Joins neighbours to at most so many groups of about equal numbers of observations.
-fn grouped(parts: &[Part], most: usize) -> Vec<Part> {
+fn grouped(parts: &[ColumnSums], most: usize) -> Vec<ColumnSums> {
     let all: u64 = parts.iter().map(|part| u64::from(part.observations)).sum();
     let mut groups = Vec::with_capacity(most);
-    let mut group = Part::default();
+    let mut group = ColumnSums::default();
     let mut before = 0;
     for part in parts {
         group.add(*part);
@@ -152,7 +152,7 @@ fn grouped(parts: &[Part], most: usize) -> Vec<Part> {
     groups
 }
 
-fn residuals(groups: &[Part], value: f64) -> Vec<f64> {
+fn residuals(groups: &[ColumnSums], value: f64) -> Vec<f64> {
     groups.iter().map(|group| group.numerator - value * group.denominator).collect()
 }
 
@@ -167,8 +167,8 @@ fn correlation(residuals: &[f64], squares: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn values(values: impl IntoIterator<Item = f64>) -> Vec<Part> {
-        let part = |numerator| Part { numerator, denominator: 1.0, observations: 1 };
+    fn values(values: impl IntoIterator<Item = f64>) -> Vec<ColumnSums> {
+        let part = |numerator| ColumnSums { numerator, denominator: 1.0, observations: 1 };
         values.into_iter().map(part).collect()
     }
 
@@ -185,7 +185,7 @@ mod tests {
         }
 
         /// An autoregressive process with this correlation of neighbours.
-        fn process(&mut self, correlation: f64, count: usize) -> Vec<Part> {
+        fn process(&mut self, correlation: f64, count: usize) -> Vec<ColumnSums> {
             let mut value = 0.0;
             let mut all = Vec::new();
             for step in 0..count + 300 {
@@ -198,8 +198,9 @@ mod tests {
         }
     }
 
-    fn significance(one: &[Part], other: &[Part]) -> f64 {
-        let (one, other) = (Estimate::new(one).unwrap(), Estimate::new(other).unwrap());
+    fn significance(one: &[ColumnSums], other: &[ColumnSums]) -> f64 {
+        let one = Estimate::new(one).unwrap();
+        let other = Estimate::new(other).unwrap();
         let variance = one.variance + other.variance;
         let freedom = variance.powi(2)
             / (one.variance.powi(2) / one.freedom + other.variance.powi(2) / other.freedom);
@@ -219,14 +220,14 @@ mod tests {
         assert_eq!(Estimate::new(&values([1.0; 7])), None);
         let constant = Estimate::new(&values([3.0; 8])).unwrap();
         assert_eq!((constant.value, constant.variance), (3.0, 0.0));
-        assert_eq!(Estimate::new(&[Part::default(); 20]), None);
+        assert_eq!(Estimate::new(&[ColumnSums::default(); 20]), None);
     }
 
     #[test]
     fn columns_without_an_observation_belong_to_the_next_one() {
         // A rate that is known for two columns ends in the second one.
-        let part = |observations| Part { numerator: 2.0, denominator: 1.0, observations };
-        let parts: Vec<Part> = (0..40).map(|column| part(column % 2)).collect();
+        let part = |observations| ColumnSums { numerator: 2.0, denominator: 1.0, observations };
+        let parts: Vec<ColumnSums> = (0..40).map(|column| part(column % 2)).collect();
         let groups = grouped(&parts, 128);
         assert_eq!(groups.len(), 20);
         assert!(groups.iter().all(|group| (group.numerator, group.denominator) == (4.0, 2.0)));
@@ -267,12 +268,12 @@ mod tests {
     #[test]
     fn the_variance_between_runs_counts() {
         let run = |value| Estimate { value, variance: 0.01, freedom: 7.0 };
-        let alone = Estimate::of_runs(&[run(5.0)]).unwrap();
+        let alone = Estimate::from_runs(&[run(5.0)]).unwrap();
         assert_eq!(alone, run(5.0));
-        let alike = Estimate::of_runs(&[run(5.0), run(5.0)]).unwrap();
+        let alike = Estimate::from_runs(&[run(5.0), run(5.0)]).unwrap();
         assert_eq!((alike.value, alike.variance, alike.freedom), (5.0, 0.005, 7.0));
         // 4, 5, 6: a variance of 1, and a third of it for the mean.
-        let apart = Estimate::of_runs(&[run(4.0), run(5.0), run(6.0)]).unwrap();
+        let apart = Estimate::from_runs(&[run(4.0), run(5.0), run(6.0)]).unwrap();
         assert!((apart.variance - 4.0 / 3.0).abs() < 1e-12);
         assert_eq!((apart.value, apart.freedom), (5.0, 2.0));
     }

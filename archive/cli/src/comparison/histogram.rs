@@ -1,6 +1,6 @@
 //! What a histogram counted in a run.
 
-use super::estimate::{Estimate, Part};
+use super::estimate::{ColumnSums, Estimate};
 
 /// The counts of one bucket.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub(super) struct QuantileBounds {
 
 impl HistogramColumns {
     /// Adds the times at which one of its metrics was observed.
-    pub(super) fn observe(&mut self, parts: &[Part]) {
+    pub(super) fn observe(&mut self, parts: &[ColumnSums]) {
         self.sums.resize(parts.len(), 0.0);
         self.seconds.resize(parts.len(), 0.0);
         self.observations.resize(parts.len(), 0);
@@ -81,9 +81,9 @@ impl HistogramColumns {
     }
 
     /// Returns the columns of a quotient.
-    fn parts(&self, numerators: &[f64], denominators: &[f64]) -> Vec<Part> {
+    fn parts(&self, numerators: &[f64], denominators: &[f64]) -> Vec<ColumnSums> {
         let sums = numerators.iter().zip(denominators).zip(&self.observations);
-        sums.map(|((numerator, denominator), observations)| Part {
+        sums.map(|((numerator, denominator), observations)| ColumnSums {
             numerator: *numerator,
             denominator: *denominator,
             observations: *observations,

@@ -12,7 +12,7 @@ use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::scan::{SelectedMetric, Selection};
 use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Timestamp, Units};
 
-use super::estimate::{MAX_GROUPS, Part};
+use super::estimate::{ColumnSums, MAX_GROUPS};
 use super::histogram::{BucketColumns, HistogramColumns};
 use crate::{Failure, columns};
 
@@ -53,7 +53,7 @@ pub(crate) struct ObservedRun {
 pub(super) struct SeriesColumns {
     pub(super) is_rate: bool,
     pub(super) units: Units,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ColumnSums>,
 }
 
 /// A histogram, with the units of its values.
@@ -99,8 +99,8 @@ impl ObservedRun {
 }
 
 /// Returns the sums of each column, without those that are cut out.
-fn parts(series: &Series, cuts: &[RangeInclusive<u32>]) -> Vec<Part> {
-    let mut parts = vec![Part::default(); MAX_GROUPS];
+fn parts(series: &Series, cuts: &[RangeInclusive<u32>]) -> Vec<ColumnSums> {
+    let mut parts = vec![ColumnSums::default(); MAX_GROUPS];
     for (column, cell) in series.cells() {
         if cuts.iter().any(|cut| cut.contains(&column)) {
             continue;
@@ -108,7 +108,7 @@ fn parts(series: &Series, cuts: &[RangeInclusive<u32>]) -> Vec<Part> {
         if let Some(part) = parts.get_mut(column as usize) {
             let denominator = cell.weight();
             let numerator = cell.mean() * denominator;
-            *part = Part { numerator, denominator, observations: cell.count };
+            *part = ColumnSums { numerator, denominator, observations: cell.count };
         }
     }
     parts
@@ -140,7 +140,7 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
         Self { selection, layouts, buckets_of_sums, names: HashMap::new() }
     }
 
-    fn add(&mut self, run: &mut ObservedRun, series: &Series, parts: Vec<Part>) {
+    fn add(&mut self, run: &mut ObservedRun, series: &Series, parts: Vec<ColumnSums>) {
         let Some(metric) = self.selection.metrics().get(series.metric) else { return };
         if let Some(&buckets) = self.buckets_of_sums.get(&metric.desc.pmid) {
             if let Some(histogram) = self.histogram(run, buckets, series.instance) {
