@@ -20,6 +20,7 @@ use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
+use crate::status_command::status_json;
 
 /// Instances that are added.
 const INSTANCES: u64 = 10_000;
@@ -92,8 +93,11 @@ fn the_agent_never_logs_a_wrong_name_or_value_of_a_file_that_grows_nor_moves_ano
     let mut agent = Agent::start(&scratch);
     wait::until_true("first records", || agent.data_bytes() > 1000);
     files.grow();
-    let metadata = format!("values={INSTANCES}");
-    wait::until_true("the last instance", || agent.log().contains(&metadata));
+    wait::until_true("the last instance", || {
+        let status = status_json(&scratch).unwrap_or_default();
+        let mut sources = status["sources"].as_array().into_iter().flatten();
+        sources.any(|one| one["file"] == "growing" && one["values"] == INSTANCES)
+    });
     // Instance and value have more than 16 bytes in a record.
     let bytes = agent.data_bytes() + 4 * 16 * INSTANCES;
     wait::until_true("records of all instances", || agent.data_bytes() > bytes);
