@@ -96,7 +96,7 @@ impl Scale {
     }
 
     /// Lets a table choose units that suit the size of the values, unless others are wanted.
-    /// Whole numbers without unit stay as they are.
+    /// Whole numbers without a unit are not scaled.
     pub(crate) fn scaled(mut self, metric: &SelectedMetric) -> Self {
         let is_rate = self.is_computed && metric.has_rates();
         let own = if is_rate { metric.rate_units() } else { metric.desc.units };

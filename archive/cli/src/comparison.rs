@@ -1,7 +1,7 @@
 //! What differs between runs of programs, by how much, and how certain that is.
 //!
-//! In: the metrics of two or more runs, each an archive or a part of one. Out: for each number that
-//! all of them have a [`Change`], with a [`Verdict`].
+//! Input: the metrics of two or more runs, each an archive or a part of one. Output: a [`Change`]
+//! with a [`Verdict`] for each number that all runs have.
 //!
 //! | metric | numbers |
 //! |---|---|
@@ -9,18 +9,18 @@
 //! | instant or discrete value | its mean |
 //! | histogram | values per second, their mean, and their quantiles 0.5, 0.9 and 0.99 |
 //!
-//! A run is read as 128 [columns](pcp_archive::envelope), so restarts, marks and gaps cost the time in
-//! which nothing is known and nothing else. Every number is the quotient of two sums over the columns
-//! ([`Estimate`]): growth by seconds, values by their count, growth of an instance by that of all,
-//! values above a limit by all values. The bounds of a quantile are those of buckets: the quantile
-//! whose rank is too low and the one whose rank is too high by the uncertainty of the share of values
-//! that lie above it. They assume nothing about the distribution.
+//! Each run is read into 128 [columns](pcp_archive::envelope), so a restart, mark or gap only costs
+//! the time in which nothing is known. Every number is the ratio of two sums over the columns
+//! ([`Estimate`]): growth to seconds, the sum of values to their count, the growth of an instance
+//! to that of all instances, values above a limit to all values. The bounds of a quantile are
+//! bounds of buckets: its rank is moved down and up by the uncertainty of the share of values above
+//! it. This makes no assumption about the distribution.
 //!
-//! A verdict is of all numbers together: of those that are called different at most 5 % are so by
-//! chance. **Sources**: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", J. R.
-//! Statist. Soc. B 57 (1995); B. L. Welch, "The generalization of Student's problem", Biometrika 34
-//! (1947), for the difference of two means; E. C. Fieller, "Some problems in interval estimation",
-//! J. R. Statist. Soc. B 16 (1954), for the bounds of their ratio.
+//! Verdicts account for the number of comparisons: of the numbers reported as different, at most 5
+//! % are expected to be false. **Sources**: Y. Benjamini and Y. Hochberg, "Controlling the false
+//! discovery rate", J. R. Statist. Soc. B 57 (1995); B. L. Welch, "The generalization of Student's
+//! problem", Biometrika 34 (1947), for the difference of two means; E. C. Fieller, "Some problems
+//! in interval estimation", J. R. Statist. Soc. B 16 (1954), for the bounds of their ratio.
 
 mod change;
 mod estimate;
@@ -32,18 +32,18 @@ pub(crate) use run::{Excluded, ObservedRun, RunOptions};
 
 use std::fmt;
 
-/// The number of a metric that is compared.
+/// A statistic of a metric that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum Statistic {
-    /// Of a counter or a histogram, per second.
+    /// The growth of a counter, or the values a histogram counted, per second.
     Rate,
-    /// The mean of an instant or discrete value.
+    /// The mean of an instant or discrete metric.
     Value,
-    /// The part of one instance in the rate of all.
+    /// The fraction that one instance contributes to the growth of all.
     Share,
-    /// The mean of what a histogram counted.
+    /// The mean of the values a histogram counted.
     Mean,
-    /// A quantile of what a histogram counted.
+    /// A quantile of the values a histogram counted.
     Quantile(f64),
 }
 

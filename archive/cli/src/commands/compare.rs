@@ -25,9 +25,9 @@ use condition::Condition;
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;
-/// The most metrics that are listed of one side.
+/// Limit on the metrics listed as present on one side only.
 const MAX_LISTED: usize = 5;
-/// The most restarts, gaps and warm-ups of a run that are listed.
+/// Limit on the restarts, gaps and warm-ups listed for a run.
 const MAX_EXCLUDED: usize = 5;
 /// The end of the help.
 const EXAMPLES: &str = "\
@@ -50,9 +50,9 @@ pub(crate) struct Arguments {
     /// those of this machine's agent
     archive: PathBuf,
 
-    /// The other runs, of which the last is the new one unless one is named new; and metrics: names,
-    /// branches of the name space, or patterns, also with labels [default: all but those of mmv-agent
-    /// and pmcd]
+    /// The other runs, of which the last is the new one unless one is named new; and metrics:
+    /// names, branches of the name space, or patterns, also with labels [default: all but those of
+    /// mmv-agent and pmcd]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
@@ -74,12 +74,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INTERVAL", default_value = "0s")]
     warm_up: String,
 
-    /// Exit with status 1 if a number changed like this, for certain; may be repeated: "p99(mmv.shop.latency)
-    /// > +5%", "rate(mmv.shop.orders) < -10%"
+    /// Exit with status 1 if a number changed significantly and by more than this; may be repeated:
+    /// "p99(mmv.shop.latency) > +5%", "rate(mmv.shop.orders) < -10%"
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
 
-    /// Print also numbers that are the same, and those that may be
+    /// Also print numbers that are the same or unclear
     #[arg(long)]
     all: bool,
 
@@ -94,7 +94,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-/// A run, as it is printed.
+/// A run and what was read of it.
 struct Run {
     name: String,
     window: RangeInclusive<Timestamp>,
@@ -131,7 +131,7 @@ impl Arguments {
         self.check_conditions(&comparison)
     }
 
-    /// Reads the parts of one archive, or one run after the other.
+    /// Reads the two parts of one archive, or each of several archives.
     fn runs(&self, zone: &mut Option<Zone>) -> Result<Vec<Run>, Failure> {
         let Parts { first, others, metrics } = Parts::new(&self.archive, &self.metrics)?;
         let mut runs = Vec::new();
@@ -156,7 +156,7 @@ impl Arguments {
         Ok(runs)
     }
 
-    /// Reads one run: an archive, or a part of it. The time zone is that of the first.
+    /// Reads an archive or a part of it. All runs use the time zone of the first.
     fn read(
         &self,
         name: &str,
@@ -232,7 +232,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Returns how many numbers are not printed.
+    /// Returns a line with the number of each verdict.
     fn totals(&self, comparison: &Comparison, rows: usize) -> String {
         let count =
             |verdict| comparison.changes.iter().filter(|change| change.verdict == verdict).count();
@@ -246,7 +246,7 @@ impl Arguments {
         )
     }
 
-    /// Fails for the first condition that holds.
+    /// Returns an error for the first condition that holds.
     fn check_conditions(&self, comparison: &Comparison) -> Result<(), Failure> {
         let mut failed = Ok(());
         for condition in &self.fail_if {
@@ -273,7 +273,7 @@ impl Arguments {
     }
 }
 
-/// Parses `FROM..TO`, both as times of the archive.
+/// Parses `FROM..TO`; relative times count from the start or end of the archive.
 fn part_of(
     source: Source<'_>,
     text: &str,
@@ -301,7 +301,7 @@ fn part_of(
     Ok(from..=to)
 }
 
-/// Returns a window as text, the day once.
+/// Formats a window, with the date only once if both ends are on the same day.
 fn period(window: &RangeInclusive<Timestamp>, zone: &Zone) -> String {
     let begin = *window.start();
     let end = *window.end();
@@ -319,13 +319,13 @@ fn excluded_text(cut: &Excluded, zone: &Zone) -> String {
     format!("{program}{} from {begin} to {}", cut.reason, zone.strftime(cut.end, "%T"))
 }
 
-/// Returns the metric, instance and statistic of a number.
+/// Formats the statistic, metric and instance of a change.
 fn title(change: &Change) -> String {
     let instance = change.instance.as_deref().map(|name| format!("[{name}]")).unwrap_or_default();
     format!("{} {}{instance}", change.statistic, change.metric)
 }
 
-/// Returns a number of a change in a unit that fits.
+/// Formats a value of a change in a unit that suits its size.
 fn number(change: &Change, value: f64) -> String {
     match change.statistic {
         Statistic::Share => format!("{:.1} %", value * 100.0),
@@ -348,7 +348,7 @@ fn push_cells(grid: &mut Grid, change: &Change) {
     grid.format(format_args!("{}", change.verdict));
 }
 
-/// Returns the metrics that only one side has, with the numbers of their instances.
+/// Lists the metrics that only one side has, with the number of instances of each.
 fn one_sided_text(comparison: &Comparison, side: Side) -> Option<String> {
     let mut metrics: BTreeMap<&str, usize> = BTreeMap::new();
     for (found, metric, instance) in &comparison.one_sided {
@@ -371,7 +371,7 @@ fn one_sided_text(comparison: &Comparison, side: Side) -> Option<String> {
     (!list.is_empty()).then(|| list.join(", "))
 }
 
-/// The comparison in JSON.
+/// The JSON document.
 #[derive(Serialize)]
 struct ComparisonJson<'a> {
     version: u32,

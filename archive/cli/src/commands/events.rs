@@ -164,7 +164,7 @@ const fn is_of_events(value_type: ValueType) -> bool {
 /// A line that is not printed yet.
 struct PendingLine {
     text: String,
-    /// Set as long as further growth of the program belongs to this line.
+    /// Set while further growth of the program belongs to this line.
     growth: Option<Growth>,
 }
 
@@ -187,9 +187,9 @@ struct Printer<'a> {
     /// Events of several metrics are printed.
     has_names: bool,
     json: bool,
-    /// The first growth that may go on, and all lines after it.
+    /// The first growth that may continue, and all lines after it.
     pending: VecDeque<PendingLine>,
-    /// The number of values that each program had last.
+    /// The latest number of values of each program.
     values: HashMap<String, u64>,
 }
 
@@ -286,7 +286,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the lines before the first growth that may go on.
+    /// Prints the lines before the first growth that may continue.
     fn print_complete(&mut self) -> Result<(), Failure> {
         while self.pending.front().is_some_and(|line| line.growth.is_none()) {
             let Some(line) = self.pending.pop_front() else { break };

@@ -65,8 +65,8 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present = "expressions", value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Also plot a derived metric, or define those of a file, as for report: "free = 100 * mem.free /
-    /// mem.total"; may be repeated
+    /// Also plot a derived metric, or define those of a file, as for report: "free = 100 * mem.free
+    /// / mem.total"; may be repeated
     #[arg(
         short = 'e',
         long = "derived",
@@ -350,7 +350,7 @@ impl Arguments {
         source: Source<'_>,
         size: (u32, u32),
     ) -> (Vec<Panel>, String) {
-        // Those that never change say the least.
+        // Constants come last.
         panels.sort_by_key(|panel| panel.heat.is_empty() && panel.lines.iter().all(is_constant));
         let metadata = source.metadata();
         let is_whole_name = |name: &String| {

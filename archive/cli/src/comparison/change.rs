@@ -1,4 +1,4 @@
-//! The numbers of two sides, and the verdicts about them.
+//! Changes between two sides, and their verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,16 +12,16 @@ use super::estimate::{ColumnSums, Estimate, student_quantile, student_tail};
 use super::histogram::{HistogramColumns, QuantileBounds};
 use super::run::{ObservedRun, RunHistogram, SeriesColumns, SeriesName};
 
-/// The confidence of bounds.
+/// Confidence level of bounds.
 const LEVEL: f64 = 0.95;
-/// The part of the numbers called different that may be so by chance.
+/// False discovery rate: the expected fraction of false alarms among the reported differences.
 const MAX_FALSE: f64 = 0.05;
-/// Numbers are the same if their ratio is certainly within this distance of 1.
+/// Numbers are the same if the bounds of their ratio are within this distance of 1.
 const SAME: f64 = 0.05;
 /// The quantiles of histograms that are compared.
 const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// What is known of a difference.
+/// The result of comparing a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
     Lower,
     /// Their ratio is within 5 % of 1, or both are in one bucket of a histogram.
     Same,
-    /// Neither is certain.
+    /// None of these can be established.
     Unclear,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// One number of two sides.
+/// A number on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change {
     pub(crate) metric: String,
@@ -56,31 +56,31 @@ pub(crate) struct Change {
     pub(crate) units: Units,
     pub(crate) base: f64,
     pub(crate) new: f64,
-    /// Bounds of the ratio with 95 % confidence, where there are any: a base that may be 0 has none.
+    /// Bounds of the ratio at 95 % confidence; `None` if the base may be 0.
     pub(crate) low: Option<f64>,
     pub(crate) high: Option<f64>,
     pub(crate) verdict: Verdict,
-    /// The probability of such a difference, or a greater one, by chance.
+    /// The p-value: the probability of a difference at least this large by chance.
     pub(crate) significance: f64,
 }
 
-/// Which side has a metric that the other has not.
+/// The side that has a metric which the other lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Base,
     New,
 }
 
-/// What two sides have.
+/// The result of a comparison.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Comparison {
-    /// From the greatest change that is certain to the smallest; unclear ones last.
+    /// Sorted by significant effect, largest first; unclear changes are last.
     pub(crate) changes: Vec<Change>,
-    /// The metrics and instances that only one side has.
+    /// Metrics and instances that only one side has.
     pub(crate) one_sided: Vec<(Side, String, Option<Arc<str>>)>,
 }
 
-/// Compares one run with others.
+/// Compares a new run with one or more base runs.
 pub(crate) fn compare(bases: &[ObservedRun], new: &ObservedRun) -> Comparison {
     let mut comparison = Comparison::default();
     let names = bases.iter().chain([new]).flat_map(|run| run.series.keys());
@@ -101,19 +101,19 @@ pub(crate) fn compare(bases: &[ObservedRun], new: &ObservedRun) -> Comparison {
 }
 
 impl Change {
-    /// Returns the ratio of the numbers; `None` of 0.
+    /// Returns the ratio of the new to the base value; `None` if the base is 0.
     pub(crate) fn ratio(&self) -> Option<f64> {
         (self.base != 0.0).then(|| self.new / self.base)
     }
 
-    /// Returns the logarithm of the smallest ratio that is likely, by which changes are sorted.
+    /// Returns the sort key: the logarithm of the bound of the ratio that is closest to 1.
     fn effect(&self) -> f64 {
         match (self.verdict, self.low, self.high) {
             (Verdict::Unclear, ..) => -2.0,
             (Verdict::Same, ..) => -1.0,
             (Verdict::Higher, Some(low), _) if low > 0.0 => low.ln().max(0.0),
             (Verdict::Lower, _, Some(high)) if high > 0.0 => -high.ln().min(0.0),
-            // From nothing, to nothing, or to another sign.
+            // A change from or to 0, or of the sign.
             _ => f64::INFINITY,
         }
     }
@@ -130,7 +130,7 @@ impl Change {
         let difference = new.value - base.value;
         let significance = match (difference == 0.0, deviation == 0.0) {
             (true, _) => 1.0,
-            // Both were constant, so they differ by more than chance.
+            // Two different constants do not differ by chance.
             (false, true) => 0.0,
             (false, false) => student_tail(difference / deviation, freedom),
         };
@@ -166,8 +166,8 @@ fn freedom(base: Estimate, new: Estimate) -> f64 {
     variance.powi(2) / (base.variance.powi(2) / base.freedom + new.variance.powi(2) / new.freedom)
 }
 
-/// Returns the bounds of the ratio of two independent numbers (Fieller); `None` if the first may be
-/// 0.
+/// Returns the bounds of the ratio of two independent estimates (Fieller); `None` if the base may
+/// be 0.
 fn ratio_bounds(base: Estimate, new: Estimate, freedom: f64) -> Option<(f64, f64)> {
     let student = student_quantile(LEVEL, freedom);
     let uncertain = student.powi(2) * base.variance / base.value.powi(2);
@@ -181,8 +181,8 @@ fn ratio_bounds(base: Estimate, new: Estimate, freedom: f64) -> Option<(f64, f64
     Some(((ratio - margin) / certain, (ratio + margin) / certain))
 }
 
-/// Calls those changes higher or lower of which at most 5 % are so by chance (Benjamini and
-/// Hochberg).
+/// Sets the verdict of the significant changes to higher or lower, at a false discovery rate of 5 %
+/// (Benjamini and Hochberg).
 fn control_false_discoveries(changes: &mut [Change]) {
     let count = changes.len() as f64;
     changes.sort_by(|one, other| one.significance.total_cmp(&other.significance));
@@ -192,7 +192,7 @@ fn control_false_discoveries(changes: &mut [Change]) {
         found.enumerate().filter(|(_, (change, limit))| change.significance <= *limit).last();
     let different = last.map_or(0, |(place, _)| place + 1);
     for change in changes.iter_mut().take(different) {
-        // Numbers within a bucket or 5 % are the same, however certain their difference is.
+        // A significant difference within 5 % or one bucket is still "the same".
         if change.verdict == Verdict::Unclear {
             let is_higher = change.new > change.base;
             change.verdict = if is_higher { Verdict::Higher } else { Verdict::Lower };
@@ -225,7 +225,7 @@ impl Comparison {
         self.one_sided.push((side, name.0.clone(), name.1.clone()));
     }
 
-    /// Adds the parts that the instances of counters have in the whole.
+    /// Adds the share of each instance of counters that have several.
     fn add_shares(&mut self, bases: &[ObservedRun], new: &ObservedRun) {
         let bases: Vec<_> = bases.iter().map(shares).collect();
         for (name, new) in shares(new) {
@@ -274,12 +274,12 @@ fn units_of(name: &SeriesName, bases: &[ObservedRun], new: &ObservedRun) -> Unit
     columns.map_or(Units::NONE, |columns| columns.units)
 }
 
-/// Returns the factor from one unit to another; `None` of units of different things.
+/// Returns the factor between two units; `None` if their dimensions differ.
 fn factor(from: Units, to: Units) -> Option<f64> {
     if from == to { Some(1.0) } else { Some(from.conversion_to(to)?.apply(1.0)) }
 }
 
-/// Returns the number of a series; 0 of an instance that a counter does not have yet.
+/// Returns the estimate for a series; 0 if the run has the counter but not this instance.
 fn series_estimate(run: &ObservedRun, name: &SeriesName, units: Units) -> Option<Estimate> {
     let Some(columns) = run.series.get(name) else {
         return run.has_counter(&name.0).then_some(Estimate::zero());
@@ -297,7 +297,7 @@ fn in_units(histogram: &RunHistogram, units: Units) -> Option<HistogramColumns> 
     Some(columns)
 }
 
-/// Returns the part of each instance of a counter in the growth of all.
+/// Returns the share of each instance in the growth of its counter.
 fn shares(run: &ObservedRun) -> BTreeMap<SeriesName, Estimate> {
     let mut counters: BTreeMap<&str, Vec<(&SeriesName, &SeriesColumns)>> = BTreeMap::new();
     for (name, columns) in &run.series {
@@ -328,8 +328,8 @@ fn shares(run: &ObservedRun) -> BTreeMap<SeriesName, Estimate> {
     shares
 }
 
-/// Compares a quantile. The significance is that of the share of values above the quantile of both
-/// sides together.
+/// Compares a quantile. Its significance is that of the share of values above the quantile of both
+/// sides combined.
 fn quantile_change(
     name: &SeriesName,
     rank: f64,
@@ -337,7 +337,7 @@ fn quantile_change(
     bases: &[HistogramColumns],
     new: &HistogramColumns,
 ) -> Option<Change> {
-    // Both sides' bounds hold together with the confidence of one.
+    // Two bounds at this level hold together at `LEVEL`.
     let level = LEVEL.sqrt();
     let base: Vec<QuantileBounds> =
         bases.iter().filter_map(|run| run.quantile(rank, level)).collect();
@@ -363,7 +363,7 @@ fn quantile_change(
     Some(Change { base: value, new: bounds.value, low, high, verdict, ..shares })
 }
 
-/// Returns the least value of the bucket of a quantile of all runs, in which both sides have the
+/// Returns the least value of the bucket with the quantile of both sides combined, each with the
 /// same weight.
 fn quantile_of_both(bases: &[HistogramColumns], new: &HistogramColumns, rank: f64) -> Option<f64> {
     let weighted = bases.iter().map(|run| (run, 0.5 / bases.len() as f64)).chain([(new, 0.5)]);
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn of_many_numbers_some_differ_by_chance() {
-        // The smallest of 100 significances of equal runs is about 0.01.
+        // The smallest of 100 p-values of equal runs is about 0.01.
         let mut noise: Vec<Change> =
             (1..=100).map(|_| change(estimate(5.0, 1.0), estimate(6.0, 1.0))).collect();
         for (place, change) in (1..).zip(&mut noise) {

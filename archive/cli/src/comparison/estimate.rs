@@ -1,15 +1,15 @@
-//! A number that was observed over a time, and its uncertainty.
+//! Estimates of a number over a run, with their uncertainty.
 //!
-//! What happens in one second is like what happened in the one before, so seconds are no independent
-//! observations. The variance of a mean is estimated on several scales, from 128 groups of
-//! consecutive observations down to 8, and the largest is used:
+//! Consecutive seconds are correlated, so they are not independent observations. The variance of a
+//! mean is estimated on several scales, from 128 groups of consecutive observations down to 8, and
+//! the largest estimate is used:
 //!
-//! * of 16 groups and more, with the correlation of neighbours as in an autoregressive process;
-//! * of 8 groups, as they are ("batch means").
+//! * with 16 or more groups, corrected for the correlation of neighbours (autoregressive process);
+//! * with 8 groups, uncorrected (batch means).
 //!
-//! In simulations of stationary processes whose correlation lasts from 0 to 50 of 900 seconds, of
-//! differences between two runs 0.1 to 2 % are significant at 5 %; with a correlation of 20 seconds
-//! and runs of 64 seconds 9 % are. The test `stationary_processes_do_not_differ` repeats that.
+//! In simulations of stationary processes with correlation times of 0 to 50 s in runs of 900 s, 0.1
+//! to 2 % of the pairs differ at a significance of 5 %; with a correlation time of 20 s in runs of
+//! 64 s it is 9 %. The test `stationary_processes_do_not_differ` repeats some of them.
 //!
 //! **Sources**: M. G. Kendall, "Note on bias in the estimation of autocorrelation", Biometrika 41
 //! (1954); B. W. Schmeiser, "Batch size effects in the analysis of simulation output", Operations
@@ -17,21 +17,21 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// The fewest groups from which a variance is estimated.
+/// Minimum number of groups for a variance.
 pub(super) const MIN_GROUPS: usize = 8;
-/// The most groups.
+/// Maximum number of groups.
 pub(super) const MAX_GROUPS: usize = 128;
-/// The fewest groups whose correlation is estimated.
+/// Minimum number of groups for a correlation.
 const MIN_CORRELATED: usize = 16;
-/// The greatest correlation of neighbours that is believed, as its estimate has no upper bound.
+/// Limit on the estimated correlation, which the correction for bias could raise above 1.
 const MAX_CORRELATION: f64 = 0.99;
 
-/// The two sums of a quotient in one column.
+/// The two sums of a ratio in one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct ColumnSums {
     pub(super) numerator: f64,
     pub(super) denominator: f64,
-    /// The number of values, or of rates that ended in the column.
+    /// Number of values in the column, or of rates whose interval ends in it.
     pub(super) observations: u32,
 }
 
@@ -43,7 +43,7 @@ impl ColumnSums {
     }
 }
 
-/// A quotient of two sums over a run.
+/// A ratio of two sums over a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) value: f64,
@@ -54,8 +54,8 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Estimates the sum of numerators by that of denominators; `None` for less than 8 groups of
-    /// observations, or a denominator of 0.
+    /// Estimates the ratio of the sums; `None` with fewer than 8 groups of observations, or if the
+    /// denominators sum to 0.
     pub(super) fn new(parts: &[ColumnSums]) -> Option<Self> {
         let mut groups = grouped(parts, MAX_GROUPS);
         let mut whole = ColumnSums::default();
@@ -89,13 +89,13 @@ impl Estimate {
         Some(Self { value, variance, freedom: freedom.max(1.0) })
     }
 
-    /// The estimate of a number that was 0 all the time.
+    /// Returns the estimate for a number that was always 0.
     pub(super) const fn zero() -> Self {
         Self { value: 0.0, variance: 0.0, freedom: (MIN_GROUPS - 1) as f64 }
     }
 
-    /// Estimates what another run of the kind has, by several runs: their mean, with the variance
-    /// between them where it is larger than that within them.
+    /// Predicts the value of another run from several: their mean, with the variance between the
+    /// runs where it exceeds that within them.
     pub(super) fn from_runs(runs: &[Self]) -> Option<Self> {
         let count = runs.len() as f64;
         let value = runs.iter().map(|run| run.value).sum::<f64>() / count;
@@ -108,7 +108,7 @@ impl Estimate {
             return Some(within);
         }
         let squares: f64 = runs.iter().map(|run| (run.value - value).powi(2)).sum();
-        // A new run differs from the mean by its own deviation and by that of the mean.
+        // A new run deviates from the true mean, and so does the mean of the runs.
         let between = squares / (count - 1.0) * (1.0 + 1.0 / count);
         let freedom = count - 1.0;
         Some(if between > within.variance {
@@ -118,24 +118,24 @@ impl Estimate {
         })
     }
 
-    /// Returns by how much the number may be larger or smaller at a level of confidence.
+    /// Returns the half-width of the confidence interval.
     pub(super) fn margin(&self, level: f64) -> f64 {
         student_quantile(level, self.freedom) * self.variance.sqrt()
     }
 }
 
-/// The number x for which a value of Student's distribution is between -x and x at a level.
+/// Returns the two-sided quantile of Student's distribution.
 pub(super) fn student_quantile(level: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom)
         .map_or(f64::INFINITY, |student| student.inverse_cdf(f64::midpoint(1.0, level)))
 }
 
-/// The probability of a value of Student's distribution that is farther from 0 than this one.
+/// Returns the two-sided p-value of Student's distribution.
 pub(super) fn student_tail(value: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| 2.0 * student.sf(value.abs()))
 }
 
-/// Joins neighbours to at most so many groups of about equal numbers of observations.
+/// Merges neighbouring parts into at most `most` groups with about as many observations each.
 fn grouped(parts: &[ColumnSums], most: usize) -> Vec<ColumnSums> {
     let all: u64 = parts.iter().map(|part| u64::from(part.observations)).sum();
     let mut groups = Vec::with_capacity(most);
@@ -156,7 +156,7 @@ fn residuals(groups: &[ColumnSums], value: f64) -> Vec<f64> {
     groups.iter().map(|group| group.numerator - value * group.denominator).collect()
 }
 
-/// Returns the correlation of neighbours, corrected for its bias; not less than 0.
+/// Returns the lag-1 correlation, corrected for bias and at least 0.
 fn correlation(residuals: &[f64], squares: f64) -> f64 {
     let products: f64 = residuals.iter().zip(residuals.iter().skip(1)).map(|(a, b)| a * b).sum();
     let found = products / squares;

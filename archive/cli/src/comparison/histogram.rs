@@ -26,21 +26,21 @@ pub(super) struct HistogramColumns {
     pub(super) observations: Vec<u32>,
 }
 
-/// A quantile and the bounds in which it is with some confidence.
+/// A quantile and its confidence bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct QuantileBounds {
     /// The middle of its bucket.
     pub(super) value: f64,
     /// The least value of its bucket.
     pub(super) first: f64,
-    /// The least value of the bucket of the lowest rank.
+    /// The least value of the bucket at the lower rank.
     pub(super) low: f64,
-    /// The greatest value of the bucket of the highest rank; `None` if that has no upper bound.
+    /// The greatest value of the bucket at the upper rank; `None` if it has no upper bound.
     pub(super) high: Option<f64>,
 }
 
 impl HistogramColumns {
-    /// Adds the times at which one of its metrics was observed.
+    /// Extends the observed time by that of one of the histogram's metrics.
     pub(super) fn observe(&mut self, parts: &[ColumnSums]) {
         self.sums.resize(parts.len(), 0.0);
         self.seconds.resize(parts.len(), 0.0);
@@ -57,7 +57,7 @@ impl HistogramColumns {
         self.buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
     }
 
-    /// Converts the values, from other units.
+    /// Multiplies the values by a factor, to convert their units.
     pub(super) fn scale(&mut self, factor: f64) {
         for bucket in &mut self.buckets {
             bucket.first *= factor;
@@ -80,7 +80,7 @@ impl HistogramColumns {
         self.totals().iter().sum()
     }
 
-    /// Returns the columns of a quotient.
+    /// Returns the columns of a ratio.
     fn parts(&self, numerators: &[f64], denominators: &[f64]) -> Vec<ColumnSums> {
         let sums = numerators.iter().zip(denominators).zip(&self.observations);
         sums.map(|((numerator, denominator), observations)| ColumnSums {
@@ -104,8 +104,8 @@ impl HistogramColumns {
         Estimate::new(&self.parts(&self.sums, &self.totals()))
     }
 
-    /// Returns the part of the values that are in buckets above one, and half of those in it: its
-    /// first value is `limit`.
+    /// Returns the share of values in the buckets above the one that begins at `limit`, plus half
+    /// of those in it.
     pub(super) fn share_above(&self, limit: f64) -> Option<Estimate> {
         let mut above = vec![0.0; self.seconds.len()];
         for bucket in self.buckets.iter().filter(|bucket| bucket.first >= limit) {
@@ -115,7 +115,7 @@ impl HistogramColumns {
         Estimate::new(&self.parts(&above, &self.totals()))
     }
 
-    /// Returns the bucket in which the value of this rank is, from 0 to 1.
+    /// Returns the bucket that contains the value of a rank from 0 to 1.
     fn bucket(&self, rank: f64) -> Option<&BucketColumns> {
         let wanted = rank.clamp(0.0, 1.0) * self.count();
         let mut before = 0.0;
@@ -138,7 +138,7 @@ impl HistogramColumns {
         let bucket = self.bucket(rank)?;
         let above = self.share_above(bucket.first)?;
         let count = self.count();
-        // The dependence of neighbours can only add to what chance does alone.
+        // At least the variance of independent values.
         let variance = above.variance.max(rank * (1.0 - rank) / count);
         let margin = Estimate { variance, ..above }.margin(level);
         let high = if rank + margin < 1.0 { self.bucket(rank + margin)?.last } else { None };
@@ -152,7 +152,7 @@ impl HistogramColumns {
 mod tests {
     use super::*;
 
-    /// Buckets of 10 values each, in which so much was counted in each of 16 columns.
+    /// Returns a histogram with buckets 10 wide and 16 columns, each with the given counts.
     fn histogram(counts: &[f64]) -> HistogramColumns {
         let bucket = |(place, count): (usize, &f64)| BucketColumns {
             first: 10.0 * place as f64,
@@ -181,7 +181,7 @@ mod tests {
         let many = histogram(&[500.0, 300.0, 0.0, 200.0]);
         let median = many.quantile(0.6, 0.95).unwrap();
         assert_eq!((median.value, median.low, median.high), (14.5, 10.0, Some(19.0)));
-        // The 80 % of 160 values are at the edge of two buckets.
+        // Rank 0.8 of 160 values is at the border of two buckets.
         let few = histogram(&[5.0, 3.0, 0.0, 2.0]);
         let edge = few.quantile(0.8, 0.95).unwrap();
         assert_eq!((edge.value, edge.low, edge.high), (14.5, 10.0, Some(39.0)));

@@ -1,4 +1,4 @@
-//! One run, read into columns.
+//! Reads a run into columns.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -22,17 +22,17 @@ const COLUMNS: u32 = MAX_GROUPS as u32;
 /// A metric and the name of its instance.
 pub(super) type SeriesName = (String, Option<Arc<str>>);
 
-/// How a run is read.
+/// Options for reading a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RunOptions {
-    /// The time after the beginning of the run, and after each start of a program, that is left out.
+    /// Time to leave out after the beginning of the run and after each start of a program.
     pub(crate) warm_up: Duration,
 }
 
-/// A time that is not part of the comparison, or a moment that nothing continues over.
+/// A period left out of the comparison, or the time of a restart or mark.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Excluded {
-    /// `None` if it is so for all programs.
+    /// `None` if it applies to all programs.
     pub(crate) program: Option<String>,
     pub(crate) begin: Timestamp,
     pub(crate) end: Timestamp,
@@ -64,11 +64,11 @@ pub(super) struct RunHistogram {
 }
 
 impl ObservedRun {
-    /// Reads the metrics of a selection that are numbers in a window.
+    /// Reads the numeric metrics of a selection in a window.
     ///
     /// # Errors
     ///
-    /// Those of [`Envelope::read`]: also damage, since what is missing would look like a difference.
+    /// Those of [`Envelope::read`], including damage: missing values would look like a difference.
     pub(crate) fn read(
         selection: &Selection<'_>,
         window: RangeInclusive<Timestamp>,
@@ -91,14 +91,14 @@ impl ObservedRun {
         Ok(run)
     }
 
-    /// Returns whether a counter was logged, with any instance.
+    /// Returns whether any instance of a counter was logged.
     pub(super) fn has_counter(&self, metric: &str) -> bool {
         let first = self.series.range((metric.to_owned(), None)..).next();
         first.is_some_and(|((name, _), columns)| name == metric && columns.is_rate)
     }
 }
 
-/// Returns the sums of each column, without those that are cut out.
+/// Returns the sums of each column that is not cut out.
 fn parts(series: &Series, cuts: &[RangeInclusive<u32>]) -> Vec<ColumnSums> {
     let mut parts = vec![ColumnSums::default(); MAX_GROUPS];
     for (column, cell) in series.cells() {
@@ -114,7 +114,7 @@ fn parts(series: &Series, cuts: &[RangeInclusive<u32>]) -> Vec<ColumnSums> {
     parts
 }
 
-/// Sorts series into metrics and histograms.
+/// Assigns series to plain metrics and histograms.
 struct SeriesReader<'s, 'a> {
     selection: &'s Selection<'a>,
     /// By the place of the counter of buckets in the selection.
@@ -145,7 +145,7 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
         if let Some(&buckets) = self.buckets_of_sums.get(&metric.desc.pmid) {
             if let Some(histogram) = self.histogram(run, buckets, series.instance) {
                 histogram.observe(&parts);
-                // The rate of a time is a plain number, so its growth is in seconds.
+                // The rate of a time has no unit, so its growth is in seconds.
                 let conversion = Units::seconds().conversion_to(metric.desc.units);
                 let factor = conversion.map_or(1.0, |conversion| conversion.apply(1.0));
                 histogram.sums = parts.iter().map(|part| part.numerator * factor).collect();
@@ -201,12 +201,12 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
     }
 }
 
-/// What is cut out of a run.
+/// The parts of a run that are cut out.
 struct Cuts {
     /// The columns, by the place of the metric in the selection.
     columns: Vec<Vec<RangeInclusive<u32>>>,
     excluded: Vec<Excluded>,
-    /// The programs that are away, and since when.
+    /// The programs that are not running, with the time of their end.
     away: BTreeMap<String, Timestamp>,
 }
 
@@ -266,7 +266,7 @@ impl Cuts {
         }
     }
 
-    /// Adds a warm-up, and returns its columns.
+    /// Records a warm-up and returns its columns.
     fn exclude(
         &mut self,
         program: Option<&str>,
@@ -282,7 +282,7 @@ impl Cuts {
         grid.column_of(begin).unwrap_or(0)..=grid.column_of(end).unwrap_or(last)
     }
 
-    /// Returns what was cut out, with the gaps in the archive.
+    /// Returns what was cut out, including gaps in the archive.
     fn finish(&mut self, envelope: &Envelope) -> Vec<Excluded> {
         let mut excluded = std::mem::take(&mut self.excluded);
         let end = *envelope.grid.window().end();

@@ -9,7 +9,7 @@
 //!
 //! A table for people has a title with what all columns have in common, and each
 //! of its columns a unit that suits the numbers ([`ColumnUnit`]), chosen for the
-//! first block with numbers, and anew where later ones are too large for it.
+//! first block with numbers, and chosen again when later numbers are too large for it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -580,8 +580,8 @@ fn widest<'t>(texts: impl Iterator<Item = &'t String>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// Returns the panels of columns, given by their widths and metrics, that fit next to each other, at
-/// least one each. The columns of a metric are in one panel if they fit into one.
+/// Returns the panels of columns, given by their widths and metrics, that fit next to each other,
+/// at least one each. The columns of a metric are in one panel if they fit into one.
 fn panels(columns: &[(usize, usize)], width: usize) -> Vec<Range<usize>> {
     let mut panels = Vec::new();
     let mut begin = 0;

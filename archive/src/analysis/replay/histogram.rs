@@ -48,7 +48,7 @@ pub enum HistogramValue {
     Quantile(f64),
     /// The quantile 1, under the name of the greatest value.
     Maximum,
-    /// The part of the values, from 0 to 1, that are at most this, in the units of the histogram.
+    /// The fraction of the values that are at most this, in the units of the histogram.
     Below(f64),
 }
 
@@ -148,7 +148,7 @@ impl Histogram {
         }
     }
 
-    /// Converts a value to the units of the histogram's; a number without units is in these.
+    /// Converts a value to the histogram's units; a number without units is already in them.
     pub(super) fn in_own_units(&self, value: f64, units: Units) -> Result<f64, Problem> {
         let own = self.layout.units();
         if units.is_plain_number() {
@@ -290,8 +290,8 @@ fn rate(counted: &CountedBuckets) -> Option<f64> {
     (counted.seconds > 0.0).then(|| count / counted.seconds)
 }
 
-/// Returns the part of values, counted by bucket, that are at most a limit: of the bucket that the
-/// limit is in, the part of its range up to it. `None` if nothing was counted.
+/// Returns the fraction of the counted values that are at most a limit, interpolated linearly
+/// within the bucket that contains it. `None` if nothing was counted.
 fn part_below(counted: &[(Bucket, f64)], limit: f64) -> Option<f64> {
     let mut below = 0.0;
     let mut all = 0.0;
@@ -314,7 +314,8 @@ fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
     counted.get(place).map(|(bucket, _)| bucket.middle())
 }
 
-/// Returns the place of the count in which a quantile is, from 0 to 1; `None` if there are no counts.
+/// Returns the place of the count in which a quantile is, from 0 to 1; `None` if there are no
+/// counts.
 fn place_of_quantile(counts: impl Iterator<Item = f64> + Clone, rank: f64) -> Option<usize> {
     let total: f64 = counts.clone().sum();
     let rank = (rank * total).min(total);

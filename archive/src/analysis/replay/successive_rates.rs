@@ -283,7 +283,7 @@ mod tests {
         let known = |noticed| rates_with_restart(noticed)[1..].to_vec();
         assert_eq!(known(1.5), [Some(2.0), Some(30.0), Some(4.0)], "since it was noticed");
         assert_eq!(known(2.0), [Some(2.0), Some(15.0), Some(4.0)], "since the record before");
-        // The rate at 1 s was given: of the 15 nobody knows how many were counted since then.
+        // The rate at 1 s was already returned, and how many of the 15 came after it is unknown.
         assert_eq!(known(0.5), [Some(2.0), None, Some(4.0)]);
     }
 }

@@ -7,16 +7,16 @@ use pcp_types::names::selects;
 use crate::comparison::{Change, Statistic, Verdict};
 use crate::options::histograms;
 
-/// A change that must not be.
+/// A change that makes the command fail.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {
     text: String,
     statistic: Statistic,
     metric: String,
     instance: Option<String>,
-    /// Changes to more, or to less, are meant.
+    /// True for `>`, false for `<`.
     is_above: bool,
-    /// The ratio from which on it is one.
+    /// Ratio of the new to the base value beyond which the condition holds.
     limit: f64,
 }
 
@@ -64,7 +64,7 @@ impl Condition {
         &self.text
     }
 
-    /// Returns whether the condition is about a number.
+    /// Returns whether the condition applies to a change.
     pub(super) fn is_about(&self, change: &Change) -> bool {
         let is_instance =
             self.instance.as_deref().is_none_or(|name| change.instance.as_deref() == Some(name));
@@ -75,8 +75,8 @@ impl Condition {
         is_statistic && is_instance && selects(&self.metric, &change.metric)
     }
 
-    /// Returns whether a number that the condition is about changed by more, for certain. A change
-    /// from 0 is more than any part of it.
+    /// Returns whether a change is significant and exceeds the limit. Any increase from 0 exceeds
+    /// it.
     pub(super) fn holds(&self, change: &Change) -> bool {
         let ratio = change.ratio();
         match change.verdict {

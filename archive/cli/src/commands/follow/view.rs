@@ -60,7 +60,8 @@ impl Choice<'_> {
         pmids.into_iter().any(|pmid| Histogram::with_part(self, pmid, metadata).is_some())
     }
 
-    /// Returns whether an instance has the labels of a selector that matches the name of its metric.
+    /// Returns whether an instance has the labels of a selector that matches the name of its
+    /// metric.
     fn has_labels(
         &self,
         metric: &SelectedMetric,
@@ -73,7 +74,7 @@ impl Choice<'_> {
             || named.any(|m| m.selects_instance(metadata, &metric.desc, instance))
     }
 
-    /// Returns whether a metric is one of the agent or pmcd that nobody named.
+    /// Returns whether a metric belongs to the agent or pmcd and was not asked for by name.
     fn leaves_out(&self, name: &str) -> bool {
         self.hides_machinery && order::is_unnamed_machinery(name, self.names)
     }

@@ -39,7 +39,7 @@ impl MetricTree {
             let is_histogram = layout.is_some();
             let (name, kind, units, indom) = match &layout {
                 Some(layout) => (layout.name(), "histogram", layout.units(), layout.indom()),
-                // The sum of the values is no metric of its own.
+                // The sum of the values belongs to the histogram.
                 None if order::histogram_name(metadata, &metric).is_some() => continue,
                 None => (name, kind(&metric), metric.desc.units, metric.desc.indom),
             };

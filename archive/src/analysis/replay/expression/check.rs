@@ -8,7 +8,7 @@
 //! | constant | 32 bits unsigned, or double | discrete | none |
 //! | `a + b`, `a - b` | the wider one | counter if both are; one alone is an error | the same dimensions |
 //! | `a * b` | the wider one | counter if one is; both are an error | powers added |
-//! | `a / b` | double | counter if a is; b must not be one | powers subtracted |
+//! | `a / b` | double | counter if a is; b must not be one, unless both are: then the ratio of their growth, instant | powers subtracted |
 //! | `a < b`, ... | 32 bits unsigned | never counter | none; the same dimensions, or a constant without units |
 //! | `a && b`, `a \|\| b` | 32 bits unsigned | never counter | none; of operands as well |
 //! | `!a` | 32 bits unsigned | never counter | none |
@@ -48,11 +48,11 @@ pub(crate) struct Operand {
 /// A metric as an operand, and the instances that are wanted, ascending; `None` for all.
 pub(crate) type Limited = (Operand, Option<Vec<InstanceId>>);
 
-/// A number of what a histogram counted.
+/// A statistic of the values a histogram counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HistogramPart {
     Quantile(f64),
-    /// The part of the values that are at most this, in these units.
+    /// The fraction of the values that are at most this, in these units.
     Below(f64, Units),
 }
 
@@ -128,7 +128,7 @@ pub(super) enum Action {
     Quantile(usize, Vec<Option<InstanceId>>),
     /// The instances with the largest values.
     Top(usize, Box<Term>),
-    /// The values of the first, and those of the second for these instances that it lacks.
+    /// The values of the first term, and of the second for those of these instances that it lacks.
     Or(Box<[Converted; 2]>, Vec<Option<InstanceId>>),
 }
 
@@ -271,7 +271,7 @@ impl TypeChecker<'_> {
         Ok(Term { action, value_type, semantics, units, indom })
     }
 
-    /// A number of a histogram compares two moments itself.
+    /// Checks a statistic of a histogram, which compares two moments itself.
     fn histogram(&mut self, at: usize, part: HistogramPart, of: &Selector) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         if self.within.is_some() {
@@ -313,7 +313,7 @@ impl TypeChecker<'_> {
         if left.indom.is_none() && right.indom.is_some() {
             return Err(flaw(Problem::NoInstances("the left side of or".to_owned())));
         }
-        // A number has the units of the other side.
+        // A constant without units has those of the other side.
         let combined = if right.is_constant() && right.units.is_plain_number() {
             Combined { units: left.units, left: None, right: None }
         } else {
@@ -375,7 +375,7 @@ impl TypeChecker<'_> {
         let mut right = self.number(right)?;
         let flaw = |problem| Flaw::new(at, problem);
         let is_counter = |term: &Term| term.semantics == Semantics::Counter;
-        // The quotient of two counters is that of what they grew by.
+        // The ratio of two counters is that of their growth.
         if operator == Operator::Over
             && self.within.is_none()
             && is_counter(&left)

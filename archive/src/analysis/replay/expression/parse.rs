@@ -19,8 +19,8 @@ use super::{Flaw, Problem};
 use crate::scan::Selector;
 use crate::{InDom, InstanceId, Semantics, Units, Value, ValueType};
 
-/// Limit on the depth of the tree. The code that walks it is recursive, and has to fit into the 2 MB
-/// of a thread's stack also where it is not optimized.
+/// Limit on the depth of the tree. The code that walks it is recursive, and has to fit into the 2
+/// MB of a thread's stack also where it is not optimized.
 const MAX_DEPTH: usize = 100;
 
 /// The start of an operand, for error messages.
@@ -55,7 +55,7 @@ pub(super) enum NodeKind {
     Rescale(Box<Node>, Units),
     /// A quantile, from 0 to 1, of the histogram of a name, or of those with these labels.
     Quantile(f64, Selector),
-    /// The part of what such a histogram counted that is at most a constant.
+    /// The fraction of the values of such a histogram that are at most a constant.
     Below(Box<Node>, Selector),
     /// The instances with the largest values, and how many.
     Top(usize, Box<Node>),
