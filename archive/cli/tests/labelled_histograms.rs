@@ -38,6 +38,36 @@ fn archive() -> (TempDir, PathBuf) {
         .into_parts()
 }
 
+/// Writes five records, ten seconds apart, of a program that has `/a` from 0 s on, and creates a bucket
+/// of it and the histogram of `/b` with the record at 30 s.
+fn growing() -> (TempDir, PathBuf) {
+    let row = |second: u64| {
+        let slow = second.saturating_sub(20);
+        [
+            ("mmv.web.latency.bucket[path=/a,bucket=4..5]", 10 * second),
+            ("mmv.web.latency.bucket[path=/a,bucket=8..11]", 8 * slow),
+            ("mmv.web.latency.bucket[path=/b,bucket=6..7]", 4 * slow),
+            ("mmv.web.latency.sum[path=/a]", 40 * second + 64 * slow),
+            ("mmv.web.latency.sum[path=/b]", 24 * slow),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+    };
+    let buckets = BUCKETS.map(|(name, _)| name);
+    Builder::named("growing")
+        .metric("mmv.web.latency.bucket", "u64 counter count")
+        .metric("mmv.web.latency.sum", "u64 counter microsec")
+        .labels("mmv.web.latency.bucket", &[("histogram", "microsec")])
+        .instances("mmv.web.latency.bucket", [buckets[0]])
+        .instances("mmv.web.latency.sum", ["path=/a"])
+        .rows([10, 20].map(|second| (second, row(second))))
+        .instances("mmv.web.latency.bucket", [buckets[0], buckets[1], buckets[2]])
+        .instances("mmv.web.latency.sum", ["path=/a", "path=/b"])
+        .rows([30, 40, 50].map(|second| (second, row(second))))
+        .finish()
+        .into_parts()
+}
+
 fn report(base: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     command.arg("report").arg(base).args(["--format", "csv", "-Z", "UTC"]);
@@ -68,6 +98,43 @@ fn quantiles_are_those_of_the_histograms_with_the_labels() {
         assert_eq!(quantiles(selector), [of("/a"), "4.5,9.5".to_owned()], "{selector}");
     }
     assert_eq!(quantiles(r#"web.latency{path="/b"}"#), [of("/b"), "12,12".to_owned()]);
+}
+
+#[test]
+fn buckets_and_histograms_that_a_program_creates_count_from_the_record_before() {
+    let (_directory, base) = growing();
+    let rows = |arguments: &[&str]| {
+        let all = [&["-t", "10s", "-S", "5s", "-T", "20s"], arguments].concat();
+        let output = report(&base, &all);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rows = text.lines().skip(2).map(|line| line.split_once(',').unwrap().1.to_owned());
+        rows.collect::<Vec<_>>()
+    };
+    // From 15 s to 25 s, 5 s to 15 s after the first record, /a: 100 of 4..5 and 40 of 8..11, /b: 20 of 6..7; then twice as many of the new.
+    assert_eq!(
+        rows(&["mmv.web", "--quantile", "0.71,0.72"]),
+        ["4.5,6.5,9.5,6.5", "9.5,6.5,9.5,6.5"]
+    );
+    let rates = rows(&["mmv.web.latency"]);
+    assert!(rates[0].starts_with("14,2,") && rates[1].starts_with("18,4,"), "{rates:?}");
+    // All in one window, in pictures as well.
+    let window = ["mmv.web.latency", "-S", "5s", "-T", "10s"];
+    let heats = heat_maps(&base, &window);
+    let counted = heats.iter().map(|heat| {
+        let cells = heat["cells"].as_array().unwrap().iter();
+        cells.map(|cell| cell[2].as_f64().unwrap()).sum::<f64>()
+    });
+    assert_eq!(counted.collect::<Vec<_>>(), [140.0, 20.0]);
+    let printed = |command: &str, options: &[&str]| {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = process.arg(command).arg(&base).args(window).args(options).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let map = printed("plot", &["--heatmap", "-t", "10s"]);
+    assert!(map.contains("140 values") && map.contains("20 values"), "{map}");
+    let summary = printed("summary", &["--quantile", "0.72", "--format", "csv"]);
+    assert!(summary.contains(",140,") && summary.contains(",9.5,microsec"), "{summary}");
 }
 
 #[test]
@@ -119,24 +186,29 @@ fn expressions_have_the_quantiles_of_the_histograms_with_the_labels() {
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
 }
 
+/// Returns the heat maps of a snapshot.
+fn heat_maps(base: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
+    let page = base.with_extension("html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("snapshot").arg(base).args(arguments).arg("-o").arg(&page);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    let (_, after) = html.split_once("id=\"data\">").unwrap();
+    let packed = BASE64_STANDARD.decode(after.split_once('<').unwrap().0).unwrap();
+    let mut data = Vec::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut data).unwrap();
+    let length = u32::from_le_bytes(data[8..12].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&data[12..12 + length]).unwrap();
+    header["heats"].as_array().unwrap().clone()
+}
+
 #[test]
 fn a_page_has_the_histograms_with_the_labels() {
-    let (directory, base) = archive();
-    let page = directory.path().join("page.html");
+    let (_directory, base) = archive();
     let instances = |selector: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("snapshot").arg(&base).arg(selector).arg("-o").arg(&page);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let html = std::fs::read_to_string(&page).unwrap();
-        let (_, after) = html.split_once("id=\"data\">").unwrap();
-        let packed = BASE64_STANDARD.decode(after.split_once('<').unwrap().0).unwrap();
-        let mut data = Vec::new();
-        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut data).unwrap();
-        let length = u32::from_le_bytes(data[8..12].try_into().unwrap()) as usize;
-        let header: serde_json::Value = serde_json::from_slice(&data[12..12 + length]).unwrap();
-        let heats = header["heats"].as_array().unwrap().iter();
-        heats.map(|heat| heat["instance"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let heats = heat_maps(&base, &[selector]);
+        heats.iter().map(|heat| heat["instance"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(instances("web.latency"), ["path=/a", "path=/b"]);
     assert_eq!(instances(r#"web.latency{path="/b"}"#), ["path=/b"]);

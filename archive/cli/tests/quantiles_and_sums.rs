@@ -142,7 +142,8 @@ fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
     assert_eq!(found(80, "50s"), "6.5,9.5,9.5");
     // 75 s to 80 s: one observation.
     assert_eq!(found(80, "4s"), "");
-    assert_eq!(found(72, "4s"), "9.5,9.5,9.5", "68 s to 70 s, the last values before the mark");
+    assert_eq!(found(72, "8s"), "9.5,9.5,9.5", "64 s to 70 s, the last values before the mark");
+    assert_eq!(found(72, "4s"), "", "most of the interval of its one value is before 68 s");
     // From before the archive on.
     assert_eq!(found(10, "60s"), "4.5,6.5,6.5");
     for span in ["30s", "40s", "50s"] {
@@ -175,6 +176,29 @@ fn a_bucket_that_appears_after_a_mark_was_empty() {
     // buckets, 40 of 4..5, may have been counted at any time.
     let found = lines_every("40s", &base, &["web", "--quantile", "0.75,0.77"]);
     assert_eq!(found, ["web.latency.p75,web.latency.p77", ",", "4.5,9.5"]);
+}
+
+/// The first slow second of a program: rows of a report begin between records.
+#[test]
+fn a_new_bucket_has_its_part_of_the_interval_before_its_first_record() {
+    let rows = [
+        (0, [Some(100), None, None], Some(400)),
+        (10, [Some(200), None, None], Some(800)),
+        (20, [Some(300), None, None], Some(1200)),
+        (30, [Some(400), None, Some(80)], Some(2240)),
+        (40, [Some(500), None, Some(160)], Some(3280)),
+    ];
+    let (_directory, base) = archive_of(&rows);
+    // From 15 s to 25 s 50 of 4..5 before 20 s, and 50 after it with 40 of 8..11.
+    let report =
+        |arguments: &[&str]| lines(&base, &[arguments, &["-S", "15s", "-T", "20s"]].concat());
+    assert_eq!(report(&["web", "--quantile", "0.71,0.72"])[2..], ["4.5,9.5", "9.5,9.5"]);
+    let below = report(&["-e", "below(5, web.latency)", "--precision", "6"]);
+    assert_eq!(below[2..], ["0.714286", "0.555556"]);
+    // Each value is in one row.
+    let rates = report(&["web.latency"]);
+    let rates: Vec<&str> = rates[2..].iter().map(|row| row.split(',').next().unwrap()).collect();
+    assert_eq!(rates, ["14", "18"]);
 }
 
 #[test]

@@ -15,10 +15,16 @@
 //! counted from record 1 to record 3 was not observed, and whether it was by one run of
 //! the program is not known.
 //!
-//! The line of a bucket begins with 0 where the agent's events say that a run began, and where the
-//! bucket is not in the first record of the part that has a bucket, or a sum of 0: it was empty then,
-//! since a bucket that has counted is logged with all others. Other lines begin with their first
-//! value.
+//! The line of a bucket begins with 0, which is dated as that of the other counters of a program:
+//!
+//! | the first record with the bucket | the bucket was 0 |
+//! |---|---|
+//! | follows one in the part that has another bucket, or a sum of 0 | in that record: a bucket that has counted is logged with all others |
+//! | is the first of a histogram that the program created in the part | in the record before with values of the metric |
+//! | is the first of a run, by the agent's events | as the run |
+//!
+//! So half of what a new bucket has at its first record was counted in the second half of the interval
+//! before it, as that of the other buckets. Other lines begin with their first value.
 
 use crate::analysis::growth::walls::{CounterOrigin, Wall};
 use crate::analysis::replay::lines::{Grown, Line, lines};
@@ -36,6 +42,9 @@ pub(super) struct HistogramLines {
     /// For each line, which has as many walls before it, the record in which all buckets that are
     /// not in it were empty.
     bases: Vec<Option<u32>>,
+    /// The records in which all buckets that are not in them were empty, ascending; only if some
+    /// bucket is not in the base of a line.
+    complete_rows: Vec<u32>,
 }
 
 /// What a histogram counted between two moments.
@@ -55,6 +64,14 @@ struct Member {
     track: usize,
     /// The place of the column in the track.
     column: usize,
+}
+
+/// When a bucket was 0 before its first value on a line.
+#[derive(Debug, Clone, Copy)]
+struct LineZero {
+    at: Timestamp,
+    /// The program created its histogram while other instances of the metric were logged.
+    is_birth: bool,
 }
 
 impl HistogramLines {
@@ -111,6 +128,38 @@ impl HistogramLines {
             first.min()
         });
         self.bases = bases.collect();
+        self.complete_rows = self.find_complete_rows(tracks);
+    }
+
+    /// Returns the records that have a bucket or a sum of 0, ascending; none if each line of a
+    /// bucket begins with the base.
+    fn find_complete_rows(&self, tracks: &[MetricTrack]) -> Vec<u32> {
+        let column = |member: &Member| tracks.get(member.track)?.columns.get(member.column);
+        let buckets = self.members.iter().filter(|member| member.bucket.is_some());
+        let buckets: Vec<&Column> = buckets.filter_map(column).collect();
+        let starts = [0].into_iter().chain(self.walls.iter().map(|wall| wall.row));
+        let is_late = starts.zip(&self.bases).any(|(start, base)| {
+            let mut firsts = buckets.iter().filter_map(|column| column.rows().first_from(start));
+            base.is_some_and(|base| firsts.any(|(_, first)| base < first))
+        });
+        if !is_late {
+            return Vec::new();
+        }
+        let end = buckets.iter().filter_map(|column| column.rows().last()).max().unwrap_or(0);
+        let mut is_complete = vec![false; end as usize + 1];
+        for (places, first) in buckets.iter().flat_map(|column| column.rows().stretches()) {
+            let rows = first as usize..first as usize + places.len();
+            is_complete.get_mut(rows).unwrap_or_default().fill(true);
+        }
+        let sums = self.members.iter().filter(|member| member.bucket.is_none());
+        for (row, value) in sums.filter_map(column).flat_map(Column::iter) {
+            if let Some(is_complete) = is_complete.get_mut(row as usize).filter(|_| is_zero(value))
+            {
+                *is_complete = true;
+            }
+        }
+        let rows = is_complete.iter().zip(0..).filter(|(is_complete, _)| **is_complete);
+        rows.map(|(_, row)| row).collect()
     }
 
     /// Computes how much each bucket grew between two moments, in the order of buckets; nothing if a
@@ -142,29 +191,55 @@ impl HistogramLines {
         let track = replay.tracks.get(member.track);
         let column = track.and_then(|track| track.columns.get(member.column));
         let life = track.and_then(|track| track.lives.get(member.column).copied().flatten());
-        let Some((column, _)) = column.zip(life) else {
+        let Some((track, (column, _))) = track.zip(column.zip(life)) else {
             return Some(Grown::default());
         };
         let mut grown = Grown::default();
+        let [since, _] = moments;
         for line in lines(column, &self.walls, moments) {
-            // Counts of a bucket are of the time of its first value: when it was hit is not known.
-            let zero = self.is_from_zero(column, &line).then_some(Timestamp::MAX);
-            let rise = replay.rise(column, &line, zero, moments);
+            let zero = self.zero(replay, (track, member), &line, since);
+            let rise = replay.rise(column, &line, zero.map(|zero| zero.at), moments);
             let Some(rise) = rise.ok()? else { continue };
-            let [since, _] = moments;
-            let zero = line.wall.and_then(Wall::zero).map(|zero| zero.max(since.at));
-            let from = zero.map_or(rise.from, |zero| zero.min(rise.from));
+            let from = match line.wall.and_then(Wall::zero) {
+                Some(run) => run.max(since.at).min(rise.from),
+                // As of other counters, the time of the run: nothing was counted until then.
+                None if zero.is_some_and(|zero| zero.is_birth) && has_values(track, since) => {
+                    since.at
+                }
+                None => rise.from,
+            };
             grown.by += rise.by;
             grown.seconds += rise.to.seconds_since(from);
         }
         Some(grown)
     }
 
-    fn is_from_zero(&self, column: &Column, line: &Line<'_>) -> bool {
-        let base = self.bases.get(line.number).copied().flatten();
-        let first = column.rows().get(line.places.start);
-        line.wall.is_some_and(|wall| wall.zero().is_some())
-            || base.zip(first).is_some_and(|(base, first)| base < first)
+    /// Returns when a counter was 0 before its first value on a line, if that is known and not
+    /// before a moment that the line has begun at.
+    fn zero(
+        &self,
+        replay: &Replay<'_>,
+        (track, member): (&MetricTrack, Member),
+        line: &Line<'_>,
+        since: &Moment,
+    ) -> Option<LineZero> {
+        let first = track.columns.get(member.column)?.rows().get(line.places.start)?;
+        if first < since.reach.prior.end {
+            return None;
+        }
+        let start = line.wall.map_or(0, |wall| wall.row);
+        let passed = self.complete_rows.partition_point(|row| *row < first);
+        let before = passed.checked_sub(1).and_then(|place| self.complete_rows.get(place));
+        if let Some(before) = before.filter(|before| start <= **before) {
+            let at = replay.timeline.timestamp(*before)?;
+            return Some(LineZero { at, is_birth: false });
+        }
+        if let Some(at) = line.wall.and_then(Wall::zero) {
+            return Some(LineZero { at, is_birth: false });
+        }
+        let births = track.walls.with_births(member.column).unwrap_or_default();
+        let birth = births.iter().find(|wall| wall.is_birth && wall.row == first)?;
+        Some(LineZero { at: birth.zero()?, is_birth: true })
     }
 
     /// Returns whether PCP's rules give values: there is no mark and no reset in between, and
@@ -195,6 +270,12 @@ impl HistogramLines {
         });
         !is_any_lost
     }
+}
+
+/// Returns whether any instance of a metric had a value by a moment in its run.
+fn has_values(track: &MetricTrack, moment: &Moment) -> bool {
+    let run = moment.reach.limited(track.walls.all());
+    track.columns.iter().any(|column| run.neighbours(column.rows()).0.is_some())
 }
 
 pub(super) fn is_zero(value: Value<'_>) -> bool {
