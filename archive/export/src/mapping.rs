@@ -22,7 +22,9 @@ use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, ValueType};
 
 pub use label::{Label, LabelledInstance, MetricLabels};
-pub use name::{label_name, metric_name};
+pub use name::metric_name;
+#[cfg(feature = "parquet")]
+pub(crate) use name::suffix;
 pub use unit::{Scale, base_unit};
 
 /// The label that marks a counter of buckets as a histogram.

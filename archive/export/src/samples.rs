@@ -24,10 +24,12 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use pcp_archive::{InstanceId, Semantics};
 
+#[cfg(any(feature = "push", feature = "serve"))]
+pub(crate) use table::all_labels;
 pub use table::{FamilyPart, SampleSeries, SampleSeriesId};
 
 use crate::mapping::{FamilyId, Kind, Label, Role, Scale};
-use crate::shared_values::{SharedValues, fit};
+use crate::shared_values::{SharedValues, fit, put};
 use crate::walk::{Catalog, Change, Number, SeriesId, Step, StepKind};
 use histogram::Histogram;
 use table::Table;
@@ -125,7 +127,6 @@ pub struct Samples {
     ended_places: Option<HashMap<SampleIdentity, usize>>,
     /// Whether an archive ended with the last step.
     is_over: bool,
-    rounded: u64,
     names: SharedValues<str>,
 }
 
@@ -138,16 +139,6 @@ impl Samples {
     /// Returns a series that was in [`Converted::began`], until the step after the end of its archive.
     pub fn series(&self, id: SampleSeriesId) -> Option<&SampleSeries> {
         self.table.get(id)
-    }
-
-    /// Returns the number of integers beyond 2^53, which may have been rounded.
-    pub const fn rounded(&self) -> u64 {
-        self.rounded
-    }
-
-    /// Returns the number of values that were dropped because their times do not rise.
-    pub const fn dropped(&self) -> u64 {
-        self.table.dropped
     }
 
     /// Releases memory that is only needed while steps are converted.
@@ -230,12 +221,7 @@ impl Samples {
                     self.table.remove(series);
                 }
                 let target = self.target(series, catalog);
-                if self.targets.len() <= id.index() {
-                    self.targets.resize_with(id.index() + 1, || None);
-                }
-                if let Some(place) = self.targets.get_mut(id.index()) {
-                    *place = Some((series.generation, target));
-                }
+                put(&mut self.targets, id.index(), Some((series.generation, target)));
                 target
             }
         };
@@ -281,7 +267,6 @@ impl Samples {
         let Some((_, target)) = self.targets.get(id.index()).and_then(Option::as_ref) else {
             return;
         };
-        self.rounded += u64::from(number.is_beyond_doubles());
         let value = number.as_f64();
         match *target {
             Target::Single { series, scale, .. } => {

@@ -44,6 +44,14 @@ pub(crate) fn fit<T>(table: &mut Vec<T>) {
     }
 }
 
+/// Sets an entry of a table, which grows as needed, and returns the earlier one.
+pub(crate) fn put<T>(table: &mut Vec<Option<T>>, at: usize, value: Option<T>) -> Option<T> {
+    if table.len() <= at {
+        table.resize_with(at + 1, || None);
+    }
+    table.get_mut(at).and_then(|entry| std::mem::replace(entry, value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,7 +34,7 @@ use hashbrown::HashMap;
 use pcp_archive::{Error, Result, Timestamp};
 
 use crate::tree::Host;
-use crate::walk::{Counts, Start, Walk};
+use crate::walk::{Counts, Start, Walk, nanos};
 use batch::CellType;
 use host::HostTables;
 
@@ -209,12 +209,6 @@ fn added(one: Counts, other: Counts) -> Counts {
         unknown: one.unknown + other.unknown,
         damaged: one.damaged + other.damaged,
     }
-}
-
-/// Returns nanoseconds since 1970 UTC, clamped to 64 bits.
-fn nanos(timestamp: Timestamp) -> i64 {
-    let nanos = timestamp.as_nanos().clamp(i64::MIN.into(), i64::MAX.into());
-    i64::try_from(nanos).unwrap_or_default()
 }
 
 #[cfg(test)]

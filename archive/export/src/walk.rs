@@ -48,13 +48,14 @@ use pcp_archive::follow::Follower;
 use pcp_archive::{Result, Timestamp};
 
 pub use catalog::Catalog;
+pub(crate) use catalog::nanos;
 pub use number::Number;
 pub use series::{Series, SeriesId};
 
 use crate::mapping::Family;
 use crate::position::Position;
 use crate::tree::Archives;
-use catalog::{Output, RecordContext, nanos};
+use catalog::{Output, RecordContext};
 use newest::{RecordPlace, newest_records};
 use queue::Queue;
 use runs::Runs;

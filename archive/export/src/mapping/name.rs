@@ -8,7 +8,7 @@ pub fn metric_name(name: &str) -> String {
 
 /// Returns the name of a label, cleaned like that of a metric. Names that Prometheus and its formats
 /// reserve get the prefix `exported_`, as in Prometheus itself.
-pub fn label_name(name: &str) -> String {
+pub(super) fn label_name(name: &str) -> String {
     let name = cleaned(name);
     match name.as_str() {
         "instance" | "job" | "le" | "quantile" => format!("exported_{name}"),
@@ -19,7 +19,7 @@ pub fn label_name(name: &str) -> String {
 
 /// Returns a suffix that makes a name unique: 8 hexadecimal digits that depend only on the name in
 /// the archive, so that they are the same on each host and at any time.
-pub(super) fn suffix(name: &str) -> String {
+pub(crate) fn suffix(name: &str) -> String {
     format!("_x{:08x}", fnv(name))
 }
 

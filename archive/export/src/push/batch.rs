@@ -43,7 +43,7 @@ impl Batch {
     /// Sorts the samples into the order of requests: by series for remote write, by time for OTLP.
     pub(super) fn order(&mut self, protocol: Protocol, table: &SeriesTable) {
         match protocol {
-            Protocol::RemoteWrite1 | Protocol::RemoteWrite2 => self.order_by_series(table.len()),
+            Protocol::RemoteWrite1 | Protocol::RemoteWrite2 => self.order_by_series(table.limit()),
             #[cfg(feature = "otlp")]
             Protocol::Otlp => self.points.sort_by_key(|point| otlp::key(point, table)),
         }

@@ -23,27 +23,25 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Returns the difference to earlier counts.
-    pub(crate) const fn since(&self, before: &Self) -> Self {
-        Self {
-            sent: self.sent.saturating_sub(before.sent),
-            requests: self.requests.saturating_sub(before.requests),
-            repeated: self.repeated.saturating_sub(before.repeated),
-            refused: self.refused.saturating_sub(before.refused),
-            too_old: self.too_old.saturating_sub(before.too_old),
-            lost_gaps: self.lost_gaps.saturating_sub(before.lost_gaps),
-            damaged: self.damaged.saturating_sub(before.damaged),
-        }
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        self.combined(before, u64::saturating_sub)
     }
 
     /// Adds the counts of another host.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.sent = self.sent.saturating_add(other.sent);
-        self.requests = self.requests.saturating_add(other.requests);
-        self.repeated = self.repeated.saturating_add(other.repeated);
-        self.refused = self.refused.saturating_add(other.refused);
-        self.too_old = self.too_old.saturating_add(other.too_old);
-        self.lost_gaps = self.lost_gaps.saturating_add(other.lost_gaps);
-        self.damaged = self.damaged.saturating_add(other.damaged);
+        *self = self.combined(other, u64::saturating_add);
+    }
+
+    fn combined(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self {
+            sent: combine(self.sent, other.sent),
+            requests: combine(self.requests, other.requests),
+            repeated: combine(self.repeated, other.repeated),
+            refused: combine(self.refused, other.refused),
+            too_old: combine(self.too_old, other.too_old),
+            lost_gaps: combine(self.lost_gaps, other.lost_gaps),
+            damaged: combine(self.damaged, other.damaged),
+        }
     }
 }
 

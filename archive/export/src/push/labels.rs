@@ -2,9 +2,6 @@
 
 use prost::Message;
 
-/// The label with the name of the metric.
-pub(super) const NAME: &str = "__name__";
-
 #[derive(Clone, PartialEq, Message)]
 struct Label {
     #[prost(string, tag = "1")]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "otlp")]
 use hashbrown::HashMap;
+use slab::Slab;
 
 use super::Protocol;
 use super::labels;
@@ -15,8 +16,8 @@ use crate::mapping::Kind;
 use crate::mapping::Label;
 #[cfg(feature = "otlp")]
 use crate::samples::FamilyPart;
-use crate::samples::{Sample, SampleKind, SampleSeries, SampleSeriesId, Samples};
-use crate::shared_values::{SharedValues, fit};
+use crate::samples::{Sample, SampleKind, SampleSeries, SampleSeriesId, Samples, all_labels};
+use crate::shared_values::{SharedValues, fit, put};
 use crate::walk::Catalog;
 
 /// A sample that waits to be sent.
@@ -50,13 +51,7 @@ pub(super) struct Series {
 impl Series {
     /// Returns all labels, including that of the metric's name, sorted by name.
     pub(super) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        let at = self.of.labels.partition_point(|label| &*label.name < labels::NAME);
-        let before = self.of.labels.iter().take(at);
-        let after = self.of.labels.iter().skip(at);
-        before
-            .map(|label| (&*label.name, &*label.value))
-            .chain(std::iter::once((labels::NAME, &*self.of.name)))
-            .chain(after.map(|label| (&*label.name, &*label.value)))
+        all_labels(&self.of.name, &self.of.labels)
     }
 }
 
@@ -75,8 +70,7 @@ impl std::fmt::Display for Series {
 #[derive(Debug)]
 pub(super) struct SeriesTable {
     protocol: Protocol,
-    all: Vec<Option<Series>>,
-    free: Vec<u32>,
+    all: Slab<Series>,
     /// Numbers of series by the numbers of [`Samples`].
     current: Vec<Option<u32>>,
     /// Series that were replaced by others, of which samples may wait.
@@ -92,8 +86,7 @@ impl SeriesTable {
     pub(super) fn new(protocol: Protocol) -> Self {
         Self {
             protocol,
-            all: Vec::new(),
-            free: Vec::new(),
+            all: Slab::new(),
             current: Vec::new(),
             replaced: Vec::new(),
             names: SharedValues::default(),
@@ -103,12 +96,12 @@ impl SeriesTable {
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&Series> {
-        self.all.get(number as usize)?.as_ref()
+        self.all.get(number as usize)
     }
 
-    /// Returns the number of series, including free entries.
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
+    /// Returns a limit above all numbers of series.
+    pub(super) fn limit(&self) -> usize {
+        self.all.iter().next_back().map_or(0, |(last, _)| last + 1)
     }
 
     /// Adds the samples of a step to those that wait.
@@ -166,11 +159,8 @@ impl SeriesTable {
     fn begin(&mut self, id: SampleSeriesId, samples: &Samples, catalog: &Catalog) {
         let Some(series) = samples.series(id) else { return };
         let Some(family) = catalog.mapping().family(series.family) else { return };
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.all.push(None);
-            // More than 2^32 do not fit into memory.
-            u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX)
-        });
+        // More than 2^32 do not fit into memory.
+        let number = u32::try_from(self.all.vacant_key()).unwrap_or(u32::MAX);
         let mut made = Series {
             of: series.clone(),
             kind: family.kind,
@@ -187,15 +177,8 @@ impl SeriesTable {
             #[cfg(feature = "otlp")]
             Protocol::Otlp => made.group = self.group(&made, number),
         }
-        if let Some(place) = self.all.get_mut(number as usize) {
-            *place = Some(made);
-        }
-        if self.current.len() <= id.index() {
-            self.current.resize(id.index() + 1, None);
-        }
-        if let Some(place) = self.current.get_mut(id.index()) {
-            self.replaced.extend(place.replace(number));
-        }
+        self.all.insert(made);
+        self.replaced.extend(put(&mut self.current, id.index(), Some(number)));
     }
 
     #[cfg(feature = "otlp")]
@@ -211,16 +194,13 @@ impl SeriesTable {
     /// Frees the numbers of replaced series. No samples may wait.
     pub(super) fn forget(&mut self) {
         for number in self.replaced.drain(..) {
-            if let Some(place) = self.all.get_mut(number as usize) {
-                *place = None;
-            }
-            self.free.push(number);
+            self.all.try_remove(number as usize);
         }
     }
 
     /// Releases spare memory.
     pub(super) fn fit(&mut self) {
-        fit(&mut self.all);
+        self.all.shrink_to_fit();
         fit(&mut self.current);
     }
 

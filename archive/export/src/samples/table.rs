@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use slab::Slab;
+
 use crate::mapping::{FamilyId, Label};
-use crate::shared_values::fit;
 
 use super::{Sample, SampleKind};
 
@@ -49,6 +50,18 @@ pub struct SampleSeries {
     pub start: Option<i64>,
 }
 
+/// Returns labels together with that of the metric's name, sorted by name.
+pub(crate) fn all_labels<'s>(
+    name: &'s str,
+    labels: &'s [Label],
+) -> impl Iterator<Item = (&'s str, &'s str)> {
+    let name = ("__name__", name);
+    let at = labels.partition_point(|label| &*label.name < name.0);
+    let (before, after) = labels.split_at_checked(at).unwrap_or((labels, &[]));
+    let pair = |label: &'s Label| (&*label.name, &*label.value);
+    before.iter().map(pair).chain([name]).chain(after.iter().map(pair))
+}
+
 #[derive(Debug)]
 struct SeriesState {
     series: SampleSeries,
@@ -65,8 +78,7 @@ struct SeriesState {
 /// All series, and the samples of a step.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    entries: Vec<Option<SeriesState>>,
-    free: Vec<SampleSeriesId>,
+    entries: Slab<SeriesState>,
     pub(super) samples: Vec<Sample>,
     /// Series that are new in the step.
     pub(super) began: Vec<SampleSeriesId>,
@@ -76,8 +88,6 @@ pub(super) struct Table {
     previous: i64,
     /// The time after which all samples of an archive must be.
     floor: i64,
-    /// The number of values that were dropped because their times do not rise.
-    pub(super) dropped: u64,
 }
 
 impl Table {
@@ -94,46 +104,36 @@ impl Table {
     pub(super) fn add(&mut self, series: SampleSeries) -> SampleSeriesId {
         let entry =
             SeriesState { series, last: self.floor, is_live: false, step: 0, is_late: false };
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            SampleSeriesId(u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX))
-        });
-        if let Some(place) = self.entries.get_mut(id.index()) {
-            *place = Some(entry);
-        }
+        // More than 2^32 of them do not fit into memory.
+        let id = SampleSeriesId(u32::try_from(self.entries.insert(entry)).unwrap_or(u32::MAX));
         self.began.push(id);
         id
     }
 
     pub(super) fn remove(&mut self, id: SampleSeriesId) {
-        if let Some(place) = self.entries.get_mut(id.index())
-            && place.take().is_some()
-        {
-            self.free.push(id);
-        }
+        self.entries.try_remove(id.index());
     }
 
     pub(super) fn get(&self, id: SampleSeriesId) -> Option<&SampleSeries> {
-        Some(&self.entries.get(id.index())?.as_ref()?.series)
+        Some(&self.entries.get(id.index())?.series)
     }
 
     fn entry(&mut self, id: SampleSeriesId) -> Option<&mut SeriesState> {
-        self.entries.get_mut(id.index())?.as_mut()
+        self.entries.get_mut(id.index())
     }
 
     /// Releases memory that is only needed within a step.
     pub(super) fn rest(&mut self) {
-        fit(&mut self.entries);
+        self.entries.shrink_to_fit();
         self.samples = Vec::new();
         self.began = Vec::new();
     }
 
     /// Removes all series. Later samples must be after those so far.
     pub(super) fn clear(&mut self) {
-        let last = self.entries.iter().flatten().map(|entry| entry.last).max();
+        let last = self.entries.iter().map(|(_, entry)| entry.last).max();
         self.floor = self.floor.max(last.unwrap_or(i64::MIN));
         self.entries.clear();
-        self.free.clear();
     }
 
     pub(super) fn set_start(&mut self, id: SampleSeriesId, start: Option<i64>) {
@@ -154,7 +154,6 @@ impl Table {
             milliseconds
         };
         if at <= entry.last {
-            self.dropped += 1;
             return;
         }
         entry.last = at;

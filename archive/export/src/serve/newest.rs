@@ -18,6 +18,7 @@ use crate::Failure;
 use crate::mapping::{Family, FamilyId, Label, Mapping};
 use crate::options::HostOptions;
 use crate::samples::{FamilyPart, SampleKind, SampleSeries, SampleSeriesId, Samples};
+use crate::shared_values::put;
 use crate::text::warn;
 use crate::tree::{Host, Overlap};
 use crate::walk::{Start, StepKind, Walk};
@@ -295,12 +296,7 @@ impl HostTable {
             is_discrete: one.is_discrete,
             value: None,
         };
-        if self.series.len() <= id.index() {
-            self.series.resize_with(id.index() + 1, || None);
-        }
-        if let Some(place) = self.series.get_mut(id.index()) {
-            *place = Some(entry);
-        }
+        put(&mut self.series, id.index(), Some(entry));
         let members = self.families.entry(family.name.clone()).or_insert_with(|| Members {
             family: family.clone(),
             ids: Vec::new(),

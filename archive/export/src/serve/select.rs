@@ -9,7 +9,8 @@ use pcp_archive::Timestamp;
 
 use super::matcher::Matchers;
 use crate::mapping::Label;
-use crate::samples::{SampleSeries, SampleSeriesId, Samples};
+use crate::samples::{SampleSeries, SampleSeriesId, Samples, all_labels};
+use crate::shared_values::put;
 use crate::text::warn;
 use crate::tree::Host;
 use crate::walk::{Start, Walk};
@@ -33,15 +34,8 @@ impl Selected {
 
     /// Returns all labels with the name, sorted by name.
     pub(super) fn all_labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        let name = ("__name__", &*self.name);
-        let at = self.labels.partition_point(|label| &*label.name < name.0);
-        let (before, after) = self.labels.split_at_checked(at).unwrap_or((&self.labels, &[]));
-        before.iter().map(pair).chain([name]).chain(after.iter().map(pair))
+        all_labels(&self.name, &self.labels)
     }
-}
-
-fn pair(label: &Label) -> (&str, &str) {
-    (&label.name, &label.value)
 }
 
 /// An error of a query.
@@ -181,11 +175,6 @@ impl Selection<'_> {
                 all.len() - 1
             })
         });
-        if places.len() <= id.index() {
-            places.resize(id.index() + 1, None);
-        }
-        if let Some(known) = places.get_mut(id.index()) {
-            *known = place;
-        }
+        put(places, id.index(), place);
     }
 }

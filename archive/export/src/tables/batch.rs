@@ -158,7 +158,7 @@ pub(super) struct RowKey {
 }
 
 /// The optional columns of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     /// The name of the metric.
     pub(super) has_name: bool,

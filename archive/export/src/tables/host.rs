@@ -16,6 +16,7 @@ use super::naming::{TableKey, TableNames, folder};
 use super::table::{FileTarget, SlotKey, Table};
 use super::{Exporter, Totals, WriteError};
 use crate::mapping::{Label, Role};
+use crate::shared_values::put;
 use crate::walk::{Catalog, Change, Series, SeriesId, Step, StepKind};
 
 /// Limit on the bytes of rows in memory, for all tables.
@@ -166,12 +167,7 @@ impl<'e> HostTables<'e> {
         else {
             return;
         };
-        if self.places.len() <= id.index() {
-            self.places.resize(id.index() + 1, None);
-        }
-        if let Some(known) = self.places.get_mut(id.index()) {
-            *known = Some(place);
-        }
+        put(&mut self.places, id.index(), Some(place));
         let table = self.tables.get_mut(place.table as usize);
         if let Some(slot) = table.and_then(|table| table.slots.get_mut(place.slot as usize)) {
             slot.began = self.step;

@@ -15,7 +15,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::internal::programs::DOMAIN;
 use pcp_archive::{InDom, Pmid};
 
-use crate::mapping::metric_name;
+use crate::mapping::{metric_name, suffix};
 
 /// The names of fixed columns, and of those that engines derive from folders.
 const RESERVED: [&str; 11] = [
@@ -83,7 +83,8 @@ impl TableNames {
             let indom = key.indom.map_or_else(String::new, |indom| {
                 format!("_indom_{}_{}", indom.domain(), indom.serial())
             });
-            let _ = write!(name, "{indom}_x{:08x}", fnv(&key.application));
+            name += &indom;
+            name += &suffix(&key.application);
             self.taken.insert(name.to_ascii_lowercase());
         }
         self.known.insert(key.clone(), name.clone());
@@ -110,16 +111,12 @@ fn domain_name<'m>(
 }
 
 /// The names of the columns of a table. Engines do not distinguish upper from lower case.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ColumnNames {
     taken: HashMap<String, Pmid>,
 }
 
 impl ColumnNames {
-    pub(super) fn new() -> Self {
-        Self { taken: HashMap::new() }
-    }
-
     /// Returns the name of a metric's column: `wanted`, unless it is reserved or used by another
     /// metric.
     pub(super) fn take(&mut self, wanted: &str, metric: &str, pmid: Pmid) -> String {
@@ -128,7 +125,7 @@ impl ColumnNames {
         if !is_reserved && *self.taken.entry(lower).or_insert(pmid) == pmid {
             return wanted.to_owned();
         }
-        let name = format!("{wanted}_x{:08x}", fnv(metric));
+        let name = format!("{wanted}{}", suffix(metric));
         self.taken.insert(name.to_ascii_lowercase(), pmid);
         name
     }
@@ -152,19 +149,14 @@ pub(super) fn folder(name: &str) -> String {
 /// Shortens a name to [`MAX_NAME`] bytes and a hash.
 fn shorten(name: &mut String) {
     if name.len() > MAX_NAME {
-        let hash = fnv(name);
+        let suffix = suffix(name);
         let mut end = MAX_NAME;
         while !name.is_char_boundary(end) {
             end -= 1;
         }
         name.truncate(end);
-        let _ = write!(name, "_x{hash:08x}");
+        name.push_str(&suffix);
     }
-}
-
-/// Computes the 32-bit FNV-1a hash.
-fn fnv(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 #[cfg(test)]
@@ -190,18 +182,18 @@ mod tests {
         assert_eq!(name("uptime", None, &[]), "uptime");
         let other = ["disk.dev.total"];
         let taken = name(other[0], Some((60, 9)), &["disk.dev.a", "disk.dev.b"]);
-        assert_eq!(taken, format!("disk_dev_indom_60_9_x{:08x}", fnv("disk")));
+        assert_eq!(taken, format!("disk_dev_indom_60_9{}", suffix("disk")));
         // It keeps the name that it has, whatever metrics come.
         assert_eq!(name(other[0], Some((60, 1)), &other), "disk_dev");
     }
 
     #[test]
     fn columns_have_no_name_that_a_table_has_already() {
-        let mut names = ColumnNames::new();
+        let mut names = ColumnNames::default();
         let [one, other] = [1, 2].map(|item| Pmid::new(70, 1, item).unwrap());
         assert_eq!(names.take("a_b", "a.b", one), "a_b");
         assert_eq!(names.take("a_b", "a.b", one), "a_b");
-        assert_eq!(names.take("A_b", "A.b", other), format!("A_b_x{:08x}", fnv("A.b")));
+        assert_eq!(names.take("A_b", "A.b", other), format!("A_b{}", suffix("A.b")));
         assert_eq!(names.take("timestamp", "timestamp", other).len(), 19);
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::InstanceId;
+use slab::Slab;
 
 use super::batch::{Batch, CellType, Column, RowKey, Shape};
 use super::naming::ColumnNames;
@@ -22,7 +23,7 @@ pub(super) enum SlotKey {
 }
 
 /// The state of the rows of one instance or series.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct RowSlot {
     pub(super) made_for: SlotKey,
     pub(super) members: Vec<SeriesId>,
@@ -47,7 +48,7 @@ impl RowSlot {
 }
 
 /// A table with its buffered rows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) name: String,
     pub(super) shape: Shape,
@@ -55,9 +56,8 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// Indexes in `columns`, by name.
     by_name: HashMap<String, u32>,
-    pub(super) slots: Vec<RowSlot>,
+    pub(super) slots: Slab<RowSlot>,
     pub(super) by_key: HashMap<SlotKey, u32>,
-    free: Vec<u32>,
     times: Vec<i64>,
     begins: Vec<bool>,
     key_of_row: Vec<u32>,
@@ -101,18 +101,8 @@ impl Table {
         Self {
             name,
             shape,
-            column_names: ColumnNames::new(),
-            columns: Vec::new(),
-            by_name: HashMap::new(),
-            slots: Vec::new(),
-            by_key: HashMap::new(),
-            free: Vec::new(),
-            times: Vec::new(),
-            begins: Vec::new(),
-            key_of_row: Vec::new(),
-            keys: Vec::new(),
             generation: 1,
-            open: None,
+            ..Self::default()
         }
     }
 
@@ -150,14 +140,8 @@ impl Table {
             row: (0, 0),
             began: 0,
         };
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(new.clone());
-            // More than 2^32 of them do not fit into memory.
-            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
-        });
-        if let Some(free) = self.slots.get_mut(slot as usize) {
-            *free = new;
-        }
+        // More than 2^32 of them do not fit into memory.
+        let slot = u32::try_from(self.slots.insert(new)).unwrap_or(u32::MAX);
         self.by_key.insert(key, slot);
         slot
     }
@@ -182,7 +166,7 @@ impl Table {
     /// Removes a slot, whose index is reused.
     pub(super) fn remove(&mut self, key: SlotKey) {
         if let Some(slot) = self.by_key.remove(&key) {
-            self.free.push(slot);
+            self.slots.try_remove(slot as usize);
         }
     }
 

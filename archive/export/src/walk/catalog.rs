@@ -506,7 +506,7 @@ fn repeated_names(domain: &IndomCursor<'_>) -> HashSet<InstanceId> {
 }
 
 /// Returns nanoseconds since 1970, clamped to 64 bits: the years 1677 to 2262.
-pub(super) fn nanos(timestamp: Timestamp) -> i64 {
+pub(crate) fn nanos(timestamp: Timestamp) -> i64 {
     let nanos = timestamp.as_nanos().clamp(i64::MIN.into(), i64::MAX.into());
     i64::try_from(nanos).unwrap_or_default()
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use pcp_archive::{InstanceId, Pmid};
+use slab::Slab;
 
 use crate::mapping::{Label, Role};
-use crate::shared_values::{SharedValues, fit};
+use crate::shared_values::SharedValues;
 
 /// The number of a series until its end. Numbers of ended series are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,8 +46,7 @@ pub struct Series {
 /// Existing series by number.
 #[derive(Debug, Default)]
 pub(super) struct SeriesTable {
-    all: Vec<Option<Series>>,
-    free: Vec<SeriesId>,
+    all: Slab<Series>,
     /// The generation of the last added series.
     generation: u64,
     labels: SharedValues<[Label]>,
@@ -59,40 +59,28 @@ impl SeriesTable {
         series.generation = self.generation;
         series.labels = self.labels.share(series.labels);
         series.instance_name = series.instance_name.map(|name| self.names.share(name));
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.all.push(None);
-            // More than 2^32 of them do not fit into memory.
-            SeriesId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
-        });
-        if let Some(place) = self.all.get_mut(id.index()) {
-            *place = Some(series);
-        }
-        id
+        // More than 2^32 of them do not fit into memory.
+        SeriesId(u32::try_from(self.all.insert(series)).unwrap_or(u32::MAX))
     }
 
     pub(super) fn remove(&mut self, id: SeriesId) {
-        if let Some(place) = self.all.get_mut(id.index())
-            && place.take().is_some()
-        {
-            self.free.push(id);
-        }
+        self.all.try_remove(id.index());
     }
 
     pub(super) fn get(&self, id: SeriesId) -> Option<&Series> {
-        self.all.get(id.index())?.as_ref()
+        self.all.get(id.index())
     }
 
     pub(super) fn get_mut(&mut self, id: SeriesId) -> Option<&mut Series> {
-        self.all.get_mut(id.index())?.as_mut()
+        self.all.get_mut(id.index())
     }
 
     pub(super) fn clear(&mut self) {
         self.all.clear();
-        self.free.clear();
     }
 
     /// Releases spare memory.
     pub(super) fn fit(&mut self) {
-        fit(&mut self.all);
+        self.all.shrink_to_fit();
     }
 }
