@@ -44,7 +44,8 @@ fn a_command_is_logged_and_its_output_and_status_are_its_own() {
     assert_eq!(output.status.code(), Some(7), "{stderr}");
     let directory = String::from_utf8(output.stdout).expect("a path");
     assert!(!Path::new(directory.trim()).exists(), "the directory for MMV files is left");
-    assert!(stderr.contains("mmv.app.requests") && stderr.contains("recording.0"), "{stderr}");
+    assert!(stderr.contains("\nmmv.app, ") && stderr.contains("recording.0"), "{stderr}");
+    assert!(stderr.contains("\nrequests     3"), "{stderr}");
     let facts = archive_facts::of_mmv_archive(&base);
     let samples = facts.records.iter().filter(|record| record.has_samples()).count();
     assert!(samples >= 5, "{samples} samples in half a second");
@@ -95,12 +96,12 @@ fn the_report_has_the_quantiles_of_a_histogram() {
     std::fs::write(&done, "").expect("a file");
     let output = child.wait_with_output().expect("wait for mmv-agent");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let line = stderr.lines().find(|line| line.contains("mmv.web.latency"));
+    let line = stderr.lines().find(|line| line.starts_with("latency "));
     let line = line.unwrap_or_else(|| panic!("no histogram in {stderr}"));
-    // The middles of 960..1023 and 49152..53247, rounded.
-    let cells: Vec<&str> =
-        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
-    assert_eq!(cells[1..], ["992", "51 200", "microsec"], "{stderr}");
+    // The count, its rate, and the middles of 960..1023 and 49152..53247, rounded.
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!((cells[1], &cells[3..5]), ("100", &["992", "51200"][..]), "{stderr}");
+    assert_eq!(cells.last(), Some(&"us"), "{stderr}");
 }
 
 #[test]

@@ -19,6 +19,7 @@
 //! | [`names`] | | syntax of names of metrics and labels, patterns |
 //! | [`json`] | | values of labels |
 //! | [`printable`] | | text of unknown origin for people |
+//! | [`scaled`] | | numbers with units of their size, for people |
 //! | [`ErrorCode`] | `PM_ERR_*` | negative 32-bit integers |
 //!
 //! "No instance domain" and "no instance" are `None`, never a magic -1.
@@ -34,6 +35,7 @@ mod name_space;
 pub mod names;
 mod pmid;
 pub mod printable;
+pub mod scaled;
 mod semantics;
 mod timestamp;
 mod units;

@@ -66,6 +66,39 @@ pub fn is_label_name(name: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
+/// Returns the label that is the only one of each of some instances, by their names.
+pub fn common_label<'n>(titles: impl Iterator<Item = &'n str>) -> Option<String> {
+    let mut common: Option<String> = None;
+    for title in titles {
+        let (label, _) = only_label(title)?;
+        if common.get_or_insert_with(|| label.to_owned()) != label {
+            return None;
+        }
+    }
+    common
+}
+
+/// Returns the name and value of an instance that is called after one label, as `path=/cart`.
+pub fn only_label(title: &str) -> Option<(&str, &str)> {
+    let (name, value) = title.split_once('=')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_only = !name.is_empty() && name.chars().all(is_name) && !title.contains(',');
+    is_only.then_some((name, value))
+}
+
+/// Returns the longest branch of the name space that has all of some names; empty if there is none.
+pub fn common_branch<'n>(first: &'n str, others: impl Iterator<Item = &'n str>) -> &'n str {
+    let mut branch = first.rsplit_once('.').map_or("", |(branch, _)| branch);
+    for name in others {
+        let is_in =
+            |branch: &str| name.strip_prefix(branch).is_some_and(|rest| rest.starts_with('.'));
+        while !branch.is_empty() && !is_in(branch) {
+            branch = branch.rsplit_once('.').map_or("", |(branch, _)| branch);
+        }
+    }
+    branch
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

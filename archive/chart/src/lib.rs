@@ -1,5 +1,5 @@
 //! Charts for a terminal: lines of Braille dots over an axis of times, heat maps, and a
-//! one-line sparkline. [`axis`] has round ticks, also for other drawings.
+//! one-line sparkline, and tables. [`axis`] has round ticks, also for other drawings.
 //!
 //! Size and labels are the caller's, so the same points always yield the same
 //! text: terminal, locale and time zone are not used. Missing values are gaps in
@@ -18,6 +18,7 @@
 
 pub mod axis;
 mod canvas;
+mod grid;
 mod heat;
 mod line;
 
@@ -26,6 +27,7 @@ use std::fmt::Write as _;
 use axis::{Scale, TimeTicks, elapsed};
 use canvas::Canvas;
 
+pub use grid::Grid;
 pub use heat::{HeatAxes, HeatCell};
 pub use line::{Line, ranked, sum_of_others, top_by_mean};
 

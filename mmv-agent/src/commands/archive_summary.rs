@@ -1,133 +1,321 @@
 //! Summarizes an archive at the end of a demo or a recording, reading it back like any archive.
-
-mod quantiles;
+//!
+//! The table is that of `mmv-archive summary`: numbers of a metric have one unit of their size, and
+//! names are without the branch that all have in common.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use mmv_chart::{Chart, Point};
-use pcp_archive::replay::{Decrease, Replay, Sample, SelectedMetric};
+use mmv_chart::{Chart, Grid, Point};
+use pcp_archive::replay::{Decrease, HistogramValue, Replay, Sample, SelectedMetric};
+use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::summary::{self, MetricSummary};
-use pcp_archive::{Archive, InDom, InstanceId, Semantics, Timestamp, Value, scan};
+use pcp_archive::{Archive, InDom, InstanceId, Pmid, Semantics, Timestamp, Units, Value, scan};
+use pcp_types::names::{common_branch, common_label, only_label};
 use pcp_types::printable;
-
-use quantiles::QuantileTable;
+use pcp_types::scaled::{ColumnUnit, axis_unit};
 
 const CHART_WIDTH: usize = 76;
 const CHART_HEIGHT: usize = 10;
 
-/// Returns a table of everything that was logged below `prefix`, with quantiles instead of the
-/// buckets of histograms, and charts of some of the metrics below it without instances.
+/// Returns a table of everything that was logged below `prefix`, with a histogram as itself, and
+/// charts of some of the metrics below it without instances.
 pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archive::Result<String> {
     let archive = Archive::open(base)?;
     let mut selection = Replay::open(&archive);
     selection.select(prefix);
     let replay = selection.load()?;
     let observations: Vec<Sample<'_>> = replay.observations().collect();
-    let quantiles = QuantileTable::new(&archive, prefix, &replay, &observations)?;
-
     let start = archive.label().start;
     let end = archive.end();
     let mut logged = scan::Selection::new(&archive);
     logged.select(prefix);
     let summaries = summary::summarize(&logged, start..=end, Decrease::Reset)?;
 
-    let mut text = String::new();
-    let seconds = end.seconds_since(start);
-    // Writing to a String does not fail.
-    let _ = writeln!(text, "Logged {} records in {seconds:.1} s:\n", observations.len());
-    let head = ["metric", "instance", "last", "unit", "rate", ""].map(str::to_owned);
-    let mut lines = vec![head];
+    let (mut metrics, parts) = histograms(&archive, prefix)?;
     for (place, metric) in replay.metrics().enumerate() {
-        if quantiles.replace(&metric.name) {
+        if parts.contains(&metric.desc.pmid) {
             continue;
         }
+        let mut shown = MetricLines::new(&metric.name, metric.desc.units, metric.rate_units());
         for instance in replay.instances(place) {
-            let row = Row { archive: &archive, place, indom: metric.desc.indom, instance };
-            let last = row.last(&observations);
-            let rate = rate_of(metric, instance, &summaries);
-            // A rate without unit is a utilisation.
-            let rate_units = rate.map_or_else(String::new, |_| metric.rate_units().to_string());
-            let units = metric.desc.units.to_string();
-            let instance = row.instance_name();
-            lines.push([
-                printable::line(&metric.name).into_owned(),
-                instance,
-                last,
-                units,
-                rate.map_or_else(String::new, number),
-                rate_units,
-            ]);
+            let row = Row { place, instance };
+            shown.lines.push(Line {
+                instance: instance_name(&archive, metric.desc.indom, instance),
+                last: row.last(&observations),
+                rate: rate_of(metric, instance, &summaries),
+                quantiles: [None; 2],
+            });
         }
+        metrics.push(shown);
     }
-    push_table(&mut text, &lines, [false, false, true, false, true, false]);
-    if let Some(lines) = quantiles.lines() {
-        text.push('\n');
-        push_table(&mut text, lines, [false, false, true, true, false]);
-    }
+    metrics.sort_by_key(MetricLines::rank);
+
+    let mut text = String::new();
+    let seconds = end.seconds_since(start);
+    let records = observations.len();
+    let branch = metrics.split_first().map_or("", |(first, others)| {
+        common_branch(&first.name, others.iter().map(|metric| metric.name.as_str()))
+    });
+    let gap = if branch.is_empty() { "" } else { ", " };
+    let branch = branch.to_owned();
+    // Writing to a String does not fail.
+    let _ = writeln!(text, "{}{gap}{records} records in {seconds:.1} s", printable::line(&branch));
+    text.extend(table(&metrics, &branch).rows(None));
     for name in charts {
         let wanted = format!("{prefix}.{name}");
         let found = replay.metrics().enumerate().find(|(_, metric)| metric.name == wanted);
         let Some((place, metric)) = found else { continue };
-        let row = Row { archive: &archive, place, indom: None, instance: None };
+        let row = Row { place, instance: None };
         let rate = metric.desc.semantics == Semantics::Counter;
-        let points = if rate {
+        let mut points = if rate {
             row.rates(&replay, start, &observations)
         } else {
             row.values(start, &observations)
         };
         let units = if rate { metric.rate_units() } else { metric.desc.units };
-        let title = format!("{name}: {units}");
+        let sizes = points.iter().filter_map(|(_, value)| value.map(f64::abs));
+        let (size, unit) =
+            axis_unit(sizes.fold(0.0, f64::max), units).unwrap_or_else(|| (1.0, units.to_string()));
+        for value in points.iter_mut().filter_map(|(_, value)| value.as_mut()) {
+            *value /= size;
+        }
+        let title = format!("{name}: {unit}");
         let chart = Chart::new(CHART_WIDTH, CHART_HEIGHT).title(&title).from_zero(true);
         let _ = write!(text, "\n{}", chart.render(&points));
     }
     Ok(text)
 }
 
-/// Appends a table with numbers aligned to the right. A column that is empty below the head is
-/// left out.
-fn push_table<const N: usize>(text: &mut String, lines: &[[String; N]], numbers: [bool; N]) {
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        let cells = || lines.iter().filter_map(|line| line.get(column));
-        let is_used = cells().skip(1).any(|cell| !cell.is_empty());
-        let width = cells().map(|cell| cell.chars().count()).max().unwrap_or(0);
-        if is_used { width } else { 0 }
-    });
-    for cells in lines {
-        let mut line = String::new();
-        for ((cell, width), is_number) in cells.iter().zip(widths).zip(numbers) {
-            let _ = match (width, is_number) {
-                (0, _) => Ok(()),
-                (_, true) => write!(line, "{cell:>width$}  "),
-                (_, false) => write!(line, "{cell:width$}  "),
-            };
+/// What the table has of a metric, or of a histogram.
+struct MetricLines {
+    name: String,
+    units: Units,
+    rate_units: Units,
+    /// Of the quantiles of a histogram.
+    quantile_units: Option<Units>,
+    lines: Vec<Line>,
+}
+
+/// The cells of an instance.
+struct Line {
+    /// Empty for a metric without instances.
+    instance: String,
+    /// `None` for one without values.
+    last: Option<LastValue>,
+    rate: Option<f64>,
+    /// The median and the 99th percentile.
+    quantiles: [Option<f64>; 2],
+}
+
+enum LastValue {
+    Number(f64),
+    Text(String),
+}
+
+impl Line {
+    fn last_number(&self) -> Option<f64> {
+        match self.last {
+            Some(LastValue::Number(number)) => Some(number),
+            _ => None,
         }
-        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// The order of metrics in a table, as in `mmv-archive summary`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Histogram,
+    Rate,
+    Gauge,
+    Text,
+}
+
+impl MetricLines {
+    fn new(name: &str, units: Units, rate_units: Units) -> Self {
+        let name = name.to_owned();
+        Self { name, units, rate_units, quantile_units: None, lines: Vec::new() }
+    }
+
+    fn rank(&self) -> (Rank, String) {
+        let has = |is: fn(&Line) -> bool| self.lines.iter().any(is);
+        let rank = if self.quantile_units.is_some() {
+            Rank::Histogram
+        } else if has(|line| line.rate.is_some()) {
+            Rank::Rate
+        } else if has(|line| line.last_number().is_some()) {
+            Rank::Gauge
+        } else {
+            Rank::Text
+        };
+        (rank, self.name.clone())
+    }
+
+    /// Chooses the units for the last values, the rates and the quantiles.
+    fn column_units(&self) -> [ColumnUnit; 3] {
+        let numbers = |number: fn(&Line) -> Option<f64>| -> Vec<f64> {
+            self.lines.iter().filter_map(number).collect()
+        };
+        let quantiles: Vec<f64> =
+            self.lines.iter().flat_map(|line| line.quantiles).flatten().collect();
+        [
+            ColumnUnit::choose(self.units, &numbers(Line::last_number)),
+            ColumnUnit::choose(self.rate_units, &numbers(|line| line.rate)),
+            ColumnUnit::choose(self.quantile_units.unwrap_or(Units::NONE), &quantiles),
+        ]
+    }
+
+    /// Returns the names of the units of the numbers that there are.
+    fn title(&self, [last, rate, quantiles]: &[ColumnUnit; 3]) -> String {
+        let has_last = self.lines.iter().any(|line| line.last_number().is_some());
+        let has_rate = self.lines.iter().any(|line| line.rate.is_some());
+        let has_quantiles = self.quantile_units.is_some();
+        let units = [(has_last, last), (has_rate, rate), (has_quantiles, quantiles)];
+        let names = units.into_iter().filter(|(is_used, _)| *is_used);
+        let names = names.map(|(_, unit)| unit.title()).filter(|name| !name.is_empty());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Returns what the histograms below `prefix` counted, and the metrics that they consist of.
+fn histograms(
+    archive: &Archive,
+    prefix: &str,
+) -> pcp_archive::Result<(Vec<MetricLines>, Vec<Pmid>)> {
+    let mut selection = Replay::open(archive);
+    selection.select(prefix);
+    let mut parts = Vec::new();
+    for metric in selection.metrics() {
+        let layout = HistogramLayout::find(archive.metadata(), &metric.name, &metric.desc);
+        if let Some(layout) = layout {
+            parts.push(metric.desc.pmid);
+            parts.extend(layout.sum());
+        }
+    }
+    let mut found = Vec::new();
+    let values = [0.5, 0.99].map(HistogramValue::Quantile);
+    let values = [HistogramValue::Rate, values[0], values[1]];
+    if parts.is_empty() || selection.histograms(&values, |_| true) == 0 {
+        return Ok((found, Vec::new()));
+    }
+    let replay = selection.load()?;
+    let start = archive.label().start;
+    let end = archive.end();
+    let Some(numbers) = replay.rates_at(end, start) else { return Ok((found, Vec::new())) };
+    let metrics: Vec<SelectedMetric> = replay.metrics().cloned().collect();
+    let places: Vec<usize> = (0..metrics.len()).filter(|place| replay.is_derived(*place)).collect();
+    for places in places.chunks(values.len()) {
+        let [rate, median, high] = *places else { continue };
+        let Some((metric, quantile)) = metrics.get(rate).zip(metrics.get(median)) else { continue };
+        let mut shown = MetricLines::new(&metric.name, Units::count(), metric.desc.units);
+        shown.quantile_units = Some(quantile.desc.units);
+        for counted in replay.bucket_counts(median, start, end) {
+            let count: f64 = counted.buckets.iter().map(|bucket| bucket.count).sum();
+            let number =
+                |place| Row { place, instance: counted.instance }.value(&numbers)?.as_f64();
+            shown.lines.push(Line {
+                instance: instance_name(archive, metric.desc.indom, counted.instance),
+                last: Some(LastValue::Number(count)),
+                rate: number(rate),
+                quantiles: [number(median), number(high)],
+            });
+        }
+        found.push(shown);
+    }
+    Ok((found, parts))
+}
+
+/// Returns the table of some metrics, whose names have a branch in common.
+fn table(metrics: &[MetricLines], branch: &str) -> Grid {
+    let lines = || metrics.iter().flat_map(|metric| &metric.lines);
+    let has_rates = lines().any(|line| line.rate.is_some());
+    let has_quantiles = metrics.iter().any(|metric| metric.quantile_units.is_some());
+    let mut heads = vec!["", "Last"];
+    if has_rates {
+        heads.push("Rate");
+    }
+    if has_quantiles {
+        heads.extend(["p50", "p99"]);
+    }
+    heads.push("Unit");
+    let mut grid = Grid::new(heads.len());
+    for head in &heads {
+        grid.cell(|text| text.push_str(head));
+    }
+    for metric in metrics {
+        let units = metric.column_units();
+        let [last_unit, rate_unit, quantile_unit] = &units;
+        let title = metric.title(&units);
+        let name = metric.name.strip_prefix(branch).unwrap_or(&metric.name);
+        let name = printable::line(name.strip_prefix('.').unwrap_or(name)).into_owned();
+        let instances = metric.lines.iter().map(|line| line.instance.as_str());
+        let has_instances = instances.clone().any(|instance| !instance.is_empty());
+        let label = common_label(instances).filter(|_| has_instances);
+        if has_instances {
+            match &label {
+                Some(label) => grid.format(format_args!("{name} by {label}")),
+                None => grid.format(format_args!("{name}")),
+            }
+            for _ in 2..heads.len() {
+                grid.cell(|_| {});
+            }
+            grid.format(format_args!("{title}"));
+        }
+        for line in &metric.lines {
+            let own = only_label(&line.instance).filter(|_| label.is_some());
+            let own = own.map_or(line.instance.as_str(), |(_, value)| value);
+            if has_instances {
+                grid.format(format_args!("  {own}"));
+            } else {
+                grid.format(format_args!("{name}"));
+            }
+            match &line.last {
+                Some(LastValue::Number(number)) => push_number(&mut grid, Some(*number), last_unit),
+                Some(LastValue::Text(text)) => grid.format(format_args!("{text}")),
+                None => push_number(&mut grid, None, last_unit),
+            }
+            if has_rates {
+                push_number(&mut grid, line.rate, rate_unit);
+            }
+            if has_quantiles {
+                for quantile in line.quantiles {
+                    push_number(&mut grid, quantile, quantile_unit);
+                }
+            }
+            let title = if has_instances { "" } else { &title };
+            grid.format(format_args!("{title}"));
+        }
+    }
+    grid
+}
+
+fn push_number(grid: &mut Grid, number: Option<f64>, unit: &ColumnUnit) {
+    match number {
+        Some(number) => grid.cell(|text| text.push_str(&unit.format(number))),
+        None => grid.format(format_args!("-")),
     }
 }
 
 /// One instance of one selected metric.
-struct Row<'a> {
-    archive: &'a Archive,
+struct Row {
     place: usize,
-    indom: Option<InDom>,
     instance: Option<InstanceId>,
 }
 
-impl Row<'_> {
+impl Row {
     fn value<'s>(&self, sample: &'s Sample<'_>) -> Option<&'s Value<'s>> {
         let values = sample.values.get(self.place)?;
         values.iter().find(|(instance, _)| *instance == self.instance).map(|(_, value)| value)
     }
 
-    fn instance_name(&self) -> String {
-        instance_name(self.archive, self.indom, self.instance)
-    }
-
-    /// Returns the last value as text; empty without values.
-    fn last(&self, samples: &[Sample<'_>]) -> String {
-        let last = samples.iter().rev().find_map(|sample| self.value(sample));
-        last.map_or_else(String::new, shown)
+    fn last(&self, samples: &[Sample<'_>]) -> Option<LastValue> {
+        let last = samples.iter().rev().find_map(|sample| self.value(sample))?;
+        match last {
+            Value::String(bytes) => {
+                Some(LastValue::Text(format!("\"{}\"", printable::bytes(bytes))))
+            }
+            other => other.as_f64().map(LastValue::Number),
+        }
     }
 
     /// Returns the points of a chart: the values.
@@ -172,24 +360,6 @@ fn instance_name(archive: &Archive, indom: Option<InDom>, id: Option<InstanceId>
     instance.map_or_else(|| id.to_string(), |instance| printable::line(&instance.name).into_owned())
 }
 
-/// Formats a computed number: `0`, `0.683`, `12 345`.
-fn number(value: f64) -> String {
-    if value.abs() >= 10.0 || value.fract() == 0.0 {
-        grouped(value.round() as i64)
-    } else {
-        format!("{value:.3}")
-    }
-}
-
-fn shown(value: &Value<'_>) -> String {
-    match value {
-        Value::String(bytes) => format!("\"{}\"", printable::bytes(bytes)),
-        Value::I64(n) => grouped(*n),
-        Value::U64(n) => grouped(i64::try_from(*n).unwrap_or(i64::MAX)),
-        other => other.as_f64().map_or_else(String::new, |n| n.to_string()),
-    }
-}
-
 /// Formats an integer in groups of digits: `12 345 678`.
 pub(crate) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
@@ -207,20 +377,38 @@ pub(crate) fn grouped(number: i64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn small_numbers_have_decimal_places() {
-        let numbers = [(0.0, "0"), (0.6834, "0.683"), (1.0, "1"), (12_345.6, "12 346")];
-        for (value, text) in numbers {
-            assert_eq!(number(value), text);
+    /// Returns the lines of a metric with instances and their last values and rates.
+    fn metric(name: &str, units: Units, lines: &[(&str, f64, Option<f64>)]) -> MetricLines {
+        let mut metric = MetricLines::new(name, units, units.per_second());
+        for (instance, last, rate) in lines {
+            metric.lines.push(Line {
+                instance: (*instance).to_owned(),
+                last: Some(LastValue::Number(*last)),
+                rate: *rate,
+                quantiles: [None; 2],
+            });
         }
+        metric
     }
 
     #[test]
-    fn columns_without_cells_are_left_out() {
-        let lines = [["metric", "instance", "last"], ["a", "", "1 000"], ["bc", "", "7"]];
-        let mut text = String::new();
-        push_table(&mut text, &lines.map(|line| line.map(str::to_owned)), [false, false, true]);
-        assert_eq!(text, "metric   last\na       1 000\nbc          7\n");
+    fn numbers_of_a_metric_have_one_unit_and_columns_without_numbers_are_left_out() {
+        let bytes = [("code=200", 2_500_000.0, Some(512_000.0)), ("code=503", 40_000.0, Some(0.0))];
+        let metrics = [
+            metric("mmv.web.sent", Units::bytes(), &bytes),
+            metric("mmv.web.queue", Units::count(), &[("", 7.0, None)]),
+        ];
+        let text: String = table(&metrics, "mmv.web").rows(None).collect();
+        let expected = [
+            "              Last  Rate  Unit\n",
+            "sent by code              kB, kB/s\n",
+            "  200         2500   512\n",
+            "  503           40     0\n",
+            "queue            7     -  count\n",
+        ];
+        assert_eq!(text, expected.concat());
+        let gauges: String = table(&metrics[1..], "mmv.web").rows(None).collect();
+        assert_eq!(gauges, "       Last  Unit\nqueue     7  count\n");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod condition;
 
+use mmv_chart::Grid;
+use pcp_types::scaled::scaled;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -19,7 +21,7 @@ use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, Parts};
 use crate::order::is_unnamed_machinery;
 use crate::selection::select_metrics;
-use crate::text::{Grid, Output, scaled, shown, terminal_width};
+use crate::text::{Output, shown};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
 use condition::Condition;
 
@@ -219,7 +221,7 @@ impl Arguments {
             for change in &rows {
                 push_cells(&mut grid, change);
             }
-            grid.write(out, terminal_width())?;
+            out.rows(&grid)?;
         }
         out.text.push(b'\n');
         out.text.extend_from_slice(self.totals(comparison, rows.len()).as_bytes());

@@ -3,6 +3,8 @@
 mod quantiles;
 mod table;
 
+use mmv_chart::Grid;
+use pcp_types::scaled::scaled;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::order::{SeriesOrder, unnamed_machinery};
 use crate::selection::{note_left_out, select_metrics, warn_of_loss};
-use crate::text::{Grid, Json, Output, json_time, push_plain, scaled, shown, terminal_width};
+use crate::text::{Json, Output, json_time, push_plain, shown};
 use crate::time::{Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
 use quantiles::{CountedValues, Histograms};
@@ -338,7 +340,7 @@ impl Arguments {
         for line in lines {
             self.push_cells(&mut grid, line, ranks, zone, window);
         }
-        grid.write(out, terminal_width())
+        out.rows(&grid)
     }
 
     fn heads(&self, ranks: &[f64]) -> Vec<String> {

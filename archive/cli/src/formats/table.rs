@@ -11,6 +11,8 @@
 //! of its columns a unit that suits the numbers ([`ColumnUnit`]), chosen for the
 //! first block with numbers, and chosen again when later numbers are too large for it.
 
+use pcp_types::names::{common_branch, common_label, only_label};
+use pcp_types::scaled::scaled;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -20,9 +22,9 @@ use pcp_archive::{Timestamp, Units, Value};
 use super::Report;
 use crate::Failure;
 use crate::columns::{Column, ValueTime, cell};
-use crate::text::scaled::ColumnUnit;
-use crate::text::{Output, push_plain, scaled, shown};
+use crate::text::{Output, push_plain, shown};
 use crate::time::Zone;
+use pcp_types::scaled::ColumnUnit;
 
 /// The cell of a missing value.
 pub(crate) const MISSING: &str = "-";
@@ -467,39 +469,6 @@ impl CommonName {
         let label = only_label(title).filter(|_| is_labelled);
         label.map_or(title, |(_, value)| value)
     }
-}
-
-/// Returns the label that is the only one of each of some instances, by their names.
-pub(crate) fn common_label<'n>(titles: impl Iterator<Item = &'n str>) -> Option<String> {
-    let mut common: Option<String> = None;
-    for title in titles {
-        let (label, _) = only_label(title)?;
-        if common.get_or_insert_with(|| label.to_owned()) != label {
-            return None;
-        }
-    }
-    common
-}
-
-/// Returns the name and value of an instance that is called after one label, as `path=/cart`.
-pub(crate) fn only_label(title: &str) -> Option<(&str, &str)> {
-    let (name, value) = title.split_once('=')?;
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_only = !name.is_empty() && name.chars().all(is_name) && !title.contains(',');
-    is_only.then_some((name, value))
-}
-
-/// Returns the longest branch of the name space that has all of some names.
-pub(crate) fn common_branch<'n>(first: &'n str, others: impl Iterator<Item = &'n str>) -> &'n str {
-    let mut branch = first.rsplit_once('.').map_or("", |(branch, _)| branch);
-    for name in others {
-        let is_in =
-            |branch: &str| name.strip_prefix(branch).is_some_and(|rest| rest.starts_with('.'));
-        while !branch.is_empty() && !is_in(branch) {
-            branch = branch.rsplit_once('.').map_or("", |(branch, _)| branch);
-        }
-    }
-    branch
 }
 
 pub(crate) fn row(report: &Report<'_>, zone: &Zone, sample: &Sample<'_>) -> Row {

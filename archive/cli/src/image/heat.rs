@@ -1,13 +1,13 @@
 //! A panel with a heat map.
 
 use mmv_chart::HeatAxes;
+use pcp_types::scaled::scaled;
 use plotters::prelude::{DrawingBackend, RGBColor};
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Panel;
 use super::panel::{Frame, PER_TICK, SMALL, draw_unit_and_times};
 use super::sheet::{DrawResult, FAINT, GREY, Sheet};
-use crate::text::scaled;
 
 /// The color of little, of the middle and of the most.
 const COLORS: [[f64; 3]; 3] = [[222.0, 235.0, 247.0], [66.0, 146.0, 198.0], [8.0, 36.0, 94.0]];

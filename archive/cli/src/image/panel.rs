@@ -2,12 +2,12 @@
 
 use mmv_chart::axis::{self, Scale};
 use mmv_chart::{HeatAxes, Line, Point};
+use pcp_types::scaled::scaled;
 use plotters::prelude::{DrawingBackend, RGBColor};
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Panel;
 use super::sheet::{DrawResult, FAINT, GREY, INK, Sheet};
-use crate::text::scaled;
 
 /// Colors that are distinct on white, most of them also for the color-blind.
 const COLORS: [RGBColor; 12] = [

@@ -1,5 +1,6 @@
 //! Standard output through one large buffer.
 
+use mmv_chart::Grid;
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -67,6 +68,19 @@ impl Output {
     /// [`Failure::Closed`] if the reader has closed the output, [`Failure::Output`].
     pub(crate) fn spill(&mut self) -> Result<(), Failure> {
         if self.is_detached || self.text.len() < CHUNK { Ok(()) } else { self.write() }
+    }
+
+    /// Adds a table that fits the terminal.
+    ///
+    /// # Errors
+    ///
+    /// As [`spill`](Self::spill).
+    pub(crate) fn rows(&mut self, grid: &Grid) -> Result<(), Failure> {
+        for row in grid.rows(terminal_width()) {
+            self.text.extend_from_slice(row.as_bytes());
+            self.spill()?;
+        }
+        Ok(())
     }
 
     /// Writes the buffer if there is anything in it.

@@ -9,8 +9,8 @@ use pcp_archive::{InDom, Metadata, Semantics};
 
 use crate::Failure;
 use crate::order::{self, MetricRank, SeriesOrder, branch, is_unnamed_machinery};
-use crate::text::scaled::ColumnUnit;
 use crate::text::{Output, shown};
+use pcp_types::scaled::ColumnUnit;
 
 /// The most lines below a branch: one screen.
 const MAX_BELOW: usize = 20;

@@ -3,12 +3,12 @@
 use hashbrown::HashMap;
 use mmv_chart::{Line, ranked, sum_of_others, top_by_mean};
 use pcp_types::Units;
+use pcp_types::scaled::axis_unit;
 
 use super::many::SumOfOthers;
 use super::{Reading, Row};
 use crate::columns::Column;
 use crate::image::Panel;
-use crate::text::axis_unit;
 
 /// The number of names that fit in all legends of an image.
 const LEGEND_LINES: usize = 18;

@@ -1,10 +1,10 @@
 //! A plot in the terminal: a chart for each line, one for all quantiles of a histogram.
 
 use mmv_chart::{Chart, Point};
+use pcp_types::scaled::scaled;
 
 use super::Caption;
 use crate::image::Panel;
-use crate::text::scaled;
 
 /// The height of each chart by the number of charts.
 const HEIGHTS: [(usize, usize); 3] = [(1, 18), (2, 13), (4, 10)];

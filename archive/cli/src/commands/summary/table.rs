@@ -4,6 +4,9 @@
 //! have one unit, which is named once. Where lines are sorted by a column, each has the whole name
 //! and the unit.
 
+use mmv_chart::Grid;
+use pcp_types::names::{common_branch, common_label, only_label};
+use pcp_types::scaled::scaled;
 use std::sync::Arc;
 
 use pcp_archive::Units;
@@ -11,11 +14,10 @@ use pcp_archive::summary::{Extreme, Statistics};
 
 use super::{Line, MISSING, quantile_title, same_rank};
 use crate::Failure;
-use crate::formats::table::{common_branch, common_label, only_label};
 use crate::order::branch;
-use crate::text::scaled::ColumnUnit;
-use crate::text::{Grid, Output, scaled, shown, terminal_width};
+use crate::text::{Output, shown};
 use crate::time::{Window, Zone};
+use pcp_types::scaled::ColumnUnit;
 
 /// The options of the table.
 pub(super) struct SummaryTable<'o> {
@@ -99,7 +101,7 @@ impl SummaryTable<'_> {
         cells.push_lines(lines, common, is_one_branch);
         let title = self.title(common);
         out.text.extend_from_slice(format!("{title}\n").as_bytes());
-        grid.write(out, terminal_width())
+        out.rows(&grid)
     }
 
     /// Returns what all names have in common, and the window.

@@ -16,7 +16,7 @@
 //!
 //! Sizes of bytes are decimal.
 
-use pcp_types::{Conversion, Units};
+use crate::{Conversion, Units};
 
 /// Units of time, with their seconds.
 const TIMES: [(f64, &str); 7] = [
@@ -72,7 +72,7 @@ impl UnitFamily {
 
 /// Returns the unit of an axis whose largest value is in other units: its size in these, and its
 /// name. `None` for units that have no sizes.
-pub(crate) fn axis_unit(largest: f64, units: Units) -> Option<(f64, String)> {
+pub fn axis_unit(largest: f64, units: Units) -> Option<(f64, String)> {
     for (base, sizes) in [
         (Units::seconds(), &TIMES[..]),
         (Units::bytes(), &SIZES[..]),
@@ -89,7 +89,7 @@ pub(crate) fn axis_unit(largest: f64, units: Units) -> Option<(f64, String)> {
 }
 
 /// Formats a number in these units.
-pub(crate) fn scaled(value: f64, units: Units) -> String {
+pub fn scaled(value: f64, units: Units) -> String {
     let Some(family) = UnitFamily::find(units) else {
         return format!("{} {units}", rounded(value));
     };
@@ -103,7 +103,7 @@ pub(crate) fn scaled(value: f64, units: Units) -> String {
 
 /// The unit of the numbers in a column.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ColumnUnit {
+pub struct ColumnUnit {
     /// Conversion from the units of the metric.
     conversion: Conversion,
     title: String,
@@ -113,7 +113,7 @@ pub(crate) struct ColumnUnit {
 
 impl ColumnUnit {
     /// Chooses the unit for numbers in the units of their metric.
-    pub(crate) fn choose(units: Units, numbers: &[f64]) -> Self {
+    pub fn choose(units: Units, numbers: &[f64]) -> Self {
         let mut sizes: Vec<f64> = numbers.iter().map(|number| number.abs()).collect();
         sizes.retain(|size| *size > 0.0 && size.is_finite());
         sizes.sort_by(f64::total_cmp);
@@ -149,17 +149,18 @@ impl ColumnUnit {
         Self { conversion, title, is_whole }
     }
 
-    pub(crate) fn title(&self) -> &str {
+    /// Returns the name of the unit for the head of the column.
+    pub fn title(&self) -> &str {
         &self.title
     }
 
     /// Returns whether a number has few enough digits in this unit.
-    pub(crate) fn suits(&self, number: f64) -> bool {
+    pub fn suits(&self, number: f64) -> bool {
         self.conversion.apply(number).abs() < MAX_IN_COLUMN
     }
 
     /// Formats a number of the metric.
-    pub(crate) fn format(&self, number: f64) -> String {
+    pub fn format(&self, number: f64) -> String {
         let number = self.conversion.apply(number);
         let size = significant(number.abs());
         let is_exact = number == 0.0 || (self.is_whole && number.fract() == 0.0);

@@ -3,14 +3,12 @@
 use std::fmt::{self, Write as _};
 use std::iter;
 
-use crate::Failure;
-use crate::text::Output;
-
 /// Blanks between two columns.
 const GAP: usize = 2;
 
 /// The cells of a table, row by row, in one string.
-pub(crate) struct Grid {
+#[derive(Debug)]
+pub struct Grid {
     text: String,
     /// Of each cell: its width in characters, and the end of its text.
     cells: Vec<(usize, usize)>,
@@ -20,12 +18,12 @@ pub(crate) struct Grid {
 
 impl Grid {
     /// Creates an empty table of at least one column.
-    pub(crate) fn new(columns: usize) -> Self {
+    pub fn new(columns: usize) -> Self {
         Self { text: String::new(), cells: Vec::new(), widths: vec![0; columns] }
     }
 
     /// Adds a cell; `write` appends its text.
-    pub(crate) fn cell(&mut self, write: impl FnOnce(&mut String)) {
+    pub fn cell(&mut self, write: impl FnOnce(&mut String)) {
         let start = self.text.len();
         write(&mut self.text);
         let width = self.text.get(start..).unwrap_or_default().chars().count();
@@ -37,20 +35,21 @@ impl Grid {
     }
 
     /// Adds a cell of formatted text.
-    pub(crate) fn format(&mut self, text: fmt::Arguments<'_>) {
+    pub fn format(&mut self, text: fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         self.cell(|cell| cell.write_fmt(text).unwrap_or_default());
     }
 
-    /// Writes the table. The first and the last column are left-aligned, the others
-    /// right-aligned. Where it is too wide for a terminal, the cells of the first column
-    /// have lines of their own.
-    pub(crate) fn write(&self, out: &mut Output, terminal: Option<usize>) -> Result<(), Failure> {
+    /// Returns the rows as text, with their line breaks. The first and the last column are
+    /// left-aligned, the others right-aligned. Where the table is too wide for a terminal, the cells of
+    /// the first column have lines of their own.
+    pub fn rows(&self, terminal: Option<usize>) -> impl Iterator<Item = String> {
         let mut start = 0;
         let last = self.widths.len() - 1;
         let width = self.widths.iter().sum::<usize>() + GAP * last;
         let is_too_wide = terminal.is_some_and(|terminal| width > terminal);
-        for row in self.cells.chunks(self.widths.len()) {
+        self.cells.chunks(self.widths.len()).map(move |row| {
+            let mut line = String::new();
             // Lines do not end in blanks.
             let mut blanks = 0;
             for (column, (&(width, end), widest)) in row.iter().zip(&self.widths).enumerate() {
@@ -59,21 +58,20 @@ impl Grid {
                 let is_left = column == 0 || column == last;
                 if !text.is_empty() {
                     let before = blanks + if is_left { 0 } else { padding };
-                    out.text.extend(iter::repeat_n(b' ', before));
-                    out.text.extend_from_slice(text.as_bytes());
+                    line.extend(iter::repeat_n(' ', before));
+                    line.push_str(text);
                     blanks = 0;
                 }
                 blanks += GAP + if is_left || text.is_empty() { padding } else { 0 };
                 start = end;
                 if is_too_wide && column == 0 && last > 0 {
-                    out.text.push(b'\n');
+                    line.push('\n');
                     blanks = GAP;
                 }
             }
-            out.text.push(b'\n');
-            out.spill()?;
-        }
-        Ok(())
+            line.push('\n');
+            line
+        })
     }
 }
 
@@ -87,12 +85,10 @@ mod tests {
         for cell in ["Metric", "Mean", "Units", "load", "0.25", "", "net.\u{e4}", "", "KiB"] {
             grid.cell(|text| text.push_str(cell));
         }
-        let mut out = Output::new();
-        grid.write(&mut out, Some(19)).unwrap();
+        let text = |terminal| grid.rows(Some(terminal)).collect::<String>();
         let expected = "Metric  Mean  Units\nload    0.25\nnet.\u{e4}         KiB\n";
-        assert_eq!(String::from_utf8(std::mem::take(&mut out.text)).unwrap(), expected);
-        grid.write(&mut out, Some(18)).unwrap();
+        assert_eq!(text(19), expected);
         let expected = "Metric\n  Mean  Units\nload\n  0.25\nnet.\u{e4}\n        KiB\n";
-        assert_eq!(String::from_utf8(out.text).unwrap(), expected);
+        assert_eq!(text(18), expected);
     }
 }
