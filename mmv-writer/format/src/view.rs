@@ -29,6 +29,7 @@ mod section;
 mod sections;
 mod values;
 
+use std::fmt;
 use std::fs::File;
 use std::time::Instant;
 
@@ -105,6 +106,7 @@ pub struct Header {
 
 /// An instance domain: a set of instances that metrics have values for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Indom {
     /// The number within the file, 0..=4 194 303.
     pub serial: u32,
@@ -118,8 +120,10 @@ pub struct Indom {
 
 /// An instance of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Instance {
     /// The number, unique in the domain.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub id: InstanceId,
     /// The name, 1..=255 bytes in the file.
     pub name: String,
@@ -147,18 +151,31 @@ impl MetricKind {
     }
 }
 
+impl fmt::Display for MetricKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elapsed => f.pad("elapsed"),
+            kind => kind.value_type().fmt(f),
+        }
+    }
+}
+
 /// A metric's descriptor, without its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Metric {
     /// The name without the file's prefix, 1..=255 bytes.
     pub name: String,
     /// The item number of its PMID, 0..=1023, unique in the file.
     pub item: u32,
     /// The kind of its values.
+    #[cfg_attr(feature = "serde", serde(rename = "type", serialize_with = "as_text"))]
     pub kind: MetricKind,
     /// The semantics; counter for elapsed time, whatever is in the file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub semantics: Semantics,
     /// The units; microseconds for elapsed time, whatever is in the file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub units: Units,
     /// The serial of its instance domain, which is in
     /// [`Contents::indoms`]; `None` for a singular metric.
@@ -212,21 +229,36 @@ pub enum LabelClass {
     Instances,
 }
 
+impl fmt::Display for LabelClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cluster => "cluster",
+            Self::Indom => "indom",
+            Self::Item => "item",
+            Self::Instances => "instance",
+        })
+    }
+}
+
 /// A label: one name and one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Label {
     /// The kind of object that it is attached to.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub class: LabelClass,
     /// The cluster as the header has it, an indom's serial, a metric's item or
     /// the serial of the instance's indom.
     pub identity: u32,
     /// The instance, for [`LabelClass::Instances`] only.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub instance: Option<InstanceId>,
     /// True for a label that describes without identifying.
     pub optional: bool,
     /// The name: a letter, then letters, digits and `_`.
     pub name: String,
     /// The value as JSON text, valid by RFC 8259.
+    #[cfg_attr(feature = "serde", serde(rename = "value"))]
     pub json_value: String,
 }
 
@@ -498,6 +530,21 @@ impl<T> Lookup<T> {
             },
         }
     }
+}
+
+/// Serializes what a value prints.
+#[cfg(feature = "serde")]
+fn as_text<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+/// Serializes the number of an instance, if there is one.
+#[cfg(feature = "serde")]
+fn as_number<T: Copy + Into<Option<InstanceId>>, S: serde::Serializer>(
+    id: &T,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&(*id).into().map(InstanceId::get), to)
 }
 
 /// Converts a text to UTF-8; invalid bytes become U+FFFD.

@@ -1,12 +1,13 @@
 //! The report on an MMV file.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use mmv_format::file::read_header;
 use mmv_format::layout::{self, SectionKind, TocEntry};
-use mmv_format::view::{self, Contents, Flags, LabelClass, Limits};
+use mmv_format::view::{Contents, Defect, Flags, Indom, Label, Limits, Metric};
+use pcp_types::InstanceId;
 use serde::Serialize;
 use zerocopy::FromBytes;
 
@@ -29,10 +30,10 @@ pub(crate) struct MmvReport {
     /// Table of contents.
     pub toc: Vec<Section>,
     pub indoms: Vec<Indom>,
-    pub metrics: Vec<Metric>,
-    pub labels: Vec<LabelReport>,
+    pub metrics: Vec<MetricValues>,
+    pub labels: Vec<Label>,
     /// The first entries that are left out.
-    pub skipped: Vec<Flaw>,
+    pub skipped: Vec<Defect>,
     /// Number of further entries that are left out.
     pub unlisted: usize,
     /// Metrics that are not logged because their complete name, which begins with the file name,
@@ -66,37 +67,13 @@ pub(crate) struct Section {
     pub offset: u64,
 }
 
+/// A metric with its values.
 #[derive(Debug, Serialize)]
-pub(crate) struct Indom {
-    /// Number within the file.
-    pub serial: u32,
-    pub short_help: Option<String>,
-    pub long_help: Option<String>,
-    pub instances: Vec<Instance>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Instance {
-    pub id: i32,
-    pub name: String,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Metric {
-    pub item: u32,
-    /// Name in the file, without the file name.
-    pub name: String,
+pub(crate) struct MetricValues {
+    #[serde(flatten)]
+    pub metric: Metric,
     /// Complete name, if it is a metric name.
     pub complete_name: Option<String>,
-    /// Type of the values.
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub semantics: String,
-    pub units: String,
-    /// Serial of the instance domain.
-    pub indom: Option<u32>,
-    pub short_help: Option<String>,
-    pub long_help: Option<String>,
     pub values: Vec<Value>,
 }
 
@@ -111,32 +88,6 @@ pub(crate) struct Value {
     /// The value; null for "no value". Numbers that JSON cannot represent are strings.
     #[serde(rename = "value")]
     pub content: serde_json::Value,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct LabelReport {
-    /// "cluster", "indom", "item" or "instance".
-    pub class: &'static str,
-    /// Number of the object it is attached to, within the class.
-    pub identity: u32,
-    /// Number of the instance.
-    pub instance: Option<i32>,
-    /// True if it does not identify, but only describes.
-    pub optional: bool,
-    pub name: String,
-    /// Value as JSON.
-    pub value: String,
-}
-
-/// An entry that is left out.
-#[derive(Debug, Serialize)]
-pub(crate) struct Flaw {
-    pub section: String,
-    /// Index in the section, from 0.
-    pub index: usize,
-    pub offset: u64,
-    /// Description with the found and expected numbers.
-    pub problem: String,
 }
 
 impl MmvReport {
@@ -154,32 +105,35 @@ impl MmvReport {
             ..Self::default()
         };
         match Contents::read(file, &Limits::default()) {
-            Ok(contents) => report.fill(path, file, &contents),
+            Ok(contents) => report.fill(path, file, contents),
             Err(refusal) => report.refusal = Some(refusal.to_string()),
         }
         report
     }
 
-    fn fill(&mut self, path: &Path, file: &File, contents: &Contents) {
+    fn fill(&mut self, path: &Path, file: &File, contents: Contents) {
         let stem = path.file_name().unwrap_or_default();
-        self.indoms = contents.indoms.iter().map(indom).collect();
-        self.metrics = metrics(stem, file, contents, &mut self.misnamed);
-        self.labels = contents.labels.iter().map(label).collect();
-        let flaws = contents.skipped.iter().map(|defect| Flaw {
-            section: defect.section.to_string(),
-            index: defect.index,
-            offset: defect.offset,
-            problem: defect.problem.to_string(),
-        });
-        self.skipped = flaws.collect();
+        let flags = contents.header.flags;
+        for metric in contents.metrics {
+            let complete = complete_name(stem, flags.contains(Flags::NO_PREFIX), &metric.name);
+            let complete_name =
+                complete.map_err(|error| self.misnamed.push(error.to_string())).ok();
+            self.metrics.push(MetricValues { metric, complete_name, values: Vec::new() });
+        }
+        for entry in &contents.values {
+            let Some(of) = self.metrics.get_mut(entry.metric) else { continue };
+            of.values.push(Value {
+                instance: entry.instance.map(InstanceId::get),
+                offset: entry.cell,
+                string_offset: entry.string,
+                content: value_of(file, of.metric.kind, entry, flags.contains(Flags::SENTINEL)),
+            });
+        }
+        self.indoms = contents.indoms;
+        self.labels = contents.labels;
+        self.skipped = contents.skipped;
         self.unlisted = contents.unlisted;
     }
-}
-
-fn read_header(file: &File) -> Option<layout::Header> {
-    let mut bytes = [0; layout::Header::BYTES];
-    file.read_exact_at(&mut bytes, 0).ok()?;
-    layout::Header::read_from_bytes(&bytes).ok()
 }
 
 fn header(head: &layout::Header) -> Header {
@@ -216,79 +170,4 @@ fn read_toc(file: &File, count: i32) -> Vec<Section> {
         offset: entry.offset,
     });
     sections.collect()
-}
-
-fn indom(found: &view::Indom) -> Indom {
-    let instances = found.instances.iter();
-    let instances =
-        instances.map(|one| Instance { id: one.id.get(), name: one.name.clone() }).collect();
-    Indom {
-        serial: found.serial,
-        short_help: found.short_help.clone(),
-        long_help: found.long_help.clone(),
-        instances,
-    }
-}
-
-fn metrics(
-    stem: &OsStr,
-    file: &File,
-    contents: &Contents,
-    misnamed: &mut Vec<String>,
-) -> Vec<Metric> {
-    let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
-    let mut metrics = Vec::with_capacity(contents.metrics.len());
-    for metric in &contents.metrics {
-        let complete = complete_name(stem, no_prefix, &metric.name);
-        let complete = complete.map_err(|error| misnamed.push(error.to_string())).ok();
-        metrics.push(describe(metric, complete));
-    }
-    let sentinel = contents.header.flags.contains(Flags::SENTINEL);
-    for entry in &contents.values {
-        let kind = contents.metrics.get(entry.metric).map(|metric| metric.kind);
-        if let (Some(metric), Some(kind)) = (metrics.get_mut(entry.metric), kind) {
-            metric.values.push(Value {
-                instance: entry.instance.map(pcp_types::InstanceId::get),
-                offset: entry.cell,
-                string_offset: entry.string,
-                content: value_of(file, kind, entry, sentinel),
-            });
-        }
-    }
-    metrics
-}
-
-/// Describes a metric without its values.
-fn describe(metric: &view::Metric, complete_name: Option<String>) -> Metric {
-    Metric {
-        item: metric.item,
-        name: metric.name.clone(),
-        complete_name,
-        kind: match metric.kind {
-            view::MetricKind::Elapsed => "elapsed".to_owned(),
-            kind => kind.value_type().to_string(),
-        },
-        semantics: metric.semantics.to_string(),
-        units: metric.units.to_string(),
-        indom: metric.indom,
-        short_help: metric.short_help.clone(),
-        long_help: metric.long_help.clone(),
-        values: Vec::new(),
-    }
-}
-
-fn label(found: &view::Label) -> LabelReport {
-    LabelReport {
-        class: match found.class {
-            LabelClass::Cluster => "cluster",
-            LabelClass::Indom => "indom",
-            LabelClass::Item => "item",
-            LabelClass::Instances => "instance",
-        },
-        identity: found.identity,
-        instance: found.instance.map(pcp_types::InstanceId::get),
-        optional: found.optional,
-        name: found.name.clone(),
-        value: found.json_value.clone(),
-    }
 }

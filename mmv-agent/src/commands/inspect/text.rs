@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use mmv_format::view::{Indom, Label};
 use pcp_types::printable::{self, line};
 
-use super::report::{Header, Indom, LabelReport, Metric, MmvReport, Section};
+use super::report::{Header, MetricValues, MmvReport, Section};
 
 pub(super) fn print(report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}: {} bytes", line(&report.file), report.size)?;
@@ -61,12 +62,13 @@ fn print_indom(indom: &Indom, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn print_metric(metric: &Metric, report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
-    let name = metric.complete_name.as_deref().unwrap_or(&metric.name);
-    let name = line(name);
+fn print_metric(of: &MetricValues, report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
+    let MetricValues { metric, complete_name, values } = of;
+    let name = line(complete_name.as_deref().unwrap_or(&metric.name));
     write!(out, "\nmetric {} {name}: {} {}", metric.item, metric.kind, metric.semantics)?;
-    if !metric.units.is_empty() {
-        write!(out, ", {}", metric.units)?;
+    let units = metric.units.to_string();
+    if !units.is_empty() {
+        write!(out, ", {units}")?;
     }
     match metric.indom {
         Some(serial) => writeln!(out, ", indom {serial}")?,
@@ -74,11 +76,11 @@ fn print_metric(metric: &Metric, report: &MmvReport, out: &mut impl Write) -> io
     }
     print_help(metric.short_help.as_deref(), metric.long_help.as_deref(), out)?;
     let indom = report.indoms.iter().find(|indom| Some(indom.serial) == metric.indom);
-    for value in &metric.values {
+    for value in values {
         write!(out, "  {:#010x}", value.offset)?;
         if let Some(id) = value.instance {
             let instances = indom.map_or(&[][..], |indom| &indom.instances[..]);
-            let named = instances.iter().find(|one| one.id == id);
+            let named = instances.iter().find(|one| one.id.get() == id);
             write!(out, " [{id} \"{}\"]", line(named.map_or("?", |one| &one.name)))?;
         }
         match &value.content {
@@ -96,20 +98,20 @@ fn print_help(short: Option<&str>, long: Option<&str>, out: &mut impl Write) -> 
     Ok(())
 }
 
-fn print_label(label: &LabelReport, out: &mut impl Write) -> io::Result<()> {
+fn print_label(label: &Label, out: &mut impl Write) -> io::Result<()> {
     write!(out, "  {} {}", label.class, label.identity)?;
     if let Some(instance) = label.instance {
         write!(out, " [{instance}]")?;
     }
     let optional = if label.optional { " (optional)" } else { "" };
-    writeln!(out, " {}: {}{optional}", line(&label.name), line(&label.value))
+    writeln!(out, " {}: {}{optional}", line(&label.name), line(&label.json_value))
 }
 
 fn print_verdict(report: &MmvReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)?;
     for flaw in &report.skipped {
         let at = format!("{} entry {} at {:#x}", flaw.section, flaw.index, flaw.offset);
-        writeln!(out, "left out: {at}: {}", line(&flaw.problem))?;
+        writeln!(out, "left out: {at}: {}", line(&flaw.problem.to_string()))?;
     }
     if report.unlisted > 0 {
         writeln!(out, "left out: {} more entries", report.unlisted)?;

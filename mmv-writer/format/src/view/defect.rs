@@ -7,14 +7,17 @@ use crate::layout::{MAX_INDOMS, MAX_ITEM, MAX_LABELS, SectionKind};
 /// Error of an entry that was left out, or lost a part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{section} entry {index} at {offset}: {problem}")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Defect {
     /// The array that the entry is in.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::as_text"))]
     pub section: Place,
     /// The index in that array, from 0.
     pub index: usize,
     /// The offset in bytes from the start of the file.
     pub offset: u64,
     /// The reason why it was left out or lost a part.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::as_text"))]
     pub problem: Problem,
 }
 
