@@ -32,7 +32,7 @@ pub(crate) use instance_number::{InstanceNumbers, serial_of};
 pub(crate) use need::{Need, ValueShape};
 use numbers::{CheckedMetric, FileNumbers};
 pub(crate) use record::version_for_name;
-pub(crate) use record::{Help, IndomRecord, LabelRecord, MetricRecord, padded};
+pub(crate) use record::{Help, IndomRecord, LabelRecord, MetricRecord};
 pub(crate) use record::{IndomSpec, MetricSpec, SerialChoice};
 
 /// A file that registrations are written to. After [`Store::reserve`] what was

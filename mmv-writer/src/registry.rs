@@ -13,7 +13,6 @@
 
 mod after_fork;
 mod draft;
-mod image;
 mod indom;
 
 use std::path::{Path, PathBuf};
@@ -484,7 +483,7 @@ fn publish_all(registrations: Registrations<Draft>) -> Result<Published, Error> 
 
 fn publish_file(file: RegisteredFile<Draft>) -> Result<Published, Error> {
     let (pinned, labels, draft) = file.into_parts();
-    draft.publish(pinned, labels)
+    draft.publish(pinned, &labels)
 }
 
 #[cfg(test)]

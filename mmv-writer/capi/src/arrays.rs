@@ -4,7 +4,7 @@
 //! something, `EINVAL` for a negative count, the errors of `check` and of
 //! the system.
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::{ptr, slice};
 
 use mmv_format::layout::Version;
@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use crate::abi::{Indom, InlineName, Instance, Instance2, Map, Metric, PointedName};
 use crate::check::{check, check_inline};
-use crate::content::{self, Content, Help, inline_name, text};
+use crate::content::{self, Content, inline_name, text};
 use crate::encode::Identity;
 use crate::errno::report;
 use crate::files;
@@ -94,11 +94,11 @@ unsafe fn start<N: Name, I: Member>(
 ) -> Map {
     report(ptr::null_mut(), || {
         // SAFETY: the caller's promise.
-        let content = unsafe { arrays.copy() }?;
+        let mut content = unsafe { arrays.copy() }?;
         let version = check(&content)?;
         // SAFETY: the caller's promise.
         let file = unsafe { text(file) }.ok_or(Errno::EFAULT)?;
-        Ok(files::start(file, &content, Identity { version, cluster, flags })?.map)
+        Ok(files::start(file, &mut content, Identity { version, cluster, flags })?.map)
     })
 }
 
@@ -134,7 +134,7 @@ unsafe fn copy_indom<I: Member>(indom: &Indom<I>) -> Result<content::Indom, Errn
         instances.push((member.id(), unsafe { member.name() }?));
     }
     // SAFETY: the caller's promise.
-    let help = unsafe { Help::copy(indom.shorttext, indom.helptext) };
+    let help = unsafe { content::help(indom.shorttext, indom.helptext) };
     Ok(content::Indom { serial: indom.serial, help, instances })
 }
 
@@ -145,7 +145,7 @@ unsafe fn copy_metric<N: Name>(metric: &Metric<N>) -> Result<content::Metric, Er
     // SAFETY: the caller's promise.
     let name = unsafe { metric.name.copy() }?;
     // SAFETY: the caller's promise.
-    let help = unsafe { Help::copy(metric.shorttext, metric.helptext) };
+    let help = unsafe { content::help(metric.shorttext, metric.helptext) };
     Ok(content::Metric {
         name,
         item: metric.item,
@@ -180,17 +180,17 @@ trait Name {
     /// # Safety
     ///
     /// The caller's promise on texts.
-    unsafe fn copy(&self) -> Result<CString, Errno>;
+    unsafe fn copy(&self) -> Result<Vec<u8>, Errno>;
 }
 
 impl Name for InlineName {
-    unsafe fn copy(&self) -> Result<CString, Errno> {
+    unsafe fn copy(&self) -> Result<Vec<u8>, Errno> {
         Ok(inline_name(self))
     }
 }
 
 impl Name for PointedName {
-    unsafe fn copy(&self) -> Result<CString, Errno> {
+    unsafe fn copy(&self) -> Result<Vec<u8>, Errno> {
         // SAFETY: the caller's promise.
         unsafe { content::name(*self) }
     }
@@ -203,7 +203,7 @@ trait Member {
     /// # Safety
     ///
     /// The caller's promise on texts.
-    unsafe fn name(&self) -> Result<CString, Errno>;
+    unsafe fn name(&self) -> Result<Vec<u8>, Errno>;
 }
 
 impl Member for Instance {
@@ -211,7 +211,7 @@ impl Member for Instance {
         self.internal
     }
 
-    unsafe fn name(&self) -> Result<CString, Errno> {
+    unsafe fn name(&self) -> Result<Vec<u8>, Errno> {
         Ok(inline_name(&self.external))
     }
 }
@@ -221,7 +221,7 @@ impl Member for Instance2 {
         self.internal
     }
 
-    unsafe fn name(&self) -> Result<CString, Errno> {
+    unsafe fn name(&self) -> Result<Vec<u8>, Errno> {
         // SAFETY: the caller's promise.
         unsafe { content::name(self.external) }
     }

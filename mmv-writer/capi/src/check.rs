@@ -12,8 +12,6 @@
 //!
 //! Source: `mmv_check` and `mmv_check2` of `src/libpcp_mmv/src/mmv_stats.c`.
 
-use std::ffi::CStr;
-
 use mmv_format::layout::{NAME_BYTES, STRING_BYTES, TYPE_ELAPSED, Version};
 use nix::errno::Errno;
 
@@ -51,7 +49,7 @@ fn check_domain(indom: &Indom) -> Result<(), Errno> {
         return Err(Errno::ESRCH);
     }
     let mut texts = [&indom.help.short, &indom.help.long].into_iter().flatten();
-    if texts.any(|text| text.count_bytes() >= STRING_BYTES) {
+    if texts.any(|text| text.len() >= STRING_BYTES) {
         return Err(Errno::E2BIG);
     }
     Ok(())
@@ -62,14 +60,14 @@ fn check_metric(content: &Content, metric: &Metric) -> Result<Version, Errno> {
         return Err(Errno::EINVAL);
     }
     let version = check_name(&metric.name)?;
-    if !is_singular(metric.indom) && content.indom(metric.indom).is_none() {
+    if !is_singular(metric.indom) && content.instances_of(metric.indom).is_none() {
         return Err(Errno::ESRCH);
     }
     Ok(version)
 }
 
-fn check_name(name: &CStr) -> Result<Version, Errno> {
-    match name.count_bytes() {
+fn check_name(name: &[u8]) -> Result<Version, Errno> {
+    match name.len() {
         0 => Err(Errno::EINVAL),
         bytes if bytes < NAME_BYTES => Ok(Version::V1),
         bytes if bytes < STRING_BYTES => Ok(Version::V2),

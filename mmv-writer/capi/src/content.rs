@@ -1,79 +1,39 @@
 //! The content of a file, in memory of our own.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, c_char};
 
-use mmv_format::layout::LabelEntry;
+use mmv_format::content;
 use nix::errno::Errno;
 
-/// All registrations, in their order.
-#[derive(Debug, Default)]
-pub(crate) struct Content {
-    pub(crate) indoms: Vec<Indom>,
-    pub(crate) metrics: Vec<Metric>,
-    pub(crate) labels: Vec<LabelEntry>,
-}
-
-/// An instance domain, without its labels.
-#[derive(Debug)]
-pub(crate) struct Indom {
-    pub(crate) serial: u32,
-    pub(crate) help: Help,
-    pub(crate) instances: Vec<(i32, CString)>,
-}
-
-/// A metric as the caller states it.
-#[derive(Debug)]
-pub(crate) struct Metric {
-    pub(crate) name: CString,
-    pub(crate) item: u32,
-    pub(crate) type_code: i32,
-    pub(crate) semantics: i32,
-    pub(crate) units: u32,
-    /// A domain's serial; see [`is_singular`].
-    pub(crate) indom: u32,
-    pub(crate) help: Help,
-}
-
+/// All registrations, in their order; domains without their labels.
+pub(crate) type Content = content::Content<Vec<u8>>;
+/// An instance domain.
+pub(crate) type Indom = content::Indom<Vec<u8>>;
+/// A metric as the caller states it; for its domain see [`is_singular`].
+pub(crate) type Metric = content::Metric<Vec<u8>>;
 /// The one-line and the long help text.
-#[derive(Debug, Default)]
-pub(crate) struct Help {
-    pub(crate) short: Option<CString>,
-    pub(crate) long: Option<CString>,
-}
+pub(crate) type Help = content::Help<Vec<u8>>;
 
 /// Returns whether a metric with this serial has one value and no domain.
 pub(crate) fn is_singular(serial: u32) -> bool {
     serial == 0 || serial == u32::MAX
 }
 
-impl Content {
-    /// Returns the first domain with a serial.
-    pub(crate) fn indom(&self, serial: u32) -> Option<&Indom> {
-        self.indoms.iter().find(|indom| indom.serial == serial)
-    }
-
-    /// Returns the instances of a metric; `None` for a singular one.
-    pub(crate) fn instances_of(&self, metric: &Metric) -> Option<&[(i32, CString)]> {
-        if is_singular(metric.indom) {
-            return None;
-        }
-        Some(self.indom(metric.indom).map_or(&[], |indom| &indom.instances))
-    }
+/// Copies both help texts, each of which may be null.
+///
+/// # Safety
+///
+/// The caller's promise on texts.
+pub(crate) unsafe fn help(short: *const c_char, long: *const c_char) -> Help {
+    // SAFETY: the caller's promise.
+    let short = unsafe { text(short) };
+    // SAFETY: the caller's promise.
+    let long = unsafe { text(long) };
+    Help { short: short.map(bytes), long: long.map(bytes) }
 }
 
-impl Help {
-    /// Copies both texts, each of which may be null.
-    ///
-    /// # Safety
-    ///
-    /// The caller's promise on texts.
-    pub(crate) unsafe fn copy(short: *const c_char, long: *const c_char) -> Self {
-        // SAFETY: the caller's promise.
-        let short = unsafe { text(short) };
-        // SAFETY: the caller's promise.
-        let long = unsafe { text(long) };
-        Self { short: short.map(CStr::to_owned), long: long.map(CStr::to_owned) }
-    }
+fn bytes(text: &CStr) -> Vec<u8> {
+    text.to_bytes().to_vec()
 }
 
 /// Returns a text of the caller's; `None` for a null pointer.
@@ -99,13 +59,12 @@ pub(crate) unsafe fn text<'call>(text: *const c_char) -> Option<&'call CStr> {
 /// # Errors
 ///
 /// `EFAULT` for a null pointer.
-pub(crate) unsafe fn name(name: *const c_char) -> Result<CString, Errno> {
+pub(crate) unsafe fn name(name: *const c_char) -> Result<Vec<u8>, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { text(name) }.map(CStr::to_owned).ok_or(Errno::EFAULT)
+    unsafe { text(name) }.map(bytes).ok_or(Errno::EFAULT)
 }
 
 /// Copies the name inside a field, which may lack a NUL.
-pub(crate) fn inline_name(field: &[c_char]) -> CString {
-    let bytes = field.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0);
-    CString::new(bytes.collect::<Vec<u8>>()).unwrap_or_default()
+pub(crate) fn inline_name(field: &[c_char]) -> Vec<u8> {
+    field.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect()
 }

@@ -34,7 +34,11 @@ pub(crate) struct Started {
 }
 
 /// Publishes a file and adds it to the table.
-pub(crate) fn start(file: &CStr, content: &Content, identity: Identity) -> Result<Started, Errno> {
+pub(crate) fn start(
+    file: &CStr,
+    content: &mut Content,
+    identity: Identity,
+) -> Result<Started, Errno> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let path = path(file);
     refuse_directory(&path)?;

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 
 use crate::abi::{Map, Units};
 use crate::check::check;
-use crate::content::{Content, Help, Indom, Metric, name, text};
+use crate::content::{Content, Indom, Metric, help, name, text};
 use crate::encode::Identity;
 use crate::errno::report;
 use crate::files::{self, Started};
@@ -35,7 +35,7 @@ impl Registry {
         let version = if self.labelled { Version::V3 } else { lowest };
         let identity = Identity { version, cluster: self.cluster, flags: self.flags };
         let file = self.file.as_ref().ok_or(Errno::EFAULT)?;
-        let started = files::start(file, &self.content, identity)?;
+        let started = files::start(file, &mut self.content, identity)?;
         self.started = Some(started);
         Ok(started.map)
     }
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn mmv_stats_add_metric(
         // SAFETY: the caller's promise.
         let name = unsafe { name(name_) }?;
         // SAFETY: the caller's promise.
-        let help = unsafe { Help::copy(short_help, long_help) };
+        let help = unsafe { help(short_help, long_help) };
         registry.content.metrics.push(Metric {
             name,
             item: item.cast_unsigned(),
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn mmv_stats_add_indom(
         // SAFETY: the caller's promise.
         let registry = unsafe { registry(registry_) }?;
         // SAFETY: the caller's promise.
-        let help = unsafe { Help::copy(short_help, long_help) };
+        let help = unsafe { help(short_help, long_help) };
         let serial = serial.cast_unsigned();
         registry.content.indoms.push(Indom { serial, help, instances: Vec::new() });
         Ok(0)

@@ -9,6 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`layout`] | every byte of the format, as structs with checked sizes |
+//! | [`content`] | the content of a file that is written at once, and its bytes |
 //! | [`view`] | the metadata of a foreign file, each byte checked |
 //! | [`mapping`] | the values of a foreign file, mapped and guarded against truncation |
 //! | [`growth`] | files that grow, and which old metadata stays valid |
@@ -21,6 +22,8 @@
 // MMV files have the byte order of their host.
 #![cfg_attr(not(test), warn(clippy::big_endian_bytes, clippy::little_endian_bytes))]
 
+#[forbid(unsafe_code)]
+pub mod content;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere/directory.rs")]
 #[forbid(unsafe_code)]
 pub mod directory;

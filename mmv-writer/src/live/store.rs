@@ -107,7 +107,7 @@ impl Store for LiveStore {
     }
 
     fn add_indom(&mut self, indom: &Indom, serial: u32) {
-        let (short_help, long_help) = self.add_help(&indom.record.help);
+        let [short_help, long_help] = self.add_help(&indom.record.help);
         let entry = IndomEntry { serial, count: 0, instances: 0, short_help, long_help };
         let at = self.file.take(SectionKind::Indoms);
         self.file.write(at, entry.as_bytes());
@@ -258,10 +258,9 @@ impl LiveStore {
         metric.link(&mut self.file, value, &slot.lease)
     }
 
-    fn add_help(&mut self, help: &Help) -> (u64, u64) {
-        let mut add =
-            |text: &Option<String>| text.as_ref().map_or(0, |text| self.file.take_string(text));
-        (add(&help.short), add(&help.long))
+    fn add_help(&mut self, help: &Help) -> [u64; 2] {
+        let texts = [&help.short, &help.long];
+        texts.map(|text| text.as_ref().map_or(0, |text| self.file.take_string(text)))
     }
 }
 

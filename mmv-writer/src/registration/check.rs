@@ -1,5 +1,6 @@
 //! Checks of names and texts, for all kinds of registrations.
 
+use mmv_format::content::Help;
 use mmv_format::layout::{LABEL_BYTES, STRING_BYTES};
 use pcp_types::json::is_value;
 use pcp_types::names::{is_label_name, is_metric_name};
@@ -40,10 +41,14 @@ pub(super) fn instance_name(indom: &str, name: &str) -> Result<(), Error> {
     no_nul("instance name", indom, name)
 }
 
-/// Checks a help text of `name`.
-pub(super) fn help(what: &'static str, name: &str, text: &str) -> Result<(), Error> {
-    length(what, name, text, 0, STRING_BYTES - 1)?;
-    no_nul(what, name, text)
+/// Checks the help texts of `name`.
+pub(super) fn help(help: &Help<String>, name: &str) -> Result<(), Error> {
+    for (what, text) in [("help", &help.short), ("long help", &help.long)] {
+        let text = text.as_deref().unwrap_or_default();
+        length(what, name, text, 0, STRING_BYTES - 1)?;
+        no_nul(what, name, text)?;
+    }
+    Ok(())
 }
 
 /// Checks a label's name and value.

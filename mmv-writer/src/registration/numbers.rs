@@ -95,7 +95,7 @@ impl FileNumbers {
             let name = name.to_owned();
             return Err(Error::IndomInHighCluster { name, cluster: self.cluster });
         }
-        help.check(name)?;
+        check::help(help, name)?;
         self.choose_serial(name, serial)
     }
 
@@ -143,7 +143,7 @@ impl FileNumbers {
         check::name_length(&name)?;
         self.check_version("metric name", &name, version_for_name(&name))?;
         self.check_room_for_metrics(1, &spec.name)?;
-        spec.help.check(&spec.name)?;
+        check::help(&spec.help, &spec.name)?;
         if spec.optional && self.absent == Absent::Never {
             return Err(Error::NeedsSentinel { name: spec.name });
         }
@@ -156,9 +156,9 @@ impl FileNumbers {
             name,
             item,
             type_code: spec.type_code,
-            semantics: spec.semantics,
-            units: spec.units,
-            indom,
+            semantics: spec.semantics.code(),
+            units: spec.units.raw(),
+            indom: indom.unwrap_or(u32::MAX),
             help: spec.help,
         };
         Ok(CheckedMetric { name: spec.name, record, labels, shape })

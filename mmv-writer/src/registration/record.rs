@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use mmv_format::content;
 use mmv_format::layout::{
-    LABEL_INDOM, LABEL_INSTANCES, LABEL_OPTIONAL, LabelEntry, MetricV2, NAME_BYTES, Version,
+    LABEL_BYTES, LABEL_INDOM, LABEL_INSTANCES, LABEL_OPTIONAL, LabelEntry, NAME_BYTES, Version,
     nul_padded,
 };
 use pcp_types::{InstanceId, Semantics, Units};
@@ -13,19 +14,10 @@ use crate::metric::Members;
 use crate::{Error, Label};
 
 /// The help texts of a metric or domain.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Help {
-    pub(crate) short: Option<String>,
-    pub(crate) long: Option<String>,
-}
+pub(crate) type Help = content::Help<String>;
 
-impl Help {
-    /// Checks both texts of `name`.
-    pub(super) fn check(&self, name: &str) -> Result<(), Error> {
-        check::help("help", name, self.short.as_deref().unwrap_or_default())?;
-        check::help("long help", name, self.long.as_deref().unwrap_or_default())
-    }
-}
+/// A checked metric, with its complete name and its numbers in a file.
+pub(crate) type MetricRecord = content::Metric<String>;
 
 /// The serial that a program wants for a domain.
 #[derive(Debug, Clone, Copy, Default)]
@@ -110,37 +102,6 @@ pub(crate) struct MetricSpec {
     pub(crate) isolated: bool,
 }
 
-/// A checked metric, with its complete name and its numbers in a file.
-#[derive(Debug)]
-pub(crate) struct MetricRecord {
-    pub(crate) name: String,
-    pub(crate) item: u32,
-    pub(crate) type_code: i32,
-    pub(crate) semantics: Semantics,
-    pub(crate) units: Units,
-    /// The domain's serial; `None` for a singular metric.
-    pub(crate) indom: Option<u32>,
-    pub(crate) help: Help,
-}
-
-impl MetricRecord {
-    /// Returns the entry in a file of version 2 or 3, with the offsets of its name and its
-    /// help texts.
-    pub(crate) fn entry(&self, name: u64, (short_help, long_help): (u64, u64)) -> MetricV2 {
-        MetricV2 {
-            name,
-            item: self.item,
-            type_code: self.type_code,
-            semantics: self.semantics.code(),
-            units: self.units.raw(),
-            indom: self.indom.unwrap_or(u32::MAX),
-            padding: 0,
-            short_help,
-            long_help,
-        }
-    }
-}
-
 /// A checked label, and what it is attached to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LabelRecord {
@@ -173,7 +134,7 @@ impl LabelRecord {
             flags: self.class | if self.optional { LABEL_OPTIONAL } else { 0 },
             identity: self.identity,
             instance: self.instance.map_or(-1, InstanceId::get),
-            json: padded(&self.json),
+            json: nul_padded(self.json.as_bytes()).unwrap_or([0; LABEL_BYTES]),
         }
     }
 
@@ -183,11 +144,6 @@ impl LabelRecord {
             && (self.class, self.identity, self.instance)
                 == (other.class, other.identity, other.instance)
     }
-}
-
-/// Returns a text whose length was checked, padded with NULs.
-pub(crate) fn padded<const N: usize>(text: &str) -> [u8; N] {
-    nul_padded(text.as_bytes()).unwrap_or([0; N])
 }
 
 /// Returns the lowest version whose entries hold a name of this length.

@@ -4,6 +4,17 @@
 //! before it is mapped: a full disk fails here, and not as a SIGBUS when the
 //! program counts. Publication writes everything else around the cells,
 //! generation 2 last, and renames the file.
+//!
+//! The values come first, right after the room for six table entries, so that a
+//! value's place is known when it is registered, whatever is registered after it:
+//!
+//! | at | what |
+//! |---|---|
+//! | 0 | header |
+//! | 40 | table of contents, up to six entries |
+//! | 136 | unused |
+//! | 160 | values, 32 bytes each |
+//! | after them | indoms, instances, metrics, strings, labels, without gaps |
 
 use std::fs::File;
 use std::io;
@@ -11,24 +22,33 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use mmv_format::content::{self, Content, Image, Value};
 use mmv_format::file::{PublishedFile, TemporaryFile, allocate, next_generation};
 use mmv_format::layout::{
     EXTRA_OFFSET, Flags, Header, INSTANCE_OFFSET, METRIC_OFFSET, NAME_BYTES, STRING_BYTES,
-    ValueEntry, Version,
+    TocEntry, ValueEntry, Version,
 };
 
-use super::image::{Content, Image, Link, ValueRecord, value_at};
 use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::{CellStrip, LockRegistration, Segment};
 use crate::metric::{SharedText, ValueSlot};
 use crate::published::{Published, check_process, unless_lenient};
-use crate::registration::{Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
+use crate::registration::{
+    Indom, LabelRecord, MetricRecord, Need, Store, ValueShape, version_for_name,
+};
 use crate::system::write_all_at;
 
 /// Number of bytes that are allocated and mapped at a time. A multiple of the page size and of the
 /// size of a value entry: no entry crosses from one chunk into the next.
 const CHUNK: u64 = 64 << 10;
+
+/// Offset of the values section: the first multiple of a value entry's size after the header and
+/// six table entries.
+const VALUES_AT: u64 = 160;
+
+const _: () = assert!(Header::BYTES + 6 * TocEntry::BYTES <= VALUES_AT as usize);
+const _: () = assert!(VALUES_AT.is_multiple_of(size_of::<ValueEntry>() as u64));
 
 #[derive(Debug)]
 pub(super) struct Draft {
@@ -39,7 +59,11 @@ pub(super) struct Draft {
     lenient: bool,
     /// Consecutive chunks from the start of the file.
     chunks: Vec<Arc<Segment>>,
-    content: Content,
+    /// Values are in the order of their cells in the file. One that is not in use leaves a cache
+    /// line to its neighbour. Labels are added when the file is written.
+    content: Content<String>,
+    /// The texts of string values, in the order of the values.
+    texts: Vec<Arc<SharedText>>,
 }
 
 pub(super) struct DraftMetric {
@@ -60,6 +84,7 @@ impl Store for Draft {
             lenient,
             chunks: Vec::new(),
             content: Content::default(),
+            texts: Vec::new(),
         };
         draft.grow()?;
         Ok(draft)
@@ -105,7 +130,10 @@ impl Store for Draft {
     }
 
     fn add_indom(&mut self, indom: &Indom, serial: u32) {
-        self.content.indoms.push((indom.clone(), serial));
+        let record = &indom.record;
+        let members = record.members.iter().map(|(id, name)| (id.get(), name.clone()));
+        let (help, instances) = (record.help.clone(), members.collect());
+        self.content.indoms.push(content::Indom { serial, help, instances });
     }
 
     fn add_metric(&mut self, metric: MetricRecord, shape: ValueShape) -> DraftMetric {
@@ -120,10 +148,10 @@ impl Store for Draft {
         self.append_value(metric, None)
     }
 
-    fn add_values(&mut self, metric: &DraftMetric, indom: &Indom) -> Vec<ValueSlot> {
-        let on = self.content.indoms.iter().position(|(one, _)| one.index == indom.index);
-        let members = 0..indom.record.members.len();
-        members.map(|member| self.append_value(metric, on.map(|on| (on, member)))).collect()
+    fn add_values(&mut self, metric: &DraftMetric, _: &Indom) -> Vec<ValueSlot> {
+        let serial = self.content.metrics[metric.index].indom;
+        let instances = self.content.instances_of(serial).unwrap_or_default();
+        instances.map(|instance| self.append_value(metric, Some(instance))).collect()
     }
 }
 
@@ -145,18 +173,14 @@ impl Draft {
     }
 
     /// Adds a value, for which there is a chunk.
-    fn append_value(
-        &mut self,
-        metric: &DraftMetric,
-        instance: Option<(usize, usize)>,
-    ) -> ValueSlot {
+    fn append_value(&mut self, metric: &DraftMetric, instance: Option<usize>) -> ValueSlot {
         let DraftMetric { index, shape } = *metric;
         let at = self.next_index(shape);
         let text = shape.is_text.then(Arc::<SharedText>::default);
-        let record = ValueRecord { metric: index, instance, text: text.clone() };
+        self.texts.extend(text.clone());
         let values = &mut self.content.values;
         values.resize_with(at, || None);
-        values.push(Some(record));
+        values.push(Some(Value { metric: index, instance, is_text: shape.is_text }));
         values.resize_with(at + shape.step(), || None);
         let slot = ValueSlot::new(text, |field| {
             let (chunk, at) = self.locate(value_at(at) + field)?;
@@ -189,12 +213,12 @@ impl Draft {
     pub(super) fn publish(
         mut self,
         pinned: Option<Version>,
-        labels: Vec<LabelRecord>,
+        labels: &[LabelRecord],
     ) -> Result<Published, Error> {
         let Some((mut temporary, lock)) = self.temporary.take() else {
             return Ok(Published::unpublished(&self.identity.path));
         };
-        self.content.labels = labels;
+        self.content.labels = labels.iter().map(LabelRecord::entry).collect();
         let mut published = self.publish_file(&mut temporary, pinned);
         while let Err(error) = &published
             && self.leave_taken_name(error, pinned)
@@ -216,12 +240,11 @@ impl Draft {
     ) -> Result<(PublishedFile, u64), Error> {
         let path = temporary.path().to_owned();
         check_process(temporary.process(), &path)?;
-        let version = pinned.unwrap_or_else(|| self.content.lowest_version());
-        let image = Image::new(&self.content, version);
+        let version = pinned.unwrap_or_else(|| self.lowest_version());
+        let image = self.content.encode(version, Some(VALUES_AT));
         let file = temporary.file();
-        write_tail(file, &image).map_err(Error::io("write", &path))?;
-        self.write_links(&image.links).map_err(Error::io("write", &path))?;
-        place_texts(file, &image, &self.content).map_err(Error::io("map", &path))?;
+        self.write_around_cells(file, &image).map_err(Error::io("write", &path))?;
+        self.place_texts(file, &image).map_err(Error::io("map", &path))?;
         let generation = next_generation(&self.identity.path);
         let head = self.identity.head(version, generation, &image.toc);
         write_all_at(file, &head, 0).map_err(Error::io("write", &path))?;
@@ -245,26 +268,55 @@ impl Draft {
             metric.name.insert_str(0, added);
         }
         // What is set from now on must not be written to where texts were.
-        let values = self.content.values.iter().flatten();
-        values.filter_map(|value| value.text.as_ref()).for_each(|text| text.displace());
+        self.texts.iter().for_each(|text| text.displace());
         let mut names = self.content.metrics.iter().map(|metric| &metric.name);
         let longest = if pinned == Some(Version::V1) { NAME_BYTES } else { STRING_BYTES };
         names.all(|name| name.len() < longest)
     }
 
-    /// Writes the links of the value entries, around their cells.
-    fn write_links(&self, links: &[Link]) -> io::Result<()> {
-        for (index, link) in links.iter().enumerate() {
+    /// Returns the lowest version that can hold everything.
+    fn lowest_version(&self) -> Version {
+        if !self.content.labels.is_empty() {
+            return Version::V3;
+        }
+        let names = self.content.metrics.iter().map(|metric| &metric.name);
+        let names = names.chain(self.content.instance_names());
+        names.map(|name| version_for_name(name)).max().unwrap_or(Version::V1)
+    }
+
+    /// Sets the final size of the file, and writes the sections after the values and the links of
+    /// the values.
+    fn write_around_cells(&self, file: &File, image: &Image) -> io::Result<()> {
+        let tail = [image.metadata.as_slice(), &image.texts].concat();
+        let tail_at = value_at(image.values.len());
+        let file_len = tail_at + tail.len() as u64;
+        // The chunks end after the last value; nothing is in between, so nothing is
+        // lost, and no cell is beyond the new end.
+        file.set_len(file_len)?;
+        allocate(file, 0, file_len)?;
+        write_all_at(file, &tail, tail_at)?;
+        for (index, value) in image.values.iter().enumerate() {
             let entry = value_at(index);
-            let fields = [
-                (EXTRA_OFFSET, link.extra),
-                (METRIC_OFFSET, Some(link.metric)),
-                (INSTANCE_OFFSET, Some(link.instance)),
-            ];
-            for (field, value) in fields {
-                if let Some(value) = value {
-                    self.store(entry + field, value, Ordering::Relaxed)?;
-                }
+            // Only a text needs one. Others have it already: an interval may be running in it.
+            if value.extra != 0 {
+                self.store(entry + EXTRA_OFFSET, value.extra.cast_unsigned(), Ordering::Relaxed)?;
+            }
+            self.store(entry + METRIC_OFFSET, value.metric, Ordering::Relaxed)?;
+            self.store(entry + INSTANCE_OFFSET, value.instance, Ordering::Relaxed)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the texts of string values into the strings section.
+    fn place_texts(&self, file: &Arc<File>, image: &Image) -> io::Result<()> {
+        if self.texts.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.texts.len() * STRING_BYTES;
+        let segment = Arc::new(Segment::map(file, image.value_texts, bytes)?);
+        for (index, text) in self.texts.iter().enumerate() {
+            if !text.place(&segment, index * STRING_BYTES) {
+                return Err(io::ErrorKind::InvalidInput.into());
             }
         }
         Ok(())
@@ -283,28 +335,7 @@ fn map_chunk(temporary: &TemporaryFile, offset: u64) -> Result<Segment, Error> {
     Segment::map(temporary.file(), offset, CHUNK as usize).map_err(Error::io("map", path))
 }
 
-/// Sets the final size of the file and writes the sections after the values.
-fn write_tail(file: &File, image: &Image) -> io::Result<()> {
-    let file_len = image.file_len();
-    // The chunks end after the last value; nothing is in between, so nothing is
-    // lost, and no cell is beyond the new end.
-    file.set_len(file_len)?;
-    allocate(file, 0, file_len)?;
-    write_all_at(file, &image.tail, image.tail_at)
-}
-
-/// Moves the texts of string values into the strings section.
-fn place_texts(file: &Arc<File>, image: &Image, content: &Content) -> io::Result<()> {
-    if image.texts == 0 {
-        return Ok(());
-    }
-    let bytes = image.texts * STRING_BYTES;
-    let segment = Arc::new(Segment::map(file, image.texts_at, bytes)?);
-    let texts = content.values.iter().flatten().filter_map(|value| value.text.as_ref());
-    for (index, text) in texts.enumerate() {
-        if !text.place(&segment, index * STRING_BYTES) {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-    }
-    Ok(())
+/// Returns the offset of a value entry.
+fn value_at(index: usize) -> u64 {
+    VALUES_AT + (index * ValueEntry::BYTES) as u64
 }
