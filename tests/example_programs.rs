@@ -103,6 +103,13 @@ fn server_counts_its_requests_by_route() {
     request(address, "/nowhere", "no such page\n");
     request(address, "/elsewhere", "no such page\n");
     let _open = request(address, "/slow", "sorry\n");
+    // A program that is busy announces a new label a while after it was counted.
+    wait::until_true("the label of the last request", || {
+        let mut inspect = Command::new(binaries::mmv_agent());
+        let output = inspect.arg("inspect").arg(scratch.mmv_dir().join("hello")).output();
+        let output = output.expect("start mmv-agent");
+        String::from_utf8_lossy(&output.stdout).contains("path=/slow,status=200")
+    });
 
     let numbers = Numbers::report(&Agent::harvest(&scratch));
     numbers.assert("hello.requests[path=/,status=200]", 2.0);

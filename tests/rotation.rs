@@ -274,7 +274,7 @@ fn the_size_that_is_kept_holds_while_volumes_are_compressed() {
     let _published = registry.publish().expect("a file");
     let config = scratch.path().join("agent.toml");
     let text = format!(
-        "interval = \"1ms\"\n[rotation]\nvolume-size = \"{VOLUME}\"\n\
+        "interval = \"4ms\"\n[rotation]\nvolume-size = \"{VOLUME}\"\n\
          [retention]\nsize = \"{LIMIT}\"\n[compression]\nmethod = \"xz\"\nafter = \"1ms\"\n"
     );
     std::fs::write(&config, text).expect("write the configuration");

@@ -111,9 +111,36 @@ fn a_restarted_application_keeps_its_pmids_without_a_mark() {
     rig.tick();
     let log = rig.finish();
     assert_eq!(log.marks(), 0);
-    assert_eq!(log.series("mmv.app.count"), u64s(&[10, 3, 3]));
-    assert_eq!(log.series("mmv.other.count"), u64s(&[1, 1, 1]));
+    assert_eq!(log.series("mmv.app.count"), u64s(&[10, 10, 3, 3]));
+    let [one, none] = [Some(OwnedValue::U64(1)), None];
+    assert_eq!(log.series("mmv.other.count"), [one.clone(), none, one.clone(), one]);
     assert_eq!(log.archives, 1);
+}
+
+#[test]
+fn last_values_of_a_replaced_file_are_logged_with_those_of_the_same_metric() {
+    let mut rig = Rig::new();
+    let directory = rig.mmv_dir();
+    let publish = |name: &str, instance: &str, value: u64| {
+        let registry = Registry::builder(name).directory(&directory).cluster(500).no_prefix();
+        let registry = registry.sealed().build().unwrap();
+        let indom = registry.indom("processes").serial(1).names([instance]).build().unwrap();
+        let counts = registry.counter("app.count").item(1).build_instances(&indom).unwrap();
+        counts.iter().for_each(|count| count.add(value));
+        (counts, registry.publish().unwrap())
+    };
+    let (counts, first) = publish("app.1", "one", 10);
+    let (_counts, _second) = publish("app.2", "two", 20);
+    let (_other, _others) = counter_file(&rig, "other", "count");
+    rig.tick();
+    counts.iter().for_each(|count| count.add(5));
+    first.withdraw();
+    let (_counts, _first) = publish("app.1", "one", 1);
+    rig.tick();
+    let log = rig.finish();
+    assert_eq!(log.series("mmv.app.count[one]"), u64s(&[10, 15, 1]));
+    assert_eq!(log.series("mmv.app.count[two]"), u64s(&[20, 20, 20]));
+    assert_eq!(log.series("mmv.other.count").iter().flatten().count(), 2);
 }
 
 /// Overwrites the file at `path` in place with what `with` publishes.
@@ -359,7 +386,8 @@ fn a_metric_that_changes_its_meaning_begins_a_new_archive() {
     assert_eq!(archives.len(), 2);
     let logged: Vec<_> = archives.iter().flat_map(|base| entries_of(base)).collect();
     assert_eq!(logged[0].values["mmv.app.count"], OwnedValue::U64(1));
-    assert_eq!(logged[1].values["mmv.app.count"], OwnedValue::Double(0.5));
+    assert_eq!(logged[1].values["mmv.app.count"], OwnedValue::U64(1), "its last value");
+    assert_eq!(logged[2].values["mmv.app.count"], OwnedValue::Double(0.5));
 }
 
 #[test]
@@ -378,7 +406,7 @@ fn a_rebuilt_program_keeps_the_pmids_of_its_metrics() {
         }
     }
     let log = rig.finish();
-    assert_eq!(log.series("mmv.app.a"), u64s(&[1, 2]), "of the second run of the agent");
+    assert_eq!(log.series("mmv.app.a"), u64s(&[1, 1, 2]), "of the second run of the agent");
     for (name, expected) in [("a", "70.1.1"), ("b", "70.1.2"), ("new", "70.1.3")] {
         let metric = log.archive().metadata().metric_by_name(&format!("mmv.app.{name}")).unwrap();
         assert_eq!(metric.desc.pmid.to_string(), expected, "{name}");

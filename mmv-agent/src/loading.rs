@@ -11,6 +11,7 @@ mod admission;
 mod catalog_builder;
 mod continuity;
 mod disk_shares;
+pub(crate) mod last_values;
 mod loaded_source;
 pub(crate) mod loader;
 pub(crate) mod partition;

@@ -232,7 +232,13 @@ fn start_with(
     let status = Arc::clone(&shared);
     let links = loader::LoaderLinks { housekeeper: housekeeper_tasks, removals, shared: status };
     let loader = Loader::new(settings, host, memory, links);
-    let (loading, loader) = loading::thread::on_thread(loader).map_err(Error::setup("loader"))?;
+    let sampler_commands = commands.clone();
+    let request_last_values = move |request| {
+        // Sending fails only while the agent stops.
+        let _ = sampler_commands.send(SamplerCommand::ReadLastValues(request));
+    };
+    let (loading, loader) =
+        loading::thread::on_thread(loader, request_last_values).map_err(Error::setup("loader"))?;
     let links = sampler::SamplerLinks { housekeeper: tasks.clone(), shared, recorder };
     let sampler = Sampler::new(settings, loading, sender, links);
     let settings = settings.clone();

@@ -61,6 +61,8 @@ impl Complaints {
 #[derive(Debug)]
 pub(super) struct Ticks {
     times: Vec<i64>,
+    /// All records: the ticks, and those of last values.
+    records: BTreeSet<i64>,
     /// End of the agent.
     end: i64,
 }
@@ -69,7 +71,8 @@ impl Ticks {
     pub(super) fn new(record: &Record, reading: &Reading) -> Self {
         let steady = reading.samples.get(&(STEADY.to_owned(), String::new()));
         let times = steady.expect("ticks").iter().map(|(at, _)| *at).collect();
-        Self { times, end: record.ended }
+        let records = reading.samples.values().flatten().map(|(at, _)| *at).collect();
+        Self { times, records, end: record.ended }
     }
 
     /// Returns the first tick after a time, or the end of the agent.
@@ -84,7 +87,7 @@ impl Ticks {
         self.times[next.saturating_sub(1)]
     }
 
-    /// Gives the samples of a reader whose times are cut to milliseconds those of the ticks. Where
+    /// Gives the samples of a reader whose times are cut to milliseconds those of the records. Where
     /// two ticks are in one millisecond, the reader may move the second one.
     pub(super) fn restore_times(&self, reading: &mut Reading) {
         let steady = reading.samples.get(&(STEADY.to_owned(), String::new()));
@@ -92,9 +95,9 @@ impl Ticks {
         let known = steady.into_iter().flatten().zip(&self.times);
         let known: BTreeMap<i64, i64> = known.map(|((at, _), tick)| (*at, *tick)).collect();
         for (at, _) in reading.samples.values_mut().flatten() {
-            let next = self.after(*at - 1);
-            let is_same = next / 1_000_000 == *at / 1_000_000;
-            *at = known.get(at).copied().unwrap_or(if is_same { next } else { *at });
+            let next = self.records.range(*at..).next().copied();
+            let same = next.filter(|next| next / 1_000_000 == *at / 1_000_000);
+            *at = known.get(at).copied().or(same).unwrap_or(*at);
         }
     }
 
@@ -213,7 +216,7 @@ pub(super) fn check_presence(
         for segment in segments {
             let is_of = |segment: &Segment, at: i64, value: f64| {
                 let to = ticks.after(at);
-                let is_over = at > record.log.lives[segment.life].ended + STARTING;
+                let is_over = at > record.log.lives[segment.life].ended + STARTING + record.delayed;
                 !is_over && is_there(segment, at, to) && segment.permits(value, at, to)
             };
             let own: Vec<&(i64, f64)> =
@@ -232,7 +235,8 @@ pub(super) fn check_presence(
                 continue;
             }
             let first = first.map(|(at, _)| *at).filter(|first| *first < ending);
-            let mut deadline = certain + FIRST_SAMPLE + 5 * record.plan.interval.as_nanos() as i64;
+            let mut deadline = certain + FIRST_SAMPLE + record.delayed;
+            deadline += 5 * record.plan.interval.as_nanos() as i64;
             if let Some(away) = record.away.filter(|_| record.is_away(certain, deadline)) {
                 deadline = away.back + FIRST_SAMPLE;
             }
@@ -305,17 +309,27 @@ pub(super) fn check_last_values(
         let samples = reading.samples.get(key).unwrap_or(&none);
         for segment in segments.iter().filter(|segment| segment.removed.is_none()) {
             let life = &record.log.lives[segment.life];
-            let tick = ticks.after(life.ended + LAST_SAMPLE);
-            let is_replaced = record.log.lives.iter().any(|other| {
-                is_of_application(other, life)
-                    && (life.ended - STARTING..=tick).contains(&other.born)
-            });
+            let tick = ticks.after(life.ended + LAST_SAMPLE + record.delayed);
+            let lives = record.log.lives.iter().filter(|other| is_of_application(other, life));
+            let births = lives.map(|other| other.born);
+            let replaced =
+                births.filter(|born| (life.ended - STARTING..=tick).contains(born)).min();
             // A file whose last rewrite is incomplete or unknown cannot be read.
             let is_rewritten = PROGRAMS[life.program].1 == Kind::InPlace;
-            if is_replaced || is_rewritten || record.is_away(life.ending, tick) {
+            if is_rewritten || record.is_away(life.ending, tick) {
                 continue;
             }
-            let last = samples.iter().rfind(|(at, _)| segment.created() <= *at && *at <= tick);
+            let is_own = |(at, _): &&(i64, f64)| segment.created() <= *at && *at <= tick;
+            let mut last = samples.iter().rfind(is_own);
+            if let Some(born) = replaced {
+                // Values of the file that replaces it follow.
+                let is_last = |(at, value): &&(i64, f64)| {
+                    life.ending <= *at && segment.permits(*value, life.ended, tick)
+                };
+                let is_older = |(at, _): &&(i64, f64)| *at <= born;
+                let mut own = samples.iter().filter(is_own);
+                last = own.clone().find(is_last).or_else(|| own.rfind(is_older));
+            }
             if last.is_none() && life.is_killed {
                 // It may not have been announced.
                 continue;

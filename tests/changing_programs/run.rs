@@ -38,6 +38,8 @@ pub(super) struct Record {
     pub(super) scrape: String,
     /// Ticks that the agent says it missed.
     pub(super) missed: u64,
+    /// Time that the work of the agent was delayed by that of other processes, in nanoseconds.
+    pub(super) delayed: i64,
     pub(super) agent_log: String,
 }
 
@@ -106,11 +108,13 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
     let (middle, end) = (Instant::now() + plan.length / 2, Instant::now() + plan.length);
     let mut away = None;
     let (mut first_log, mut missed) = (String::new(), 0);
+    let mut delayed = 0;
     while Instant::now() < end {
         world.step(true);
         sleep(Duration::from_millis(2));
         if plan.restarts_agent && away.is_none() && middle <= Instant::now() {
             let stopping = now();
+            delayed += delay(&agent);
             assert!(agent.terminate().success(), "{}", agent.log());
             let stopped = now();
             (first_log, missed) = (agent.log(), agent.counted("missed"));
@@ -136,8 +140,12 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
     }
     // The last values of a program are logged after its end.
     sleep(plan.interval * 3 + Duration::from_millis(1100));
+    delayed += delay(&agent);
     assert!(agent.terminate().success(), "{}", agent.log());
     let ended = now();
+    if let Some(away) = &mut away {
+        away.back += delayed;
+    }
     Record {
         archives: Agent::host_directory(&scratch),
         log: Log::new(std::mem::take(&mut world.over)),
@@ -147,9 +155,24 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
         status,
         scrape,
         missed: missed + agent.counted("missed"),
+        delayed,
         agent_log: first_log + &agent.log(),
         scratch,
     }
+}
+
+/// Returns the longest time that a thread of the agent was delayed by other processes: it waited
+/// for a processor, and the thread that reads files pauses after work for as long as that took.
+fn delay(agent: &Agent) -> i64 {
+    let threads = fs::read_dir(format!("/proc/{}/task", agent.id())).expect("threads");
+    let waited = threads.map(|thread| {
+        let path = thread.expect("a thread").path().join("schedstat");
+        let text = fs::read_to_string(path).expect("the times of a thread");
+        // proc(5): time on a processor, time in the queue of one, time slices.
+        let waited = text.split_whitespace().nth(1).expect("the time in the queue");
+        waited.parse::<i64>().expect("nanoseconds")
+    });
+    2 * waited.max().unwrap_or_default()
 }
 
 impl Record {

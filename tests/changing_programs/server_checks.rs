@@ -29,7 +29,8 @@ pub(super) fn remove_zeros(
             let is_added = *value == 0.0 && !logged.contains(at);
             let is_in_life = segments.into_iter().flatten().any(|segment| {
                 let life = &record.log.lives[segment.life];
-                life.born - STARTING <= *at && *at <= life.ending + LAST_SAMPLE
+                let last = life.ending + LAST_SAMPLE + record.delayed;
+                life.born - STARTING <= *at && *at <= last
             });
             if is_added && !is_in_life {
                 complaints.add(format!("{}: {key:?} is 0 at {at}", reading.reader));

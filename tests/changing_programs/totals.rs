@@ -113,8 +113,13 @@ fn increase(
     let greatest: u64 = segments.iter().map(|segment| segment.greatest(i64::MAX)).sum();
     // An instance that was created again between two samples, and was greater then, is no reset
     // to any reader.
-    let is_observed = record.away.is_none() && !has_gaps(record, &segments[0]);
-    if lives.len() < segments.len() || !is_observed {
+    let is_created_again = lives.len() < segments.len();
+    if is_created_again {
+        // The agent may learn of the removal after it has logged values of the new instance under
+        // the old name. What follows seems to be another instance then, which counts from 0.
+        return (0.0, 2.0 * greatest as f64);
+    }
+    if record.away.is_some() || has_gaps(record, &segments[0]) {
         return (0.0, greatest as f64);
     }
     let mut certain = 0;
@@ -232,7 +237,8 @@ fn grown(
         return 0;
     }
     let is_live = matches!(PROGRAMS[life.program].1, Kind::Live | Kind::Rebuilt | Kind::Facade);
-    let is_first = from < first && first_sample(segment, samples) == Some(first);
+    // It counts from the tick before on, and what may be before the span is not certain.
+    let is_first = from <= ticks.before(first - 1) && first_sample(segment, samples) == Some(first);
     let is_created = begun.is_some_and(|begun| begun < first && !record.is_away(begun, to));
     if is_live && is_first && is_created {
         return segment.least(last);

@@ -64,10 +64,11 @@ fn marked_restart_separates_archives_only_between_them() {
         let mut rig = Rig::with(|settings| settings.reloadable.mark_on_restart = wanted);
         let (_count, published) = counter_file(&rig, "app", "count");
         rig.tick();
+        published.withdraw();
         if between {
+            rig.tick();
             rig.order(Order::NewArchive);
         }
-        published.withdraw();
         let (_count, _published) = counter_file(&rig, "app", "count");
         rig.tick();
         if !between {

@@ -33,6 +33,9 @@ const PMCD: u32 = 2;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// Time from a tick to the discovery of changes of the directory.
+const BETWEEN_TICKS: Duration = Duration::from_millis(900);
+
 /// Sampler, queue and archive writer on one thread.
 pub(super) struct Rig {
     dir: TempDir,
@@ -226,10 +229,15 @@ impl Rig {
     /// A tick of some groups.
     pub(super) fn tick_of(&mut self, groups: &[GroupId]) {
         let groups = groups.iter().copied().collect();
-        self.tick_due(DueGroups { groups, flight_recorder: false });
+        self.tick_due(DueGroups { groups, ..DueGroups::default() });
     }
 
     fn tick_due(&mut self, due: DueGroups) {
+        let before = self.now + BETWEEN_TICKS;
+        let before = Moment { monotonic: before, wall: self.start.saturating_add(before) };
+        for request in self.sampler.last_values_requests(before) {
+            assert!(self.sampler.tick(before, DueGroups::of_last_values(request)));
+        }
         self.now += INTERVAL;
         let wall = self.start.saturating_add(self.now);
         assert!(self.sampler.tick(Moment { monotonic: self.now, wall }, due));

@@ -81,6 +81,8 @@ pub(crate) struct LoadedSource {
     settled: bool,
     /// Set once the file has lost its name. It stays until its last values were read.
     pub(crate) departure: Option<Departure>,
+    /// Time at which the sampler was asked to read its last values at once.
+    pub(super) last_values_requested: Option<Duration>,
     translation: Translation,
 }
 
@@ -113,6 +115,7 @@ impl LoadedSource {
             look: None,
             settled: false,
             departure: None,
+            last_values_requested: None,
             translation,
         }
     }

@@ -6,6 +6,7 @@
 //! waits.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(crate) enum Request {
     Found(Vec<(Ticket, Finding)>),
     /// Report these spells of missing samples.
     Gaps(Vec<Gap>),
+    /// The last values of these files were read before their turn.
+    LastValuesRead(Vec<OsString>),
     Change(Box<Settings>),
     /// Send the status of files.
     Files(Sender<FileReport>),
@@ -157,6 +160,7 @@ impl Loader {
                 }
             }
             Request::Gaps(gaps) => self.sources.take_gaps(gaps, &mut self.reporter),
+            Request::LastValuesRead(files) => self.sources.close_read(&files, &mut self.reporter),
             Request::Change(settings) => {
                 self.sources.change(&settings.reloadable);
                 self.catalogs.change(&settings.reloadable);

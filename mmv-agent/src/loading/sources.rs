@@ -18,6 +18,7 @@ use pcp_types::Timestamp;
 
 use super::admission::{Admission, amounts, has_memory_for, is_used_up};
 use super::disk_shares::DiskShares;
+use super::last_values::{LastValues, LastValuesRequest};
 use super::loaded_source::{Departure, LoadedSource};
 use super::reporter::Reporter;
 use super::shortage::{Shortage, ShortageReport};
@@ -52,6 +53,9 @@ const UNWATCHED: Duration = Duration::from_millis(100);
 /// Reject reason of files that are being written.
 const BEING_WRITTEN: &str = "being written";
 
+/// Reject reason of files whose predecessors have last values that are about to be read.
+const LAST_VALUES_UNREAD: &str = "the last values of the file before it are being read";
+
 /// Number of tries after which a half-written file is reported.
 const MAX_QUIET_TRIES: u32 = 9;
 
@@ -85,6 +89,7 @@ pub(crate) struct Sources {
     pub known_files: HashSet<OsString>,
     /// Files to be removed.
     pub removal: Removal,
+    last_values: LastValues,
     /// Process of each closed file, if it was running then. It may still run when another
     /// process's file has the name.
     left: HashMap<OsString, Arc<Process>>,
@@ -117,6 +122,7 @@ impl Sources {
             restarts: Restarts::default(),
             known_files: HashSet::new(),
             removal: Removal::default(),
+            last_values: LastValues::new(),
             left: HashMap::new(),
             gaps: HashMap::new(),
             shortage: Shortage::default(),
@@ -254,6 +260,11 @@ impl Sources {
         }
         opened.sort_by_key(|(name, ..)| *name);
         for (name, source, contents) in opened {
+            if self.awaits_last_values(name, &source, now) {
+                self.watcher.table.wait_shortly(name, LAST_VALUES_UNREAD, now);
+                continue;
+            }
+            self.count_unread(name, &source);
             self.close_departed(|gone| gone.clashes(name, &source), reporter);
             let running = self.displaced(name, &source);
             if let Some(running) = running {
@@ -273,6 +284,39 @@ impl Sources {
         }
         self.close_displaced(now, reporter);
         more
+    }
+
+    /// Requests the last values of departed sources that a new file cannot be harvested beside.
+    /// Returns true if some are about to be read.
+    fn awaits_last_values(&mut self, name: &OsStr, source: &Source, now: Duration) -> bool {
+        let mut awaits = false;
+        for active in &mut self.active {
+            if active.departure.is_some() && active.clashes(name, source) {
+                awaits |= self.last_values.request(active, now);
+            }
+        }
+        awaits
+    }
+
+    /// Counts the last values that are lost because a new file takes the place of their source.
+    fn count_unread(&self, name: &OsStr, source: &Source) {
+        for active in &self.active {
+            if active.departure.is_some() && active.clashes(name, source) {
+                active.gaps.add_lost();
+            }
+        }
+    }
+
+    /// Returns the requests for last values since the last call.
+    pub(crate) fn take_last_values_requests(
+        &mut self,
+    ) -> impl Iterator<Item = LastValuesRequest> + use<> {
+        self.last_values.take_requests()
+    }
+
+    /// Closes departed sources whose last values were read.
+    pub(crate) fn close_read(&mut self, files: &[OsString], reporter: &mut Reporter) {
+        self.close_departed(|departed| files.contains(&departed.name), reporter);
     }
 
     /// Opens a file. When a resource is exhausted, files of the user with the most give way to one

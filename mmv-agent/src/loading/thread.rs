@@ -14,6 +14,7 @@ use pcp_types::Timestamp;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::Loader;
+use super::last_values::LastValuesRequest;
 use super::loader::Request;
 use super::update::Update;
 use crate::limits::TokenBucket;
@@ -99,6 +100,8 @@ pub(crate) struct LoaderThread {
     /// Number of requests handled.
     handled: u64,
     post: Arc<Post>,
+    /// Sends the sampler a request.
+    request_last_values: Box<dyn Fn(LastValuesRequest) + Send>,
 }
 
 impl fmt::Debug for LoaderThread {
@@ -107,18 +110,24 @@ impl fmt::Debug for LoaderThread {
     }
 }
 
-/// Creates the two ends of a loader on a thread.
+/// Creates the two ends of a loader on a thread, which asks the sampler for last values by
+/// `request_last_values`.
 ///
 /// # Errors
 ///
 /// Those of eventfd(2).
-pub(crate) fn on_thread(loader: Loader) -> std::io::Result<(Loading, LoaderThread)> {
+pub(crate) fn on_thread(
+    loader: Loader,
+    request_last_values: impl Fn(LastValuesRequest) + Send + 'static,
+) -> std::io::Result<(Loading, LoaderThread)> {
     let (sender, requests) = unbounded();
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let post = Arc::new(Post { mailbox: Mutex::default(), filled: Condvar::new(), bell });
     let waits = TokenBucket::new(WAITS_IN_A_ROW, WAITS_PER_SECOND);
     let link = Link { requests: sender, made: 0, post: Arc::clone(&post), waits };
-    Ok((Loading::Thread(link), LoaderThread { loader, requests, handled: 0, post }))
+    let request_last_values = Box::new(request_last_values);
+    let thread = LoaderThread { loader, requests, handled: 0, post, request_last_values };
+    Ok((Loading::Thread(link), thread))
 }
 
 impl Loading {
@@ -134,6 +143,15 @@ impl Loading {
             }
             Self::Thread(link) => link.take(),
         }
+    }
+
+    /// Lets an inline loader find changes of the directory, and returns its requests.
+    #[cfg(test)]
+    pub(crate) fn last_values_requests(&mut self, now: Moment) -> Vec<LastValuesRequest> {
+        let Self::Inline(loader) = self else { return Vec::new() };
+        loader.begin(now);
+        while loader.step() {}
+        loader.sources.take_last_values_requests().collect()
     }
 
     /// Returns what has changed after a request made at this tick. Waits for the thread for a
@@ -255,6 +273,10 @@ impl LoaderThread {
             self.send();
             let more = self.loader.step();
             self.send();
+            // The update may have newer metadata of these files.
+            for request in self.loader.sources.take_last_values_requests() {
+                (self.request_last_values)(request);
+            }
             let worked = began.elapsed();
             if worked > SHORT_WORK {
                 thread::sleep(worked.min(LONGEST_PAUSE));

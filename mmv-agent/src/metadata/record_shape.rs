@@ -4,6 +4,8 @@
 //! shape. It changes when the sources or their metadata do; the sampler then walks all of it
 //! within a tick, so it lies in three blocks of memory instead of two for each metric.
 
+use std::collections::BTreeSet;
+
 use pcp_types::{InstanceId, Pmid, ValueType};
 
 /// The values of one metric in a record.
@@ -82,6 +84,15 @@ impl RecordShape {
     /// Returns the sources of all value sets, most of them more than once.
     pub(crate) fn owners(&self) -> &[usize] {
         &self.owners
+    }
+
+    /// Adds the sources with values of the same metrics as those in `sources`.
+    pub(crate) fn add_joined(&self, sources: &mut BTreeSet<usize>) {
+        for set in self.iter().filter(|set| set.owners.len() > 1) {
+            if set.owners.iter().any(|owner| sources.contains(owner)) {
+                sources.extend(set.owners);
+            }
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = ValueSetShape<'_>> {

@@ -11,6 +11,7 @@ use super::schedule::{Schedule, Timer, shortest, time_of_day};
 use super::{Sampler, SamplerReport};
 use crate::config::{Destination, ReloadableSettings, Retention, Settings};
 use crate::housekeeping::{HousekeepingRules, Task};
+use crate::loading::last_values::LastValuesRequest;
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
 use crate::telemetry::{
@@ -41,6 +42,8 @@ pub(crate) enum SamplerCommand {
     /// Write all samples to disk.
     Sync,
     NewArchive,
+    /// Sample the last values of files whose names other files have.
+    ReadLastValues(LastValuesRequest),
     /// Send the status without files at once, and the status of files later if wanted.
     Status(Sender<Status>, Option<Sender<FileReport>>),
 }
@@ -205,7 +208,7 @@ impl Driver {
         }
         let tick = self.schedule.tick(&mut groups.timers_mut(), now);
         self.schedule.follow(&mut groups.timers_mut(), now, apart);
-        let due = DueGroups { groups: groups.due(), flight_recorder };
+        let due = DueGroups { groups: groups.due(), flight_recorder, last_values: None };
         if tick.missed > 0 {
             let before = self.sampler.delivery.report.missed;
             self.sampler.note_missed(tick.missed);
@@ -280,6 +283,10 @@ impl Driver {
             SamplerCommand::Change(settings) => self.change(*settings),
             SamplerCommand::Sync => self.sampler.delivery.queue.order(Order::Sync),
             SamplerCommand::NewArchive => self.sampler.delivery.queue.order(Order::NewArchive),
+            SamplerCommand::ReadLastValues(request) => {
+                let now = self.now();
+                return self.sampler.tick(now, DueGroups::of_last_values(request));
+            }
             SamplerCommand::Status(reply, files) => {
                 // The client may have stopped waiting.
                 let _ = reply.try_send(self.status());

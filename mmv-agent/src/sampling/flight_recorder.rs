@@ -3,6 +3,7 @@
 //! Input: the values at each tick of its interval. Output: samples for the [flight recorder's
 //! thread](crate::flight_recorder). Samples that it drops or misses are no loss of the archives.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +93,11 @@ impl FlightRecorder {
     /// Returns true if it records values of source number `source`.
     pub(super) fn needs(&self, source: usize) -> bool {
         self.group.needs(source)
+    }
+
+    /// Adds the sources with values of the same metrics.
+    pub(super) fn add_joined(&self, sources: &mut BTreeSet<usize>) {
+        self.group.add_joined(sources);
     }
 
     /// Notes that the record needs another shape, since other values of these sources are present

@@ -4,6 +4,8 @@
 //! Everything constant is prepared and kept: the recorder is valid while the sources and their
 //! metadata stay and the same values are present.
 
+use std::collections::BTreeSet;
+
 use pcp_archive::Version;
 use pcp_archive::raw::prepared::RecordBuffer;
 use pcp_types::Timestamp;
@@ -122,6 +124,26 @@ impl GroupState {
             bytes_a_day: self.bytes_a_day(),
             log: self.config.log,
         }
+    }
+
+    /// Adds the sources with values of the same metrics.
+    pub(super) fn add_joined(&self, sources: &mut BTreeSet<usize>) {
+        self.shape.add_joined(sources);
+        self.on_change.add_joined(sources);
+    }
+
+    /// Returns the record of the values of some sources, as [`record`](Self::record) does. The
+    /// status has the size of a record of all.
+    pub(super) fn record_some(
+        &mut self,
+        timestamp: Timestamp,
+        values: &[Option<&Values>],
+        queue: &mut QueueSender,
+    ) -> Option<(RecordBuffer, usize)> {
+        let size = self.size;
+        let record = self.record(timestamp, values, queue);
+        self.size = size;
+        record
     }
 
     /// Returns the record of these values, and their number; `None` if there are none.

@@ -14,6 +14,7 @@ use pcp_archive::raw::prepared::RecordBuffer;
 use super::group_state::GroupState;
 use super::schedule::Timer;
 use crate::config::Settings;
+use crate::loading::last_values::LastValuesRequest;
 use crate::loading::partition::{GroupId, GroupShapes, group_configs};
 use crate::loading::update::Retired;
 use crate::logging::{ChangedValues, LastKnown, QueueSender};
@@ -27,6 +28,16 @@ pub(crate) struct DueGroups {
     pub groups: BTreeSet<GroupId>,
     /// True if the flight recorder is due.
     pub flight_recorder: bool,
+    /// Set if only files with last values are sampled, by the groups and the flight recorder that
+    /// need them.
+    pub last_values: Option<LastValuesRequest>,
+}
+
+impl DueGroups {
+    /// Returns what is due when last values are requested.
+    pub(crate) fn of_last_values(request: LastValuesRequest) -> Self {
+        Self { last_values: Some(request), ..Self::default() }
+    }
 }
 
 /// The groups of the configuration, those of the agent's own metrics, and the default group.
@@ -141,11 +152,16 @@ impl Groups {
         }
     }
 
+    /// Adds the sources with values of the same metrics, which belong into the same records.
+    pub(crate) fn add_joined(&self, sources: &mut BTreeSet<usize>) {
+        self.all.iter().for_each(|group| group.add_joined(sources));
+    }
+
     /// Returns what the due groups log of these values.
     pub(crate) fn log(
         &mut self,
         now: Moment,
-        due: &BTreeSet<GroupId>,
+        due: &DueGroups,
         values: &[Option<&Values>],
         queue: &mut QueueSender,
     ) -> Logged {
@@ -153,9 +169,15 @@ impl Groups {
         queue.collect(|template| all.iter().any(|group| group.template() == Some(template)));
         let mut logged = Logged::default();
         let mut differs = false;
-        for group in all.iter_mut().filter(|group| due.contains(&group.id)) {
-            differs |= group.on_change.observe(values, &mut logged.changes);
-            if let Some((record, count)) = group.record(now.wall, values, queue) {
+        let are_some = due.last_values.is_some();
+        for group in all.iter_mut().filter(|group| due.groups.contains(&group.id)) {
+            differs |= group.on_change.observe(values, are_some, &mut logged.changes);
+            let record = if are_some {
+                group.record_some(now.wall, values, queue)
+            } else {
+                group.record(now.wall, values, queue)
+            };
+            if let Some((record, count)) = record {
                 logged.records.push(record);
                 logged.values += count as u64;
             }

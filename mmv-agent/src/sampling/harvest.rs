@@ -6,7 +6,8 @@
 //! used only with a moment that is at most a [`bound`](PassTime::bound) before it was read.
 //! Sources of users whose files take too long are read in [slow lanes](super::slow_lane).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -398,6 +399,30 @@ impl Harvest {
     pub(super) fn ended(&self, now: Moment) -> Vec<usize> {
         let ended = self.here().filter(|(_, active)| active.is_last(now));
         ended.map(|(number, _)| number).collect()
+    }
+
+    /// Returns the numbers of the sources of these files.
+    pub(super) fn of_files(&self, files: &[OsString]) -> BTreeSet<usize> {
+        let slots = self.slots.iter().enumerate();
+        let of_files = slots.filter(|(_, slot)| {
+            let gaps = match slot {
+                Some(HarvestSlot::Here(active)) => active.gaps(),
+                Some(HarvestSlot::Away(away)) => &away.gaps,
+                None => return false,
+            };
+            files.contains(&gaps.file)
+        });
+        of_files.map(|(number, _)| number).collect()
+    }
+
+    /// Returns those of these files whose values were read at this tick.
+    pub(super) fn read_files(&self, mut files: Vec<OsString>, now: Moment) -> Vec<OsString> {
+        let read = |file: &OsString| {
+            self.here()
+                .any(|(_, active)| active.gaps().file == *file && active.values(now).is_some())
+        };
+        files.retain(read);
+        files
     }
 
     fn here(&self) -> impl Iterator<Item = (usize, &ActiveSource)> {

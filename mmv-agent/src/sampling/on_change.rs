@@ -7,7 +7,7 @@
 //! The archive writer begins archives and writes marks, and then logs all last-known values. So
 //! each sample carries them, shared as long as none of them changes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use pcp_archive::OwnedValue;
 use pcp_archive::raw::ValueSet;
@@ -40,17 +40,24 @@ impl OnChange {
         self.last_known.len() != before
     }
 
-    /// Compares the values of `sources`, and adds to `changes` what has to be logged. Returns true
+    /// Adds the sources with values of the same metrics.
+    pub(super) fn add_joined(&self, sources: &mut BTreeSet<usize>) {
+        self.shape.add_joined(sources);
+    }
+
+    /// Compares the values of `sources`, and adds to `changes` what has to be logged. Without a
+    /// source, its metrics are gone, unless only some sources were read (`are_some`). Returns true
     /// if any last-known value differs.
     pub(crate) fn observe(
         &mut self,
         sources: &[Option<&Values>],
+        are_some: bool,
         changes: &mut ChangedValues,
     ) -> bool {
         let mut different = false;
         for set in self.shape.iter() {
             let Some(now) = values_of_metric(&set, sources) else {
-                different |= self.last_known.remove(&set.pmid).is_some();
+                different |= !are_some && self.last_known.remove(&set.pmid).is_some();
                 continue;
             };
             let Some(known) = self.last_known.get_mut(&set.pmid) else {
@@ -171,7 +178,7 @@ mod tests {
             let values = value
                 .map(|value| Values::of_words(&[u64::from(value.cast_unsigned()) | 0xdead << 32]));
             let mut changes = ChangedValues::default();
-            on_change.observe(&[values.as_ref()], &mut changes);
+            on_change.observe(&[values.as_ref()], false, &mut changes);
             (changes.before, changes.after)
         });
         changes.collect()
@@ -222,7 +229,7 @@ mod tests {
         let found = logged(&mut on_change, &[Some(5), None, Some(5)]);
         assert_eq!(found[2], (sets(&[]), sets(&[5])));
         let mut changes = ChangedValues::default();
-        assert!(on_change.observe(&[None], &mut changes));
+        assert!(on_change.observe(&[None], false, &mut changes));
         assert_eq!(on_change.last_known().count(), 0);
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: a tick costs what is harvested, however long files take to be loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use super::schedule::shortest;
 use crate::config::Settings;
 use crate::flight_recorder::RecorderLink;
 use crate::housekeeping::Task;
+use crate::loading::last_values::LastValuesRequest;
 use crate::loading::loader::Request;
 use crate::loading::partition::GroupId;
 use crate::loading::update::{Plan, Retired, Update};
@@ -205,7 +206,7 @@ impl Sampler {
 
     /// Returns everything that can be due.
     pub(crate) fn everything(&self) -> DueGroups {
-        DueGroups { groups: self.groups.ids(), flight_recorder: true }
+        DueGroups { groups: self.groups.ids(), flight_recorder: true, last_values: None }
     }
 
     /// Samples what is due. Returns false if the writer or the loader has ended.
@@ -214,6 +215,7 @@ impl Sampler {
         if let Some(update) = self.loading.begin(now) {
             self.apply(update, now);
         }
+        let due = self.with_groups_of_last_values(due);
         let (now, due) = self.harvest(now, due);
         self.report_gaps(now);
         if self.ending {
@@ -221,10 +223,20 @@ impl Sampler {
         }
         let sample = self.sample(now, &due);
         self.report_last();
+        if let Some(request) = due.last_values {
+            let files = self.harvest.read_files(request.files, now);
+            self.loading.ask(Request::LastValuesRead(files));
+        }
         self.inform(now);
         let goes_on = self.deliver(now, sample);
         self.take_other(now);
         goes_on && !self.loading.has_ended()
+    }
+
+    /// Lets an inline loader find changes of the directory, and returns its requests.
+    #[cfg(test)]
+    pub(crate) fn last_values_requests(&mut self, now: Moment) -> Vec<LastValuesRequest> {
+        self.loading.last_values_requests(now)
     }
 
     /// Applies an update of the loader.
@@ -344,6 +356,32 @@ impl Sampler {
         self.reporter.report(EventKind::Stopped);
     }
 
+    /// Adds the groups that need the files with last values, if those are requested.
+    fn with_groups_of_last_values(&self, mut due: DueGroups) -> DueGroups {
+        if let Some(request) = &due.last_values {
+            let sources = self.sources_of(request);
+            let groups = sources.iter().flat_map(|source| self.groups.that_need(*source));
+            due.groups = groups.collect();
+            due.flight_recorder = sources.iter().any(|source| self.recorder_needs(*source));
+        }
+        due
+    }
+
+    /// Returns the sources to be read for last values: also those with values of the same metrics,
+    /// since all values of a metric in a record are of one time.
+    fn sources_of(&self, request: &LastValuesRequest) -> BTreeSet<usize> {
+        let mut sources = self.harvest.of_files(&request.files);
+        let mut before = 0;
+        while sources.len() > before {
+            before = sources.len();
+            self.groups.add_joined(&mut sources);
+            if let Some(flight_recorder) = &self.flight_recorder {
+                flight_recorder.add_joined(&mut sources);
+            }
+        }
+        sources
+    }
+
     fn recorder_needs(&self, source: usize) -> bool {
         self.flight_recorder.as_ref().is_some_and(|own| own.needs(source))
     }
@@ -351,10 +389,12 @@ impl Sampler {
     /// Reads the needed sources that were not read at this tick. Returns true if the pass was
     /// disturbed, which is possible only if it `may_repeat`.
     fn read(&mut self, now: Moment, due: &DueGroups, may_repeat: bool) -> bool {
+        let chosen = due.last_values.as_ref().map(|request| self.sources_of(request));
         let needed: Vec<bool> = (0..self.harvest.len())
             .map(|source| {
-                (due.flight_recorder && self.recorder_needs(source))
-                    || self.groups.that_need(source).any(|id| due.groups.contains(&id))
+                chosen.as_ref().is_none_or(|chosen| chosen.contains(&source))
+                    && ((due.flight_recorder && self.recorder_needs(source))
+                        || self.groups.that_need(source).any(|id| due.groups.contains(&id)))
             })
             .collect();
         let recorder = self.flight_recorder.as_ref().and_then(FlightRecorder::interval);
@@ -376,8 +416,13 @@ impl Sampler {
             flight_recorder.take(now.wall, &values);
         }
         let Delivery { queue, report, mark, unobserved, .. } = &mut self.delivery;
-        let logged = self.groups.log(now, &due.groups, &values, queue);
-        due.groups.iter().for_each(|group| *self.charged.entry(*group).or_default() += 1);
+        let logged = self.groups.log(now, due, &values, queue);
+        if let Some(LastValuesRequest { user, .. }) = due.last_values {
+            let bytes = logged.records.iter().map(|record| record.as_bytes().len() as u64);
+            self.links.shared.add_charges(BTreeMap::from([(user, bytes.sum())]));
+        } else {
+            due.groups.iter().for_each(|group| *self.charged.entry(*group).or_default() += 1);
+        }
         report.values += logged.values;
         self.links.shared.own().values.add(logged.values);
         let events = self.reporter.events.due();

@@ -78,6 +78,11 @@ impl FileGaps {
         begins.then(|| Gap { of: Arc::clone(self), at, change: GapChange::Began(cause) })
     }
 
+    /// Counts a sample of last values, which nothing follows.
+    pub(crate) fn add_lost(&self) {
+        self.missing.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Notes a sample, which ends a spell.
     pub(crate) fn end(self: &Arc<Self>, at: Timestamp) -> Option<Gap> {
         if self.spell.load(Ordering::Relaxed) == 0 {

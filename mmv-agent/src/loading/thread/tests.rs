@@ -67,7 +67,7 @@ fn a_plan_that_was_not_taken_leaves_its_sources_to_the_next_one() {
 fn thread_finds_existing_and_new_files_and_ends() {
     let dir = tempfile::tempdir().unwrap();
     let _first = publish(dir.path(), "first");
-    let (mut loading, thread) = on_thread(loader(dir.path())).unwrap();
+    let (mut loading, thread) = on_thread(loader(dir.path()), |_| ()).unwrap();
     let thread = thread::spawn(move || thread.run());
     loading.wait_for_first();
     let plan = loading.begin(Moment::START).and_then(|update| update.plan);
@@ -95,7 +95,7 @@ fn thread_finds_existing_and_new_files_and_ends() {
 fn waits_within_ticks_are_short_and_few() {
     let dir = tempfile::tempdir().unwrap();
     // Nobody answers.
-    let (mut loading, _thread) = on_thread(loader(dir.path())).unwrap();
+    let (mut loading, _thread) = on_thread(loader(dir.path()), |_| ()).unwrap();
     let began = Instant::now();
     for _ in 0..1000 {
         assert!(loading.answer(Moment::START, Duration::from_secs(10)).is_none());

@@ -1,0 +1,95 @@
+//! Programs that restart within an interval of the agent.
+
+use std::process::Command;
+
+use mmv_writer::{Counter, Registry};
+use serde_json::Value;
+
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+/// Runs of a program, each of which counts something.
+struct Runs<'s> {
+    scratch: &'s Scratch,
+    registry: Option<Registry>,
+    count: u64,
+    total: u64,
+}
+
+impl<'s> Runs<'s> {
+    fn new(scratch: &'s Scratch) -> Self {
+        Self { scratch, registry: None, count: 0, total: 0 }
+    }
+
+    /// Starts another run, after the agent has the file of the one before. One in two leaves its
+    /// file to be replaced, as a program that is killed does.
+    fn restart(&mut self, agent: &Agent) {
+        if let Some(before) = self.registry.take()
+            && self.count.is_multiple_of(2)
+        {
+            before.withdraw();
+        }
+        let registry = Registry::builder("app").sealed().directory(self.scratch.mmv_dir());
+        let registry = registry.build().expect("a registry");
+        let counter: Counter<u64> = registry.counter("count").build().expect("a counter");
+        registry.publish().expect("a file");
+        self.registry = Some(registry);
+        self.count += 1;
+        wait::until_true("the file", || {
+            agent.log().matches("harvested file=app version").count() as u64 == self.count
+        });
+        counter.add(1000 + self.count);
+        self.total += 1000 + self.count;
+    }
+}
+
+/// Returns the JSON Lines that a command prints.
+fn lines(command: &mut Command) -> Vec<Value> {
+    let output = command.output().expect("start a command");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn everything_that_programs_counted_that_restart_within_an_interval_is_logged() {
+    let scratch = Scratch::new();
+    let mut agent = Agent::start_with(&scratch, &["--interval", "1h", "--events", "true"]);
+    wait::until_true("the agent", || agent.log().contains("MMV files: "));
+    let mut runs = Runs::new(&scratch);
+    for _ in 0..7 {
+        runs.restart(&agent);
+    }
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let archive = agent.archive();
+    let mut summary = Command::new(binaries::mmv_archive());
+    let found = lines(summary.arg("summary").arg(&archive).args(["mmv.app", "--sum", "--json"]));
+    assert_eq!(found[0]["sum"], runs.total as f64, "{found:?}\n{}", agent.log());
+}
+
+#[test]
+fn last_values_before_their_turn_are_limited_by_user() {
+    const RUNS: u64 = 40;
+    let scratch = Scratch::new();
+    let mut agent = Agent::start_with(&scratch, &["--interval", "1h"]);
+    wait::until_true("the agent", || agent.log().contains("MMV files: "));
+    let start = std::time::Instant::now();
+    let mut runs = Runs::new(&scratch);
+    for _ in 0..RUNS {
+        runs.restart(&agent);
+    }
+    let seconds = start.elapsed().as_secs();
+    let mut status = Command::new(binaries::mmv_agent());
+    status.args(["status", "--json", "--archive-dir"]).arg(scratch.archives());
+    let status: Value =
+        serde_json::from_slice(&status.output().expect("the status").stdout).expect("JSON");
+    let missing = status["sources"][0]["missing"].as_u64().expect("a number");
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let mut report = Command::new(binaries::mmv_archive());
+    report.arg("report").arg(agent.archive()).args(["mmv.app.count", "--raw", "--json"]);
+    let logged = lines(&mut report).iter().filter(|line| line["value"].is_number()).count() as u64;
+    assert!((10..=12 + seconds).contains(&logged), "{logged} in {seconds} s");
+    assert_eq!(logged + missing, RUNS, "{missing} are missing, {logged} are logged");
+}
