@@ -13,7 +13,7 @@ use pcp_types::names::selects;
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
-use crate::order::SeriesOrder;
+use crate::order::{SeriesOrder, histogram_name};
 use crate::selection::warn_of_unknown_instances;
 use crate::text::{natural_order, warn};
 
@@ -256,7 +256,8 @@ pub(crate) fn columns(
     columns
 }
 
-/// Sorts columns by the metrics that were asked for, and those of each by their ranks.
+/// Sorts columns by the metrics that were asked for, and those of each by their ranks. Expressions
+/// follow, in the order in which they were given.
 pub(crate) fn sort_columns(
     columns: &mut [Column],
     asked: &[String],
@@ -271,7 +272,10 @@ pub(crate) fn sort_columns(
         let metric = metrics.get(column.metric);
         let place = names.iter().position(|name| selects(name, &column.name));
         let key = metric.map(|metric| order.key(metric, column.instance, false));
-        (place.unwrap_or(names.len()), key)
+        let is_expression = place.is_none()
+            && replay.is_derived(column.metric)
+            && metric.is_some_and(|metric| histogram_name(metadata, metric).is_none());
+        (place.unwrap_or(names.len()), is_expression.then_some(column.metric), key)
     });
 }
 

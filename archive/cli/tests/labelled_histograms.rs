@@ -153,6 +153,19 @@ fn expressions_have_quantiles_and_the_part_below_a_limit() {
 }
 
 #[test]
+fn expressions_are_columns_in_the_order_in_which_they_are_given() {
+    let (_directory, base) = archive();
+    let expressions = ["-e", "slow = p99(web.latency)", "-e", "fast = p50(web.latency)"];
+    for format in ["csv", "table"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("report").arg(&base).args(expressions).args(["--format", format]);
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let place = |name: &str| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(place("slow") < place("fast"), "{text}");
+    }
+}
+
+#[test]
 fn buckets_have_the_labels_of_their_histogram() {
     let (_directory, base) = archive();
     let [names, values] = ends(&base, &[r#"web.latency{path="/b"}"#]);
