@@ -59,7 +59,7 @@ pub(crate) enum Failure {
     /// A check found something and printed it.
     #[error("the check found errors or warnings")]
     Findings,
-    /// A comparison was printed, and a condition of `--fail-if` holds.
+    /// A comparison or a report was printed, and a condition of `--fail-if` holds.
     #[error("{0}")]
     Condition(String),
     /// Parts of the archive are damaged; everything else was printed.

@@ -165,6 +165,35 @@ fn expressions_are_columns_in_the_order_in_which_they_are_given() {
     }
 }
 
+/// Of /a the p99 is 9.5 microseconds in each second but the first, of /b 12.
+#[test]
+fn condition_that_holds_in_a_row_is_status_1_after_the_report() {
+    let (_directory, base) = archive();
+    let run = |condition: &str| {
+        let output = report(&base, &["web.latency", "-t", "1s", "--fail-if", condition]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap().lines().count(), stderr)
+    };
+    assert_eq!(run("p99(web.latency) > 12us"), (Some(0), 6, String::new()));
+    let (code, lines, text) = run("p99(web.latency) > 0.01 ms");
+    assert_eq!((code, lines), (Some(1), 6), "{text}");
+    let expected = "mmv-archive: p99(web.latency) > 0.01 ms: holds at 2023-11-14 22:13:21.000000000 UTC \
+                    of path=/b, the first of 4 rows\n";
+    assert_eq!(text, expected);
+    let (code, _, text) = run("sum(rate(web.latency.sum)) > 0.000159");
+    assert!(code == Some(1) && text.contains("holds at 2023-11-14 22:13:21"), "{text}");
+    assert_eq!(run("sum(rate(web.latency.sum)) > 0.000161").0, Some(0));
+    // A condition that cannot be checked does not pass.
+    let (code, _, text) = run("p99(web.latncy) > 1us");
+    assert!(code == Some(2) && text.contains("web.latncy"), "{text}");
+    let (code, _, text) = run("p99(web.latency) >");
+    assert!(code == Some(2) && text.contains("column 19"), "{text}");
+    let (code, _, text) = run("novalue() > 1");
+    assert!(code == Some(1) && text.contains("no value at these times"), "{text}");
+    let output = report(&base, &["web.latency", "--raw", "--fail-if", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
 #[test]
 fn buckets_have_the_labels_of_their_histogram() {
     let (_directory, base) = archive();

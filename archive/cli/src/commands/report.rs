@@ -4,6 +4,7 @@
 //! metrics a selection; `samples` reads them and passes them to the writer of the
 //! format.
 
+mod conditions;
 mod samples;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use hashbrown::HashSet;
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
-use pcp_archive::replay::{Decrease, Gaps, Replay, ReplaySelection, SelectedMetric};
+use pcp_archive::replay::{Decrease, Expression, Gaps, Replay, ReplaySelection, SelectedMetric};
 use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
 
@@ -61,6 +62,9 @@ Examples:
   The share of one endpoint in all requests:
     mmv-archive report @ --last 1m -e \\
         'rate(mmv.server.requests[cart]) / sum(rate(mmv.server.requests))'
+  Was the p99 of any minute of the last hour above 50 ms? The exit status says it:
+    mmv-archive report @ --last 1h -t 1m mmv.shop.latency \\
+        --fail-if 'p99(mmv.shop.latency) > 50ms'
   Values as they were logged, for a spreadsheet:
     mmv-archive report @ --last 1h --raw mmv.shop.orders --format csv";
 
@@ -107,6 +111,11 @@ pub(crate) struct Arguments {
     /// Report the buckets of histograms; so does the name of their counter, as mmv.shop.latency.bucket
     #[arg(long, conflicts_with = "quantile")]
     buckets: bool,
+
+    /// Exit with status 1 if this expression, as of --derived, is not 0 in a row, for any instance:
+    /// "p99(mmv.shop.latency) > 50ms"; also if it has no value in any row. May be repeated
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["raw", "stepping"])]
+    fail_if: Vec<Expression>,
 
     /// Print what happened to the programs of the metrics between the rows of the table: when
     /// they appeared, ended or were restarted
@@ -187,6 +196,7 @@ impl Arguments {
             now: Timestamp::now(),
             zone: zone.time_zone().clone(),
         };
+        let conditions = conditions::select(self.replay(source), &self.fail_if)?;
         let selection = self.selection(source)?;
         let used_metrics = selection.used_metrics();
         let (window, step) = match self.last_screen(source, &used_metrics)? {
@@ -218,13 +228,22 @@ impl Arguments {
         if values == 0 {
             return Err(no_values(source, &used_metrics, &frame, &request));
         }
+        if !self.fail_if.is_empty() {
+            let zone = Zone::new(frame.zone.clone());
+            conditions::check(conditions, &self.fail_if, (&request, &zone))?;
+        }
         Ok(())
+    }
+
+    /// Starts a selection with the rules of the options.
+    fn replay<'a>(&self, source: Source<'a>) -> ReplaySelection<'a> {
+        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
+        Replay::open(source).decrease(decrease).gaps(self.gaps.gaps()).read_on()
     }
 
     /// Returns the metrics that are selected.
     fn selection<'a>(&self, source: Source<'a>) -> Result<ReplaySelection<'a>, Failure> {
-        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let selection = Replay::open(source).decrease(decrease).gaps(self.gaps.gaps()).read_on();
+        let selection = self.replay(source);
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
         if self.is_for_people() && !self.display.all {
             leave_out_machinery(&mut selection, &self.metrics);

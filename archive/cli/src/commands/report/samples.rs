@@ -90,6 +90,35 @@ impl<'a> Samples<'a> {
         }
     }
 
+    /// Reads samples that are not those of records, computes something from each on any thread, and
+    /// takes the results in the order of times.
+    pub(super) fn for_each<T: Send>(
+        &mut self,
+        request: &Request,
+        compute: impl Fn(&Sample<'_>) -> T + Sync,
+        mut take: impl FnMut(T),
+    ) -> Result<(), Failure> {
+        match (self, &request.times) {
+            (Self::Regular(window), _) => window.for_each(
+                |replay, span| {
+                    let times = replay::times(span, request.step);
+                    let samples = times.filter_map(|at| request.sample(replay, at));
+                    Ok(samples.map(|sample| compute(&sample)).collect::<Vec<_>>())
+                },
+                |computed| {
+                    computed.into_iter().for_each(&mut take);
+                    Ok(())
+                },
+            ),
+            (Self::Loaded(replay), SampleTimes::Listed(times)) => {
+                let samples = times.iter().filter_map(|at| request.sample(replay, *at));
+                samples.for_each(|sample| take(compute(&sample)));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the samples and writes them.
     pub(super) fn write(
         &mut self,
