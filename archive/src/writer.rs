@@ -22,6 +22,7 @@ mod indom_change;
 mod metric_key;
 mod options;
 pub mod prepared;
+pub mod reduce;
 pub mod repair;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ pub(crate) mod follow;
 pub(crate) mod info;
 pub(crate) mod metrics;
 pub(crate) mod plot;
+pub(crate) mod reduce;
 pub(crate) mod repair;
 pub(crate) mod report;
 pub(crate) mod snapshot;

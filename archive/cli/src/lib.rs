@@ -66,8 +66,8 @@ use signal_hook::consts::SIGXFSZ;
 #[cfg(feature = "view")]
 use commands::view;
 use commands::{
-    check, compare, convert, dump, events, extract, follow, info, metrics, plot, repair, report,
-    snapshot, summary,
+    check, compare, convert, dump, events, extract, follow, info, metrics, plot, reduce, repair,
+    report, snapshot, summary,
 };
 use failure::{Failure, Status};
 use text::{Output, warn};
@@ -124,6 +124,8 @@ enum Command {
     Repair(repair::Arguments),
     /// Write part of an archive, or several archives as one, to a new archive
     Extract(extract::Arguments),
+    /// Write one value an interval to a new archive, for history: no count is lost
+    Reduce(reduce::Arguments),
     /// Rewrite an archive: in version 2 or 3, with other names, or compressed
     Convert(convert::Arguments),
     /// Print the values of metrics at regular intervals, or as logged
@@ -196,6 +198,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Repair(repair) => repair.run(),
         Command::Extract(extract) => extract.run(),
+        Command::Reduce(reduce) => reduce.run(),
         Command::Convert(convert) => convert.run(),
         Command::Report(report) => report.run(),
         Command::Summary(summary) => summary.run(),

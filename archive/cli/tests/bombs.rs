@@ -17,7 +17,7 @@ use wait4::{ResUse, Wait4 as _};
 use crate::view_server::Server;
 
 /// All commands that read records.
-const COMMANDS: [&[&str]; 15] = [
+const COMMANDS: [&[&str]; 16] = [
     &["info"],
     &["dump", "-a"],
     &["dump", "-r"],
@@ -29,6 +29,7 @@ const COMMANDS: [&[&str]; 15] = [
     &["snapshot", "-o", "new.html"],
     &["follow", "-s", "1"],
     &["extract", "-o", "new"],
+    &["reduce", "-o", "new"],
     &["convert", "-o", "new", "--compress", "zstd"],
     &["repair", "-o", "new"],
     &["repair", "--in-place"],

@@ -50,7 +50,7 @@ fn proposed(directory: &Path, words: &[&str]) -> Vec<String> {
 fn bash_completes_subcommands_options_files_and_metrics() {
     let (directory, _base) = archive();
     let proposed = |words: &[&str]| proposed(directory.path(), words);
-    assert_eq!(proposed(&["re"]), ["repair", "report"]);
+    assert_eq!(proposed(&["re"]), ["repair", "reduce", "report"]);
     assert_eq!(proposed(&["report", "--int"]), ["--interval"]);
     assert_eq!(proposed(&["check", "--no"]), ["--notes", "--no-progress"]);
     assert_eq!(proposed(&["report", "we"]), ["FILES"]);
@@ -86,11 +86,11 @@ fn syntax(shell: &str) -> Option<bool> {
 #[test]
 fn zsh_and_fish_ask_for_the_names_of_metrics() {
     let zsh = script("zsh");
-    assert_eq!(zsh.matches(":_mmv-archive_metric_names' \\").count(), 11, "one for each command");
+    assert_eq!(zsh.matches(":_mmv-archive_metric_names' \\").count(), 12, "one for each command");
     assert!(!zsh.contains("metrics -- Metrics to report:_default"));
     assert_eq!(zsh.matches("\n_mmv-archive_metric_names() {").count(), 1);
     let fish = script("fish");
-    assert_eq!(fish.matches("--complete-metrics").count(), 11);
+    assert_eq!(fish.matches("--complete-metrics").count(), 12);
     for shell in ["zsh", "fish"] {
         assert_ne!(syntax(shell), Some(false), "{shell}");
     }

@@ -38,6 +38,7 @@ mod plot;
 mod program_runs;
 mod quantiles_and_sums;
 mod rates;
+mod reduce;
 mod renamed_instances;
 mod selection;
 mod series;

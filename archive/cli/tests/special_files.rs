@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use test_archives::Builder;
 
 /// All commands that read an archive.
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
     &["info"],
     &["metrics"],
     &["metrics", "--names"],
@@ -23,6 +23,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["plot", "a"],
     &["follow", "-s", "1"],
     &["extract", "-o", "new"],
+    &["reduce", "-o", "new"],
     &["convert", "-o", "new"],
     &["repair", "-o", "new"],
     &["repair", "--in-place"],
@@ -91,7 +92,7 @@ fn a_new_archive_replaces_no_link() {
         let victim = directory.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         symlink(&victim, directory.path().join(format!("new.{member}"))).unwrap();
-        for command in ["extract", "convert", "repair"] {
+        for command in ["extract", "reduce", "convert", "repair"] {
             let output = run(directory.path(), &[command, "-o", "new"]);
             let errors = String::from_utf8(output.stderr).unwrap();
             assert!(!output.status.success() && errors.contains("exists already"), "{errors}");

@@ -50,7 +50,7 @@ mod damage;
 mod derived;
 pub mod expression;
 mod histogram;
-mod interpolate;
+pub(crate) mod interpolate;
 mod lines;
 mod observations;
 mod rate;

@@ -72,17 +72,11 @@ impl Column {
             self.bytes.get(begin.unwrap_or(0) as usize..word as usize).unwrap_or_default()
         };
         Some(match self.value_type {
-            ValueType::NoSupport => return None,
-            ValueType::I32 => Value::I32(word as u32 as i32),
-            ValueType::U32 => Value::U32(word as u32),
-            ValueType::I64 => Value::I64(word as i64),
-            ValueType::U64 => Value::U64(word),
-            ValueType::Float => Value::Float(f32::from_bits(word as u32)),
-            ValueType::Double => Value::Double(f64::from_bits(word)),
             ValueType::String => Value::String(bytes()),
             ValueType::Aggregate | ValueType::AggregateStatic => Value::Aggregate(bytes()),
             ValueType::Event => Value::Event(bytes()),
             ValueType::HighresEvent => Value::HighresEvent(bytes()),
+            numeric => return number(numeric, word),
         })
     }
 
@@ -188,6 +182,21 @@ impl Column {
         clear(&mut self.words);
         clear(&mut self.bytes);
     }
+}
+
+/// Returns the number of a type that a column stores as this word; `None` if the type is not of
+/// numbers.
+#[inline]
+pub(crate) fn number(value_type: ValueType, word: u64) -> Option<Value<'static>> {
+    Some(match value_type {
+        ValueType::I32 => Value::I32(word as u32 as i32),
+        ValueType::U32 => Value::U32(word as u32),
+        ValueType::I64 => Value::I64(word as i64),
+        ValueType::U64 => Value::U64(word),
+        ValueType::Float => Value::Float(f32::from_bits(word as u32)),
+        ValueType::Double => Value::Double(f64::from_bits(word)),
+        _ => return None,
+    })
 }
 
 pub(crate) fn clear<T>(vector: &mut Vec<T>) {

@@ -26,9 +26,9 @@
 //! third value format and text after a NUL.
 
 mod label_inheritance;
-mod mapping;
+pub(super) mod mapping;
 mod needs_mark;
-mod parameters;
+pub(super) mod parameters;
 mod record_order;
 
 use std::ops::RangeInclusive;

@@ -94,7 +94,7 @@ impl Arguments {
         for (name, pmid) in &self.pmid {
             extract = extract.renumber(name, *pmid);
         }
-        let is_whole = warn_of_unnameable(&extract)?;
+        let is_whole = warn_of_unnameable(&extract.unnameable()?);
         if is_whole
             && self.only_compresses(&archives)
             && let Some((staging, summary)) =

@@ -66,7 +66,7 @@ impl Arguments {
         let has_all_times = start <= source.start() && window.end >= source.end();
         // If the clock was set back the last record is not the latest.
         let extract = if has_all_times { extract } else { extract.window(start..=window.end) };
-        let is_whole = warn_of_unnameable(&extract)?;
+        let is_whole = warn_of_unnameable(&extract.unnameable()?);
         // All of an archive that is whole is copied without its records being read.
         let is_all = self.metrics.is_empty() && self.instances.is_empty();
         if is_all

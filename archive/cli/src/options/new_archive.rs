@@ -1,7 +1,7 @@
 //! Options of commands that write a new archive.
 //!
 //! The archive is written in a hidden directory ([`OutputOptions::staging`],
-//! [`OutputOptions::write`] or [`OutputOptions::recompress`]) and appears when it is
+//! [`OutputOptions::write`], [`OutputOptions::write_reduced`] or [`OutputOptions::recompress`]) and appears when it is
 //! complete ([`OutputOptions::commit`]).
 
 use std::fs;
@@ -13,9 +13,10 @@ use pcp_archive::compress::{Effort, recompress};
 use pcp_archive::extract::{Extract, StepsBack};
 use pcp_archive::internal::staging::Staging;
 use pcp_archive::raw::EncodeError;
+use pcp_archive::reduce::Reduce;
 use pcp_archive::{
-    Archive, ArchiveSet, ArchiveWriter, Compression, Error, Source, Summary, Timestamp, Version,
-    WriterLabel, WriterOptions,
+    Archive, ArchiveSet, ArchiveWriter, Compression, Error, Pmid, Source, Summary, Timestamp,
+    Version, WriterLabel, WriterOptions,
 };
 use serde::Serialize;
 
@@ -94,15 +95,7 @@ impl OutputOptions {
         archives: &ArchiveSet,
         staging: &Staging,
     ) -> Result<Summary, Failure> {
-        let version = self.archive_version;
-        let volume_bytes = self.volume_size;
-        // Nobody reads it before it is complete.
-        let buffer_bytes = WRITTEN_AT_ONCE;
-        let defaults = WriterOptions::default();
-        let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
-        let label = fit_label(&Source::from(archives).label().into(), version);
-        let created = ArchiveWriter::create_with(staging.hidden(), label, options);
-        let mut writer = created.map_err(|error| explain(error, version))?;
+        let mut writer = self.create(archives, staging)?;
         let mut done = 0;
         let total = archives.archives().iter().map(bytes_of).sum();
         let mut progress = self.progress.start();
@@ -111,18 +104,53 @@ impl OutputOptions {
             progress.show(done.min(total), total);
         });
         drop(progress);
-        let steps_back = written.map_err(|error| explain(error, version))?;
+        let steps_back = written.map_err(|error| explain(error, self.archive_version))?;
         if let Some(steps_back) = steps_back {
             warn_of_steps_back(&steps_back);
         }
-        writer.sync()?;
-        let summary = writer.finish()?;
-        if summary.records == 0 {
-            return Err(Failure::NoData(
-                "no record in this window has one of the metrics".to_owned(),
+        finish(writer)
+    }
+
+    /// As [`write`](Self::write), one value an interval.
+    pub(crate) fn write_reduced(
+        &self,
+        reduce: &Reduce<'_>,
+        archives: &ArchiveSet,
+        staging: &Staging,
+    ) -> Result<Summary, Failure> {
+        let mut writer = self.create(archives, staging)?;
+        let source = Source::from(archives);
+        let total = archives.archives().iter().map(bytes_of).sum();
+        let length = source.end().seconds_since(source.start());
+        let mut progress = self.progress.start();
+        let written = reduce.write(&mut writer, |at| {
+            // Of how many bytes the records were is not known.
+            let part = at.seconds_since(source.start()) / length;
+            progress.show(((total as f64 * part) as u64).min(total), total);
+        });
+        drop(progress);
+        let seen = written.map_err(|error| explain(error, self.archive_version))?;
+        if seen.backward_records > 0 {
+            warn(&format_args!(
+                "{} records are earlier than one before them and are left out; \"repair\" keeps \
+                 them, in further archives",
+                seen.backward_records
             ));
         }
-        Ok(summary)
+        finish(writer)
+    }
+
+    /// Returns the writer of the archive under its hidden name.
+    fn create(&self, archives: &ArchiveSet, staging: &Staging) -> Result<ArchiveWriter, Failure> {
+        let version = self.archive_version;
+        let volume_bytes = self.volume_size;
+        // Nobody reads it before it is complete.
+        let buffer_bytes = WRITTEN_AT_ONCE;
+        let defaults = WriterOptions::default();
+        let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
+        let label = fit_label(&Source::from(archives).label().into(), version);
+        let created = ArchiveWriter::create_with(staging.hidden(), label, options);
+        created.map_err(|error| explain(error, version))
     }
 
     /// A copy of a single archive whose records stay as they are, with volumes of this
@@ -184,16 +212,26 @@ impl OutputOptions {
     }
 }
 
-/// Warns of metrics that are left out because of their names; whether there are none.
-pub(crate) fn warn_of_unnameable(extract: &Extract<'_>) -> Result<bool, Failure> {
-    let unnameable = extract.unnameable()?;
-    for (pmid, len) in &unnameable {
+/// Finishes an archive, which must not be empty.
+fn finish(mut writer: ArchiveWriter) -> Result<Summary, Failure> {
+    writer.sync()?;
+    let summary = writer.finish()?;
+    if summary.records == 0 {
+        return Err(Failure::NoData("no record in this window has one of the metrics".to_owned()));
+    }
+    Ok(summary)
+}
+
+/// Warns of metrics that are left out because of their names, with the length of those; whether
+/// there are none.
+pub(crate) fn warn_of_unnameable(unnameable: &[(Pmid, usize)]) -> bool {
+    for (pmid, len) in unnameable {
         warn(&format_args!(
             "metric {pmid} is left out: its name has {len} bytes, and PCP's readers have room for \
              4095; convert --rename OLD=NEW, or repair, gives it another"
         ));
     }
-    Ok(unnameable.is_empty())
+    unnameable.is_empty()
 }
 
 /// Changes what of a label this version has no room for, and says so.

@@ -33,7 +33,7 @@ struct RenumberedInstances {
 
 /// The selection, looked up for each value set.
 #[derive(Debug, Default)]
-pub(super) struct Mapping {
+pub(in crate::writer) struct Mapping {
     /// By the PMIDs of the source.
     metrics: HashMap<Pmid, ExtractedMetric>,
     indoms: HashMap<InDom, WantedInstances>,
@@ -59,7 +59,7 @@ struct ExtractedMetric {
 }
 
 impl Mapping {
-    pub(super) fn new(
+    pub(in crate::writer) fn new(
         selection: &Selection<'_>,
         renames: &[(String, String)],
         renumbered: &[(String, Pmid)],
@@ -121,7 +121,7 @@ impl Mapping {
     }
 
     /// Looks up which numbers the wanted instances have at a time.
-    pub(super) fn move_to(&mut self, time: Timestamp) {
+    pub(in crate::writer) fn move_to(&mut self, time: Timestamp) {
         for (indom, domain) in &mut self.renumbered {
             if domain.unchanged.contains(&time) {
                 continue;
@@ -198,7 +198,7 @@ impl Mapping {
     }
 
     /// Returns the metrics of the source that are left out because no name fits.
-    pub(super) fn into_unnameable(self) -> Vec<(Pmid, usize)> {
+    pub(in crate::writer) fn into_unnameable(self) -> Vec<(Pmid, usize)> {
         self.unnameable
     }
 
@@ -220,7 +220,10 @@ impl Mapping {
 
     /// Returns the new PMID of a metric of the source, and which of its instances are wanted if
     /// not all.
-    pub(super) fn wanted(&self, pmid: Pmid) -> Option<(Pmid, Option<&HashSet<InstanceId>>)> {
+    pub(in crate::writer) fn wanted(
+        &self,
+        pmid: Pmid,
+    ) -> Option<(Pmid, Option<&HashSet<InstanceId>>)> {
         let kept = self.metrics.get(&pmid)?;
         Some((kept.metric.desc.pmid, kept.instances.as_deref()))
     }
@@ -265,7 +268,11 @@ impl Mapping {
 
     /// Tells the writer of a change, or of what of it is wanted; false if
     /// nothing is.
-    pub(super) fn declare(&self, change: Change<'_>, writer: &mut ArchiveWriter) -> Result<bool> {
+    pub(in crate::writer) fn declare(
+        &self,
+        change: Change<'_>,
+        writer: &mut ArchiveWriter,
+    ) -> Result<bool> {
         match change {
             Change::Metric(metric) => {
                 let Some(kept) = self.metrics.get(&metric.desc.pmid) else { return Ok(false) };

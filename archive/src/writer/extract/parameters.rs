@@ -33,18 +33,29 @@ pub(super) fn declare(
             }
         }
     }
+    declare_all(found, record.timestamp(), mapping, metadata, writer)
+}
+
+/// Declares those of some parameters that are not known yet.
+pub(in crate::writer) fn declare_all(
+    found: HashSet<Pmid>,
+    timestamp: Timestamp,
+    mapping: &mut Mapping,
+    metadata: &Metadata,
+    writer: &mut ArchiveWriter,
+) -> Result<()> {
     let mut found: Vec<Pmid> = found.into_iter().collect();
     found.sort_unstable();
     for pmid in found {
         if mapping.add_parameter(pmid, metadata) {
-            declare_one(mapping, pmid, record.timestamp(), metadata, writer)?;
+            declare_one(mapping, pmid, timestamp, metadata, writer)?;
         }
     }
     Ok(())
 }
 
 /// All parameters of an event array; none of one that does not unpack.
-fn collect(value: Value<'_>, found: &mut HashSet<Pmid>) {
+pub(in crate::writer) fn collect(value: Value<'_>, found: &mut HashSet<Pmid>) {
     if let Ok(array) = EventArray::unpack(value) {
         found.extend(array.records().flat_map(|record| record.parameters()).map(|(pmid, _)| pmid));
     }

@@ -1,0 +1,148 @@
+//! The mean and the extremes of an instantaneous number in each interval.
+
+use super::grid::Piece;
+use super::output::InstanceOutput;
+use crate::analysis::growth::lifetime::Lifetime;
+use crate::analysis::growth::number::Number;
+use crate::{Timestamp, ValueType};
+
+/// Beyond this many grid times between two values the later one does not stand for the time since
+/// the earlier one.
+const SPARSE: i128 = 3;
+
+/// One instance of an instantaneous number.
+#[derive(Debug)]
+pub(super) struct GaugeTrack {
+    value_type: ValueType,
+    life: Lifetime,
+    current: Option<IntervalSums>,
+    /// The last value that the next one continues.
+    last_at: Option<Timestamp>,
+}
+
+/// The values of an interval so far.
+#[derive(Debug, Clone, Copy)]
+struct IntervalSums {
+    interval: i128,
+    /// The sum of the values, each times its seconds.
+    weighted: f64,
+    seconds: f64,
+    /// The first value of a line, whose time is that until the next one.
+    first: Option<f64>,
+    minimum: (f64, u64),
+    maximum: (f64, u64),
+    last: (f64, u64),
+    last_at: Timestamp,
+}
+
+impl GaugeTrack {
+    pub(super) const fn new(value_type: ValueType, life: Lifetime) -> Self {
+        Self { value_type, life, current: None, last_at: None }
+    }
+
+    /// Adds values of consecutive rows in one interval.
+    pub(super) fn add<N: Number>(&mut self, piece: &Piece<'_>, output: &mut InstanceOutput<'_>) {
+        if self.current.is_some_and(|sums| sums.interval != piece.interval) {
+            self.finish(true, output);
+        }
+        let start = output.grid().end(piece.interval - 1);
+        // Between values of one interval there is no time of the grid.
+        let mut last_at = self.last_at.filter(|last| {
+            let first = piece.timestamps.first().copied().unwrap_or(*last);
+            let ends = output.grid().ends_within(*last, first);
+            ends.end - ends.start < SPARSE
+        });
+        let mut sums = self.current;
+        for (&word, &at) in piece.words.iter().zip(piece.timestamps) {
+            let number = N::from_word(word);
+            if number.is_nan() {
+                continue;
+            }
+            let value = number.value();
+            let seconds = last_at.map(|last| at.seconds_since(last.max(start)));
+            last_at = Some(at);
+            let own = (value, word);
+            let Some(sums) = &mut sums else {
+                sums = Some(IntervalSums {
+                    interval: piece.interval,
+                    weighted: seconds.map_or(0.0, |seconds| value * seconds),
+                    seconds: seconds.unwrap_or(0.0),
+                    first: seconds.is_none().then_some(value),
+                    minimum: own,
+                    maximum: own,
+                    last: own,
+                    last_at: at,
+                });
+                continue;
+            };
+            let seconds = seconds.unwrap_or(0.0);
+            if let Some(first) = sums.first.take() {
+                sums.weighted += first * seconds;
+                sums.seconds += seconds;
+            }
+            sums.weighted += value * seconds;
+            sums.seconds += seconds;
+            if value < sums.minimum.0 {
+                sums.minimum = own;
+            }
+            if value > sums.maximum.0 {
+                sums.maximum = own;
+            }
+            sums.last = own;
+            sums.last_at = at;
+        }
+        self.current = sums;
+        self.last_at = last_at;
+    }
+
+    /// Writes an interval that has ended before `now`.
+    pub(super) fn settle(&mut self, now: Timestamp, output: &mut InstanceOutput<'_>) {
+        if self.current.is_some_and(|sums| output.grid().end(sums.interval) < now) {
+            self.finish(true, output);
+        }
+    }
+
+    /// No value continues those so far, which end before `at` or, without, with the last one.
+    pub(super) fn end(&mut self, at: Option<Timestamp>, output: &mut InstanceOutput<'_>) {
+        let is_whole =
+            self.current.zip(at).is_some_and(|(sums, at)| output.grid().end(sums.interval) < at);
+        self.finish(is_whole, output);
+        self.last_at = None;
+    }
+
+    /// Writes the interval. If it is not whole its values are at the time of the last one.
+    fn finish(&mut self, is_whole: bool, output: &mut InstanceOutput<'_>) {
+        let Some(mut sums) = self.current.take() else { return };
+        let end = output.grid().end(sums.interval);
+        let at = if is_whole && self.life.contains(end) { end } else { sums.last_at };
+        let rest = at.seconds_since(sums.last_at);
+        sums.weighted += sums.last.0 * rest;
+        sums.seconds += rest;
+        let mean = sums.mean().and_then(|mean| word_of(mean, self.value_type));
+        output.put(at, mean.unwrap_or(sums.last.1));
+    }
+}
+
+impl IntervalSums {
+    /// Returns the mean over time; `None` without time, and of opposite infinities.
+    fn mean(&self) -> Option<f64> {
+        let mean = self.weighted / self.seconds;
+        // Rounding must not move it beyond the values.
+        let mean = mean.max(self.minimum.0).min(self.maximum.0);
+        (self.seconds > 0.0 && !(self.weighted / self.seconds).is_nan()).then_some(mean)
+    }
+}
+
+/// Returns the word of the number of a type that is nearest to a mean.
+fn word_of(mean: f64, value_type: ValueType) -> Option<u64> {
+    let rounded = mean.round();
+    Some(match value_type {
+        ValueType::I32 => u64::from((rounded as i32).cast_unsigned()),
+        ValueType::U32 => u64::from(rounded as u32),
+        ValueType::I64 => (rounded as i64).cast_unsigned(),
+        ValueType::U64 => rounded as u64,
+        ValueType::Float => u64::from((mean as f32).to_bits()),
+        ValueType::Double => mean.to_bits(),
+        _ => return None,
+    })
+}

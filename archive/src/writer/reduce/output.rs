@@ -1,0 +1,297 @@
+//! The reduced values that wait until all of their time are known, and the records that they
+//! become.
+
+use hashbrown::HashSet;
+
+use super::grid::IntervalGrid;
+use crate::reader::column::number;
+use crate::scan::Selection;
+use crate::writer::copy::Changes;
+use crate::writer::extract::mapping::Mapping;
+use crate::writer::extract::parameters;
+use crate::{ArchiveWriter, InstanceId, Pmid, Result, Source, Timestamp, Value, ValueType};
+
+/// A value of a column, with its own bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum StagedValue {
+    /// The word of a number.
+    Number(u64),
+    /// The bytes of any other.
+    Bytes(Box<[u8]>),
+    /// There is a record at this time, with no values that are known of here.
+    Row,
+    Mark,
+}
+
+/// A value that waits. Ordered as in the archive.
+#[derive(Debug)]
+struct Staged {
+    /// Number of marks before it.
+    run: u32,
+    at: Timestamp,
+    /// The place of the metric in the selection; that of a mark is behind all others.
+    metric: u32,
+    instance: Option<InstanceId>,
+    value: StagedValue,
+}
+
+impl Staged {
+    const NO_METRIC: u32 = u32::MAX;
+
+    fn order(&self) -> (u32, Timestamp, u32, Option<InstanceId>) {
+        (self.run, self.at, self.metric, self.instance)
+    }
+}
+
+/// A metric as it is written.
+#[derive(Debug)]
+struct OutputMetric {
+    pmid: Pmid,
+    new_pmid: Option<Pmid>,
+    value_type: ValueType,
+}
+
+/// The records of the new archive.
+#[derive(Debug)]
+pub(super) struct Output<'p, 'a> {
+    source: Source<'a>,
+    mapping: Mapping,
+    metrics: Vec<OutputMetric>,
+    /// Start of the window.
+    start: Timestamp,
+    /// Metadata that was not written yet; from the first record on.
+    changes: Option<Changes<'a>>,
+    staged: Vec<Staged>,
+    writer: &'p mut ArchiveWriter,
+}
+
+/// Where the values of one instance go.
+#[derive(Debug)]
+pub(super) struct InstanceOutput<'o> {
+    staged: &'o mut Vec<Staged>,
+    grid: &'o IntervalGrid,
+    /// Start of the source.
+    start: Timestamp,
+    run: u32,
+    metric: u32,
+    instance: Option<InstanceId>,
+}
+
+impl InstanceOutput<'_> {
+    pub(super) const fn grid(&self) -> &IntervalGrid {
+        self.grid
+    }
+
+    /// Returns the start of the source, from which replay counts seconds.
+    pub(super) const fn start(&self) -> Timestamp {
+        self.start
+    }
+
+    /// Adds a number; of several at one time the last holds.
+    pub(super) fn put(&mut self, at: Timestamp, word: u64) {
+        self.put_value(at, StagedValue::Number(word));
+    }
+
+    pub(super) fn put_value(&mut self, at: Timestamp, value: StagedValue) {
+        let Self { run, metric, instance, .. } = *self;
+        self.staged.push(Staged { run, at, metric, instance, value });
+    }
+}
+
+impl<'p, 'a> Output<'p, 'a> {
+    pub(super) fn new(
+        selection: &Selection<'a>,
+        start: Timestamp,
+        writer: &'p mut ArchiveWriter,
+    ) -> Result<Self> {
+        let mapping = Mapping::new(selection, &[], &[])?;
+        let metrics = selection.metrics().iter().map(|metric| {
+            let pmid = metric.desc.pmid;
+            let new_pmid = mapping.wanted(pmid).map(|(pmid, _)| pmid);
+            OutputMetric { pmid, new_pmid, value_type: metric.desc.value_type }
+        });
+        let metrics = metrics.collect();
+        let source = selection.source();
+        Ok(Self { source, mapping, metrics, start, changes: None, staged: Vec::new(), writer })
+    }
+
+    /// Returns where the values of an instance go that follow `run` marks.
+    pub(super) fn of_instance<'o>(
+        &'o mut self,
+        grid: &'o IntervalGrid,
+        run: u32,
+        metric: usize,
+        instance: Option<InstanceId>,
+    ) -> InstanceOutput<'o> {
+        let start = self.source.start();
+        let metric = metric as u32;
+        InstanceOutput { staged: &mut self.staged, grid, start, run, metric, instance }
+    }
+
+    /// Adds a mark after `run` others.
+    pub(super) fn put_mark(&mut self, run: u32, at: Timestamp) {
+        let metric = Staged::NO_METRIC;
+        self.staged.push(Staged { run, at, metric, instance: None, value: StagedValue::Mark });
+    }
+
+    /// Keeps a time of the source at which a metric may have no values.
+    pub(super) fn put_row(&mut self, run: u32, at: Timestamp, metric: usize) {
+        let value = StagedValue::Row;
+        self.staged.push(Staged { run, at, metric: metric as u32, instance: None, value });
+    }
+
+    /// Writes all that is before a time.
+    pub(super) fn flush(&mut self, before: Timestamp) -> Result<()> {
+        let mut staged = std::mem::take(&mut self.staged);
+        staged.sort_by_key(Staged::order);
+        let ready = staged.iter().take_while(|staged| staged.at < before).count();
+        self.write_records(staged.get(..ready).unwrap_or_default())?;
+        staged.drain(..ready);
+        self.staged = staged;
+        Ok(())
+    }
+
+    /// Writes all.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        let mut staged = std::mem::take(&mut self.staged);
+        staged.sort_by_key(Staged::order);
+        self.write_records(&staged)
+    }
+
+    fn write_records(&mut self, staged: &[Staged]) -> Result<()> {
+        let same = |one: &Staged, other: &Staged| (one.run, one.at) == (other.run, other.at);
+        for record in staged.chunk_by(same) {
+            let is_mark = |staged: &Staged| staged.value == StagedValue::Mark;
+            let values = record.iter().take_while(|staged| !is_mark(staged)).count();
+            let (values, marks) = record.split_at(values);
+            if let Some(first) = values.first() {
+                self.write_values(first.at, values)?;
+            }
+            if let Some(mark) = marks.first() {
+                self.write_mark(mark.at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A mark before the first record has no effect.
+    fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
+        let Some(earliest) = self.writer.earliest_next(true) else { return Ok(()) };
+        if timestamp < earliest && self.writer.ends_in_mark() {
+            return Ok(());
+        }
+        let timestamp = timestamp.max(earliest);
+        self.declare_until(timestamp)?;
+        self.writer.write_mark(timestamp)
+    }
+
+    /// Writes a record of values in their order.
+    fn write_values(&mut self, at: Timestamp, staged: &[Staged]) -> Result<()> {
+        let earliest = self.writer.earliest_next(false);
+        let timestamp = at.max(earliest.unwrap_or(at));
+        self.declare_until(timestamp)?;
+        self.declare_parameters(staged, timestamp)?;
+        self.writer.builder.clear();
+        for set in staged.chunk_by(|one, other| one.metric == other.metric) {
+            self.put_set(at, set)?;
+        }
+        if self.writer.builder.is_empty() { Ok(()) } else { self.writer.write_built(timestamp) }
+    }
+
+    /// Adds the values of one metric to the record.
+    fn put_set(&mut self, at: Timestamp, staged: &[Staged]) -> Result<()> {
+        let metric = staged.first().and_then(|first| self.metrics.get(first.metric as usize));
+        let Some(metric) = metric else { return Ok(()) };
+        let Some(new_pmid) = metric.new_pmid else { return Ok(()) };
+        let builder = &mut self.writer.builder;
+        let is_value = |staged: &&Staged| staged.value != StagedValue::Row;
+        if !staged.iter().any(|staged| is_value(&staged)) {
+            builder.put_empty_set(new_pmid, None);
+            return Ok(());
+        }
+        builder.begin_set(new_pmid, metric.value_type);
+        let indom = self.source.metadata().metric(metric.pmid).and_then(|metric| metric.desc.indom);
+        let history = indom.and_then(|indom| self.source.metadata().indom_history(indom));
+        for same in staged.chunk_by(|one, other| one.instance == other.instance) {
+            let Some(last) = same.iter().rfind(is_value) else { continue };
+            let number = match (last.instance, history) {
+                (Some(identity), Some(history)) => {
+                    // Another name may have the number now.
+                    let number = history.number_at(identity, at);
+                    let number =
+                        number.filter(|number| history.identity_at(*number, at) == Some(identity));
+                    let Some(number) = number else { continue };
+                    Some(number)
+                }
+                (instance, _) => instance,
+            };
+            let Some(value) = last.value.value(metric.value_type) else { continue };
+            builder.put_value(number, metric.value_type, value)?;
+        }
+        Ok(())
+    }
+
+    /// Declares the metrics that events name.
+    fn declare_parameters(&mut self, staged: &[Staged], timestamp: Timestamp) -> Result<()> {
+        let mut found = HashSet::new();
+        for staged in staged {
+            let Some(metric) = self.metrics.get(staged.metric as usize) else { continue };
+            if metric.value_type.is_event()
+                && let Some(value) = staged.value.value(metric.value_type)
+            {
+                parameters::collect(value, &mut found);
+            }
+        }
+        let metadata = self.source.metadata();
+        parameters::declare_all(found, timestamp, &mut self.mapping, metadata, self.writer)
+    }
+
+    /// Metadata up to the time of a record that follows.
+    fn declare_until(&mut self, timestamp: Timestamp) -> Result<()> {
+        let changes = self.changes.get_or_insert_with(|| {
+            let is_whole = self.start <= self.source.start();
+            let start = if is_whole { self.source.start().min(timestamp) } else { timestamp };
+            Changes::new(self.source.metadata(), start)
+        });
+        while let Some((from, change)) = changes.next_until(timestamp) {
+            self.mapping.move_to(from);
+            if self.mapping.declare(change, self.writer)? {
+                self.writer.date_metadata(from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StagedValue {
+    /// Returns the value of a metric of this type; `None` where there is none.
+    fn value(&self, value_type: ValueType) -> Option<Value<'_>> {
+        match (self, value_type) {
+            (Self::Number(word), _) => number(value_type, *word),
+            (Self::Bytes(bytes), ValueType::String) => Some(Value::String(bytes)),
+            (Self::Bytes(bytes), ValueType::Aggregate | ValueType::AggregateStatic) => {
+                Some(Value::Aggregate(bytes))
+            }
+            (Self::Bytes(bytes), ValueType::Event) => Some(Value::Event(bytes)),
+            (Self::Bytes(bytes), ValueType::HighresEvent) => Some(Value::HighresEvent(bytes)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Value<'_>> for StagedValue {
+    fn from(value: Value<'_>) -> Self {
+        match value {
+            Value::I32(v) => Self::Number(u64::from(v.cast_unsigned())),
+            Value::U32(v) => Self::Number(u64::from(v)),
+            Value::I64(v) => Self::Number(v.cast_unsigned()),
+            Value::U64(v) => Self::Number(v),
+            Value::Float(v) => Self::Number(u64::from(v.to_bits())),
+            Value::Double(v) => Self::Number(v.to_bits()),
+            Value::String(bytes)
+            | Value::Aggregate(bytes)
+            | Value::Event(bytes)
+            | Value::HighresEvent(bytes) => Self::Bytes(bytes.into()),
+        }
+    }
+}

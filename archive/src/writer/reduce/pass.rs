@@ -1,0 +1,470 @@
+//! One pass over the columns of a window.
+
+use std::ops::{Bound, Range, RangeInclusive};
+
+use super::ReducedSource;
+use super::counter::CounterTrack;
+use super::gauge::GaugeTrack;
+use super::grid::{IntervalGrid, IntervalRows, Piece};
+use super::held::HeldTrack;
+use super::histogram_rows::HistogramRows;
+use super::output::{InstanceOutput, Output, StagedValue};
+use super::rows::RowsWithValues;
+use crate::analysis::growth::Gaps;
+use crate::analysis::growth::lifetime::{Lifetime, Lifetimes};
+use crate::analysis::growth::number::with_number;
+use crate::analysis::growth::walls::{
+    ColumnPart, CounterOrigin, MetricWalls, RunState, Wall, Walls, each_part,
+};
+#[cfg(test)]
+use crate::scan::ChunkLimits;
+use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection, programs};
+use crate::{ArchiveWriter, InstanceId, Result, Semantics, Timestamp, ValueType};
+
+/// How many intervals after its last value an instance may still have one to write.
+const LATEST: i128 = 6;
+
+/// What becomes of the values of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MetricKind {
+    Counter,
+    Gauge,
+    Held,
+    Events,
+    /// It has no values.
+    Nothing,
+}
+
+#[derive(Debug)]
+enum Track {
+    Counter(CounterTrack),
+    Gauge(GaugeTrack),
+    Held(HeldTrack),
+    Events,
+}
+
+/// One instance of a metric.
+#[derive(Debug)]
+struct InstanceTrack {
+    instance: Option<InstanceId>,
+    /// Number of marks before its last value.
+    run: u32,
+    track: Track,
+}
+
+/// A metric and its instances, in the order of [`Chunk::columns`].
+#[derive(Debug)]
+struct MetricTracks {
+    kind: MetricKind,
+    instances: Vec<InstanceTrack>,
+    run: RunState,
+}
+
+/// A pass from the source to the writer.
+pub(super) struct ReducePass<'p, 'a> {
+    selection: &'p Selection<'a>,
+    grid: IntervalGrid,
+    window: (Bound<Timestamp>, Bound<Timestamp>),
+    lives: Lifetimes,
+    metrics: Vec<MetricTracks>,
+    /// The place of the agent's events in the selection.
+    events: Option<usize>,
+    histograms: HistogramRows,
+    /// Number of marks before the chunk.
+    marks: u32,
+    /// Time of the row before the chunk.
+    before: Option<Timestamp>,
+    output: Output<'p, 'a>,
+    /// Limits of chunks in tests.
+    #[cfg(test)]
+    limits: Option<ChunkLimits>,
+}
+
+/// The rows of a chunk, and where they are.
+struct ChunkContext<'c> {
+    chunk: &'c Chunk,
+    intervals: Vec<IntervalRows>,
+    /// Number of marks before the chunk.
+    marks: u32,
+}
+
+impl<'p, 'a> ReducePass<'p, 'a> {
+    pub(super) fn new(
+        selection: &'p Selection<'a>,
+        grid: IntervalGrid,
+        window: &RangeInclusive<Timestamp>,
+        writer: &'p mut ArchiveWriter,
+    ) -> Result<Self> {
+        let metrics = selection.metrics().iter().map(|metric| MetricTracks {
+            kind: MetricKind::new(metric),
+            instances: Vec::new(),
+            run: RunState::default(),
+        });
+        let metrics = metrics.collect();
+        let events = selection.metrics().iter();
+        let events =
+            events.clone().position(|metric| metric.desc.pmid == programs::events_metric());
+        let start = *window.start();
+        let first = if start <= selection.source().start() {
+            Bound::Unbounded
+        } else {
+            Bound::Included(start)
+        };
+        Ok(Self {
+            selection,
+            grid,
+            window: (first, Bound::Included(*window.end())),
+            lives: Lifetimes::new(selection, Gaps::Keep, true),
+            metrics,
+            events,
+            histograms: HistogramRows::new(selection),
+            marks: 0,
+            before: None,
+            output: Output::new(selection, start, writer)?,
+            #[cfg(test)]
+            limits: None,
+        })
+    }
+
+    /// Reads that many rows at a time.
+    #[cfg(test)]
+    pub(super) fn by_rows(mut self, rows: usize) -> Self {
+        self.limits = Some(ChunkLimits { rows, ..ChunkLimits::CHUNK });
+        self
+    }
+
+    pub(super) fn run(mut self, mut watch: impl FnMut(Timestamp)) -> Result<ReducedSource> {
+        let mut columns = Columns::open(self.selection, self.window)?;
+        #[cfg(test)]
+        if let Some(limits) = self.limits {
+            columns = columns.with_limits(limits);
+        }
+        let mut backward_records = 0;
+        while let Some(chunk) = columns.next_chunk()? {
+            self.add(chunk);
+            backward_records = chunk.backward_records();
+            let Some(last) = chunk.timestamps().last().copied() else { continue };
+            self.settle(last);
+            let ready = self.grid.interval(last).saturating_sub(LATEST);
+            self.output.flush(self.grid.end(ready))?;
+            watch(last);
+        }
+        self.end();
+        self.output.finish()?;
+        Ok(ReducedSource { backward_records })
+    }
+
+    fn add(&mut self, chunk: &Chunk) {
+        let walls = Walls::of_chunk(chunk, self.selection, self.before);
+        let intervals = self.grid.divide(chunk.timestamps());
+        let context = ChunkContext { chunk, intervals, marks: self.marks };
+        self.histograms.find(chunk, &self.grid, |place, column| {
+            let own = self.metrics.get(place)?.instances.get(column)?;
+            own.track.last_value()
+        });
+        for (place, metric) in self.selection.metrics().iter().enumerate() {
+            self.add_metric(&context, place, metric, &walls);
+        }
+        for row in chunk.marks() {
+            if let Some(at) = chunk.timestamps().get(*row as usize) {
+                self.output.put_mark(self.marks, *at);
+                self.marks += 1;
+            }
+        }
+        self.before = chunk.timestamps().last().copied().or(self.before);
+    }
+
+    fn add_metric(
+        &mut self,
+        context: &ChunkContext<'_>,
+        place: usize,
+        metric: &SelectedMetric,
+        walls: &Walls,
+    ) {
+        let Some(tracks) = self.metrics.get_mut(place) else { return };
+        if tracks.kind == MetricKind::Nothing {
+            return;
+        }
+        let columns = context.chunk.columns(place);
+        let rows = (context.chunk.timestamps(), columns);
+        let presences = self.lives.presences(metric);
+        let walls = MetricWalls::new(walls, metric, rows, presences, tracks.run);
+        for column in columns.iter().skip(tracks.instances.len()) {
+            let instance = column.instance();
+            // A value of an instance without a name is kept all the same.
+            let life = self.lives.lifetime(metric, instance).unwrap_or(Lifetime::ALWAYS);
+            let track = Track::new(tracks.kind, metric.desc.value_type, life);
+            tracks.instances.push(InstanceTrack { instance, run: self.marks, track });
+        }
+        keep_rows_of_walls(context, &walls, self.events, &mut self.output);
+        let mut extra = self.histograms.walls(place);
+        if presences.is_some() {
+            let with_values = RowsWithValues::new(columns.iter(), context.chunk.timestamps().len());
+            let newest = tracks.last_values();
+            for row in line_starts(columns, tracks, &walls) {
+                let before = with_values.before(row);
+                let value = before.and_then(|row| context.value(columns, &with_values, row));
+                if let Some((at, run, instance, word)) = value.or(newest) {
+                    self.output.of_instance(&self.grid, run, place, instance).put(at, word);
+                }
+            }
+            let last = |at: usize| tracks.instances.get(at)?.track.last_at();
+            let timestamps = context.chunk.timestamps();
+            let newest = newest.map(|(at, ..)| at);
+            let rows =
+                with_values.new_over_grid(columns.iter(), timestamps, &self.grid, newest, last);
+            extra.extend(rows.into_iter().filter_map(|row| context.wall(row)));
+            extra.sort_unstable();
+        }
+        for (column, own) in columns.iter().zip(&mut tracks.instances) {
+            let mut walls = walls.walls_of_column(column, || own.track.last_at());
+            if !extra.is_empty() {
+                walls.to_mut().extend(&extra);
+                walls.to_mut().sort_by_key(|wall| wall.row);
+            }
+            own.add(context, column, &walls, (&self.grid, place), &mut self.output);
+        }
+        tracks.run.pass(&walls);
+    }
+
+    /// Writes what later values do not change.
+    fn settle(&mut self, now: Timestamp) {
+        for (place, tracks) in self.metrics.iter_mut().enumerate() {
+            for own in &mut tracks.instances {
+                let mut output = self.output.of_instance(&self.grid, own.run, place, own.instance);
+                match &mut own.track {
+                    Track::Counter(track) => track.settle(now, &mut output),
+                    Track::Gauge(track) => track.settle(now, &mut output),
+                    Track::Held(track) => track.settle(now, &mut output),
+                    Track::Events => {}
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        for (place, tracks) in self.metrics.iter_mut().enumerate() {
+            for own in &mut tracks.instances {
+                own.meet(None, (&self.grid, place), &mut self.output);
+            }
+        }
+    }
+}
+
+/// A value of an instance before a chunk.
+type LastValue = (Timestamp, u32, Option<InstanceId>, u64);
+
+/// Keeps the rows before and after the events of new runs that are dated by rows: there readers
+/// find when counters were 0.
+fn keep_rows_of_walls(
+    context: &ChunkContext<'_>,
+    walls: &MetricWalls<'_>,
+    events: Option<usize>,
+    output: &mut Output<'_, '_>,
+) {
+    let Some(events) = events else { return };
+    let timestamps = context.chunk.timestamps();
+    for wall in &walls.all {
+        let CounterOrigin::Zero(zero) = wall.origin else { continue };
+        if zero != wall.at {
+            let run = context.run_of(wall.row as usize);
+            output.put_row(run, zero, events);
+            if let Some(at) = timestamps.get(wall.row as usize) {
+                output.put_row(run, *at, events);
+            }
+        }
+    }
+}
+
+/// Returns the rows with the first values of lines, ascending. Readers say of instances that begin
+/// later than others that they were 0 in the row with values before.
+fn line_starts(columns: &[Column], tracks: &MetricTracks, walls: &MetricWalls<'_>) -> Vec<u32> {
+    let mut starts = Vec::new();
+    for (column, own) in columns.iter().zip(&tracks.instances) {
+        let last_at = own.track.last_at();
+        if last_at.is_none() {
+            starts.extend(column.rows().get(0));
+        }
+        for wall in walls.walls_of_column(column, || last_at).iter() {
+            starts.extend(column.rows().first_from(wall.row).map(|(_, row)| row));
+        }
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+impl MetricKind {
+    fn new(metric: &SelectedMetric) -> Self {
+        match metric.desc.value_type {
+            ValueType::NoSupport => Self::Nothing,
+            ValueType::Event | ValueType::HighresEvent => Self::Events,
+            _ if metric.has_rates() => Self::Counter,
+            _ if metric.has_numbers() && metric.desc.semantics == Semantics::Instant => Self::Gauge,
+            _ => Self::Held,
+        }
+    }
+}
+
+impl MetricTracks {
+    /// Returns the newest of the last values of a counter's instances.
+    fn last_values(&self) -> Option<LastValue> {
+        let last = self.instances.iter().filter_map(|own| {
+            let (at, word) = own.track.last_value()?;
+            Some((at, own.run, own.instance, word))
+        });
+        last.max_by_key(|(at, ..)| *at)
+    }
+}
+
+impl Track {
+    fn new(kind: MetricKind, value_type: ValueType, life: Lifetime) -> Self {
+        match kind {
+            MetricKind::Counter => Self::Counter(CounterTrack::new(value_type, life)),
+            MetricKind::Gauge => Self::Gauge(GaugeTrack::new(value_type, life)),
+            MetricKind::Held => Self::Held(HeldTrack::new(life)),
+            MetricKind::Events | MetricKind::Nothing => Self::Events,
+        }
+    }
+
+    /// Returns the last value of a counter's line, and its time.
+    fn last_value(&self) -> Option<(Timestamp, u64)> {
+        match self {
+            Self::Counter(track) => track.last_value(),
+            _ => None,
+        }
+    }
+
+    /// Returns the time of the last value of a counter.
+    const fn last_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Counter(track) => track.last_at(),
+            _ => None,
+        }
+    }
+}
+
+impl InstanceTrack {
+    /// Adds the values of a chunk.
+    fn add(
+        &mut self,
+        context: &ChunkContext<'_>,
+        column: &Column,
+        walls: &[Wall],
+        (grid, metric): (&IntervalGrid, usize),
+        output: &mut Output<'_, '_>,
+    ) {
+        let mut places = 0;
+        each_part(column, walls, |part| match part {
+            ColumnPart::Wall(wall) => self.meet(Some(wall.at), (grid, metric), output),
+            ColumnPart::Values(words, rows) => {
+                self.run = context.run_of(rows.start);
+                let mut output = output.of_instance(grid, self.run, metric, self.instance);
+                for (interval, part) in context.pieces(&rows) {
+                    let place = places + (part.start - rows.start);
+                    let places = place..place + part.len();
+                    self.track.add(context, column, (interval, part, places), &mut output);
+                }
+                places += words.len();
+            }
+        });
+    }
+
+    /// No value continues those so far, which end at `at` or, without, with the last one.
+    fn meet(
+        &mut self,
+        at: Option<Timestamp>,
+        (grid, metric): (&IntervalGrid, usize),
+        output: &mut Output<'_, '_>,
+    ) {
+        let mut output = output.of_instance(grid, self.run, metric, self.instance);
+        match &mut self.track {
+            Track::Counter(track) => track.end(&mut output),
+            Track::Gauge(track) => track.end(at, &mut output),
+            Track::Held(track) => track.end(at, &mut output),
+            Track::Events => {}
+        }
+    }
+}
+
+impl Track {
+    /// Adds the values of an interval: their rows, and their places in the column.
+    fn add(
+        &mut self,
+        context: &ChunkContext<'_>,
+        column: &Column,
+        (interval, rows, places): (i128, Range<usize>, Range<usize>),
+        output: &mut InstanceOutput<'_>,
+    ) {
+        let words = column.words().get(places.clone()).unwrap_or_default();
+        let timestamps = context.chunk.timestamps().get(rows).unwrap_or_default();
+        let piece = Piece { interval, words, timestamps };
+        let staged = |place| column.value(place).map(StagedValue::from);
+        match self {
+            Self::Counter(track) => with_number!(
+                column.value_type(),
+                N => track.add::<N>(&piece, output),
+                else ()
+            ),
+            Self::Gauge(track) => with_number!(
+                column.value_type(),
+                N => track.add::<N>(&piece, output),
+                else ()
+            ),
+            Self::Held(track) => {
+                if let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) {
+                    let first = (*first, || staged(places.start));
+                    let last = (*last, staged(places.end.saturating_sub(1)));
+                    track.add(interval, first, last, output);
+                }
+            }
+            Self::Events => {
+                for (place, at) in places.zip(timestamps) {
+                    if let Some(value) = staged(place) {
+                        output.put_value(*at, value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl ChunkContext<'_> {
+    /// Returns the number of marks before a row.
+    fn run_of(&self, row: usize) -> u32 {
+        let marks = self.chunk.marks().partition_point(|mark| (*mark as usize) < row);
+        self.marks + marks as u32
+    }
+
+    /// Returns the value of some column of a metric in a row.
+    fn value(
+        &self,
+        columns: &[Column],
+        with_values: &RowsWithValues,
+        row: u32,
+    ) -> Option<LastValue> {
+        let column = columns.get(with_values.column(row)?)?;
+        let (place, _) = column.rows().first_from(row)?;
+        let at = *self.chunk.timestamps().get(row as usize)?;
+        let run = self.run_of(row as usize);
+        Some((at, run, column.instance(), *column.words().get(place)?))
+    }
+
+    /// Returns a wall at which the values on both sides are kept.
+    fn wall(&self, row: u32) -> Option<Wall> {
+        let at = *self.chunk.timestamps().get(row as usize)?;
+        Some(Wall { row, origin: CounterOrigin::Unknown, at, is_birth: false })
+    }
+
+    /// Divides rows into intervals.
+    fn pieces(&self, rows: &Range<usize>) -> impl Iterator<Item = (i128, Range<usize>)> {
+        let rows = rows.clone();
+        let first = self.intervals.partition_point(|interval| interval.rows.end <= rows.start);
+        let overlapping = self.intervals.get(first..).unwrap_or_default().iter();
+        overlapping.map_while(move |interval| {
+            let start = interval.rows.start.max(rows.start);
+            let end = interval.rows.end.min(rows.end);
+            (start < end).then_some((interval.interval, start..end))
+        })
+    }
+}
