@@ -143,6 +143,11 @@ impl ColumnUnit {
         Self::new(family.to_base.and_times(1.0 / size), title.to_owned(), numbers)
     }
 
+    /// Returns the unit of a name for numbers that are in it.
+    pub fn fixed(title: &str, numbers: &[f64]) -> Self {
+        Self::new(Conversion::times(1.0), title.to_owned(), numbers)
+    }
+
     fn new(conversion: Conversion, title: String, numbers: &[f64]) -> Self {
         let mut converted = numbers.iter().map(|number| conversion.apply(*number));
         let is_whole = converted.all(|number| number.fract() == 0.0);

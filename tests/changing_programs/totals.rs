@@ -64,7 +64,7 @@ pub(super) fn check_summary(
 ) {
     let archives = record.archives.to_str().expect("UTF-8");
     let arguments =
-        [&["summary", archives, "--sum", "--buckets"], &readers::BRANCHES[1..]].concat();
+        [&["summary", archives, "--total", "--buckets"], &readers::BRANCHES[1..]].concat();
     let mut seen = BTreeSet::new();
     for line in readers::lines(&arguments) {
         let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();

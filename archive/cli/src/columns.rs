@@ -82,12 +82,9 @@ impl Scale {
     pub(crate) fn new(metric: &SelectedMetric, rates: bool, wanted: &[WantedUnits]) -> Self {
         let is_rate = rates && metric.has_rates();
         let own = if is_rate { metric.rate_units() } else { metric.desc.units };
-        let converted = wanted.iter().find_map(|wanted| {
-            let conversion = own.conversion_to(wanted.parsed.units)?;
-            Some((wanted.text.clone(), conversion.and_times(wanted.parsed.multiplier)))
-        });
         let time = ValueTime::new(metric, is_rate);
-        if let Some((units, conversion)) = converted {
+        if let Some((conversion, text)) = conversion_to(own, wanted) {
+            let units = text.to_owned();
             let conversion = Some(conversion);
             return Self { units, is_computed: true, time, scaled_from: None, conversion };
         }
@@ -145,6 +142,14 @@ impl WantedUnits {
         })?;
         Ok(Self { text: text.trim().to_owned(), parsed })
     }
+}
+
+/// Returns the conversion to the first of `wanted` with the dimension of some units, and its text.
+pub(crate) fn conversion_to(own: Units, wanted: &[WantedUnits]) -> Option<(Conversion, &str)> {
+    wanted.iter().find_map(|wanted| {
+        let conversion = own.conversion_to(wanted.parsed.units)?;
+        Some((conversion.and_times(wanted.parsed.multiplier), wanted.text.as_str()))
+    })
 }
 
 /// Returns the unit that is most like a word, if one is.
@@ -211,7 +216,7 @@ pub(crate) fn columns(
 ) -> Vec<Column> {
     let indoms = replay.metrics().filter_map(|metric| metric.desc.indom);
     warn_of_unknown_instances(choice.instances, metadata, indoms);
-    warn_of_unused_units(replay, choice);
+    warn_of_unused_units(choice.units, &own_units(replay, choice.rates));
     let mut columns = Vec::new();
     let mut chosen = HashMap::new();
     for (index, metric) in replay.metrics().enumerate() {
@@ -279,19 +284,24 @@ pub(crate) fn sort_columns(
     });
 }
 
-/// Warns of units that no metric can be converted to, with those that the metrics have.
-fn warn_of_unused_units(replay: &Replay<'_>, choice: &Choice<'_>) {
+/// Returns the units of the values of metrics, or of their rates, and their text.
+fn own_units(replay: &Replay<'_>, rates: bool) -> Vec<(Units, String)> {
     let own = |metric: &SelectedMetric| {
-        let is_rate = choice.rates && metric.has_rates();
+        let is_rate = rates && metric.has_rates();
         (if is_rate { metric.rate_units() } else { metric.desc.units }, units(metric, is_rate))
     };
-    for wanted in choice.units {
+    replay.metrics().map(own).collect()
+}
+
+/// Warns of units that no values can be converted to, with those that the values have.
+pub(crate) fn warn_of_unused_units(wanted: &[WantedUnits], own: &[(Units, String)]) {
+    for wanted in wanted {
         let wanted_units = wanted.parsed.units;
-        if replay.metrics().any(|metric| own(metric).0.conversion_to(wanted_units).is_some()) {
+        if own.iter().any(|(units, _)| units.conversion_to(wanted_units).is_some()) {
             continue;
         }
-        let mut found: Vec<String> = replay.metrics().map(|metric| own(metric).1).collect();
-        found.iter_mut().filter(|text| text.is_empty()).for_each(|text| "none".clone_into(text));
+        let mut found: Vec<&str> = own.iter().map(|(_, text)| text.as_str()).collect();
+        found.iter_mut().filter(|text| text.is_empty()).for_each(|text| *text = "none");
         found.sort_unstable();
         found.dedup();
         found.truncate(MAX_UNITS);

@@ -412,19 +412,19 @@ fn report_prints_csv_and_json_lines() {
 #[test]
 fn summary_prints_averages_as_a_table_csv_and_json_lines() {
     let (_directory, base) = archive();
-    let table = printed(&base, "summary", &["--sum"]);
+    let table = printed(&base, "summary", &["--total"]);
     let expected = "
 mmv.acme, 2023-11-14 22:13:20 to 22:13:40
-                 Mean    Min   Max   Sum  Count  Unit
-products.count                                   count/s
-  Anvils            2      2     2    20      1
-  Rockets           2      2     2    20      1
-level           0.500  0.333  7.00  7.83      3
+                 Mean    Min   Max  Total  Count  Unit
+products.count                                    count/s
+  Anvils            2      2     2     20      1
+  Rockets           2      2     2     20      1
+level           0.500  0.333  7.00   7.83      3
 ";
     assert_eq!(table, &expected[1..]);
-    let table = printed(&base, "summary", &["--sum", "--exact"]);
+    let table = printed(&base, "summary", &["--total", "--exact"]);
     let expected = "
-Metric                            Time average  Stochastic  Minimum  Maximum     Sum  Count  Units
+Metric                            Time average  Stochastic  Minimum  Maximum   Total  Count  Units
 mmv.acme.products.count[Anvils]          2.000       2.000    2.000    2.000  20.000      1  count / sec
 mmv.acme.products.count[Rockets]         2.000       2.000    2.000    2.000  20.000      1  count / sec
 mmv.acme.level                           0.500       2.611    0.333    7.000   7.833      3

@@ -140,6 +140,20 @@ fn a_summary_has_the_quantiles_of_the_window() {
     let json = text("summary", &base, &["mmv.shop.latency", "--quantile", "90", "--json"]);
     let quantiles = r#""quantiles":{"p90":6.5},"quantile_units":"microsec""#;
     assert!(json.contains(quantiles), "{json}");
+    // Of the quantiles of a histogram as of other numbers, in each format.
+    let units = ["mmv.shop.latency", "--quantile", "90", "--units", "millisec"];
+    let exact = ["--format", "csv", "--precision", "4"];
+    let csv = text("summary", &base, &[&units[..], &exact].concat());
+    assert!(csv.ends_with(",0.0065,millisec\r\n"), "{csv}");
+    let table = text("summary", &base, &units);
+    let line = table.lines().find(|line| line.starts_with("latency ")).unwrap();
+    assert!(line.ends_with("  0.007     36  count/s, millisec"), "{table}");
+    let rate = ["mmv.shop.latency", "--units", "count / min", "--format", "csv"];
+    let csv = text("summary", &base, &rate);
+    assert!(csv.contains(",count / min,36,") && csv.contains(",27.0003"), "{csv}");
+    let output = run("summary", &base, &["mmv.shop.latency", "--units", "byte"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("--units \"byte\" fits no metric and is ignored"), "{stderr}");
     let output = run("summary", &base, &["mmv.shop.queue", "--quantile", "0.9"]);
     assert_eq!(output.status.code(), Some(1));
 }

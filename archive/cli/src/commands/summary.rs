@@ -16,6 +16,7 @@ use pcp_archive::summary::{Extreme, MetricSummary, Statistics, summarize_past_da
 use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Units, Value};
 use serde::Serialize;
 
+use crate::columns::{WantedUnits, conversion_to, warn_of_unused_units};
 use crate::formats::{Format, csv};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
@@ -45,7 +46,7 @@ Examples:
     mmv-archive summary @ --last 1d --times mmv.shop.orders
   How many orders were there yesterday?
     mmv-archive summary @ -S 'yesterday 00:00' -T 'today 00:00' \\
-        --sum mmv.shop.orders";
+        --total mmv.shop.orders";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -72,9 +73,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     times: bool,
 
-    /// Add the sum of all values to the table; of a counter its increase, in its own units
+    /// Add the sum of all values in the window to the table; of a counter its increase, in its own
+    /// units
     #[arg(long)]
-    sum: bool,
+    total: bool,
+
+    /// Convert averages, minima, maxima and quantiles to these units where the dimension is the same:
+    /// "Mbyte", "Kbyte / sec", "count x 10^-2"; may be repeated
+    #[arg(long, value_name = "UNITS")]
+    units: Vec<String>,
 
     /// The quantiles of each histogram, of all that it counted in the window: p50,p99,1; p99, 99
     /// and 0.99 are the same [default: p50,p99,1]
@@ -97,7 +104,7 @@ pub(crate) struct Arguments {
     precision: Option<u8>,
 
     /// Sort by a column, numbers from the largest down: name, average, rate (the average of
-    /// counters and histograms alone), stochastic, minimum, maximum, sum, count, or a quantile
+    /// counters and histograms alone), stochastic, minimum, maximum, total, count, or a quantile
     /// such as p99
     #[arg(long, value_name = "COLUMN", value_parser = sort_column)]
     sort: Option<Sort>,
@@ -140,7 +147,8 @@ enum Sort {
     /// Largest value
     Maximum,
     /// Sum of all values; of a counter its increase
-    Sum,
+    #[value(alias = "sum")]
+    Total,
     /// Number of values
     Count,
     /// This quantile of histograms; other metrics come last
@@ -165,7 +173,7 @@ impl Sort {
             Self::Stochastic => statistics.stochastic_average,
             Self::Minimum => statistics.minimum.value,
             Self::Maximum => statistics.maximum.value,
-            Self::Sum => statistics.sum,
+            Self::Total => statistics.sum,
             Self::Count => statistics.count as f64,
         }
     }
@@ -179,7 +187,7 @@ impl Sort {
             Self::Count => Some(counted.count),
             Self::Maximum => quantile(1.0),
             Self::Quantile(rank) => quantile(rank),
-            Self::Name | Self::Stochastic | Self::Minimum | Self::Sum => None,
+            Self::Name | Self::Stochastic | Self::Minimum | Self::Total => None,
         }
     }
 
@@ -220,6 +228,8 @@ struct Line<'s> {
     statistics: Option<&'s Statistics>,
     /// What a histogram counted, if it is one.
     histogram: Option<CountedValues>,
+    /// The units of `--units` that averages and extremes are in.
+    converted_to: Option<String>,
 }
 
 /// Returns whether two quantiles are the same but for rounding.
@@ -243,11 +253,27 @@ impl Arguments {
         let histograms = self.histograms(&mut selection, &span)?;
         let ranks = if histograms.is_empty() { &[] } else { self.ranks() };
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let (summaries, lost) =
+        let units = self.units.iter().map(|text| WantedUnits::parse(text));
+        let units = units.collect::<Result<Vec<_>, _>>()?;
+        let (mut summaries, lost) =
             summarize_past_damage(&selection, span, decrease, self.gaps.gaps())?;
         lost.iter().for_each(warn_of_loss);
+        for summary in &mut summaries {
+            convert(summary, &units);
+        }
         let mut lines = histograms.lines(source.metadata(), ranks);
         lines.extend(metric_lines(source.metadata(), &summaries));
+        warn_of_unused_units(&units, &own_units(&lines));
+        for line in &mut lines {
+            let own = conversion_to(line.metric.units, &units);
+            line.converted_to = own.map(|(_, text)| text.to_owned());
+            if let Some(counted) = &mut line.histogram {
+                counted.convert(&units);
+                if let Some((conversion, _)) = own {
+                    counted.rate = conversion.apply(counted.rate);
+                }
+            }
+        }
         if self.is_for_people() {
             sort_by_rank(&mut lines, source.metadata());
         }
@@ -270,7 +296,7 @@ impl Arguments {
                 let table = SummaryTable {
                     ranks,
                     has_times: self.times,
-                    has_sum: self.sum,
+                    has_total: self.total,
                     is_sorted: self.sort.is_some() || self.top.is_some(),
                     window,
                     zone: &zone,
@@ -347,7 +373,7 @@ impl Arguments {
         let mut heads = vec!["Metric", "Time average", "Stochastic"];
         heads.extend(["Minimum"].iter().chain(self.times.then_some(&"At")));
         heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
-        heads.extend(self.sum.then_some("Sum"));
+        heads.extend(self.total.then_some("Total"));
         heads.push("Count");
         let mut heads: Vec<String> = heads.into_iter().map(str::to_owned).collect();
         heads.extend(ranks.iter().map(|rank| quantile_title(*rank)));
@@ -394,7 +420,7 @@ impl Arguments {
         time(grid, |statistics| statistics.minimum);
         number(grid, |statistics| statistics.maximum.value);
         time(grid, |statistics| statistics.maximum);
-        if self.sum {
+        if self.total {
             number(grid, |statistics| statistics.sum);
         }
         match &line.histogram {
@@ -407,7 +433,10 @@ impl Arguments {
             let units = counted.map_or(Units::NONE, |counted| counted.units);
             match (value, self.precision) {
                 (Some(value), Some(_)) => grid.format(format_args!("{value:.places$}")),
-                (Some(value), None) => grid.cell(|text| text.push_str(&scaled(value, units))),
+                (Some(value), None) => match counted.and_then(|one| one.converted_to.as_ref()) {
+                    Some(units) => grid.format(format_args!("{value:.places$} {units}")),
+                    None => grid.cell(|text| text.push_str(&scaled(value, units))),
+                },
                 (None, _) => grid.format(format_args!("{MISSING}")),
             }
         }
@@ -458,7 +487,7 @@ impl Arguments {
             }
             if !ranks.is_empty() {
                 out.text.push(b',');
-                let units = line.histogram.as_ref().map(|counted| counted.units.to_string());
+                let units = line.histogram.as_ref().map(CountedValues::units_text);
                 csv::push_text(&mut out.text, &units.unwrap_or_default());
             }
             out.text.extend_from_slice(b"\r\n");
@@ -513,8 +542,37 @@ impl Line<'_> {
 
     /// Returns the units of all columns except the sum.
     fn units(&self) -> String {
+        if let Some(units) = &self.converted_to {
+            return units.clone();
+        }
         let metric = &self.metric.metric;
         columns::units(metric, metric.has_rates())
+    }
+}
+
+/// Returns the units of the numbers of lines, and their text.
+fn own_units(lines: &[Line<'_>]) -> Vec<(Units, String)> {
+    let mut all = Vec::new();
+    for line in lines {
+        all.push((line.metric.units, line.units()));
+        all.extend(line.histogram.as_ref().map(|one| (one.units, one.units_text())));
+    }
+    all
+}
+
+/// Converts averages and extremes to units of the same dimension.
+fn convert(summary: &mut MetricSummary, wanted: &[WantedUnits]) {
+    let Some((conversion, _)) = conversion_to(summary.units, wanted) else { return };
+    for instance in &mut summary.instances {
+        let Some(statistics) = &mut instance.statistics else { continue };
+        for number in [
+            &mut statistics.stochastic_average,
+            &mut statistics.time_average,
+            &mut statistics.minimum.value,
+            &mut statistics.maximum.value,
+        ] {
+            *number = conversion.apply(*number);
+        }
     }
 }
 
@@ -554,6 +612,7 @@ fn metric_lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<
             name: summary.instance.and_then(|id| names.get(&id).cloned()),
             statistics: summary.statistics.as_ref(),
             histogram: None,
+            converted_to: None,
         });
         let mut of_metric: Vec<Line<'_>> = of_metric.collect();
         of_metric.sort_by(|one, other| {
@@ -620,7 +679,7 @@ fn write_json(out: &mut Output, lines: &[Line<'_>], ranks: &[f64]) -> Result<(),
             HistogramNumbers {
                 rate: number(counted.rate),
                 quantiles: titles.zip(values).collect(),
-                quantile_units: counted.units.to_string(),
+                quantile_units: counted.units_text(),
             }
         });
         out.json_line(&Object {

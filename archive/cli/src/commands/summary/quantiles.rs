@@ -11,6 +11,7 @@ use pcp_archive::summary::MetricSummary;
 use pcp_archive::{InstanceId, Metadata, Timestamp, Units};
 
 use super::Line;
+use crate::columns::{WantedUnits, conversion_to};
 use crate::options::histograms::is_shown_as_itself;
 use crate::{Failure, columns};
 
@@ -50,8 +51,26 @@ pub(super) struct CountedValues {
     pub(super) rate: f64,
     /// One for each quantile; `None` if nothing was counted.
     pub(super) quantiles: Vec<Option<f64>>,
-    /// The units of the quantiles.
+    /// The units of the quantiles as they were logged.
     pub(super) units: Units,
+    /// The units of `--units` that the quantiles are in.
+    pub(super) converted_to: Option<String>,
+}
+
+impl CountedValues {
+    /// Converts the quantiles to units of the same dimension.
+    pub(super) fn convert(&mut self, wanted: &[WantedUnits]) {
+        let Some((conversion, text)) = conversion_to(self.units, wanted) else { return };
+        for quantile in self.quantiles.iter_mut().flatten() {
+            *quantile = conversion.apply(*quantile);
+        }
+        self.converted_to = Some(text.to_owned());
+    }
+
+    /// Returns the units of the quantiles as text.
+    pub(super) fn units_text(&self) -> String {
+        self.converted_to.clone().unwrap_or_else(|| self.units.to_string())
+    }
 }
 
 impl Histograms {
@@ -147,6 +166,7 @@ impl Histograms {
                         .and_then(|(names, id)| names.get(&id).cloned()),
                     statistics: None,
                     histogram: Some(counted.values(ranks, histogram.units)),
+                    converted_to: None,
                 });
             }
         }
@@ -184,6 +204,6 @@ impl Counted {
         let count: f64 = buckets.iter().map(|bucket| bucket.count).sum();
         let rate = if self.seconds > 0.0 { count / self.seconds } else { 0.0 };
         let quantiles = ranks.iter().map(|rank| BucketCount::quantile(&buckets, *rank)).collect();
-        CountedValues { count, rate, quantiles, units }
+        CountedValues { count, rate, quantiles, units, converted_to: None }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct SummaryTable<'o> {
     pub(super) ranks: &'o [f64],
     /// The times of minimum and maximum are columns.
     pub(super) has_times: bool,
-    pub(super) has_sum: bool,
+    pub(super) has_total: bool,
     /// Lines are in the order of a column, not of metrics.
     pub(super) is_sorted: bool,
     pub(super) window: Window,
@@ -47,6 +47,7 @@ impl LineUnits {
         let mut own = Vec::new();
         let mut quantiles = Vec::new();
         let mut quantile_units = None;
+        let mut quantiles_converted_to = None;
         for line in lines {
             if let Some(statistics) = line.statistics {
                 let extremes = [statistics.minimum.value, statistics.maximum.value];
@@ -56,11 +57,18 @@ impl LineUnits {
                 own.push(counted.rate);
                 quantiles.extend(counted.quantiles.iter().flatten());
                 quantile_units = Some(counted.units);
+                quantiles_converted_to = counted.converted_to.as_deref();
             }
         }
+        let converted_to = lines.first().and_then(|line| line.converted_to.as_deref());
+        let choose = |units, converted_to: Option<&str>, numbers: &[f64]| match converted_to {
+            Some(text) => ColumnUnit::fixed(text, numbers),
+            None => ColumnUnit::choose(units, numbers),
+        };
         Self {
-            own: ColumnUnit::choose(units, &own),
-            quantiles: quantile_units.map(|units| ColumnUnit::choose(units, &quantiles)),
+            own: choose(units, converted_to, &own),
+            quantiles: quantile_units
+                .map(|units| choose(units, quantiles_converted_to, &quantiles)),
         }
     }
 
@@ -137,8 +145,8 @@ impl SummaryTable<'_> {
         if has_statistics && self.has_times {
             heads.push("At".to_owned());
         }
-        if self.has_sum {
-            heads.push("Sum".to_owned());
+        if self.has_total {
+            heads.push("Total".to_owned());
         }
         heads.extend(["Count", "Unit"].map(str::to_owned));
         heads
@@ -250,7 +258,7 @@ impl Cells<'_, '_> {
         if self.has_statistics {
             self.push_time(statistics, |one| one.maximum);
         }
-        if self.table.has_sum {
+        if self.table.has_total {
             let own = line.metric.metric.desc.units;
             match statistics {
                 Some(one) => self.grid.cell(|text| text.push_str(&scaled(one.sum, own))),
