@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use pcp_archive::raw::copy::copy;
+use pcp_archive::extract::Extract;
+use pcp_archive::scan::Selection;
 use pcp_archive::{Archive, ArchiveWriter, Version, WriterOptions};
 
 use crate::harness::corpus::{self, CorpusArchive};
@@ -60,7 +61,10 @@ fn copied(archive: &CorpusArchive, scratch: &Scratch, version: Version) -> std::
     let original = Archive::open(&archive.base).unwrap();
     let options = WriterOptions { version, ..WriterOptions::default() };
     let mut writer = ArchiveWriter::create_with(&base, original.label().into(), options).unwrap();
-    copy(&original, &mut writer).unwrap_or_else(|error| panic!("{}: {error}", archive.name));
+    let mut everything = Selection::new(&original);
+    everything.select("");
+    let extract = Extract::new(everything).keep_volumes();
+    extract.write(&mut writer, |_| {}).unwrap_or_else(|error| panic!("{}: {error}", archive.name));
     writer.finish().unwrap();
     base
 }

@@ -26,14 +26,14 @@ pub(crate) use blocks::{BlockCache, CRC32, XzIndex, block_header, seek_table};
 pub use half_made::{half_made, has_data, has_metadata};
 pub(crate) use held::HeldFile;
 pub(crate) use members::{AddExtension, MemberFiles, Members, bases, list, sync_directory};
-pub use members::{Compression, host_directories, member_files};
+pub use members::{Compression, directory_of, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{
     FileWindow, LabelDifference, NextRecord, RecordFile, check_labels, label_difference,
 };
-pub(crate) use scanner::{Damage, Scanned, Scanner};
+pub(crate) use scanner::{Damage, Scanned, Scanner, next_intact};
+pub(crate) use visibility::{create_new, move_archive, show, unfinished_metadata};
 pub use visibility::{existing_file, remove_archive, unfinished_archives};
-pub(crate) use visibility::{move_archive, show, unfinished_metadata};
 
 /// Bytes of a compressed file that may follow the last record without one of them being the start
 /// of a record: more than a crash leaves as a hole in a volume.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use crate::ArchiveWriter;
 
 pub use crate::files::{
-    RawFile, RawPiece, existing_file, half_made, has_data, has_metadata, host_directories,
-    member_files, parallel, remove_archive, staging, unfinished_archives,
+    RawFile, RawPiece, directory_of, existing_file, half_made, has_data, has_metadata,
+    host_directories, member_files, parallel, remove_archive, staging, unfinished_archives,
 };
 pub use crate::scan::programs;
 

@@ -54,7 +54,7 @@
 //! | `format` | the bytes of each record (`docs/archive-format.md`); [`raw`]: records as they are in the files |
 //! | `files` | files of an archive, also compressed ones; archives that appear in one step; jobs on several threads |
 //! | `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`follow`]: an archive that grows; [`salvage`]: what can be read of a damaged one; `fast` only makes reading faster |
-//! | `writer` | [`ArchiveWriter`]; [`raw::prepared`]: records with a fixed shape; [`raw::copy`], [`extract`]: parts of archives as new ones; [`reduce`]: one value an interval; [`repair`]; `compress`: closed volumes |
+//! | `writer` | [`ArchiveWriter`]; [`raw::prepared`]: records with a fixed shape; [`extract`]: parts of archives as new ones; [`reduce`]: one value an interval; [`repair`]; `compress`: closed volumes |
 //! | [`scan`] | values as columns, selected by names and labels; [`scan::histogram`]: which buckets instances are; `programs`: when programs ran, by the agent's events |
 //! | `analysis` | [`MetricSeries`]: numbers of one metric; [`replay`]: values and rates at any time, derived metrics, quantiles; [`summary`]; [`envelope`]: a summary of each column of a picture |
 //! | [`check`] | errors and warnings about an archive |
@@ -89,6 +89,7 @@ mod format;
 pub mod fuzzing;
 #[doc(hidden)]
 pub mod internal;
+mod longest_rise;
 mod progress;
 pub mod raw;
 mod reader;

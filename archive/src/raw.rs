@@ -1,12 +1,12 @@
-//! Records as they are in the files, for programs that copy, check or rewrite archives.
+//! Records as they are in the files, for programs that check or rewrite archives.
 //!
 //! What a record has: a [`Record`] with its [value sets](ValueSetView) and, of event metrics,
 //! [arrays of event records](event); the states of instance domains ([`IndomHistory`]) and labels
 //! ([`LabelHistory`]) over time; help texts; the entries of a [`TemporalIndex`]. [`Records`] walks
 //! over an archive in both directions, [`RecordBatch`] keeps what it read.
 //!
-//! For writing: a [`FetchResult`] is a record by value, [`prepared`] has records of a fixed
-//! shape into which only values are written, and [`copy`] repeats all of an archive.
+//! For writing: a [`FetchResult`] is a record by value, and [`prepared`] has records of a fixed
+//! shape into which only values are written.
 //!
 //! The errors of bytes are [`RecordError`] and [`EncodeError`]; [`Error`](crate::Error) adds the
 //! file and the offset.
@@ -22,5 +22,5 @@ pub use crate::reader::{
     IndexDefect, IndomCursor, IndomHistory, IndomRecord, IndomState, LabelDefect, LabelHistory,
     LabelState, RecordBatch, Records, TemporalIndex, TornTail, TypeConflict,
 };
-pub use crate::writer::{copy, prepared};
+pub use crate::writer::prepared;
 pub use pcp_types::ErrorCode;

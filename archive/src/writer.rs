@@ -13,7 +13,7 @@ mod append_file;
 #[cfg(feature = "compression")]
 pub mod compress;
 mod copied_set;
-pub mod copy;
+mod copy;
 mod declared;
 pub mod extract;
 mod file_set;

@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use pcp_archive::internal::directory_of;
+
 /// The names in these directories stand for something that is open, or for a device.
 const DEVICES: [&str; 2] = ["/dev", "/dev/fd"];
 
@@ -16,8 +18,7 @@ const DEVICES: [&str; 2] = ["/dev", "/dev/fd"];
 ///
 /// The system's; an error for anything else that is no regular file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     if DEVICES.map(Path::new).contains(&directory) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }

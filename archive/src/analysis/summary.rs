@@ -116,6 +116,7 @@ pub struct Extreme {
 
 /// Computes the summaries of the selected metrics over the records of a span, in the order of the
 /// selection. Metrics without values in the span, and those that are not numbers, are left out.
+/// Where the program of an MMV file was away its metrics have no values.
 ///
 /// ```
 /// use pcp_archive::replay::Decrease;
@@ -152,28 +153,13 @@ pub fn summarize(
     span: RangeInclusive<Timestamp>,
     decrease: Decrease,
 ) -> Result<Vec<MetricSummary>> {
-    summarize_with(selection, span, decrease, Gaps::Keep)
-}
-
-/// As [`summarize`], which uses [`Gaps::Keep`]: where the program of an MMV file was away
-/// its metrics have no values.
-///
-/// # Errors
-///
-/// As [`summarize`].
-pub fn summarize_with(
-    selection: &Selection<'_>,
-    span: RangeInclusive<Timestamp>,
-    decrease: Decrease,
-    gaps: Gaps,
-) -> Result<Vec<MetricSummary>> {
-    let selection = numbers(selection, gaps);
-    let scope = SummaryScope::new(&selection, decrease, gaps);
+    let selection = numbers(selection, Gaps::Keep);
+    let scope = SummaryScope::new(&selection, decrease, Gaps::Keep);
     let segments = by_time(&selection, &span, |columns| SummarySegment::read(&scope, columns))?;
     Ok(SummarySegment::joined(segments, selection.source(), &span))
 }
 
-/// As [`summarize_with`], past damage, in whose place is a mark: with what was lost.
+/// As [`summarize`], for any gaps and past damage, in whose place is a mark: with what was lost.
 ///
 /// # Errors
 ///

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::visibility::without_mark;
 use crate::format::Role;
 use crate::{Error, Result, io_error};
 
@@ -89,15 +90,28 @@ impl Members {
 impl MemberFiles {
     /// As [`Members::find`], but anything may be missing.
     pub(crate) fn find(path: &Path) -> Result<Self> {
-        if path.is_dir() {
-            return scan(&only_base(path)?);
-        }
-        scan(&base_of(path)?)
+        Self::list(&if path.is_dir() { only_base(path)? } else { base_of(path)? })
     }
 
-    /// Returns the files of the archive with this base name.
+    /// Returns the files of the archive with this base name. Of a member that is there twice,
+    /// plain and compressed, the plain one counts.
     pub(crate) fn list(base: &Path) -> Result<Self> {
-        scan(base)
+        let mut found = Self { base: base.to_owned(), ..Self::default() };
+        for (file, part, is_complete) in all_files(base)? {
+            let plain = Compression::from_path(&file).is_none();
+            match part {
+                _ if !is_complete => {}
+                MemberKind::Metadata if plain || found.metadata.is_none() => {
+                    found.metadata = Some(file);
+                }
+                MemberKind::Index if plain || found.index.is_none() => found.index = Some(file),
+                MemberKind::Volume(number) if plain || !found.volumes.contains_key(&number) => {
+                    found.volumes.insert(number, file);
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
     }
 
     /// All files and what they are, metadata first and the index last.
@@ -127,7 +141,7 @@ fn missing(base: &Path, extension: &str) -> Error {
 /// member and no file that has the name itself, as where metadata is missing of `20261126.16.28`;
 /// else without its last part if that is a member's.
 fn base_of(path: &Path) -> Result<PathBuf> {
-    let found = scan(path)?;
+    let found = MemberFiles::list(path)?;
     let has_members = found.index.is_some() || !found.volumes.is_empty();
     if found.metadata.is_some() || (has_members && !path.is_file()) {
         return Ok(path.to_owned());
@@ -203,30 +217,21 @@ fn is_hidden(base: &Path) -> bool {
     base.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Everything that is called `base` and a member's ending. Of a member that
-/// is there twice, plain and compressed, the plain one counts.
-fn scan(base: &Path) -> Result<MemberFiles> {
+/// Lists all files with the base name of an archive, and whether they are complete: also both
+/// forms of a member that is there plain and compressed.
+pub(super) fn all_files(base: &Path) -> Result<Vec<(PathBuf, MemberKind, bool)>> {
     let directory = base.parent().unwrap_or(Path::new(""));
     let name = base.file_name().unwrap_or_default().as_encoded_bytes();
-    let mut found = MemberFiles { base: base.to_owned(), ..MemberFiles::default() };
+    let mut files = Vec::new();
     for file in list(directory, |file| file.as_encoded_bytes().starts_with(name))? {
-        let Some((of, part)) = split(&file) else { continue };
-        if of.file_name() != base.file_name() {
-            continue;
-        }
-        let plain = Compression::from_path(&file).is_none();
-        match part {
-            MemberKind::Metadata if plain || found.metadata.is_none() => {
-                found.metadata = Some(file);
-            }
-            MemberKind::Index if plain || found.index.is_none() => found.index = Some(file),
-            MemberKind::Volume(number) if plain || !found.volumes.contains_key(&number) => {
-                found.volumes.insert(number, file);
-            }
-            _ => {}
+        let (member, is_marked) = without_mark(&file);
+        if let Some((of, part)) = split(&member)
+            && of.file_name() == base.file_name()
+        {
+            files.push((file, part, !is_marked));
         }
     }
-    Ok(found)
+    Ok(files)
 }
 
 /// Returns the files of a directory whose names are wanted, sorted; none if there is no such
@@ -278,10 +283,14 @@ fn without_compression(path: &Path) -> PathBuf {
     }
 }
 
+/// Returns the directory of a file, `.` for a name without one.
+pub fn directory_of(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Syncs the directory of an archive: names are on disk only when it is.
 pub(crate) fn sync_directory(base: &Path) -> Result<()> {
-    let parent = base.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
+    let directory = directory_of(base);
     let synced = fs::File::open(directory).and_then(|directory| directory.sync_all());
     synced.map_err(io_error("sync", directory))
 }

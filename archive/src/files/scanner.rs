@@ -2,7 +2,7 @@
 
 use super::{FileWindow, NextRecord, RecordFile, count_leading_zeros};
 use crate::format::{frame, metadata_record};
-use crate::{Error, Record, RecordError, Result, Version};
+use crate::{Error, Record, RecordError, Result, Timestamp, Version};
 
 /// The longest record that is searched for after damage in a compressed file:
 /// no more of it stays in memory.
@@ -212,4 +212,27 @@ const fn spend(patience: &mut u64, len: usize) -> bool {
         }
         None => false,
     }
+}
+
+/// Looks in a data volume for the first record from `offset` on that can be read. Returns its place
+/// and its time, or the end of the damage if there is none.
+pub(crate) fn next_intact(
+    file: RecordFile,
+    version: Version,
+    offset: u64,
+) -> Result<(u64, Option<Timestamp>)> {
+    let mut scanner = Scanner::of_data(file, version).starting_at(offset);
+    let mut after = offset;
+    while let Some(piece) = scanner.next()? {
+        match piece {
+            Scanned::Damage(damage) => after = damage.offset + damage.len,
+            Scanned::Record { offset: at, len } => {
+                if let Ok(record) = Record::parse(version, scanner.bytes(at, len), 0, at) {
+                    return Ok((at, Some(record.timestamp())));
+                }
+                after = at + len as u64;
+            }
+        }
+    }
+    Ok((after, None))
 }

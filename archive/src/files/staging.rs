@@ -10,7 +10,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{MemberFiles, existing_file, move_archive, remove_archive, sync_directory};
+use super::{
+    MemberFiles, directory_of, existing_file, move_archive, remove_archive, sync_directory,
+};
 use crate::{Error, Result, io_error};
 
 /// An archive under construction. The hidden directory is removed on drop, with what is left in
@@ -109,10 +111,8 @@ impl Drop for Staging {
 
 /// Returns whether two base names are of one archive.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let [one_directory, other_directory] = [one, other].map(|base| {
-        let parent = base.parent().filter(|parent| !parent.as_os_str().is_empty());
-        fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()
-    });
+    let [one_directory, other_directory] =
+        [one, other].map(|base| fs::canonicalize(directory_of(base)).ok());
     one_directory == other_directory && one.file_name() == other.file_name()
 }
 

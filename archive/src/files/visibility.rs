@@ -17,13 +17,16 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::members::{AddExtension as _, Compression, MemberFiles, MemberKind, list, split};
+use super::members::{
+    AddExtension as _, Compression, MemberFiles, MemberKind, all_files, list, split,
+};
 use crate::format::Role;
-use crate::{Result, io_error};
+use crate::{Error, Result, io_error};
 
 const UNFINISHED: &str = "unfinished";
 const DELETING: &str = "deleting";
@@ -31,6 +34,19 @@ const DELETING: &str = "deleting";
 /// Returns the name of the metadata of an archive that is being created.
 pub(crate) fn unfinished_metadata(base: &Path) -> PathBuf {
     base.with_extension_added(&Role::Metadata.extension()).with_extension_added(UNFINISHED)
+}
+
+/// Creates a file of an archive, which all users may read.
+///
+/// # Errors
+///
+/// [`Error::Exists`] if it is there already; [`Error::Io`].
+pub(crate) fn create_new(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path);
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { file: path.to_owned() },
+        _ => io_error("create", path)(error),
+    })
 }
 
 /// Lets readers find an archive: gives its metadata the name that they look for, which is
@@ -68,8 +84,8 @@ pub fn remove_archive(base: &Path) -> Result<()> {
         unless_gone(fs::rename(&metadata, hidden)).map_err(io_error("rename", &metadata))?;
     }
     let mut files = all_files(base)?;
-    files.sort_by_key(|(_, part)| *part == MemberKind::Metadata);
-    for (file, _) in files {
+    files.sort_by_key(|(_, part, _)| *part == MemberKind::Metadata);
+    for (file, ..) in files {
         unless_gone(fs::remove_file(&file)).map_err(io_error("remove", &file))?;
     }
     Ok(())
@@ -103,29 +119,12 @@ pub fn unfinished_archives(directory: &Path) -> Result<Vec<PathBuf>> {
 /// [`Error::Io`](crate::Error::Io) if the directory cannot be listed.
 pub fn existing_file(base: &Path) -> Result<Option<PathBuf>> {
     let files = all_files(base)?.into_iter();
-    let first = files.min_by_key(|(_, part)| *part != MemberKind::Metadata);
-    Ok(first.map(|(file, _)| file))
-}
-
-/// Lists all files with the base name of an archive: also both forms of a member that is there
-/// plain and compressed, and incomplete files.
-fn all_files(base: &Path) -> Result<Vec<(PathBuf, MemberKind)>> {
-    let directory = base.parent().unwrap_or(Path::new(""));
-    let name = base.file_name().unwrap_or_default().as_encoded_bytes();
-    let mut files = Vec::new();
-    for file in list(directory, |file| file.as_encoded_bytes().starts_with(name))? {
-        let (member, _) = without_mark(&file);
-        if let Some((of, part)) = split(&member)
-            && of.file_name() == base.file_name()
-        {
-            files.push((file, part));
-        }
-    }
-    Ok(files)
+    let first = files.min_by_key(|(_, part, _)| *part != MemberKind::Metadata);
+    Ok(first.map(|(file, ..)| file))
 }
 
 /// Returns the name of an incomplete file without its mark, and whether it has one.
-fn without_mark(file: &Path) -> (PathBuf, bool) {
+pub(super) fn without_mark(file: &Path) -> (PathBuf, bool) {
     let is_marked =
         [UNFINISHED, DELETING].iter().any(|mark| file.extension() == Some(mark.as_ref()));
     (if is_marked { file.with_extension("") } else { file.to_owned() }, is_marked)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::fast::{Excerpt, RecordRun, RecordShapes, RunFinder, SeekCache};
-use crate::files::{FileWindow, NextRecord, RecordFile, Scanned, Scanner};
+use crate::files::{FileWindow, NextRecord, RecordFile, next_intact};
 use crate::format::ShapeId;
 use crate::format::frame::LENGTH_WORD;
 use crate::{Archive, Error, Record, RecordError, Result, Timestamp, Version};
@@ -179,22 +179,12 @@ impl<'a> ArchiveRecords<'a> {
         if volume == end.volume {
             file.cut(end.offset);
         }
-        let mut scanner = Scanner::of_data(file, version).starting_at(offset);
-        let mut after = offset;
-        while let Some(piece) = scanner.next()? {
-            match piece {
-                Scanned::Damage(damage) => after = damage.offset + damage.len,
-                Scanned::Record { offset: at, len } => {
-                    if let Ok(record) = Record::parse(version, scanner.bytes(at, len), 0, at) {
-                        self.position.offset = at;
-                        return Ok((at - offset, Some(record.timestamp())));
-                    }
-                    after = at + len as u64;
-                }
-            }
-        }
-        self.position = next_volume;
-        Ok((after.saturating_sub(offset), None))
+        let (after, next) = next_intact(file, version, offset)?;
+        self.position = match next {
+            Some(_) => Position { volume, offset: after },
+            None => next_volume,
+        };
+        Ok((after.saturating_sub(offset), next))
     }
 
     /// Brings the record after the position into the window; `None` after the

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use super::load_whole_metadata;
 use crate::files::{
-    AddExtension as _, FileWindow, Members, NextRecord, RecordFile, Scanned, Scanner, check_labels,
+    AddExtension as _, FileWindow, Members, NextRecord, RecordFile, check_labels, next_intact,
 };
 use crate::format::Role;
 use crate::{Archive, ArchiveLabel, Error, Metadata, Record, RecordError, Result, Timestamp};
@@ -185,23 +185,9 @@ impl Follower {
     ///
     /// [`Error::Io`].
     pub fn skip_damage(&mut self) -> Result<u64> {
-        let version = self.label.version;
         let from = self.offset;
         let file = RecordFile::open(&self.file.path)?;
-        let mut scanner = Scanner::of_data(file, version).starting_at(from);
-        let mut after = from;
-        while let Some(piece) = scanner.next()? {
-            match piece {
-                Scanned::Damage(damage) => after = damage.offset + damage.len,
-                Scanned::Record { offset, len } => {
-                    if Record::parse(version, scanner.bytes(offset, len), 0, offset).is_ok() {
-                        after = offset;
-                        break;
-                    }
-                    after = offset + len as u64;
-                }
-            }
-        }
+        let (after, _) = next_intact(file, self.label.version, from)?;
         self.window.clear();
         self.offset = after;
         self.last_offset = after;

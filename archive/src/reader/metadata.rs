@@ -1,7 +1,7 @@
 //! The metadata of an archive: metrics, instance domains, labels, help text.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 
@@ -115,18 +115,6 @@ impl Metadata {
         below.filter(move |(name, _)| names::selects(selector, name))
     }
 
-    /// Returns the next parts of the names below a prefix, sorted, each once: of `""` the roots
-    /// of the name space.
-    pub fn children<'m>(&'m self, prefix: &'m str) -> BTreeSet<&'m str> {
-        let names = self.subtree(prefix).map(|(name, _)| name);
-        let parts = names.filter_map(|name| {
-            let rest = name.get(prefix.len()..)?;
-            let rest = if prefix.is_empty() { rest } else { rest.strip_prefix('.')? };
-            rest.split('.').next()
-        });
-        parts.collect()
-    }
-
     /// Instance domains and their histories, by identifier.
     pub fn indoms(&self) -> impl ExactSizeIterator<Item = (InDom, &IndomHistory)> {
         self.indoms.iter().map(|(indom, history)| (*indom, history))
@@ -212,13 +200,5 @@ mod tests {
         assert_eq!(names("a"), ["a.b", "a.b.d", "a.bc", "a.c"]);
         assert_eq!(names("").len(), 5);
         assert_eq!(names("x"), [""; 0]);
-    }
-
-    #[test]
-    fn children_are_the_next_parts() {
-        let metadata = metadata(&["a.c", "a.b.d", "a.b.e", "x"]);
-        assert_eq!(metadata.children("").into_iter().collect::<Vec<_>>(), ["a", "x"]);
-        assert_eq!(metadata.children("a").into_iter().collect::<Vec<_>>(), ["b", "c"]);
-        assert!(metadata.children("x").is_empty());
     }
 }

@@ -1,10 +1,12 @@
 //! The temporal index in memory.
 
+use std::cmp::Reverse;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::files::{RecordFile, check_labels};
 use crate::format::{Bytes, Role, index};
+use crate::longest_rise::longest_rise;
 use crate::{ArchiveLabel, Error, IndexEntry, RecordError, Result, Timestamp};
 
 /// The entries of an archive's `.index` file, rising in time.
@@ -157,28 +159,8 @@ impl TemporalIndex {
 /// the one with the later times at its start, so an entry that steps back is left out rather than
 /// the one before it.
 fn longest_rising(times: impl DoubleEndedIterator<Item = Timestamp>) -> Vec<bool> {
-    // From the last time to the first: `starts[n]` is the place of the latest time with
-    // which a sequence of n + 1 times can begin, `next` what follows each time there.
-    let times: Vec<Timestamp> = times.rev().collect();
-    let time = |at: usize| times.get(at).copied();
-    let mut starts: Vec<usize> = Vec::new();
-    let mut next: Vec<Option<usize>> = Vec::with_capacity(times.len());
-    for (at, found) in times.iter().enumerate() {
-        let n = starts.partition_point(|start| time(*start).is_some_and(|start| start >= *found));
-        next.push(n.checked_sub(1).and_then(|shorter| starts.get(shorter).copied()));
-        match starts.get_mut(n) {
-            Some(start) => *start = at,
-            None => starts.push(at),
-        }
-    }
-    let mut used = vec![false; times.len()];
-    let mut at = starts.last().copied();
-    while let Some(place) = at {
-        if let Some(used) = used.get_mut(place) {
-            *used = true;
-        }
-        at = next.get(place).copied().flatten();
-    }
+    let times: Vec<_> = times.rev().map(Reverse).collect();
+    let mut used = longest_rise(&times);
     used.reverse();
     used
 }

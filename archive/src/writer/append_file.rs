@@ -1,19 +1,16 @@
 //! A file that only grows, and is cut back after a partial write.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-use crate::files::show;
+use crate::files::{create_new, show};
 #[cfg(test)]
 use crate::test_support::fault;
 use crate::{Error, Result, io_error};
-
-/// Archives are readable by all users.
-const MODE: u32 = 0o644;
 
 /// Writeback of a buffered file starts each time that this number of bytes was written.
 const WRITEBACK: u64 = 8 << 20;
@@ -39,13 +36,7 @@ impl AppendFile {
     /// A new file with its first bytes. If they cannot be written there is no
     /// file.
     pub(super) fn create(path: PathBuf, bytes: &[u8]) -> Result<Self> {
-        let opened = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path);
-        let file = match opened {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::Exists { file: path });
-            }
-            opened => opened.map_err(io_error("create", &path))?,
-        };
+        let file = create_new(&path)?;
         let buffer = Vec::new();
         let mut created =
             Self { path, file, len: 0, ragged: false, buffer, capacity: 0, on_the_way: 0 };
@@ -299,7 +290,7 @@ mod tests {
         AppendFile::create(path.clone(), b"label").unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         // The umask of who runs the test may take away more.
-        assert_eq!(mode & !MODE & 0o777, 0);
+        assert_eq!(mode & !0o644 & 0o777, 0);
         assert_eq!(mode & 0o600, 0o600);
     }
 }

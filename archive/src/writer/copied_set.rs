@@ -22,26 +22,8 @@ pub(crate) struct CopiedSet<'r, 'i> {
 
 impl ArchiveWriter {
     /// Writes a record of value sets that another archive has, after the
-    /// metadata declared since the last one. Each is paired with the metric it
-    /// belongs to, whose type decides how its values are stored. Instances stay
-    /// as they are, even those that a metric should not have.
-    ///
-    /// # Errors
-    ///
-    /// As [`write_result`](Self::write_result).
-    pub fn write_sets<'r>(
-        &mut self,
-        timestamp: Timestamp,
-        sets: impl IntoIterator<Item = (Pmid, ValueSetView<'r>)>,
-    ) -> Result<()> {
-        self.write_copied(
-            timestamp,
-            sets.into_iter().map(|(pmid, set)| CopiedSet { pmid, set, instances: None }),
-        )
-    }
-
-    /// As [`write_sets`](Self::write_sets). A set without copied instances
-    /// stays, without values.
+    /// metadata declared since the last one. Instances stay as they are, even those that a metric
+    /// should not have. A set without copied instances stays, without values.
     pub(crate) fn write_copied<'r, 'i>(
         &mut self,
         timestamp: Timestamp,

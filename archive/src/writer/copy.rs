@@ -1,17 +1,13 @@
-//! Copies an archive into a writer.
+//! Copies the metadata of an archive: gives it in the order of time.
 //!
 //! An archive stores metadata and records in separate files; a writer needs
-//! both in the order of time. [`Changes`] is the metadata in that order, and
-//! [`copy`] the loop that takes turns:
+//! both in the order of time:
 //!
 //! ```text
 //! .meta     desc  text   indom 10:00        indom 10:07      labels 10:07
 //! .0                           10:00  10:05             10:10
 //! written   desc  text   indom 10:00  10:05 indom 10:07 labels 10:07  10:10
 //! ```
-//!
-//! Everything keeps its time. Values are stored again, as the types of their
-//! metrics require.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -19,15 +15,14 @@ use std::vec;
 
 use hashbrown::HashMap;
 
-use super::NameRules;
 use crate::{
-    Archive, ArchiveWriter, ByteText, InDom, IndomCursor, Instance, LabelSet, LabelTarget,
-    Metadata, Metric, Result, TextKind, TextTarget, Timestamp,
+    ByteText, InDom, IndomCursor, Instance, LabelSet, LabelTarget, Metadata, Metric, TextKind,
+    TextTarget, Timestamp,
 };
 
 /// A piece of metadata that is valid from some time on.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change<'m> {
+pub(crate) enum Change<'m> {
     /// There is this metric.
     Metric(&'m Metric),
     /// A metric or instance domain has this help text.
@@ -38,23 +33,6 @@ pub enum Change<'m> {
     Labels(LabelTarget, &'m [LabelSet]),
 }
 
-impl Change<'_> {
-    /// Declares it to a writer. Names of metrics that the name space could not
-    /// have, as in archives of old versions of PCP, are copied as they are.
-    ///
-    /// # Errors
-    ///
-    /// Those of the writer's `declare_` methods.
-    pub fn declare(&self, writer: &mut ArchiveWriter) -> Result<()> {
-        match self {
-            Self::Metric(metric) => writer.declare_copied(metric, NameRules::OneOwner),
-            Self::Text(target, kind, text) => writer.declare_text(*target, *kind, *text),
-            Self::Indom(indom, instances) => writer.declare_indom(*indom, instances),
-            Self::Labels(target, sets) => writer.declare_labels(*target, sets),
-        }
-    }
-}
-
 /// All metadata of an archive, in the order of time.
 ///
 /// Metrics and help texts, which have no time, come first, with that of the
@@ -62,7 +40,7 @@ impl Change<'_> {
 /// is left out, and their time becomes the start's. Of several states that a
 /// domain or target has at one time there is only the one that holds.
 #[derive(Debug)]
-pub struct Changes<'m> {
+pub(crate) struct Changes<'m> {
     rest: Peekable<vec::IntoIter<(Timestamp, Item<'m>)>>,
     /// The domains as they are after the changes so far.
     cursors: HashMap<InDom, IndomCursor<'m>>,
@@ -78,7 +56,7 @@ enum Item<'m> {
 
 impl<'m> Changes<'m> {
     /// Returns the changes from `start` on.
-    pub fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
+    pub(crate) fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
         let mut all = Vec::new();
         let mut cursors = HashMap::new();
         let metrics = metadata.metrics().iter().map(Change::Metric);
@@ -115,7 +93,7 @@ impl<'m> Changes<'m> {
     }
 
     /// Returns the next change, if its time is `timestamp` or earlier; and its time.
-    pub fn next_until(&mut self, timestamp: Timestamp) -> Option<(Timestamp, Change<'m>)> {
+    pub(crate) fn next_until(&mut self, timestamp: Timestamp) -> Option<(Timestamp, Change<'m>)> {
         let (from, item) = self.rest.next_if(|(from, _)| *from <= timestamp)?;
         let change = match item {
             Item::Ready(change) => change,
@@ -129,64 +107,6 @@ impl<'m> Changes<'m> {
     }
 }
 
-/// Copies everything that an archive has into a new writer: metadata and
-/// records with their times, and the bounds of the volumes. Metadata later
-/// than the last record is left out.
-///
-/// # Errors
-///
-/// [`Error::Corrupt`](crate::Error::Corrupt) for damaged records and values;
-/// those of the writer.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use pcp_archive::raw::copy::copy;
-/// use pcp_archive::{Archive, ArchiveWriter, WriterOptions};
-/// # use pcp_archive::Timestamp;
-/// # let directory = tempfile::tempdir()?;
-/// # let (old, new) = (directory.path().join("old"), directory.path().join("new"));
-/// # let mut writer = ArchiveWriter::create(&old)?;
-/// # let requests = writer.counter::<u64>("acme.requests").add()?;
-/// # writer.record(Timestamp::now(), |r| r.set(requests, 42))?;
-/// # writer.finish()?;
-///
-/// let archive = Archive::open(&old)?;
-/// let label = archive.label().into();
-/// let mut writer = ArchiveWriter::create_with(&new, label, WriterOptions::default())?;
-/// copy(&archive, &mut writer)?;
-/// assert_eq!(writer.finish()?.records, 1);
-/// # Ok(())
-/// # }
-/// ```
-pub fn copy(archive: &Archive, writer: &mut ArchiveWriter) -> Result<()> {
-    let mut changes = Changes::new(archive.metadata(), archive.label().start);
-    let mut volume = None;
-    let mut records = archive.records()?;
-    while let Some(record) = records.next()? {
-        let timestamp = record.timestamp();
-        while let Some((from, change)) = changes.next_until(timestamp) {
-            change.declare(writer)?;
-            writer.date_metadata(from)?;
-        }
-        if volume.replace(record.volume()).is_some_and(|last| last != record.volume()) {
-            writer.switch_volume();
-        }
-        if record.is_mark() {
-            writer.write_mark(timestamp)?;
-            continue;
-        }
-        let sets = record.value_sets().map(|set| (set.pmid(), set));
-        writer.write_sets(timestamp, sets).map_err(|error| {
-            // If the record cannot be read, that is the error.
-            match record.to_owned(archive.metadata()) {
-                Err(source) => archive.damaged(&record, source),
-                Ok(_) => error,
-            }
-        })?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use pcp_types::InstanceId;
@@ -198,6 +118,7 @@ mod tests {
     use crate::format::value::ValueSet;
     use crate::test_support::{descs, indom, label};
     use crate::writer::WriterOptions;
+    use crate::{Archive, ArchiveWriter};
 
     fn time(seconds: i64) -> Timestamp {
         Timestamp::new(1_700_000_000 + seconds, 5).unwrap()

@@ -33,7 +33,7 @@ use crate::format::result_builder::{ValueLocation, format_of};
 use crate::format::timestamp::{TimestampV2, TimestampV3};
 use crate::format::value_block::HEADER;
 use crate::format::{EventArray, ResultBuilder, WORD, padded, value_block};
-use crate::{EncodeError, ErrorCode, InstanceId, Pmid, Timestamp, Value, ValueType, Version};
+use crate::{EncodeError, InstanceId, Pmid, Timestamp, Value, ValueType, Version};
 
 /// The initial bytes of most values.
 const ZEROS: [u8; 256] = [0; 256];
@@ -126,18 +126,9 @@ impl TemplateBuilder {
         self.record.put_block(instance, value_type, &zeros, nul).map(PendingSlot)
     }
 
-    /// Adds a metric that has no values now, for a reason.
-    pub fn error_set(&mut self, pmid: Pmid, error: ErrorCode) {
-        self.put_valueless(pmid, Some(error));
-    }
-
     /// Adds a metric that just has no values now.
     pub fn empty_set(&mut self, pmid: Pmid) {
-        self.put_valueless(pmid, None);
-    }
-
-    fn put_valueless(&mut self, pmid: Pmid, error: Option<ErrorCode>) {
-        self.record.put_empty_set(pmid, error);
+        self.record.put_empty_set(pmid, None);
         self.shapes.push(SetShape { pmid, value_type: None, values: 0, with_instance: 0 });
     }
 
@@ -382,7 +373,7 @@ mod tests {
         assert_eq!(TemplateBuilder::new().value(None, 0), Err(EncodeError::NoSet));
         assert!(matches!(TemplateBuilder::new().finish(), Err(EncodeError::NoSet)));
         let mut builder = TemplateBuilder::new();
-        builder.error_set(PMID, ErrorCode::VALUE);
+        builder.empty_set(PMID);
         assert_eq!(builder.value(None, 0), Err(EncodeError::NoSet));
         assert_eq!(builder.finish().unwrap().size(), 24 + 8);
     }

@@ -51,7 +51,7 @@ use decisions::{Decisions, KeptMetadata, RepairedPart};
 use in_place::Swap;
 pub use in_place::{interrupted_repairs, resume_repair};
 use live_writer::check_unwritten;
-use output_files::{DataFiles, IndexFile, OutputFile};
+use output_files::{DataFiles, IndexFile};
 use pending_mark::PendingMark;
 use value_filter::{Filtered, ValueFilter};
 
@@ -388,8 +388,8 @@ impl<'s> RepairOutput<'s> {
 
     /// Copies the metadata out of the old file; returns where the new one ends.
     fn copy_metadata(&self, old: Option<&Path>) -> Result<u64> {
-        let mut out = OutputFile::create(&self.repaired.base, &self.part.label, Role::Metadata)?;
-        let Some(old) = old else { return out.finish() };
+        let mut out = output_files::create(&self.repaired.base, &self.part.label, Role::Metadata)?;
+        let Some(old) = old else { return Ok(out.len()) };
         let mut file = RecordFile::open(old)?;
         let mut bytes = Vec::new();
         for KeptMetadata { place, changed } in &self.part.metadata {
@@ -401,7 +401,8 @@ impl<'s> RepairOutput<'s> {
             file.read_at(&mut bytes, place.offset)?;
             out.append(&bytes)?;
         }
-        out.finish()
+        out.sync()?;
+        Ok(out.len())
     }
 
     fn put(&mut self, record: &Record<'_>, passed: &Filtered<'_>, version: Version) -> Result<()> {

@@ -138,7 +138,7 @@ fn result_without_value_sets_is_an_error() {
         matches!(second, Err(Error::EmptyRecord { timestamp }) if timestamp == at(20)),
         "{second:?}"
     );
-    let copied = writer.write_sets(at(30), []);
+    let copied = writer.write_copied(at(30), std::iter::empty());
     assert!(
         matches!(copied, Err(Error::EmptyRecord { timestamp }) if timestamp == at(30)),
         "{copied:?}"

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pcp_archive::check::{Severity, check};
-use pcp_archive::raw::copy::copy;
+use pcp_archive::extract::Extract;
 use pcp_archive::raw::{FetchResult, LabelSet, LabelTarget, TextKind, TextTarget};
+use pcp_archive::scan::Selection;
 use pcp_archive::{
     Archive, ArchiveWriter, ByteText, InDom, Instance, Metadata, Metric, Timestamp, Version,
     WriterOptions,
@@ -39,7 +40,10 @@ fn copy_to(case: &Case, directory: &Path, version: Version) -> Archive {
     let options = WriterOptions { version, ..WriterOptions::default() };
     let mut writer =
         ArchiveWriter::create_with(&base, case.archive.label().into(), options).unwrap();
-    copy(&case.archive, &mut writer).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    let mut everything = Selection::new(&case.archive);
+    everything.select("");
+    let extract = Extract::new(everything).keep_volumes();
+    extract.write(&mut writer, |_| {}).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     writer.finish().unwrap();
     let report = check(&base).unwrap();
     assert!(report.worst() < Some(Severity::Error), "{}: {:?}", case.name, report.findings());

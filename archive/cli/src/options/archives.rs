@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use glob::Pattern;
-use pcp_archive::internal::{half_made, has_metadata, member_files};
+use pcp_archive::internal::{directory_of, half_made, has_metadata, member_files};
 use pcp_archive::raw::IndexDefect;
 use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Error, Result};
@@ -241,9 +241,7 @@ fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
     if path.exists() || !member_files(&path)?.is_empty() {
         return Ok(vec![path]);
     }
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let mut found = ArchiveSet::bases(&[directory]).unwrap_or_default();
+    let mut found = ArchiveSet::bases(&[directory_of(&path)]).unwrap_or_default();
     let matches = |file: &Path| {
         let name = file.file_name().map(OsStr::to_string_lossy);
         name.is_some_and(|name| pattern.matches(&name))

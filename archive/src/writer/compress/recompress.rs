@@ -5,11 +5,10 @@
 //! cannot be copied in this way because it is damaged, or because its writer goes on while
 //! it is read, has to be read record by record ([`Extract`](crate::extract::Extract)).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -21,12 +20,9 @@ use super::pieces::Order;
 use super::Effort;
 use super::compress_pieces;
 use super::pieces::Pieces;
-use crate::files::{AddExtension as _, MemberFiles, RecordFile};
+use crate::files::{AddExtension as _, MemberFiles, RecordFile, create_new};
 use crate::format::{Role, index};
 use crate::{Archive, Compression, Error, Result, Summary, io_error};
-
-/// Archives are readable by all users.
-const MODE: u32 = 0o644;
 
 /// Bytes that are copied at once.
 const STEP: u64 = 8 << 20;
@@ -131,7 +127,7 @@ fn copy_volume(
     order: &mut Order,
     watch: &mut dyn FnMut(u64),
 ) -> Result<Option<Copied>> {
-    let output = create(name)?;
+    let output = create_new(name)?;
     let before = len(file)?;
     let mut plain = 0;
     let watch = &mut |bytes| {
@@ -208,18 +204,10 @@ fn is_of_records(file: &Path) -> Result<bool> {
 
 /// Copies a file as it is; returns its length.
 fn copy(file: &Path, name: &Path) -> Result<u64> {
-    let mut output = create(name)?;
+    let mut output = create_new(name)?;
     let mut input = File::open(file).map_err(io_error("open", file))?;
     let copied = io::copy(&mut input, &mut output);
     copied.and_then(|len| output.sync_all().map(|()| len)).map_err(io_error("write", name))
-}
-
-fn create(name: &Path) -> Result<File> {
-    let opened = OpenOptions::new().write(true).create_new(true).mode(MODE).open(name);
-    opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Error::Exists { file: PathBuf::from(name) },
-        _ => io_error("create", name)(error),
-    })
 }
 
 fn len(file: &Path) -> Result<u64> {

@@ -1,56 +1,22 @@
 //! The output files of a repair.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::files::AddExtension as _;
 use crate::format::{Role, archive_label, index};
-use crate::{ArchiveLabel, Error, IndexEntry, Result, Timestamp, Version, io_error};
+use crate::writer::append_file::AppendFile;
+use crate::{ArchiveLabel, IndexEntry, Result, Timestamp, Version};
 
 /// Bytes of records from one index entry to the next.
 const INDEX_BYTES: u64 = 100_000;
 const BUFFER: usize = 64 << 10;
 
-/// A new file of an archive.
-pub(super) struct OutputFile {
-    path: PathBuf,
-    file: BufWriter<File>,
-    len: u64,
-}
-
-impl OutputFile {
-    /// A file that is not there yet, with its label.
-    pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<Self> {
-        let path = base.with_extension_added(&role.extension());
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.map_err(|source| match source.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists { file: path.clone() },
-            _ => io_error("create", &path)(source),
-        })?;
-        let mut out = Self { path, file: BufWriter::with_capacity(BUFFER, file), len: 0 };
-        let mut bytes = Vec::new();
-        archive_label::encode(label, role, &mut bytes)?;
-        out.append(&bytes)?;
-        Ok(out)
-    }
-
-    pub(super) const fn len(&self) -> u64 {
-        self.len
-    }
-
-    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(io_error("write", &self.path))?;
-        self.len += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Everything is on disk; returns the length.
-    pub(super) fn finish(mut self) -> Result<u64> {
-        let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
-        flushed.map_err(io_error("sync", &self.path))?;
-        Ok(self.len)
-    }
+/// Creates a file of an archive with its label.
+pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
+    let mut bytes = Vec::new();
+    archive_label::encode(label, role, &mut bytes)?;
+    let path = base.with_extension_added(&role.extension());
+    Ok(AppendFile::create(path, &bytes)?.buffered(BUFFER))
 }
 
 /// The new data volumes and their index.
@@ -58,7 +24,7 @@ pub(super) struct DataFiles {
     base: PathBuf,
     label: ArchiveLabel,
     /// The number that the volume being written had, and the file.
-    volume: Option<(u32, OutputFile)>,
+    volume: Option<(u32, AppendFile)>,
     /// Number of volumes that were begun: numbers have no gaps.
     count: u32,
     index: IndexFile,
@@ -79,10 +45,10 @@ impl DataFiles {
         record: &[u8],
     ) -> Result<()> {
         if self.volume.as_ref().is_none_or(|(open, _)| *open != volume) {
-            let new = OutputFile::create(&self.base, &self.label, Role::Data(self.count))?;
+            let new = create(&self.base, &self.label, Role::Data(self.count))?;
             self.count += 1;
-            if let Some((_, full)) = self.volume.replace((volume, new)) {
-                full.finish()?;
+            if let Some((_, mut full)) = self.volume.replace((volume, new)) {
+                full.sync()?;
             }
         }
         let Some((_, file)) = &mut self.volume else { return Ok(()) };
@@ -93,8 +59,8 @@ impl DataFiles {
 
     /// Everything is on disk; returns the number of index entries.
     pub(super) fn finish(self, metadata_end: u64) -> Result<u64> {
-        if let Some((_, file)) = self.volume {
-            file.finish()?;
+        if let Some((_, mut file)) = self.volume {
+            file.sync()?;
         }
         self.index.finish(metadata_end)
     }
@@ -103,7 +69,7 @@ impl DataFiles {
 /// A new index: an entry at the first record of each volume, where new
 /// metadata begins, and every 100 kB.
 pub(super) struct IndexFile {
-    out: OutputFile,
+    out: AppendFile,
     version: Version,
     entries: u64,
     /// The last entry, and the last record.
@@ -114,13 +80,13 @@ pub(super) struct IndexFile {
 
 impl IndexFile {
     pub(super) fn create(base: &Path, label: &ArchiveLabel) -> Result<Self> {
-        let out = OutputFile::create(base, label, Role::Index)?;
+        let out = create(base, label, Role::Index)?;
         let version = label.version;
         Ok(Self { out, version, entries: 0, entry: None, last: None, since: 0 })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.out.path
+        self.out.path()
     }
 
     /// The next record, `len` bytes at `data_offset` of its volume.
@@ -153,7 +119,7 @@ impl IndexFile {
         {
             self.put(&IndexEntry { metadata_offset: metadata_end, ..last })?;
         }
-        self.out.finish()?;
+        self.out.sync()?;
         Ok(self.entries)
     }
 
