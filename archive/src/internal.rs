@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::ArchiveWriter;
 
+pub use crate::exit_status::ExitStatus;
 pub use crate::files::{
     RawFile, RawPiece, directory_of, existing_file, half_made, has_data, has_metadata,
     host_directories, member_files, parallel, remove_archive, staging, unfinished_archives,

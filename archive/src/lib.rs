@@ -82,6 +82,7 @@
 mod analysis;
 pub mod check;
 mod error;
+mod exit_status;
 mod files;
 mod format;
 #[cfg(feature = "fuzzing")]

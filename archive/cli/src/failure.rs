@@ -1,51 +1,17 @@
 //! Errors of the commands and their exit statuses.
 
-use std::process::ExitCode;
-
 use pcp_archive::Error;
+use pcp_archive::internal::ExitStatus;
 
-/// An exit status of the command, with the number of `<sysexits.h>` where it has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Status {
-    Success = 0,
-    NoData = 1,
-    Usage = 2,
-    Damaged = 65,
-    Io = 74,
-    Written = 75,
-}
-
-impl Status {
-    /// All of them, in the order of the help.
-    const ALL: [Self; 6] =
-        [Self::Success, Self::NoData, Self::Usage, Self::Damaged, Self::Io, Self::Written];
-
-    /// Returns the explanation in the help.
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::NoData => "no data for the request, findings of \"check\", or --fail-if holds",
-            Self::Usage => "invalid command line, or an impossible request",
-            Self::Damaged => "the archive is damaged; all that can be read is in the output",
-            Self::Io => "a file cannot be read, or the output cannot be written",
-            Self::Written => "another process writes the archive",
-        }
-    }
-
-    /// Returns the end of the help: a line for each status.
-    pub(crate) fn list() -> String {
-        let lines =
-            Self::ALL.map(|status| format!("\n  {:>2}  {}", status as u8, status.meaning()));
-        format!("Exit status:{}", lines.concat())
-    }
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status as u8)
-    }
-}
+/// The exit statuses of the command, in the order of the help.
+pub(crate) const STATUSES: [(ExitStatus, &str); 6] = [
+    (ExitStatus::Success, "success"),
+    (ExitStatus::NoData, "no data for the request, findings of \"check\", or --fail-if holds"),
+    (ExitStatus::Usage, "invalid command line, or an impossible request"),
+    (ExitStatus::Damaged, "the archive is damaged; all that can be read is in the output"),
+    (ExitStatus::Io, "a file cannot be read, or the output cannot be written"),
+    (ExitStatus::Later, "another process writes the archive"),
+];
 
 /// The error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -84,41 +50,15 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Returns the exit status; success if the reader closed the output.
-    pub(crate) const fn status(&self) -> Status {
+    pub(crate) const fn status(&self) -> ExitStatus {
         match self {
-            Self::Closed => Status::Success,
-            Self::NoData(_) | Self::Findings | Self::Condition(_) => Status::NoData,
-            Self::Usage(_) => Status::Usage,
-            Self::Lost => Status::Damaged,
-            Self::Archive(error) => status_of(error),
-            Self::Input(_) | Self::Image(_) | Self::Output(_) => Status::Io,
+            Self::Closed => ExitStatus::Success,
+            Self::NoData(_) | Self::Findings | Self::Condition(_) => ExitStatus::NoData,
+            Self::Usage(_) => ExitStatus::Usage,
+            Self::Lost => ExitStatus::Damaged,
+            Self::Archive(error) => ExitStatus::of(error),
+            Self::Input(_) | Self::Image(_) | Self::Output(_) => ExitStatus::Io,
         }
-    }
-}
-
-const fn status_of(error: &Error) -> Status {
-    match error {
-        Error::NoData { .. } => Status::NoData,
-        // The request is impossible: archives that do not belong together, names that
-        // are taken.
-        Error::Ambiguous { .. }
-        | Error::SeveralHosts { .. }
-        | Error::NoMetric { .. }
-        | Error::PmidTaken { .. }
-        | Error::NameTaken { .. }
-        | Error::LeafAndBranch { .. }
-        | Error::EventParameters { .. }
-        | Error::HostDiffers { .. }
-        | Error::Overlap { .. }
-        | Error::DescDiffers { .. }
-        | Error::PmidDiffers { .. } => Status::Usage,
-        Error::Io { .. }
-        | Error::NotFound { .. }
-        | Error::Missing { .. }
-        | Error::Exists { .. } => Status::Io,
-        // Later it may be possible.
-        Error::Written { .. } => Status::Written,
-        _ => Status::Damaged,
     }
 }
 

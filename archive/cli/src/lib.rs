@@ -60,6 +60,7 @@ use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use pcp_archive::internal::ExitStatus;
 use pcp_types::printable;
 use signal_hook::consts::SIGXFSZ;
 
@@ -69,7 +70,7 @@ use commands::{
     check, compare, convert, dump, events, extract, follow, info, metrics, plot, reduce, repair,
     report, snapshot, summary,
 };
-use failure::{Failure, Status};
+use failure::{Failure, STATUSES};
 use text::{Output, warn};
 
 /// A note in the help about bytes of archives that are not printable.
@@ -94,7 +95,7 @@ Examples:
 
 /// After the long help.
 fn notes() -> String {
-    format!("{NOTES}\n\n{}\n\n{EXAMPLES}", Status::list())
+    format!("{NOTES}\n\n{}\n\n{EXAMPLES}", ExitStatus::list(&STATUSES))
 }
 
 /// Read and replay archives of performance metrics (Performance Co-Pilot, versions 2 and 3)
@@ -179,7 +180,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version go to standard output and are no errors.
-            let status = if error.use_stderr() { Status::Usage } else { Status::Success };
+            let status = if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
             // It repeats words of the command line, which a pattern of the shell may have made.
             let text = error.to_string();
             if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {

@@ -1,60 +1,18 @@
 //! Errors of the commands and their exit statuses.
 
-use std::process::ExitCode;
-
 use pcp_archive::Error;
+use pcp_archive::internal::ExitStatus;
 
-/// An exit status of the command, with the number of `<sysexits.h>` where it has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Status {
-    Success = 0,
-    NoData = 1,
-    Usage = 2,
-    Damaged = 65,
-    Io = 74,
-    Waits = 75,
-    NoReceiver = 76,
-}
-
-impl Status {
-    /// All statuses, in the order of the help.
-    const ALL: [Self; 7] = [
-        Self::Success,
-        Self::NoData,
-        Self::Usage,
-        Self::Damaged,
-        Self::Io,
-        Self::Waits,
-        Self::NoReceiver,
-    ];
-
-    /// Returns the explanation in the help.
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::NoData => "no data for the request",
-            Self::Usage => "invalid command line, or an impossible request",
-            Self::Damaged => "some archives are damaged; everything else was exported",
-            Self::Io => "archives cannot be read, or the output cannot be written",
-            Self::Waits => "some data was not sent; the next run continues",
-            Self::NoReceiver => "the URL is not that of a receiver",
-        }
-    }
-
-    /// Returns the end of the help: a line for each status.
-    pub(crate) fn list() -> String {
-        let lines =
-            Self::ALL.map(|status| format!("\n  {:>2}  {}", status as u8, status.meaning()));
-        format!("Exit status:{}", lines.concat())
-    }
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status as u8)
-    }
-}
+/// The exit statuses of the command, in the order of the help.
+pub(crate) const STATUSES: [(ExitStatus, &str); 7] = [
+    (ExitStatus::Success, "success"),
+    (ExitStatus::NoData, "no data for the request"),
+    (ExitStatus::Usage, "invalid command line, or an impossible request"),
+    (ExitStatus::Damaged, "some archives are damaged; everything else was exported"),
+    (ExitStatus::Io, "archives cannot be read, or the output cannot be written"),
+    (ExitStatus::Later, "some data was not sent; the next run continues"),
+    (ExitStatus::Protocol, "the URL is not that of a receiver"),
+];
 
 /// The error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -123,37 +81,28 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Returns the exit status; success if the reader closed the output.
-    pub(crate) const fn status(&self) -> Status {
+    pub(crate) const fn status(&self) -> ExitStatus {
         match self {
-            Self::Closed => Status::Success,
-            Self::NoData(_) => Status::NoData,
-            Self::Archive(error) => status_of(error),
-            Self::Hosts { .. } => Status::Damaged,
+            Self::Closed => ExitStatus::Success,
+            Self::NoData(_) => ExitStatus::NoData,
+            Self::Archive(error) => ExitStatus::of(error),
+            Self::Hosts { .. } => ExitStatus::Damaged,
             #[cfg(feature = "serve")]
-            Self::Serve(_) => Status::Io,
+            Self::Serve(_) => ExitStatus::Io,
             #[cfg(feature = "parquet")]
-            Self::SameName(_) => Status::Usage,
+            Self::SameName(_) => ExitStatus::Usage,
             #[cfg(feature = "parquet")]
-            Self::Table(_) => Status::Io,
-            Self::Output(_) => Status::Io,
+            Self::Table(_) => ExitStatus::Io,
+            Self::Output(_) => ExitStatus::Io,
             #[cfg(feature = "push")]
-            Self::Url(_) | Self::OwnMetrics(_) => Status::Usage,
+            Self::Url(_) | Self::OwnMetrics(_) => ExitStatus::Usage,
             #[cfg(feature = "push")]
-            Self::State(_) | Self::Secret(_) => Status::Io,
+            Self::State(_) | Self::Secret(_) => ExitStatus::Io,
             #[cfg(feature = "push")]
-            Self::Unsent { .. } | Self::GaveUp(_) | Self::Stopped => Status::Waits,
+            Self::Unsent { .. } | Self::GaveUp(_) | Self::Stopped => ExitStatus::Later,
             #[cfg(feature = "push")]
-            Self::NoReceiver(_) => Status::NoReceiver,
+            Self::NoReceiver(_) => ExitStatus::Protocol,
         }
-    }
-}
-
-const fn status_of(error: &Error) -> Status {
-    match error {
-        Error::NoData { .. } => Status::NoData,
-        Error::Ambiguous { .. } | Error::SeveralHosts { .. } => Status::Usage,
-        Error::Io { .. } | Error::NotFound { .. } | Error::Missing { .. } => Status::Io,
-        _ => Status::Damaged,
     }
 }
 

@@ -64,12 +64,13 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use pcp_archive::internal::ExitStatus;
 use pcp_types::printable;
 
 use commands::mapping as mapping_command;
 #[cfg(feature = "parquet")]
 use commands::parquet as parquet_command;
-use failure::{Failure, Status};
+use failure::{Failure, STATUSES};
 use text::warn;
 
 const NOTES: &str = "docs/export-mapping.md has the rules for names, labels and units.";
@@ -88,7 +89,7 @@ Examples:
 
 /// Returns the end of the long help.
 fn notes() -> String {
-    format!("{NOTES}\n\n{}\n\n{EXAMPLES}", Status::list())
+    format!("{NOTES}\n\n{}\n\n{EXAMPLES}", ExitStatus::list(&STATUSES))
 }
 
 /// Export archives of performance metrics (Performance Co-Pilot) to other engines
@@ -148,7 +149,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Prints the error of a command line, or the help that it asks for.
 fn explain(error: &clap::Error) -> ExitCode {
     // Help and version go to standard output and are not errors.
-    let status = if error.use_stderr() { Status::Usage } else { Status::Success };
+    let status = if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
     // It repeats words of the command line, which may be file names with any bytes.
     let text = error.to_string();
     if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {
