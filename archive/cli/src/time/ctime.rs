@@ -41,10 +41,27 @@ pub(super) fn parse(text: &str, frame: &Frame) -> Option<Result<Timestamp, TimeE
     for word in text.split_ascii_whitespace() {
         parts.add(word)?;
     }
-    let time = parts.time_of_day()?;
+    let time = in_24_hours(parts.time?, parts.pm)?;
     let start = to_jiff(frame.start)?.to_zoned(frame.zone.clone()).datetime();
     let date = parts.resolve(start, time).ok_or_else(|| TimeError::NoSuchDate(text.to_owned()));
     Some(date.and_then(|date| in_zone(date, &frame.zone, text)))
+}
+
+/// Reads a time of day, `8:05` or `18:05:30.25`.
+pub(super) fn clock(text: &str) -> Option<Time> {
+    let padded = if text.find(':')? == 1 { &format!("0{text}") } else { text };
+    padded.parse().ok()
+}
+
+/// Returns a time of day in 24 hours: 12 am is midnight.
+pub(super) fn in_24_hours(time: Time, pm: Option<bool>) -> Option<Time> {
+    match pm {
+        None => Some(time),
+        Some(pm) if (1..=12).contains(&time.hour()) => {
+            time.with().hour(time.hour() % 12 + if pm { 12 } else { 0 }).build().ok()
+        }
+        Some(_) => None,
+    }
 }
 
 impl Parts {
@@ -63,8 +80,7 @@ impl Parts {
             return fill(&mut self.pm, lower == "pm");
         }
         if lower.contains(':') {
-            let padded = if lower.find(':') == Some(1) { format!("0{lower}") } else { lower };
-            return fill(&mut self.time, padded.parse().ok()?);
+            return fill(&mut self.time, clock(&lower)?);
         }
         let number: i16 = lower.parse().ok()?;
         match number {
@@ -72,17 +88,6 @@ impl Parts {
             1900..=9999 => fill(&mut self.year, number),
             _ => None,
         }
-    }
-
-    /// The time of day in 24 hours: 12 am is midnight.
-    fn time_of_day(&self) -> Option<Time> {
-        let time = self.time?;
-        let hour = match self.pm {
-            None => return Some(time),
-            Some(_) if !(1..=12).contains(&time.hour()) => return None,
-            Some(pm) => time.hour() % 12 + if pm { 12 } else { 0 },
-        };
-        Time::new(hour, time.minute(), time.second(), time.subsec_nanosecond()).ok()
     }
 
     /// Returns the date, with missing parts from `start`.

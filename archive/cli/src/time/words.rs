@@ -10,6 +10,7 @@ use jiff::{Span, Zoned};
 use parse_datetime::parse_datetime_at_date;
 use pcp_archive::Timestamp;
 
+use super::ctime::{clock, in_24_hours};
 use super::{Frame, TimeError, from_jiff, in_zone, to_jiff};
 
 /// Reads a time; `None` for text of another form.
@@ -34,14 +35,7 @@ fn time_of_day(text: &str) -> Option<Time> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte)) {
         return None;
     }
-    let padded = if digits.find(':')? == 1 { format!("0{digits}") } else { digits.to_owned() };
-    let time: Time = padded.parse().ok()?;
-    let hour = match half {
-        None => time.hour(),
-        Some(_) if !(1..=12).contains(&time.hour()) => return None,
-        Some(half) => time.hour() % 12 + if half == "pm" { 12 } else { 0 },
-    };
-    Time::new(hour, time.minute(), time.second(), time.subsec_nanosecond()).ok()
+    in_24_hours(clock(digits)?, half.map(|half| half == "pm"))
 }
 
 /// Returns the last such time of a day within the frame, or else the nearest one.

@@ -12,10 +12,10 @@
 //! | scripts in texts of archives | a content security policy with a nonce |
 //! | many or slow connections | the limits of [`mmv_http`] |
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use http_body_util::Full;
@@ -114,32 +114,16 @@ impl Server {
 
 /// Waits for SIGINT or SIGTERM.
 async fn ended() -> io::Result<()> {
-    let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-    std::future::poll_fn(|context| {
-        for signal in &mut signals {
-            match signal {
-                Ok(signal) => {
-                    if signal.poll_recv(context).is_ready() {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
-                Err(error) => {
-                    return Poll::Ready(Err(io::Error::new(error.kind(), error.to_string())));
-                }
-            }
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    poll_fn(|context| {
+        let is_pending = interrupt.poll_recv(context).is_pending();
+        if is_pending && terminate.poll_recv(context).is_pending() {
+            return Poll::Pending;
         }
-        Poll::Pending
+        Poll::Ready(Ok(()))
     })
     .await
-}
-
-/// Sets a flag when the client disconnects.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 impl Shared {
@@ -166,14 +150,15 @@ impl Shared {
         let Ok(permit) = Arc::clone(&self.answers).acquire_owned().await else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
         };
-        let stop = StopOnDrop(Arc::default());
         let archives = Arc::clone(&self.archives);
-        let flag = Arc::clone(&stop.0);
+        // Dropped with this future when the client disconnects.
+        let client = Arc::new(());
+        let is_connected = Arc::downgrade(&client);
         let shared = Arc::clone(self);
         let answered = task::spawn_blocking(move || {
             let _permit = permit;
             let _busy = shared.background.give_way();
-            let answered = answer(&archives, &question, &|| !flag.load(Ordering::Relaxed));
+            let answered = answer(&archives, &question, &|| is_connected.strong_count() > 0);
             if matches!(question, Question::Columns { .. }) {
                 shared.background.wake();
             }
