@@ -261,6 +261,14 @@ impl Mapping {
         self.families.get(id)
     }
 
+    /// Returns the family of a metric with this role.
+    pub fn role_family(&self, role: Role) -> Option<&Family> {
+        match role {
+            Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => self.family(id),
+            Role::LeftOut(_) => None,
+        }
+    }
+
     /// Returns the buckets of a histogram that is in the metadata.
     pub fn layout(&self, id: FamilyId) -> Option<&HistogramLayout> {
         self.layouts.get(&id)

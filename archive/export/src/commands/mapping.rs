@@ -6,7 +6,7 @@ use pcp_archive::{Metadata, Metric};
 use serde::Serialize;
 
 use crate::Failure;
-use crate::mapping::{Family, Mapping, MetricLabels, Role};
+use crate::mapping::{Mapping, MetricLabels, Role};
 use crate::options::HostOptions;
 use crate::text::{json_line, print, warn};
 use crate::tree::Host;
@@ -106,10 +106,7 @@ fn line<'a>(
     mapping: &'a Mapping,
 ) -> Line<'a> {
     let role = mapping.role(metric.desc.pmid);
-    let family: Option<&Family> = match role {
-        Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => mapping.family(id),
-        Role::LeftOut(_) => None,
-    };
+    let family = mapping.role_family(role);
     let kind = match role {
         Role::LeftOut(reason) => reason.as_str(),
         _ => family.map_or("", |family| family.kind.as_str()),

@@ -349,21 +349,17 @@ fn directory_of(tables: &std::path::Path, table: &str, host: &str, day: Day) -> 
 
 /// Returns the name of a metric's column.
 fn column_name(catalog: &Catalog, series: &Series) -> Option<String> {
-    let mapping = catalog.mapping();
+    let column = &catalog.mapping().role_family(series.role)?.column;
     Some(match series.role {
-        Role::Family(id) => mapping.family(id)?.column.clone(),
-        Role::Buckets(id) => format!("{}_bucket", mapping.family(id)?.column),
-        Role::Sum(id) => format!("{}_sum", mapping.family(id)?.column),
-        Role::LeftOut(_) => return None,
+        Role::Buckets(_) => format!("{column}_bucket"),
+        Role::Sum(_) => format!("{column}_sum"),
+        _ => column.clone(),
     })
 }
 
 /// Describes the metric of a column as JSON.
 fn about(metric: &str, series: &Series, catalog: &Catalog) -> Arc<str> {
-    let help = match series.role {
-        Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => catalog.mapping().family(id),
-        Role::LeftOut(_) => None,
-    };
+    let help = catalog.mapping().role_family(series.role);
     let desc = catalog.metric(series.pmid).map(|(_, desc)| *desc);
     let about = serde_json::json!({
         "metric": metric,

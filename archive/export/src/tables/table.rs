@@ -98,12 +98,7 @@ pub(super) struct FileTarget<'p> {
 
 impl Table {
     pub(super) fn new(name: String, shape: Shape) -> Self {
-        Self {
-            name,
-            shape,
-            generation: 1,
-            ..Self::default()
-        }
+        Self { name, shape, generation: 1, ..Self::default() }
     }
 
     /// Returns the number of rows in memory.

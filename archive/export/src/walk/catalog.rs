@@ -141,12 +141,7 @@ impl Catalog {
         self.version += 1;
         for metric in metadata.metrics() {
             let role = self.mapping.role(metric.desc.pmid);
-            let is_wanted = match role {
-                Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => {
-                    self.mapping.family(id).is_some_and(wants)
-                }
-                Role::LeftOut(_) => false,
-            };
+            let is_wanted = self.mapping.role_family(role).is_some_and(wants);
             if let Some(known) = self.by_pmid.get(&metric.desc.pmid) {
                 if let Some(known) = self.metrics.get_mut(*known) {
                     known.role = role;
