@@ -1,6 +1,7 @@
 //! Selections of metrics and instances by the names on a command line, and
 //! warnings about what an archive does not have.
 
+use std::borrow::Borrow;
 use std::io;
 use std::path::Path;
 
@@ -92,7 +93,7 @@ fn warn_of_unknown_labels(text: &str, metadata: &Metadata) -> bool {
 }
 
 /// Returns the first of some texts, and the number of the others.
-fn listed(texts: &[&str]) -> String {
+fn listed(texts: &[impl Borrow<str>]) -> String {
     let (first, more) = texts.split_at(texts.len().min(MAX_LISTED));
     match (first.is_empty(), more.len()) {
         (true, _) => "none at all".to_owned(),
@@ -300,13 +301,10 @@ pub(crate) fn warn_of_unnamed(source: Source<'_>) {
     let metrics = source.metadata().metrics().iter();
     let nameless = metrics.filter(|metric| metric.names.is_empty()).map(|metric| metric.desc.pmid);
     let nameless: Vec<String> = nameless.map(|pmid| pmid.to_string()).collect();
-    let (listed, more) = nameless.split_at(nameless.len().min(MAX_LISTED));
-    if listed.is_empty() {
-        return;
+    if !nameless.is_empty() {
+        let listed = listed(&nameless);
+        warn(&format_args!("metrics without a name of their own are skipped: {listed}"));
     }
-    let listed = listed.join(", ");
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    warn(&format_args!("metrics without a name of their own are skipped: {listed}{more}"));
 }
 
 #[cfg(test)]

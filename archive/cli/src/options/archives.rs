@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use glob::Pattern;
 use pcp_archive::internal::{directory_of, half_made, has_metadata, member_files};
-use pcp_archive::raw::IndexDefect;
+use pcp_archive::raw::{IndexDefect, LabelDefect};
 use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Error, Result};
 use pcp_types::names::selects;
@@ -17,10 +17,8 @@ use crate::Failure;
 use crate::left_out::check_whole;
 use crate::text::{Output, shown_path, warn};
 
-/// Limit on the bad entries of an index, or records of metadata, that are reported one by one.
+/// Limit on the findings of a kind that are reported one by one, such as bad entries of an index.
 const MAX_WARNINGS: usize = 10;
-/// Limit on the unused label sets that are reported one by one.
-const MAX_LABEL_WARNINGS: usize = 10;
 
 /// The archives of a command.
 #[derive(Debug, Clone, clap::Args)]
@@ -55,9 +53,7 @@ impl ArchiveArgument {
     /// Those of [`ArchiveSet::open_held`].
     pub(crate) fn open(&self, asked: &[String]) -> Result<ArchiveSet, Failure> {
         let set = ArchiveSet::open_held(&self.paths()?)?;
-        set.passed_by().iter().for_each(warn_of_half_made);
-        set.unreadable().iter().for_each(warn_of_unreadable);
-        set.archives().iter().for_each(warn_of_defects);
+        warn_of_unused(&set);
         warn_of_contradictions(&set, asked);
         Ok(set)
     }
@@ -69,9 +65,7 @@ impl ArchiveArgument {
     /// Those of [`open`](Self::open) and of [`ArchiveSet::without_contradictions`].
     pub(crate) fn open_without_contradictions(&self) -> Result<ArchiveSet, Failure> {
         let set = ArchiveSet::open_held(&self.paths()?)?.without_contradictions()?;
-        set.passed_by().iter().for_each(warn_of_half_made);
-        set.unreadable().iter().for_each(warn_of_unreadable);
-        set.archives().iter().for_each(warn_of_defects);
+        warn_of_unused(&set);
         Ok(set)
     }
 
@@ -333,6 +327,13 @@ pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
     Err(pcp_archive::Error::NoData { path: archive.base().to_owned() }.into())
 }
 
+/// Warns of archives that are skipped, and of the parts of others that are not used.
+fn warn_of_unused(set: &ArchiveSet) {
+    set.passed_by().iter().for_each(warn_of_half_made);
+    set.unreadable().iter().for_each(warn_of_unreadable);
+    set.archives().iter().for_each(warn_of_defects);
+}
+
 /// Warns of an archive of a directory that is skipped.
 fn warn_of_half_made(reason: &Error) {
     warn(&format_args!("{reason}; its writer ended while it created the archive; skipped"));
@@ -362,16 +363,19 @@ fn warn_of_contradictions(set: &ArchiveSet, asked: &[String]) {
         _ => true,
     });
     let relevant: Vec<&Error> = relevant.collect();
-    for error in relevant.iter().take(MAX_WARNINGS) {
-        match error {
-            Error::PmidDiffers { pmid, .. } => {
-                warn(&format_args!("{error}; only {pmid} has the name here"));
-            }
-            _ => warn(&format_args!("{error}; its values there are left out")),
-        }
-    }
-    if let Some(more) = relevant.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
-        warn(&format_args!("{more} more metrics are not the same in all archives"));
+    let line = |error: &&Error| match error {
+        Error::PmidDiffers { pmid, .. } => format!("{error}; only {pmid} has the name here"),
+        _ => format!("{error}; its values there are left out"),
+    };
+    let more = |more| format!("{more} more metrics are not the same in all archives");
+    warn_of_first(&relevant, line, more);
+}
+
+/// Warns of the first of some findings, and of the number of the others.
+fn warn_of_first<T>(all: &[T], line: impl Fn(&T) -> String, more: impl Fn(usize) -> String) {
+    all.iter().take(MAX_WARNINGS).for_each(|one| warn(&line(one)));
+    if all.len() > MAX_WARNINGS {
+        warn(&more(all.len() - MAX_WARNINGS));
     }
 }
 
@@ -381,14 +385,11 @@ fn warn_of_defects(archive: &Archive) {
         let file = shown_path(&tail.file);
         warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
     }
-    let bad = archive.bad_metadata();
-    bad.iter().take(MAX_WARNINGS).for_each(|error| warn(&format_args!("{error}; skipped")));
     let base = shown_path(archive.base());
-    if let Some(more) = bad.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
-        warn(&format_args!(
-            "{base}.meta: {more} more records are skipped; mmv-archive check lists them"
-        ));
-    }
+    let more = |more| {
+        format!("{base}.meta: {more} more records are skipped; mmv-archive check lists them")
+    };
+    warn_of_first(archive.bad_metadata(), |error| format!("{error}; skipped"), more);
     for missing in archive.missing_volumes() {
         let which = match (missing.start(), missing.end()) {
             (first, last) if first == last => format!("volume {first} does not exist"),
@@ -396,30 +397,19 @@ fn warn_of_defects(archive: &Archive) {
         };
         warn(&format_args!("{base}: {which}; nothing is known of its time"));
     }
-    let defects = archive.index().defects();
-    for IndexDefect { offset, number, error, .. } in defects.iter().take(MAX_WARNINGS) {
-        let ignored = match number {
-            0 => format!("{error}; the index is ignored"),
-            _ => format!("index entry {number}: {error}; ignored"),
-        };
-        warn(&format_args!("{base}.index: offset {offset}: {ignored}"));
-    }
-    if let Some(more) = defects.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
-        warn(&format_args!("{base}.index: {more} more entries are ignored; see check"));
-    }
-    warn_of_labels(archive);
-}
-
-/// Warns of the first label sets that are not used, and of the number of others.
-fn warn_of_labels(archive: &Archive) {
-    let base = shown_path(archive.base());
-    let defects = archive.metadata().label_defects();
-    for defect in defects.iter().take(MAX_LABEL_WARNINGS) {
-        warn(&format_args!("{base}.meta: offset {}: {defect}; not used", defect.offset));
-    }
-    if let more @ 1.. = defects.len().saturating_sub(MAX_LABEL_WARNINGS) {
-        warn(&format_args!("{base}.meta: {more} more label sets are not used"));
-    }
+    let line = |defect: &IndexDefect| {
+        let IndexDefect { offset, number, error, .. } = defect;
+        match number {
+            0 => format!("{base}.index: offset {offset}: {error}; the index is ignored"),
+            _ => format!("{base}.index: offset {offset}: index entry {number}: {error}; ignored"),
+        }
+    };
+    let more = |more| format!("{base}.index: {more} more entries are ignored; see check");
+    warn_of_first(archive.index().defects(), line, more);
+    let line =
+        |defect: &LabelDefect| format!("{base}.meta: offset {}: {defect}; not used", defect.offset);
+    let more = |more| format!("{base}.meta: {more} more label sets are not used");
+    warn_of_first(archive.metadata().label_defects(), line, more);
 }
 
 #[cfg(test)]
