@@ -41,7 +41,7 @@ use crate::{
 pub(crate) use copied_set::CopiedSet;
 use declared::DeclaredMetadata;
 pub(crate) use declared::NameRules;
-use file_set::FileSet;
+use file_set::{FileSet, NewRecord};
 use index_policy::IndexPolicy;
 use metric_key::KeyedMetrics;
 pub use metric_key::{MetricBuilder, MetricKey, MetricValue, RecordValues};
@@ -482,17 +482,18 @@ impl ArchiveWriter {
         self.metadata.truncate(self.dated.len);
         let encoded = self.declared.encode(timestamp, &mut self.metadata)?;
         let changed = encoded.changed || self.dated.changed;
+        let new = NewRecord { timestamp, metadata: &self.metadata, changed, record };
         if let Some(files) = &mut self.files {
             let limit = self.options.volume_bytes.unwrap_or(u64::MAX);
             let switch = self.switch_due || files.would_exceed(limit, record.len());
-            files.write(timestamp, &self.metadata, changed, record, switch)?;
+            files.write(new, switch)?;
         } else {
             let start = self.dated.start.unwrap_or(timestamp);
             let label = self.label.archive_label(self.options.version, start);
             let WriterOptions { index_bytes, index_interval, buffer_bytes, .. } = self.options;
             let policy = IndexPolicy::new(index_bytes, index_interval);
             let mut files = FileSet::create(&self.base, label, policy, buffer_bytes)?;
-            let written = files.write(timestamp, &self.metadata, changed, record, false);
+            let written = files.write(new, false);
             written.and_then(|()| files.show()).inspect_err(|_| files.remove())?;
             self.files = Some(files);
         }

@@ -34,6 +34,16 @@ pub(super) struct FileSet {
     directory_changed: bool,
 }
 
+/// A record with the metadata that precedes it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewRecord<'r> {
+    pub(super) timestamp: Timestamp,
+    pub(super) metadata: &'r [u8],
+    /// The metadata describes new metrics or instances.
+    pub(super) changed: bool,
+    pub(super) record: &'r [u8],
+}
+
 impl FileSet {
     /// Creates the files with their labels: all three or none. Readers do not find the archive
     /// until [`show`](Self::show).
@@ -115,42 +125,27 @@ impl FileSet {
         self.data.len() == self.label.version.label_size()
     }
 
-    /// Metadata, a record and, if one is due, an index entry. `changed`:
-    /// the metadata describes new metrics or instances. `switch`: the record
+    /// Metadata, a record and, if one is due, an index entry. `switch`: the record
     /// begins a new volume; so it does where the system allows the present one no
     /// further byte (`EFBIG`). If anything fails, all is as before.
-    pub(super) fn write(
-        &mut self,
-        timestamp: Timestamp,
-        metadata: &[u8],
-        changed: bool,
-        record: &[u8],
-        switch: bool,
-    ) -> Result<()> {
-        match self.write_once(timestamp, metadata, changed, record, switch) {
+    pub(super) fn write(&mut self, new: NewRecord<'_>, switch: bool) -> Result<()> {
+        match self.write_once(new, switch) {
             Err(Error::Io { file, source, .. })
                 if source.kind() == io::ErrorKind::FileTooLarge
                     && file == self.data.path()
                     && !self.is_volume_empty() =>
             {
-                self.write_once(timestamp, metadata, changed, record, true)
+                self.write_once(new, true)
             }
             written => written,
         }
     }
 
-    fn write_once(
-        &mut self,
-        timestamp: Timestamp,
-        metadata: &[u8],
-        changed: bool,
-        record: &[u8],
-        switch: bool,
-    ) -> Result<()> {
+    fn write_once(&mut self, new: NewRecord<'_>, switch: bool) -> Result<()> {
         self.cut_back()?;
         let closed = if switch && !self.is_volume_empty() { self.open_next()? } else { None };
         let before = (self.metadata.len(), self.index.len(), self.data.len(), self.policy.clone());
-        let written = self.append(timestamp, metadata, changed, record);
+        let written = self.append(new);
         if written.is_ok() {
             self.closed_bytes += closed.map_or(0, |closed| closed.len());
             return written;
@@ -167,13 +162,8 @@ impl FileSet {
         written
     }
 
-    fn append(
-        &mut self,
-        timestamp: Timestamp,
-        metadata: &[u8],
-        changed: bool,
-        record: &[u8],
-    ) -> Result<()> {
+    fn append(&mut self, new: NewRecord<'_>) -> Result<()> {
+        let NewRecord { timestamp, metadata, changed, record } = new;
         self.check_metadata_size(metadata.len())?;
         let entry = IndexEntry {
             timestamp,
@@ -270,7 +260,8 @@ impl FileSet {
     }
 }
 
-fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
+/// Creates a file of an archive with its label.
+pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
     create_file(base.with_extension_added(&role.extension()), label, role)
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::files::AddExtension as _;
-use crate::format::{Role, archive_label, index};
+use crate::format::{Role, index};
 use crate::writer::append_file::AppendFile;
+use crate::writer::file_set;
 use crate::{ArchiveLabel, IndexEntry, Result, Timestamp, Version};
 
 /// Bytes of records from one index entry to the next.
@@ -13,10 +13,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Creates a file of an archive with its label.
 pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
-    let mut bytes = Vec::new();
-    archive_label::encode(label, role, &mut bytes)?;
-    let path = base.with_extension_added(&role.extension());
-    Ok(AppendFile::create(path, &bytes)?.buffered(BUFFER))
+    Ok(file_set::create(base, label, role)?.buffered(BUFFER))
 }
 
 /// The new data volumes and their index.
