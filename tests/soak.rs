@@ -22,6 +22,9 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 use crate::producers::Producer;
 
+/// Records of last values that a user has at once; and one more each second.
+const LAST_VALUES_IN_A_ROW: usize = 10;
+
 /// Returns the number of repetitions of the short or the long form.
 fn times(short: u64, long: u64) -> u64 {
     if std::env::var_os("MMV_LONG").is_some() { long } else { short }
@@ -32,6 +35,7 @@ fn truncations_under_a_running_harvest_never_end_it_and_never_log_a_false_value(
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
     let counters = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 7));
+    let begin = Instant::now();
     let mut agent = Agent::start_with(&scratch, &["--interval", "1ms"]);
     for round in 0..times(400, 20_000) {
         let bytes = image(9, round + 1, &counters);
@@ -57,7 +61,10 @@ fn truncations_under_a_running_harvest_never_end_it_and_never_log_a_false_value(
     assert!(values(&facts).any(|(name, _)| name == "mmv.app.h"), "it was never harvested");
     let samples = facts.records.iter().filter(|record| record.has_samples()).count();
     let steady = values(&facts).filter(|(name, _)| *name == "mmv.other.steady").count();
-    assert_eq!(steady, samples, "the other file is in every sample");
+    // The last values of a file that was replaced may have a record of their own.
+    let allowed = LAST_VALUES_IN_A_ROW + begin.elapsed().as_secs() as usize;
+    let is_whole = (samples.saturating_sub(allowed)..=samples).contains(&steady);
+    assert!(is_whole, "the other file is in {steady} of {samples} samples");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn lines(command: &mut Command) -> Vec<Value> {
 fn everything_that_programs_counted_that_restart_within_an_interval_is_logged() {
     let scratch = Scratch::new();
     let mut agent = Agent::start_with(&scratch, &["--interval", "1h", "--events", "true"]);
-    wait::until_true("the agent", || agent.log().contains("MMV files: "));
+    wait::until_true("the first tick", || agent.log().contains("writing archive="));
     let mut runs = Runs::new(&scratch);
     for _ in 0..7 {
         runs.restart(&agent);
@@ -91,5 +91,7 @@ fn last_values_before_their_turn_are_limited_by_user() {
     report.arg("report").arg(agent.archive()).args(["mmv.app.count", "--raw", "--json"]);
     let logged = lines(&mut report).iter().filter(|line| line["value"].is_number()).count() as u64;
     assert!((10..=12 + seconds).contains(&logged), "{logged} in {seconds} s");
-    assert_eq!(logged + missing, RUNS, "{missing} are missing, {logged} are logged");
+    // Values that are read after the limit of time count as missing, and are logged.
+    let known = logged + missing;
+    assert!((RUNS..RUNS + 4).contains(&known), "{missing} are missing, {logged} are logged");
 }
