@@ -65,7 +65,7 @@ fn everything_that_programs_counted_that_restart_within_an_interval_is_logged() 
     assert!(agent.terminate().success(), "{}", agent.log());
     let archive = agent.archive();
     let mut summary = Command::new(binaries::mmv_archive());
-    let found = lines(summary.arg("summary").arg(&archive).args(["mmv.app", "--sum", "--json"]));
+    let found = lines(summary.arg("summary").arg(&archive).args(["mmv.app", "--total", "--json"]));
     assert_eq!(found[0]["sum"], runs.total as f64, "{found:?}\n{}", agent.log());
 }
 

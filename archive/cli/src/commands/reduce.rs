@@ -20,7 +20,7 @@ Examples:
   Keep a value a minute of all metrics:
     mmv-archive reduce @ -t 1min -o minutes
   A value an hour of two days of one program:
-    mmv-archive reduce '/var/log/mmv-agent/web1/2026112[23]*' mmv.shop -t 1h -o hours
+    mmv-archive reduce '/srv/web1/2026112[23]*' mmv.shop -t 1h -o hours
   A value a day, at midnight in Sydney:
     mmv-archive reduce @ -t 24h --origin 2026-11-01T00:00 -Z Australia/Sydney -o days";
 

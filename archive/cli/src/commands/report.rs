@@ -57,8 +57,6 @@ Examples:
     mmv-archive report @ --last 1m -t 1m mmv.shop.latency --quantile p99
   The rate in each minute of the last hour, with restarts of the program:
     mmv-archive report @ --last 1h -t 1m mmv.shop.orders --events
-  The total rate of all endpoints:
-    mmv-archive report @ --last 1m mmv.server.requests --sum
   The share of one endpoint in all requests:
     mmv-archive report @ --last 1m -e \\
         'rate(mmv.server.requests[cart]) / sum(rate(mmv.server.requests))'
