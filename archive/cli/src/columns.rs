@@ -229,7 +229,7 @@ pub(crate) fn columns(
             // Expressions can contain rates.
             scale.time = scale.time.filter(|time| *time == ValueTime::Interval);
         }
-        let names = metric.desc.indom.map(|indom| instance_names(metadata, indom));
+        let names = metric.desc.indom.map(|indom| names_in_replay(metadata, replay, indom));
         let selected = metric.desc.indom.filter(|_| !choice.instances.is_empty()).map(|indom| {
             &*chosen.entry(indom).or_insert_with(|| {
                 select_instances(choice.instances, metadata.indom_history(indom))
@@ -259,6 +259,17 @@ pub(crate) fn columns(
         one.metric.cmp(&other.metric).then_with(by_name)
     });
     columns
+}
+
+/// Returns the names of the instances of a domain of the archive or of an expression.
+pub(crate) fn names_in_replay(
+    metadata: &Metadata,
+    replay: &Replay<'_>,
+    indom: InDom,
+) -> HashMap<InstanceId, Arc<str>> {
+    let mut names = instance_names(metadata, indom);
+    names.extend(replay.groups(indom).map(|(group, name)| (group, Arc::clone(name))));
+    names
 }
 
 /// Sorts columns by the metrics that were asked for, and those of each by their ranks. Expressions

@@ -56,6 +56,77 @@ fn columns(base: &Path, selectors: &[&str]) -> Vec<String> {
     csv.lines().next().unwrap().split(',').skip(1).map(str::to_owned).collect()
 }
 
+/// `/`: 7 of 200 and 1 of 503 in a second, `/cart`: 3 of 200.
+#[test]
+fn sums_by_a_label_have_an_instance_for_each_of_its_values() {
+    let instances = [("path=/,code=200", 7), ("path=/cart,code=200", 3), ("path=/,code=503", 1)];
+    let labels: [(&str, &[(&str, &str)]); 3] = [
+        (instances[0].0, &[("path", "/"), ("code", "200")]),
+        (instances[1].0, &[("path", "/cart"), ("code", "200")]),
+        (instances[2].0, &[("path", "/"), ("code", "503")]),
+    ];
+    let archive = Builder::new()
+        .metric("web.requests", "u64 counter count")
+        .metric("web.failures", "u64 counter count")
+        .instances("web.requests", instances.map(|(name, _)| name))
+        .instance_labels("web.requests", &labels)
+        .instances("web.failures", ["path=/cart", "path=/"])
+        .instance_labels(
+            "web.failures",
+            &[("path=/cart", &[("path", "/cart")]), ("path=/", &[("path", "/")])],
+        )
+        .rows((0..3).map(|second: u64| {
+            let counts = instances.map(|(name, rate)| (format!("web.requests[{name}]"), rate));
+            let failures = [("/", 2), ("/cart", 6)]
+                .map(|(path, rate)| (format!("web.failures[path={path}]"), rate));
+            let all = counts.into_iter().chain(failures);
+            (second, all.map(move |(name, rate)| (name, second * rate)))
+        }))
+        .finish();
+    let report = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("report").arg(archive.base()).args(["--format", "csv"]).args(arguments);
+        command.output().unwrap()
+    };
+    for (expression, names, values) in [
+        ("sum by (path) (rate(web.requests))", "x[path=/],x[path=/cart]", "8,3"),
+        ("avg by (path) (rate(web.requests))", "x[path=/],x[path=/cart]", "4,3"),
+        ("max by (code) (rate(web.requests))", "x[code=200],x[code=503]", "7,1"),
+        ("count by (path) (rate(web.requests))", "x[path=/],x[path=/cart]", "2,1"),
+        (
+            "sum by (code, path) (rate(web.requests))",
+            "\"x[code=200,path=/]\",\"x[code=200,path=/cart]\",\"x[code=503,path=/]\"",
+            "7,3,1",
+        ),
+        // Groups of two domains meet by their names.
+        (
+            "sum by (path)(rate(web.failures)) / sum by (path)(rate(web.requests))",
+            "x[path=/],x[path=/cart]",
+            "0.25,2",
+        ),
+        ("(sum by (path) (rate(web.requests)))[path=/cart]", "x[path=/cart]", "3"),
+        ("topk(1, sum by (path) (rate(web.requests)))", "x[path=/],x[path=/cart]", "8,"),
+    ] {
+        let output = report(&["-e", &format!("x = {expression}")]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = |place: usize| text.lines().nth(place).unwrap().split_once(',').unwrap().1;
+        assert_eq!((line(0), line(3)), (names, values), "{expression}: {text}");
+    }
+    for (expression, expected) in [
+        ("sum by (path) (web.requests)", "a counter in by; write rate(NAME)"),
+        ("sum by (colour) (rate(web.requests))", "has a label colour; there are: code, path"),
+        ("sum by (path) (1)", "these values have no instances"),
+    ] {
+        let output = report(&["-e", expression]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && text.contains(expected), "{text}");
+    }
+    let limit = ["-e", "rate(web.failures)", "--fail-if", "sum by (path)(rate(web.requests)) > 7"];
+    let output = report(&limit);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains(" of path=/, the first"), "{text}");
+}
+
 #[test]
 fn a_report_has_the_instances_with_the_labels() {
     let (_directory, base) = archive();

@@ -53,6 +53,7 @@ mod histogram;
 pub(crate) mod interpolate;
 mod lines;
 mod observations;
+mod over;
 mod rate;
 mod resets;
 mod seek;
@@ -74,8 +75,7 @@ use crate::reader::salvage::Loss;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column, programs};
 use crate::{InstanceId, Metadata, Pmid, Result, Semantics, Source, Timestamp, Value, scan};
 
-use derived::{Derivations, Derived, Needed};
-use histogram::Quantile;
+use derived::{Derivations, Derived, IntervalValue, LabelGroups, Needed};
 use interpolate::{ObservedValue, value_at};
 use lines::TrackWalls;
 use timeline::{Reach, Timeline};
@@ -234,15 +234,16 @@ impl<'a> ReplaySelection<'a> {
             .collect();
         find_walls(&mut tracks, &timeline, lives, (self.gaps, self.decrease));
         let mut derived = self.derivations.all;
-        let mut quantiles = self.derivations.quantiles;
+        let mut of_interval = self.derivations.of_interval;
         let decrease = self.decrease;
-        derived::find_histograms(&mut derived, &mut quantiles, &tracks, &operands, decrease);
+        derived::find_histograms(&mut derived, &mut of_interval, &tracks, &operands, decrease);
         Replay {
             source,
             timeline,
             metrics: shown,
             derived,
-            quantiles,
+            of_interval,
+            groups: self.derivations.groups,
             operands,
             tracks,
             decrease: self.decrease,
@@ -392,8 +393,10 @@ pub struct Replay<'a> {
     /// The shown metrics: the first tracks, then the derived metrics.
     metrics: Vec<SelectedMetric>,
     derived: Vec<Derived>,
-    /// The quantiles in expressions.
-    quantiles: Vec<Quantile>,
+    /// The quantiles and functions of intervals in expressions.
+    of_interval: Vec<IntervalValue>,
+    /// The domains of groups in expressions.
+    groups: Vec<LabelGroups>,
     /// The tracks of the operands of derived metrics.
     operands: Vec<usize>,
     tracks: Vec<MetricTrack>,

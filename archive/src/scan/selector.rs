@@ -195,6 +195,17 @@ impl MetricLabels {
         Self { inherited, own }
     }
 
+    /// Returns the labels of the instances of a domain, whatever metric has it.
+    pub(crate) fn of_domain(metadata: &Metadata, indom: InDom) -> Self {
+        Self { inherited: Labels::new(), own: of_instances(metadata, indom) }
+    }
+
+    /// Returns the value of a label of an instance; empty without the label.
+    pub(crate) fn value(&self, instance: InstanceId, label: &str) -> &str {
+        let own = self.own.get(&instance).and_then(|own| own.get(label));
+        own.or_else(|| self.inherited.get(label)).map_or("", String::as_str)
+    }
+
     /// Returns the names of all labels, sorted.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.all().flat_map(Labels::keys).map(String::as_str).collect();

@@ -2,15 +2,18 @@
 //! metrics.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hashbrown::HashSet;
 use pcp_types::names::selects;
 
 use super::expression::{
-    Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, HistogramPart, Limit,
-    Limited, NameResolver, Operand, OperandValues, Problem, QuantileOf,
+    Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, HistogramPart,
+    InstanceGroups, Limit, Limited, NameResolver, Operand, OperandValues, OverFunction, Problem,
+    QuantileOf,
 };
 use super::histogram::{Histogram, HistogramCounts, HistogramValue, Quantile};
+use super::over::ValuesOver;
 use super::two_moments::{TwoMoments, value_of};
 use super::{Decrease, MetricTrack, Replay, ReplaySelection, Sample, rate_between};
 use crate::analysis::growth::lifetime;
@@ -37,14 +40,71 @@ enum Rule {
     Quantile(Quantile),
 }
 
+/// The groups of instances with the same values of some labels: a domain of expressions.
+#[derive(Debug, Clone)]
+pub(super) struct LabelGroups {
+    labels: Vec<String>,
+    /// Names of the groups, which have their places as numbers.
+    names: Vec<Arc<str>>,
+}
+
+impl LabelGroups {
+    /// Returns the groups and their names.
+    fn named(&self) -> impl Iterator<Item = (InstanceId, &Arc<str>)> {
+        let numbered = (0..).zip(&self.names);
+        numbered.filter_map(|(number, name)| Some((InstanceId::new(number).ok()?, name)))
+    }
+
+    /// Returns the group of a name, which is added if necessary.
+    fn group(&mut self, name: String) -> Option<InstanceId> {
+        let known = self.names.iter().position(|known| **known == *name);
+        let place = known.unwrap_or_else(|| {
+            self.names.push(name.into());
+            self.names.len() - 1
+        });
+        InstanceId::new(i32::try_from(place).ok()?).ok()
+    }
+}
+
+/// Returns the groups of a domain, if it is one of groups.
+fn groups_of(all: &[LabelGroups], indom: InDom) -> Option<&LabelGroups> {
+    if indom.domain() != DOMAIN {
+        return None;
+    }
+    all.get((indom.serial() as usize).checked_sub(1)?)
+}
+
+/// A part of an expression that compares two moments itself.
+#[derive(Debug, Clone)]
+pub(super) enum IntervalValue {
+    Histogram(Quantile),
+    Over(ValuesOver),
+}
+
+impl IntervalValue {
+    fn values<'r>(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> ExpressionValues<'r> {
+        match self {
+            Self::Histogram(quantile) => quantile.values(replay, since, at),
+            Self::Over(over) => over.values(replay, since, at),
+        }
+    }
+}
+
 /// The derived metrics so far, and their operands.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Derivations {
     pub(super) all: Vec<Derived>,
     /// The operands, in the order of their places.
     pub(super) operands: Vec<Needed>,
-    /// The quantiles in expressions, in the order of their places.
-    pub(super) quantiles: Vec<Quantile>,
+    /// The quantiles and functions of intervals in expressions, in the order of their places.
+    pub(super) of_interval: Vec<IntervalValue>,
+    /// The domains of groups of instances by labels, in the order of their numbers.
+    pub(super) groups: Vec<LabelGroups>,
     /// The definitions that names may select, with their metadata.
     defined: Vec<(Expression, MetricDesc)>,
 }
@@ -85,11 +145,13 @@ impl ReplaySelection<'_> {
     pub fn define(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
         let mut operands = Vec::new();
-        let mut quantiles = Vec::new();
+        let mut of_interval = Vec::new();
+        let mut groups = Vec::new();
         let Derivations { all, defined, .. } = &self.derivations;
         let operands = &mut operands;
-        let quantiles = &mut quantiles;
-        let mut names = Names { source, all, defined, operands, quantiles };
+        let of_interval = &mut of_interval;
+        let groups = &mut groups;
+        let mut names = Names { source, all, defined, operands, of_interval, groups };
         if names.desc(expression.name()).is_none() {
             let desc = Bound::new(expression, &mut names)?.desc(Pmid::from_raw(0));
             self.derivations.defined.push((expression.clone(), desc));
@@ -183,8 +245,8 @@ impl ReplaySelection<'_> {
 
     fn derive_of(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
-        let Derivations { all, defined, operands, quantiles } = &mut self.derivations;
-        let mut names = Names { source, all, defined, operands, quantiles };
+        let Derivations { all, defined, operands, of_interval, groups } = &mut self.derivations;
+        let mut names = Names { source, all, defined, operands, of_interval, groups };
         let bound = Bound::new(expression, &mut names)?;
         let rule = Rule::Expression(bound.clone());
         let is_added = self.add(expression.name().to_owned(), |pmid| bound.desc(pmid), rule);
@@ -277,7 +339,8 @@ struct Names<'n, 'a> {
     all: &'n [Derived],
     defined: &'n [(Expression, MetricDesc)],
     operands: &'n mut Vec<Needed>,
-    quantiles: &'n mut Vec<Quantile>,
+    of_interval: &'n mut Vec<IntervalValue>,
+    groups: &'n mut Vec<LabelGroups>,
 }
 
 impl NameResolver for Names<'_, '_> {
@@ -340,12 +403,78 @@ impl NameResolver for Names<'_, '_> {
         };
         let quantile = histogram.quantile(value, counts, sum);
         let instances = quantile.instances().into_iter().collect();
-        self.quantiles.push(quantile);
-        let place = self.quantiles.len() - 1;
+        self.of_interval.push(IntervalValue::Histogram(quantile));
+        let place = self.of_interval.len() - 1;
         Ok(Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0), value) }, instances)))
     }
 
+    fn over(
+        &mut self,
+        function: OverFunction,
+        of: &Selector,
+    ) -> Result<Option<QuantileOf>, Problem> {
+        let (operand, chosen) = if of.has_matchers() {
+            let Some(limited) = self.limited(of.name(), &Limit::Labels(of.clone()))? else {
+                return Ok(None);
+            };
+            limited
+        } else {
+            let Some(operand) = self.metric(of.name()) else { return Ok(None) };
+            (operand, None)
+        };
+        let instances: Vec<Option<InstanceId>> = match (operand.desc.indom, chosen) {
+            (None, _) => vec![None],
+            (Some(_), Some(chosen)) => chosen.into_iter().map(Some).collect(),
+            (Some(indom), None) => self.instances(indom, None).into_iter().map(Some).collect(),
+        };
+        self.of_interval.push(IntervalValue::Over(ValuesOver {
+            function,
+            operand: operand.place,
+            instances: instances.iter().copied().collect(),
+        }));
+        let place = self.of_interval.len() - 1;
+        Ok(Some((Operand { place, desc: operand.desc }, instances)))
+    }
+
+    fn groups(&mut self, indom: InDom, labels: &[String]) -> Result<InstanceGroups, Problem> {
+        let metadata = self.source.metadata();
+        let known = MetricLabels::of_domain(metadata, indom);
+        for label in labels {
+            if known.values(label).is_empty() {
+                let metric = format!("domain {indom}");
+                let label = label.clone();
+                let known = known.names().join(", ");
+                return Err(Problem::UnknownLabel { metric, label, known });
+            }
+        }
+        let place = self.groups.iter().position(|groups| groups.labels == labels);
+        let place = place.unwrap_or_else(|| {
+            self.groups.push(LabelGroups { labels: labels.to_vec(), names: Vec::new() });
+            self.groups.len() - 1
+        });
+        let members = self.instances(indom, None);
+        let problem = || Problem::NoInstances("by".to_owned());
+        let groups = self.groups.get_mut(place).ok_or_else(problem)?;
+        let mut of_members = Vec::new();
+        for member in members {
+            let value = |label: &String| format!("{label}={}", known.value(member, label));
+            let name = labels.iter().map(value).collect::<Vec<_>>().join(",");
+            of_members.push((member, groups.group(name).ok_or_else(problem)?));
+        }
+        let indom = InDom::new(DOMAIN, place as u32 + 1).map_err(|_| problem())?;
+        Ok((indom, of_members))
+    }
+
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
+        if let Some(groups) = groups_of(self.groups, indom) {
+            let is_chosen = |name: &str| match filter {
+                None => true,
+                Some(Filter::Name(wanted)) => wanted == name,
+                Some(Filter::Pattern(regex, is_negated)) => regex.is_match(name) != *is_negated,
+            };
+            let chosen = groups.named().filter(|(_, name)| is_chosen(name));
+            return chosen.map(|(group, _)| group).collect();
+        }
         let history = self.source.metadata().indom_history(indom);
         let named = history.map(IndomHistory::by_identity).into_iter();
         let named = named.flat_map(IndomHistory::ever_named);
@@ -392,7 +521,7 @@ impl Names<'_, '_> {
 /// histograms.
 pub(super) fn find_histograms(
     all: &mut [Derived],
-    in_expressions: &mut [Quantile],
+    in_expressions: &mut [IntervalValue],
     tracks: &[MetricTrack],
     operands: &[usize],
     decrease: Decrease,
@@ -401,6 +530,10 @@ pub(super) fn find_histograms(
     let all = all.iter_mut().filter_map(|derived| match &mut derived.rule {
         Rule::Quantile(quantile) => Some(quantile),
         Rule::Expression(_) => None,
+    });
+    let in_expressions = in_expressions.iter_mut().filter_map(|value| match value {
+        IntervalValue::Histogram(quantile) => Some(quantile),
+        IntervalValue::Over(_) => None,
     });
     for quantile in all.chain(in_expressions) {
         if let Some(same) = known.iter().find(|one| one.has_same_histograms(quantile)) {
@@ -427,6 +560,12 @@ impl Replay<'_> {
     /// Returns whether a metric, given by its index in [`metrics`](Self::metrics), is derived.
     pub fn is_derived(&self, metric: usize) -> bool {
         (self.shown()..self.metrics.len()).contains(&metric)
+    }
+
+    /// Returns the instances of a domain of an expression such as `sum by (path) (x)`, and their
+    /// names; none of a domain of the archive.
+    pub fn groups(&self, indom: InDom) -> impl Iterator<Item = (InstanceId, &Arc<str>)> {
+        groups_of(&self.groups, indom).into_iter().flat_map(LabelGroups::named)
     }
 
     /// Returns the name of the histogram of which a metric, given by its place in
@@ -478,7 +617,7 @@ impl Replay<'_> {
     pub(super) fn derived_at<'r>(&self, now: &[ExpressionValues<'r>]) -> Vec<ExpressionValues<'r>> {
         let places = &self.operands;
         let gaps = self.gaps;
-        let moments = OperandValues { places, now, before: None, quantiles: &[], gaps };
+        let moments = OperandValues { places, now, before: None, of_interval: &[], gaps };
         self.derived
             .iter()
             .map(|derived| match &derived.rule {
@@ -512,13 +651,13 @@ impl Replay<'_> {
             grown: &pair.grown,
             seconds: pair.at.seconds_since(pair.since),
         });
-        let quantiles = self.quantiles.iter();
-        let quantiles: Vec<ExpressionValues<'r>> =
-            quantiles.map(|quantile| quantile.values(self, pair.since, pair.at)).collect();
+        let of_interval = self.of_interval.iter();
+        let of_interval: Vec<ExpressionValues<'r>> =
+            of_interval.map(|value| value.values(self, pair.since, pair.at)).collect();
         let places = &self.operands;
         let now = &pair.now;
-        let quantiles = quantiles.as_slice();
-        evaluate(&OperandValues { places, now, before, quantiles, gaps: self.gaps })
+        let of_interval = of_interval.as_slice();
+        evaluate(&OperandValues { places, now, before, of_interval, gaps: self.gaps })
     }
 
     /// Returns the rate of a derived counter, from its values at the two moments, or from the
@@ -539,9 +678,9 @@ impl Replay<'_> {
             return rates;
         }
         let places = &self.operands;
-        let quantiles = [].as_slice();
+        let of_interval = [].as_slice();
         let gaps = self.gaps;
-        let moments = OperandValues { places, now: values, before: None, quantiles, gaps };
+        let moments = OperandValues { places, now: values, before: None, of_interval, gaps };
         let befores = bound.values(&moments);
         let rates = now.into_iter().filter_map(|(instance, after)| {
             let first = (pair.since, value_of(&befores, instance)?);

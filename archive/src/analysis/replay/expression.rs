@@ -31,12 +31,14 @@
 //! | `matchinst(/re/, x)` `matchinst(!/re/, x)` | the instances whose name, up to the first blank, matches, or those whose name does not. A backslash before a character is dropped: `\/` is a slash, `\\.` a dot |
 //! | `rate(x)`, `delta(x)` | the growth of x since the moment before, per second or in total; over a restart of a program that of its runs |
 //! | `sum(x)` `avg(x)` `min(x)` `max(x)` `count(x)` | over all instances |
+//! | `sum by (a, b) (x)`, `avg by` ... | the same over the instances with the same labels a and b; the instances of the result are called `a=1,b=2`; x is no counter |
 //! | `scalar(x)` | the first instance, without its name |
 //! | `instant(x)` | a counter itself, never its rate |
 //! | `rescale(x, "Mbyte")` | in other units of the same dimension |
 //! | `quantile(0.99, h)` | the quantile, from 0 to 1, of what histogram h counted since the moment before; h as `mmv.shop.latency` or with `.bucket`, and with labels if it has some |
 //! | `p99(h)`, `p99.9(h)` | the same as `quantile(0.99, h)` |
 //! | `below(100ms, h)` | the part, from 0 to 1, of what histogram h counted since the moment before that is at most 100 ms; within the bucket of the limit in proportion |
+//! | `max_over(m)` `min_over(m)` `avg_over(m)` | the greatest, least and mean of the values that metric m was logged with since the moment before, of each instance, also with labels; m is no counter |
 //! | `topk(3, x)` | of the instances of x those with the 3 largest values |
 //! | `x or y` | x, and y where x has no value: for the instances that x lacks, or all that its domain ever had if y is a single value; the loosest operator, with `? :` |
 //! | `defined(m)` | 1 if the archive has metric m, else 0 |
@@ -73,10 +75,10 @@
 //! the rate of a counter is that of [`Replay::rates_at`]: none where the counter
 //! was reset.
 //!
-//! `quantile` and `below` compare the same two moments themselves, so they cannot be within `rate` or
+//! `quantile`, `below` and `max_over` compare the same two moments themselves, so they cannot be within `rate` or
 //! `delta`.
 //!
-//! PCP's grammar has no histograms, labels, times, `topk` and `or`, and refuses the quotient of two
+//! PCP's grammar has no histograms, labels, times, `by`, `max_over`, `topk` and `or`, and refuses the quotient of two
 //! counters. In it a name before a parenthesis is always a function, there are no braces, and no
 //! name follows a number or an operand: no expression that PCP accepts has another meaning here.
 //!
@@ -135,10 +137,13 @@ mod token;
 
 use crate::{InDom, InstanceId, ValueType};
 
-pub(crate) use check::{Bound, HistogramPart, Limited, NameResolver, Operand, QuantileOf};
+pub(crate) use check::{
+    Bound, HistogramPart, InstanceGroups, Limited, NameResolver, Operand, QuantileOf,
+};
 pub use definitions::definitions;
 pub use evaluate::ExpressionValues;
 pub(crate) use evaluate::{Before, OperandValues};
+pub(crate) use parse::OverFunction;
 pub(crate) use parse::{Filter, Limit};
 
 /// A parsed expression and its name.
@@ -250,6 +255,9 @@ pub enum Problem {
     /// A counter where only its rate says something.
     #[error("a counter in {0}; write rate(NAME)")]
     CounterIn(&'static str),
+    /// A counter where only the values of an interval have a meaning.
+    #[error("a counter in {0}, which takes levels; rate(NAME) is the mean rate of the interval")]
+    CounterOver(&'static str),
     /// A metric that the archive does not have.
     #[error("no metric {0} in the archive")]
     UnknownMetric(String),

@@ -7,7 +7,7 @@ use pcp_archive::{InstanceId, Metadata, Timestamp, Value};
 
 use super::samples::{Request, Samples};
 use crate::Failure;
-use crate::columns::{instance_names, instance_title};
+use crate::columns::{instance_title, names_in_replay};
 use crate::text::shown;
 use crate::time::Zone;
 
@@ -113,7 +113,7 @@ fn title(
     instance: Option<InstanceId>,
 ) -> Option<Arc<str>> {
     let indom = replay.metrics().nth(place)?.desc.indom;
-    let names = indom.map(|indom| instance_names(metadata, indom));
+    let names = indom.map(|indom| names_in_replay(metadata, replay, indom));
     let name = names.as_ref().zip(instance).and_then(|(names, id)| names.get(&id));
     instance_title(instance, name)
 }

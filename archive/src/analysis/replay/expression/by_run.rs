@@ -78,7 +78,8 @@ impl Term {
             // What has no counter as an operand was not cut.
             Action::Constant(..)
             | Action::NoValue
-            | Action::Quantile(..)
+            | Action::OfInterval(..)
+            | Action::By(..)
             | Action::Top(..)
             | Action::Or(..) => false,
             Action::Metric(operand) => moments.grown(*operand, before).is_some(),

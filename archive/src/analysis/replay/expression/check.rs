@@ -21,6 +21,7 @@
 //! | `sum(a)` | of a | of a | of a |
 //! | `min(a)`, `max(a)` | of a | instant | of a |
 //! | `instant(a)` | of a | instant if a is a counter | of a |
+//! | `min_over(a)`, `max_over(a)`, `avg_over(a)` | double | instant; a must not be a counter | of a |
 //! | `defined(m)` | 32 bits unsigned | discrete | none |
 //! | `novalue()` | 32 bits signed | discrete | none |
 //!
@@ -32,7 +33,7 @@
 use pcp_types::{Combined, Conversion};
 
 use super::arithmetic::{constant, is_true};
-use super::parse::{ConstantMetadata, Function, Node, NodeKind, Operator};
+use super::parse::{ConstantMetadata, Function, Node, NodeKind, Operator, OverFunction};
 use super::{Expression, ExpressionError, Filter, Flaw, Limit, Problem};
 use crate::scan::Selector;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
@@ -56,8 +57,11 @@ pub(crate) enum HistogramPart {
     Below(f64, Units),
 }
 
-/// A quantile as an operand, and the instances that it can have.
+/// A quantile, or a function of the values in the interval, as an operand, and the instances that it can have.
 pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
+
+/// The domain of groups, and each instance with its group.
+pub(crate) type InstanceGroups = (InDom, Vec<(InstanceId, InstanceId)>);
 
 /// The archive that gives names their meaning.
 pub(crate) trait NameResolver {
@@ -83,6 +87,28 @@ pub(crate) trait NameResolver {
         _of: &Selector,
     ) -> Result<Option<QuantileOf>, Problem> {
         Ok(None)
+    }
+    /// Returns a function of the values of a metric in the interval, with the index of its values;
+    /// `None` for an unknown metric.
+    ///
+    /// # Errors
+    ///
+    /// For a label that no instance has.
+    fn over(
+        &mut self,
+        _function: OverFunction,
+        _of: &Selector,
+    ) -> Result<Option<QuantileOf>, Problem> {
+        Ok(None)
+    }
+    /// Returns the domain of the groups of a domain's instances by labels, and the group of each
+    /// instance, ascending.
+    ///
+    /// # Errors
+    ///
+    /// For a label that no instance has.
+    fn groups(&mut self, _indom: InDom, _labels: &[String]) -> Result<InstanceGroups, Problem> {
+        Err(Problem::NoInstances("by".to_owned()))
     }
     /// Returns the instances that a domain ever had, ascending; without a filter all.
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId>;
@@ -124,8 +150,11 @@ pub(super) enum Action {
     Instances(Box<Term>, Vec<InstanceId>),
     Call(Function, Box<Term>),
     Rescale(Box<Term>, Conversion),
-    /// The index of a quantile, and the instances that it can have.
-    Quantile(usize, Vec<Option<InstanceId>>),
+    /// The index of a quantile or of a function of the values in the interval, and the instances that
+    /// it can have.
+    OfInterval(usize, Vec<Option<InstanceId>>),
+    /// A function over the instances of each group: each instance and its group, ascending.
+    By(Function, Box<Term>, Vec<(InstanceId, InstanceId)>),
     /// The instances with the largest values.
     Top(usize, Box<Term>),
     /// The values of the first term, and of the second for those of these instances that it lacks.
@@ -198,6 +227,8 @@ impl TypeChecker<'_> {
                 let value = value.ok_or_else(|| Flaw::new(limit.at, Problem::NoLimit))?;
                 self.histogram(node.at, HistogramPart::Below(value, found.units), of)
             }
+            NodeKind::Over(function, of) => self.over(node.at, *function, of),
+            NodeKind::By(function, labels, inner) => self.by(node.at, *function, labels, inner),
             NodeKind::Top(count, inner) => self.top(node.at, *count, inner),
             NodeKind::Or(parts) => self.or(node.at, parts),
         }
@@ -285,8 +316,57 @@ impl TypeChecker<'_> {
         let (operand, instances) =
             found.ok_or_else(|| flaw(Problem::NoHistogram(of.name().to_owned())))?;
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
-        let action = Action::Quantile(operand.place, instances);
+        let action = Action::OfInterval(operand.place, instances);
         Ok(Term { action, value_type, semantics, units, indom })
+    }
+
+    /// Checks a function over groups of instances.
+    fn by(
+        &mut self,
+        at: usize,
+        function: Function,
+        labels: &[String],
+        inner: &Node,
+    ) -> Result<Term, Flaw> {
+        let flaw = |problem| Flaw::new(at, problem);
+        let inner = self.number(inner)?;
+        let Some(indom) = inner.indom else {
+            return Err(flaw(Problem::NoInstances("by".to_owned())));
+        };
+        if inner.semantics == Semantics::Counter {
+            return Err(flaw(Problem::CounterIn("by")));
+        }
+        let (indom, groups) = self.scope.groups(indom, labels).map_err(flaw)?;
+        let over_all = called(function, inner).map_err(flaw)?;
+        let Term { action: Action::Call(function, inner), value_type, semantics, units, .. } =
+            over_all
+        else {
+            return Err(flaw(Problem::NoInstances("by".to_owned())));
+        };
+        let action = Action::By(function, inner, groups);
+        Ok(Term { action, value_type, semantics, units, indom: Some(indom) })
+    }
+
+    /// Checks a function of the values in the interval.
+    fn over(&mut self, at: usize, function: OverFunction, of: &Selector) -> Result<Term, Flaw> {
+        let flaw = |problem| Flaw::new(at, problem);
+        if self.within.is_some() {
+            return Err(flaw(Problem::Nested(function.name())));
+        }
+        self.needs_moment_before = true;
+        let found = self.scope.over(function, of).map_err(flaw)?;
+        let (operand, instances) =
+            found.ok_or_else(|| flaw(Problem::UnknownMetric(of.name().to_owned())))?;
+        let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
+        if !value_type.is_numeric() {
+            return Err(flaw(Problem::NotNumeric(value_type)));
+        }
+        if semantics == Semantics::Counter {
+            return Err(flaw(Problem::CounterOver(function.name())));
+        }
+        let action = Action::OfInterval(operand.place, instances);
+        let value_type = ValueType::Double;
+        Ok(Term { action, value_type, semantics: Semantics::Instant, units, indom })
     }
 
     fn top(&mut self, at: usize, count: usize, inner: &Node) -> Result<Term, Flaw> {

@@ -1,7 +1,7 @@
 //! Evaluates an expression at a moment.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
@@ -23,8 +23,8 @@ pub(crate) struct OperandValues<'m, 'v> {
     pub(crate) now: &'m [ExpressionValues<'v>],
     /// `None` if there is no moment before, or it is not before.
     pub(crate) before: Option<Before<'m, 'v>>,
-    /// The quantiles since then, by their indexes.
-    pub(crate) quantiles: &'m [ExpressionValues<'v>],
+    /// The quantiles and functions of the values since then, by their indexes.
+    pub(crate) of_interval: &'m [ExpressionValues<'v>],
     /// Decides the sum of instances that do not exist.
     pub(crate) gaps: Gaps,
 }
@@ -89,8 +89,23 @@ impl Term {
             Action::Constant(value, ids) => ids.iter().map(|id| (*id, *value)).collect(),
             Action::NoValue => ExpressionValues::new(),
             Action::Metric(operand) => moments.values(*operand, at),
-            Action::Quantile(place, _) => {
-                moments.quantiles.get(*place).cloned().unwrap_or_default()
+            Action::OfInterval(place, _) => {
+                moments.of_interval.get(*place).cloned().unwrap_or_default()
+            }
+            Action::By(function, inner, groups) => {
+                let mut by_group: BTreeMap<InstanceId, ExpressionValues<'v>> = BTreeMap::new();
+                for (instance, value) in inner.values(moments, at) {
+                    let Some(instance) = instance else { continue };
+                    let place = groups.binary_search_by_key(&instance, |(member, _)| *member);
+                    if let Some((_, group)) = place.ok().and_then(|place| groups.get(place)) {
+                        by_group.entry(*group).or_default().push((Some(instance), value));
+                    }
+                }
+                let values = by_group.into_iter().filter_map(|(group, values)| {
+                    let value = self.over_all(*function, values).into_iter().next();
+                    value.map(|(_, value)| (Some(group), value))
+                });
+                values.collect()
             }
             Action::Top(count, inner) => top(inner.values(moments, at), *count),
             Action::Or(parts, ids) => {
@@ -296,6 +311,12 @@ impl Term {
                     _ => left.instances(of),
                 }
             }
+            Action::By(_, inner, groups) => {
+                let members = inner.instances(of);
+                let of_members =
+                    groups.iter().filter(|(member, _)| members.contains(&Some(*member)));
+                of_members.map(|(_, group)| Some(*group)).collect()
+            }
             Action::Instances(inner, ids) => {
                 let mut instances = inner.instances(of);
                 instances.retain(|id| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
@@ -306,7 +327,7 @@ impl Term {
                 let alternatives = [yes, no].into_iter().filter(|term| term.indom == self.indom);
                 alternatives.flat_map(|term| term.instances(of)).collect()
             }
-            Action::Constant(_, ids) | Action::Quantile(_, ids) | Action::Or(_, ids) => {
+            Action::Constant(_, ids) | Action::OfInterval(_, ids) | Action::Or(_, ids) => {
                 ids.iter().copied().collect()
             }
             Action::NoValue => BTreeSet::new(),

@@ -57,6 +57,11 @@ pub(super) enum NodeKind {
     Quantile(f64, Selector),
     /// The fraction of the values of such a histogram that are at most a constant.
     Below(Box<Node>, Selector),
+    /// A function of the values in the interval of a metric, or of those of its instances with
+    /// these labels.
+    Over(OverFunction, Selector),
+    /// A function over the instances with the same values of some labels.
+    By(Function, Vec<String>, Box<Node>),
     /// The instances with the largest values, and how many.
     Top(usize, Box<Node>),
     /// The values of the first, and where it has none those of the second.
@@ -171,6 +176,37 @@ const FUNCTIONS: [(&str, Function); 9] = [
     ("count", Function::Count),
     ("scalar", Function::Scalar),
 ];
+
+/// The functions that may have `by`.
+const AGGREGATES: [(&str, Function); 5] = [
+    ("sum", Function::Sum),
+    ("avg", Function::Avg),
+    ("min", Function::Min),
+    ("max", Function::Max),
+    ("count", Function::Count),
+];
+
+/// A function of the values that were logged in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OverFunction {
+    Min,
+    Max,
+    Avg,
+}
+
+/// These functions by their names.
+const OVER_FUNCTIONS: [(&str, OverFunction); 3] = [
+    ("min_over", OverFunction::Min),
+    ("max_over", OverFunction::Max),
+    ("avg_over", OverFunction::Avg),
+];
+
+impl OverFunction {
+    /// Returns the name in expressions.
+    pub(super) fn name(self) -> &'static str {
+        OVER_FUNCTIONS.iter().find(|row| row.1 == self).map_or("", |row| row.0)
+    }
+}
 
 /// Parses `expression` or `name = expression`.
 pub(super) fn definition(text: &str) -> Result<(Option<&str>, Node), Flaw> {
@@ -290,6 +326,11 @@ impl<'p, 't> Parser<'p, 't> {
                 if self.takes("(") {
                     return self.call(at, name);
                 }
+                if *self.peek() == Token::Name("by")
+                    && let Some((_, function)) = AGGREGATES.iter().find(|row| row.0 == *name)
+                {
+                    return self.by(at, *function);
+                }
                 let kind = match self.labels(name)? {
                     None => NodeKind::Metric((*name).to_owned()),
                     Some(selector) => {
@@ -401,7 +442,7 @@ impl<'p, 't> Parser<'p, 't> {
             "quantile" => {
                 let rank = self.rank()?;
                 self.expect(&Token::Sign(","), "\",\" and a histogram")?;
-                (NodeKind::Quantile(rank, self.histogram()?), 0)
+                (NodeKind::Quantile(rank, self.selector()?), 0)
             }
             "below" => self.below()?,
             "topk" => self.topk()?,
@@ -418,7 +459,12 @@ impl<'p, 't> Parser<'p, 't> {
             }
             _ if percentile(name).is_some() => {
                 let rank = percentile(name).unwrap_or_default();
-                (NodeKind::Quantile(rank, self.histogram()?), 0)
+                (NodeKind::Quantile(rank, self.selector()?), 0)
+            }
+            _ if OVER_FUNCTIONS.iter().any(|row| row.0 == name) => {
+                let function = OVER_FUNCTIONS.iter().find(|row| row.0 == name);
+                let function = function.map_or(OverFunction::Avg, |row| row.1);
+                (NodeKind::Over(function, self.selector()?), 0)
             }
             _ => {
                 let function = FUNCTIONS.iter().find(|(known, _)| *known == name);
@@ -445,7 +491,28 @@ impl<'p, 't> Parser<'p, 't> {
         let limit = self.expression(0)?;
         self.expect(&Token::Sign(","), "\",\" and a histogram")?;
         let depth = limit.depth;
-        Ok((NodeKind::Below(Box::new(limit), self.histogram()?), depth))
+        Ok((NodeKind::Below(Box::new(limit), self.selector()?), depth))
+    }
+
+    /// Parses `by (LABEL, ...) (EXPRESSION)`.
+    fn by(&mut self, at: usize, function: Function) -> Result<Node, Flaw> {
+        self.next += 1;
+        self.expect(&Token::Sign("("), "\"(\" and labels")?;
+        let mut labels = Vec::new();
+        loop {
+            let Token::Name(label) = self.peek() else { return self.unexpected("a label") };
+            self.next += 1;
+            labels.push((*label).to_owned());
+            if !self.takes(",") {
+                break;
+            }
+        }
+        self.expect(&Token::Sign(")"), "\",\" or \")\"")?;
+        self.expect(&Token::Sign("("), "\"(\" and an expression")?;
+        let inner = self.expression(0)?;
+        self.close()?;
+        let depth = inner.depth;
+        node(at, NodeKind::By(function, labels, Box::new(inner)), depth)
     }
 
     /// Parses the arguments of `topk`.
@@ -462,8 +529,8 @@ impl<'p, 't> Parser<'p, 't> {
         Ok((NodeKind::Top(count as usize, Box::new(inner)), depth))
     }
 
-    /// Parses the name of a histogram, and labels if there are any.
-    fn histogram(&mut self) -> Result<Selector, Flaw> {
+    /// Parses the name of a metric or of a histogram, and labels if there are any.
+    fn selector(&mut self) -> Result<Selector, Flaw> {
         let name = self.name()?;
         Ok(self.labels(name)?.unwrap_or_else(|| Selector::of_name(name)))
     }
@@ -610,6 +677,10 @@ mod tests {
             NodeKind::Rescale(inner, units) => format!("{}as<{units}>", tree(inner)),
             NodeKind::Quantile(rank, of) => format!("quantile({rank} {})", limited(of)),
             NodeKind::Below(limit, of) => format!("below({} {})", tree(limit), limited(of)),
+            NodeKind::Over(function, of) => format!("{}({})", function.name(), limited(of)),
+            NodeKind::By(function, labels, inner) => {
+                format!("{function:?}<{}>({})", labels.join(","), tree(inner))
+            }
             NodeKind::Top(count, inner) => format!("top({count} {})", tree(inner)),
             NodeKind::Or(parts) => {
                 let [left, right] = parts.each_ref().map(tree);
@@ -682,6 +753,9 @@ mod tests {
             ("below(2 s, a) * 100", "(below(2<sec> a)*100)"),
             ("topk(3, rate(a)) + 1", "(top(3 Rate(a))+1)"),
             ("a + b or 0", "((a+b) or 0)"),
+            ("sum by (b) (rate(a)) / sum(rate(a))", "(Sum<b>(Rate(a))/Sum(Rate(a)))"),
+            ("count by (b, c)(a) + by", "(Count<b,c>(a)+by)"),
+            ("max_over(a{b='c'}) - min_over(a)", "(max_over(a{b})-min_over(a))"),
             ("a or b || c or d", "((a or (b||c)) or d)"),
             // A function's name without a parenthesis is a metric.
             ("rate + sum.x + p99 + ms", "(((rate+sum.x)+p99)+ms)"),
@@ -737,6 +811,9 @@ mod tests {
             ("sum(a+1)[x]", "column 9: found [x], expected an operator or the end"),
             ("mean(a)", "column 1: there is no function mean"),
             ("p101(a)", "column 1: there is no function p101"),
+            ("sum by a", "column 8: found \"a\", expected \"(\" and labels"),
+            ("sum by (a)", "column 11: found the end, expected \"(\" and an expression"),
+            ("rate by (a) (b)", "column 6: found \"by\", expected an operator or the end"),
             ("topk(0, a)", "column 6: found 0, expected a number of instances such as 3"),
             ("below(5)", "column 8: found \")\", expected \",\" and a histogram"),
             ("5 km", "column 3: found \"km\", expected an operator or the end"),
