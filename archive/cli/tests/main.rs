@@ -34,6 +34,8 @@ mod labelled_histograms;
 mod labels;
 mod lzw_refused;
 mod output_errors;
+#[cfg(feature = "view")]
+mod output_length;
 mod plot;
 mod program_runs;
 mod quantiles_and_sums;
