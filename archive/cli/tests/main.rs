@@ -36,6 +36,7 @@ mod lzw_refused;
 mod output_errors;
 #[cfg(feature = "view")]
 mod output_length;
+mod output_schema;
 mod plot;
 mod program_runs;
 mod quantiles_and_sums;
