@@ -42,6 +42,7 @@
 //! | `hostile_texts` | no text of a file does anything to a terminal, a spreadsheet or an XML parser |
 //! | `dump_command` | `dump` prints foreign archives as pmdumplog does |
 //! | `summary_command` | `summary` agrees with pmlogsummary |
+//! | `reduce_command` | PCP accepts reduced archives, and counters are where pmlogreduce has them |
 //! | `multiple_archives` | several archives read, extract and convert as one timeline |
 //! | `crash_repair` | an archive of a writer that died is sound after a repair |
 //! | `interpolation_examples` | the worked examples of the paper on interpolation hold |
@@ -108,6 +109,7 @@ mod public_api;
 mod quantiles;
 mod questions;
 mod record_command;
+mod reduce_command;
 mod rotation;
 mod scheduling;
 mod self_monitoring;

@@ -73,6 +73,7 @@
 
 mod chunk;
 mod damage;
+pub(crate) mod extremes;
 pub mod histogram;
 mod instances;
 pub mod programs;
@@ -92,6 +93,7 @@ pub use crate::reader::column::Column;
 
 pub use crate::reader::column::Rows;
 pub use chunk::Chunk;
+pub use extremes::is_extreme;
 pub use instances::select_instances;
 pub use selection::{SelectedMetric, Selection};
 pub use selector::{MetricLabels, Selector, SelectorError};

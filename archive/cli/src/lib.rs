@@ -125,7 +125,7 @@ enum Command {
     Repair(repair::Arguments),
     /// Write part of an archive, or several archives as one, to a new archive
     Extract(extract::Arguments),
-    /// Write one value an interval to a new archive, for history: no count is lost
+    /// Write one value an interval to a new archive, for history: no count is lost, and no peak
     Reduce(reduce::Arguments),
     /// Rewrite an archive: in version 2 or 3, with other names, or compressed
     Convert(convert::Arguments),

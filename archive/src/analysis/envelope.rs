@@ -35,6 +35,9 @@
 //! has values in its lifetime only, values of instances without a name are left out, and
 //! others continue over any absence. NaN is skipped, and so are records whose time goes back.
 //!
+//! In an archive that was [reduced](crate::reduce) the least and greatest values of a gauge are those
+//! of its original values, in the column of the end of their interval.
+//!
 //! # Cost
 //!
 //! One pass over the records of the window on all processors, and as many before and after
@@ -58,6 +61,7 @@ use hashbrown::HashMap;
 
 use super::growth::{Gaps, numbers};
 use crate::scan::Selection;
+use crate::scan::extremes::{self, Side};
 use crate::{InstanceId, Pmid, Result, Timestamp};
 
 use plan::{EnvelopeScope, WindowPlan};
@@ -249,8 +253,10 @@ impl Envelope {
         options: Options,
         go_on: GoOn<'_>,
     ) -> Result<(Self, bool)> {
-        let places = places(selection);
-        let selection = numbers(selection, options.gaps);
+        let selection = WithExtremes::new(selection);
+        let places = places(&selection.all);
+        let extremes = selection.extremes;
+        let selection = numbers(&selection.all, options.gaps);
         let scope = EnvelopeScope::new(&selection, options);
         let whole = EnvelopeSegment::read(&WindowPlan::new(&scope, &grid), &selection, go_on)?;
         let is_whole = go_on();
@@ -264,6 +270,7 @@ impl Envelope {
             }));
         }
         series.sort_by_key(|series| (series.metric, series.instance));
+        extremes.join(&mut series);
         Ok((Self { grid, series, marks: whole.marks }, is_whole))
     }
 
@@ -275,6 +282,73 @@ impl Envelope {
         let mut marks = self.marks.clone();
         marks.dedup_by_key(|mark| grid.column_of(*mark));
         Some(Self { series: series.collect(), grid, marks })
+    }
+}
+
+/// A selection, and the extremes of its gauges in an archive that was [reduced](crate::reduce).
+struct WithExtremes<'a> {
+    all: Selection<'a>,
+    extremes: GaugeExtremes,
+}
+
+/// The series with extremes of gauges.
+struct GaugeExtremes {
+    /// Series of metrics from this place on are there for their gauges only.
+    selected: usize,
+    /// The places of a gauge and of its extreme.
+    pairs: Vec<(usize, usize, Side)>,
+}
+
+impl<'a> WithExtremes<'a> {
+    fn new(selection: &Selection<'a>) -> Self {
+        let mut all = selection.clone();
+        let selected = all.metrics().len();
+        let found = extremes::select(&mut all);
+        let pairs = if found.is_empty() {
+            Vec::new()
+        } else {
+            let places = places(&all);
+            let pairs = found.into_iter();
+            pairs
+                .filter_map(|(gauge, pmid, side)| Some((gauge, *places.get(&pmid)?, side)))
+                .collect()
+        };
+        Self { all, extremes: GaugeExtremes { selected, pairs } }
+    }
+}
+
+impl GaugeExtremes {
+    /// Joins extremes to the cells of their gauges. `series` are in order.
+    fn join(&self, series: &mut Vec<Series>) {
+        for (gauge, extreme, side) in &self.pairs {
+            let first = series.partition_point(|series| series.metric < *extreme);
+            let mut place = first;
+            while let Some(found) = series.get(place).filter(|found| found.metric == *extreme) {
+                let cells: HashMap<u32, Cell> =
+                    found.cells().map(|(column, cell)| (column, *cell)).collect();
+                let key = (*gauge, found.instance);
+                let own = series.binary_search_by_key(&key, |own| (own.metric, own.instance));
+                if let Some(own) = own.ok().and_then(|own| series.get_mut(own)) {
+                    own.widen(*side, &cells);
+                }
+                place += 1;
+            }
+        }
+        series.retain(|series| series.metric < self.selected);
+    }
+}
+
+impl Series {
+    /// Widens each cell by the extreme that is in its column.
+    fn widen(&mut self, side: Side, extremes: &HashMap<u32, Cell>) {
+        for Run { columns, cell } in &mut self.runs {
+            for extreme in columns.clone().filter_map(|column| extremes.get(&column)) {
+                match side {
+                    Side::Minimum => cell.minimum = cell.minimum.min(extreme.minimum),
+                    Side::Maximum => cell.maximum = cell.maximum.max(extreme.maximum),
+                }
+            }
+        }
     }
 }
 

@@ -36,6 +36,9 @@
 //! it continued from 0 after the end of its type.) Metrics whose values are not numbers
 //! have no summary, and NaN is skipped.
 //!
+//! In an archive that was [reduced](crate::reduce) the minimum and maximum of an instantaneous number
+//! are those of its original values, at the ends of their intervals.
+//!
 //! # Where pmlogsummary differs
 //!
 //! | of | pmlogsummary 7.2.1 | here | because |
@@ -58,9 +61,11 @@ use super::growth::strand::InstanceStrands;
 use super::growth::walls::{MetricWalls, Walls};
 use super::growth::{Decrease, Gaps, numbers};
 use crate::reader::salvage::Loss;
+use crate::scan::extremes::{self, Side};
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
-use crate::{InstanceId, Result, Source, Timestamp, Units};
+use crate::{InstanceId, Pmid, Result, Source, Timestamp, Units};
+use hashbrown::{HashMap, HashSet};
 use tally::Tally;
 
 /// A metric and the summaries of its instances.
@@ -153,10 +158,10 @@ pub fn summarize(
     span: RangeInclusive<Timestamp>,
     decrease: Decrease,
 ) -> Result<Vec<MetricSummary>> {
-    let selection = numbers(selection, Gaps::Keep);
+    let (selection, extremes) = numbers_with_extremes(selection, Gaps::Keep);
     let scope = SummaryScope::new(&selection, decrease, Gaps::Keep);
     let segments = by_time(&selection, &span, |columns| SummarySegment::read(&scope, columns))?;
-    Ok(SummarySegment::joined(segments, selection.source(), &span))
+    Ok(extremes.joined(SummarySegment::joined(segments, selection.source(), &span)))
 }
 
 /// As [`summarize`], for any gaps and past damage, in whose place is a mark: with what was lost.
@@ -170,11 +175,75 @@ pub fn summarize_past_damage(
     decrease: Decrease,
     gaps: Gaps,
 ) -> Result<(Vec<MetricSummary>, Vec<Loss>)> {
-    let selection = numbers(selection, gaps);
+    let (selection, extremes) = numbers_with_extremes(selection, gaps);
     let scope = SummaryScope::new(&selection, decrease, gaps);
     let (segments, lost) =
         by_time_past_damage(&selection, &span, |columns| SummarySegment::read(&scope, columns))?;
-    Ok((SummarySegment::joined(segments, selection.source(), &span), lost))
+    let summaries = SummarySegment::joined(segments, selection.source(), &span);
+    Ok((extremes.joined(summaries), lost))
+}
+
+/// The extremes of gauges in a selection.
+struct SummaryExtremes {
+    /// Metrics that are summarized for themselves.
+    own: HashSet<Pmid>,
+    /// The gauge, and the metric with its extreme.
+    extremes: Vec<(Pmid, Pmid, Side)>,
+}
+
+/// Returns the metrics with numbers of a selection, and those with extremes of its gauges.
+fn numbers_with_extremes<'a>(
+    selection: &Selection<'a>,
+    gaps: Gaps,
+) -> (Selection<'a>, SummaryExtremes) {
+    let own = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
+    let mut selection = numbers(selection, gaps);
+    let extremes =
+        extremes::select(&mut selection).into_iter().filter_map(|(place, pmid, side)| {
+            Some((selection.metrics().get(place)?.desc.pmid, pmid, side))
+        });
+    let extremes = SummaryExtremes { own, extremes: extremes.collect() };
+    (selection, extremes)
+}
+
+impl SummaryExtremes {
+    /// Joins the extremes to the summaries of their gauges.
+    fn joined(&self, mut summaries: Vec<MetricSummary>) -> Vec<MetricSummary> {
+        let places = summaries.iter().map(|summary| summary.metric.desc.pmid).zip(0..);
+        let places: HashMap<Pmid, usize> = places.collect();
+        for (gauge, pmid, side) in &self.extremes {
+            let found = places.get(gauge).zip(places.get(pmid));
+            let Some((&gauge, &extreme)) = found else { continue };
+            let extreme = summaries.get(extreme).map(|summary| summary.instances.clone());
+            let Some(gauge) = summaries.get_mut(gauge) else { continue };
+            for found in extreme.into_iter().flatten() {
+                let place =
+                    gauge.instances.binary_search_by_key(&found.instance, |own| own.instance);
+                let own = place.ok().and_then(|place| gauge.instances.get_mut(place));
+                let own = own.and_then(|own| own.statistics.as_mut());
+                if let Some((own, found)) = own.zip(found.statistics) {
+                    own.widen(*side, &found);
+                }
+            }
+        }
+        summaries.retain(|summary| self.own.contains(&summary.metric.desc.pmid));
+        summaries
+    }
+}
+
+impl Statistics {
+    /// Takes an extreme over, if it is beyond that of the values.
+    fn widen(&mut self, side: Side, other: &Self) {
+        match side {
+            Side::Minimum if other.minimum.value < self.minimum.value => {
+                self.minimum = other.minimum;
+            }
+            Side::Maximum if other.maximum.value > self.maximum.value => {
+                self.maximum = other.maximum;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The selection of a summary, and the options.

@@ -8,7 +8,7 @@
 //! | metric | of each interval | at the time |
 //! |---|---|---|
 //! | counter | the value there, by the rules of [`replay`](crate::replay) | end of the interval |
-//! | instant number | the mean, each value weighted by the time since the one before | end of the interval |
+//! | instant number | the mean, each value weighted by the time since the one before, and its [extremes](crate::scan) | end of the interval |
 //! | discrete; text; bytes | the last value | end of the interval |
 //! | events | all | their own |
 //!
@@ -76,6 +76,10 @@ pub struct ReducedSource {
 impl<'a> Reduce<'a> {
     /// Reduces all records of a selection to one value an interval, on the multiples of the
     /// interval since 1970 in UTC. An interval of 0 is one nanosecond.
+    ///
+    /// The minimum and maximum of an instantaneous number in each interval are metrics of their own,
+    /// `reduced.minimum.NAME` and `reduced.maximum.NAME`; [`summary`](crate::summary) and
+    /// [`envelope`](crate::envelope) join them to it again.
     ///
     /// If metrics of MMV files are selected, so are the events of mmv-agent, by which readers know
     /// when programs ran.

@@ -76,6 +76,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     bench.work(&SUMMARY)?;
     bench.work(&SUMMARY_ALL)?;
     bench.extract()?;
+    bench.reduce()?;
     bench.write()?;
     bench.twice()
 }
@@ -128,6 +129,35 @@ impl Bench<'_> {
         let rivals = [Rival::new("pmlogextract", peer), Rival::new("ours", own)];
         if let [peer, own] = hold(&rivals, self.options.rounds)?[..] {
             row(title, ("pmlogextract", peer), own, Some(2.0));
+        }
+        remove_archive(&theirs);
+        remove_archive(&ours);
+        Ok(())
+    }
+
+    /// Reduces the archive to a value a minute.
+    fn reduce(&self) -> Result<(), String> {
+        let title = "reduce to minutes";
+        if !self.wants(title) || !self.has(&["reduce"]) {
+            return Ok(());
+        }
+        let at = |name: &str| self.scratch.path().join(name);
+        let (theirs, ours) = (at("theirs"), at("reduced"));
+        let peer = || {
+            remove_archive(&theirs);
+            let interval = ["-A", "1min", "-t", "1min"].map(Path::new);
+            let archives = [self.base.as_path(), theirs.as_path()];
+            Ok(self.programs.pcp("pmlogreduce", &[&interval[..], &archives].concat()))
+        };
+        let own = || {
+            remove_archive(&ours);
+            let mut command = self.programs.ours(&["reduce", "-t", "1min"]);
+            command.arg(&self.base).arg("-o").arg(&ours);
+            Ok(command)
+        };
+        let rivals = [Rival::new("pmlogreduce", peer), Rival::new("ours", own)];
+        if let [peer, own] = hold(&rivals, self.options.rounds)?[..] {
+            row(title, ("pmlogreduce", peer), own, Some(30.0));
         }
         remove_archive(&theirs);
         remove_archive(&ours);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::replay::{Decrease, Gaps};
-use pcp_archive::scan::Selection;
+use pcp_archive::scan::{Selection, is_extreme};
 use pcp_archive::summary::{Extreme, MetricSummary, Statistics, summarize_past_damage};
 use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Units, Value};
 use serde::Serialize;
@@ -244,6 +244,10 @@ impl Arguments {
         let zone = self.zone.zone(source.label())?;
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
         let mut selection = select_metrics(source, &self.metrics, &self.instances)?;
+        if self.metrics.is_empty() {
+            // They are the extremes of their gauges.
+            selection.retain(|metric| !is_extreme(metric, source.metadata()));
+        }
         if self.is_for_people() && !self.all {
             let left_out = unnamed_machinery(selection.metrics(), &self.metrics);
             selection.retain(|metric| !left_out.contains(&metric.desc.pmid));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::plan::{EnvelopeScope, WindowPlan};
 use super::pyramid::Pyramid;
 use super::segment::EnvelopeSegment;
-use super::{Envelope, GoOn, Grid, Options};
+use super::{Envelope, GoOn, Grid, Options, WithExtremes};
 use crate::analysis::growth::numbers;
 use crate::scan::segments::each_in_time;
 use crate::scan::{Columns, Selection};
@@ -147,7 +147,7 @@ impl Envelopes {
     pub fn extend(&self, selection: &Selection<'_>, go_on: GoOn<'_>) -> Result<bool> {
         let _alone = self.extending.lock().unwrap_or_else(PoisonError::into_inner);
         let source = selection.source();
-        let selection = numbers(selection, self.options.gaps);
+        let selection = numbers(&WithExtremes::new(selection).all, self.options.gaps);
         let scope = EnvelopeScope::new(&selection, self.options);
         let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
         let bytes = source.bytes_of(&(rest.0..=source.end()));
@@ -278,7 +278,9 @@ impl Envelopes {
         let pyramid = self.read();
         let pyramid = pyramid.as_ref()?;
         let until = pyramid.until()?;
-        let envelope = pyramid.envelope(selection, grid, self.options)?;
+        let WithExtremes { all, extremes } = WithExtremes::new(selection);
+        let mut envelope = pyramid.envelope(&all, grid, self.options)?;
+        extremes.join(&mut envelope.series);
         Some(Answer { envelope, origin: EnvelopeOrigin::Pyramid { until } })
     }
 

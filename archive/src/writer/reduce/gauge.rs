@@ -1,7 +1,7 @@
 //! The mean and the extremes of an instantaneous number in each interval.
 
 use super::grid::Piece;
-use super::output::InstanceOutput;
+use super::output::{InstanceOutput, Slot};
 use crate::analysis::growth::lifetime::Lifetime;
 use crate::analysis::growth::number::Number;
 use crate::{Timestamp, ValueType};
@@ -13,6 +13,8 @@ const SPARSE: i128 = 3;
 /// One instance of an instantaneous number.
 #[derive(Debug)]
 pub(super) struct GaugeTrack {
+    /// What is written of an interval: the mean with its extremes, or one of these.
+    kept: Slot,
     value_type: ValueType,
     life: Lifetime,
     current: Option<IntervalSums>,
@@ -36,8 +38,8 @@ struct IntervalSums {
 }
 
 impl GaugeTrack {
-    pub(super) const fn new(value_type: ValueType, life: Lifetime) -> Self {
-        Self { value_type, life, current: None, last_at: None }
+    pub(super) const fn new(kept: Slot, value_type: ValueType, life: Lifetime) -> Self {
+        Self { kept, value_type, life, current: None, last_at: None }
     }
 
     /// Adds values of consecutive rows in one interval.
@@ -118,8 +120,16 @@ impl GaugeTrack {
         let rest = at.seconds_since(sums.last_at);
         sums.weighted += sums.last.0 * rest;
         sums.seconds += rest;
-        let mean = sums.mean().and_then(|mean| word_of(mean, self.value_type));
-        output.put(at, mean.unwrap_or(sums.last.1));
+        match self.kept {
+            Slot::Value => {
+                let mean = sums.mean().and_then(|mean| word_of(mean, self.value_type));
+                output.put(at, mean.unwrap_or(sums.last.1));
+                output.put_extreme(Slot::Minimum, at, sums.minimum.1);
+                output.put_extreme(Slot::Maximum, at, sums.maximum.1);
+            }
+            Slot::Minimum => output.put(at, sums.minimum.1),
+            Slot::Maximum => output.put(at, sums.maximum.1),
+        }
     }
 }
 

@@ -4,12 +4,18 @@
 use hashbrown::HashSet;
 
 use super::grid::IntervalGrid;
+use crate::format::desc;
 use crate::reader::column::number;
-use crate::scan::Selection;
-use crate::writer::copy::Changes;
+use crate::scan::extremes::Side;
+use crate::scan::{SelectedMetric, Selection, is_extreme};
+use crate::writer::NameRules;
+use crate::writer::copy::{Change, Changes};
 use crate::writer::extract::mapping::Mapping;
 use crate::writer::extract::parameters;
-use crate::{ArchiveWriter, InstanceId, Pmid, Result, Source, Timestamp, Value, ValueType};
+use crate::{
+    ArchiveWriter, ByteText, InDom, InstanceId, LabelTarget, Metric, Pmid, Result, Source,
+    TextKind, TextTarget, Timestamp, Value, ValueType,
+};
 
 /// A value of a column, with its own bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,15 +37,33 @@ struct Staged {
     at: Timestamp,
     /// The place of the metric in the selection; that of a mark is behind all others.
     metric: u32,
+    slot: Slot,
     instance: Option<InstanceId>,
     value: StagedValue,
+}
+
+/// The metric of a value: the one that was selected, or one of those with its extremes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Slot {
+    Value,
+    Minimum,
+    Maximum,
+}
+
+impl From<Side> for Slot {
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Minimum => Self::Minimum,
+            Side::Maximum => Self::Maximum,
+        }
+    }
 }
 
 impl Staged {
     const NO_METRIC: u32 = u32::MAX;
 
-    fn order(&self) -> (u32, Timestamp, u32, Option<InstanceId>) {
-        (self.run, self.at, self.metric, self.instance)
+    fn order(&self) -> (u32, Timestamp, u32, Slot, Option<InstanceId>) {
+        (self.run, self.at, self.metric, self.slot, self.instance)
     }
 }
 
@@ -49,6 +73,9 @@ struct OutputMetric {
     pmid: Pmid,
     new_pmid: Option<Pmid>,
     value_type: ValueType,
+    /// Those with its minimum and its maximum.
+    extremes: [Option<Metric>; 2],
+    has_extremes: bool,
 }
 
 /// The records of the new archive.
@@ -57,6 +84,8 @@ pub(super) struct Output<'p, 'a> {
     source: Source<'a>,
     mapping: Mapping,
     metrics: Vec<OutputMetric>,
+    /// The domains of gauges, and those of their extremes.
+    extreme_indoms: HashSet<(InDom, InDom)>,
     /// Start of the window.
     start: Timestamp,
     /// Metadata that was not written yet; from the first record on.
@@ -74,6 +103,7 @@ pub(super) struct InstanceOutput<'o> {
     start: Timestamp,
     run: u32,
     metric: u32,
+    slot: Slot,
     instance: Option<InstanceId>,
 }
 
@@ -93,8 +123,15 @@ impl InstanceOutput<'_> {
     }
 
     pub(super) fn put_value(&mut self, at: Timestamp, value: StagedValue) {
+        let Self { run, metric, slot, instance, .. } = *self;
+        self.staged.push(Staged { run, at, metric, slot, instance, value });
+    }
+
+    /// Adds an extreme of the values.
+    pub(super) fn put_extreme(&mut self, slot: Slot, at: Timestamp, word: u64) {
         let Self { run, metric, instance, .. } = *self;
-        self.staged.push(Staged { run, at, metric, instance, value });
+        let value = StagedValue::Number(word);
+        self.staged.push(Staged { run, at, metric, slot, instance, value });
     }
 }
 
@@ -108,11 +145,20 @@ impl<'p, 'a> Output<'p, 'a> {
         let metrics = selection.metrics().iter().map(|metric| {
             let pmid = metric.desc.pmid;
             let new_pmid = mapping.wanted(pmid).map(|(pmid, _)| pmid);
-            OutputMetric { pmid, new_pmid, value_type: metric.desc.value_type }
+            let extremes = Side::BOTH.map(|side| extreme(side, metric, selection));
+            let value_type = metric.desc.value_type;
+            OutputMetric { pmid, new_pmid, value_type, extremes, has_extremes: false }
         });
-        let metrics = metrics.collect();
+        let metrics: Vec<OutputMetric> = metrics.collect();
+        let extremes = selection.metrics().iter().zip(&metrics).flat_map(|(gauge, metric)| {
+            let extremes = metric.extremes.iter().flatten();
+            extremes.filter_map(|extreme| gauge.desc.indom.zip(extreme.desc.indom))
+        });
+        let extreme_indoms = extremes.collect();
         let source = selection.source();
-        Ok(Self { source, mapping, metrics, start, changes: None, staged: Vec::new(), writer })
+        let changes = None;
+        let staged = Vec::new();
+        Ok(Self { source, mapping, metrics, extreme_indoms, start, changes, staged, writer })
     }
 
     /// Returns where the values of an instance go that follow `run` marks.
@@ -120,24 +166,28 @@ impl<'p, 'a> Output<'p, 'a> {
         &'o mut self,
         grid: &'o IntervalGrid,
         run: u32,
-        metric: usize,
+        (metric, slot): (usize, Slot),
         instance: Option<InstanceId>,
     ) -> InstanceOutput<'o> {
         let start = self.source.start();
         let metric = metric as u32;
-        InstanceOutput { staged: &mut self.staged, grid, start, run, metric, instance }
+        InstanceOutput { staged: &mut self.staged, grid, start, run, metric, slot, instance }
     }
 
     /// Adds a mark after `run` others.
     pub(super) fn put_mark(&mut self, run: u32, at: Timestamp) {
         let metric = Staged::NO_METRIC;
-        self.staged.push(Staged { run, at, metric, instance: None, value: StagedValue::Mark });
+        let slot = Slot::Value;
+        let value = StagedValue::Mark;
+        self.staged.push(Staged { run, at, metric, slot, instance: None, value });
     }
 
     /// Keeps a time of the source at which a metric may have no values.
     pub(super) fn put_row(&mut self, run: u32, at: Timestamp, metric: usize) {
+        let metric = metric as u32;
+        let slot = Slot::Value;
         let value = StagedValue::Row;
-        self.staged.push(Staged { run, at, metric: metric as u32, instance: None, value });
+        self.staged.push(Staged { run, at, metric, slot, instance: None, value });
     }
 
     /// Writes all that is before a time.
@@ -191,8 +241,11 @@ impl<'p, 'a> Output<'p, 'a> {
         let timestamp = at.max(earliest.unwrap_or(at));
         self.declare_until(timestamp)?;
         self.declare_parameters(staged, timestamp)?;
+        self.declare_extremes(staged, timestamp)?;
         self.writer.builder.clear();
-        for set in staged.chunk_by(|one, other| one.metric == other.metric) {
+        let same =
+            |one: &Staged, other: &Staged| (one.metric, one.slot) == (other.metric, other.slot);
+        for set in staged.chunk_by(same) {
             self.put_set(at, set)?;
         }
         if self.writer.builder.is_empty() { Ok(()) } else { self.writer.write_built(timestamp) }
@@ -200,9 +253,9 @@ impl<'p, 'a> Output<'p, 'a> {
 
     /// Adds the values of one metric to the record.
     fn put_set(&mut self, at: Timestamp, staged: &[Staged]) -> Result<()> {
-        let metric = staged.first().and_then(|first| self.metrics.get(first.metric as usize));
-        let Some(metric) = metric else { return Ok(()) };
-        let Some(new_pmid) = metric.new_pmid else { return Ok(()) };
+        let Some(first) = staged.first() else { return Ok(()) };
+        let Some(metric) = self.metrics.get(first.metric as usize) else { return Ok(()) };
+        let Some(new_pmid) = metric.pmid_of(first.slot) else { return Ok(()) };
         let builder = &mut self.writer.builder;
         let is_value = |staged: &&Staged| staged.value != StagedValue::Row;
         if !staged.iter().any(|staged| is_value(&staged)) {
@@ -213,7 +266,7 @@ impl<'p, 'a> Output<'p, 'a> {
         let indom = self.source.metadata().metric(metric.pmid).and_then(|metric| metric.desc.indom);
         let history = indom.and_then(|indom| self.source.metadata().indom_history(indom));
         for same in staged.chunk_by(|one, other| one.instance == other.instance) {
-            let Some(last) = same.iter().rfind(is_value) else { continue };
+            let Some(last) = held_value(same, metric.value_type) else { continue };
             let number = match (last.instance, history) {
                 (Some(identity), Some(history)) => {
                     // Another name may have the number now.
@@ -227,6 +280,31 @@ impl<'p, 'a> Output<'p, 'a> {
             };
             let Some(value) = last.value.value(metric.value_type) else { continue };
             builder.put_value(number, metric.value_type, value)?;
+        }
+        Ok(())
+    }
+
+    /// Declares those with the extremes of metrics that have values.
+    fn declare_extremes(&mut self, staged: &[Staged], timestamp: Timestamp) -> Result<()> {
+        let metadata = self.source.metadata();
+        for staged in staged.iter().filter(|staged| staged.slot != Slot::Value) {
+            let Some(metric) = self.metrics.get_mut(staged.metric as usize) else { continue };
+            if std::mem::replace(&mut metric.has_extremes, true) {
+                continue;
+            }
+            let labels = metadata.labels_at(LabelTarget::Item(metric.pmid), timestamp);
+            for extreme in metric.extremes.iter().flatten() {
+                self.writer.declare_copied(extreme, NameRules::OneOwner)?;
+                let pmid = extreme.desc.pmid;
+                for kind in [TextKind::OneLine, TextKind::Full] {
+                    if let Some(text) = metadata.text(TextTarget::Metric(metric.pmid), kind) {
+                        self.writer.declare_text(TextTarget::Metric(pmid), kind, text)?;
+                    }
+                }
+                if let Some(sets) = labels {
+                    self.writer.declare_labels(LabelTarget::Item(pmid), sets)?;
+                }
+            }
         }
         Ok(())
     }
@@ -255,11 +333,82 @@ impl<'p, 'a> Output<'p, 'a> {
         });
         while let Some((from, change)) = changes.next_until(timestamp) {
             self.mapping.move_to(from);
+            copy_for_extremes(&change, &self.extreme_indoms, self.writer)?;
             if self.mapping.declare(change, self.writer)? {
                 self.writer.date_metadata(from)?;
             }
         }
         Ok(())
+    }
+}
+
+impl OutputMetric {
+    /// Returns the PMID of its values, or of its extremes.
+    fn pmid_of(&self, slot: Slot) -> Option<Pmid> {
+        let new = self.new_pmid?;
+        let extreme = match slot {
+            Slot::Value => return Some(new),
+            Slot::Minimum => self.extremes.first(),
+            Slot::Maximum => self.extremes.last(),
+        };
+        extreme?.as_ref().map(|extreme| extreme.desc.pmid)
+    }
+}
+
+/// Declares a change of a gauge's domain for the domains of its extremes.
+fn copy_for_extremes(
+    change: &Change<'_>,
+    indoms: &HashSet<(InDom, InDom)>,
+    writer: &mut ArchiveWriter,
+) -> Result<()> {
+    let changed = match change {
+        Change::Indom(indom, _)
+        | Change::Labels(LabelTarget::InDom(indom) | LabelTarget::Instances(indom), _) => *indom,
+        _ => return Ok(()),
+    };
+    for (_, copy) in indoms.iter().filter(|(indom, _)| *indom == changed) {
+        match change {
+            Change::Indom(_, instances) => writer.declare_indom(*copy, instances)?,
+            Change::Labels(LabelTarget::InDom(_), sets) => {
+                writer.declare_labels(LabelTarget::InDom(*copy), sets)?;
+            }
+            Change::Labels(_, sets) => {
+                writer.declare_labels(LabelTarget::Instances(*copy), sets)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the metric with an extreme of another; `None` if its name is too long, or another metric
+/// of the source has its name or PMID.
+fn extreme(side: Side, gauge: &SelectedMetric, selection: &Selection<'_>) -> Option<Metric> {
+    let desc = side.desc(gauge)?;
+    let metadata = selection.source().metadata();
+    if is_extreme(gauge, metadata) {
+        return None;
+    }
+    let name = side.name(&gauge.name);
+    let known = metadata.metric(desc.pmid);
+    let named = metadata.metric_by_name(&name);
+    let is_free = known.is_none() && named.is_none();
+    let is_there = named.is_some_and(|metric| metric.desc == desc);
+    let name = ByteText::from_escaped(&name);
+    let has_room = desc::check_len(&name.to_bytes()).is_ok();
+    ((is_free || is_there) && has_room).then(|| Metric { desc, names: vec![name] })
+}
+
+/// Returns the value that holds of several of one instance and time: the least or greatest of
+/// extremes, else the last.
+fn held_value(same: &[Staged], value_type: ValueType) -> Option<&Staged> {
+    let number = |staged: &&Staged| {
+        staged.value.value(value_type).and_then(|value| value.as_f64()).unwrap_or(f64::NAN)
+    };
+    match same.first()?.slot {
+        Slot::Value => same.iter().rfind(|staged| staged.value != StagedValue::Row),
+        Slot::Minimum => same.iter().min_by(|one, other| number(one).total_cmp(&number(other))),
+        Slot::Maximum => same.iter().max_by(|one, other| number(one).total_cmp(&number(other))),
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::ops::{Bound, Range, RangeInclusive};
 
+use hashbrown::HashMap;
+
 use super::ReducedSource;
 use super::counter::CounterTrack;
 use super::gauge::GaugeTrack;
 use super::grid::{IntervalGrid, IntervalRows, Piece};
 use super::held::HeldTrack;
 use super::histogram_rows::HistogramRows;
-use super::output::{InstanceOutput, Output, StagedValue};
+use super::output::{InstanceOutput, Output, Slot, StagedValue};
 use super::rows::RowsWithValues;
 use crate::analysis::growth::Gaps;
 use crate::analysis::growth::lifetime::{Lifetime, Lifetimes};
@@ -18,8 +20,9 @@ use crate::analysis::growth::walls::{
 };
 #[cfg(test)]
 use crate::scan::ChunkLimits;
-use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection, programs};
-use crate::{ArchiveWriter, InstanceId, Result, Semantics, Timestamp, ValueType};
+use crate::scan::extremes::Side;
+use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection, is_extreme, programs};
+use crate::{ArchiveWriter, InstanceId, Metadata, Result, Semantics, Timestamp, ValueType};
 
 /// How many intervals after its last value an instance may still have one to write.
 const LATEST: i128 = 6;
@@ -29,6 +32,8 @@ const LATEST: i128 = 6;
 enum MetricKind {
     Counter,
     Gauge,
+    /// An extreme of a gauge.
+    Extreme(Side),
     Held,
     Events,
     /// It has no values.
@@ -43,6 +48,9 @@ enum Track {
     Events,
 }
 
+/// The place of a metric in the selection, and which of its extremes.
+type Target = (usize, Slot);
+
 /// One instance of a metric.
 #[derive(Debug)]
 struct InstanceTrack {
@@ -56,6 +64,8 @@ struct InstanceTrack {
 #[derive(Debug)]
 struct MetricTracks {
     kind: MetricKind,
+    /// Where its values go.
+    target: Target,
     instances: Vec<InstanceTrack>,
     run: RunState,
 }
@@ -95,10 +105,12 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         window: &RangeInclusive<Timestamp>,
         writer: &'p mut ArchiveWriter,
     ) -> Result<Self> {
-        let metrics = selection.metrics().iter().map(|metric| MetricTracks {
-            kind: MetricKind::new(metric),
-            instances: Vec::new(),
-            run: RunState::default(),
+        let places = (0..).zip(selection.metrics()).map(|(place, metric)| (&*metric.name, place));
+        let places: HashMap<&str, usize> = places.collect();
+        let metrics = selection.metrics().iter().enumerate().map(|(place, metric)| {
+            let kind = MetricKind::new(metric, selection.source().metadata());
+            let target = kind.target(metric, &places).unwrap_or((place, Slot::Value));
+            MetricTracks { kind, target, instances: Vec::new(), run: RunState::default() }
         });
         let metrics = metrics.collect();
         let events = selection.metrics().iter();
@@ -205,7 +217,8 @@ impl<'p, 'a> ReducePass<'p, 'a> {
                 let before = with_values.before(row);
                 let value = before.and_then(|row| context.value(columns, &with_values, row));
                 if let Some((at, run, instance, word)) = value.or(newest) {
-                    self.output.of_instance(&self.grid, run, place, instance).put(at, word);
+                    let target = tracks.target;
+                    self.output.of_instance(&self.grid, run, target, instance).put(at, word);
                 }
             }
             let last = |at: usize| tracks.instances.get(at)?.track.last_at();
@@ -222,16 +235,18 @@ impl<'p, 'a> ReducePass<'p, 'a> {
                 walls.to_mut().extend(&extra);
                 walls.to_mut().sort_by_key(|wall| wall.row);
             }
-            own.add(context, column, &walls, (&self.grid, place), &mut self.output);
+            let target = tracks.target;
+            own.add(context, column, &walls, (&self.grid, target), &mut self.output);
         }
         tracks.run.pass(&walls);
     }
 
     /// Writes what later values do not change.
     fn settle(&mut self, now: Timestamp) {
-        for (place, tracks) in self.metrics.iter_mut().enumerate() {
+        for tracks in &mut self.metrics {
+            let target = tracks.target;
             for own in &mut tracks.instances {
-                let mut output = self.output.of_instance(&self.grid, own.run, place, own.instance);
+                let mut output = self.output.of_instance(&self.grid, own.run, target, own.instance);
                 match &mut own.track {
                     Track::Counter(track) => track.settle(now, &mut output),
                     Track::Gauge(track) => track.settle(now, &mut output),
@@ -243,9 +258,9 @@ impl<'p, 'a> ReducePass<'p, 'a> {
     }
 
     fn end(&mut self) {
-        for (place, tracks) in self.metrics.iter_mut().enumerate() {
+        for tracks in &mut self.metrics {
             for own in &mut tracks.instances {
-                own.meet(None, (&self.grid, place), &mut self.output);
+                own.meet(None, (&self.grid, tracks.target), &mut self.output);
             }
         }
     }
@@ -295,7 +310,11 @@ fn line_starts(columns: &[Column], tracks: &MetricTracks, walls: &MetricWalls<'_
 }
 
 impl MetricKind {
-    fn new(metric: &SelectedMetric) -> Self {
+    fn new(metric: &SelectedMetric, metadata: &Metadata) -> Self {
+        if is_extreme(metric, metadata) {
+            let side = Side::BOTH.into_iter().find(|side| side.gauge_of(&metric.name).is_some());
+            return side.map_or(Self::Nothing, Self::Extreme);
+        }
         match metric.desc.value_type {
             ValueType::NoSupport => Self::Nothing,
             ValueType::Event | ValueType::HighresEvent => Self::Events,
@@ -303,6 +322,15 @@ impl MetricKind {
             _ if metric.has_numbers() && metric.desc.semantics == Semantics::Instant => Self::Gauge,
             _ => Self::Held,
         }
+    }
+}
+
+impl MetricKind {
+    /// Returns where the values of an extreme go, if its gauge is selected.
+    fn target(self, metric: &SelectedMetric, places: &HashMap<&str, usize>) -> Option<Target> {
+        let Self::Extreme(side) = self else { return None };
+        let gauge = side.gauge_of(&metric.name)?;
+        Some((*places.get(gauge)?, side.into()))
     }
 }
 
@@ -321,7 +349,10 @@ impl Track {
     fn new(kind: MetricKind, value_type: ValueType, life: Lifetime) -> Self {
         match kind {
             MetricKind::Counter => Self::Counter(CounterTrack::new(value_type, life)),
-            MetricKind::Gauge => Self::Gauge(GaugeTrack::new(value_type, life)),
+            MetricKind::Gauge => Self::Gauge(GaugeTrack::new(Slot::Value, value_type, life)),
+            MetricKind::Extreme(side) => {
+                Self::Gauge(GaugeTrack::new(side.into(), value_type, life))
+            }
             MetricKind::Held => Self::Held(HeldTrack::new(life)),
             MetricKind::Events | MetricKind::Nothing => Self::Events,
         }
@@ -351,7 +382,7 @@ impl InstanceTrack {
         context: &ChunkContext<'_>,
         column: &Column,
         walls: &[Wall],
-        (grid, metric): (&IntervalGrid, usize),
+        (grid, metric): (&IntervalGrid, Target),
         output: &mut Output<'_, '_>,
     ) {
         let mut places = 0;
@@ -374,7 +405,7 @@ impl InstanceTrack {
     fn meet(
         &mut self,
         at: Option<Timestamp>,
-        (grid, metric): (&IntervalGrid, usize),
+        (grid, metric): (&IntervalGrid, Target),
         output: &mut Output<'_, '_>,
     ) {
         let mut output = output.of_instance(grid, self.run, metric, self.instance);

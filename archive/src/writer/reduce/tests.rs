@@ -1,3 +1,4 @@
+mod extremes;
 mod growth;
 
 use std::time::Duration;
