@@ -122,6 +122,23 @@ struct Publication {
     generation: u64,
 }
 
+/// Changes the registrations of a registry with either engine. The name is that of what a sealed
+/// one refuses after publication.
+macro_rules! change {
+    ($registry:ident, $name:expr, |$registrations:ident| $change:expr) => {
+        match &$registry.inner.engine {
+            Engine::Growing(growing) => growing.change(|state| {
+                let $registrations = &mut state.registrations;
+                $change
+            }),
+            Engine::Sealed(_) => {
+                let name = $name;
+                $registry.fill(name, |$registrations| $change)
+            }
+        }
+    };
+}
+
 /// Keeps the files of a registry published.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -178,15 +195,7 @@ impl Registry {
     /// [`Error::LabelValue`], [`Error::Length`], [`Error::NameTaken`],
     /// [`Error::Full`], [`Error::Version`] and [`Error::Sealed`].
     pub fn label(&self, label: Label) -> Result<(), Error> {
-        match &self.inner.engine {
-            Engine::Growing(growing) => {
-                growing.change(|state| state.registrations.add_label(label))
-            }
-            Engine::Sealed(_) => {
-                let name = label.name.clone();
-                self.fill(&name, |registrations| registrations.add_label(label))
-            }
-        }
+        change!(self, label.name.clone(), |registrations| registrations.add_label(label))
     }
 
     /// Publishes the file of a [sealed](RegistryBuilder::sealed) registry: completes it and
@@ -342,47 +351,27 @@ impl Registry {
 
     /// Registers a domain. In a growing registry its instances come and go unless they are fixed.
     pub(crate) fn add_indom(&self, spec: IndomSpec) -> Result<Indom, Error> {
-        match &self.inner.engine {
-            Engine::Growing(growing) if spec.instances.is_empty() => {
-                let (id, indom) = growing.change(|state| state.add_indom(spec))?;
-                Ok(Indom::growing(indom, growing, id))
-            }
-            Engine::Growing(growing) => {
-                growing.change(|state| state.registrations.add_indom(spec)).map(Indom::fixed)
-            }
-            Engine::Sealed(_) => {
-                let name = spec.name.clone();
-                self.fill(&name, |registrations| registrations.add_indom(spec)).map(Indom::fixed)
-            }
+        if let Some(growing) = self.growing()
+            && spec.instances.is_empty()
+        {
+            let (id, indom) = growing.change(|state| state.add_indom(spec))?;
+            return Ok(Indom::growing(indom, growing, id));
         }
+        change!(self, spec.name.clone(), |registrations| registrations.add_indom(spec))
+            .map(Indom::fixed)
     }
 
     /// Registers a metric with one value.
     pub(crate) fn add_singular(&self, spec: MetricSpec) -> Result<ValueSlot, Error> {
-        let slot = match &self.inner.engine {
-            Engine::Growing(growing) => {
-                growing.change(|state| state.registrations.add_singular(spec))
-            }
-            Engine::Sealed(_) => {
-                let name = spec.name.clone();
-                self.fill(&name, |registrations| registrations.add_singular(spec))
-            }
-        };
-        slot.map(|slot| self.keeping(slot))
+        change!(self, spec.name.clone(), |registrations| registrations.add_singular(spec))
+            .map(|slot| self.keeping(slot))
     }
 
     /// Registers a metric with a value for each fixed instance.
     pub(crate) fn add_fixed(&self, spec: MetricSpec, on: &Indom) -> Result<Vec<ValueSlot>, Error> {
         let on = on.registered();
-        let slots = match &self.inner.engine {
-            Engine::Growing(growing) => {
-                growing.change(|state| state.registrations.add_fixed(spec, on))
-            }
-            Engine::Sealed(_) => {
-                let name = spec.name.clone();
-                self.fill(&name, |registrations| registrations.add_fixed(spec, on))
-            }
-        };
+        let slots =
+            change!(self, spec.name.clone(), |registrations| registrations.add_fixed(spec, on));
         Ok(slots?.into_iter().map(|slot| self.keeping(slot)).collect())
     }
 
@@ -394,16 +383,9 @@ impl Registry {
         on: &Indom,
     ) -> Result<(CellStrip, ValueSlot), Error> {
         let on = on.registered();
-        let added = match &self.inner.engine {
-            Engine::Growing(growing) => {
-                growing.change(|state| state.registrations.add_histogram(counts, sum, on))
-            }
-            Engine::Sealed(_) => {
-                let name = counts.name.clone();
-                self.fill(&name, |registrations| registrations.add_histogram(counts, sum, on))
-            }
-        };
-        let (strip, sum) = added?;
+        let (strip, sum) = change!(self, counts.name.clone(), |registrations| {
+            registrations.add_histogram(counts, sum, on)
+        })?;
         Ok((strip, self.keeping(sum)))
     }
 
@@ -434,7 +416,7 @@ impl Registry {
     /// Changes a sealed registry that is not published.
     fn fill<T>(
         &self,
-        name: &str,
+        name: String,
         change: impl FnOnce(&mut Registrations<Draft>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if let Engine::Sealed(sealed) = &self.inner.engine
@@ -442,7 +424,7 @@ impl Registry {
         {
             return change(registrations);
         }
-        Err(Error::Sealed { name: name.to_owned(), path: self.path().to_owned() })
+        Err(Error::Sealed { name, path: self.path().to_owned() })
     }
 }
 

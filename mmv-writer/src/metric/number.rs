@@ -40,64 +40,31 @@ mod sealed {
     }
 }
 
-macro_rules! wide_integer {
-    ($type:ty, $value_type:expr) => {
+macro_rules! number {
+    ($type:ident, $value_type:ident, $one:expr, $plus:path, $minus:path, $add_to:expr) => {
         impl sealed::Sealed for $type {
             #[inline]
             fn add_to(cell: &Cell, delta: Self) {
-                cell.add(delta.to_cell());
+                $add_to(cell, delta);
             }
         }
 
         impl Number for $type {
-            const VALUE_TYPE: ValueType = $value_type;
-            const ONE: Self = 1;
-
-            #[inline]
-            fn to_cell(self) -> u64 {
-                self as u64
-            }
-
-            #[inline]
-            fn from_cell(word: u64) -> Self {
-                word as Self
-            }
-
-            #[inline]
-            fn plus(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-
-            #[inline]
-            fn minus(self, other: Self) -> Self {
-                self.wrapping_sub(other)
-            }
-        }
-    };
-}
-
-macro_rules! narrow {
-    ($type:ty, $value_type:expr, $one:expr, $plus:expr, $minus:expr) => {
-        impl sealed::Sealed for $type {
-            #[inline]
-            fn add_to(cell: &Cell, delta: Self) {
-                cell.update(|word| Self::from_cell(word).plus(delta).to_cell());
-            }
-        }
-
-        impl Number for $type {
-            const VALUE_TYPE: ValueType = $value_type;
+            const VALUE_TYPE: ValueType = ValueType::$value_type;
             const ONE: Self = $one;
 
             #[inline]
             fn to_cell(self) -> u64 {
-                first_half(self.to_ne_bytes())
+                let mut word = [0; 8];
+                word[..size_of::<Self>()].copy_from_slice(&self.to_ne_bytes());
+                u64::from_ne_bytes(word)
             }
 
             #[inline]
             fn from_cell(word: u64) -> Self {
-                let [a, b, c, d, ..] = word.to_ne_bytes();
-                Self::from_ne_bytes([a, b, c, d])
+                let mut bytes = [0; size_of::<Self>()];
+                bytes.copy_from_slice(&word.to_ne_bytes()[..size_of::<Self>()]);
+                Self::from_ne_bytes(bytes)
             }
 
             #[inline]
@@ -113,48 +80,22 @@ macro_rules! narrow {
     };
 }
 
-/// Returns a cell with these four bytes first, in either byte order.
+number!(i32, I32, 1, i32::wrapping_add, i32::wrapping_sub, add_by_update);
+number!(u32, U32, 1, u32::wrapping_add, u32::wrapping_sub, add_by_update);
+number!(i64, I64, 1, i64::wrapping_add, i64::wrapping_sub, add_whole);
+number!(u64, U64, 1, u64::wrapping_add, u64::wrapping_sub, add_whole);
+number!(f32, Float, 1.0, std::ops::Add::add, std::ops::Sub::sub, add_by_update);
+number!(f64, Double, 1.0, std::ops::Add::add, std::ops::Sub::sub, add_by_update);
+
 #[inline]
-fn first_half([a, b, c, d]: [u8; 4]) -> u64 {
-    u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])
+fn add_by_update<T: Number>(cell: &Cell, delta: T) {
+    cell.update(|word| T::from_cell(word).plus(delta).to_cell());
 }
 
-wide_integer!(i64, ValueType::I64);
-wide_integer!(u64, ValueType::U64);
-narrow!(i32, ValueType::I32, 1, i32::wrapping_add, i32::wrapping_sub);
-narrow!(u32, ValueType::U32, 1, u32::wrapping_add, u32::wrapping_sub);
-narrow!(f32, ValueType::Float, 1.0, std::ops::Add::add, std::ops::Sub::sub);
-
-impl sealed::Sealed for f64 {
-    #[inline]
-    fn add_to(cell: &Cell, delta: Self) {
-        cell.update(|word| Self::from_cell(word).plus(delta).to_cell());
-    }
-}
-
-impl Number for f64 {
-    const VALUE_TYPE: ValueType = ValueType::Double;
-    const ONE: Self = 1.0;
-
-    #[inline]
-    fn to_cell(self) -> u64 {
-        self.to_bits()
-    }
-
-    #[inline]
-    fn from_cell(word: u64) -> Self {
-        Self::from_bits(word)
-    }
-
-    #[inline]
-    fn plus(self, other: Self) -> Self {
-        self + other
-    }
-
-    #[inline]
-    fn minus(self, other: Self) -> Self {
-        self - other
-    }
+/// Adds an integer that takes the whole cell, in one instruction.
+#[inline]
+fn add_whole<T: Number>(cell: &Cell, delta: T) {
+    cell.add(delta.to_cell());
 }
 
 #[cfg(test)]
