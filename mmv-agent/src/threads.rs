@@ -102,7 +102,8 @@ pub(crate) fn make_background() {
     let _ = rustix::process::nice(NICE);
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks what several threads share. One that panicked meanwhile has left it consistent.
+pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

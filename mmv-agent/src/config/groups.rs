@@ -1,6 +1,12 @@
-//! Groups of the system, by name or number.
+//! Users and groups of the system, by name or number.
 
-use nix::unistd::Group;
+use nix::unistd::{Group, User};
+
+/// Returns the number of a user, as [`group_named`] does for a group.
+pub(super) fn user_named(name: &str) -> Option<u32> {
+    let number = name.parse().ok();
+    number.or_else(|| Some(User::from_name(name).ok()??.uid.as_raw()))
+}
 
 /// Returns the number of a group; `None` if the system knows none of this name. A number needs no
 /// entry in the system's list.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nix::unistd::User;
 use serde::{Deserialize, Deserializer};
 
+use super::groups::user_named;
 use super::values;
 
 /// Limits on what the files of one user use together; `None` means the default share.
@@ -44,9 +44,7 @@ impl<'de> Deserialize<'de> for OwnersLimits {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut all = Self::default();
         for (name, limits) in BTreeMap::<String, OwnerLimits>::deserialize(from)? {
-            let number = name.parse().ok();
-            let user = number.or_else(|| Some(User::from_name(&name).ok()??.uid.as_raw()));
-            match user {
+            match user_named(&name) {
                 Some(user) => drop(all.by_user.insert(user, limits)),
                 None => all.unknown.push(name),
             }

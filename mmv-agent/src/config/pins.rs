@@ -6,6 +6,8 @@ use nix::unistd::{Gid, Group, Uid, User};
 use pcp_types::names::check_metric_name;
 use serde::de::{Deserialize, Deserializer, Error};
 
+use super::groups::user_named;
+
 /// The users who may have the names of a subtree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PinnedTo {
@@ -50,8 +52,7 @@ impl PinnedTo {
 
     /// Adds a user. Returns true if it is known; a number needs no entry in the system's list.
     fn add_user(&mut self, name: &str) -> bool {
-        let number = name.parse().ok();
-        let user = number.or_else(|| Some(User::from_name(name).ok()??.uid.as_raw()));
+        let user = user_named(name);
         self.users.extend(user);
         user.is_some()
     }

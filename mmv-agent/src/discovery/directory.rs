@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -379,11 +379,10 @@ fn id(found: &Statx) -> FileId {
     let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     let born = found.stx_btime;
     let seconds = u64::try_from(born.tv_sec).ok().filter(|_| is_known);
-    let since_epoch = seconds.map(|seconds| Duration::new(seconds, born.tv_nsec));
     FileId {
         device: makedev(found.stx_dev_major, found.stx_dev_minor),
         inode: found.stx_ino,
-        born: since_epoch.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time)),
+        born: seconds.map(|seconds| (seconds, born.tv_nsec)),
     }
 }
 

@@ -9,6 +9,8 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 /// First pause before a refused file is tried again; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// First pause before a file that is being written is tried again.
@@ -17,19 +19,22 @@ const SHORT_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The identity of a file, whatever its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct FileId {
     pub device: u64,
     pub inode: u64,
-    /// Time of creation, if the file system records it. It distinguishes files with a reused inode
-    /// number.
-    pub born: Option<SystemTime>,
+    /// Time of creation since 1970 in seconds and nanoseconds, if the file system records it. It
+    /// distinguishes files with a reused inode number.
+    pub born: Option<(u64, u32)>,
 }
 
 impl FileId {
     /// Returns the identity of the file with this metadata.
     pub(crate) fn new(metadata: &Metadata) -> Self {
-        Self { device: metadata.dev(), inode: metadata.ino(), born: metadata.created().ok() }
+        let since_epoch = |born: SystemTime| born.duration_since(SystemTime::UNIX_EPOCH).ok();
+        let born = metadata.created().ok().and_then(since_epoch);
+        let born = born.map(|born| (born.as_secs(), born.subsec_nanos()));
+        Self { device: metadata.dev(), inode: metadata.ino(), born }
     }
 }
 
@@ -458,12 +463,12 @@ mod tests {
     fn a_file_that_reuses_an_inode_number_replaces_the_one_before() {
         let mut table = FileTable::default();
         let mut listing = listed(&[("a", 1)]);
-        listing[0].id.born = Some(SystemTime::UNIX_EPOCH);
+        listing[0].id.born = Some((0, 0));
         table.compare(&listing, Duration::ZERO);
         table.wait(OsStr::new("a"), FileState::Quarantined, "bad", 10 * SECOND);
         assert_eq!(table.compare(&listing, Duration::ZERO), []);
         assert!(due(&table, 10 * SECOND).is_empty());
-        listing[0].id.born = Some(SystemTime::UNIX_EPOCH + SECOND);
+        listing[0].id.born = Some((1, 0));
         assert_eq!(table.compare(&listing, Duration::ZERO), [Change::Replaced("a".into())]);
         assert_eq!(due(&table, 10 * SECOND), [OsString::from("a")]);
     }

@@ -71,7 +71,5 @@ impl Drop for Compressor {
 
 /// Returns the processor time of this thread.
 fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }

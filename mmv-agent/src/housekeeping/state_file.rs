@@ -21,7 +21,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
@@ -47,45 +46,22 @@ pub(crate) struct PrologueIds {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownFile {
     pub file: FileName,
-    device: u64,
-    inode: u64,
-    born: Option<(u64, u32)>,
+    #[serde(flatten)]
+    id: FileId,
 }
 
 impl KnownFile {
     pub(crate) fn new(file: &OsStr, id: FileId) -> Self {
-        let FileId { device, inode, .. } = id;
-        Self { file: FileName(file.to_owned()), device, inode, born: since_1970(id.born) }
+        Self { file: FileName(file.to_owned()), id }
     }
 }
 
 /// A file and its producer process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileProducer {
-    device: u64,
-    inode: u64,
-    born: Option<(u64, u32)>,
-    process: Producer,
-}
-
-impl FileProducer {
-    pub(crate) fn new(id: FileId, process: Producer) -> Self {
-        let FileId { device, inode, .. } = id;
-        Self { device, inode, born: since_1970(id.born), process }
-    }
-
-    pub(crate) fn parts(&self) -> (FileId, Producer) {
-        let since =
-            |(seconds, nanos)| SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos));
-        let Self { device, inode, born, process } = *self;
-        (FileId { device, inode, born: born.and_then(since) }, process)
-    }
-}
-
-/// Returns the creation time of a file in seconds and nanoseconds.
-fn since_1970(born: Option<SystemTime>) -> Option<(u64, u32)> {
-    let since = born?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some((since.as_secs(), since.subsec_nanos()))
+    #[serde(flatten)]
+    pub id: FileId,
+    pub process: Producer,
 }
 
 /// The loader's state in the state file.
@@ -349,16 +325,16 @@ mod tests {
             seen: 7,
             owner: Some(1),
         };
-        let id = FileId { device: 1, inode: 2, born: Some(SystemTime::UNIX_EPOCH) };
+        let id = FileId { device: 1, inode: 2, born: Some((0, 0)) };
         LoaderState {
             clusters: vec![cluster(name(b"app"), 0, 1), cluster(name(b"\xff\n"), 321, 2)],
             used: vec![1, 2, 321],
             numbers: ItemAllocators::from([(1, Arc::default())]),
             harvested: vec![KnownFile::new(OsStr::new("app"), id)],
-            fed: vec![FileProducer::new(
+            fed: vec![FileProducer {
                 id,
-                Producer { pid: 5, generation: 6, started: 7, ended: true },
-            )],
+                process: Producer { pid: 5, generation: 6, started: 7, ended: true },
+            }],
             owners: serde_json::from_str(
                 "{\"names\": {\"mmv.app\": {\"owner\": 8, \"absent\": 9}}}",
             )
@@ -399,7 +375,8 @@ mod tests {
         fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
         let store = open(path.clone());
         assert_eq!(store.server(), PrologueIds { seqnum: 2, ..server });
-        let [before, after] = [memory(), store.memory()].map(|memory| memory.fed[0].parts());
+        let [before, after] =
+            [memory(), store.memory()].map(|memory| (memory.fed[0].id, memory.fed[0].process));
         assert_eq!(before.0, after.0);
         assert!(before.1.is_other(after.1) && after.1.is_other(before.1));
         assert_eq!(open(path).server(), PrologueIds { seqnum: 2, ..server });

@@ -620,9 +620,7 @@ fn waiting<'f>(
 
 /// Returns the time since boot, including the time for which the machine was suspended.
 fn since_boot() -> Duration {
-    let time = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+    clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
 }
 
 /// Returns the space that ordinary users have in the file system of a directory, in bytes.

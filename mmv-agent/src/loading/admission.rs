@@ -192,7 +192,7 @@ impl Admission {
             descriptors: descriptor_budget::available(),
             reading: HashMap::new(),
             clusters: ClusterAllocator::restore(Assignments { clusters, used, items, owners }),
-            producers: fed.iter().map(FileProducer::parts).collect(),
+            producers: fed.iter().map(|fed| (fed.id, fed.process)).collect(),
         };
         admission.update_quotas();
         admission
@@ -475,8 +475,8 @@ impl Admission {
             assignments = self.clusters.remember(now);
         }
         let Assignments { clusters, used, items: numbers, owners } = assignments;
-        let fed =
-            self.producers.iter().map(|(id, process)| FileProducer::new(*id, *process)).collect();
+        let fed = self.producers.iter();
+        let fed = fed.map(|(id, process)| FileProducer { id: *id, process: *process }).collect();
         LoaderState { clusters, used, numbers, fed, owners, ..LoaderState::default() }
     }
 }

@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pcp_types::Timestamp;
 
 use super::OwnMetrics;
 use super::status::{ArchiveStatus, LastError, RetainedArchives};
+use crate::threads::lock;
 
 /// A compressed data volume, with its bytes before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,9 +190,4 @@ impl SharedStatus {
     pub(crate) fn oldest(&self) -> i64 {
         lock(&self.oldest).unwrap_or(i64::MIN)
     }
-}
-
-// A thread that panicked with a lock held has left its data consistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

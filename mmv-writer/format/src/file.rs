@@ -10,6 +10,7 @@
 //! [`TemporaryFile`] is the file before it is renamed, [`PublishedFile`] the file
 //! after that. [`MappedFile`] does both for bytes that the caller provides.
 
+mod error;
 mod holder;
 mod image;
 mod lock_holders;
@@ -18,40 +19,20 @@ mod temporary;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use error::{FileError, PublishError};
 pub use image::MappedFile;
 pub use lock_holders::is_locked_by_strangers;
 use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 use nix::libc::O_NONBLOCK;
 use nix::sys::resource::{Resource, getrlimit};
-use pcp_types::printable;
-pub use temporary::{PublishError, PublishedFile, TemporaryFile, is_taken};
+pub use temporary::{PublishedFile, TemporaryFile, is_taken};
 use zerocopy::FromBytes;
 
 use crate::layout::Header;
-
-/// Error of a file that could not be created, filled or renamed.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: {action}: {source}", path = printable::path(path))]
-pub struct FileError {
-    /// The step that failed, as an infinitive: "create".
-    pub action: &'static str,
-    /// The directory or file.
-    pub path: PathBuf,
-    /// The error of the system call.
-    pub source: io::Error,
-}
-
-impl FileError {
-    /// Returns a function that makes an error of a system error, for `map_err`.
-    pub fn with(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self { action, path, source }
-    }
-}
 
 /// Returns the largest size in bytes that a file of this process may have now: the soft
 /// `RLIMIT_FSIZE` of `getrlimit(2)`.

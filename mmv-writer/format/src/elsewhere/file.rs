@@ -1,46 +1,20 @@
 //! MMV files where there are none: elsewhere than on Linux none is created, so that no
 //! [`TemporaryFile`] and no [`PublishedFile`] exists.
 
+#[path = "../file/error.rs"]
+mod error;
+
 use std::convert::Infallible;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use pcp_types::printable;
-
 use crate::layout::Header;
+pub use error::{FileError, PublishError};
 
 /// Size that takes the place of a limit on files: that of the private memory of a registry.
 const PRIVATE_BYTES: u64 = 4 << 20;
-
-/// Error of a file that could not be created.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: {action}: {source}", path = printable::path(path))]
-pub struct FileError {
-    /// The step that failed, as an infinitive: "create".
-    pub action: &'static str,
-    /// The directory or file.
-    pub path: PathBuf,
-    /// [`io::ErrorKind::Unsupported`].
-    pub source: io::Error,
-}
-
-/// Error of a file that could not be published.
-#[derive(Debug, thiserror::Error)]
-pub enum PublishError {
-    /// There are no files.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A running process has a file of this name.
-    #[error("{}: a running process has this name", printable::path(path))]
-    Running {
-        /// The name of both files.
-        path: PathBuf,
-        /// The process that has it.
-        process: Option<u32>,
-    },
-}
 
 /// A file before it is renamed.
 #[derive(Debug)]
@@ -57,8 +31,7 @@ impl TemporaryFile {
     ///
     /// [`FileError`] with [`io::ErrorKind::Unsupported`].
     pub fn create(directory: &Path, _: &str) -> Result<Self, FileError> {
-        let source = io::ErrorKind::Unsupported.into();
-        Err(FileError { action: "create", path: directory.to_owned(), source })
+        Err(FileError::with("create", directory)(io::ErrorKind::Unsupported.into()))
     }
 
     /// Returns the path.

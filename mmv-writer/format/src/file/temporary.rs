@@ -15,10 +15,9 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::geteuid;
-use pcp_types::printable;
 
 use super::holder::{Claim, OwnFile, claim, is_running};
-use super::{FileError, identity, remove_if_same};
+use super::{FileError, PublishError, identity, remove_if_same};
 
 /// Mode of files: readable by all, as readers run as other users.
 const MODE: u32 = 0o644;
@@ -43,22 +42,6 @@ pub struct TemporaryFile {
 pub struct PublishedFile {
     file: Arc<Flock<File>>,
     _own: OwnFile,
-}
-
-/// Error of publishing a file.
-#[derive(Debug, thiserror::Error)]
-pub enum PublishError {
-    /// The system refused an operation.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A running process has a file of this name.
-    #[error("{path}: a running process publishes this file", path = printable::path(path))]
-    Running {
-        /// The path of that file.
-        path: PathBuf,
-        /// The number of the process; `None` if it has none in this PID namespace.
-        process: Option<u32>,
-    },
 }
 
 /// Limit on attempts to claim a file that another process has locked: one that only checks the
