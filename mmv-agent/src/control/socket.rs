@@ -17,14 +17,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-use crossbeam::channel::{Sender, bounded};
+use std::time::Instant;
 
 pub(super) use peers::ClientLimits;
 pub(crate) use server::reserve_descriptors;
 
-use crate::sampling::SamplerCommand;
 use crate::threads;
 use bound::Bound;
 use server::SocketServer;
@@ -33,16 +30,6 @@ use server::SocketServer;
 pub(super) use peers::tests::small;
 
 pub(super) type Answer = Arc<Vec<u8>>;
-
-/// The source of a socket's answers.
-pub(super) trait Answers: Send + 'static {
-    /// Collects the data for the next answers, once for all waiting clients. If that is too early,
-    /// returns the time at which it can be done.
-    fn prepare(&mut self, now: Instant) -> Result<(), Instant>;
-
-    /// Returns the answer to a client, if there is one.
-    fn answer(&mut self) -> Option<Answer>;
-}
 
 /// A socket that is served by a thread.
 ///
@@ -55,22 +42,23 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Serves a socket on a thread of this name. If the socket cannot be created, that is logged,
-    /// and creating it is tried again.
+    /// Serves a socket on a thread of this name. `answer` returns the answer to a client, if there
+    /// is one, and gets the same time for all clients that wait together. If the socket cannot be
+    /// created, that is logged, and creating it is tried again.
     ///
     /// # Errors
     ///
     /// From the system, if there is no thread.
-    pub(super) fn start<A: Answers>(
+    pub(super) fn start(
         socket: &Path,
         name: &str,
         limits: ClientLimits,
-        answers: A,
+        answer: impl FnMut(Instant) -> Option<Answer> + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let mut bound = Bound::new(socket);
         bound.check();
-        let server = SocketServer::new(bound, stopped, limits, answers);
+        let server = SocketServer::new(bound, stopped, limits, answer);
         let thread = threads::spawn(name, move || server.run())?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
@@ -82,16 +70,4 @@ impl Drop for Service {
         // A thread that has panicked does not serve clients any more either.
         let _ = self.thread.take().map(JoinHandle::join);
     }
-}
-
-/// Sends the sampler thread a command and returns its reply; `None` if it has ended or takes too
-/// long.
-pub(super) fn ask<T>(
-    sampler: &Sender<SamplerCommand>,
-    command: impl FnOnce(Sender<T>) -> SamplerCommand,
-    timeout: Duration,
-) -> Option<T> {
-    let (reply, answer) = bounded(1);
-    sampler.send(command(reply)).ok()?;
-    answer.recv_timeout(timeout).ok()
 }

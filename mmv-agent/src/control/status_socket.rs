@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::socket::{self, Answer, Answers, ClientLimits, Service};
+use super::socket::{Answer, ClientLimits, Service};
 use super::unanswered::Unanswered;
 use crate::limits::Quota;
 use crate::sampling::SamplerCommand;
@@ -57,36 +57,32 @@ fn serve_within(
     socket: &Path,
     sampler: Sender<SamplerCommand>,
 ) -> io::Result<Service> {
-    let reports = Reports { sampler, last: None, known: None, awaited: None };
-    Service::start(socket, "status", limits, reports)
+    let mut reports = Reports { sampler, last: None, known: None, awaited: None };
+    Service::start(socket, "status", limits, move |now| reports.answer(now))
 }
 
 struct Reports {
     sampler: Sender<SamplerCommand>,
-    /// The last answer, and the time until which it is sent.
-    last: Option<(Instant, Arc<Vec<u8>>)>,
+    /// The last answer, if there was one, and the time until which it is sent.
+    last: Option<(Instant, Option<Answer>)>,
     /// The loader's last reply, and the time of its request.
     known: Option<(Instant, FileReport)>,
     /// The channel for the loader's next reply, and the time of its request.
     awaited: Option<(Instant, Receiver<FileReport>)>,
 }
 
-impl Answers for Reports {
-    fn prepare(&mut self, now: Instant) -> Result<(), Instant> {
-        if self.last.as_ref().is_none_or(|(until, _)| *until <= now) {
-            self.last = self.report();
-        }
-        Ok(())
-    }
-
-    fn answer(&mut self) -> Option<Answer> {
-        self.last.as_ref().map(|(_, report)| Arc::clone(report))
-    }
-}
-
 impl Reports {
+    /// Returns the answer at a time.
+    fn answer(&mut self, now: Instant) -> Option<Answer> {
+        if self.last.as_ref().is_none_or(|(until, _)| *until < now) {
+            let report = self.report();
+            self.last = Some(report.map_or((now, None), |(until, report)| (until, Some(report))));
+        }
+        self.last.as_ref()?.1.clone()
+    }
+
     /// Returns the status as JSON, and the time until which it is sent.
-    fn report(&mut self) -> Option<(Instant, Arc<Vec<u8>>)> {
+    fn report(&mut self) -> Option<(Instant, Answer)> {
         // A reply that came too late for the previous request.
         self.take_files(Duration::ZERO);
         let mut files = None;
@@ -95,11 +91,9 @@ impl Reports {
             self.awaited = Some((Instant::now(), answer));
             files = Some(reply);
         }
-        let mut status = socket::ask(
-            &self.sampler,
-            |reply| SamplerCommand::Status(reply, files),
-            SAMPLER_TIMEOUT,
-        )?;
+        let (reply, status) = bounded(1);
+        self.sampler.send(SamplerCommand::Status(reply, files)).ok()?;
+        let mut status = status.recv_timeout(SAMPLER_TIMEOUT).ok()?;
         self.take_files(if self.known.is_some() { FILES_TIMEOUT } else { SAMPLER_TIMEOUT });
         if let Some((asked, files)) = &self.known {
             status.files_age = Some(asked.elapsed().as_secs_f64());
@@ -163,6 +157,7 @@ mod tests {
 
     use crossbeam::channel::unbounded;
 
+    use super::super::socket::small;
     use super::*;
     use crate::telemetry::SourceStatus;
 
@@ -210,7 +205,7 @@ mod tests {
     fn clients_that_do_not_read_a_large_status_delay_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
-        let limits = ClientLimits { answer_time: Duration::from_secs(60), ..socket::small() };
+        let limits = ClientLimits { answer_time: Duration::from_secs(60), ..small() };
         let others = limits.connections.each - 1;
         let _service = serve_large(&socket, limits);
         let slow: Vec<_> = (0..others).map(|_| UnixStream::connect(&socket).unwrap()).collect();
@@ -224,7 +219,7 @@ mod tests {
     fn slow_client_is_cut_off_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("status.sock");
-        let limits = socket::small();
+        let limits = small();
         let each = limits.connections.each;
         let _service = serve_large(&socket, limits);
         let slow: Vec<_> = (0..each).map(|_| UnixStream::connect(&socket).unwrap()).collect();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Answers;
+use super::Answer;
 use super::bound::Bound;
 use super::connection::{Connection, Stage};
 use super::peers::{ClientLimits, Peers, Verdict, admit};
@@ -32,13 +32,12 @@ pub(super) struct SocketServer<A> {
     stop: UnixStream,
     limits: ClientLimits,
     peers: Peers,
-    answers: A,
+    /// Returns the answer to a client, if there is one.
+    answer: A,
     /// Open connections, the oldest first.
     connections: Vec<Connection>,
     /// Time of the next accept.
     accept: Instant,
-    /// Time of the next answer.
-    answer: Instant,
     /// Time of the last check of the socket.
     looked: Instant,
     /// Number of the turn, which determines whose answer is continued first.
@@ -62,28 +61,16 @@ fn open_spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-impl<A: Answers> SocketServer<A> {
+impl<A: FnMut(Instant) -> Option<Answer>> SocketServer<A> {
     /// Serves a socket until the other end of `stop` is closed.
-    pub(super) fn new(bound: Bound, stop: UnixStream, limits: ClientLimits, answers: A) -> Self {
+    pub(super) fn new(bound: Bound, stop: UnixStream, limits: ClientLimits, answer: A) -> Self {
         let peers = Peers::new(&limits);
         let now = Instant::now();
         let connections = Vec::new();
-        let [accept, answer, looked] = [now; 3];
+        let [accept, looked] = [now; 2];
         let reserved = SPARES.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let spare = reserved.or_else(open_spare);
-        Self {
-            bound,
-            stop,
-            limits,
-            peers,
-            answers,
-            connections,
-            accept,
-            answer,
-            looked,
-            turn: 0,
-            spare,
-        }
+        Self { bound, stop, limits, peers, answer, connections, accept, looked, turn: 0, spare }
     }
 
     pub(super) fn run(mut self) {
@@ -122,7 +109,7 @@ impl<A: Answers> SocketServer<A> {
         all.extend(accepting.map(|listener| PollFd::new(listener, PollFlags::IN)));
 
         let delayed = self.connections.iter().map(|connection| connection.delayed);
-        let delayed = delayed.chain([self.accept, self.answer]).filter(|time| *time > now);
+        let delayed = delayed.chain([self.accept]).filter(|time| *time > now);
         let ends = self.connections.iter().filter_map(Connection::until);
         let next = delayed.chain(ends).chain([self.looked + CHECK_INTERVAL]).min().unwrap_or(now);
         // Rounded up, or there would be turns without work.
@@ -177,26 +164,20 @@ impl<A: Answers> SocketServer<A> {
                 reading.push(connection.user);
             }
         }
-        let mut is_prepared = false;
         for connection in &mut self.connections {
             if !matches!(connection.stage, Stage::Waiting) {
                 continue;
             }
             let own = reading.iter().filter(|user| **user == connection.user).count();
             let headroom = self.limits.transfers.headroom(own as u64, reading.len() as u64);
-            if headroom.left == 0 || connection.delayed > now || self.answer > now {
+            if headroom.left == 0 || connection.delayed > now {
                 continue;
             }
-            if !is_prepared && let Err(when) = self.answers.prepare(now) {
-                self.answer = when;
-                continue;
-            }
-            is_prepared = true;
             if !self.peers.may_ask(connection.user) {
                 connection.delayed = now + DELAY;
                 continue;
             }
-            match self.answers.answer() {
+            match (self.answer)(now) {
                 Some(answer) => {
                     reading.push(connection.user);
                     // Making the answer may have taken a while.
@@ -232,30 +213,17 @@ impl<A: Answers> SocketServer<A> {
 mod tests {
     use std::thread;
 
-    use super::super::Answer;
     use super::super::peers::tests::small;
     use super::*;
-
-    struct Nothing;
-
-    impl Answers for Nothing {
-        fn prepare(&mut self, _: Instant) -> Result<(), Instant> {
-            Ok(())
-        }
-
-        fn answer(&mut self) -> Option<Answer> {
-            None
-        }
-    }
 
     #[test]
     fn what_became_due_since_the_last_turn_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let (_agent, stopped) = UnixStream::pair().unwrap();
         let bound = Bound::new(&dir.path().join("sock"));
-        let mut server = SocketServer::new(bound, stopped, small(), Nothing);
+        let mut server = SocketServer::new(bound, stopped, small(), |_| None);
         let turn = Instant::now();
-        server.answer = turn + Duration::from_millis(1);
+        server.accept = turn + Duration::from_millis(1);
         // As if other programs had the processor.
         thread::sleep(Duration::from_millis(5));
         assert!(server.wait(turn).is_some());
