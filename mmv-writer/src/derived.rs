@@ -119,7 +119,7 @@ pub trait Metrics: Sized {
 
 /// The metric that a field describes by its name, its documentation and its attributes.
 #[doc(hidden)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Description<'p> {
     pub prefix: &'p str,
     pub name: &'static str,

@@ -125,34 +125,16 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
     }
     let ty = &field.ty;
     let checks = checks(ty, &attributes);
-    let Attributes {
-        help,
-        long_help,
-        units,
-        semantics,
-        buckets,
-        max_series,
-        item,
-        isolated,
-        labels,
-        ..
-    } = &attributes;
-    let option = |value: Option<TokenStream>| {
-        value.map_or_else(
-            || quote!(::core::option::Option::None),
-            |value| quote!(::core::option::Option::Some(#value)),
-        )
-    };
-    let help = option(help.as_ref().map(|text| quote!(#text)));
-    let long_help = option(long_help.as_ref().map(|text| quote!(#text)));
-    let units = option(units.as_ref().map(|units| quote!(#units)));
-    let semantics = semantics.as_ref().map(|one| quote!(::mmv_writer::pcp::Semantics::#one));
-    let semantics = option(semantics);
-    let buckets = option(buckets.as_ref().map(|buckets| quote!(#buckets)));
-    let max_series = option(max_series.as_ref().map(|most| quote!(#most)));
-    let item = option(item.as_ref().map(|item| quote!(#item)));
-    let isolated = isolated.is_some();
-    let labels = labels.iter().map(|(name, value)| {
+    // What is not given is as in the default.
+    let help = attributes.help.iter();
+    let long_help = attributes.long_help.iter();
+    let units = attributes.units.iter();
+    let semantics = attributes.semantics.iter();
+    let buckets = attributes.buckets.iter();
+    let max_series = attributes.max_series.iter();
+    let item = attributes.item.iter();
+    let isolated = attributes.isolated.is_some();
+    let labels = attributes.labels.iter().map(|(name, value)| {
         let name = LitStr::new(&name.unraw().to_string(), name.span());
         quote!(::mmv_writer::Label::new(#name, #value))
     });
@@ -164,15 +146,20 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
             ::mmv_writer::derived::Description {
                 prefix,
                 name: #name,
-                help: #help,
-                long_help: #long_help,
-                units: #units,
-                semantics: #semantics,
-                buckets: #buckets,
-                max_series: #max_series,
-                item: #item,
+                #(help: ::core::option::Option::Some(#help),)*
+                #(long_help: ::core::option::Option::Some(#long_help),)*
+                #(units: ::core::option::Option::Some(#units),)*
+                #(
+                    semantics: ::core::option::Option::Some(
+                        ::mmv_writer::pcp::Semantics::#semantics,
+                    ),
+                )*
+                #(buckets: ::core::option::Option::Some(#buckets),)*
+                #(max_series: ::core::option::Option::Some(#max_series),)*
+                #(item: ::core::option::Option::Some(#item),)*
                 isolated: #isolated,
                 labels: ::std::vec![#(#labels),*],
+                ..::core::default::Default::default()
             },
         )?
     };
