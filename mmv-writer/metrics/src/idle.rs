@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
 use crate::measure::Measure;
-use crate::state::{SeriesHandle, State};
+use crate::state::SeriesHandle;
 use crate::{Shared, warning};
 
 /// Limit on the time between two looks at the notes.
@@ -83,7 +83,7 @@ impl<M: Measure> Tracked<M> {
     }
 
     /// Removes the series if it was not updated for this long. Returns whether it is removed.
-    pub(crate) fn expire(&self, state: &State, idle: Duration) -> bool {
+    pub(crate) fn expire(&self, idle: Duration) -> bool {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if self.updated.swap(false, Ordering::Relaxed) {
             current.seen = Instant::now();
@@ -92,9 +92,10 @@ impl<M: Measure> Tracked<M> {
             return false;
         }
         if let Some(given) = current.given.take()
-            && let Some(instance) = &given.instance
+            && let Some(remove) = given.remove
         {
-            given.handle.remove(state, &self.key, instance);
+            given.handle.remove_parts();
+            remove();
         }
         true
     }

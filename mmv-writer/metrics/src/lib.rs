@@ -114,25 +114,17 @@ struct Shared {
     state: Mutex<State>,
     /// Time without updates after which a series is removed.
     idle_timeout: Option<Duration>,
-    counters: Cache<CachedHandle<Counting>>,
-    gauges: Cache<CachedHandle<Gauging>>,
-    histograms: Cache<CachedHandle<Recording>>,
+    counters: Cache<Arc<CachedHandle<Counting>>>,
+    gauges: Cache<Arc<CachedHandle<Gauging>>>,
+    histograms: Cache<Arc<CachedHandle<Recording>>>,
 }
 
 /// A handle for the facade.
 #[derive(Debug)]
-enum CachedHandle<M> {
-    Plain(Arc<M>),
-    Tracked(Arc<Tracked<M>>),
-}
-
-impl<M> Clone for CachedHandle<M> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Plain(handle) => Self::Plain(Arc::clone(handle)),
-            Self::Tracked(handle) => Self::Tracked(Arc::clone(handle)),
-        }
-    }
+struct CachedHandle<M: Measure> {
+    facade: M::Facade,
+    /// What the handle leads to, if its series may be removed.
+    tracked: Option<Arc<Tracked<M>>>,
 }
 
 impl Recorder {
@@ -167,48 +159,52 @@ impl Shared {
     /// Returns the handle of a key, from the cache or new; `None` if it cannot be made.
     fn handle<M: Measure>(
         self: &Arc<Self>,
-        cache: &Cache<CachedHandle<M>>,
+        cache: &Cache<Arc<CachedHandle<M>>>,
         key: &Key,
-    ) -> Option<CachedHandle<M>> {
-        if let Some(handle) = cache.get(key) {
-            return Some(handle);
+    ) -> Option<M::Facade>
+    where
+        M::Facade: From<Arc<Tracked<M>>>,
+    {
+        if let Some(known) = cache.get(key) {
+            return Some(known.facade.clone());
         }
         let mut state = self.state();
         // Another thread may have come first.
-        if let Some(handle) = cache.get(key) {
-            return Some(handle);
+        if let Some(known) = cache.get(key) {
+            return Some(known.facade.clone());
         }
         let given = M::make(&mut state, key).inspect_err(warning).ok()?;
         if given.is_overflow {
             // Not kept: there may be any number of such keys.
-            return Some(CachedHandle::Plain(Arc::new(given.handle)));
+            return Some(Arc::new(given.handle).into());
         }
-        let slot = if self.idle_timeout.is_some() && given.instance.is_some() {
-            CachedHandle::Tracked(Arc::new(Tracked::new(Arc::downgrade(self), key, given)))
+        let (facade, tracked) = if self.idle_timeout.is_some() && given.remove.is_some() {
+            let tracked = Arc::new(Tracked::new(Arc::downgrade(self), key, given));
+            (M::Facade::from(Arc::clone(&tracked)), Some(tracked))
         } else {
-            CachedHandle::Plain(Arc::new(given.handle))
+            (Arc::new(given.handle).into(), None)
         };
-        cache.insert(key, slot.clone());
-        Some(slot)
+        cache.insert(key, Arc::new(CachedHandle { facade: facade.clone(), tracked }));
+        Some(facade)
     }
 
     /// Removes series without updates.
     fn expire(&self, idle: Duration) {
-        let state = self.state();
-        self.counters.retain(|slot| slot.is_kept(&state, idle));
-        self.gauges.retain(|slot| slot.is_kept(&state, idle));
-        self.histograms.retain(|slot| slot.is_kept(&state, idle));
+        // No series is made meanwhile.
+        let _state = self.state();
+        self.counters.retain(|cached| cached.is_kept(idle));
+        self.gauges.retain(|cached| cached.is_kept(idle));
+        self.histograms.retain(|cached| cached.is_kept(idle));
     }
 }
 
 impl<M: Measure> CachedHandle<M> {
     /// Removes the series if it had no update for this long. Returns whether the handle is kept:
     /// always if the program has it, too, so that a series has only one.
-    fn is_kept(&self, state: &State, idle: Duration) -> bool {
-        match self {
-            Self::Plain(_) => true,
-            Self::Tracked(handle) => !handle.expire(state, idle) || Arc::strong_count(handle) > 1,
-        }
+    fn is_kept(&self, idle: Duration) -> bool {
+        let Some(tracked) = &self.tracked else { return true };
+        // This one and the facade's refer to it.
+        !tracked.expire(idle) || Arc::strong_count(tracked) > 2
     }
 }
 
@@ -232,27 +228,18 @@ impl metrics::Recorder for Recorder {
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> metrics::Counter {
-        match self.shared.handle(&self.shared.counters, key) {
-            Some(CachedHandle::Plain(handle)) => metrics::Counter::from_arc(handle),
-            Some(CachedHandle::Tracked(handle)) => metrics::Counter::from_arc(handle),
-            None => metrics::Counter::noop(),
-        }
+        let handle = self.shared.handle(&self.shared.counters, key);
+        handle.unwrap_or_else(metrics::Counter::noop)
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> metrics::Gauge {
-        match self.shared.handle(&self.shared.gauges, key) {
-            Some(CachedHandle::Plain(handle)) => metrics::Gauge::from_arc(handle),
-            Some(CachedHandle::Tracked(handle)) => metrics::Gauge::from_arc(handle),
-            None => metrics::Gauge::noop(),
-        }
+        let handle = self.shared.handle(&self.shared.gauges, key);
+        handle.unwrap_or_else(metrics::Gauge::noop)
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> metrics::Histogram {
-        match self.shared.handle(&self.shared.histograms, key) {
-            Some(CachedHandle::Plain(handle)) => metrics::Histogram::from_arc(handle),
-            Some(CachedHandle::Tracked(handle)) => metrics::Histogram::from_arc(handle),
-            None => metrics::Histogram::noop(),
-        }
+        let handle = self.shared.handle(&self.shared.histograms, key);
+        handle.unwrap_or_else(metrics::Histogram::noop)
     }
 }
 

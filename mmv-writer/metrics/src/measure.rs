@@ -1,6 +1,7 @@
-//! The three kinds of handles: how one is made, and how its instance is removed.
+//! The three kinds of handles: how one is made, and what it has besides its instance.
 
 use std::fmt;
+use std::sync::Arc;
 
 use metrics::Key;
 
@@ -9,40 +10,40 @@ use crate::state::{SeriesHandle, State, Unpublished};
 
 /// A kind of handle that a key can have.
 pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
+    /// The handle of the facade.
+    type Facade: fmt::Debug + Clone + From<Arc<Self>>;
+
     /// Makes the handle of a key, with its metric or instance.
     fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished>;
 
-    /// Removes the instance of a key.
-    fn remove(&self, state: &State, key: &Key, instance: &str);
+    /// Removes what there is besides the instance.
+    fn remove_parts(&self) {}
 }
 
 impl Measure for Counting {
+    type Facade = metrics::Counter;
+
     fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished> {
         Ok(state.counter(key)?.map(Self::new))
-    }
-
-    fn remove(&self, state: &State, key: &Key, instance: &str) {
-        state.remove_counter(key, instance);
     }
 }
 
 impl Measure for Gauging {
+    type Facade = metrics::Gauge;
+
     fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished> {
         Ok(state.gauge(key)?.map(Self))
-    }
-
-    fn remove(&self, state: &State, key: &Key, instance: &str) {
-        state.remove_gauge(key, instance);
     }
 }
 
 impl Measure for Recording {
+    type Facade = metrics::Histogram;
+
     fn make(state: &mut State, key: &Key) -> Result<SeriesHandle<Self>, Unpublished> {
         state.histogram(key)
     }
 
-    fn remove(&self, state: &State, key: &Key, instance: &str) {
+    fn remove_parts(&self) {
         self.remove_buckets();
-        state.remove_sum(key, instance);
     }
 }

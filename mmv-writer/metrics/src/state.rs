@@ -47,26 +47,27 @@ impl<H> Default for Metric<H> {
     }
 }
 
-/// A handle, and the instance that it counts in.
-#[derive(Debug)]
+/// A handle, and how its instance is removed.
 pub(crate) struct SeriesHandle<H> {
     pub(crate) handle: H,
-    /// The instance, if the handle has one of its own.
-    pub(crate) instance: Option<String>,
+    /// Removes the instance, if the handle has one of its own.
+    pub(crate) remove: Option<RemoveInstance>,
     pub(crate) is_overflow: bool,
 }
 
+type RemoveInstance = Box<dyn FnOnce() + Send + Sync>;
+
 impl<H> SeriesHandle<H> {
-    fn new(place: SeriesPlace<H>, instance: Option<String>) -> Self {
+    fn new(place: SeriesPlace<H>, remove: Option<RemoveInstance>) -> Self {
         match place {
-            SeriesPlace::Own(handle) => Self { handle, instance, is_overflow: false },
-            SeriesPlace::Overflow(handle) => Self { handle, instance: None, is_overflow: true },
+            SeriesPlace::Own(handle) => Self { handle, remove, is_overflow: false },
+            SeriesPlace::Overflow(handle) => Self { handle, remove: None, is_overflow: true },
         }
     }
 
     pub(crate) fn map<T>(self, change: impl FnOnce(H) -> T) -> SeriesHandle<T> {
-        let Self { handle, instance, is_overflow } = self;
-        SeriesHandle { handle: change(handle), instance, is_overflow }
+        let Self { handle, remove, is_overflow } = self;
+        SeriesHandle { handle: change(handle), remove, is_overflow }
     }
 }
 
@@ -179,31 +180,9 @@ impl State {
         })
     }
 
-    /// Removes the instance of a counter.
-    pub(crate) fn remove_counter(&self, key: &Key, instance: &str) {
-        remove(&self.counters, key, instance);
-    }
-
-    /// Removes the instance of a gauge.
-    pub(crate) fn remove_gauge(&self, key: &Key, instance: &str) {
-        remove(&self.gauges, key, instance);
-    }
-
-    /// Removes the instance of the sum of a histogram.
-    pub(crate) fn remove_sum(&self, key: &Key, instance: &str) {
-        remove(&self.sums, key, instance);
-    }
-
     fn described(&self, key: &Key) -> (Option<Unit>, String) {
         let description = self.descriptions.get(key.name());
         description.map_or_else(Default::default, |known| (known.unit, known.text.clone()))
-    }
-}
-
-fn remove<H: Measured + Clone>(metrics: &HashMap<String, Metric<H>>, key: &Key, instance: &str) {
-    let metric = metrics.get(key.name());
-    if let Some(series) = metric.and_then(|metric| metric.labelled.as_ref()) {
-        series.remove(instance);
     }
 }
 
@@ -224,7 +203,8 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
                     series.label(&instance, Label::new(name, label.value()));
                 }
             }
-            return Ok(SeriesHandle::new(place, Some(instance)));
+            let remove = Box::new(move || series.remove(&instance));
+            return Ok(SeriesHandle::new(place, Some(remove)));
         }
         let handle = match &metric.plain {
             Some(handle) => handle.clone(),
@@ -319,7 +299,7 @@ mod tests {
         let key = Key::from_static_name("a-b");
         state.counter(&key).unwrap();
         assert_eq!(
-            state.gauge(&key).unwrap_err(),
+            state.gauge(&key).err().unwrap(),
             "gauge \"a-b\" is not published: metric name \"a_x2d_b\" is already taken by \
              counter \"a-b\""
         );

@@ -8,38 +8,30 @@ struct EventLabels {
     level: &'static str,
 }
 
+/// The names of the levels.
+const LEVELS: [(Level, &str); 5] = [
+    (Level::ERROR, "error"),
+    (Level::WARN, "warn"),
+    (Level::INFO, "info"),
+    (Level::DEBUG, "debug"),
+    (Level::TRACE, "trace"),
+];
+
 /// The counters of events by level, all of which readers see from the start.
 #[derive(Debug)]
-pub(crate) struct EventCounters {
-    error: Counter,
-    warn: Counter,
-    info: Counter,
-    debug: Counter,
-    trace: Counter,
-}
+pub(crate) struct EventCounters([(Level, Counter); 5]);
 
 impl EventCounters {
     /// Registers the metric `events`.
     pub(crate) fn register(registry: &Registry) -> Result<Self, Error> {
         let events = registry.counter("events").units(Units::count());
         let family: Family<EventLabels> = events.help("events by level").build_family()?;
-        Ok(Self {
-            error: family.get(&EventLabels { level: "error" }),
-            warn: family.get(&EventLabels { level: "warn" }),
-            info: family.get(&EventLabels { level: "info" }),
-            debug: family.get(&EventLabels { level: "debug" }),
-            trace: family.get(&EventLabels { level: "trace" }),
-        })
+        Ok(Self(LEVELS.map(|(level, name)| (level, family.get(&EventLabels { level: name })))))
     }
 
     pub(crate) fn count(&self, level: Level) {
-        let counter = match level {
-            Level::ERROR => &self.error,
-            Level::WARN => &self.warn,
-            Level::INFO => &self.info,
-            Level::DEBUG => &self.debug,
-            Level::TRACE => &self.trace,
-        };
-        counter.inc();
+        if let Some((_, counter)) = self.0.iter().find(|(counted, _)| *counted == level) {
+            counter.inc();
+        }
     }
 }
