@@ -60,7 +60,7 @@ Examples:
   The share of one endpoint in all requests:
     mmv-archive report @ --last 1m -e \\
         'rate(mmv.server.requests[cart]) / sum(rate(mmv.server.requests))'
-  Was the p99 of any minute of the last hour above 50 ms? The exit status says it:
+  Fail if the p99 was above 50 ms in a minute of the last hour:
     mmv-archive report @ --last 1h -t 1m mmv.shop.latency \\
         --fail-if 'p99(mmv.shop.latency) > 50ms'
   Values as they were logged, for a spreadsheet:
