@@ -310,7 +310,7 @@ fn run_in(setting: &Setting, seed: u64, span: Duration, attackers: &[Attack]) ->
     let mut bases = Vec::new();
     find_bases(&scratch.archives(), &mut bases);
     bases.sort();
-    let mut verdict = Verdict::new(lives);
+    let mut verdict = Verdict::new(lives, *interval);
     verdict.fewest = setting.fewest;
     for base in &bases {
         verdict.read(base);

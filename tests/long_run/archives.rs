@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use pcp_archive::{Archive, OwnedValue, Pmid, ValueType};
 
+use super::shape::STEADY;
+
 /// Process and sequence number of pmcd, as prologues have them: pmlogextract compares them to see
 /// whether nothing changed between two archives.
 pub(super) type Server = (u64, u32);
@@ -27,11 +29,28 @@ pub(super) struct Logged {
     pub(super) value: u64,
 }
 
+impl Logged {
+    /// Returns true for a value of a program that runs all the time.
+    pub(super) fn is_steady(&self) -> bool {
+        (self.program as u64) < STEADY
+    }
+}
+
 /// A record; its timestamp in nanoseconds since 1970.
 #[derive(Debug)]
 pub(super) enum Entry {
     Mark,
     Sample { timestamp: u64, values: Vec<Logged> },
+}
+
+impl Entry {
+    /// Returns false for a record between two ticks, which has the last values of a file alone.
+    pub(super) fn is_of_tick(&self) -> bool {
+        match self {
+            Self::Mark => true,
+            Self::Sample { values, .. } => values.iter().any(Logged::is_steady),
+        }
+    }
 }
 
 /// An archive, without its values.

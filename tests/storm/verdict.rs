@@ -71,6 +71,8 @@ pub(super) struct Verdict {
     lacking: String,
     /// Records without the steady program since the last one with it.
     since: u64,
+    /// The interval of the agent, in microseconds.
+    interval: u64,
     /// The longest time from a timestamp until a value was set, in microseconds.
     latest: u64,
     returned: u64,
@@ -81,7 +83,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn new(lives: Lives) -> Self {
+    pub(super) fn new(lives: Lives, interval: Duration) -> Self {
         Self {
             late: lives.late.iter().copied().collect(),
             lives,
@@ -92,6 +94,7 @@ impl Verdict {
             without: 0,
             lacking: String::new(),
             since: 0,
+            interval: interval.as_micros() as u64,
             latest: 0,
             returned: 0,
             first_of_life: HashMap::new(),
@@ -166,7 +169,12 @@ impl Verdict {
         self.judge_pending(at);
         match steady {
             Some(values) => {
-                self.without += std::mem::take(&mut self.since);
+                let without = std::mem::take(&mut self.since);
+                // Between two ticks there are records of last values alone.
+                let before = self.times.last().copied().unwrap_or(0);
+                if at / 1000 - before > self.interval * 3 / 2 {
+                    self.without += without;
+                }
                 self.times.push(at / 1000);
                 self.pending = Some((at, values));
             }
@@ -266,7 +274,7 @@ mod tests {
             started: vec![11 * SECOND],
             late: vec![(50 * SECOND, 51 * SECOND)],
         };
-        Verdict::new(lives)
+        Verdict::new(lives, Duration::from_millis(500))
     }
 
     fn values(value: u64) -> Values {
@@ -292,6 +300,9 @@ mod tests {
         assert_eq!(complaints(&records, &values(15 * SECOND)), [""; 0]);
         let late = [(50 * SECOND + STANDS + 5, Some(values(50 * SECOND)))];
         assert_eq!(complaints(&late, &Values::new()), [""; 0], "by the journal");
+        let value = |at: u64| (at, Some(values(at)));
+        let between = [value(30 * SECOND), (30 * SECOND + 7, None), value(30 * SECOND + 500_000)];
+        assert_eq!(complaints(&between, &Values::new()), [""; 0], "last values of another file");
     }
 
     #[test]
