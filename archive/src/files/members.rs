@@ -6,9 +6,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::visibility::without_mark;
 use crate::format::Role;
 use crate::{Error, Result, io_error};
+
+/// Marks of the metadata of an archive that is being created or deleted.
+pub(super) const UNFINISHED: &str = "unfinished";
+pub(super) const DELETING: &str = "deleting";
 
 /// The compression of a member, by its suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,6 +235,13 @@ pub(super) fn all_files(base: &Path) -> Result<Vec<(PathBuf, MemberKind, bool)>>
         }
     }
     Ok(files)
+}
+
+/// Returns the name of an incomplete file without its mark, and whether it has one.
+pub(super) fn without_mark(file: &Path) -> (PathBuf, bool) {
+    let is_marked =
+        [UNFINISHED, DELETING].iter().any(|mark| file.extension() == Some(mark.as_ref()));
+    (if is_marked { file.with_extension("") } else { file.to_owned() }, is_marked)
 }
 
 /// Returns the files of a directory whose names are wanted, sorted; none if there is no such

@@ -23,13 +23,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::members::{
-    AddExtension as _, Compression, MemberFiles, MemberKind, all_files, list, split,
+    AddExtension as _, Compression, DELETING, MemberFiles, MemberKind, UNFINISHED, all_files, list,
+    split, without_mark,
 };
 use crate::format::Role;
 use crate::{Error, Result, io_error};
-
-const UNFINISHED: &str = "unfinished";
-const DELETING: &str = "deleting";
 
 /// Returns the name of the metadata of an archive that is being created.
 pub(crate) fn unfinished_metadata(base: &Path) -> PathBuf {
@@ -121,13 +119,6 @@ pub fn existing_file(base: &Path) -> Result<Option<PathBuf>> {
     let files = all_files(base)?.into_iter();
     let first = files.min_by_key(|(_, part, _)| *part != MemberKind::Metadata);
     Ok(first.map(|(file, ..)| file))
-}
-
-/// Returns the name of an incomplete file without its mark, and whether it has one.
-pub(super) fn without_mark(file: &Path) -> (PathBuf, bool) {
-    let is_marked =
-        [UNFINISHED, DELETING].iter().any(|mark| file.extension() == Some(mark.as_ref()));
-    (if is_marked { file.with_extension("") } else { file.to_owned() }, is_marked)
 }
 
 /// Makes a file a member of the archive called `base`, with the same compression suffix.
