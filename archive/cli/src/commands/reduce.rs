@@ -22,7 +22,8 @@ Examples:
   A value an hour of two days of one program:
     mmv-archive reduce '/srv/web1/2026112[23]*' mmv.shop -t 1h -o hours
   A value a day, at midnight in Sydney:
-    mmv-archive reduce @ -t 24h -O 2026-11-01T00:00 -Z Australia/Sydney -o days";
+    mmv-archive reduce @ -t 24h -o days \\
+        --origin 2026-11-01T00:00 -Z Australia/Sydney";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
