@@ -60,7 +60,9 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
     let gap = if branch.is_empty() { "" } else { ", " };
     let branch = branch.to_owned();
     // Writing to a String does not fail.
-    let _ = writeln!(text, "{}{gap}{records} records in {seconds:.1} s", printable::line(&branch));
+    let branch_text = printable::line(&branch);
+    let s = if records == 1 { "" } else { "s" };
+    let _ = writeln!(text, "{branch_text}{gap}{records} record{s} in {seconds:.1} s");
     text.extend(table(&metrics, &branch).rows(None));
     for name in charts {
         let wanted = format!("{prefix}.{name}");

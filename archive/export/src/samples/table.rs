@@ -51,6 +51,7 @@ pub struct SampleSeries {
 }
 
 /// Returns labels together with that of the metric's name, sorted by name.
+#[cfg(any(feature = "push", feature = "serve"))]
 pub(crate) fn all_labels<'s>(
     name: &'s str,
     labels: &'s [Label],
