@@ -32,7 +32,7 @@
 //! grid of minutes.
 //!
 //! Readers say that a counter began at 0 by rows of the archive: those are kept as well
-//! ([`walls`](crate::analysis::growth::walls)).
+//! (`analysis::growth::walls`).
 //!
 //! # Cost
 //!
