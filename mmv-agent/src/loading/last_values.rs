@@ -4,7 +4,7 @@
 //! cannot be harvested under one name. So the sampler is asked to read the old file at once, and
 //! the new one waits for that. Each reading makes a record, so their rate is limited by user.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(200);
 pub(crate) struct LastValuesRequest {
     /// The owner of the files, who is charged for the record.
     pub(crate) user: u32,
-    pub(crate) files: Vec<OsString>,
+    pub(crate) files: BTreeSet<OsString>,
 }
 
 /// The requests that are to be sent, within the rate limit.
@@ -31,7 +31,7 @@ pub(crate) struct LastValuesRequest {
 pub(super) struct LastValues {
     rate: FairRate,
     /// Files by user.
-    requested: BTreeMap<u32, Vec<OsString>>,
+    requested: BTreeMap<u32, BTreeSet<OsString>>,
 }
 
 impl LastValues {
@@ -50,7 +50,7 @@ impl LastValues {
             return false;
         }
         departed.last_values_requested = Some(now);
-        self.requested.entry(owner).or_default().push(departed.name.clone());
+        self.requested.entry(owner).or_default().insert(departed.name.clone());
         true
     }
 

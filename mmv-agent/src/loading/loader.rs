@@ -5,7 +5,7 @@
 //! the sampler. The thread is in [`loading`](super::thread); this module reads no clock and never
 //! waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) enum Request {
     /// Report these spells of missing samples.
     Gaps(Vec<Gap>),
     /// The last values of these files were read before their turn.
-    LastValuesRead(Vec<OsString>),
+    LastValuesRead(BTreeSet<OsString>),
     Change(Box<Settings>),
     /// Send the status of files.
     Files(Sender<FileReport>),

@@ -5,7 +5,7 @@
 //!
 //! Invariant: a bad file never affects another. It waits in the file table for its next try.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -315,7 +315,7 @@ impl Sources {
     }
 
     /// Closes departed sources whose last values were read.
-    pub(crate) fn close_read(&mut self, files: &[OsString], reporter: &mut Reporter) {
+    pub(crate) fn close_read(&mut self, files: &BTreeSet<OsString>, reporter: &mut Reporter) {
         self.close_departed(|departed| files.contains(&departed.name), reporter);
     }
 

@@ -402,7 +402,7 @@ impl Harvest {
     }
 
     /// Returns the numbers of the sources of these files.
-    pub(super) fn of_files(&self, files: &[OsString]) -> BTreeSet<usize> {
+    pub(super) fn of_files(&self, files: &BTreeSet<OsString>) -> BTreeSet<usize> {
         let slots = self.slots.iter().enumerate();
         let of_files = slots.filter(|(_, slot)| {
             let gaps = match slot {
@@ -416,13 +416,10 @@ impl Harvest {
     }
 
     /// Returns those of these files whose values were read at this tick.
-    pub(super) fn read_files(&self, mut files: Vec<OsString>, now: Moment) -> Vec<OsString> {
-        let read = |file: &OsString| {
-            self.here()
-                .any(|(_, active)| active.gaps().file == *file && active.values(now).is_some())
-        };
-        files.retain(read);
-        files
+    pub(super) fn read_files(&self, files: &BTreeSet<OsString>, now: Moment) -> BTreeSet<OsString> {
+        let read = self.here().filter(|(_, active)| active.values(now).is_some());
+        let read = read.map(|(_, active)| &active.gaps().file);
+        read.filter(|file| files.contains(*file)).cloned().collect()
     }
 
     fn here(&self) -> impl Iterator<Item = (usize, &ActiveSource)> {

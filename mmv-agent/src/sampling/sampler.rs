@@ -224,7 +224,7 @@ impl Sampler {
         let sample = self.sample(now, &due);
         self.report_last();
         if let Some(request) = due.last_values {
-            let files = self.harvest.read_files(request.files, now);
+            let files = self.harvest.read_files(&request.files, now);
             self.loading.ask(Request::LastValuesRead(files));
         }
         self.inform(now);
