@@ -402,9 +402,12 @@ impl ArchiveWriter {
         Some(last.saturating_add(resolution))
     }
 
-    /// Returns whether the last record is a mark.
-    pub(crate) const fn ends_in_mark(&self) -> bool {
-        self.ends_in_mark
+    /// Returns the time at which a mark of this time can be written; `None` if it has no effect:
+    /// before the first record, or no later than a mark at the end.
+    pub(crate) fn time_of_mark(&self, timestamp: Timestamp) -> Option<Timestamp> {
+        let earliest = self.earliest_next(true)?;
+        let follows_mark = timestamp < earliest && self.ends_in_mark;
+        (!follows_mark).then(|| timestamp.max(earliest))
     }
 
     /// Records written, marks included.

@@ -193,14 +193,9 @@ impl ExtractPass<'_, '_> {
         self.write_mark(record.timestamp())
     }
 
-    /// A mark before the first record has no effect. Metadata has to be written
-    /// before a later record to keep its time, and a mark is one.
+    /// Metadata has to be written before a later record to keep its time, and a mark is one.
     fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
-        let Some(earliest) = self.writer.earliest_next(true) else { return Ok(()) };
-        if timestamp < earliest && self.writer.ends_in_mark() {
-            return Ok(());
-        }
-        let timestamp = timestamp.max(earliest);
+        let Some(timestamp) = self.writer.time_of_mark(timestamp) else { return Ok(()) };
         self.declare_until(timestamp)?;
         self.writer.write_mark(timestamp)
     }

@@ -114,7 +114,8 @@ impl<'a> Reduce<'a> {
         Ok(Mapping::new(&self.selection, &[], &[])?.into_unnameable())
     }
 
-    /// Writes it. `watch` is told the time up to which records were read, every few megabytes.
+    /// Writes the reduced archive. Every few megabytes `watch` is called with the time of the last
+    /// record read.
     ///
     /// Marks are kept, and between two archives of the source there is one, as readers of the
     /// source see it. The new archive starts when the old one did, or with its first record if the

@@ -50,11 +50,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let archives = if self.metrics.is_empty() {
-            self.archive.open_without_contradictions()?
-        } else {
-            self.archive.open(&self.metrics)?
-        };
+        let archives = self.archive.open_for_copy(&self.metrics)?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;

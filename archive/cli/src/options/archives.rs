@@ -69,6 +69,15 @@ impl ArchiveArgument {
         Ok(set)
     }
 
+    /// Opens the archives for a copy of these metrics, or of all if the list is empty.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open_without_contradictions`](Self::open_without_contradictions).
+    pub(crate) fn open_for_copy(&self, metrics: &[String]) -> Result<ArchiveSet, Failure> {
+        if metrics.is_empty() { self.open_without_contradictions() } else { self.open(metrics) }
+    }
+
     /// As [`open`](Self::open), without warnings.
     ///
     /// # Errors

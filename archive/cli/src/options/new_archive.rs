@@ -144,7 +144,7 @@ impl OutputOptions {
     fn create(&self, archives: &ArchiveSet, staging: &Staging) -> Result<ArchiveWriter, Failure> {
         let version = self.archive_version;
         let volume_bytes = self.volume_size;
-        // Nobody reads it before it is complete.
+        // Readers see the archive only when it is complete, so there is no need to write often.
         let buffer_bytes = WRITTEN_AT_ONCE;
         let defaults = WriterOptions::default();
         let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };

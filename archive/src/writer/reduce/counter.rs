@@ -128,8 +128,8 @@ impl CounterTrack {
         }
     }
 
-    /// Keeps the last value if so much time has passed that the next one will not be on the line
-    /// to a grid time.
+    /// Writes the last value if no line from it to a later value may be interpolated any more,
+    /// because too many grid times have passed.
     pub(super) fn settle(&mut self, now: Timestamp, output: &mut InstanceOutput<'_>) {
         let Some(last) = self.last.filter(|last| !last.is_kept) else { return };
         let ends = output.grid().ends_within(last.at, now);

@@ -224,13 +224,8 @@ impl<'p, 'a> Output<'p, 'a> {
         Ok(())
     }
 
-    /// A mark before the first record has no effect.
     fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
-        let Some(earliest) = self.writer.earliest_next(true) else { return Ok(()) };
-        if timestamp < earliest && self.writer.ends_in_mark() {
-            return Ok(());
-        }
-        let timestamp = timestamp.max(earliest);
+        let Some(timestamp) = self.writer.time_of_mark(timestamp) else { return Ok(()) };
         self.declare_until(timestamp)?;
         self.writer.write_mark(timestamp)
     }
