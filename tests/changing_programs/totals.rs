@@ -114,12 +114,7 @@ fn increase(
     // An instance that was created again between two samples, and was greater then, is no reset
     // to any reader.
     let is_created_again = lives.len() < segments.len();
-    if is_created_again {
-        // The agent may learn of the removal after it has logged values of the new instance under
-        // the old name. What follows seems to be another instance then, which counts from 0.
-        return (0.0, 2.0 * greatest as f64);
-    }
-    if record.away.is_some() || has_gaps(record, &segments[0]) {
+    if is_created_again || record.away.is_some() || has_gaps(record, &segments[0]) {
         return (0.0, greatest as f64);
     }
     let mut certain = 0;

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::time::Duration;
 
+use mmv_format::growth::REUSE_DELAY;
 use mmv_writer::pcp::{Indom, NamedFamily};
 use mmv_writer::{Counter, Gauge, Registry, Text};
 use pcp_archive::OwnedValue;
@@ -85,6 +86,34 @@ fn removed_instance_is_left_out_and_its_cell_unused() {
     assert_eq!(log.series("mmv.app.count[a]"), [Some(OwnedValue::U64(1)), None, None]);
     assert_eq!(log.series("mmv.app.count[b]"), u64s(&[2, 2, 12]));
     assert_eq!(log.series("mmv.app.total"), u64s(&[0, 0, 0]));
+}
+
+#[test]
+fn instance_created_again_is_not_logged_as_the_removed_one() {
+    let mut rig = Rig::new();
+    let growing = GrowingProgram::new(&rig);
+    growing.add("a", 1);
+    growing.add("other", 3);
+    rig.tick();
+    rig.delay_plans();
+    // The loader reads the file while the instance is away.
+    assert!(growing.things.remove("a"));
+    rig.tick();
+    std::thread::sleep(REUSE_DELAY + REUSE_DELAY / 2);
+    // It gets its former entries back.
+    growing.add("a", 5);
+    rig.tick();
+    // The plan without it, and then the plan with the new one.
+    for _ in 0..2 {
+        growing.add("a", 1);
+        rig.deliver_plan();
+        rig.tick();
+    }
+    let log = rig.finish();
+    let [before, after] = [1, 7].map(|value| Some(OwnedValue::U64(value)));
+    assert_eq!(log.series("mmv.app.count[a]"), [before, None, None, None, after]);
+    assert_eq!(log.series("mmv.app.count[other]"), u64s(&[3; 5]));
+    assert_eq!(log.increase("mmv.app.count"), 7, "of the second one, counted once");
 }
 
 #[test]

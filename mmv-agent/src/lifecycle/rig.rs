@@ -10,6 +10,9 @@ use mmv_format::mapping::guard;
 use mmv_writer::{Counter, Registry};
 use pcp_archive::check::{Finding, Severity, check};
 use pcp_archive::raw::{TextKind, TextTarget};
+use pcp_archive::replay::Decrease;
+use pcp_archive::scan::Selection;
+use pcp_archive::summary::summarize;
 use pcp_archive::{Archive, OwnedValue};
 use pcp_types::Timestamp;
 use tempfile::TempDir;
@@ -246,6 +249,16 @@ impl Rig {
         }
     }
 
+    /// From now on the loader's plans come only [when told to](Self::deliver_plan).
+    pub(super) fn delay_plans(&mut self) {
+        self.sampler.loading().be_late();
+    }
+
+    /// Lets the next tick have the plan that the loader has made.
+    pub(super) fn deliver_plan(&mut self) {
+        self.sampler.loading().deliver_late();
+    }
+
     /// Lets time pass without a tick.
     pub(super) fn skip(&mut self, time: Duration) {
         self.now += time;
@@ -364,7 +377,7 @@ impl Home {
         let links =
             loader::LoaderLinks { housekeeper: housekeeper.clone(), removals, shared: of_loader };
         let loader = Loader::new(settings, host, self.store.memory(), links);
-        let loading = Loading::Inline(Box::new(loader));
+        let loading = Loading::inline(loader);
         let links = sampler::SamplerLinks { housekeeper, shared, recorder: None };
         let sampler = Sampler::new(settings, loading, writer, links);
         (sampler, receiver, archiver, keeper, tasks)
@@ -464,6 +477,17 @@ impl Log {
     pub(super) fn series(&self, key: &str) -> Vec<Option<OwnedValue>> {
         let records = self.entries.iter().filter(|entry| !entry.mark);
         records.map(|entry| entry.values.get(key).cloned()).collect()
+    }
+
+    /// Returns how much all instances of a counter grew, by the rules of summaries.
+    pub(super) fn increase(&self, name: &str) -> u64 {
+        let mut selection = Selection::new(&self.archive);
+        selection.select(name);
+        let span = self.archive.label().start..=self.archive.end();
+        let summaries = summarize(&selection, span, Decrease::Reset).unwrap();
+        let instances = summaries.iter().flat_map(|metric| &metric.instances);
+        let sums = instances.filter_map(|instance| Some(instance.statistics.as_ref()?.sum));
+        sums.sum::<f64>() as u64
     }
 
     pub(super) fn help(&self, name: &str) -> Option<String> {

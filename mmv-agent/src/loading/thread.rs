@@ -46,9 +46,36 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 pub(crate) enum Loading {
     /// Works when asked.
     #[cfg(test)]
-    Inline(Box<Loader>),
+    Inline(Box<InlineLoader>),
     /// Works on its own thread.
     Thread(Link),
+}
+
+/// A loader without a thread.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct InlineLoader {
+    loader: Loader,
+    /// Set while updates are late: they wait for [`Loading::deliver_late`].
+    is_late: bool,
+    waiting: Option<Update>,
+    delivered: Option<Update>,
+}
+
+#[cfg(test)]
+impl InlineLoader {
+    /// Returns what has changed, unless updates are late.
+    fn update(&mut self) -> Option<Update> {
+        let mut update = self.loader.update();
+        if self.is_late {
+            if let Some(before) = self.waiting.take() {
+                update.replace(before);
+            }
+            self.waiting = Some(update);
+            return None;
+        }
+        Some(update).filter(|update| !update.is_empty())
+    }
 }
 
 /// The sampler's end of the loader thread. The thread ends when this is dropped.
@@ -136,10 +163,12 @@ impl Loading {
     pub(crate) fn begin(&mut self, now: Moment) -> Option<Update> {
         match self {
             #[cfg(test)]
-            Self::Inline(loader) => {
-                loader.begin(now);
-                while loader.step() {}
-                Some(loader.update()).filter(|update| !update.is_empty())
+            Self::Inline(inline) if inline.is_late => inline.delivered.take(),
+            #[cfg(test)]
+            Self::Inline(inline) => {
+                inline.loader.begin(now);
+                while inline.loader.step() {}
+                inline.update()
             }
             Self::Thread(link) => link.take(),
         }
@@ -148,10 +177,34 @@ impl Loading {
     /// Lets an inline loader find changes of the directory, and returns its requests.
     #[cfg(test)]
     pub(crate) fn last_values_requests(&mut self, now: Moment) -> Vec<LastValuesRequest> {
-        let Self::Inline(loader) = self else { return Vec::new() };
-        loader.begin(now);
-        while loader.step() {}
-        loader.sources.take_last_values_requests().collect()
+        let Self::Inline(inline) = self else { return Vec::new() };
+        if inline.is_late {
+            return Vec::new();
+        }
+        inline.loader.begin(now);
+        while inline.loader.step() {}
+        inline.loader.sources.take_last_values_requests().collect()
+    }
+
+    /// Creates a loader that works when asked.
+    #[cfg(test)]
+    pub(crate) fn inline(loader: Loader) -> Self {
+        let inline = InlineLoader { loader, is_late: false, waiting: None, delivered: None };
+        Self::Inline(Box::new(inline))
+    }
+
+    /// Lets an inline loader deliver an update only when [told](Self::deliver_late) to.
+    #[cfg(test)]
+    pub(crate) fn be_late(&mut self) {
+        let Self::Inline(inline) = self else { return };
+        inline.is_late = true;
+    }
+
+    /// Delivers at the next tick what a late loader has.
+    #[cfg(test)]
+    pub(crate) fn deliver_late(&mut self) {
+        let Self::Inline(inline) = self else { return };
+        inline.delivered = inline.waiting.take();
     }
 
     /// Returns what has changed after a request made at this tick. Waits for the thread for a
@@ -159,7 +212,7 @@ impl Loading {
     pub(crate) fn answer(&mut self, now: Moment, interval: Duration) -> Option<Update> {
         match self {
             #[cfg(test)]
-            Self::Inline(loader) => Some(loader.update()).filter(|update| !update.is_empty()),
+            Self::Inline(inline) => inline.update(),
             Self::Thread(link) => link.wait(now, (interval / 20).min(LONGEST_WAIT)),
         }
     }
@@ -170,7 +223,7 @@ impl Loading {
         self.ask(Request::Gaps(Vec::new()));
         match self {
             #[cfg(test)]
-            Self::Inline(loader) => Some(loader.update()).filter(|update| !update.is_empty()),
+            Self::Inline(inline) => inline.update(),
             Self::Thread(link) => link.finish(),
         }
     }
@@ -179,7 +232,7 @@ impl Loading {
     pub(crate) fn ask(&mut self, request: Request) -> bool {
         match self {
             #[cfg(test)]
-            Self::Inline(loader) => loader.handle(request),
+            Self::Inline(inline) => inline.loader.handle(request),
             Self::Thread(link) => {
                 let sent = link.requests.send(request).is_ok();
                 link.made += 1;

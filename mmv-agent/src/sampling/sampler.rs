@@ -239,6 +239,11 @@ impl Sampler {
         self.loading.last_values_requests(now)
     }
 
+    #[cfg(test)]
+    pub(crate) fn loading(&mut self) -> &mut Loading {
+        &mut self.loading
+    }
+
     /// Applies an update of the loader.
     fn apply(&mut self, Update { plan, news }: Update, now: Moment) {
         self.reporter.events.add(news.events, news.counts);

@@ -185,7 +185,7 @@ impl<T: AsRef<[u8]>> Content<T> {
                     bytes.extend(InstanceV1 { indom, padding, id, name }.as_bytes());
                 } else {
                     let name = places.entry(SectionKind::Strings, text);
-                    bytes.extend(InstanceV2 { indom, padding, id, name }.as_bytes());
+                    bytes.extend(InstanceV2 { indom, reuses: 0, id, name }.as_bytes());
                 }
             }
         }

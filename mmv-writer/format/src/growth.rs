@@ -6,7 +6,8 @@
 //!
 //! The writer of a growing file follows section 10 of `docs/mmv-format.md`: entries never
 //! move, a value entry keeps its metric and its instance entry, and the value entries of a
-//! removed instance lose their metric before its instance entry gets another number. Other
+//! removed instance lose their metric before its instance entry is used again, which changes its
+//! count of reuses and its number. Other
 //! programs promise none of this. A growing file is recognized by its table of contents, which
 //! no other program writes.
 
@@ -93,28 +94,29 @@ pub struct CellOwner {
     metric: u32,
     /// 0 for a singular metric.
     instance: u32,
+    reuses: u32,
     id: i32,
 }
 
-/// Offset of the word with padding and number in an instance entry.
+/// Offset of the word with count of reuses and number in an instance entry.
 const ID_WORD: u64 = 8;
 
 impl CellOwner {
-    /// Returns the owner of the cell at an offset, by the offset of the metric's entry, and offset
-    /// and number of the instance; `None` if one of them is beyond 4 GiB.
-    pub fn new(cell: u64, metric: u64, instance: Option<(u64, InstanceId)>) -> Option<Self> {
+    /// Returns the owner of the cell at an offset, by the offset of the metric's entry, and offset,
+    /// number and count of reuses of the instance; `None` if one of the offsets is beyond 4 GiB.
+    pub fn new(cell: u64, metric: u64, instance: Option<(u64, InstanceId, u32)>) -> Option<Self> {
         Some(Self {
             cell: u32::try_from(cell).ok()?,
             metric: u32::try_from(metric).ok()?,
-            instance: u32::try_from(instance.map_or(0, |(at, _)| at)).ok()?,
-            id: instance.map_or(0, |(_, id)| id.get()),
+            instance: u32::try_from(instance.map_or(0, |(at, ..)| at)).ok()?,
+            reuses: instance.map_or(0, |(.., reuses)| reuses),
+            id: instance.map_or(0, |(_, id, _)| id.get()),
         })
     }
 
     /// Returns the word at [`ID_WORD`] in the entry of this instance.
     fn id_word(self) -> u64 {
-        let [a, b, c, d] = self.id.to_ne_bytes();
-        u64::from_ne_bytes([0, 0, 0, 0, a, b, c, d])
+        zerocopy::transmute!([self.reuses, self.id.cast_unsigned()])
     }
 }
 
@@ -133,9 +135,9 @@ impl CellOwners {
     /// belong to another instance or to none. `load` returns the word at an offset of the file.
     ///
     /// The generations must not have changed since the first cell was loaded, so that no entry
-    /// was removed and reused in between. When an entry is reused, the instance gets its new
-    /// number before the cells are cleared, so an old number proves that the loaded cells were
-    /// those of the old instance.
+    /// was removed and reused in between. When an entry is reused, it gets its new count and number,
+    /// one word, before the cells are cleared. So the old word proves that the loaded cells were
+    /// those of the old instance, and of no later one of the same name.
     pub fn compare(&self, load: impl Fn(u64) -> Option<u64>, mut other: impl FnMut(usize)) {
         // Cells are loaded before numbers.
         fence(Ordering::Acquire);

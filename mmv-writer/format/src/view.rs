@@ -205,13 +205,15 @@ pub struct ValueEntry {
     pub metric_at: u64,
     /// Offset of the instance's entry; 0 for a singular metric.
     pub instance_at: u64,
+    /// Number of instances that had the instance's entry before; 0 unless the file grows.
+    pub instance_reuses: u32,
 }
 
 impl ValueEntry {
     /// Returns the metric and instance of the cell, by their entries; `None` if one of these is
     /// beyond 4 GiB.
     pub fn owner(&self) -> Option<CellOwner> {
-        let instance = self.instance.map(|id| (self.instance_at, id));
+        let instance = self.instance.map(|id| (self.instance_at, id, self.instance_reuses));
         CellOwner::new(self.cell, self.metric_at, instance)
     }
 }

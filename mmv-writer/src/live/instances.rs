@@ -39,6 +39,8 @@ pub(super) struct InstanceSlot {
     name_at: u64,
     /// The number of the current or last instance.
     id: i32,
+    /// Number of instances that had the slot before the current or last one.
+    reuses: u32,
     /// Offsets of the entries of its labels.
     labels: Vec<u64>,
     /// Held by the handles on the values of this slot.
@@ -120,6 +122,8 @@ impl InstanceTable {
         }
         let free = self.removed.take(|index| !self.slots[*index].lease.is_held());
         let Some(index) = free else { return self.add_slot(file, name, id) };
+        // A reader that knows only an earlier instance of the slot sees that this is another one.
+        self.slots[index].reuses = self.slots[index].reuses.wrapping_add(1);
         self.show(file, index, name, id);
         Ok(index)
     }
@@ -140,6 +144,7 @@ impl InstanceTable {
             instance_at: file.take(SectionKind::Instances),
             name_at: file.take_string(""),
             id,
+            reuses: 0,
             labels: Vec::new(),
             lease: Lease::new(file.segment()),
         };
@@ -163,7 +168,8 @@ impl InstanceTable {
         let slot = &mut self.slots[index];
         slot.id = id;
         file.write_string(slot.name_at, name);
-        let entry = InstanceV2 { indom: slot.indom_at, padding: 0, id, name: slot.name_at };
+        let entry =
+            InstanceV2 { indom: slot.indom_at, reuses: slot.reuses, id, name: slot.name_at };
         file.write(slot.instance_at, entry.as_bytes());
         slot.set_count(file, self.serial, 1);
     }

@@ -3,7 +3,8 @@
 //! | offset | length | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 8 | `indom` | the entry of its domain |
-//! | 8 | 4 | `padding` | 0 |
+//! | 8 | 4 | `padding` | version 1: 0 |
+//! | 8 | 4 | `reuses` | versions 2 and 3: how often the entry was used before, in growing files |
 //! | 12 | 4 | `id` | its number (internal identifier) |
 //! | 16 | 64 | `name` | version 1: the name with its NUL |
 //! | 16 | 8 | `name` | versions 2 and 3: the string entry of the name |
@@ -32,8 +33,9 @@ pub struct InstanceV1 {
 pub struct InstanceV2 {
     /// Offset of the entry of its domain.
     pub indom: u64,
-    /// Unused, 0.
-    pub padding: u32,
+    /// Number of instances that had the entry before, in a growing file; otherwise 0. PCP does not
+    /// use these bytes.
+    pub reuses: u32,
     /// The number within the domain.
     pub id: i32,
     /// Offset of the string entry of the name.
@@ -66,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_version_2_are_those_of_the_table() {
-        let entry = InstanceV2 { indom: 0x78, padding: 0, id: 7, name: 0x1200 };
+        let entry = InstanceV2 { indom: 0x78, reuses: 0, id: 7, name: 0x1200 };
         let mut bytes = [0; 24];
         bytes[..16].copy_from_slice(&HEAD);
         bytes[17] = 0x12;

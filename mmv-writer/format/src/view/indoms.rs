@@ -10,12 +10,22 @@ use crate::layout::{
     IndomEntry, InstanceV1, InstanceV2, MAX_INDOMS, SectionKind, Version, until_nul,
 };
 
+/// The instance of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EntryOwner {
+    /// Index of the domain.
+    pub(super) domain: u32,
+    pub(super) id: InstanceId,
+    /// Number of instances that had the entry before.
+    pub(super) reuses: u32,
+}
+
 /// The domains, and the domain of each entry of the instances section.
 pub(super) struct Indoms {
     pub(super) domains: Vec<Indom>,
     by_serial: HashMap<u32, usize>,
-    /// Index of the domain and number of the instance, by number of the copied entry.
-    owners: Vec<Option<(u32, InstanceId)>>,
+    /// By number of the copied entry.
+    owners: Vec<Option<EntryOwner>>,
     /// Serial and number of the instances that exist and that labels are attached to.
     labelled: HashSet<(u32, i32)>,
     /// Numbers of instances that labels are attached to, but that were left out or are hidden
@@ -29,8 +39,8 @@ impl Indoms {
         self.by_serial.get(&serial).copied()
     }
 
-    /// Looks up the domain and number of the instance entry at `offset`.
-    pub(super) fn instance_at(&self, section: &Section, offset: u64) -> Lookup<(u32, InstanceId)> {
+    /// Looks up the instance of the entry at `offset`.
+    pub(super) fn instance_at(&self, section: &Section, offset: u64) -> Lookup<EntryOwner> {
         Lookup::new(&section.find(offset), &self.owners)
     }
 
@@ -96,6 +106,7 @@ const DOMAIN_BYTES: u64 = 64;
 /// An instance entry of any version.
 struct RawInstance<'a> {
     id: i32,
+    reuses: u32,
     name: NameField<'a>,
 }
 
@@ -161,9 +172,9 @@ pub(super) fn parse<S: Source + ?Sized>(
         for entry in section.copies_in(range) {
             let found = read_instance(parser, entry, known, members, raw.serial);
             let found = parser.settle(SectionKind::Instances, entry.index, entry.offset, found)?;
-            let Some(found) = found else { continue };
+            let Some((found, reuses)) = found else { continue };
             if let Some(slot) = indoms.owners.get_mut(entry.number) {
-                *slot = Some((domain as u32, found.id));
+                *slot = Some(EntryOwner { domain: domain as u32, id: found.id, reuses });
             }
             if !wanted.is_empty() && wanted.contains(&(raw.serial, found.id.get())) {
                 indoms.labelled.insert((raw.serial, found.id.get()));
@@ -187,10 +198,14 @@ fn raw_instance(entry: CopiedEntry<'_>, version: Version) -> Option<RawInstance<
     if version == Version::V1 {
         let name = entry.bytes.get(INLINE_NAME..)?;
         let id = InstanceV1::read_from_bytes(entry.bytes).ok()?.id;
-        return Some(RawInstance { id, name: NameField::Inline(name, entry.offset + 16) });
+        return Some(RawInstance {
+            id,
+            reuses: 0,
+            name: NameField::Inline(name, entry.offset + 16),
+        });
     }
     let raw = InstanceV2::read_from_bytes(entry.bytes).ok()?;
-    Some(RawInstance { id: raw.id, name: NameField::At(raw.name) })
+    Some(RawInstance { id: raw.id, reuses: raw.reuses, name: NameField::At(raw.name) })
 }
 
 /// Checks a domain's entry and returns the numbers of the copies of its instances.
@@ -248,13 +263,14 @@ fn merge_domain<S: Source + ?Sized>(
     Ok(known)
 }
 
+/// Reads an instance, and the number of those that had its entry before.
 fn read_instance<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     entry: CopiedEntry<'_>,
     domain: &Indom,
     members: &mut Members,
     serial: u32,
-) -> Result<Instance, Trouble> {
+) -> Result<(Instance, u32), Trouble> {
     let Some(raw) = raw_instance(entry, parser.version()) else {
         return Err(Problem::EmptyName.into());
     };
@@ -263,5 +279,5 @@ fn read_instance<S: Source + ?Sized>(
     if !members.add(id, &domain.instances, &mut parser.budget)? {
         return Err(Problem::InstanceTwice { found: id, serial }.into());
     }
-    Ok(Instance { id, name })
+    Ok((Instance { id, name }, raw.reuses))
 }

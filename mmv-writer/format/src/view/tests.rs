@@ -172,6 +172,7 @@ fn a_good_file_is_read_field_by_field() {
         string: None,
         metric_at: METRICS_AT,
         instance_at: INSTANCES_AT + 80,
+        instance_reuses: 0,
     };
     assert_eq!(contents.values[1], value);
     assert_eq!(contents.values[2].string, Some(STRINGS_AT + 256));

@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 use pcp_types::InstanceId;
 
-use super::indoms::Indoms;
+use super::indoms::{EntryOwner, Indoms};
 use super::metrics::Metrics;
 use super::section::CopiedEntry;
 use super::{Lookup, MetricKind, Parser, Problem, Refusal, Source, ValueEntry};
@@ -78,7 +78,7 @@ fn read_value<S: Source + ?Sized>(
         None if raw.instance == 0 => None,
         None => return Err(Problem::NotAnInstance { found: raw.instance }),
         Some(serial) => match instance_of(parser, indoms, serial, raw.instance)? {
-            Some(id) => Some(id),
+            Some(owner) => Some(owner),
             None => return Ok(None),
         },
     };
@@ -88,12 +88,13 @@ fn read_value<S: Source + ?Sized>(
     };
     Ok(Some(ValueEntry {
         metric,
-        instance,
+        instance: instance.map(|owner| owner.id),
         cell: offset,
         extra: offset + EXTRA_OFFSET,
         string,
         metric_at: raw.metric,
         instance_at: raw.instance,
+        instance_reuses: instance.map_or(0, |owner| owner.reuses),
     }))
 }
 
@@ -104,12 +105,14 @@ fn instance_of<S: Source + ?Sized>(
     indoms: &Indoms,
     serial: u32,
     offset: u64,
-) -> Result<Option<InstanceId>, Problem> {
+) -> Result<Option<EntryOwner>, Problem> {
     let problem = Problem::NotAnInstance { found: offset };
     let section = parser.sections.get(SectionKind::Instances);
     match indoms.instance_at(section, offset) {
         Lookup::LeftOut => Ok(None),
-        Lookup::Found((domain, id)) if Some(domain as usize) == indoms.find(serial) => Ok(Some(id)),
+        Lookup::Found(owner) if Some(owner.domain as usize) == indoms.find(serial) => {
+            Ok(Some(owner))
+        }
         Lookup::Nothing | Lookup::Found(_) => Err(problem),
     }
 }

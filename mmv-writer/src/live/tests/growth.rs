@@ -353,21 +353,27 @@ fn pass(
 
 #[test]
 fn a_value_that_is_read_by_old_metadata_at_any_moment_is_that_of_its_instance() {
-    let reused = Growth::of(
-        "a place given to another instance",
-        |there| {
-            there.count.get_or_create("i0").unwrap().add(7);
-            there.text.get_or_create("i0").unwrap().set("first");
-        },
-        |there| {
-            assert!(there.things.remove("i0"));
-            std::thread::sleep(REUSE_DELAY + REUSE_DELAY / 2);
-            drop(there.count.get_or_create("i1").unwrap());
-        },
-    );
+    let given_to = |place, name| {
+        Growth::of(
+            place,
+            |there| {
+                there.count.get_or_create("i0").unwrap().add(7);
+                there.text.get_or_create("i0").unwrap().set("first");
+            },
+            move |there| {
+                assert!(there.things.remove("i0"));
+                std::thread::sleep(REUSE_DELAY + REUSE_DELAY / 2);
+                drop(there.count.get_or_create(name).unwrap());
+            },
+        )
+    };
+    let reused = [
+        given_to("a place given to another instance", "i1"),
+        given_to("a place given to a later instance of the same name", "i0"),
+    ];
     let mut taken = 0;
     let mut left_out = 0;
-    for growth in Growth::all().into_iter().chain([reused]) {
+    for growth in Growth::all().into_iter().chain(reused) {
         let stores = growth.stores.len();
         let known: Vec<_> = (0..=stores).map(|upto| owners_after(&growth, upto)).collect();
         let contents = Contents::parse(&growth.before).unwrap();
@@ -384,7 +390,11 @@ fn a_value_that_is_read_by_old_metadata_at_any_moment_is_that_of_its_instance() 
             for Reading { cell, word, is_taken, at } in readings {
                 // Removed, it keeps its value until another instance has the place.
                 let is_its = match known[at].get(&cell) {
-                    Some(owner) => *owner == known[0][&cell],
+                    // After its removal it is another one, whatever it is called.
+                    Some(owner) => {
+                        *owner == known[0][&cell]
+                            && known[..at].iter().all(|owners| owners.contains_key(&cell))
+                    }
                     None => word.to_ne_bytes() == growth.before[cell as usize..][..WORD],
                 };
                 assert!(is_its || !is_taken, "{}: {cell}, {turns:?}", growth.name);

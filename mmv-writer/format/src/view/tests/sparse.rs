@@ -73,7 +73,7 @@ fn sparse() -> File {
     for (number, index) in USED.into_iter().enumerate() {
         let entry = at.instances + u64::from(index) * 24;
         let id = number as i32 * 7;
-        let raw = InstanceV2 { indom: at.indoms, padding: 0, id, name: name_at(index) };
+        let raw = InstanceV2 { indom: at.indoms, reuses: 0, id, name: name_at(index) };
         write(raw.as_bytes(), entry);
         write(format!("instance {index}").as_bytes(), name_at(index));
         let value =
