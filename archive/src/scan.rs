@@ -84,6 +84,7 @@ mod selector;
 
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
+use crate::files::parallel;
 use crate::reader::salvage::Loss;
 use crate::{Error, Records, Result, Source, Timestamp};
 use chunk::Extent;
@@ -234,6 +235,29 @@ impl<'a> Columns<'a> {
             None => chunk.fill(*source, records, *last, *limits),
             Some(lost) => chunk.fill_past_damage(*source, records, *last, *limits, lost),
         }
+    }
+
+    /// Hands each chunk to `work` while the next one is read by another thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`next_chunk`](Self::next_chunk) and of `work`.
+    pub(crate) fn read_ahead(self, mut work: impl FnMut(ChunkRows) -> Result<()>) -> Result<()> {
+        let take_next = |columns: &mut Self, ()| columns.take_next();
+        parallel::in_order([self], take_next, |jobs| {
+            jobs.push(());
+            while let Some(next) = jobs.pop() {
+                let Some(rows) = next? else { break };
+                jobs.push(());
+                work(rows)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn take_next(&mut self) -> Result<Option<ChunkRows>> {
+        let has_rows = self.next_chunk()?.is_some();
+        Ok(has_rows.then(|| self.chunk.take()))
     }
 
     /// Sets the rows of the first chunk, and the factor by which each is larger than the one

@@ -274,7 +274,7 @@ impl<'s> SummarySegment<'s> {
         let mut before = None;
         while let Some(chunk) = columns.next_chunk()? {
             clock.set(chunk);
-            let walls = Walls::of_chunk(chunk, scope.selection, before);
+            let walls = Walls::of_chunk(chunk.rows(), scope.selection, before);
             for (place, tallies) in segment.metrics.iter_mut().enumerate() {
                 let rows = (chunk.timestamps(), chunk.columns(place));
                 let metric = tallies.metric;

@@ -35,28 +35,32 @@ impl ChunkLimits {
 /// Rows of an archive and the columns of the selected metrics over them.
 #[derive(Debug)]
 pub struct Chunk {
-    timestamps: Vec<Timestamp>,
-    marks: Vec<u32>,
-    /// By metric, and in the order of [`ColumnMap::instances`].
-    columns: Vec<Vec<Column>>,
+    /// The columns of each metric are in the order of [`ColumnMap::instances`].
+    rows: ChunkRows,
     router: Router,
     values: usize,
     bytes: usize,
     newest: Option<Timestamp>,
-    backward_records: u64,
     first: Option<RecordLocation>,
     after: Option<RecordLocation>,
 }
 
 /// The rows and values that a chunk read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ChunkRows {
     pub(crate) timestamps: Vec<Timestamp>,
     pub(crate) marks: Vec<u32>,
-    /// By metric, and in no order of the instances.
+    /// By metric.
     pub(crate) columns: Vec<Vec<Column>>,
     /// Records that were left out because their time goes back.
     pub(crate) backward_records: u64,
+}
+
+impl ChunkRows {
+    /// Returns the columns of a metric, as [`Chunk::columns`].
+    pub(crate) fn columns(&self, metric: usize) -> &[Column] {
+        self.columns.get(metric).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// The location of a record: archive, volume, offset.
@@ -88,14 +92,14 @@ impl Chunk {
     /// Returns a chunk without rows.
     pub(crate) fn new(selection: &Selection<'_>) -> Self {
         Self {
-            timestamps: Vec::new(),
-            marks: Vec::new(),
-            columns: vec![Vec::new(); selection.metrics().len()],
+            rows: ChunkRows {
+                columns: vec![Vec::new(); selection.metrics().len()],
+                ..ChunkRows::default()
+            },
             router: Router::new(selection),
             values: 0,
             bytes: 0,
             newest: None,
-            backward_records: 0,
             first: None,
             after: None,
         }
@@ -110,19 +114,19 @@ impl Chunk {
 
     /// Returns the timestamps of the rows, in order.
     pub fn timestamps(&self) -> &[Timestamp] {
-        &self.timestamps
+        &self.rows.timestamps
     }
 
     /// Returns the rows that are marks, rising.
     pub fn marks(&self) -> &[u32] {
-        &self.marks
+        &self.rows.marks
     }
 
     /// Returns the columns of a metric, given by its place in the selection, in the order in
     /// which the archive first has values of their instances. Those of earlier chunks keep their
     /// places, even if they are empty now.
     pub fn columns(&self, metric: usize) -> &[Column] {
-        self.columns.get(metric).map_or(&[], Vec::as_slice)
+        self.rows.columns(metric)
     }
 
     /// Returns the number of values that were read.
@@ -148,35 +152,40 @@ impl Chunk {
     /// Takes the rows out, with their columns. Others are left in the same
     /// places, with limits for as many values.
     pub(crate) fn take(&mut self) -> ChunkRows {
-        let columns = self.columns.iter_mut().map(|own| own.iter_mut().map(Column::take).collect());
+        let columns =
+            self.rows.columns.iter_mut().map(|own| own.iter_mut().map(Column::take).collect());
         ChunkRows {
             columns: columns.collect(),
-            timestamps: std::mem::take(&mut self.timestamps),
-            marks: std::mem::take(&mut self.marks),
-            backward_records: self.backward_records,
+            timestamps: std::mem::take(&mut self.rows.timestamps),
+            marks: std::mem::take(&mut self.rows.marks),
+            backward_records: self.rows.backward_records,
         }
     }
 
     /// Returns the rows, with their columns.
+    pub(crate) const fn rows(&self) -> &ChunkRows {
+        &self.rows
+    }
+
+    /// Returns the rows, with their columns.
     pub(crate) fn into_rows(self) -> ChunkRows {
-        let Self { timestamps, marks, columns, backward_records, .. } = self;
-        ChunkRows { timestamps, marks, columns, backward_records }
+        self.rows
     }
 
     /// Records that were left out because their time goes back.
     pub(crate) const fn backward_records(&self) -> u64 {
-        self.backward_records
+        self.rows.backward_records
     }
 
     /// Returns the extent of the records that were read.
     pub(super) const fn extent(&self) -> Extent {
-        Extent { first: self.first, after: self.after, is_forward: self.backward_records == 0 }
+        Extent { first: self.first, after: self.after, is_forward: self.rows.backward_records == 0 }
     }
 
     /// Takes all rows away, as if none had been read; columns keep their places.
     pub(crate) fn restart(&mut self) {
         self.clear();
-        self.backward_records = 0;
+        self.rows.backward_records = 0;
         self.newest = None;
         self.first = None;
         self.after = None;
@@ -187,7 +196,7 @@ impl Chunk {
     pub(crate) fn is_mostly_empty(&self) -> bool {
         let mut all = 0;
         let mut empty = 0;
-        for column in self.columns.iter().flatten() {
+        for column in self.rows.columns.iter().flatten() {
             all += 1;
             empty += usize::from(column.is_empty());
         }
@@ -197,9 +206,9 @@ impl Chunk {
     /// Takes all rows away; the columns keep their places and the memory they
     /// are likely to need again.
     pub(crate) fn clear(&mut self) {
-        self.timestamps.clear();
-        self.marks.clear();
-        self.columns.iter_mut().flatten().for_each(Column::clear);
+        self.rows.timestamps.clear();
+        self.rows.marks.clear();
+        self.rows.columns.iter_mut().flatten().for_each(Column::clear);
         self.values = 0;
         self.bytes = 0;
     }
@@ -240,18 +249,19 @@ impl Chunk {
     /// Adds a mark in place of records that are damaged, right after the last
     /// row and not after the next record, whose timestamp is `next`.
     pub(crate) fn add_gap(&mut self, next: Timestamp) {
-        let (Some(newest), Ok(row)) = (self.newest, u32::try_from(self.timestamps.len())) else {
+        let (Some(newest), Ok(row)) = (self.newest, u32::try_from(self.rows.timestamps.len()))
+        else {
             return;
         };
         let after = Timestamp::from_nanos(newest.as_nanos().saturating_add(1));
         let timestamp = if next < newest { after } else { after.min(next) };
         self.newest = Some(timestamp);
-        self.timestamps.push(timestamp);
-        self.marks.push(row);
+        self.rows.timestamps.push(timestamp);
+        self.rows.marks.push(row);
     }
 
     fn has_room(&self, limits: ChunkLimits) -> bool {
-        self.timestamps.len() < limits.rows
+        self.rows.timestamps.len() < limits.rows
             && self.values < limits.values
             && self.bytes < limits.bytes
     }
@@ -259,18 +269,18 @@ impl Chunk {
     /// Adds a record, all of it or, if one of its values is damaged, nothing.
     fn add(&mut self, source: Source<'_>, record: &Record<'_>) -> Result<()> {
         let timestamp = record.timestamp();
-        let row = u32::try_from(self.timestamps.len());
+        let row = u32::try_from(self.rows.timestamps.len());
         self.router.move_to(timestamp);
         // Where time went back it could not be searched.
         let (Ok(row), false) = (row, self.newest.is_some_and(|newest| timestamp < newest)) else {
-            self.backward_records += 1;
+            self.rows.backward_records += 1;
             return Ok(());
         };
         self.add_values(source, row, record)?;
         self.newest = Some(timestamp);
-        self.timestamps.push(timestamp);
+        self.rows.timestamps.push(timestamp);
         if record.is_mark() {
-            self.marks.push(row);
+            self.rows.marks.push(row);
         }
         Ok(())
     }
@@ -281,11 +291,11 @@ impl Chunk {
         let mut values = 0;
         for (position, set) in record.value_sets().enumerate() {
             let Some((metric, map)) = self.router.find(position, set.pmid()) else { continue };
-            let Some(columns) = self.columns.get_mut(metric) else { continue };
+            let Some(columns) = self.rows.columns.get_mut(metric) else { continue };
             match add_set(row, &set, map, columns, |error| source.leave_out(record, error)) {
                 Ok(bytes) => self.bytes += bytes,
                 Err(error) => {
-                    let columns = self.columns.iter_mut().flatten();
+                    let columns = self.rows.columns.iter_mut().flatten();
                     columns.for_each(|column| column.drop_row(row));
                     return Err(error);
                 }
@@ -340,7 +350,7 @@ impl Chunk {
     /// returns how many.
     fn copy_run(&mut self, run: &RecordRun<'_>, limits: ChunkLimits) -> usize {
         let plan = self.router.plan(run.shape);
-        let row = u32::try_from(self.timestamps.len());
+        let row = u32::try_from(self.rows.timestamps.len());
         let (Some(plan), Ok(row)) = (plan, row) else { return 0 };
         for &timestamp in run.timestamps {
             let is_back = self.newest.is_some_and(|newest| timestamp < newest);
@@ -350,10 +360,10 @@ impl Chunk {
             self.values += plan.values;
             self.bytes += plan.bytes;
             self.newest = Some(timestamp);
-            self.timestamps.push(timestamp);
+            self.rows.timestamps.push(timestamp);
         }
-        let count = self.timestamps.len() - row as usize;
-        plan.copy(row, run, count, &mut self.columns, limits.rows_of(plan.values));
+        let count = self.rows.timestamps.len() - row as usize;
+        plan.copy(row, run, count, &mut self.rows.columns, limits.rows_of(plan.values));
         count
     }
 }

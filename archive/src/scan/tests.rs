@@ -230,6 +230,35 @@ fn what_lies_before_damage_is_returned_before_the_error() {
     let error = columns.next_chunk().unwrap_err();
     assert!(matches!(error, Error::Corrupt { offset, .. } if offset == last), "{error}");
     assert!(columns.next_chunk().unwrap().is_none(), "an error comes once");
+    let mut rows_ahead = Vec::new();
+    let read = Columns::open(&selection, ..).unwrap().read_ahead(|rows| {
+        rows_ahead.push(rows.timestamps.len());
+        Ok(())
+    });
+    assert_eq!(rows_ahead, [8]);
+    assert_eq!(read.unwrap_err().to_string(), error.to_string());
+}
+
+#[test]
+fn chunks_that_are_read_ahead_end_with_the_first_failure() {
+    let (_directory, archive, _) = nine_rows();
+    let selection = select(&archive, &["net"]);
+    let limits = ChunkLimits { rows: 2, ..ChunkLimits::CHUNK };
+    let columns = || Columns::open(&selection, ..).unwrap().with_limits(limits);
+    let mut one_by_one = Vec::new();
+    let mut scan = columns();
+    while let Some(chunk) = scan.next_chunk().unwrap() {
+        one_by_one
+            .push((chunk.timestamps().to_vec(), chunk.columns(0)[0].numbers().collect::<Vec<_>>()));
+    }
+    assert_eq!(one_by_one.len(), 5);
+    let mut ahead = Vec::new();
+    let read = columns().read_ahead(|rows| {
+        ahead.push((rows.timestamps.clone(), rows.columns(0)[0].numbers().collect()));
+        if ahead.len() < 3 { Ok(()) } else { Err(Error::NotFound { path: "third".into() }) }
+    });
+    assert!(matches!(read, Err(Error::NotFound { .. })));
+    assert_eq!(ahead, one_by_one[..3]);
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl EnvelopeSegment {
 
     fn add(&mut self, plan: &WindowPlan<'_>, selection: &Selection<'_>, chunk: &Chunk) {
         let before = self.metrics.first().and_then(|tracks| tracks.instances.run.newest());
-        let walls = Walls::of_chunk(chunk, selection, before);
+        let walls = Walls::of_chunk(chunk.rows(), selection, before);
         let timestamps = chunk.timestamps();
         let moments: Vec<GridMoment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
         let between = moments.windows(2).map(|pair| match pair {

@@ -24,7 +24,7 @@ use std::ops::Range;
 use super::lifetime::{Presence, Presences};
 use crate::Timestamp;
 use crate::scan::programs::{ByProgram, ProgramEvent, events_metric};
-use crate::scan::{Chunk, Column, SelectedMetric, Selection};
+use crate::scan::{ChunkRows, Column, SelectedMetric, Selection};
 
 /// Least time from the event of a new run to the next record, in nanoseconds, that is used as the
 /// time in which the run counted. The agent takes about as long to notice a file, and event times
@@ -182,14 +182,14 @@ impl Walls {
 
     /// Finds those of a chunk of a selection.
     pub(crate) fn of_chunk(
-        chunk: &Chunk,
+        chunk: &ChunkRows,
         selection: &Selection<'_>,
         before: Option<Timestamp>,
     ) -> Self {
         let mut metrics = selection.metrics().iter();
         let events = metrics.position(|metric| metric.desc.pmid == events_metric());
         let events = events.and_then(|place| chunk.columns(place).first());
-        Self::find(chunk.timestamps(), chunk.marks(), events, before)
+        Self::find(&chunk.timestamps, &chunk.marks, events, before)
     }
 
     /// Returns those of a metric, in the order of rows.

@@ -55,14 +55,22 @@ impl GaugeTrack {
             ends.end - ends.start < SPARSE
         });
         let mut sums = self.current;
-        for (&word, &at) in piece.words.iter().zip(piece.timestamps) {
+        // The row before has a value, in this interval.
+        let mut follows = false;
+        let times = piece.timestamps.iter().copied().zip(piece.seconds.iter().copied());
+        for (&word, (at, since_row_before)) in piece.words.iter().zip(times) {
             let number = N::from_word(word);
             if number.is_nan() {
+                follows = false;
                 continue;
             }
             let value = number.value();
-            let seconds = last_at.map(|last| at.seconds_since(last.max(start)));
+            let seconds = match last_at {
+                Some(_) if follows => Some(since_row_before),
+                last => last.map(|last| at.seconds_since(last.max(start))),
+            };
             last_at = Some(at);
+            follows = true;
             let own = (value, word);
             let Some(sums) = &mut sums else {
                 sums = Some(IntervalSums {

@@ -26,6 +26,8 @@ pub(super) struct Piece<'c> {
     /// As in [`Column::words`](crate::scan::Column).
     pub(super) words: &'c [u64],
     pub(super) timestamps: &'c [Timestamp],
+    /// Time since the row before, in seconds.
+    pub(super) seconds: &'c [f64],
 }
 
 impl IntervalGrid {

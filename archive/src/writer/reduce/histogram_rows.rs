@@ -11,7 +11,7 @@ use crate::Timestamp;
 use crate::analysis::growth::number::{Number, with_number};
 use crate::analysis::growth::walls::{CounterOrigin, Wall};
 use crate::scan::histogram::HistogramLayout;
-use crate::scan::{Chunk, Column, Selection};
+use crate::scan::{ChunkRows, Column, Selection};
 
 use super::grid::IntervalGrid;
 use super::rows::RowsWithValues;
@@ -39,7 +39,7 @@ impl HistogramRows {
     /// and of a column.
     pub(super) fn find(
         &mut self,
-        chunk: &Chunk,
+        chunk: &ChunkRows,
         grid: &IntervalGrid,
         last: impl Fn(usize, usize) -> Option<(Timestamp, u64)>,
     ) {
@@ -66,10 +66,10 @@ impl HistogramRows {
                 .collect();
             let newest = times.iter().flatten().max().copied();
             let time_of = |place: usize| times.get(place).copied().flatten();
-            let with_values = RowsWithValues::new(columns(), chunk.timestamps().len());
+            let with_values = RowsWithValues::new(columns(), chunk.timestamps.len());
             rows.extend(with_values.new_over_grid(
                 columns(),
-                chunk.timestamps(),
+                &chunk.timestamps,
                 grid,
                 newest,
                 time_of,
@@ -79,7 +79,7 @@ impl HistogramRows {
             for row in rows {
                 let next = columns().filter_map(|column| column.rows().first_from(row));
                 let Some(row) = next.map(|(_, row)| row).min() else { continue };
-                let Some(&at) = chunk.timestamps().get(row as usize) else { continue };
+                let Some(&at) = chunk.timestamps.get(row as usize) else { continue };
                 walls.push(Wall { row, origin: CounterOrigin::Unknown, at, is_birth: false });
             }
         }

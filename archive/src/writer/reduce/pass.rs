@@ -21,7 +21,7 @@ use crate::analysis::growth::walls::{
 #[cfg(test)]
 use crate::scan::ChunkLimits;
 use crate::scan::extremes::Side;
-use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection, is_extreme, programs};
+use crate::scan::{ChunkRows, Column, Columns, SelectedMetric, Selection, is_extreme, programs};
 use crate::{ArchiveWriter, InstanceId, Metadata, Result, Semantics, Timestamp, ValueType};
 
 /// How many intervals after its last value an instance may still have one to write.
@@ -60,7 +60,7 @@ struct InstanceTrack {
     track: Track,
 }
 
-/// A metric and its instances, in the order of [`Chunk::columns`].
+/// A metric and its instances, in the order of [`ChunkRows::columns`].
 #[derive(Debug)]
 struct MetricTracks {
     kind: MetricKind,
@@ -92,8 +92,10 @@ pub(super) struct ReducePass<'p, 'a> {
 
 /// The rows of a chunk, and where they are.
 struct ChunkContext<'c> {
-    chunk: &'c Chunk,
+    chunk: &'c ChunkRows,
     intervals: Vec<IntervalRows>,
+    /// Time of each row since the one before, in seconds; 0 of the first.
+    seconds: Vec<f64>,
     /// Number of marks before the chunk.
     marks: u32,
 }
@@ -146,30 +148,38 @@ impl<'p, 'a> ReducePass<'p, 'a> {
     }
 
     pub(super) fn run(mut self, mut watch: impl FnMut(Timestamp)) -> Result<ReducedSource> {
-        let mut columns = Columns::open(self.selection, self.window)?;
+        let columns = Columns::open(self.selection, self.window)?;
         #[cfg(test)]
-        if let Some(limits) = self.limits {
-            columns = columns.with_limits(limits);
-        }
+        let columns = match self.limits {
+            Some(limits) => columns.with_limits(limits),
+            None => columns,
+        };
         let mut backward_records = 0;
-        while let Some(chunk) = columns.next_chunk()? {
-            self.add(chunk);
-            backward_records = chunk.backward_records();
-            let Some(last) = chunk.timestamps().last().copied() else { continue };
+        columns.read_ahead(|chunk| {
+            self.add(&chunk);
+            backward_records = chunk.backward_records;
+            let Some(last) = chunk.timestamps.last().copied() else { return Ok(()) };
             self.settle(last);
             let ready = self.grid.interval(last).saturating_sub(LATEST);
             self.output.flush(self.grid.end(ready))?;
             watch(last);
-        }
+            Ok(())
+        })?;
         self.end();
         self.output.finish()?;
         Ok(ReducedSource { backward_records })
     }
 
-    fn add(&mut self, chunk: &Chunk) {
+    fn add(&mut self, chunk: &ChunkRows) {
         let walls = Walls::of_chunk(chunk, self.selection, self.before);
-        let intervals = self.grid.divide(chunk.timestamps());
-        let context = ChunkContext { chunk, intervals, marks: self.marks };
+        let intervals = self.grid.divide(&chunk.timestamps);
+        let mut seconds = vec![0.0; chunk.timestamps.len().min(1)];
+        for times in chunk.timestamps.windows(2) {
+            if let [before, at] = times {
+                seconds.push(at.seconds_since(*before));
+            }
+        }
+        let context = ChunkContext { chunk, intervals, seconds, marks: self.marks };
         self.histograms.find(chunk, &self.grid, |place, column| {
             let own = self.metrics.get(place)?.instances.get(column)?;
             own.track.last_value()
@@ -177,13 +187,13 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         for (place, metric) in self.selection.metrics().iter().enumerate() {
             self.add_metric(&context, place, metric, &walls);
         }
-        for row in chunk.marks() {
-            if let Some(at) = chunk.timestamps().get(*row as usize) {
+        for row in &chunk.marks {
+            if let Some(at) = chunk.timestamps.get(*row as usize) {
                 self.output.put_mark(self.marks, *at);
                 self.marks += 1;
             }
         }
-        self.before = chunk.timestamps().last().copied().or(self.before);
+        self.before = chunk.timestamps.last().copied().or(self.before);
     }
 
     fn add_metric(
@@ -198,7 +208,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
             return;
         }
         let columns = context.chunk.columns(place);
-        let rows = (context.chunk.timestamps(), columns);
+        let rows = (context.chunk.timestamps.as_slice(), columns);
         let presences = self.lives.presences(metric);
         let walls = MetricWalls::new(walls, metric, rows, presences, tracks.run);
         for column in columns.iter().skip(tracks.instances.len()) {
@@ -211,7 +221,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         keep_rows_of_walls(context, &walls, self.events, &mut self.output);
         let mut extra = self.histograms.walls(place);
         if presences.is_some() {
-            let with_values = RowsWithValues::new(columns.iter(), context.chunk.timestamps().len());
+            let with_values = RowsWithValues::new(columns.iter(), context.chunk.timestamps.len());
             let newest = tracks.last_values();
             for row in line_starts(columns, tracks, &walls) {
                 let before = with_values.before(row);
@@ -222,7 +232,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
                 }
             }
             let last = |at: usize| tracks.instances.get(at)?.track.last_at();
-            let timestamps = context.chunk.timestamps();
+            let timestamps = &context.chunk.timestamps;
             let newest = newest.map(|(at, ..)| at);
             let rows =
                 with_values.new_over_grid(columns.iter(), timestamps, &self.grid, newest, last);
@@ -278,7 +288,7 @@ fn keep_rows_of_walls(
     output: &mut Output<'_, '_>,
 ) {
     let Some(events) = events else { return };
-    let timestamps = context.chunk.timestamps();
+    let timestamps = &context.chunk.timestamps;
     for wall in &walls.all {
         let CounterOrigin::Zero(zero) = wall.origin else { continue };
         if zero != wall.at {
@@ -428,8 +438,9 @@ impl Track {
         output: &mut InstanceOutput<'_>,
     ) {
         let words = column.words().get(places.clone()).unwrap_or_default();
-        let timestamps = context.chunk.timestamps().get(rows).unwrap_or_default();
-        let piece = Piece { interval, words, timestamps };
+        let timestamps = context.chunk.timestamps.get(rows.clone()).unwrap_or_default();
+        let seconds = context.seconds.get(rows).unwrap_or_default();
+        let piece = Piece { interval, words, timestamps, seconds };
         let staged = |place| column.value(place).map(StagedValue::from);
         match self {
             Self::Counter(track) => with_number!(
@@ -463,7 +474,7 @@ impl Track {
 impl ChunkContext<'_> {
     /// Returns the number of marks before a row.
     fn run_of(&self, row: usize) -> u32 {
-        let marks = self.chunk.marks().partition_point(|mark| (*mark as usize) < row);
+        let marks = self.chunk.marks.partition_point(|mark| (*mark as usize) < row);
         self.marks + marks as u32
     }
 
@@ -476,14 +487,14 @@ impl ChunkContext<'_> {
     ) -> Option<LastValue> {
         let column = columns.get(with_values.column(row)?)?;
         let (place, _) = column.rows().first_from(row)?;
-        let at = *self.chunk.timestamps().get(row as usize)?;
+        let at = *self.chunk.timestamps.get(row as usize)?;
         let run = self.run_of(row as usize);
         Some((at, run, column.instance(), *column.words().get(place)?))
     }
 
     /// Returns a wall at which the values on both sides are kept.
     fn wall(&self, row: u32) -> Option<Wall> {
-        let at = *self.chunk.timestamps().get(row as usize)?;
+        let at = *self.chunk.timestamps.get(row as usize)?;
         Some(Wall { row, origin: CounterOrigin::Unknown, at, is_birth: false })
     }
 
