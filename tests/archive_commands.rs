@@ -29,8 +29,12 @@ fn info_and_metrics_match_pmdumplog_in_json() {
     assert_eq!(info["host"], label.host);
     assert_eq!(info["version"], label.version);
     assert_eq!(info["pid"], label.pid);
-    assert_eq!(info["start"], Value::from(vec![label.start.0, i64::from(label.start.1)]));
-    assert_eq!(info["end"], Value::from(vec![label.end.0, i64::from(label.end.1)]));
+    for (field, (seconds, nanos)) in [("start", label.start), ("end", label.end)] {
+        let time: jiff::Timestamp = info[field].as_str().unwrap().parse().unwrap();
+        let number = info[format!("{field}_seconds")].as_f64().unwrap();
+        assert_eq!(time, jiff::Timestamp::new(seconds, nanos as i32).unwrap());
+        assert!((number - seconds as f64 - f64::from(nanos) / 1e9).abs() < 1e-6, "{number}");
+    }
     assert_eq!(info["records"], facts.records.len());
     assert_eq!(info["metrics"], facts.metrics.len());
     let printed = mmv_archive(&["metrics", "--json"], &archive);
@@ -106,10 +110,11 @@ fn success(output: Output) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Returns the rows of a CSV table without the header and the first column.
+/// Returns the rows of a CSV table without the header and the times, of which ours has two columns.
 fn without_times(table: &str) -> Vec<&str> {
+    let columns = if table.starts_with("Time,Seconds,") { 2 } else { 1 };
     let rows = table.lines().skip(1);
-    rows.map(|row| row.split_once(',').map_or(row, |(_, values)| values)).collect()
+    rows.map(|row| row.splitn(columns + 1, ',').nth(columns).unwrap_or(row)).collect()
 }
 
 /// Writes an archive of a singular counter and one of two instances, logged at irregular times

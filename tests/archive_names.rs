@@ -225,7 +225,10 @@ fn bytes_are_shown_by_the_documented_rule() {
     assert_eq!(single["oneline"], "sh\\xf6rt h\\xe9lp");
     let report = text(&["report", "*", "--format", "csv"]);
     let head = report.lines().next().unwrap();
-    assert!(head.ends_with(",ma\\x00y.of t\\xe9o[\\xe9e\\x1ft],s\\xffn\\x07le"), "{head}");
+    assert!(
+        head.ends_with(",ma\\x00y.of t\\xe9o[\\xe9e\\x1ft] (count),s\\xffn\\x07le (count)"),
+        "{head}"
+    );
     let table = text(&["report", "*"]);
     assert!(table.contains("[\\xe9e\\x1ft]"), "{table}");
 }

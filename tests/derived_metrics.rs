@@ -219,8 +219,14 @@ fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
 
 /// Returns the numbers of the rows of a CSV table.
 fn numbers(table: &str) -> Vec<Vec<Option<f64>>> {
+    let times = time_columns(table);
     let rows = table.lines().skip(1);
-    rows.map(|row| row.split(',').skip(1).map(|cell| cell.parse().ok()).collect()).collect()
+    rows.map(|row| row.split(',').skip(times).map(|cell| cell.parse().ok()).collect()).collect()
+}
+
+/// Returns the number of columns with the time: one of pmrep, two of ours.
+fn time_columns(table: &str) -> usize {
+    if table.starts_with("Time,Seconds,") { 2 } else { 1 }
 }
 
 fn name(place: usize) -> String {
@@ -496,8 +502,12 @@ op.busy = 100 * (rate(kernel.all.cpu.user) + rate(kernel.all.cpu.sys)) / hinv.nc
 
 /// Returns the columns of a CSV table by their titles, those of instances as pmrep writes them.
 fn columns(table: &str) -> BTreeMap<String, Vec<Option<f64>>> {
-    let title = |title: &str| title.trim_matches('"').replace('[', "-").replace(']', "");
-    let titles: Vec<String> = table.lines().next().unwrap().split(',').skip(1).map(title).collect();
+    let title = |title: &str| {
+        let name = title.trim_matches('"').split(" (").next().unwrap_or_default();
+        name.replace('[', "-").replace(']', "")
+    };
+    let titles: Vec<String> =
+        table.lines().next().unwrap().split(',').skip(time_columns(table)).map(title).collect();
     let rows = numbers(table);
     let column = |place: usize| rows.iter().map(|row| row[place]).collect();
     titles.into_iter().enumerate().map(|(place, title)| (title, column(place))).collect()

@@ -30,7 +30,7 @@ impl Numbers {
         for line in String::from_utf8(output.stdout).expect("UTF-8").lines() {
             let line: Value = serde_json::from_str(line).expect("JSON");
             let metric = line["metric"].as_str().expect("a metric").trim_start_matches("mmv.");
-            let name = match line["name"].as_str() {
+            let name = match line["instance"].as_str() {
                 Some(instance) => format!("{metric}[{instance}]"),
                 None => metric.to_owned(),
             };

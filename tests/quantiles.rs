@@ -245,7 +245,7 @@ fn quantiles_by_label_of_a_family_are_those_of_the_programs_log() {
         let output = command.output().expect("start mmv-archive");
         let text = String::from_utf8(output.stdout).expect("text");
         let row = text.lines().last().unwrap_or_default();
-        let found: Vec<f64> = row.split(',').skip(1).map(|value| value.parse().unwrap()).collect();
+        let found: Vec<f64> = row.split(',').skip(2).map(|value| value.parse().unwrap()).collect();
         assert_eq!(found.len(), 2, "{text}");
         for (found, rank) in found.into_iter().zip([log.len() / 2, log.len() * 99 / 100]) {
             let expected = log[rank - 1] as f64;
@@ -311,7 +311,7 @@ fn instances_of_the_facades_metrics_are_selected_by_their_labels() {
         let output = command.output().expect("start mmv-archive");
         let text = String::from_utf8(output.stdout).expect("text");
         let row = text.lines().last().unwrap_or_default();
-        row.split(',').skip(1).map(str::to_owned).collect()
+        row.split(',').skip(2).map(str::to_owned).collect()
     };
     assert_eq!(last("mmv.web.requests_by{code=\"500\"}"), ["2"]);
     assert_eq!(last("mmv.web.requests_by{code=~\"5..\"}"), ["2", "3"]);

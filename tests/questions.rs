@@ -127,11 +127,6 @@ fn json(arguments: &[&str]) -> Vec<Value> {
 }
 
 /// Returns the seconds since 1970 of `[seconds, nanoseconds]`.
-fn time(value: &Value) -> f64 {
-    let part = |index: usize| value[index].as_f64().expect("a number");
-    part(0) + part(1) / 1e9
-}
-
 fn quantile(requests: &[Request], quantile: f64) -> f64 {
     let mut all: Vec<_> = requests.iter().map(|request| request.nanoseconds).collect();
     all.sort_unstable();
@@ -172,9 +167,9 @@ fn rate_before_and_after_the_restart(story: &Story) {
     let arguments = ["report", path(&story.archive), "-t", "1s", "mmv.endpoints.requests"];
     let rates = json(&[&arguments[..], &["--rate"]].concat());
     let mut compared = [0, 0];
-    for line in rates.iter().filter(|line| line["name"] == "search") {
+    for line in rates.iter().filter(|line| line["instance"] == "search") {
         let Some(rate) = line["value"].as_f64() else { continue };
-        let end = time(&line["time"]);
+        let end = line["seconds"].as_f64().expect("a time");
         for (run, compared) in [&story.before, &story.after].into_iter().zip(&mut compared) {
             let (first, last) = (run[0].time, run[run.len() - 1].time);
             // Seconds that lie within a run.
@@ -205,7 +200,7 @@ fn busiest_endpoint(story: &Story) {
     let busiest = counts.iter().max_by_key(|(_, count)| **count).expect("an endpoint").0;
     let top = ["--sort", "rate", "--top", "1", "mmv.endpoints.requests"];
     let lines = json(&[&["summary", path(&story.archive)][..], &top].concat());
-    let names: Vec<_> = lines.iter().filter_map(|line| line["name"].as_str()).collect();
+    let names: Vec<_> = lines.iter().filter_map(|line| line["instance"].as_str()).collect();
     assert_eq!(names, [*busiest]);
 }
 

@@ -239,8 +239,8 @@ fn samples_that_cannot_be_taken_are_counted_and_a_gap_to_readers() {
     let mut shown = BTreeMap::new();
     for line in printed.lines() {
         let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        let time = [0, 1].map(|part| line["time"][part].as_i64().expect("a number"));
-        let time = Timestamp::new(time[0], time[1] as u32).expect("a time");
+        let time: jiff::Timestamp = line["time"].as_str().expect("a text").parse().expect("a time");
+        let time = Timestamp::from_nanos(time.as_nanosecond());
         let metric = line["metric"].as_str().expect("a name").to_owned();
         *shown.entry(metric).or_insert(0) += u32::from(since <= time && time < until);
     }

@@ -63,10 +63,10 @@ pub(super) fn lines(arguments: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Returns the nanoseconds of `[seconds, nanoseconds]`.
+/// Returns the nanoseconds since 1970 of a time in RFC 3339.
 pub(super) fn time(value: &Value) -> i64 {
-    let part = |index: usize| value[index].as_i64().expect("a number");
-    part(0) * 1_000_000_000 + part(1)
+    let time: jiff::Timestamp = value.as_str().expect("a text").parse().expect("a time");
+    i64::try_from(time.as_nanosecond()).expect("a time of this century")
 }
 
 /// Reads all values with `mmv-archive report --raw`.
@@ -76,7 +76,7 @@ pub(super) fn raw(record: &Record) -> Reading {
     for line in lines(&[&["report", archives, "--raw"], &BRANCHES[..]].concat()) {
         // A mark has no metric.
         let Some(metric) = line["metric"].as_str() else { continue };
-        let name = line["name"].as_str().unwrap_or_default();
+        let name = line["instance"].as_str().unwrap_or_default();
         reading.add(metric, name, time(&line["time"]), line["value"].as_f64().expect("a number"));
     }
     reading
@@ -90,7 +90,7 @@ pub(super) fn gauges(record: &Record) -> Reading {
     let arguments = [&["report", path(&record.archives), "-t", &interval], branches].concat();
     for line in lines(&arguments) {
         let metric = line["metric"].as_str().expect("a metric");
-        let name = line["name"].as_str().unwrap_or_default();
+        let name = line["instance"].as_str().unwrap_or_default();
         let segments = record.log.series.get(&(metric.to_owned(), name.to_owned()));
         if segments.is_none_or(|segments| segments[0].is_counter) {
             continue;

@@ -69,7 +69,7 @@ pub(super) fn check_summary(
     for line in readers::lines(&arguments) {
         let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();
         let number = |field: &str| line[field].as_f64().unwrap_or(f64::NAN);
-        let key = (text("metric"), text("name"));
+        let key = (text("metric"), text("instance"));
         let Some(segments) = record.log.series.get(&key) else { continue };
         let logged = raw.samples.get(&key).map(Vec::as_slice).unwrap_or_default();
         if segments[0].is_counter {
@@ -257,7 +257,7 @@ pub(super) fn check_quantiles(
         for line in readers::lines(&arguments) {
             let Some(value) = line["value"].as_f64() else { continue };
             found += 1;
-            let name = line["name"].as_str().unwrap_or_default();
+            let name = line["instance"].as_str().unwrap_or_default();
             let to = readers::time(&line["time"]);
             let key = (metric.clone(), name.to_owned());
             let sums = raw.samples.get(&(format!("{metric}.sum"), name.to_owned()));

@@ -2,12 +2,13 @@
 //! each metric, with its units.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
-use pcp_archive::scan::select_instances;
+use pcp_archive::scan::{MetricLabels, select_instances};
 use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value, ValueType};
 use pcp_types::names::selects;
 use pcp_types::{Conversion, ParsedUnits};
@@ -32,8 +33,13 @@ pub(crate) struct Column {
     /// The name of the instance; `None` without instances, and if no record of the domain
     /// names it.
     pub(crate) instance_name: Option<Arc<str>>,
+    /// The labels of the instance, for JSON alone.
+    pub(crate) labels: Labels,
     pub(crate) scale: Scale,
 }
+
+/// The labels of an instance by name, without those that it inherits.
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// The units in which the values of a metric are reported, and the conversion.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -181,6 +187,7 @@ const MIN_LIKENESS: f64 = 0.6;
 
 /// The options that determine the columns of a report.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each follows from an option")]
 pub(crate) struct Choice<'o> {
     /// The names or numbers of instances; all if empty.
     pub(crate) instances: &'o [String],
@@ -191,6 +198,8 @@ pub(crate) struct Choice<'o> {
     pub(crate) raw: bool,
     /// Numbers are scaled by column.
     pub(crate) scaled: bool,
+    /// Columns have the labels of their instances.
+    pub(crate) labels: bool,
 }
 
 impl Column {
@@ -219,6 +228,7 @@ pub(crate) fn columns(
     warn_of_unused_units(choice.units, &own_units(replay, choice.rates));
     let mut columns = Vec::new();
     let mut chosen = HashMap::new();
+    let mut labels = InstanceLabels::new(metadata);
     for (index, metric) in replay.metrics().enumerate() {
         let mut scale = Scale::new(metric, choice.rates, choice.units);
         if choice.scaled {
@@ -242,6 +252,11 @@ pub(crate) fn columns(
                 number: number_in_records(metadata, metric.desc.indom, instance),
                 name: metric.name.clone(),
                 instance_name: names.as_ref().zip(instance).and_then(|(n, id)| n.get(&id).cloned()),
+                labels: if choice.labels {
+                    labels.get(metric.desc.indom, instance)
+                } else {
+                    Labels::new()
+                },
                 scale: scale.clone(),
             };
             let can_have_values =
@@ -259,6 +274,27 @@ pub(crate) fn columns(
         one.metric.cmp(&other.metric).then_with(by_name)
     });
     columns
+}
+
+/// The labels of instances, which are read once for each instance domain.
+pub(crate) struct InstanceLabels<'a> {
+    metadata: &'a Metadata,
+    domains: HashMap<InDom, MetricLabels>,
+}
+
+impl<'a> InstanceLabels<'a> {
+    pub(crate) fn new(metadata: &'a Metadata) -> Self {
+        Self { metadata, domains: HashMap::new() }
+    }
+
+    /// Returns the labels of an instance; none without an instance.
+    pub(crate) fn get(&mut self, indom: Option<InDom>, instance: Option<InstanceId>) -> Labels {
+        let (Some(indom), Some(instance)) = (indom, instance) else { return Labels::new() };
+        let metadata = self.metadata;
+        let domain = self.domains.entry(indom);
+        let domain = domain.or_insert_with(|| MetricLabels::of_domain(metadata, indom));
+        domain.of_instance(instance).cloned().unwrap_or_default()
+    }
 }
 
 /// Returns the names of the instances of a domain of the archive or of an expression.
@@ -437,6 +473,7 @@ mod tests {
             number: instance,
             name: String::new(),
             instance_name: None,
+            labels: Labels::new(),
             scale: Scale::default(),
         };
         let columns = [

@@ -41,7 +41,10 @@ fn check_of_a_clean_archive_prints_nothing_and_exits_with_0() {
     let (directory, _) = archive();
     assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
     let sums = stdout(&run(directory.path(), &["check", "--json", "acme"]), 0).to_owned();
-    assert_eq!(sums, "{\"findings\":0,\"suppressed\":0,\"records\":3,\"marks\":0,\"values\":3}\n");
+    assert_eq!(
+        sums,
+        "{\"schema\":1,\"findings\":0,\"suppressed\":0,\"records\":3,\"marks\":0,\"values\":3}\n"
+    );
 }
 
 #[test]
@@ -56,7 +59,10 @@ fn notes_beyond_the_hundredth_are_counted_only_with_the_others() {
     let notes = run(directory.path(), &["check", "acme", "-n"]);
     assert!(stdout(&notes, 0).ends_with("and 49 more findings of these rules\n"), "{notes:?}");
     let sums = run(directory.path(), &["check", "acme", "--json"]);
-    assert!(stdout(&sums, 0).starts_with("{\"findings\":0,\"suppressed\":0,"), "{sums:?}");
+    assert!(
+        stdout(&sums, 0).starts_with("{\"schema\":1,\"findings\":0,\"suppressed\":0,"),
+        "{sums:?}"
+    );
 }
 
 #[test]

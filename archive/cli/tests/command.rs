@@ -13,6 +13,8 @@ use pcp_archive::{Pmid, WriterLabel, WriterOptions};
 use tempfile::TempDir;
 use test_archives::{Builder, Cell, at, scratch};
 
+use crate::report_csv::cells;
+
 /// Writes a counter by product and a level, in two records, a mark, and a record.
 fn archive() -> (TempDir, PathBuf) {
     let label = WriterLabel {
@@ -220,11 +222,11 @@ fn instances_without_a_name_are_reported_by_number_and_only_raw() {
         let csv = printed(&base, "report", &[&["a.x", "--format", "csv"], options].concat());
         csv.lines().next().unwrap().to_owned()
     };
-    assert_eq!(heading(&["--raw"]), "Time,a.x[three],a.x[7],a.x[8]");
-    assert_eq!(heading(&["--raw", "-i", "8"]), "Time,a.x[8]");
-    assert_eq!(heading(&[]), "Time,a.x[three]");
+    assert_eq!(heading(&["--raw"]), "Time,Seconds,a.x[three],a.x[7],a.x[8]");
+    assert_eq!(heading(&["--raw", "-i", "8"]), "Time,Seconds,a.x[8]");
+    assert_eq!(heading(&[]), "Time,Seconds,a.x[three]");
     let json = printed(&base, "report", &["a.x", "--raw", "--json"]);
-    assert!(json.contains("\"instance\":7,\"name\":null,\"value\":70"), "{json}");
+    assert!(json.contains("\"instance\":\"7\",\"labels\":{},\"units\":\"\",\"pmid\":\"70.1.1\",\"instance_id\":7,\"value\":70"), "{json}");
 }
 
 #[test]
@@ -296,8 +298,9 @@ mmv.acme.products.count, 2023-11-14
     assert!(table.contains("count / min"), "{table}");
     assert!(table.contains("22:13:25.123           120.0"), "{table}");
     let json = printed(&base, "report", &[&options[..], &["--json", "--rate"]].concat());
-    let line = "\"name\":\"Anvils\",\"value\":2.0,\"units\":\"count / sec\"}";
-    assert!(json.lines().next().unwrap().ends_with(line), "{json}");
+    let line: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!((&line["instance"], &line["value"]), (&"Anvils".into(), &2.0.into()), "{json}");
+    assert_eq!(line["units"], "count / sec");
 }
 
 #[test]
@@ -340,12 +343,12 @@ fn derived_metrics_are_defined_in_files() {
         (titles.lines().next().unwrap_or_default().to_owned(), complaints)
     };
     let silent = |titles: &str| (titles.to_owned(), String::new());
-    assert_eq!(header(&["-e", file]), silent("Time,my.half,my.one"));
+    assert_eq!(header(&["-e", file]), silent("Time,Seconds,my.half,my.one"));
     let directory = definitions.to_str().unwrap();
-    assert_eq!(header(&["-e", directory]), silent("Time,my.half,my.one,your.twice"));
-    assert_eq!(header(&["-e", directory, "your"]), silent("Time,your.twice"));
-    assert_eq!(header(&["-e", file, "*.half", "-e", "x = 2"]), silent("Time,x,my.half"));
-    assert_eq!(header(&["-e", file, "mmv.acme.level"]), silent("Time,mmv.acme.level"));
+    assert_eq!(header(&["-e", directory]), silent("Time,Seconds,my.half,my.one,your.twice"));
+    assert_eq!(header(&["-e", directory, "your"]), silent("Time,Seconds,your.twice"));
+    assert_eq!(header(&["-e", file, "*.half", "-e", "x = 2"]), silent("Time,Seconds,x,my.half"));
+    assert_eq!(header(&["-e", file, "mmv.acme.level"]), silent("Time,Seconds,mmv.acme.level"));
 
     let (_, complaints) = header(&["-e", file, "no.metric", "my"]);
     let place =
@@ -353,7 +356,7 @@ fn derived_metrics_are_defined_in_files() {
     assert!(complaints.starts_with(&place), "{complaints}");
     fs::write(file, "my.half = mmv.acme.level / 2\nmy.bad = (\n").unwrap();
     let (titles, complaints) = header(&["-e", file]);
-    assert_eq!(titles, "Time,my.half");
+    assert_eq!(titles, "Time,Seconds,my.half");
     assert!(complaints.contains(":2: expression \"my.bad = (\", column 11: "), "{complaints}");
     let output = run(&base, "report", &["-e", "./no/such.conf"]);
     assert_eq!(output.status.code(), Some(74), "no such file");
@@ -372,8 +375,7 @@ fn a_report_continues_after_damage_and_reports_what_is_lost() {
     let output = run(&base, "report", &options);
     assert_eq!(output.status.code(), Some(65));
     let table = String::from_utf8(output.stdout).unwrap();
-    let cells: Vec<&str> =
-        table.lines().skip(1).map(|row| row.split_once(',').unwrap().1).collect();
+    let cells: Vec<String> = table.lines().skip(1).map(cells).collect();
     assert_eq!(cells, ["0.5", "", "7"], "{table}");
     let warning = String::from_utf8(output.stderr).unwrap();
     let place = format!("acme.0: offset {second}: ");
@@ -398,14 +400,16 @@ fn report_prints_csv_and_json_lines() {
     let (_directory, base) = archive();
     let at = "@2023-11-14T22:13:22.623456789Z";
     let csv = printed(&base, "report", &["mmv", "--at", at, "--format", "csv"]);
-    let expected = "Time,mmv.acme.level,mmv.acme.products.count[Anvils],\
-                    mmv.acme.products.count[Rockets]\r\n\
-                    2023-11-14T22:13:22.623456789+00:00,0.5,15,16\r\n";
+    let expected = "Time,Seconds,mmv.acme.level,mmv.acme.products.count[Anvils] (count),\
+                    mmv.acme.products.count[Rockets] (count)\r\n\
+                    2023-11-14T22:13:22.623456789+00:00,1700000002.623456789,0.5,15,16\r\n";
     assert_eq!(csv, expected);
     let options = ["mmv.acme.products", "-i", "Rockets", "--at", at, "--json"];
     let json = printed(&base, "report", &options);
-    let expected = "{\"time\":[1700000002,623456789],\"metric\":\"mmv.acme.products.count\",\
-                    \"pmid\":\"70.1.1\",\"instance\":1,\"name\":\"Rockets\",\"value\":16}\n";
+    let expected = "{\"schema\":1,\"time\":\"2023-11-14T22:13:22.623456789Z\",\
+                    \"seconds\":1700000002.6234567,\"metric\":\"mmv.acme.products.count\",\
+                    \"instance\":\"Rockets\",\"labels\":{},\"units\":\"count\",\
+                    \"pmid\":\"70.1.1\",\"instance_id\":1,\"value\":16}\n";
     assert_eq!(json, expected);
 }
 
@@ -432,16 +436,19 @@ mmv.acme.level                           0.500       2.611    0.333    7.000   7
     assert_eq!(table, &expected[1..]);
     let options = ["mmv.acme.products", "-i", "1", "-T", "10s", "--format", "csv"];
     let csv = printed(&base, "summary", &options);
-    let expected = "Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
-                    Minimum,Minimum at,Maximum,Maximum at\r\n\
+    let expected = "Metric,Instance,Units,Count,Observed seconds,Sum,Stochastic average,\
+                    Time average,Minimum,Minimum at,Minimum seconds,\
+                    Maximum,Maximum at,Maximum seconds\r\n\
                     mmv.acme.products.count,Rockets,count / sec,1,10,20,2,2,\
-                    2,2023-11-14T22:13:30.123456789+00:00,2,2023-11-14T22:13:30.123456789+00:00\r\n";
+                    2,2023-11-14T22:13:30.123456789+00:00,1700000010.123456789,\
+                    2,2023-11-14T22:13:30.123456789+00:00,1700000010.123456789\r\n";
     assert_eq!(csv, expected);
     // A single value of a counter has no rate.
     let options = ["mmv.acme.products", "-i", "Anvils", "-S", "20s", "--json"];
     let json = printed(&base, "summary", &options);
-    let expected = "{\"metric\":\"mmv.acme.products.count\",\"pmid\":\"70.1.1\",\
-                    \"instance\":0,\"name\":\"Anvils\",\"units\":\"count / sec\",\"count\":0}\n";
+    let expected = "{\"schema\":1,\"metric\":\"mmv.acme.products.count\",\
+                    \"instance\":\"Anvils\",\"labels\":{},\"units\":\"count / sec\",\
+                    \"pmid\":\"70.1.1\",\"instance_id\":0,\"count\":0}\n";
     assert_eq!(json, expected);
 }
 
@@ -466,7 +473,7 @@ fn info_and_metrics_print_label_counts_and_metadata() {
     let info: serde_json::Value =
         serde_json::from_str(&printed(&base, "info", &["--json"])).unwrap();
     assert_eq!(info["host"], "host.example.com");
-    assert_eq!(info["start"], serde_json::json!([1_700_000_000, 123_456_789]));
+    assert_eq!(info["start"], "2023-11-14T22:13:20.123456789Z");
     assert_eq!(
         (&info["records"], &info["marks"], &info["values"]),
         (&4.into(), &1.into(), &9.into())

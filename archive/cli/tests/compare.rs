@@ -160,7 +160,7 @@ fn what_changed_is_found_and_nothing_else() {
         assert!(verdict == "same" || verdict == "unclear", "{unchanged}: {json}");
     }
     assert_eq!(number(&json, "value shop.workers")["verdict"], "same");
-    assert_eq!(json["version"], 1);
+    assert_eq!(json["schema"], 1);
     // The greatest change comes first: that from nothing.
     assert_eq!(json["series"][0]["instance"], "failed", "{json}");
 }
@@ -312,10 +312,10 @@ mod engines {
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines = text.lines();
-        let names: Vec<&str> = lines.next().unwrap().split(',').skip(1).collect();
+        let names: Vec<&str> = lines.next().unwrap().split(',').skip(2).collect();
         let mut columns = vec![Vec::new(); names.len()];
         for line in lines {
-            for (column, value) in columns.iter_mut().zip(line.split(',').skip(1)) {
+            for (column, value) in columns.iter_mut().zip(line.split(',').skip(2)) {
                 column.push(value.parse::<u64>().ok());
             }
         }

@@ -135,11 +135,15 @@ fn json_lines_have_logged_values_and_continue_in_the_next_archive() {
     first.write(10, 1, 110);
     let mut follow = Follow::start(directory.path(), &[".", "-S", "0s", "-s", "4", "--json"]);
     let line = |time: i64, name: &str, value: u64| {
-        let time = 1_700_000_000 + time;
+        let second = 20 + time;
+        let (minute, second) = (13 + second / 60, second % 60);
+        let seconds = 1_700_000_000 + time;
         let id = name.trim_start_matches('s');
         format!(
-            "{{\"time\":[{time},0],\"metric\":\"acme.sold\",\"pmid\":\"70.1.1\",\
-             \"instance\":{id},\"name\":\"{name}\",\"value\":{value}}}"
+            "{{\"schema\":1,\"time\":\"2023-11-14T22:{minute}:{second}.000000000Z\",\
+             \"seconds\":{seconds}.0,\"metric\":\"acme.sold\",\"instance\":\"{name}\",\
+             \"labels\":{{}},\"units\":\"count\",\"pmid\":\"70.1.1\",\
+             \"instance_id\":{id},\"value\":{value}}}"
         )
     };
     follow.expect(&[&line(0, "s0", 100), &line(10, "s0", 110)]);

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use test_archives::Builder;
 
 use crate::programs::shop;
+use crate::report_csv::cells;
 
 fn run(command: &str, base: &Path, arguments: &[&str]) -> Output {
     let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
@@ -25,7 +26,7 @@ fn expressions_have_quantiles() {
     let column = |arguments: &[&str]| -> Vec<String> {
         let all = [&["--format", "csv", "-t", "10s"], arguments].concat();
         let text = text("report", &base, &all);
-        text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+        text.lines().skip(1).map(cells).collect()
     };
     let plain = column(&["mmv.shop.latency", "--quantile", "0.99"]);
     assert!(plain.contains(&"9.5".to_owned()) && plain.contains(&"4.5".to_owned()), "{plain:?}");
@@ -55,11 +56,11 @@ fn a_histogram_is_reported_as_itself() {
     let csv = |arguments: &[&str]| -> (String, String) {
         let all = [&["--format", "csv", "-t", "10s"], arguments].concat();
         let text = text("report", &base, &all);
-        let head = text.lines().next().unwrap().to_owned();
-        (head, text.lines().nth(8).unwrap().split_once(',').unwrap().1.to_owned())
+        let head = cells(text.lines().next().unwrap());
+        (head, cells(text.lines().nth(8).unwrap()))
     };
     let name = "mmv.shop.latency";
-    let head = format!("Time,{name},{name}.p50,{name}.p99,{name}.max");
+    let head = format!("{name},{name}.p50,{name}.p99,{name}.max");
     // From 60 s to 70 s one of 6..7 and one of 8..11.
     assert_eq!(csv(&[name]), (head, "0.2,6.5,9.5,9.5".to_owned()));
     let (buckets, _) = csv(&[name, "--buckets"]);
@@ -128,7 +129,7 @@ fn a_summary_has_the_quantiles_of_the_window() {
         lines.map(ToOwned::to_owned).collect()
     };
     // 30 of 4..5 after the first record, then 5 of 6..7 and one of 8..11, in 30 s and 49.999 s.
-    let line = "mmv.shop.latency,,count / sec,36,,,,0.4500056250646882,,,,,4.5,6.5,microsec";
+    let line = "mmv.shop.latency,,count / sec,36,,,,0.4500056250646882,,,,,,,4.5,6.5,microsec";
     assert_eq!(quantile(&[]), [line]);
     let late = quantile(&["-S", "70s"]);
     assert!(late[0].ends_with(",6.5,6.5,microsec"), "{late:?}");

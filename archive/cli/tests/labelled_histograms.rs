@@ -8,6 +8,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::report_csv::cells;
+
 /// The buckets of both histograms, and what each counts a second.
 const BUCKETS: [(&str, u64); 4] = [
     ("path=/a,bucket=4..5", 9),
@@ -80,8 +82,7 @@ fn ends(base: &Path, arguments: &[&str]) -> [String; 2] {
     let output = report(base, arguments);
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    [text.lines().next(), text.lines().last()]
-        .map(|line| line.unwrap().split_once(',').unwrap().1.to_owned())
+    [text.lines().next(), text.lines().last()].map(|line| cells(line.unwrap()))
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn buckets_and_histograms_that_a_program_creates_count_from_the_record_before() 
         let output = report(&base, &all);
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
-        let rows = text.lines().skip(2).map(|line| line.split_once(',').unwrap().1.to_owned());
+        let rows = text.lines().skip(2).map(cells);
         rows.collect::<Vec<_>>()
     };
     // From 15 s to 25 s, 5 s to 15 s after the first record, /a: 100 of 4..5 and 40 of 8..11, /b: 20 of 6..7; then twice as many of the new.

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::report_csv::cells;
+
 /// The instances of `shop.requests`: name, path, code, and counts per second.
 const SERIES: [(&str, &str, &str, u32); 4] = [
     ("a 200", "/a", "200", 5),
@@ -53,7 +55,7 @@ fn printed(base: &Path, arguments: &[&str]) -> String {
 #[track_caller]
 fn columns(base: &Path, selectors: &[&str]) -> Vec<String> {
     let csv = printed(base, &[&["report", "--format", "csv"], selectors].concat());
-    csv.lines().next().unwrap().split(',').skip(1).map(str::to_owned).collect()
+    cells(csv.lines().next().unwrap()).split(',').map(str::to_owned).collect()
 }
 
 /// `/`: 7 of 200 and 1 of 503 in a second, `/cart`: 3 of 200.
@@ -109,8 +111,8 @@ fn sums_by_a_label_have_an_instance_for_each_of_its_values() {
     ] {
         let output = report(&["-e", &format!("x = {expression}")]);
         let text = String::from_utf8(output.stdout).unwrap();
-        let line = |place: usize| text.lines().nth(place).unwrap().split_once(',').unwrap().1;
-        assert_eq!((line(0), line(3)), (names, values), "{expression}: {text}");
+        let line = |place: usize| cells(text.lines().nth(place).unwrap());
+        assert_eq!((&*line(0), &*line(3)), (names, values), "{expression}: {text}");
     }
     for (expression, expected) in [
         ("sum by (path) (web.requests)", "a counter in by; write rate(NAME)"),
@@ -157,7 +159,7 @@ fn sums_and_values_are_those_of_the_selected_instances() {
     let (_directory, base) = archive();
     let last = |arguments: &[&str]| {
         let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
-        csv.lines().last().unwrap().split_once(',').unwrap().1.to_owned()
+        cells(csv.lines().last().unwrap())
     };
     assert_eq!(last(&["shop.requests", "--sum", "--rate"]), "15");
     assert_eq!(last(&[r#"shop.requests{code=~"5.."}"#, "--sum", "--rate"]), "3");
@@ -170,7 +172,7 @@ fn expressions_select_by_labels() {
     let (_directory, base) = archive();
     let last = |arguments: &[&str]| {
         let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
-        csv.lines().last().unwrap().split_once(',').unwrap().1.to_owned()
+        cells(csv.lines().last().unwrap())
     };
     for (expression, value) in [
         (r#"sum(rate(shop.requests{code=~"5.."})) / sum(rate(shop.requests))"#, "0.2"),
@@ -204,7 +206,7 @@ fn an_expression_has_the_instances_that_its_metric_is_not_shown_of() {
     let csv = |arguments: &[&str]| {
         let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
         let lines = [csv.lines().next(), csv.lines().last()];
-        lines.map(|line| line.unwrap().split_once(',').unwrap().1.to_owned())
+        lines.map(|line| cells(line.unwrap()))
     };
     let all = "all = sum(rate(shop.requests))";
     let expected = ["shop.requests[b 503],all", "2,15"];
@@ -235,9 +237,27 @@ fn all_commands_select_by_labels() {
     assert!(plot.contains("503") && !plot.contains("500"), "{plot}");
     printed(&base, &["extract", "-o", "part", selector]);
     let part = printed(&directory.path().join("part"), &["report", "--format", "csv", "shop"]);
-    assert_eq!(part.lines().next().unwrap(), "Time,shop.requests[b 200],shop.requests[b 503]");
+    let head = "Time,Seconds,shop.requests[b 200] (count),shop.requests[b 503] (count)";
+    assert_eq!(part.lines().next().unwrap(), head);
     let check = run(&directory.path().join("part"), &["check"]);
     assert_eq!(check.status.code(), Some(0), "{check:?}");
+}
+
+#[test]
+fn lines_of_json_have_the_labels_of_their_instance() {
+    let (_directory, base) = archive();
+    for options in [
+        &["report", "shop.requests", "--raw"][..],
+        &["follow", "shop.requests", "-S", "0s", "-s", "1"],
+        &["summary", "shop.requests"],
+    ] {
+        let text = printed(&base, &[options, &["--json"]].concat());
+        let lines =
+            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut found = lines.filter(|line| line["instance"] == "b 503");
+        let labels = found.next().expect("the instance")["labels"].clone();
+        assert_eq!(labels, serde_json::json!({"code": "503", "path": "/b"}), "{options:?}");
+    }
 }
 
 #[test]

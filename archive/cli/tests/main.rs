@@ -43,6 +43,7 @@ mod quantiles_and_sums;
 mod rates;
 mod reduce;
 mod renamed_instances;
+mod report_csv;
 mod selection;
 mod series;
 mod several_archives;

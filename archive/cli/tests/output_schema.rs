@@ -9,12 +9,41 @@ use test_archives::{Builder, TestArchive};
 const DOCUMENT: &str = include_str!("../../../docs/output-schema.md");
 
 /// Returns the fields in the tables of a section, without those that stand for others.
-fn documented(section: &str) -> BTreeSet<String> {
+pub(crate) fn documented(section: &str) -> BTreeSet<String> {
     let heading = format!("## {section}\n");
     let (_, text) = DOCUMENT.split_once(&heading).expect("the section");
     let text = text.split("\n## ").next().unwrap_or_default();
     let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     cells.map(str::to_owned).collect()
+}
+
+/// All commands with `--json`: their lines have the version of the schema, and no time is a list.
+#[test]
+fn every_line_of_json_has_the_version_of_the_schema() {
+    let archive = archive();
+    let base = archive.base();
+    for (command, options) in [
+        ("report", &["web"][..]),
+        ("summary", &["web"]),
+        ("follow", &["web", "-S", "0s", "-s", "2"]),
+        ("metrics", &["web"]),
+        ("dump", &["web"]),
+        ("info", &[]),
+        ("check", &[]),
+    ] {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = process.arg(command).arg(base).args(options).arg("--json").output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.is_empty(), "{command}");
+        for line in text.lines() {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(object["schema"], 1, "{command}: {line}");
+            for (field, number) in [("time", "seconds"), ("start", "start_seconds")] {
+                assert_eq!(object[field].is_string(), object[number].is_f64(), "{command}: {line}");
+            }
+        }
+    }
 }
 
 /// Writes a counter and a gauge with instances, a histogram, and a mark.
@@ -65,7 +94,7 @@ fn fields_of_json_are_the_documented_ones() {
     let base = archive.base();
     let report = printed(base, "report", &["--json", "--rate"]);
     let raw = printed(base, "report", &["--json", "--raw"]);
-    assert_eq!(keys(&(report + &raw)), documented("report --json"));
+    assert_eq!(keys(&(report + &raw)), documented("report --json, follow --json"));
     assert_eq!(keys(&printed(base, "summary", &["--json"])), documented("summary --json"));
 }
 
@@ -80,7 +109,10 @@ fn fields_of_csv_are_the_documented_ones() {
     };
     assert_eq!(header("summary"), documented("summary --format csv"));
     let report = header("report");
-    assert!(report.contains("web.queue[a]") && report.contains("web.latency.p99"), "{report:?}");
+    assert!(
+        report.contains("web.queue[a] (count)") && report.contains("web.latency.p99 (microsec)"),
+        "{report:?}"
+    );
     let metrics = report.iter().filter(|field| !field.starts_with("web."));
     assert_eq!(metrics.cloned().collect::<BTreeSet<_>>(), documented("report --format csv"));
 }

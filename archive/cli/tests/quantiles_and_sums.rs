@@ -7,6 +7,8 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::report_csv::cells;
+
 /// A record: its second, the counts of the values 4..5, 6..7 and 8..11, and their sum; without
 /// any a mark.
 type Row = (i32, [Option<u64>; 3], Option<u64>);
@@ -72,7 +74,7 @@ fn lines_every(interval: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
     let output = report_of(base, &[&["-t", interval], arguments].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+    text.lines().map(cells).collect()
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
         let selected = ["web", "--quantile", "0.5,0.99,1", "--at", &at];
         let output = report_of(&base, &[&selected, options].concat());
         let text = String::from_utf8(output.stdout).unwrap();
-        let values = text.lines().nth(1).map(|line| line.split_once(',').unwrap().1.to_owned());
+        let values = text.lines().nth(1).map(cells);
         values.filter(|values| values != ",,").unwrap_or_default()
     };
     let found = |second, span: &str| at(second, &["-t", span]);
@@ -156,7 +158,7 @@ fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
     command.arg("summary").arg(&base).args(["web", "--quantile", "0.5", "--format", "csv"]);
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     // 131 of 4..5, 119 of 6..7, 11 of 8..11.
-    assert!(text.contains(",p50,") && text.contains(",261,,,,4.35,,,,,4.5,microsec"), "{text}");
+    assert!(text.contains(",p50,") && text.contains(",261,,,,4.35,,,,,,,4.5,microsec"), "{text}");
 }
 
 /// A bucket that counts for the first time after a mark counts from 0, if any other bucket

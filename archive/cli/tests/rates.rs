@@ -6,6 +6,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::report_csv::cells;
+
 /// A record: its second, and the counts of the instances `steady` and `transient`; without any a
 /// mark.
 type Row = (i32, Option<u32>, Option<u32>);
@@ -53,7 +55,7 @@ fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
     let output = command.args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+    text.lines().skip(1).map(cells).collect()
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn some_time_ago_begins_the_first_interval() {
         printed(&base, &["a.fast", "-S", "1 minute ago", "-t", "1min", "--rate"]);
     let line: serde_json::Value = serde_json::from_str(rate.trim()).expect(&error);
     // Of the last 60 s: 2 s of what the archive should have is not written yet.
-    assert_eq!(line["time"][0], end, "{rate}");
+    assert_eq!(line["seconds"].as_f64().map(|at| at as i64), Some(end), "{rate}");
     assert_eq!(line["value"], f64::from(90 * 90 - 30 * 30) / 60.0, "{rate}");
 }
 
@@ -156,7 +158,7 @@ fn a_rate_of_a_program_over_a_mark_is_of_the_time_that_was_observed() {
         command.arg("report").arg(&base).args(["--rate", "--format", "csv", "-Z", "UTC"]);
         let output = command.args([name, "--at", &at]).args(options).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let values = text.lines().nth(1).map(|line| line.split_once(',').unwrap().1.to_owned());
+        let values = text.lines().nth(1).map(cells);
         values.filter(|values| values != ",").unwrap_or_default()
     };
     let mmv = |second, span| rates("mmv.a.count", second, &["-t", span]);
@@ -205,8 +207,8 @@ fn an_instance_that_a_program_creates_counts_from_zero_and_is_zero_before() {
         let output = command.args(arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        let cells = text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned());
-        cells.collect::<Vec<String>>()
+        let found = text.lines().skip(1).map(cells);
+        found.collect::<Vec<String>>()
     };
     let errors = run(&["mmv.shop.requests", "-i", "500", "--rate"]);
     assert_eq!(errors, ["", "", "", "2", "5", "5"]);

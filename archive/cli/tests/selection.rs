@@ -33,14 +33,14 @@ fn an_instance_is_selected_by_number_name_or_first_word() {
     for (text, name) in meant {
         let title = format!("disk.io[{name}]");
         let csv = printed(&base, "report", &["disk.io", "-i", text, "--format", "csv"]);
-        assert_eq!(csv.lines().next(), Some(&*format!("Time,{title}")), "{text}");
+        assert_eq!(csv.lines().next(), Some(&*format!("Time,Seconds,{title}")), "{text}");
         let csv = printed(&base, "summary", &["disk.io", "-i", text, "--format", "csv"]);
         let line = format!("disk.io,{name},");
         assert!(csv.lines().count() == 2 && csv.contains(&line), "{text}: {csv}");
         let options = ["disk.io", "-i", text, "--json", "-s", "1"];
         let json: serde_json::Value =
             serde_json::from_str(&printed(&base, "follow", &options)).unwrap();
-        assert_eq!(json["name"], name, "{text}");
+        assert_eq!(json["instance"], name, "{text}");
         let plot = printed(&base, "plot", &["disk.io", "-i", text]);
         for (_, other) in meant {
             assert_eq!(plot.contains(other), other == name, "{text}: {plot}");
@@ -51,7 +51,7 @@ fn an_instance_is_selected_by_number_name_or_first_word() {
         let new = directory.path().join(format!("new.{text}.x"));
         printed(&base, "extract", &["-i", text, "-o", new.to_str().unwrap()]);
         let csv = printed(&new, "report", &["disk.io", "--format", "csv"]);
-        assert_eq!(csv.lines().next(), Some(&*format!("Time,{title}")), "{text}");
+        assert_eq!(csv.lines().next(), Some(&*format!("Time,Seconds,{title}")), "{text}");
     }
 }
 

@@ -22,9 +22,10 @@ fn report(base: &Path, arguments: &[&str]) -> Vec<Line> {
         // `serde_json` reads the last digit of a number inexactly.
         let value = line.split_once("\"value\":").unwrap().1.split([',', '}']).next().unwrap();
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        let seconds = line["time"][0].as_i64().unwrap();
-        let nanoseconds = line["time"][1].as_u64().unwrap() as u32;
-        let name = line["name"].as_str().map(ToOwned::to_owned);
+        let time: jiff::Timestamp = line["time"].as_str().unwrap().parse().unwrap();
+        let seconds = time.as_second();
+        let nanoseconds = time.subsec_nanosecond() as u32;
+        let name = line["instance"].as_str().map(ToOwned::to_owned);
         lines.push((seconds, nanoseconds, name, value.parse().unwrap()));
     }
     lines.sort_by(|one, other| (one.0, one.1, &one.2).cmp(&(other.0, other.1, &other.2)));

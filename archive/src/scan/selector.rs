@@ -196,7 +196,7 @@ impl MetricLabels {
     }
 
     /// Returns the labels of the instances of a domain, whatever metric has it.
-    pub(crate) fn of_domain(metadata: &Metadata, indom: InDom) -> Self {
+    pub fn of_domain(metadata: &Metadata, indom: InDom) -> Self {
         Self { inherited: Labels::new(), own: of_instances(metadata, indom) }
     }
 
@@ -204,6 +204,11 @@ impl MetricLabels {
     pub(crate) fn value(&self, instance: InstanceId, label: &str) -> &str {
         let own = self.own.get(&instance).and_then(|own| own.get(label));
         own.or_else(|| self.inherited.get(label)).map_or("", String::as_str)
+    }
+
+    /// Returns the own labels of an instance, by name: without those that it inherits.
+    pub fn of_instance(&self, instance: InstanceId) -> Option<&BTreeMap<String, String>> {
+        self.own.get(&instance)
     }
 
     /// Returns the names of all labels, sorted.

@@ -21,12 +21,10 @@ use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, Parts};
 use crate::order::is_unnamed_machinery;
 use crate::selection::select_metrics;
-use crate::text::{Output, shown};
+use crate::text::{Output, Rfc3339, shown};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
 use condition::Condition;
 
-/// The version of the JSON document.
-const VERSION: u32 = 1;
 /// Limit on the metrics listed as present on one side only.
 const MAX_LISTED: usize = 5;
 /// Limit on the restarts, gaps and warm-ups listed for a run.
@@ -125,7 +123,7 @@ impl Arguments {
         let zone = zone.ok_or_else(|| Failure::Usage("no run".to_owned()))?;
         let mut out = Output::new();
         if self.json {
-            write_json(&mut out, &comparison, &runs, &zone)?;
+            write_json(&mut out, &comparison, &runs)?;
         } else {
             self.write_table(&mut out, &comparison, &runs, &zone)?;
         }
@@ -376,7 +374,6 @@ fn one_sided_text(comparison: &Comparison, side: Side) -> Option<String> {
 /// The JSON document.
 #[derive(Serialize)]
 struct ComparisonJson<'a> {
-    version: u32,
     runs: Vec<RunJson<'a>>,
     series: Vec<ChangeJson<'a>>,
     only_base: Vec<SeriesJson<'a>>,
@@ -387,8 +384,8 @@ struct ComparisonJson<'a> {
 #[derive(Serialize)]
 struct RunJson<'a> {
     name: &'a str,
-    begin: String,
-    end: String,
+    begin: Rfc3339,
+    end: Rfc3339,
 }
 
 #[derive(Serialize)]
@@ -399,7 +396,7 @@ struct ChangeJson<'a> {
     quantile: Option<f64>,
     base: f64,
     new: f64,
-    unit: String,
+    units: String,
     ratio: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
@@ -417,8 +414,8 @@ struct SeriesJson<'a> {
 struct ExcludedJson<'a> {
     run: &'a str,
     program: Option<&'a str>,
-    begin: String,
-    end: String,
+    begin: Rfc3339,
+    end: Rfc3339,
     reason: &'static str,
 }
 
@@ -438,7 +435,7 @@ impl<'a> ChangeJson<'a> {
             quantile,
             base: change.base,
             new: change.new,
-            unit: change.units.to_string(),
+            units: change.units.to_string(),
             ratio: change.ratio(),
             low: change.low,
             high: change.high,
@@ -448,13 +445,7 @@ impl<'a> ChangeJson<'a> {
     }
 }
 
-fn write_json(
-    out: &mut Output,
-    comparison: &Comparison,
-    runs: &[Run],
-    zone: &Zone,
-) -> Result<(), Failure> {
-    let time = |time: Timestamp| zone.strftime(time, "%FT%T%.6f%:z");
+fn write_json(out: &mut Output, comparison: &Comparison, runs: &[Run]) -> Result<(), Failure> {
     let one_sided = |side| {
         let series = comparison.one_sided.iter().filter(move |(found, ..)| *found == side);
         let series = series
@@ -466,19 +457,18 @@ fn write_json(
         observed.excluded.iter().map(move |cut| ExcludedJson {
             run: name,
             program: cut.program.as_deref(),
-            begin: time(cut.begin),
-            end: time(cut.end),
+            begin: Rfc3339(cut.begin),
+            end: Rfc3339(cut.end),
             reason: cut.reason,
         })
     };
     let document = ComparisonJson {
-        version: VERSION,
         runs: runs
             .iter()
             .map(|run| RunJson {
                 name: &run.name,
-                begin: time(*run.window.start()),
-                end: time(*run.window.end()),
+                begin: Rfc3339(*run.window.start()),
+                end: Rfc3339(*run.window.end()),
             })
             .collect(),
         series: comparison.changes.iter().map(ChangeJson::new).collect(),
@@ -486,8 +476,5 @@ fn write_json(
         only_new: one_sided(Side::New),
         excluded: runs.iter().flat_map(excluded).collect(),
     };
-    serde_json::to_writer(&mut out.text, &document)
-        .map_err(|error| Failure::Output(error.into()))?;
-    out.text.push(b'\n');
-    Ok(())
+    out.json_line(&document)
 }

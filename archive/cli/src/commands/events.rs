@@ -24,7 +24,7 @@ use crate::Failure;
 use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
 use crate::selection::select_metrics;
-use crate::text::{EventJson, Output, push_plain, shown, warn};
+use crate::text::{EpochSeconds, EventJson, Output, Rfc3339, push_plain, shown, warn};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
 use crate::walk::Walk;
 
@@ -70,8 +70,8 @@ pub(crate) struct Arguments {
 /// An event in JSON.
 #[derive(Serialize)]
 struct Line<'a> {
-    time: String,
-    seconds: f64,
+    time: Rfc3339,
+    seconds: EpochSeconds,
     metric: &'a str,
     #[serde(flatten)]
     program: Option<ProgramJson<'a>>,
@@ -220,8 +220,8 @@ impl Printer<'_> {
                 });
                 let at = record.timestamp();
                 self.out.json_line(&Line {
-                    time: self.zone.rfc3339(at),
-                    seconds: at.as_nanos() as f64 / 1e9,
+                    time: Rfc3339(at),
+                    seconds: EpochSeconds(at),
                     metric: name,
                     program,
                     event: EventJson::new(record, Some(self.metadata)),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
-use crate::text::{Output, json_time, shown};
+use crate::text::{EpochSeconds, Output, Rfc3339, shown};
 use crate::time::{Zone, ZoneOptions};
 
 /// The end of the help.
@@ -44,8 +44,10 @@ struct Info<'a> {
     timezone: &'a str,
     zoneinfo: &'a str,
     pid: i32,
-    start: (i64, u32),
-    end: (i64, u32),
+    start: Rfc3339,
+    start_seconds: EpochSeconds,
+    end: Rfc3339,
+    end_seconds: EpochSeconds,
     volumes: Vec<u32>,
     index_entries: usize,
     /// The first damage of the index and its offset.
@@ -93,8 +95,10 @@ impl Arguments {
             timezone: &label.timezone,
             zoneinfo: &label.zoneinfo,
             pid: label.pid,
-            start: json_time(label.start),
-            end: json_time(archive.end()),
+            start: Rfc3339(label.start),
+            start_seconds: EpochSeconds(label.start),
+            end: Rfc3339(archive.end()),
+            end_seconds: EpochSeconds(archive.end()),
             volumes: archive.volumes().collect(),
             index_entries: archive.index().entries().len(),
             index_defect: index_defect(archive),

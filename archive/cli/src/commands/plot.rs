@@ -287,7 +287,7 @@ impl Arguments {
         let units = self.display.units()?;
         let instances = self.display.instances.as_slice();
         let rates = !self.display.no_rate;
-        let choice = Choice { instances, rates, units: &units, raw: false, scaled: false };
+        let choice = Choice { instances, rates, units: &units, ..Choice::default() };
         let mut columns = columns::columns(source.metadata(), window.replay(), &choice);
         sort_columns(&mut columns, &self.metrics, source.metadata(), window.replay());
         if self.heatmap {

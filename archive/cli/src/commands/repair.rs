@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::options::{ProgressOptions, base_names};
-use crate::text::{Output, json_time, shown, shown_path};
+use crate::text::{EpochSeconds, Output, Rfc3339, shown, shown_path};
 use crate::time::Zone;
 
 /// The end of the help.
@@ -63,8 +63,10 @@ struct JsonRepaired<'r> {
     metadata_records: u64,
     dropped_metadata: u64,
     index_entries: u64,
-    start: (i64, u32),
-    end: (i64, u32),
+    start: Rfc3339,
+    start_seconds: EpochSeconds,
+    end: Rfc3339,
+    end_seconds: EpochSeconds,
     lost: Vec<JsonLost<'r>>,
     renamed: Vec<JsonRenamed<'r>>,
     further: Vec<JsonRepaired<'r>>,
@@ -76,8 +78,8 @@ struct JsonLost<'r> {
     offset: u64,
     bytes: u64,
     reason: &'r str,
-    after: Option<(i64, u32)>,
-    before: Option<(i64, u32)>,
+    after: Option<Rfc3339>,
+    before: Option<Rfc3339>,
 }
 
 #[derive(Serialize)]
@@ -171,8 +173,8 @@ fn json(repaired: &Repaired) -> JsonRepaired<'_> {
         offset: lost.offset,
         bytes: lost.bytes,
         reason: &lost.reason,
-        after: lost.after.map(json_time),
-        before: lost.before.map(json_time),
+        after: lost.after.map(Rfc3339),
+        before: lost.before.map(Rfc3339),
     });
     let renamed = repaired.renamed.iter().map(|Renamed { pmid, old, new, reason }| JsonRenamed {
         pmid: pmid.to_string(),
@@ -189,8 +191,10 @@ fn json(repaired: &Repaired) -> JsonRepaired<'_> {
         metadata_records: repaired.metadata_records,
         dropped_metadata: repaired.dropped_metadata,
         index_entries: repaired.index_entries,
-        start: json_time(repaired.span.0),
-        end: json_time(repaired.span.1),
+        start: Rfc3339(repaired.span.0),
+        start_seconds: EpochSeconds(repaired.span.0),
+        end: Rfc3339(repaired.span.1),
+        end_seconds: EpochSeconds(repaired.span.1),
         lost: lost.collect(),
         renamed: renamed.collect(),
         further: repaired.further.iter().map(json).collect(),

@@ -329,8 +329,14 @@ impl Arguments {
         let units = self.display.units()?;
         let instances = self.display.instances.as_slice();
         let rates = self.has_rates();
-        let choice =
-            Choice { instances, rates, units: &units, raw: self.raw, scaled: self.is_scaled() };
+        let choice = Choice {
+            instances,
+            rates,
+            units: &units,
+            raw: self.raw,
+            scaled: self.is_scaled(),
+            labels: self.format.format() == Format::Jsonl,
+        };
         let mut columns = columns::columns(source.metadata(), replay, &choice);
         if self.is_for_people() {
             sort_columns(&mut columns, &self.metrics, source.metadata(), replay);

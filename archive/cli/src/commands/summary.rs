@@ -5,6 +5,7 @@ mod table;
 
 use mmv_chart::Grid;
 use pcp_types::scaled::scaled;
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -16,13 +17,14 @@ use pcp_archive::summary::{Extreme, MetricSummary, Statistics, summarize_past_da
 use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Units, Value};
 use serde::Serialize;
 
-use crate::columns::{WantedUnits, conversion_to, warn_of_unused_units};
+use crate::columns::{InstanceLabels, WantedUnits, conversion_to, warn_of_unused_units};
+use crate::formats::jsonl::SeriesJson;
 use crate::formats::{Format, csv};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::order::{SeriesOrder, unnamed_machinery};
 use crate::selection::{note_left_out, select_metrics, warn_of_loss};
-use crate::text::{Json, Output, json_time, push_plain, shown};
+use crate::text::{EpochSeconds, Json, Output, Rfc3339, push_plain, shown};
 use crate::time::{Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
 use quantiles::{CountedValues, Histograms};
@@ -311,7 +313,7 @@ impl Arguments {
                 self.write_table(&mut out, &lines, ranks, &zone, window)?;
             }
             Format::Csv => self.write_csv(&mut out, &lines, ranks, &zone)?,
-            Format::Jsonl => write_json(&mut out, &lines, ranks)?,
+            Format::Jsonl => write_json(&mut out, &lines, ranks, source.metadata())?,
         }
         out.finish()?;
         check()
@@ -456,8 +458,8 @@ impl Arguments {
         zone: &Zone,
     ) -> Result<(), Failure> {
         out.text.extend_from_slice(
-            b"Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
-              Minimum,Minimum at,Maximum,Maximum at",
+            b"Metric,Instance,Units,Count,Observed seconds,Sum,Stochastic average,Time average,\
+              Minimum,Minimum at,Minimum seconds,Maximum,Maximum at,Maximum seconds",
         );
         for rank in ranks {
             out.text.extend_from_slice(format!(",{}", quantile_title(*rank)).as_bytes());
@@ -476,9 +478,9 @@ impl Arguments {
                     out.text.extend_from_slice(format!(",{:.0},,,,", counted.count).as_bytes());
                     let places = self.precision.map(usize::from);
                     push_plain(&mut out.text, Value::Double(counted.rate), places);
-                    out.text.extend_from_slice(b",,,,");
+                    out.text.extend_from_slice(b",,,,,,");
                 }
-                (None, None) => out.text.extend_from_slice(b",0,,,,,,,,"),
+                (None, None) => out.text.extend_from_slice(b",0,,,,,,,,,,"),
             }
             for place in 0..ranks.len() {
                 out.text.push(b',');
@@ -515,7 +517,7 @@ impl Arguments {
         for extreme in [statistics.minimum, statistics.maximum] {
             push(text, extreme.value);
             text.push(b',');
-            zone.push_rfc3339(text, extreme.at);
+            csv::push_time(text, zone, extreme.at);
         }
     }
 }
@@ -630,11 +632,8 @@ fn metric_lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<
 /// One instance as a JSON object.
 #[derive(Serialize)]
 struct Object<'s> {
-    metric: &'s str,
-    pmid: String,
-    instance: Option<i32>,
-    name: Option<&'s str>,
-    units: String,
+    #[serde(flatten)]
+    series: SeriesJson<'s>,
     count: u64,
     #[serde(flatten)]
     numbers: Option<Numbers>,
@@ -654,28 +653,38 @@ struct HistogramNumbers {
 /// Statistics of at least one value.
 #[derive(Serialize)]
 struct Numbers {
-    seconds: f64,
+    observed_seconds: f64,
     sum: Json<'static>,
     stochastic_average: Json<'static>,
     time_average: Json<'static>,
     minimum: Json<'static>,
-    minimum_time: (i64, u32),
+    minimum_time: Rfc3339,
+    minimum_seconds: EpochSeconds,
     maximum: Json<'static>,
-    maximum_time: (i64, u32),
+    maximum_time: Rfc3339,
+    maximum_seconds: EpochSeconds,
 }
 
-fn write_json(out: &mut Output, lines: &[Line<'_>], ranks: &[f64]) -> Result<(), Failure> {
+fn write_json(
+    out: &mut Output,
+    lines: &[Line<'_>],
+    ranks: &[f64],
+    metadata: &Metadata,
+) -> Result<(), Failure> {
+    let mut labels = InstanceLabels::new(metadata);
     let number = Json::number;
     for line in lines {
         let numbers = line.statistics.map(|statistics| Numbers {
-            seconds: statistics.seconds,
+            observed_seconds: statistics.seconds,
             sum: number(statistics.sum),
             stochastic_average: number(statistics.stochastic_average),
             time_average: number(statistics.time_average),
             minimum: number(statistics.minimum.value),
-            minimum_time: json_time(statistics.minimum.at),
+            minimum_time: Rfc3339(statistics.minimum.at),
+            minimum_seconds: EpochSeconds(statistics.minimum.at),
             maximum: number(statistics.maximum.value),
-            maximum_time: json_time(statistics.maximum.at),
+            maximum_time: Rfc3339(statistics.maximum.at),
+            maximum_seconds: EpochSeconds(statistics.maximum.at),
         });
         let histogram = line.histogram.as_ref().map(|counted| {
             let titles = ranks.iter().map(|rank| quantile_title(*rank).to_lowercase());
@@ -687,11 +696,14 @@ fn write_json(out: &mut Output, lines: &[Line<'_>], ranks: &[f64]) -> Result<(),
             }
         });
         out.json_line(&Object {
-            metric: &line.metric.metric.name,
-            pmid: line.metric.metric.desc.pmid.to_string(),
-            instance: line.number.map(InstanceId::get),
-            name: line.name.as_deref(),
-            units: line.units(),
+            series: SeriesJson {
+                metric: &line.metric.metric.name,
+                instance: line.instance_title(),
+                labels: Cow::Owned(labels.get(line.metric.metric.desc.indom, line.instance)),
+                units: Cow::Owned(line.units()),
+                pmid: line.metric.metric.desc.pmid.to_string(),
+                instance_id: line.number.map(InstanceId::get),
+            },
             count: match &line.histogram {
                 Some(counted) => counted.count.round() as u64,
                 None => line.statistics.map_or(0, |statistics| statistics.count),

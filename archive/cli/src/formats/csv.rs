@@ -6,8 +6,8 @@
 //! full width, unless they are a number; what is not printable is its bytes, as in text.
 //! Numbers are never changed.
 
-use pcp_archive::Value;
 use pcp_archive::replay::Sample;
+use pcp_archive::{Timestamp, Value};
 
 use super::Report;
 use crate::Failure;
@@ -15,14 +15,17 @@ use crate::columns::cell;
 use crate::text::{Output, push_plain, shown};
 use crate::time::Zone;
 
-/// Writes the line with the names of columns.
+/// Writes the line with the names and units of columns.
 pub(crate) fn write_header(out: &mut Output, report: &Report<'_>) {
-    out.text.extend_from_slice(b"Time");
+    out.text.extend_from_slice(b"Time,Seconds");
     for column in &report.columns {
-        let name = match column.instance_title() {
+        let mut name = match column.instance_title() {
             Some(instance) => format!("{}[{instance}]", column.name),
             None => column.name.clone(),
         };
+        if !column.scale.units.is_empty() {
+            name = format!("{name} ({})", column.scale.units);
+        }
         out.text.push(b',');
         push_text(&mut out.text, &name);
     }
@@ -39,7 +42,7 @@ pub(crate) fn write<'r>(
     let mut values = 0;
     let mut field = Vec::new();
     for sample in samples.filter(|sample| !sample.is_mark) {
-        zone.push_rfc3339(&mut out.text, sample.timestamp);
+        push_time(&mut out.text, zone, sample.timestamp);
         for column in &report.columns {
             out.text.push(b',');
             if let Some(value) = cell(&sample, column) {
@@ -51,6 +54,12 @@ pub(crate) fn write<'r>(
         out.spill()?;
     }
     Ok(values)
+}
+
+/// Appends a time as two fields: RFC 3339 with the offset of the zone, and seconds since 1970.
+pub(crate) fn push_time(out: &mut Vec<u8>, zone: &Zone, at: Timestamp) {
+    zone.push_rfc3339(out, at);
+    out.extend_from_slice(format!(",{at}").as_bytes());
 }
 
 /// Numbers are never quoted. `field` is a buffer for other values.

@@ -1,52 +1,65 @@
 //! JSON Lines: one object per value.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use pcp_archive::replay::Sample;
 use pcp_archive::{InstanceId, Timestamp};
 use serde::Serialize;
 
 use super::Report;
 use crate::Failure;
-use crate::columns::{Column, present};
-use crate::text::{Json, Output, json_time};
+use crate::columns::{Column, Labels, present};
+use crate::text::{EpochSeconds, Json, Output, Rfc3339};
 
-/// One value, or a mark.
+/// What a line says of the metric and instance that it is about.
+#[derive(Serialize)]
+pub(crate) struct SeriesJson<'a> {
+    pub(crate) metric: &'a str,
+    /// The name of the instance, or its number if no record names it.
+    pub(crate) instance: Option<Arc<str>>,
+    pub(crate) labels: Cow<'a, Labels>,
+    pub(crate) units: Cow<'a, str>,
+    pub(crate) pmid: String,
+    pub(crate) instance_id: Option<i32>,
+}
+
+/// One value.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
-    time: (i64, u32),
-    metric: &'a str,
-    pmid: String,
-    instance: Option<i32>,
-    name: Option<&'a str>,
+    time: Rfc3339,
+    seconds: EpochSeconds,
+    #[serde(flatten)]
+    series: SeriesJson<'a>,
     value: Json<'a>,
-    /// Only of rates and converted values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    units: Option<&'a str>,
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn new(
-        timestamp: Timestamp,
-        column: &'a Column,
-        pmid: String,
-        value: Json<'a>,
-    ) -> Self {
-        Self {
-            time: json_time(timestamp),
+    pub(crate) fn new(at: Timestamp, column: &'a Column, pmid: String, value: Json<'a>) -> Self {
+        let series = SeriesJson {
             metric: &column.name,
+            instance: column.instance_title(),
+            labels: Cow::Borrowed(&column.labels),
+            units: Cow::Borrowed(&column.scale.units),
             pmid,
-            instance: column.number.map(InstanceId::get),
-            name: column.instance_name.as_deref(),
-            value,
-            units: Some(column.scale.units.as_str()).filter(|_| column.scale.is_computed),
-        }
+            instance_id: column.number.map(InstanceId::get),
+        };
+        Self { time: Rfc3339(at), seconds: EpochSeconds(at), series, value }
     }
 }
 
 /// A mark in raw values: values before and after it must not be joined.
 #[derive(Serialize)]
-pub(crate) struct Mark {
-    pub(crate) time: (i64, u32),
-    pub(crate) mark: bool,
+pub(crate) struct MarkLine {
+    time: Rfc3339,
+    seconds: EpochSeconds,
+    mark: bool,
+}
+
+impl MarkLine {
+    pub(crate) const fn new(at: Timestamp) -> Self {
+        Self { time: Rfc3339(at), seconds: EpochSeconds(at), mark: true }
+    }
 }
 
 /// Writes one line per value; returns their number.
@@ -59,9 +72,8 @@ pub(crate) fn write<'r>(
     let mut columns: Vec<&Column> = report.columns.iter().collect();
     columns.sort_by_key(|column| (column.metric, column.instance));
     for sample in samples {
-        let time = json_time(sample.timestamp);
         if sample.is_mark {
-            out.json_line(&Mark { time, mark: true })?;
+            out.json_line(&MarkLine::new(sample.timestamp))?;
         }
         for (column, value) in present(&sample, &columns) {
             values += 1;

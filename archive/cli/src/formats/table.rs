@@ -598,6 +598,7 @@ mod tests {
             number: None,
             name: name.to_owned(),
             instance_name: instance.map(Into::into),
+            labels: crate::columns::Labels::new(),
             scale: Scale::default(),
         }
     }

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use super::ProgressOptions;
 use crate::Failure;
-use crate::text::{Output, json_time, shown_path, warn};
+use crate::text::{EpochSeconds, Output, Rfc3339, shown_path, warn};
 use crate::time::Zone;
 
 /// Size of the write buffer of each file.
@@ -71,8 +71,10 @@ pub(crate) fn base_names() -> impl TypedValueParser<Value = PathBuf> {
 struct JsonSummary<'s> {
     archive: &'s Path,
     records: u64,
-    start: (i64, u32),
-    end: (i64, u32),
+    start: Rfc3339,
+    start_seconds: EpochSeconds,
+    end: Rfc3339,
+    end_seconds: EpochSeconds,
     volumes: u32,
     bytes: u64,
 }
@@ -192,8 +194,10 @@ impl OutputOptions {
             out.json_line(&JsonSummary {
                 archive: &self.base,
                 records: summary.records,
-                start: json_time(start),
-                end: json_time(end),
+                start: Rfc3339(start),
+                start_seconds: EpochSeconds(start),
+                end: Rfc3339(end),
+                end_seconds: EpochSeconds(end),
                 volumes: summary.volumes,
                 bytes: summary.bytes,
             })?;

@@ -7,11 +7,22 @@ use std::path::Path;
 
 use pcp_types::printable;
 use rustix::termios::tcgetwinsize;
+use serde::Serialize;
 
 use crate::Failure;
 
 /// Bytes of a full buffer.
 const CHUNK: usize = 1 << 20;
+
+/// The version of the fields of JSON and CSV, which `docs/output-schema.md` lists.
+const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct VersionedLine<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    object: &'a T,
+}
 
 /// A buffer in front of standard output.
 ///
@@ -101,10 +112,12 @@ impl Output {
         self.write()
     }
 
-    /// Appends a value as one line of JSON, in which what is not printable is `\uHHHH`.
-    pub(crate) fn json_line(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
+    /// Appends an object as one line of JSON, in which what is not printable is `\uHHHH`. Each line
+    /// has the version of the schema, since lines are read, filtered and merged one by one.
+    pub(crate) fn json_line(&mut self, object: &impl Serialize) -> Result<(), Failure> {
         let start = self.text.len();
-        serde_json::to_writer(&mut self.text, value).map_err(std::io::Error::from)?;
+        let line = VersionedLine { schema: SCHEMA_VERSION, object };
+        serde_json::to_writer(&mut self.text, &line).map_err(std::io::Error::from)?;
         let line = std::str::from_utf8(self.text.get(start..).unwrap_or_default());
         if let Cow::Owned(shown) = printable::json(line.unwrap_or_default()) {
             self.text.truncate(start);
@@ -191,10 +204,11 @@ mod tests {
     #[test]
     fn json_has_its_strings_without_what_is_not_printable() {
         let mut out = Output::new();
-        out.json_line(&["a\u{1b}", "\u{9b}0m\u{202e}", "\u{fc}"]).unwrap();
+        let name = "a\u{1b}\u{9b}0m\u{202e}\u{fc}";
+        out.json_line(&serde_json::json!({ "name": name })).unwrap();
         let line = String::from_utf8(out.text).unwrap();
-        assert_eq!(line, "[\"a\\u001b\",\"\\u009b0m\\u202e\",\"\u{fc}\"]\n");
-        let read: Vec<String> = serde_json::from_str(&line).unwrap();
-        assert_eq!(read, ["a\u{1b}", "\u{9b}0m\u{202e}", "\u{fc}"]);
+        assert_eq!(line, "{\"schema\":1,\"name\":\"a\\u001b\\u009b0m\\u202e\u{fc}\"}\n");
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["name"], name);
     }
 }

@@ -4,7 +4,7 @@
 
 mod json;
 
-pub(crate) use json::{EventJson, Json, json_time};
+pub(crate) use json::{EpochSeconds, EventJson, Json, Rfc3339};
 
 use pcp_archive::Value;
 

@@ -7,13 +7,14 @@ use serde::Serialize;
 use super::Dump;
 use super::records::Options;
 use crate::Failure;
-use crate::text::{Json, json_time};
+use crate::text::{EpochSeconds, Json, Rfc3339};
 use crate::walk::Walk;
 
 /// A record as a line of JSON.
 #[derive(Serialize)]
 struct Line<'a> {
-    time: (i64, u32),
+    time: Rfc3339,
+    seconds: EpochSeconds,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     mark: bool,
     sets: Vec<JsonValueSet<'a>>,
@@ -46,8 +47,9 @@ pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), 
         if sets.is_empty() && !(record.is_mark() && options.marks) {
             continue;
         }
-        let time = json_time(record.timestamp());
-        dump.out.json_line(&Line { time, mark: record.is_mark(), sets })?;
+        let at = record.timestamp();
+        let mark = record.is_mark();
+        dump.out.json_line(&Line { time: Rfc3339(at), seconds: EpochSeconds(at), mark, sets })?;
     }
 }
 

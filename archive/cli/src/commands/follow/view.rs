@@ -4,18 +4,18 @@ mod histogram;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
-use pcp_archive::raw::RecordError;
+use pcp_archive::raw::{LabelTarget, RecordError};
 use pcp_archive::replay::{Gaps, SelectedMetric, SuccessiveRates};
-use pcp_archive::scan::{Selector, select_instances};
+use pcp_archive::scan::{MetricLabels, Selector, select_instances};
 use pcp_archive::{ByteText, InstanceId, Metadata, OwnedValue, Pmid, Timestamp, Value};
 use pcp_types::names;
 
 use crate::Failure;
-use crate::columns::{Column, Scale, WantedUnits, number_in_records};
-use crate::formats::jsonl::{Line, Mark};
+use crate::columns::{Column, Labels, Scale, WantedUnits, number_in_records};
+use crate::formats::jsonl::{Line, MarkLine};
 use crate::formats::table::{Row, Table, TableCell, table_cell, time_text};
 use crate::order::{self, SeriesOrder};
-use crate::text::{Json, Output, json_time, warn};
+use crate::text::{Json, Output, warn};
 use crate::time::Zone;
 use histogram::Histogram;
 
@@ -94,7 +94,7 @@ impl Choice<'_> {
         if self.scaled {
             scale = scale.scaled(&metric);
         }
-        Some(ShownMetric { metric, scale, chosen: None, columns: HashMap::new() })
+        Some(ShownMetric::new(metric, scale))
     }
 }
 
@@ -104,11 +104,17 @@ struct ShownMetric {
     scale: Scale,
     /// The number of states of the domain, and the selected instances of them.
     chosen: Option<(usize, HashSet<InstanceId>)>,
+    /// The number of states of the labels of the domain, and the labels.
+    labels: Option<(usize, MetricLabels)>,
     /// The column index of each instance; `None` for those that are not selected.
     columns: HashMap<Option<InstanceId>, Option<usize>>,
 }
 
 impl ShownMetric {
+    fn new(metric: SelectedMetric, scale: Scale) -> Self {
+        Self { metric, scale, chosen: None, labels: None, columns: HashMap::new() }
+    }
+
     /// Returns the column index of an instance; `None` if it is not selected. The column is added
     /// at the first value.
     fn column_index(
@@ -124,7 +130,7 @@ impl ShownMetric {
         let is_labelled = choice.has_labels(&self.metric, instance, metadata);
         let is_chosen = is_labelled && self.is_chosen(choice.instances, instance, metadata);
         let place = is_chosen.then(|| {
-            let column = self.column(instance, metadata);
+            let column = self.column(instance, choice, metadata);
             columns.push(Live { column, metric: self.metric.clone() });
             columns.len() - 1
         });
@@ -132,17 +138,38 @@ impl ShownMetric {
         place
     }
 
-    fn column(&self, instance: Option<InstanceId>, metadata: &Metadata) -> Column {
+    fn column(
+        &mut self,
+        instance: Option<InstanceId>,
+        choice: &Choice<'_>,
+        metadata: &Metadata,
+    ) -> Column {
         let history = self.metric.desc.indom.and_then(|indom| metadata.identities(indom));
         let name = history.zip(instance).and_then(|(h, id)| h.name_at(id, Timestamp::MAX));
+        let labels = if choice.json { self.labels(instance, metadata) } else { Labels::new() };
         Column {
             metric: 0,
             instance,
             number: number_in_records(metadata, self.metric.desc.indom, instance),
             name: self.metric.name.clone(),
             instance_name: name.map(Into::into),
+            labels,
             scale: self.scale.clone(),
         }
+    }
+
+    /// Returns the labels of an instance, which are read again when some were added.
+    fn labels(&mut self, instance: Option<InstanceId>, metadata: &Metadata) -> Labels {
+        let (Some(indom), Some(instance)) = (self.metric.desc.indom, instance) else {
+            return Labels::new();
+        };
+        let history = metadata.label_history(LabelTarget::Instances(indom));
+        let states = history.map_or(0, |history| history.states().len());
+        if self.labels.as_ref().is_none_or(|(known, _)| *known != states) {
+            self.labels = Some((states, MetricLabels::of_domain(metadata, indom)));
+        }
+        let labels = self.labels.as_ref().and_then(|(_, labels)| labels.of_instance(instance));
+        labels.cloned().unwrap_or_default()
     }
 
     /// Returns whether the texts select an instance.
@@ -345,7 +372,7 @@ impl<'o> View<'o> {
             return Ok(());
         }
         if self.choice.json {
-            return out.json_line(&Mark { time: json_time(timestamp), mark: true });
+            return out.json_line(&MarkLine::new(timestamp));
         }
         let row = self.row(timestamp, Vec::new());
         self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))

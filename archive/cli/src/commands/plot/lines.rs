@@ -382,6 +382,7 @@ mod tests {
             number: None,
             name: name.to_owned(),
             instance_name: instance.map(Into::into),
+            labels: crate::columns::Labels::new(),
             scale: crate::columns::Scale::default(),
         }
     }

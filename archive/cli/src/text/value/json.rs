@@ -14,9 +14,11 @@ use crate::text::push_hex;
 /// An event array is an object with its records:
 ///
 /// ```text
-/// {"event":[{"time":[1700000000,500000000],"flags":1,"parameters":[
-///            {"pmid":"70.1.2","metric":"acme.path","type":"string","value":"/"}]},
-///           {"time":[1700000001,0],"flags":2147483648,"missed":3,"parameters":[]}]}
+/// {"event":[{"time":"2023-11-14T22:13:20.500000000Z","seconds":1700000000.5,"flags":1,
+///            "parameters":[
+///              {"pmid":"70.1.2","metric":"acme.path","type":"string","value":"/"}]},
+///           {"time":"2023-11-14T22:13:21.000000000Z","seconds":1700000001.0,
+///            "flags":2147483648,"missed":3,"parameters":[]}]}
 /// ```
 ///
 /// A damaged event array has its hexadecimal digits and the `error`.
@@ -48,7 +50,8 @@ impl<'a> Json<'a> {
             Ok(array) => {
                 let metadata = self.metadata;
                 let records = array.records().map(|record| TimedEventJson {
-                    time: json_time(record.timestamp()),
+                    time: Rfc3339(record.timestamp()),
+                    seconds: EpochSeconds(record.timestamp()),
                     event: EventJson::new(record, metadata),
                 });
                 serializer.collect_map([(kind, records.collect::<Vec<_>>())])
@@ -79,9 +82,29 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// A time in JSON: seconds and nanoseconds since 1970.
-pub(crate) const fn json_time(timestamp: Timestamp) -> (i64, u32) {
-    (timestamp.seconds(), timestamp.nanoseconds())
+/// A time as text of RFC 3339 in UTC, with all its nanoseconds; beyond the years that jiff has,
+/// the seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rfc3339(pub(crate) Timestamp);
+
+impl Serialize for Rfc3339 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match jiff::Timestamp::from_nanosecond(self.0.as_nanos()) {
+            Ok(instant) => serializer.collect_str(&format_args!("{instant:.9}")),
+            Err(_) => serializer.collect_str(&self.0),
+        }
+    }
+}
+
+/// A time as the number of seconds since 1970, to a quarter of a microsecond.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EpochSeconds(pub(crate) Timestamp);
+
+impl Serialize for EpochSeconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fraction = f64::from(self.0.nanoseconds()) / 1e9;
+        serializer.serialize_f64(self.0.seconds() as f64 + fraction)
+    }
 }
 
 fn not_finite(value: f64) -> &'static str {
@@ -104,7 +127,8 @@ fn digits(bytes: &[u8]) -> String {
 /// One record of an event array, with its time.
 #[derive(Debug, Serialize)]
 struct TimedEventJson<'a> {
-    time: (i64, u32),
+    time: Rfc3339,
+    seconds: EpochSeconds,
     #[serde(flatten)]
     event: EventJson<'a>,
 }
@@ -176,6 +200,19 @@ mod tests {
     }
 
     #[test]
+    fn a_time_is_text_in_utc_and_a_number() {
+        let json = |seconds, nanos| {
+            let at = Timestamp::new(seconds, nanos).unwrap();
+            serde_json::to_string(&(Rfc3339(at), EpochSeconds(at))).unwrap()
+        };
+        let expected = r#"["2023-11-14T22:13:20.123456789Z",1700000000.1234567]"#;
+        assert_eq!(json(1_700_000_000, 123_456_789), expected);
+        assert_eq!(json(0, 0), r#"["1970-01-01T00:00:00.000000000Z",0.0]"#);
+        // After the year 9999.
+        assert_eq!(json(1 << 40, 5), r#"["1099511627776.000000005",1099511627776.0]"#);
+    }
+
+    #[test]
     fn an_event_array_is_its_records() {
         let at = |seconds| Timestamp::new(seconds, 500).unwrap();
         let mut builder = EventArrayBuilder::highres();
@@ -184,9 +221,9 @@ mod tests {
         builder.missed(at(2), 3).unwrap();
         let array = builder.finish();
         let expected = "{\"highres_event\":[\
-            {\"time\":[1,500],\"flags\":10,\"parameters\":[{\"pmid\":\"70.1.2\",\
+            {\"time\":\"1970-01-01T00:00:01.000000500Z\",\"seconds\":1.0000005,\"flags\":10,\"parameters\":[{\"pmid\":\"70.1.2\",\
             \"metric\":null,\"type\":\"u64\",\"value\":18446744073709551615}]},\
-            {\"time\":[2,500],\"flags\":2147483648,\"missed\":3,\"parameters\":[]}]}";
+            {\"time\":\"1970-01-01T00:00:02.000000500Z\",\"seconds\":2.0000005,\"flags\":2147483648,\"missed\":3,\"parameters\":[]}]}";
         assert_eq!(json(array.as_value()), expected);
     }
 

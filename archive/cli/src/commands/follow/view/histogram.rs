@@ -1,6 +1,5 @@
 //! The columns of a histogram's quantiles.
 
-use hashbrown::HashMap;
 use pcp_archive::replay::{SuccessiveQuantiles, SuccessiveRates};
 use pcp_archive::{Metadata, Pmid, Value};
 
@@ -32,7 +31,7 @@ impl Histogram {
                     scale = scale.scaled(metric);
                 }
                 scale.is_computed = true;
-                ShownMetric { metric: metric.clone(), scale, chosen: None, columns: HashMap::new() }
+                ShownMetric::new(metric.clone(), scale)
             });
             Some(Self { shown: shown.collect(), quantiles })
         });
