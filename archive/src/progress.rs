@@ -68,7 +68,7 @@ mod tests {
 
     use super::STEP;
     use crate::check::check_watched;
-    use crate::writer::repair::reindex_watched;
+    use crate::writer;
     use crate::writer::repair::repair_watched;
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         let [check, repair, reindex] = &mut reports;
         check_watched(&base, &mut |done, all| check.push((done, all))).unwrap();
         repair_watched(&base, &new, &mut |done, all| repair.push((done, all))).unwrap();
-        reindex_watched(&base, &mut |done, all| reindex.push((done, all))).unwrap();
+        writer::repair::reindex(&base, &mut |done, all| reindex.push((done, all))).unwrap();
         for (reports, passes) in reports.iter().zip([1, 2, 2]) {
             assert!(reports.iter().all(|(_, all)| *all == passes * size), "{reports:?}");
             assert!(reports.len() as u64 > 2 * passes, "{reports:?}");

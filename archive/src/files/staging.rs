@@ -3,13 +3,14 @@
 //! It is written in a hidden directory next to its place, and its files are moved out when they
 //! are complete. The last one is the metadata, without which the files are no archive.
 //!
-//! A process that is killed leaves its hidden directory (`.NAME.PID`). No command reads or
-//! removes it: it may be deleted.
+//! A process that is killed leaves its hidden directory (`.NAME.PID`). No command reads it, and it
+//! may be deleted; the agent removes those among its archives when it starts.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::visibility::replace_archive;
 use super::{
     MemberFiles, directory_of, existing_file, move_archive, remove_archive, sync_directory,
 };
@@ -22,7 +23,17 @@ pub struct Staging {
     base: PathBuf,
     directory: PathBuf,
     hidden: PathBuf,
-    replaces: bool,
+    target: Target,
+}
+
+/// What may have the name of the archive when it is committed.
+#[derive(Debug)]
+enum Target {
+    Free,
+    /// Another archive, which is removed first.
+    Replaced,
+    /// The same archive, whose files are replaced one after the other.
+    InPlace,
 }
 
 impl Staging {
@@ -34,7 +45,7 @@ impl Staging {
     pub fn new(base: &Path) -> Result<Self> {
         match existing_file(base)? {
             Some(file) => Err(Error::Exists { file }),
-            None => Self::create(base, false),
+            None => Self::create(base, Target::Free),
         }
     }
 
@@ -49,11 +60,18 @@ impl Staging {
             Some(file) if sources.iter().any(|source| is_same(base, source)) => {
                 Err(Error::Exists { file })
             }
-            _ => Self::create(base, true),
+            _ => Self::create(base, Target::Replaced),
         }
     }
 
-    fn create(base: &Path, replaces: bool) -> Result<Self> {
+    /// Creates the hidden directory for files that replace those of the archive called `base`, one
+    /// after the other. So each old file must be of use with each new one; files that are not
+    /// written stay.
+    pub(crate) fn in_place(base: &Path) -> Result<Self> {
+        Self::create(base, Target::InPlace)
+    }
+
+    fn create(base: &Path, target: Target) -> Result<Self> {
         let name = base.file_name().unwrap_or_default();
         let hidden_name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
         let directory = base.with_file_name(hidden_name);
@@ -64,7 +82,12 @@ impl Staging {
             created => created.map_err(io_error("create", &directory))?,
         }
         let hidden = directory.join(name);
-        Ok(Self { base: base.to_owned(), directory, hidden, replaces })
+        Ok(Self { base: base.to_owned(), directory, hidden, target })
+    }
+
+    /// Returns the base name that the archive gets.
+    pub(crate) fn base(&self) -> &Path {
+        &self.base
     }
 
     /// Returns the base name to write under until [`commit`](Self::commit).
@@ -90,10 +113,14 @@ impl Staging {
     ///
     /// [`Error::Exists`] if someone else took the name; [`Error::Io`].
     pub fn commit(self) -> Result<()> {
-        if self.replaces {
-            remove_archive(&self.base)?;
-        } else if let Some(file) = existing_file(&self.base)? {
-            return Err(Error::Exists { file });
+        match self.target {
+            Target::InPlace => return replace_archive(&self.hidden, &self.base),
+            Target::Replaced => remove_archive(&self.base)?,
+            Target::Free => {
+                if let Some(file) = existing_file(&self.base)? {
+                    return Err(Error::Exists { file });
+                }
+            }
         }
         move_archive(&self.hidden, &self.base).inspect_err(|_| {
             // What was moved is of no use without the metadata.

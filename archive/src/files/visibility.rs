@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use super::members::{
     AddExtension as _, Compression, DELETING, MemberFiles, MemberKind, UNFINISHED, all_files, list,
-    split, without_mark,
+    split, sync_directory, without_mark,
 };
 use crate::format::Role;
 use crate::{Error, Result, io_error};
@@ -69,6 +69,44 @@ pub(crate) fn move_archive(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Replaces files of an archive by those called `from`, of the same kinds: metadata, volumes, and
+/// the index last. Files of these kinds that have no successor are removed.
+///
+/// A process that is killed meanwhile leaves old files and new ones, so each old file must be of
+/// use with each new one. The index, which says where records are, is not: without one, readers
+/// search the volumes.
+pub(crate) fn replace_archive(from: &Path, base: &Path) -> Result<()> {
+    let new = MemberFiles::list(from)?;
+    let (old_indexes, old): (Vec<_>, Vec<_>) =
+        all_files(base)?.into_iter().partition(|(_, kind, _)| *kind == MemberKind::Index);
+    if !new.volumes.is_empty() {
+        for (file, ..) in &old_indexes {
+            remove_file(file)?;
+        }
+        sync_directory(base)?;
+    }
+    let mut placed = Vec::new();
+    for (file, role) in new.all().filter(|(_, role)| *role != Role::Index) {
+        placed.push(rename_member(file, base, role)?);
+    }
+    for (file, kind, _) in old {
+        let is_replaced = match kind {
+            MemberKind::Metadata => new.metadata.is_some(),
+            _ => !new.volumes.is_empty(),
+        };
+        if is_replaced && !placed.contains(&file) {
+            remove_file(&file)?;
+        }
+    }
+    if let Some(index) = &new.index {
+        let placed = rename_member(index, base, Role::Index)?;
+        for (file, ..) in old_indexes.iter().filter(|(file, ..)| *file != placed) {
+            remove_file(file)?;
+        }
+    }
+    sync_directory(base)
+}
+
 /// Removes an archive, or what an interrupted run left of one. Its metadata is renamed first:
 /// from then on no reader finds the archive, and [`unfinished_archives`] does.
 ///
@@ -84,7 +122,7 @@ pub fn remove_archive(base: &Path) -> Result<()> {
     let mut files = all_files(base)?;
     files.sort_by_key(|(_, part, _)| *part == MemberKind::Metadata);
     for (file, ..) in files {
-        unless_gone(fs::remove_file(&file)).map_err(io_error("remove", &file))?;
+        remove_file(&file)?;
     }
     Ok(())
 }
@@ -131,6 +169,10 @@ fn rename_member(file: &Path, base: &Path, role: Role) -> Result<PathBuf> {
     }
     fs::rename(file, &name).map_err(io_error("rename", file))?;
     Ok(name)
+}
+
+fn remove_file(file: &Path) -> Result<()> {
+    unless_gone(fs::remove_file(file)).map_err(io_error("remove", file))
 }
 
 fn unless_gone(done: io::Result<()>) -> io::Result<()> {

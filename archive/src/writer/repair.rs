@@ -2,7 +2,8 @@
 //!
 //! In: a damaged archive. Out: a new archive, and what it lacks in [`Repaired`].
 //! The old files are unchanged until the new ones are complete, and the new ones are hidden
-//! until then (`files::staging`).
+//! until then (`files::staging`). In place, they replace the old ones one after the other
+//! (`files::visibility`): a volume keeps its number, and needs no more metadata than before.
 //!
 //! The records that [`Salvage`] finds are copied byte for byte into new files
 //! with new labels and a new index. Left out are
@@ -23,33 +24,27 @@
 //! after must not be joined. Where only some values of a record are left out
 //! there is none, since it would hide all the others.
 //!
-//! Metadata is sorted by time, and what readers ignore in it is left out: see
-//! `repair/metadata_filter.rs`. Metrics whose name readers do not find get another:
-//! see `repair/name_filter.rs`. If something is earlier than the start in the
+//! Metadata is sorted by time, what readers ignore in it is left out, and metrics whose name
+//! readers do not find get another: see `repair/metadata_filter.rs`. If something is earlier than the start in the
 //! label, the start is moved. The version stays what it is.
 
 mod decisions;
-mod in_place;
 mod live_writer;
 mod metadata_filter;
-mod name_filter;
 mod order;
 mod output_files;
 mod pending_mark;
 mod value_filter;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::files::RecordFile;
 use crate::files::staging::Staging;
-use crate::files::{AddExtension as _, MemberFiles, RecordFile, existing_file, remove_archive};
 use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
 use crate::reader::salvage::{Loss, Salvage, Salvaged};
-use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version, io_error};
+use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version};
 use decisions::{Decisions, KeptMetadata, RepairedPart};
-use in_place::Swap;
-pub use in_place::{interrupted_repairs, resume_repair};
 use live_writer::check_unwritten;
 use output_files::{DataFiles, IndexFile};
 use pending_mark::PendingMark;
@@ -81,7 +76,8 @@ pub struct Repaired {
     pub lost: Vec<Loss>,
     /// Names of metrics that readers do not find, and those in their place.
     pub renamed: Vec<Renamed>,
-    /// The archives of the records whose time steps back, `BASE-2` and so on. Their
+    /// The archives of the records whose time steps back, `BASE-2` and so on, as far as these
+    /// names are free. Their
     /// `dropped`, `dropped_metadata`, `lost`, `renamed` and `further` are empty.
     pub further: Vec<Repaired>,
 }
@@ -93,8 +89,7 @@ pub struct Renamed {
     pub pmid: Pmid,
     /// Its name in the old archive.
     pub old: ByteText,
-    /// The one in the new archive. Of an `old` with a NUL the same with `\x00` in its
-    /// place; else as much of `old` as there is room for, and the PMID: `a.b_70_1_2`.
+    /// The one in the new archive: what PCP's readers take of `old`, and the PMID, `a.b_70_1_2`.
     pub new: ByteText,
     /// The reason why readers do not find it by its old name.
     pub reason: String,
@@ -106,8 +101,8 @@ pub struct Renamed {
 /// # Errors
 ///
 /// Those of [`Salvage::open`]; [`Error::NoData`] if no data record but marks can be
-/// kept; [`Error::Exists`] if there is an archive of the new name, or of that of a
-/// [further](Repaired::further) one; [`Error::Io`]. After an error there are no new files.
+/// kept; [`Error::Exists`] if there is an archive of the new name; [`Error::Io`]. After an error
+/// there is no archive of the new name.
 pub fn repair(path: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<Repaired> {
     repair_watched(path, output, &mut |_, _| {})
 }
@@ -123,65 +118,15 @@ pub fn repair_watched(
     output: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
-    let output = output.as_ref();
-    require_free(output)?;
-    let mut stagings = Vec::new();
-    let mut hidden = |base: &Path| {
-        stagings.push(Staging::new(base)?);
-        Ok(stagings.last().map_or(base, Staging::hidden).to_owned())
-    };
-    let mut repaired = repair_to(path, output, &mut hidden, watch)?;
-    // The first one last: with it the repair is complete.
-    for (part, staging) in stagings.into_iter().enumerate().rev() {
-        if let Err(error) = staging.commit() {
-            for later in part + 1..=repaired.further.len() {
-                let _ = remove_archive(&part_base(output, later));
-            }
-            return Err(error);
-        }
-    }
-    output.clone_into(&mut repaired.base);
-    for (part, further) in repaired.further.iter_mut().enumerate() {
-        further.base = part_base(output, part + 1);
-    }
-    Ok(repaired)
+    let staging = Staging::new(output.as_ref())?;
+    repair_to(staging, &Salvage::open(path)?, watch)
 }
 
-/// Repairs to the base names that `place` gives to the archives: first that of `output`, then
-/// those of the [further](Repaired::further) ones. After an error the caller removes the files.
-fn repair_to(
-    path: impl AsRef<Path>,
-    output: &Path,
-    place: &mut dyn FnMut(&Path) -> Result<PathBuf>,
-    watch: &mut dyn FnMut(u64, u64),
-) -> Result<Repaired> {
-    let salvage = Salvage::open(path)?;
-    let mut progress = Progress::new(salvage.files(), 2, watch);
-    let decisions = Decisions::new(&salvage, &mut progress)?;
-    let bases = (0..decisions.parts.len()).map(|part| place(&part_base(output, part)));
-    let bases: Vec<PathBuf> = bases.collect::<Result<_>>()?;
-    Copier::new(&salvage, &decisions, &bases)?.copy(&mut progress)
-}
-
-/// Fails if there is an archive of this name.
-fn require_free(base: &Path) -> Result<()> {
-    existing_file(base)?.map_or(Ok(()), |file| Err(Error::Exists { file }))
-}
-
-/// Returns the base name of a part: that of the first, `BASE-2` for the next.
-fn part_base(base: &Path, part: usize) -> PathBuf {
-    if part == 0 {
-        return base.to_owned();
-    }
-    let mut name = base.as_os_str().to_owned();
-    name.push(format!("-{}", part + 1));
-    name.into()
-}
-
-/// Repairs an archive in its place: the new files are written in a hidden directory and synced
-/// before they take the place of the old ones. Readers find the old archive, none for the moment
-/// of the replacement, and then the new one; another call completes a repair that was
-/// interrupted (`repair/in_place.rs`).
+/// Repairs an archive in its place: complete new files are written beside the old ones and replace
+/// them one after the other, [further](Repaired::further) archives first. A new file has what can
+/// be read of the old one, so readers find an archive at any time, also after a kill: the old one,
+/// the new one, or some files of each, which another call repairs. Further archives that were
+/// complete by then stay, and those of the other call take the next names.
 ///
 /// # Errors
 ///
@@ -199,29 +144,50 @@ pub fn repair_in_place_watched(
     path: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
-    let swap = Swap::find(path.as_ref())?;
-    check_unwritten(&MemberFiles::list(swap.base())?)?;
-    swap.resume()?;
-    let new = swap.begin()?;
-    let repaired = repair_to(swap.base(), &new, &mut |base| Ok(base.to_owned()), watch);
-    let repaired = repaired.and_then(|repaired| {
-        swap.check_names(repaired.further.len())?;
-        swap.commit()?;
-        Ok(repaired)
-    });
-    if repaired.is_err() {
-        swap.discard()?;
+    let salvage = Salvage::open(path)?;
+    check_unwritten(salvage.files())?;
+    repair_to(Staging::in_place(&salvage.files().base)?, &salvage, watch)
+}
+
+fn repair_to(
+    staging: Staging,
+    salvage: &Salvage,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Repaired> {
+    let mut progress = Progress::new(salvage.files(), 2, watch);
+    let decisions = Decisions::new(salvage, &mut progress)?;
+    let further = further_stagings(staging.base(), decisions.parts.len().saturating_sub(1))?;
+    let mut outputs = vec![staging.hidden()];
+    outputs.extend(further.iter().map(Staging::hidden));
+    let mut repaired = Copier::new(salvage, &decisions, &outputs)?.copy(&mut progress)?;
+    staging.base().clone_into(&mut repaired.base);
+    for (part, staging) in repaired.further.iter_mut().zip(further) {
+        staging.base().clone_into(&mut part.base);
+        staging.commit()?;
     }
-    let mut repaired = repaired?;
-    swap.finish()?;
-    for (part, further) in repaired.further.iter_mut().enumerate() {
-        further.base = part_base(swap.base(), part + 1);
+    // Last, since this removes the records of the others from an archive that is repaired in place.
+    staging.commit()?;
+    Ok(repaired)
+}
+
+/// Begins archives of the first names that are free among `BASE-2`, `BASE-3` and so on.
+fn further_stagings(base: &Path, count: usize) -> Result<Vec<Staging>> {
+    let mut stagings = Vec::new();
+    let mut number = 2;
+    while stagings.len() < count {
+        let mut name = base.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        match Staging::new(Path::new(&name)) {
+            Err(Error::Exists { .. }) => {}
+            staging => stagings.push(staging?),
+        }
+        number += 1;
     }
-    Ok(Repaired { base: swap.base().to_owned(), ..repaired })
+    Ok(stagings)
 }
 
 /// Replaces the index of an archive that is otherwise whole, or makes one.
-/// Returns the number of its entries.
+/// Returns the number of its entries. `watch` is called as by [`repair_watched`].
 ///
 /// # Errors
 ///
@@ -229,16 +195,7 @@ pub fn repair_in_place_watched(
 /// which needs [`repair`]; those of [`Salvage::open`]; [`Error::NoData`];
 /// [`Error::Written`] while a process writes the archive; [`Error::Io`]. After an error the
 /// old index is still there.
-pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
-    reindex_watched(path, &mut |_, _| {})
-}
-
-/// Rebuilds the index with progress, as [`repair_watched`].
-///
-/// # Errors
-///
-/// As [`reindex`].
-pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) -> Result<u64> {
+pub fn reindex(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) -> Result<u64> {
     let salvage = Salvage::open(path)?;
     check_unwritten(salvage.files())?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
@@ -252,23 +209,10 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
         let reason = lost.reason.clone();
         return Err(Error::Damaged { file, offset, reason });
     }
-    let files = salvage.files();
-    let sibling = files.base.with_extension_added("reindexed");
-    // Of a run that was cut off.
-    for (left, _) in MemberFiles::list(&sibling)?.all() {
-        fs::remove_file(left).map_err(io_error("remove", left))?;
-    }
-    let index = IndexFile::create(&sibling, salvage.label())?;
-    let file = index.path().to_owned();
-    let entries = fill_index(&salvage, &decisions, index, &mut progress).inspect_err(|_| {
-        let _ = fs::remove_file(&file);
-    })?;
-    let name = files.base.with_extension_added("index");
-    fs::rename(&file, &name).map_err(io_error("rename", &file))?;
-    // A compressed one has another name.
-    if let Some(old) = files.index.as_ref().filter(|old| old.file_name() != name.file_name()) {
-        fs::remove_file(old).map_err(io_error("remove", old))?;
-    }
+    let staging = Staging::in_place(&salvage.files().base)?;
+    let index = IndexFile::create(staging.hidden(), salvage.label())?;
+    let entries = fill_index(&salvage, &decisions, index, &mut progress)?;
+    staging.commit()?;
     Ok(entries)
 }
 
@@ -311,7 +255,7 @@ struct RepairOutput<'s> {
 }
 
 impl<'s> Copier<'s> {
-    fn new(salvage: &'s Salvage, decisions: &'s Decisions, bases: &[PathBuf]) -> Result<Self> {
+    fn new(salvage: &'s Salvage, decisions: &'s Decisions, bases: &[&Path]) -> Result<Self> {
         let filter = ValueFilter::new(salvage.metadata(), salvage.version());
         let outputs =
             decisions.parts.iter().zip(bases).map(|(part, base)| RepairOutput::new(part, base));

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process;
 use std::time::SystemTime;
 
 use pcp_archive::internal::unfinished_archives;
-use pcp_archive::repair::interrupted_repairs;
 
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
@@ -137,15 +137,25 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns the archives that a killed agent was repairing. They may have no files until the
-/// repair is resumed.
-pub(super) fn half_repaired(directory: &Path) -> Vec<PathBuf> {
-    let mut half_repaired = Vec::new();
+/// Returns the hidden directories `.NAME.PID` in which processes that are gone were repairing an
+/// archive.
+pub(super) fn abandoned(directory: &Path) -> Vec<PathBuf> {
+    let mut abandoned = Vec::new();
     for directory in directories(directory) {
-        let bases = interrupted_repairs(&directory).unwrap_or_default();
-        half_repaired.extend(bases.into_iter().filter(|base| has_our_name(base)));
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let hidden = name.to_str().and_then(|name| name.strip_prefix('.'));
+            let Some((stem, pid)) = hidden.and_then(|name| name.rsplit_once('.')) else { continue };
+            // Of this process it is as well: where process numbers start again, as in a container.
+            let is_gone =
+                pid.parse() == Ok(process::id()) || !Path::new("/proc").join(pid).exists();
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_ours(stem) && is_number(pid) && is_gone && is_directory {
+                abandoned.push(entry.path());
+            }
+        }
     }
-    half_repaired
+    abandoned
 }
 
 /// Returns the archives that a killed agent was creating or deleting.
@@ -272,10 +282,29 @@ mod tests {
         assert_eq!(left, expected.map(|name| dir.path().join(name)));
         let expected = ["20231115.22.13", "step-1/20231118.22.13"];
         assert_eq!(unfinished(dir.path()), expected.map(|name| dir.path().join(name)));
-        for name in [".20231119.22.13.repaired", ".20231120.22.13.repairing", ".mine.repaired"] {
+    }
+
+    #[test]
+    fn directories_of_repairs_are_abandoned_when_their_process_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let step = dir.path().join("step-1");
+        fs::create_dir(&step).unwrap();
+        let own = process::id();
+        // No process has a number beyond 4194304.
+        let mine = ".mine.4194305".to_owned();
+        let running = ".20231119.22.13.1".to_owned();
+        let gone = ".20231119.22.13.4194305".to_owned();
+        let before = format!(".20231119.22.13-01.{own}");
+        for name in [&mine, &running, &gone, &before] {
             fs::create_dir(dir.path().join(name)).unwrap();
+            fs::write(dir.path().join(name).join("20231119.22.13.meta"), "half").unwrap();
         }
-        let expected = ["20231119.22.13", "20231120.22.13"];
-        assert_eq!(half_repaired(dir.path()), expected.map(|name| dir.path().join(name)));
+        fs::create_dir(step.join(&gone)).unwrap();
+        fs::write(dir.path().join(".20231120.22.13.4194305"), "a file").unwrap();
+        let mut found = abandoned(dir.path());
+        found.sort();
+        let mut expected = [dir.path().join(&before), dir.path().join(&gone), step.join(&gone)];
+        expected.sort();
+        assert_eq!(found, expected);
     }
 }

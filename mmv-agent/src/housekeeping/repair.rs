@@ -48,7 +48,7 @@ pub(super) fn repair(found: &ArchiveFiles) -> Result<Outcome, Error> {
         if has_sound_index(found) {
             return Ok(Outcome::WasClosed);
         }
-        return reindex(base).map(|_| Outcome::IndexReplaced);
+        return reindex(base, &mut |_, _| {}).map(|_| Outcome::IndexReplaced);
     }
     if let Ok(archive) = Archive::open(base)
         && archive.torn_tail().is_none()
@@ -61,7 +61,9 @@ pub(super) fn repair(found: &ArchiveFiles) -> Result<Outcome, Error> {
         let complete = last.is_some_and(|entry| entry.timestamp == archive.end());
         match damage(base)? {
             Damage::None if complete => return Ok(Outcome::WasClosed),
-            Damage::None | Damage::Index => return reindex(base).map(|_| Outcome::Reindexed),
+            Damage::None | Damage::Index => {
+                return reindex(base, &mut |_, _| {}).map(|_| Outcome::Reindexed);
+            }
             Damage::Records => {}
         }
     }

@@ -22,7 +22,6 @@ use nix::sys::statvfs::statvfs;
 use pcp_archive::Compression;
 use pcp_archive::compress::is_same;
 use pcp_archive::internal::remove_archive;
-use pcp_archive::repair::resume_repair;
 use pcp_types::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
@@ -117,8 +116,8 @@ impl HousekeepingRules {
 pub(crate) struct Leftovers {
     /// Closed or open archives.
     archives: Vec<PathBuf>,
-    /// Archives whose repair was interrupted.
-    half_repaired: Vec<PathBuf>,
+    /// Hidden directories of repairs that were interrupted.
+    abandoned: Vec<PathBuf>,
     /// Archives whose creation or deletion was interrupted.
     unfinished: Vec<PathBuf>,
     /// Useless files.
@@ -129,7 +128,7 @@ impl Leftovers {
     /// Returns the base names that archives of this run must not have, since this thread repairs
     /// or removes what it finds under them.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
-        let all = self.archives.iter().chain(&self.half_repaired).chain(&self.unfinished);
+        let all = self.archives.iter().chain(&self.unfinished);
         all.map(PathBuf::as_path)
     }
 }
@@ -208,7 +207,7 @@ impl Housekeeper {
         let archives = archive_directory::archives(directory).unwrap_or_default();
         Leftovers {
             archives: archives.into_iter().map(|found| found.base).collect(),
-            half_repaired: archive_directory::half_repaired(directory),
+            abandoned: archive_directory::abandoned(directory),
             unfinished: archive_directory::unfinished(directory),
             files: archive_directory::leftovers(directory).unwrap_or_default(),
         }
@@ -317,8 +316,6 @@ impl Housekeeper {
     /// Repairs archives that an earlier run left open, and removes its other leftovers.
     pub(crate) fn clean_up(&mut self, leftovers: &Leftovers) {
         let Some(directory) = self.directory.clone() else { return };
-        // Before repairs are completed, since this removes the old files of an archive that is
-        // about to be replaced.
         for base in &leftovers.unfinished {
             let archive = base.display();
             match remove_archive(base) {
@@ -326,14 +323,12 @@ impl Housekeeper {
                 Err(error) => warn!(%archive, %error, "cannot be removed"),
             }
         }
-        for base in &leftovers.half_repaired {
-            let archive = base.display();
-            match resume_repair(base) {
-                Ok(true) => info!(%archive, "completed a repair that had been interrupted"),
-                Ok(false) => info!(%archive, "undid a repair that had been interrupted"),
-                Err(error) => {
-                    warn!(%archive, %error, "cannot complete a repair that was interrupted");
-                }
+        // Of the archives themselves nothing is in them that another repair would not find.
+        for path in &leftovers.abandoned {
+            let directory = path.display();
+            match fs::remove_dir_all(path) {
+                Ok(()) => info!(%directory, "removed: left by a repair that was interrupted"),
+                Err(error) => warn!(%directory, %error, "cannot be removed"),
             }
         }
         for path in &leftovers.files {

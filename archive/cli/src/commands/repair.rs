@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     archive: PathBuf,
 
     /// Base name of the new archive; records whose time steps back become further archives,
-    /// BASE-2, BASE-3 and so on
+    /// BASE-2, BASE-3 and so on, as far as these names are free
     #[arg(long, short, value_name = "BASE", required_unless_present_any = ["in_place", "index"], value_parser = base_names())]
     output: Option<PathBuf>,
 
@@ -98,7 +98,7 @@ impl Arguments {
         let mut progress = self.progress.start();
         let mut show = |done, all| progress.show(done, all);
         if self.index {
-            let entries = repair::reindex_watched(&self.archive, &mut show)?;
+            let entries = repair::reindex(&self.archive, &mut show)?;
             drop(progress);
             out.text.extend_from_slice(format!("{entries} index entries\n").as_bytes());
             return out.finish();

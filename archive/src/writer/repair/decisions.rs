@@ -13,7 +13,7 @@ use crate::reader::salvage::{Loss, MetadataPlace, Salvage, Salvaged};
 use crate::{ArchiveLabel, ByteText, Error, Metadata, Pmid, Result, Timestamp, Version};
 
 /// The most archives that a repair makes of one.
-pub(super) const MAX_PARTS: usize = 8;
+const MAX_PARTS: usize = 8;
 
 /// Made by one pass over the data; the copying is the second.
 pub(super) struct Decisions {

@@ -5,17 +5,20 @@
 //! differences of instance domains the entries that change nothing, of instances that
 //! are listed twice the second. Sets of labels whose table does not fit their JSON
 //! are left out, since their text cannot be trusted; sets that are not UTF-8 are kept to the
-//! byte. Names of metrics that readers do not find are replaced (`repair/name_filter.rs`).
+//! byte. Names by which PCP's readers find no metric or another one are replaced: the new name is
+//! the old one and the PMID, `a.b_70_1_2`.
 
 use hashbrown::{HashMap, HashSet};
 
 use super::Renamed;
-use super::name_filter::NameFilter;
 use crate::check::label_defect;
+use crate::format::DescRecord;
 use crate::format::indom::IndomRecord;
 use crate::format::labelset::RawSet;
 use crate::format::{IndomRecordKind, MetadataRecord, desc, indom, labelset, metadata_record};
-use crate::{EncodeError, InDom, InstanceId, LabelClass, Metadata, RecordError, Version};
+use crate::{
+    ByteText, EncodeError, InDom, InstanceId, LabelClass, Metadata, Pmid, RecordError, Version,
+};
 
 /// The fate of a record.
 #[derive(Debug)]
@@ -33,13 +36,14 @@ pub(super) enum FilteredRecord {
 pub(super) struct MetadataFilter<'m> {
     /// The instances of each domain after the records so far.
     domains: HashMap<InDom, HashSet<InstanceId>>,
-    names: NameFilter<'m>,
+    /// The metadata of the old archive.
+    old: &'m Metadata,
 }
 
 impl<'m> MetadataFilter<'m> {
     /// For the records of an archive with this metadata.
     pub(super) fn new(metadata: &'m Metadata) -> Self {
-        Self { domains: HashMap::new(), names: NameFilter::new(metadata) }
+        Self { domains: HashMap::new(), old: metadata }
     }
 
     /// The next record of the new file, which is a good one.
@@ -55,14 +59,7 @@ impl<'m> MetadataFilter<'m> {
         match metadata_record::parse(version, bytes) {
             Ok(MetadataRecord::Indom(record)) => self.pass_indom(version, &record, bytes),
             Ok(MetadataRecord::Label(_)) => pass_labels(version, bytes),
-            Ok(MetadataRecord::Desc(record)) => {
-                let Some((names, renamed)) = self.names.pass(&record) else {
-                    return Ok(FilteredRecord::Whole);
-                };
-                let mut changed = Vec::with_capacity(bytes.len());
-                desc::encode(&record.desc, &names, &mut changed)?;
-                Ok(FilteredRecord::Renamed(changed, renamed))
-            }
+            Ok(MetadataRecord::Desc(record)) => self.pass_desc(&record),
             _ => Ok(FilteredRecord::Whole),
         }
     }
@@ -105,6 +102,56 @@ impl<'m> MetadataFilter<'m> {
         indom::encode_part(version, kind, record, &keep, &mut changed)?;
         Ok(FilteredRecord::Changed(changed, None))
     }
+
+    fn pass_desc(&self, record: &DescRecord<'_>) -> Result<FilteredRecord, EncodeError> {
+        let pmid = record.desc.pmid;
+        let mut names = Vec::with_capacity(record.names.len());
+        let mut renamed = Vec::new();
+        for name in &record.names {
+            let old = ByteText::from_bytes(name);
+            let Some(reason) = self.name_defect(name, &old, pmid) else {
+                names.push(old);
+                continue;
+            };
+            let new = self.free_name(name, pmid);
+            names.push(new.clone());
+            renamed.push(Renamed { pmid, old, new, reason });
+        }
+        if renamed.is_empty() {
+            return Ok(FilteredRecord::Whole);
+        }
+        let mut changed = Vec::new();
+        desc::encode(&record.desc, &names, &mut changed)?;
+        Ok(FilteredRecord::Renamed(changed, renamed))
+    }
+
+    /// Returns the reason why PCP's readers do not find a metric by its name.
+    fn name_defect(&self, name: &[u8], text: &ByteText, pmid: Pmid) -> Option<String> {
+        if name.contains(&0) {
+            return Some("PCP's readers cut a name at a NUL".to_owned());
+        }
+        if let Err(error) = desc::check_len(name) {
+            return Some(error.to_string());
+        }
+        let owner = self.old.metric_by_name(text)?.desc.pmid;
+        (owner != pmid).then(|| format!("metric {owner} has this name"))
+    }
+
+    /// Returns a name that no metric has: as much of the old one as PCP's readers take, and the
+    /// PMID. Names of two metrics differ in the PMID, and in the last part from all without one.
+    fn free_name(&self, name: &[u8], pmid: Pmid) -> ByteText {
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        let mut suffix = format!("_{}_{}_{}", pmid.domain(), pmid.cluster(), pmid.item());
+        loop {
+            let room = desc::MAX_NAME.saturating_sub(suffix.len()).min(end);
+            let kept = name.get(..room).unwrap_or(name);
+            let new = ByteText::from_bytes(&[kept, suffix.as_bytes()].concat());
+            if self.old.metric_by_name(&new).is_none() {
+                return new;
+            }
+            suffix.push('x');
+        }
+    }
 }
 
 fn pass_labels(version: Version, bytes: &[u8]) -> Result<FilteredRecord, EncodeError> {
@@ -138,7 +185,8 @@ fn defect(set: &RawSet<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteText, Timestamp};
+    use crate::reader::MetadataLoader;
+    use crate::{MetricDesc, Semantics, Timestamp, Units, ValueType};
 
     fn id(number: i32) -> InstanceId {
         InstanceId::new(number).unwrap()
@@ -174,6 +222,71 @@ mod tests {
         let numbers =
             record.entries().map(|(id, name)| if name.is_some() { id.get() } else { -id.get() });
         Some((record.kind, numbers.collect()))
+    }
+
+    fn desc_record(item: u32, name: &[u8]) -> DescRecord<'_> {
+        let desc = MetricDesc {
+            pmid: Pmid::new(70, 1, item).unwrap(),
+            value_type: ValueType::U32,
+            indom: None,
+            semantics: Semantics::Instant,
+            units: Units::from_raw(0),
+        };
+        DescRecord { desc, names: vec![name] }
+    }
+
+    /// Returns the names of metrics 70.1.0, 70.1.1 and so on after the filter.
+    fn passed_names(names: &[&[u8]]) -> Vec<Vec<u8>> {
+        let records: Vec<_> =
+            (0..).zip(names).map(|(item, name)| desc_record(item, name)).collect();
+        let mut loader = MetadataLoader::default();
+        for record in &records {
+            loader.add(0, MetadataRecord::Desc(record.clone())).unwrap();
+        }
+        let metadata = loader.finish();
+        let filter = MetadataFilter::new(&metadata);
+        let mut names = Vec::new();
+        for record in &records {
+            match filter.pass_desc(record).unwrap() {
+                FilteredRecord::Whole => names.push(record.names[0].to_vec()),
+                FilteredRecord::Renamed(changed, renamed) => {
+                    let changed = metadata_record::parse(Version::V3, &changed).unwrap();
+                    let MetadataRecord::Desc(changed) = changed else { panic!("{changed:?}") };
+                    assert_eq!(changed.desc, record.desc);
+                    assert_eq!(*renamed[0].new.to_bytes(), *changed.names[0]);
+                    names.push(changed.names[0].to_vec());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn names_that_readers_find_are_kept() {
+        let names: [&[u8]; 5] = [b"a.b", b"a c", b"\xff", br"a\x00b", b"40.4"];
+        assert_eq!(passed_names(&names), names);
+    }
+
+    #[test]
+    fn names_by_which_readers_find_no_metric_get_the_pmid() {
+        let names: [&[u8]; 5] = [b"a.b", b"a.b", b"a.b_70_1_1", b"a.b\0c", b"\0"];
+        let expected: [&[u8]; 5] =
+            [b"a.b", b"a.b_70_1_1x", b"a.b_70_1_1", b"a.b_70_1_3", b"_70_1_4"];
+        assert_eq!(passed_names(&names), expected);
+    }
+
+    #[test]
+    fn a_name_that_readers_cannot_hold_is_cut() {
+        let fits = [b'x'; 4095];
+        let longer = [b'x'; 4096];
+        let other = [b'x'; 5000];
+        let new = passed_names(&[&fits, &longer, &other]);
+        assert_eq!(new[0], fits);
+        for (name, mark) in new.iter().skip(1).zip(["xxx_70_1_1", "xxx_70_1_2"]) {
+            assert_eq!(name.len(), 4095);
+            assert!(name.ends_with(mark.as_bytes()), "{mark}");
+        }
     }
 
     #[test]

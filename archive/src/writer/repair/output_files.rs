@@ -20,20 +20,18 @@ pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<Ap
 pub(super) struct DataFiles {
     base: PathBuf,
     label: ArchiveLabel,
-    /// The number that the volume being written had, and the file.
+    /// The volume being written, which has the number of the old one.
     volume: Option<(u32, AppendFile)>,
-    /// Number of volumes that were begun: numbers have no gaps.
-    count: u32,
     index: IndexFile,
 }
 
 impl DataFiles {
     pub(super) fn create(base: &Path, label: &ArchiveLabel) -> Result<Self> {
         let index = IndexFile::create(base, label)?;
-        Ok(Self { base: base.to_owned(), label: label.clone(), volume: None, count: 0, index })
+        Ok(Self { base: base.to_owned(), label: label.clone(), volume: None, index })
     }
 
-    /// The next record, which was in the volume with this number.
+    /// Appends a record that was in the volume with this number.
     pub(super) fn append(
         &mut self,
         volume: u32,
@@ -42,15 +40,13 @@ impl DataFiles {
         record: &[u8],
     ) -> Result<()> {
         if self.volume.as_ref().is_none_or(|(open, _)| *open != volume) {
-            let new = create(&self.base, &self.label, Role::Data(self.count))?;
-            self.count += 1;
+            let new = create(&self.base, &self.label, Role::Data(volume))?;
             if let Some((_, mut full)) = self.volume.replace((volume, new)) {
                 full.sync()?;
             }
         }
         let Some((_, file)) = &mut self.volume else { return Ok(()) };
-        let own = self.count.saturating_sub(1);
-        self.index.note(timestamp, own, metadata_offset, file.len(), record.len())?;
+        self.index.note(timestamp, volume, metadata_offset, file.len(), record.len())?;
         file.append(record)
     }
 
@@ -80,10 +76,6 @@ impl IndexFile {
         let out = create(base, label, Role::Index)?;
         let version = label.version;
         Ok(Self { out, version, entries: 0, entry: None, last: None, since: 0 })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        self.out.path()
     }
 
     /// The next record, `len` bytes at `data_offset` of its volume.
