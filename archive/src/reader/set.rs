@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::LISTINGS;
 use super::merge::{Merged, merge};
+use crate::files::parallel;
 use crate::format::Adaptations;
 use crate::{Archive, Error, Metadata, Result, files};
 
@@ -84,7 +85,7 @@ impl ArchiveSet {
     fn open_with<P: AsRef<Path>>(
         paths: &[P],
         is_tolerant: bool,
-        open: impl Fn(&Path) -> Result<Archive>,
+        open: impl Fn(&Path) -> Result<Archive> + Sync,
     ) -> Result<Self> {
         for _ in 1..LISTINGS {
             match Self::open_listed(paths, is_tolerant, &open) {
@@ -98,7 +99,7 @@ impl ArchiveSet {
     fn open_listed<P: AsRef<Path>>(
         paths: &[P],
         is_tolerant: bool,
-        open: impl Fn(&Path) -> Result<Archive>,
+        open: impl Fn(&Path) -> Result<Archive> + Sync,
     ) -> Result<Self> {
         let bases = Self::bases(paths)?;
         let mut archives = Vec::with_capacity(bases.len());
@@ -106,8 +107,8 @@ impl ArchiveSet {
         let mut unreadable = Vec::new();
         let mut empty = None;
         let mut gone = None;
-        for base in &bases {
-            match open(base) {
+        for (base, opened) in bases.iter().zip(open_all(&bases, open)) {
+            match opened {
                 // One of which no record is whole has lost some, which readers report.
                 Ok(archive) if archive.has_records() || archive.is_damaged => {
                     archives.push(archive);
@@ -238,6 +239,25 @@ impl ArchiveSet {
     pub(super) fn first(&self) -> &Archive {
         &self.archives[0]
     }
+}
+
+/// Opens archives side by side: of a compressed one the end may have to be decoded. The results are
+/// in the order of the names.
+fn open_all(
+    bases: &[PathBuf],
+    open: impl Fn(&Path) -> Result<Archive> + Sync,
+) -> Vec<Result<Archive>> {
+    if let [base] = bases {
+        return vec![open(base)];
+    }
+    let threads = parallel::threads().min(bases.len());
+    let open_next = |(): &mut (), base: &PathBuf| open(base);
+    parallel::in_order((0..threads).map(|_| ()), open_next, |jobs| {
+        for base in bases {
+            jobs.push(base);
+        }
+        std::iter::from_fn(|| jobs.pop()).collect()
+    })
 }
 
 /// Returns whether an archive is one of a directory and not named itself.

@@ -1,7 +1,7 @@
 //! A span cut into segments that are scanned side by side.
 //!
-//! The cuts are times of the index, so that each segment is found without
-//! reading those before it. How many there are does not depend on the machine,
+//! The cuts are times of the index, or the starts of archives with volumes that are decoded from
+//! their start, so that each segment is found without reading those before it. How many there are does not depend on the machine,
 //! only how many threads work on them: sums come out the same to the last bit
 //! everywhere.
 
@@ -23,8 +23,7 @@ const SEGMENTS: usize = 4;
 ///
 /// The span is one segment if its records cannot be cut with certainty: their
 /// times go back, or the index does not cover them. So it is if `work`
-/// fails, so that the first error is that of a scan from front to back; and if
-/// there are compressed volumes that are decoded from their start.
+/// fails, so that the first error is that of a scan from front to back.
 ///
 /// # Errors
 ///
@@ -91,9 +90,12 @@ fn segments(
     count: usize,
 ) -> Vec<SegmentBounds> {
     let source = selection.source();
-    let is_seekable = source.is_seekable();
-    let mut times: Vec<_> =
-        source.index_times().filter(|time| is_seekable && span.contains(time)).collect();
+    let mut times: Vec<Timestamp> = if source.is_seekable() {
+        source.index_times().collect()
+    } else {
+        source.archives().iter().map(|archive| archive.label().start).collect()
+    };
+    times.retain(|time| span.contains(time));
     // Those of the archives of a set follow each other.
     times.dedup();
     let mut cuts: Vec<_> = (1..count)
@@ -163,9 +165,14 @@ fn each<'a, T: Send>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Write as _;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use test_archives::Builder;
+
     use super::*;
+    use crate::ArchiveSet;
     use crate::error::Error;
     use crate::scan::tests::{archive, row};
 
@@ -193,6 +200,38 @@ mod tests {
         for threads in [2, 3, 9] {
             assert_eq!(on(threads), segments);
         }
+    }
+
+    #[test]
+    #[cfg(feature = "compression")]
+    fn archives_of_one_stream_each_are_scanned_side_by_side() {
+        let directory = tempfile::tempdir().unwrap();
+        for day in 0..5 {
+            let base = directory.path().join(day.to_string());
+            let rows = (0..10).map(|n| (100 * day + n, [("load", day + n)]));
+            Builder::in_directory(directory.path(), &day.to_string())
+                .metric("load", "i64 instant")
+                .rows(rows)
+                .finish();
+            let volume = base.with_extension("0");
+            let mut encoder = flate2::write::GzEncoder::new(
+                File::create(base.with_extension("0.gz")).unwrap(),
+                flate2::Compression::fast(),
+            );
+            encoder.write_all(&std::fs::read(&volume).unwrap()).unwrap();
+            encoder.finish().unwrap();
+            std::fs::remove_file(volume).unwrap();
+        }
+        let set = ArchiveSet::open(&[directory.path()]).unwrap();
+        let mut selection = Selection::new(&set);
+        selection.select("load");
+        let start = Timestamp::EPOCH;
+        let whole = start..=Timestamp::MAX;
+        let segments = by_time_on(2, &selection, &whole, timestamps).unwrap();
+        let lengths: Vec<usize> = segments.iter().map(Vec::len).collect();
+        // With a mark behind each archive but the last.
+        assert_eq!(lengths, [11, 11, 11, 21]);
+        assert!(segments.concat().is_sorted());
     }
 
     #[test]
