@@ -261,6 +261,19 @@ pub enum Problem {
     /// A metric that the archive does not have.
     #[error("no metric {0} in the archive")]
     UnknownMetric(String),
+    /// A histogram where a number is needed.
+    #[error(
+        "{0} is a histogram; write p99({0}) for a quantile, below(100ms, {0}) for the part of its \
+         values up to a limit, or sum(rate({0}.bucket)) for their rate"
+    )]
+    Histogram(String),
+    /// Something other than a metric in `max_over`, `min_over` or `avg_over`.
+    #[error(
+        "{0}() takes a metric, not an expression: write {0}(NAME) or {0}(NAME{{label=\"x\"}}), and \
+         calculate with the result, as in sum({0}(NAME)); mmv-archive summary has the extremes of \
+         rates"
+    )]
+    OverExpression(&'static str),
     /// A name that is not that of a histogram.
     #[error(
         "no histogram {0} in the archive; it is a counter {0}.bucket with a label \"histogram\""

@@ -142,7 +142,13 @@ mod tests {
             ("delta(max_over(m.queue))", "max_over() within rate() or delta()"),
             ("avg_over(m.name)", "string"),
             ("avg_over(m.other)", "no metric m.other"),
-            ("avg_over(1 + 2)", "column 10: found 1, expected a metric"),
+            ("avg_over(1 + 2)", "column 10: avg_over() takes a metric, not an expression"),
+            (
+                "1 + max_over(rate(m.served))",
+                "column 14: max_over() takes a metric, not an expression: write max_over(NAME)",
+            ),
+            ("min_over(m.queue + 1)", "as in sum(min_over(NAME))"),
+            ("max_over(", "column 10: max_over() takes a metric"),
         ] {
             let parsed = expression.parse::<Expression>();
             let derived = parsed.and_then(|parsed| Replay::open(&archive).derive(&parsed));

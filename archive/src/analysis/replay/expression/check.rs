@@ -283,18 +283,24 @@ impl TypeChecker<'_> {
     }
 
     fn metric(&mut self, at: usize, name: &str) -> Result<Term, Flaw> {
-        Ok(Term::from_operand(
-            self.scope
-                .metric(name)
-                .ok_or_else(|| Flaw::new(at, Problem::UnknownMetric(name.to_owned())))?,
-        ))
+        let operand = self.scope.metric(name);
+        let operand = operand.ok_or_else(|| Flaw::new(at, self.unknown_metric(name)))?;
+        Ok(Term::from_operand(operand))
+    }
+
+    /// Returns the error of a name that is not that of a metric, but may be that of a histogram.
+    fn unknown_metric(&self, name: &str) -> Problem {
+        if self.scope.desc(&format!("{name}.bucket")).is_some() {
+            return Problem::Histogram(name.to_owned());
+        }
+        Problem::UnknownMetric(name.to_owned())
     }
 
     /// Some instances of a metric.
     fn limited(&mut self, at: usize, name: &str, limit: &Limit) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         let found = self.scope.limited(name, limit).map_err(flaw)?;
-        let (operand, ids) = found.ok_or_else(|| flaw(Problem::UnknownMetric(name.to_owned())))?;
+        let (operand, ids) = found.ok_or_else(|| flaw(self.unknown_metric(name)))?;
         let metric = Term::from_operand(operand);
         let Some(ids) = ids else { return Ok(metric) };
         let Term { value_type, semantics, units, indom, .. } = metric;
@@ -355,8 +361,7 @@ impl TypeChecker<'_> {
         }
         self.needs_moment_before = true;
         let found = self.scope.over(function, of).map_err(flaw)?;
-        let (operand, instances) =
-            found.ok_or_else(|| flaw(Problem::UnknownMetric(of.name().to_owned())))?;
+        let (operand, instances) = found.ok_or_else(|| flaw(self.unknown_metric(of.name())))?;
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         if !value_type.is_numeric() {
             return Err(flaw(Problem::NotNumeric(value_type)));

@@ -464,7 +464,15 @@ impl<'p, 't> Parser<'p, 't> {
             _ if OVER_FUNCTIONS.iter().any(|row| row.0 == name) => {
                 let function = OVER_FUNCTIONS.iter().find(|row| row.0 == name);
                 let function = function.map_or(OverFunction::Avg, |row| row.1);
-                (NodeKind::Over(function, self.selector()?), 0)
+                let operand_at = self.offset();
+                if !matches!(self.peek(), Token::Name(_)) {
+                    return Err(Flaw::new(operand_at, Problem::OverExpression(function.name())));
+                }
+                let selector = self.selector()?;
+                if !matches!(self.peek(), Token::Sign(")") | Token::End) {
+                    return Err(Flaw::new(operand_at, Problem::OverExpression(function.name())));
+                }
+                (NodeKind::Over(function, selector), 0)
             }
             _ => {
                 let function = FUNCTIONS.iter().find(|(known, _)| *known == name);

@@ -1,0 +1,85 @@
+//! The expressions in the table of `docs/expressions.md`, and the errors of those that it excludes.
+
+use std::process::{Command, Output};
+
+use test_archives::{Builder, TestArchive};
+
+const DOCUMENT: &str = include_str!("../../../docs/expressions.md");
+
+/// Writes the metrics of the document: counters that grow by 2 and 20 a second, requests with labels,
+/// a queue with instances and a histogram.
+fn archive() -> TestArchive {
+    let requests = [("/a 200", "/a", "200"), ("/a 503", "/a", "503"), ("/b 200", "/b", "200")];
+    let labels = requests.map(|(name, path, code)| (name, [("endpoint", path), ("code", code)]));
+    let labels = labels.each_ref().map(|(name, labels)| (*name, &labels[..]));
+    let row = |second: u64| {
+        [
+            ("mmv.shop.failed", 2 * second),
+            ("mmv.shop.orders", 20 * second),
+            ("mmv.shop.requests[/a 200]", 5 * second),
+            ("mmv.shop.requests[/a 503]", second),
+            ("mmv.shop.requests[/b 200]", 7 * second),
+            ("mmv.shop.queue[one]", 3 + second % 4),
+            ("mmv.shop.latency.bucket[4..5]", 9 * second),
+            ("mmv.shop.latency.sum", 40 * second),
+        ]
+    };
+    Builder::named("shop")
+        .metric("mmv.shop.failed", "u64 counter count")
+        .metric("mmv.shop.orders", "u64 counter count")
+        .metric("mmv.shop.requests", "u64 counter count")
+        .metric("mmv.shop.queue", "u32 instant")
+        .metric("mmv.shop.latency.bucket", "u64 counter count")
+        .metric("mmv.shop.latency.sum", "u64 counter microsec")
+        .instances("mmv.shop.requests", requests.map(|(name, ..)| name))
+        .instance_labels("mmv.shop.requests", &labels)
+        .instances("mmv.shop.queue", ["one"])
+        .numbered_instances("mmv.shop.latency.bucket", [(4, "4..5")])
+        .labels("mmv.shop.latency.bucket", &[("histogram", "microsec")])
+        .domain_labels("mmv.shop.latency.bucket", &[("bucket_max", 10), ("bucket_precision", 1)])
+        .rows((0..=8).map(|second| (second, row(second))))
+        .finish()
+}
+
+fn report(archive: &TestArchive, expression: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("report").arg(archive.base()).args(["-t", "4s", "--json", "-e"]);
+    command.arg(format!("x = {expression}")).output().unwrap()
+}
+
+#[test]
+fn every_expression_of_the_table_has_values() {
+    let archive = archive();
+    let cells = DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `")?.split("` |").next());
+    let expressions: Vec<&str> = cells.collect();
+    assert_eq!(expressions.len(), 10);
+    for expression in expressions {
+        let output = report(&archive, expression);
+        assert!(output.status.success(), "{expression}: {output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let last: serde_json::Value =
+            serde_json::from_str(text.lines().last().expect(expression)).unwrap();
+        assert!(last["value"].is_number(), "{expression}: {text}");
+    }
+}
+
+#[test]
+fn an_error_names_the_nearest_form() {
+    let archive = archive();
+    let forms = "mmv.shop.latency is a histogram; write p99(mmv.shop.latency) for a quantile, \
+                 below(100ms, mmv.shop.latency) for the part of its values up to a limit, or \
+                 sum(rate(mmv.shop.latency.bucket)) for their rate";
+    for (expression, expected) in [
+        ("rate(mmv.shop.latency)", forms),
+        ("mmv.shop.latency * 2", forms),
+        ("max_over(mmv.shop.latency)", forms),
+        ("max_over(rate(mmv.shop.orders))", "write max_over(NAME) or max_over(NAME{label=\"x\"})"),
+        ("min_over(sum(mmv.shop.queue))", "as in sum(min_over(NAME))"),
+        ("max_over(mmv.shop.orders)", "a counter in max_over, which takes levels"),
+        ("p99(mmv.shop.orders)", "no histogram mmv.shop.orders in the archive"),
+    ] {
+        let output = report(&archive, expression);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains(expected), "{expression}: {text}");
+    }
+}
