@@ -22,6 +22,15 @@ pub struct HeatCell {
     pub count: f64,
 }
 
+/// Counts on a grid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeatGrid {
+    /// The largest count.
+    pub largest: f64,
+    /// The counts as parts of the largest one, from 0 to 1, in lines.
+    pub shares: Vec<Vec<f64>>,
+}
+
 /// The axes of a heat map.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeatAxes {
@@ -70,9 +79,9 @@ impl HeatAxes {
         inside.map(|value| (value, label(value))).collect()
     }
 
-    /// Returns the counts on a grid as shares of the largest one, from 0 to 1: `rows` lines, the
-    /// highest values first, of `columns` parts of the time.
-    pub fn shares(&self, cells: &[HeatCell], columns: usize, rows: usize) -> Vec<Vec<f64>> {
+    /// Returns the counts on a grid of `rows` lines, the highest values first, of `columns` parts of
+    /// the time.
+    pub fn grid(&self, cells: &[HeatCell], columns: usize, rows: usize) -> HeatGrid {
         let mut grid = vec![vec![0.0; columns]; rows];
         let length = self.span.1 - self.span.0;
         for cell in cells.iter().filter(|cell| cell.count > 0.0) {
@@ -90,9 +99,9 @@ impl HeatAxes {
                 line.into_iter().flatten().for_each(|share| *share += cell.count);
             }
         }
-        let most = grid.iter().flatten().fold(0.0, |most: f64, count| most.max(*count));
-        grid.iter_mut().flatten().for_each(|count| *count /= most.max(f64::MIN_POSITIVE));
-        grid
+        let largest = grid.iter().flatten().fold(0.0, |most: f64, count| most.max(*count));
+        grid.iter_mut().flatten().for_each(|count| *count /= largest.max(f64::MIN_POSITIVE));
+        HeatGrid { largest, shares: grid }
     }
 }
 
@@ -142,7 +151,7 @@ impl Chart<'_> {
         }
         let margin = labels.iter().flatten().map(|label| label.chars().count()).max().unwrap_or(0);
         let columns = self.columns(margin);
-        for (label, shares) in labels.iter().zip(axes.shares(cells, columns, rows)) {
+        for (label, shares) in labels.iter().zip(axes.grid(cells, columns, rows).shares) {
             let edge = if label.is_some() { '\u{2524}' } else { '\u{2502}' };
             let shaded = if colored { colors(&shares) } else { characters(&shares) };
             let line = format!("{:>margin$} {edge}{shaded}", label.as_deref().unwrap_or(""));
@@ -207,7 +216,9 @@ mod tests {
         let axes = HeatAxes::from_cells(&cells).unwrap();
         assert_eq!(axes.span, (0.0, 10.0));
         // From 10 to 2000 are 7.64 doublings, a line for each.
-        let grid = axes.shares(&cells, 10, 8);
+        let grid = axes.grid(&cells, 10, 8);
+        assert!((grid.largest - 100.0).abs() < 1e-9);
+        let grid = grid.shares;
         assert_eq!(grid[7], [1.0; 10]);
         assert!((grid[0][9] - 0.04).abs() < 1e-9);
         assert!(grid[0][..9].iter().chain(&grid[4]).all(|share| *share == 0.0), "{grid:?}");
@@ -220,10 +231,10 @@ mod tests {
     fn parts_of_a_map_add_up_and_wide_cells_fill_it() {
         let narrow: Vec<_> = (0..100).map(|t| cell(f64::from(t), (1.0, 2.0), 1.0)).collect();
         let axes = HeatAxes::from_cells(&narrow).unwrap();
-        assert_eq!(axes.shares(&narrow, 10, 1), [[1.0; 10]]);
+        assert_eq!(axes.grid(&narrow, 10, 1).shares, [[1.0; 10]]);
         let wide = [cell(0.0, (1.0, 1024.0), 3.0)];
         let axes = HeatAxes::from_cells(&wide).unwrap();
-        assert_eq!(axes.shares(&wide, 4, 5), [[1.0; 4]; 5]);
+        assert_eq!(axes.grid(&wide, 4, 5).shares, [[1.0; 4]; 5]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use axis::{Scale, TimeTicks, elapsed};
 use canvas::Canvas;
 
 pub use grid::Grid;
-pub use heat::{HeatAxes, HeatCell};
+pub use heat::{HeatAxes, HeatCell, HeatGrid};
 pub use line::{Line, ranked, sum_of_others, top_by_mean};
 
 /// A point of a line: seconds of any clock, and the value; `None` is a gap.

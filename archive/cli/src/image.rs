@@ -213,8 +213,40 @@ mod tests {
 
     #[test]
     fn a_gap_breaks_a_line() {
-        let svg = Image::new("x", &[panel(1)]).svg().unwrap();
+        let plain = Line { label: String::new(), ..panel(1).lines.remove(0) };
+        let svg = Image::new("x", &[Panel { lines: vec![plain], ..panel(1) }]).svg().unwrap();
         assert_eq!(svg.matches("stroke=\"#0072B2\"").count(), 2, "{svg}");
+    }
+
+    /// Returns the color of the line after the name of an instance in the legend.
+    fn color_of(svg: &str, name: &str) -> String {
+        let (before, _) = svg.split_once(name).expect("the name");
+        let stroke = before.rsplit("stroke=\"#").next().expect("a stroke");
+        stroke.split('"').next().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn an_instance_has_its_color_in_every_panel_and_at_every_rank() {
+        let line = |label: &str| Line { label: label.to_owned(), ..panel(1).lines.remove(0) };
+        let of = |labels: &[&str]| Panel {
+            lines: labels.iter().map(|label| line(label)).collect(),
+            ..Panel::default()
+        };
+        let svg = |panel: Panel| Image::new("x", &[panel]).svg().unwrap();
+        let first = svg(of(&["/cart", "/mail", "/render"]));
+        let second = svg(of(&["web.requests [/render]", "/mail"]));
+        for name in ["/mail", "/render"] {
+            assert_eq!(color_of(&first, name), color_of(&second, name), "{name}");
+        }
+        let different: std::collections::BTreeSet<String> =
+            ["/cart", "/mail", "/render"].map(|name| color_of(&first, name)).into();
+        assert_eq!(different.len(), 3, "{first}");
+        let twelve: Vec<String> = (0..12).map(|n| format!("i{n:02}")).collect();
+        let twelve: Vec<&str> = twelve.iter().map(String::as_str).collect();
+        let svg = Image::new("x", &[of(&twelve)]).size(1200, 1200).svg().unwrap();
+        let different: std::collections::BTreeSet<String> =
+            twelve.iter().map(|name| color_of(&svg, name)).collect();
+        assert_eq!(different.len(), 12, "{svg}");
     }
 
     #[test]
@@ -245,8 +277,8 @@ mod tests {
         let filled = svg.matches("<rect").count();
         // The background as well; cells are a few lines high.
         assert!((3..60).contains(&filled), "{svg}");
-        for text in ["latency: usec", "10", "100", "1 k"] {
-            assert!(svg.contains(text), "{text}");
+        for text in ["latency: usec", "10", "100", "1 k", "1 to 9 in 1 s"] {
+            assert!(svg.contains(text), "{text}: {svg}");
         }
         assert!(Image::new("x", &panels).size(300, 200).png().is_ok());
     }
@@ -259,6 +291,26 @@ mod tests {
         let color = format!("stroke=\"{}\"", "#B0413E");
         assert_eq!(svg.matches(&color).count(), 1, "in its panel, if it is in the span");
         assert_eq!(svg.matches("shop restarted").count(), 1);
+    }
+
+    #[test]
+    fn marks_beside_each_other_share_a_text_and_the_first_is_after_the_heading() {
+        let mark = |at, label: &str| Mark { at, label: label.to_owned() };
+        let marks = vec![mark(0.0, "shop appeared"), mark(25.0, "a ended"), mark(25.01, "b ended")];
+        let svg = Image::new("x", &[Panel { marks, ..panel(1) }]).svg().unwrap();
+        for text in ["shop appeared", "a ended, b ended"] {
+            assert_eq!(svg.matches(text).count(), 1, "{text}: {svg}");
+        }
+        let x = |text: &str| -> f64 {
+            let (before, _) = svg.split_once(text).expect("the text");
+            let (_, x) = before.rsplit_once(" x=\"").expect("its place");
+            x.split('"').next().and_then(|x| x.parse().ok()).expect("a number")
+        };
+        assert!(x("shop appeared") > x("Kbyte / sec") + 60.0, "{svg}");
+        // There is no room for both: the text beside its line is the one that is shown.
+        let marks = vec![mark(0.0, "shop appeared"), mark(7.0, "shop restarted")];
+        let svg = Image::new("x", &[Panel { marks, ..panel(1) }]).svg().unwrap();
+        assert!(svg.contains("shop restarted") && !svg.contains("shop appeared"), "{svg}");
     }
 
     #[test]

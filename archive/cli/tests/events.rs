@@ -124,7 +124,24 @@ fn programs() -> (TempDir, PathBuf) {
 type ProgramEvent = (i64, &'static str, &'static str, u32, Option<u64>);
 
 fn programs_with(all: &[ProgramEvent]) -> (TempDir, PathBuf) {
-    let parameter = |item| Pmid::new(70, 0, item).unwrap();
+    let cells: [(&str, Cell); 3] = [
+        ("mmv.agent.events", event_array(all)),
+        ("mmv.shop.orders", Cell::from(7)),
+        ("mmv.cart.items", Cell::from(7)),
+    ];
+    with_event_metrics(Builder::named("programs"))
+        .metric("mmv.shop.orders", "u64 counter count")
+        .metric("mmv.cart.items", "u64 counter count")
+        .row(6, cells)
+        .finish()
+        .into_parts()
+}
+
+fn parameter(item: u32) -> Pmid {
+    Pmid::new(70, 0, item).unwrap()
+}
+
+fn event_array(all: &[ProgramEvent]) -> Cell {
     let mut events = EventArrayBuilder::highres();
     for (second, kind, file, pid, values) in all {
         let record = events.record(at(*second, 0), EventFlags::POINT).unwrap();
@@ -136,22 +153,50 @@ fn programs_with(all: &[ProgramEvent]) -> (TempDir, PathBuf) {
             record.parameter(parameter(items::VALUES), Value::U64(*values)).unwrap();
         }
     }
-    let cells: [(&str, Cell); 3] = [
-        ("mmv.agent.events", events.finish().into()),
-        ("mmv.shop.orders", Cell::from(7)),
-        ("mmv.cart.items", Cell::from(7)),
-    ];
-    Builder::named("programs")
+    events.finish().into()
+}
+
+fn with_event_metrics(builder: Builder) -> Builder {
+    builder
         .metric_with(events_metric(), "mmv.agent.events", "highres-event instant")
         .metric_with(parameter(items::KIND), "mmv.agent.event.type", "string instant")
         .metric_with(parameter(items::FILE), "mmv.agent.event.file", "string instant")
         .metric_with(parameter(items::PID), "mmv.agent.event.pid", "u32 instant")
         .metric_with(parameter(items::VALUES), "mmv.agent.event.values", "u64 instant")
-        .metric("mmv.shop.orders", "u64 counter count")
-        .metric("mmv.cart.items", "u64 counter count")
-        .row(6, cells)
-        .finish()
-        .into_parts()
+}
+
+/// Quantiles are computed, and are of the program that their histogram is of.
+#[test]
+fn a_picture_of_a_histogram_has_the_restarts_of_its_program_alone() {
+    let restarted = |file| (4, "restarted", file, 13, None);
+    let mut builder = with_event_metrics(Builder::named("two"));
+    for program in ["shop", "cart"] {
+        let [buckets, sum] = ["bucket", "sum"].map(|part| format!("mmv.{program}.latency.{part}"));
+        builder = builder
+            .metric(&buckets, "u64 counter count")
+            .metric(&sum, "u64 counter microsec")
+            .numbered_instances(&buckets, [(4, "4..5")])
+            .labels(&buckets, &[("histogram", "microsec")])
+            .domain_labels(&buckets, &[("bucket_max", 10), ("bucket_precision", 1)]);
+    }
+    for second in 0..9_u64 {
+        let values = ["shop", "cart"].map(|program| {
+            [
+                (format!("mmv.{program}.latency.bucket[4..5]"), 9 * second),
+                (format!("mmv.{program}.latency.sum"), 40 * second),
+            ]
+        });
+        builder = builder.row(second, values.concat());
+    }
+    let events = event_array(&[restarted("shop"), restarted("cart")]);
+    let (directory, base) = builder.row(9, [("mmv.agent.events", events)]).finish().into_parts();
+    for options in [&[][..], &["--heatmap"]] {
+        let picture = directory.path().join("picture.svg");
+        let output = ["mmv.shop.latency", "-o", picture.to_str().unwrap()];
+        printed("plot", &base, &[options, &output].concat());
+        let svg = std::fs::read_to_string(picture).unwrap();
+        assert!(svg.contains("shop restarted") && !svg.contains("cart"), "{options:?}: {svg}");
+    }
 }
 
 #[test]

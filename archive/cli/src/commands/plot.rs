@@ -18,7 +18,7 @@ use pcp_archive::envelope::Options;
 use pcp_archive::internal::programs::for_each_event;
 use pcp_archive::replay::{self, Gaps, Replay, ReplaySelection, Sample};
 use pcp_archive::scan::SelectedMetric;
-use pcp_archive::{Source, Timestamp};
+use pcp_archive::{Metadata, Metric, Source, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::columns::sort_columns;
@@ -575,10 +575,10 @@ fn mark_restarts(
         let label = format!("{} {}", event.file.unwrap_or_default(), event.kind);
         let mark = Mark { at: clock.seconds(event.at), label: shown(&label).into_owned() };
         for panel in &mut *panels {
-            // A metric that is computed has no program, but those that it is made of have.
-            let concerns = panel.metrics.iter().any(|name| match metadata.metric_by_name(name) {
-                Some(metric) => event.concerns(name, metric.desc.pmid),
-                None => is_used(),
+            // An expression has no program, but the metrics that it is made of have.
+            let concerns = panel.metrics.iter().any(|name| {
+                let metric = metadata.metric_by_name(name).or_else(|| buckets_of(name, metadata));
+                metric.map_or_else(is_used, |metric| event.concerns(name, metric.desc.pmid))
             });
             if concerns && panel.marks.last() != Some(&mark) {
                 panel.marks.push(mark.clone());
@@ -586,6 +586,13 @@ fn mark_restarts(
         }
     })?;
     Ok(())
+}
+
+/// Returns the counter of buckets of a histogram, by its name or that of one of its quantiles.
+fn buckets_of<'m>(name: &str, metadata: &'m Metadata) -> Option<&'m Metric> {
+    let histogram = name.rsplit_once('.').map(|(histogram, _quantile)| histogram);
+    let mut names = [Some(name), histogram].into_iter().flatten();
+    names.find_map(|name| metadata.metric_by_name(&format!("{name}.bucket")))
 }
 
 /// Parses a size in pixels, such as `1200x675`.

@@ -78,12 +78,13 @@ pub(super) fn draw<DB: DrawingBackend>(
             continue;
         }
         let times = times(&sheet, image, &frame)?;
-        if panel.heat.is_empty() {
+        let free_until = if panel.heat.is_empty() {
             panel::draw(&sheet, panel, &frame, &times)?;
+            frame.right
         } else {
-            heat::draw(&sheet, panel, &frame, &times)?;
-        }
-        panel::draw_marks(&sheet, panel, &frame)?;
+            heat::draw(&sheet, panel, &frame, &times)?
+        };
+        panel::draw_marks(&sheet, panel, &frame, free_until)?;
         if number == last {
             for (x, text) in &times {
                 let point = (*x, frame.bottom + sheet.ems(0.5));

@@ -125,26 +125,27 @@ pub(super) fn draw<DB: DrawingBackend>(
         let anchor = (frame.left - sheet.ems(0.5), y);
         sheet.text(&text, anchor, SMALL, GREY, (HPos::Right, VPos::Center))?;
     }
+    let colors = colors(panel);
     let zero = frame.y(&scale, 0.0);
     sheet.line(&[(frame.left, zero), (frame.right, zero)], GREY, 0.08)?;
     // The largest lines are drawn last, above the others.
-    for (number, line) in panel.lines.iter().enumerate().rev() {
+    for (line, color) in panel.lines.iter().zip(&colors).rev() {
         for part in spreads(line) {
             let edge = |value: fn(&(f64, f64)) -> f64| -> Vec<(i32, i32)> {
                 let points = part.iter();
                 points.map(|(time, both)| (frame.x(*time), frame.y(&scale, value(both)))).collect()
             };
-            sheet.band(&edge(|both| both.1), &edge(|both| both.0), color(panel, number))?;
+            sheet.band(&edge(|both| both.1), &edge(|both| both.0), *color)?;
         }
     }
-    for (number, line) in panel.lines.iter().enumerate().rev() {
+    for (line, color) in panel.lines.iter().zip(&colors).rev() {
         for part in parts(&line.points) {
             let points: Vec<(i32, i32)> =
                 part.iter().map(|&(time, value)| (frame.x(time), frame.y(&scale, value))).collect();
-            sheet.line(&points, color(panel, number), 0.14)?;
+            sheet.line(&points, *color, 0.14)?;
         }
     }
-    legend(sheet, panel, frame)
+    legend(sheet, panel, frame, &colors)
 }
 
 /// Draws the unit above a panel, and a vertical line at each tick of the time axis.
@@ -163,25 +164,41 @@ pub(super) fn draw_unit_and_times<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Draws a vertical line at each mark within the span, and its text where that touches neither the
-/// heading nor the text before.
+/// Draws a vertical line at each mark within the span, and its text where that does not touch the
+/// text before and ends before `free_until`. Marks beside each other share a text. The text of a mark
+/// below the heading is after the heading.
 pub(super) fn draw_marks<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panel: &Panel,
     frame: &Frame,
+    free_until: i32,
 ) -> DrawResult<DB> {
     let (begin, end) = frame.span;
-    let mut free = frame.left + sheet.width(&panel.unit, SMALL)? + sheet.ems(1.0);
+    let heading = frame.left + sheet.width(&panel.unit, SMALL)? + sheet.ems(1.0);
+    let mut free = heading;
+    let gap = sheet.ems(0.4);
+    let mut shown: Vec<(i32, String)> = Vec::new();
     for mark in panel.marks.iter().filter(|mark| (begin..=end).contains(&mark.at)) {
         let x = frame.x(mark.at);
         sheet.line(&[(x, frame.top), (x, frame.bottom)], MARK, 0.07)?;
-        let width = sheet.width(&mark.label, SMALL)?;
-        let gap = sheet.ems(0.4);
+        match shown.last_mut().filter(|(before, _)| x - *before <= gap) {
+            Some((_, label)) => *label = format!("{label}, {}", mark.label),
+            None => shown.push((x, mark.label.clone())),
+        }
+    }
+    let mut marks = shown.iter().peekable();
+    while let Some((x, label)) = marks.next() {
+        let x = *x;
+        let width = sheet.width(label, SMALL)?;
         // On the other side of the line at the end of the panel.
-        let left = if x + gap + width <= frame.right { x + gap } else { x - gap - width };
-        if left >= free {
+        let beside = if x + gap + width <= free_until { x + gap } else { x - gap - width };
+        let left = if x < heading { beside.max(heading) } else { beside };
+        // A text that is not beside its line leaves the room to the next one, which is.
+        let next =
+            marks.peek().map(|(next, _)| *next).filter(|next| left > beside && *next >= free);
+        if left >= free && left + width <= next.unwrap_or(free_until).min(free_until) {
             let above = frame.top - sheet.ems(0.5);
-            sheet.text(&mark.label, (left, above), SMALL, MARK, (HPos::Left, VPos::Bottom))?;
+            sheet.text(label, (left, above), SMALL, MARK, (HPos::Left, VPos::Bottom))?;
             free = left + width + gap;
         }
     }
@@ -211,13 +228,47 @@ fn spreads(line: &Line) -> Vec<Vec<(f64, (f64, f64))>> {
     parts.map(|part| part.iter().flatten().copied().collect()).collect()
 }
 
-/// Returns the color of a line. A sum is grey unless there are several.
-fn color(panel: &Panel, number: usize) -> RGBColor {
-    let is_sum = panel.lines.get(number).is_some_and(|line| line.is_sum);
-    if is_sum && panel.lines.iter().filter(|line| line.is_sum).count() == 1 {
-        return SUM;
+/// Returns the color of each line. That of an instance follows from its name, as in the page,
+/// whatever its rank in this picture is, and no color is used again before all others are; quantiles
+/// have theirs by their order. A sum is grey unless there are several.
+fn colors(panel: &Panel) -> Vec<RGBColor> {
+    let lines = &panel.lines;
+    let mut colors: Vec<RGBColor> = COLORS.into_iter().cycle().take(lines.len()).collect();
+    let has_one_sum = lines.iter().filter(|line| line.is_sum).count() == 1;
+    let mut named: Vec<(&str, &Line, &mut RGBColor)> = Vec::new();
+    for (line, color) in lines.iter().zip(&mut colors) {
+        if line.is_sum && has_one_sum {
+            *color = SUM;
+        } else if !panel.is_histogram && !line.label.is_empty() {
+            named.push((instance_of(&line.label), line, color));
+        }
     }
-    COLORS.get(number % COLORS.len()).copied().unwrap_or(SUM)
+    named.sort_by_key(|(instance, line, _)| (*instance, line.label.as_str()));
+    let mut unused: Vec<(usize, RGBColor)> = Vec::new();
+    for (instance, _, color) in named {
+        if unused.is_empty() {
+            unused = COLORS.into_iter().enumerate().collect();
+        }
+        let wanted = hash(instance) % COLORS.len();
+        // The wanted one, or the next that is not used yet.
+        let next = unused.iter().position(|(place, _)| *place >= wanted).unwrap_or(0);
+        *color = unused.remove(next).1;
+    }
+    colors
+}
+
+/// Returns the instance in a label, such as `500` in `requests [500]`, else the label.
+fn instance_of(label: &str) -> &str {
+    let instance = label.strip_suffix(']').and_then(|label| label.split_once('['));
+    instance.map_or(label, |(_, instance)| instance)
+}
+
+/// Returns the 32-bit FNV-1a hash of a text, whose upper half is folded into the lower.
+fn hash(text: &str) -> usize {
+    let hash = text
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (hash ^ (hash >> 15)) as usize
 }
 
 /// Draws the names of the lines, as many as there is room for.
@@ -225,21 +276,22 @@ fn legend<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panel: &Panel,
     frame: &Frame,
+    colors: &[RGBColor],
 ) -> DrawResult<DB> {
     let (width, _) = sheet.area.dim_in_pixel();
     let left = frame.right + sheet.ems(1.2);
     let room = width as i32 - sheet.ems(1.2) - left - sheet.ems(SWATCH - 0.6);
-    if room < sheet.ems(2.0) {
+    if room < sheet.ems(0.6) {
         return Ok(());
     }
     let step = sheet.ems(LEGEND_LINE).max(1);
     let fitting = ((frame.bottom - frame.top) / step).max(1) as usize;
     let named = if panel.lines.len() > fitting { fitting - 1 } else { panel.lines.len() };
     let mut y = frame.top + step / 2;
-    let lines = panel.lines.iter().take(named).enumerate();
-    for (number, line) in lines.filter(|(_, line)| !line.label.is_empty()) {
+    let lines = panel.lines.iter().zip(colors).take(named);
+    for (line, color) in lines.filter(|(line, _)| !line.label.is_empty()) {
         let swatch = [(left, y), (left + sheet.ems(1.4), y)];
-        sheet.line(&swatch, color(panel, number), 0.25)?;
+        sheet.line(&swatch, *color, 0.25)?;
         let label = sheet.cut_middle(&line.label, 1.0, room)?;
         let anchor = (left + sheet.ems(2.0), y);
         sheet.text(&label, anchor, 1.0, INK, (HPos::Left, VPos::Center))?;
