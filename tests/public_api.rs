@@ -51,6 +51,22 @@ fn interface_of_the_archive_library_is_the_committed_one() {
     compare("pcp-archive", "archive/src/lib.rs");
 }
 
+/// So that a new variant or field breaks no program.
+#[test]
+fn errors_of_the_libraries_are_non_exhaustive() {
+    let mut errors = 0;
+    for (crate_name, root) in
+        [("mmv-writer", "mmv-writer/src/lib.rs"), ("pcp-archive", "archive/src/lib.rs")]
+    {
+        let found = surface::describe(crate_name, &workspace().join(root));
+        for line in found.lines().filter(|line| line.contains("thiserror::Error")) {
+            assert!(line.contains("#[non_exhaustive]"), "{line}");
+            errors += 1;
+        }
+    }
+    assert!(errors >= 8, "only {errors} errors");
+}
+
 #[test]
 fn interface_has_what_a_user_can_reach_and_no_more() {
     let directory = tempfile::tempdir().unwrap();

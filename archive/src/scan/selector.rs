@@ -29,6 +29,7 @@ use crate::{
 
 /// A text that is no selector, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error(
     "\"{text}\": {reason}, in a selector such as mmv.shop.requests{{code=\"500\",path=~\"/a.*\"}}"
 )]

@@ -220,6 +220,7 @@ impl std::str::FromStr for Expression {
 
 /// An error in an expression and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("expression \"{expression}\", column {column}: {problem}")]
 pub struct ExpressionError {
     /// The text that cannot be used.
