@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             if tick >= 5 {
                 r.set_instance(requests, "magnets", 10 * tick + 2);
             }
-            r.set(state, "open".to_owned());
+            r.set(state, "open");
         })?;
         now = now.saturating_add(Duration::from_secs(1));
     }

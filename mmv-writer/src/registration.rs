@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mmv_format::layout::Version;
-use pcp_types::{InstanceId, NameConflict, NameSpace};
+use pcp_types::{InstanceId, InstanceNumbers, NameConflict, NameSpace};
 
 use crate::identity::FileIdentity;
 use crate::mapping::CellStrip;
 use crate::metric::{Members, ValueSlot};
 use crate::overflow::{Clusters, Overflow};
 use crate::{Error, Label};
-pub(crate) use instance_number::{InstanceNumbers, serial_of};
+pub(crate) use instance_number::{numbers_used_up, serial_of};
 pub(crate) use need::{Need, ValueShape};
 use numbers::{CheckedMetric, FileNumbers};
 pub(crate) use record::version_for_name;
@@ -450,7 +450,7 @@ fn check_members(
     for (number, name) in given {
         let number = number.or_else(|| chosen.next());
         let id = number.and_then(|number| InstanceId::new(number).ok());
-        members.push((id.ok_or_else(|| InstanceNumbers::used_up(&name))?, name));
+        members.push((id.ok_or_else(|| numbers_used_up(&name))?, name));
     }
     Ok(Arc::new(members.into_iter().collect()))
 }

@@ -10,6 +10,7 @@
 //! | [`Pmid`] | `pmID` | domain 0..=511, cluster 0..=4095, item 0..=1023 |
 //! | [`InDom`] | `pmInDom` | domain 0..=511, serial 0..=4 194 303 |
 //! | [`InstanceId`] | internal instance identifier | 0..=2 147 483 647 |
+//! | [`InstanceNumbers`] | | numbers of instances from their names |
 //! | [`ValueType`] | `PM_TYPE_*` | -1..=10 |
 //! | [`Semantics`] | `PM_SEM_*` | 1, 3, 4 |
 //! | [`Units`] | `pmUnits` | one 32-bit word |
@@ -29,6 +30,7 @@
 
 mod error_code;
 mod indom;
+mod instance_number;
 mod interval;
 pub mod json;
 mod name_space;
@@ -43,6 +45,7 @@ mod value_type;
 
 pub use error_code::ErrorCode;
 pub use indom::{InDom, InstanceId};
+pub use instance_number::{InstanceNumbers, hash_of_name};
 pub use interval::parse_interval;
 pub use name_space::{NameConflict, NameSpace};
 pub use pmid::Pmid;

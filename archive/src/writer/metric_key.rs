@@ -2,14 +2,15 @@
 //!
 //! A metric is added once, by name, and its key sets values of its type. The writer chooses
 //! the numbers of PCP: metrics and instance domains of the domain that PCP reserves for
-//! archives of other sources (245, `PMI_DOMAIN` in its table `stdpmid`), instances as they come.
+//! archives of other sources (245, `PMI_DOMAIN` in its table `stdpmid`), those of instances from
+//! their names, so that each archive of a source has the same ones.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pcp_types::json;
+use pcp_types::{InstanceNumbers, json};
 
 use super::ArchiveWriter;
 use crate::{
@@ -26,47 +27,60 @@ const ITEMS: usize = 1024;
 static NEXT_WRITER: AtomicU64 = AtomicU64::new(0);
 
 /// A type that the values of a metric can have: an integer of 32 or 64 bits, `f32`, `f64`, or
-/// `String`.
+/// `str`, which is set by reference.
 pub trait MetricValue: sealed::StoredValue {}
 
 mod sealed {
     use super::{OwnedValue, ValueType};
 
     pub trait StoredValue {
+        /// What the methods of [`RecordValues`](super::RecordValues) take: a number, a `&str`.
+        type Set<'v>;
+
         const TYPE: ValueType;
-        fn into_value(self) -> OwnedValue;
+        fn to_value(set: Self::Set<'_>) -> OwnedValue;
     }
 
     macro_rules! stored {
         ($($rust:ty: $variant:ident),*) => {$(
             impl super::MetricValue for $rust {}
             impl StoredValue for $rust {
+                type Set<'v> = $rust;
                 const TYPE: ValueType = ValueType::$variant;
-                fn into_value(self) -> OwnedValue {
-                    OwnedValue::$variant(self.into())
+                fn to_value(set: $rust) -> OwnedValue {
+                    OwnedValue::$variant(set)
                 }
             }
         )*};
     }
-    stored!(i32: I32, u32: U32, i64: I64, u64: U64, f32: Float, f64: Double, String: String);
+    stored!(i32: I32, u32: U32, i64: I64, u64: U64, f32: Float, f64: Double);
+
+    impl super::MetricValue for str {}
+    impl StoredValue for str {
+        type Set<'v> = &'v str;
+        const TYPE: ValueType = ValueType::String;
+        fn to_value(set: &str) -> OwnedValue {
+            OwnedValue::String(set.into())
+        }
+    }
 }
 
 /// A metric of an [`ArchiveWriter`], for [`ArchiveWriter::record`].
-pub struct MetricKey<T> {
+pub struct MetricKey<T: ?Sized> {
     writer: u64,
     index: usize,
-    value: PhantomData<fn(T)>,
+    value: PhantomData<fn(&T)>,
 }
 
-impl<T> Clone for MetricKey<T> {
+impl<T: ?Sized> Clone for MetricKey<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for MetricKey<T> {}
+impl<T: ?Sized> Copy for MetricKey<T> {}
 
-impl<T> fmt::Debug for MetricKey<T> {
+impl<T: ?Sized> fmt::Debug for MetricKey<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MetricKey").field("index", &self.index).finish_non_exhaustive()
     }
@@ -92,6 +106,7 @@ struct KeyedMetric {
 #[derive(Debug, Default)]
 struct Members {
     numbers: HashMap<String, InstanceId>,
+    taken: InstanceNumbers,
     present: BTreeSet<InstanceId>,
 }
 
@@ -108,7 +123,7 @@ impl Default for KeyedMetrics {
 /// A metric that is described and then [added](Self::add).
 #[derive(Debug)]
 #[must_use = "a metric is in the archive after add()"]
-pub struct MetricBuilder<'w, T> {
+pub struct MetricBuilder<'w, T: ?Sized> {
     writer: &'w mut ArchiveWriter,
     name: String,
     semantics: Semantics,
@@ -116,10 +131,10 @@ pub struct MetricBuilder<'w, T> {
     indom: Option<InDom>,
     help: Option<String>,
     labels: Vec<(String, String)>,
-    value: PhantomData<fn(T)>,
+    value: PhantomData<fn(&T)>,
 }
 
-impl<T: MetricValue> MetricBuilder<'_, T> {
+impl<T: MetricValue + ?Sized> MetricBuilder<'_, T> {
     /// Sets the unit of the values; without it they are plain numbers.
     pub fn units(mut self, units: Units) -> Self {
         self.units = units;
@@ -197,22 +212,27 @@ pub struct RecordValues<'w> {
 }
 
 impl RecordValues<'_> {
-    /// Sets the value of a metric without instances.
-    pub fn set<T: MetricValue>(&mut self, metric: MetricKey<T>, value: T) {
+    /// Sets the value of a metric without instances: a number of its type, a `&str` of a text.
+    pub fn set<T: MetricValue + ?Sized>(&mut self, metric: MetricKey<T>, value: T::Set<'_>) {
         self.put(metric, None, value);
     }
 
     /// Sets the value of an instance.
-    pub fn set_instance<T: MetricValue>(
+    pub fn set_instance<T: MetricValue + ?Sized>(
         &mut self,
         metric: MetricKey<T>,
         instance: impl AsRef<str>,
-        value: T,
+        value: T::Set<'_>,
     ) {
         self.put(metric, Some(instance.as_ref()), value);
     }
 
-    fn put<T: MetricValue>(&mut self, metric: MetricKey<T>, instance: Option<&str>, value: T) {
+    fn put<T: MetricValue + ?Sized>(
+        &mut self,
+        metric: MetricKey<T>,
+        instance: Option<&str>,
+        value: T::Set<'_>,
+    ) {
         if self.error.is_none() {
             self.error = self.keyed.put(metric, instance, value).err();
         }
@@ -220,11 +240,11 @@ impl RecordValues<'_> {
 }
 
 impl KeyedMetrics {
-    fn put<T: MetricValue>(
+    fn put<T: MetricValue + ?Sized>(
         &mut self,
         key: MetricKey<T>,
         instance: Option<&str>,
-        value: T,
+        value: T::Set<'_>,
     ) -> Result<()> {
         let own = key.writer == self.writer;
         let Some(metric) = self.metrics.get_mut(key.index).filter(|_| own) else {
@@ -244,7 +264,7 @@ impl KeyedMetrics {
             (Some(_), None) => return Err(Error::InstanceNeeded { metric: name() }),
             (None, Some(_)) => return Err(Error::NoInstances { metric: name() }),
         };
-        let value = value.into_value();
+        let value = T::to_value(value);
         if let Ok(values) = &mut metric.values.values {
             values.push((id, value));
         }
@@ -268,19 +288,28 @@ impl Members {
 
     /// Makes these the instances that the domain has, and returns them by number.
     fn replace(&mut self, names: impl IntoIterator<Item = String>) -> Result<Vec<Instance>> {
-        let mut instances = Vec::new();
-        self.present.clear();
+        let names: BTreeSet<String> = names.into_iter().collect();
+        let new: Vec<&str> = names
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !self.numbers.contains_key(*name))
+            .collect();
+        let numbers = self.taken.choose_all(&new);
+        if numbers.len() < new.len() {
+            return Err(Error::OutOfNumbers { what: "instances of one domain" });
+        }
+        for (name, number) in new.into_iter().zip(numbers) {
+            let id = InstanceId::new(number)
+                .map_err(|_| Error::OutOfNumbers { what: "instances of one domain" })?;
+            self.numbers.insert(name.to_owned(), id);
+        }
+        let mut instances = Vec::with_capacity(names.len());
         for name in names {
-            let id = match self.numbers.get(&name) {
-                Some(id) => *id,
-                None => InstanceId::new(self.numbers.len() as i32)
-                    .map_err(|_| Error::OutOfNumbers { what: "instances of one domain" })?,
-            };
-            self.numbers.insert(name.clone(), id);
-            if self.present.insert(id) {
-                instances.push(Instance { id, name: name.into() });
+            if let Some(id) = self.numbers.get(&name) {
+                instances.push(Instance { id: *id, name: name.into() });
             }
         }
+        self.present = instances.iter().map(|instance| instance.id).collect();
         Ok(instances)
     }
 }
@@ -304,11 +333,11 @@ impl ArchiveWriter {
     }
 
     /// Describes a text, which holds until it changes.
-    pub fn text(&mut self, name: impl Into<String>) -> MetricBuilder<'_, String> {
+    pub fn text(&mut self, name: impl Into<String>) -> MetricBuilder<'_, str> {
         self.metric(name.into(), Semantics::Discrete)
     }
 
-    fn metric<T>(&mut self, name: String, semantics: Semantics) -> MetricBuilder<'_, T> {
+    fn metric<T: ?Sized>(&mut self, name: String, semantics: Semantics) -> MetricBuilder<'_, T> {
         MetricBuilder {
             writer: self,
             name,
@@ -371,7 +400,7 @@ impl ArchiveWriter {
     /// writer.record(Timestamp::now(), |r| {
     ///     r.set_instance(sold, "anvils", 3);
     ///     r.set_instance(sold, "rockets", 1);
-    ///     r.set(state, "open".to_owned());
+    ///     r.set(state, "open");
     /// })?;
     /// writer.finish()?;
     /// # Ok(())
@@ -453,12 +482,33 @@ mod tests {
         Timestamp::new(1_700_000_000 + seconds, 0).unwrap()
     }
 
+    /// The FNV-1a hashes of the names, folded to 31 bits.
+    const ANVILS: i32 = 683_406_931;
+    const ROCKETS: i32 = 2_067_020_755;
+    const MAGNETS: i32 = 673_433_124;
+
+    #[test]
+    fn numbers_of_instances_follow_from_their_names_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut found = Vec::new();
+        for (number, names) in [["anvils", "rockets"], ["rockets", "anvils"]].iter().enumerate() {
+            let base = directory.path().join(number.to_string());
+            let mut writer = ArchiveWriter::create(base).unwrap();
+            let products = writer.instances(["magnets"]).unwrap();
+            writer.set_instances(products, names.iter().copied()).unwrap();
+            let members = &writer.keyed.domains[&products];
+            found.push(["anvils", "rockets"].map(|name| members.find(name).unwrap().get()));
+            assert_eq!(members.find("magnets"), None);
+        }
+        assert_eq!(found, [[ANVILS, ROCKETS]; 2]);
+    }
+
     /// An archive with a counter of two products and a text.
     struct Shop {
         writer: ArchiveWriter,
         products: InDom,
         sold: MetricKey<u64>,
-        state: MetricKey<String>,
+        state: MetricKey<str>,
     }
 
     fn shop(directory: &tempfile::TempDir) -> Shop {
@@ -493,7 +543,7 @@ mod tests {
         writer
             .record(time(1), |r| {
                 r.set_instance(sold, "magnets", 7);
-                r.set(state, "open".to_owned());
+                r.set(state, "open");
             })
             .unwrap();
         let base = writer.finish().unwrap().base;
@@ -510,15 +560,16 @@ mod tests {
             }
         }
         let expected = [
-            ("shop.sold", Some(0), OwnedValue::U64(3)),
-            ("shop.sold", Some(1), OwnedValue::U64(1)),
+            ("shop.sold", Some(ANVILS), OwnedValue::U64(3)),
+            ("shop.sold", Some(ROCKETS), OwnedValue::U64(1)),
             ("shop.load", None, OwnedValue::Double(1.5)),
-            ("shop.sold", Some(2), OwnedValue::U64(7)),
+            ("shop.sold", Some(MAGNETS), OwnedValue::U64(7)),
             ("shop.state", None, OwnedValue::String(b"open".to_vec())),
         ];
         assert_eq!(found, expected.map(|(name, id, value)| (name.to_owned(), id, value)));
         let history = archive.metadata().indom_history(products).unwrap();
-        let names = [1, 2].map(|id| history.name_at(InstanceId::new(id).unwrap(), time(1)));
+        let names =
+            [ROCKETS, MAGNETS].map(|id| history.name_at(InstanceId::new(id).unwrap(), time(1)));
         assert_eq!(names, [Some("rockets"), Some("magnets")]);
         assert!(crate::check::check(&base).unwrap().findings().is_empty());
     }
@@ -528,19 +579,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let Shop { mut writer, sold, state, .. } = shop(&directory);
         let foreign = shop(&tempfile::tempdir().unwrap()).state;
-        let text = || "open".to_owned();
-        writer.record(time(5), |r| r.set(state, text())).unwrap();
+        writer.record(time(5), |r| r.set(state, "open")).unwrap();
 
         let unknown = writer.record(time(6), |r| {
-            r.set(state, text());
+            r.set(state, "open");
             r.set_instance(sold, "bolts", 1);
             r.set(sold, 1);
         });
         let needed = writer.record(time(6), |r| r.set(sold, 1));
-        let without = writer.record(time(6), |r| r.set_instance(state, "anvils", text()));
-        let foreign = writer.record(time(6), |r| r.set(foreign, text()));
+        let without = writer.record(time(6), |r| r.set_instance(state, "anvils", "open"));
+        let foreign = writer.record(time(6), |r| r.set(foreign, "open"));
         let empty = writer.record(time(6), |_| ());
-        let earlier = writer.record(time(4), |r| r.set(state, text()));
+        let earlier = writer.record(time(4), |r| r.set(state, "open"));
         for (outcome, expected) in [
             (unknown, "metric shop.sold has no instance \"bolts\": name it in set_instances first"),
             (
@@ -582,7 +632,7 @@ mod tests {
 
         let load = writer.gauge::<u32>("shop.load").add().unwrap();
         let record = writer.record(time(0), |r| {
-            r.set(state, "open".to_owned());
+            r.set(state, "open");
             r.set(load, 1);
         });
         record.unwrap();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use mmv_format::layout::{LABEL_INSTANCES, METRIC_OFFSET, Version};
-use pcp_types::InstanceId;
+use pcp_types::{InstanceId, InstanceNumbers};
 
 use super::handles::RemoveHandle;
 use super::instances::InstanceTable;
@@ -23,7 +23,7 @@ use crate::metric::ValueSlot;
 use crate::overflow::Clusters;
 use crate::published::Published;
 use crate::registration::{
-    FileId, Indom, IndomSpec, InstanceNumbers, LabelRecord, MetricSpec, Need, Registrations, Store,
+    FileId, Indom, IndomSpec, LabelRecord, MetricSpec, Need, Registrations, Store, numbers_used_up,
 };
 use crate::system::Instant;
 use crate::{Error, Label};
@@ -249,7 +249,7 @@ impl State {
         let DynamicIndom { indom, numbers, .. } = &self.dynamic[id.0];
         let mut tables = self.registrations.files().filter_map(|file| file.store.table(indom));
         let known = tables.find_map(|table| Some(table.find(name)?.id));
-        known.or_else(|| numbers.choose(name)).ok_or_else(|| InstanceNumbers::used_up(name))
+        known.or_else(|| numbers.choose(name)).ok_or_else(|| numbers_used_up(name))
     }
 
     /// Adds a label of an existing instance, in all files that have it.

@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use super::*;
 use crate::pcp::RegistryBuilderExt as _;
 use crate::pcp::{Indom, NamedFamily};
-use crate::registration::InstanceNumbers;
 use crate::{Buckets, Counter, Gauge, Label, Registry, Text, Units};
 use mmv_format::layout::{Flags, SectionKind};
 use mmv_format::view::{Contents, Limits, MetricKind, Refusal};
+use pcp_types::InstanceNumbers;
 
 pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
