@@ -81,7 +81,7 @@ impl Report {
         self.findings.iter().map(|finding| finding.defect.severity()).max()
     }
 
-    /// Good data records, marks included.
+    /// Returns the number of good data records, marks included.
     pub const fn records(&self) -> u64 {
         self.records
     }

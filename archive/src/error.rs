@@ -184,7 +184,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// [`TooLarge`](Self::TooLarge) if a size is more than its limit.
+    /// Returns [`TooLarge`](Self::TooLarge) if a size exceeds its limit.
     pub(crate) fn check_size(field: &'static str, found: usize, max: usize) -> Result<(), Self> {
         if found > max {
             return Err(Self::TooLarge { field, found: found as u64, max: max as u64 });
@@ -192,7 +192,7 @@ impl EncodeError {
         Ok(())
     }
 
-    /// [`Nul`](Self::Nul) if a text that a NUL ends contains one.
+    /// Returns [`Nul`](Self::Nul) if a NUL-terminated text contains a NUL.
     pub(crate) fn check_nul(field: &'static str, text: &[u8]) -> Result<(), Self> {
         match text.iter().position(|byte| *byte == 0) {
             Some(at) => Err(Self::Nul { field, at: at as u64 }),

@@ -33,7 +33,7 @@ impl ExitStatus {
     }
 
     /// Returns the status of a command that fails with an error.
-    pub const fn of(error: &Error) -> Self {
+    pub const fn from_error(error: &Error) -> Self {
         match error {
             Error::NoData { .. } => Self::NoData,
             // The request is impossible: archives that do not belong together, names that

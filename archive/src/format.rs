@@ -72,8 +72,7 @@ pub(crate) const NULL: u32 = u32::MAX;
 /// The word size: data records and value blocks are padded to it.
 pub(crate) const WORD: usize = 4;
 
-/// `len` rounded up to whole words: the padding rule of value blocks and
-/// event parameters.
+/// Rounds `len` up to whole words: the padding rule of value blocks and event parameters.
 pub(crate) const fn padded(len: usize) -> usize {
     len.next_multiple_of(WORD)
 }

@@ -26,7 +26,7 @@ pub(crate) struct Progress<'w> {
 }
 
 impl<'w> Progress<'w> {
-    /// For a number of passes over the data volumes of an archive.
+    /// Creates the progress of a number of passes over the data volumes of an archive.
     pub(crate) fn new(
         files: &MemberFiles,
         passes: u64,

@@ -159,13 +159,13 @@ impl Archive {
         Err(Error::NoData { path: archive.base })
     }
 
-    /// As [`open`](Self::open), but metadata records that cannot be used are passed by
-    /// as long as their length words are good: [`bad_metadata`](Self::bad_metadata) has
-    /// them. What they describe is missing: values of a metric without its descriptor
-    /// have no type, instances no names. An index whose label cannot be used is a
-    /// [defect](TemporalIndex::defects). A volume whose label cannot be used is damage that
-    /// readers report, if another volume has records. An archive without a record is opened for
-    /// its metadata ([`has_records`](Self::has_records)).
+    /// Opens an archive as [`open`](Self::open), but skips metadata records that cannot be used as
+    /// long as their length words are good: [`bad_metadata`](Self::bad_metadata) has them. What
+    /// they describe is missing: values of a metric without its descriptor have no type, instances
+    /// no names. An index whose label cannot be used is a [defect](TemporalIndex::defects). A
+    /// volume whose label cannot be used is damage that readers report, if another volume has
+    /// records. An archive without a record is opened for its metadata
+    /// ([`has_records`](Self::has_records)).
     ///
     /// # Errors
     ///
@@ -418,8 +418,8 @@ impl Archive {
         Ok(Some(file))
     }
 
-    /// A last volume that ends within its label was being created when its
-    /// writer died; the volumes before it are whole.
+    /// Drops a last volume that ends within its label: it was being created when its writer died,
+    /// and the volumes before it are whole.
     fn drop_unlabelled_volume(&mut self) -> Result<()> {
         let [_, .., last] = self.volumes.as_slice() else { return Ok(()) };
         let label = self.version().label_size();

@@ -151,7 +151,7 @@ impl<'a> Columns<'a> {
         Ok(columns)
     }
 
-    /// Another scan of the same selection, in the memory of this one.
+    /// Begins another scan of the same selection, and reuses the buffers of this one.
     fn reopen(
         mut self,
         selection: &Selection<'a>,
@@ -180,7 +180,7 @@ impl<'a> Columns<'a> {
         Ok(Self { source, records, last, limits, growth: 1, chunk, rest, lost: None })
     }
 
-    /// As [`open`](Self::open), past damage, in whose place is a mark.
+    /// Opens columns as [`open`](Self::open), but reads past damage, which counts as a mark.
     pub(crate) fn open_past_damage(
         selection: &Selection<'a>,
         span: &RangeInclusive<Timestamp>,
@@ -280,7 +280,7 @@ impl<'a> Columns<'a> {
         self.chunk.extent()
     }
 
-    /// Records so far that were skipped because they are earlier than the
+    /// Returns the number of records so far that were skipped because they are earlier than the
     /// record before them. Such an archive is damaged.
     pub fn backward_records(&self) -> u64 {
         self.chunk.backward_records()

@@ -346,8 +346,8 @@ impl ArchiveWriter {
         Ok(())
     }
 
-    /// The next record begins a new data volume. Does nothing before the
-    /// first record, or if the present volume has none.
+    /// Begins a new data volume with the next record. Does nothing before the first record, or if
+    /// the present volume has none.
     pub fn switch_volume(&mut self) {
         self.switch_due = self.files.is_some();
     }
@@ -410,22 +410,22 @@ impl ArchiveWriter {
         (!follows_mark).then(|| timestamp.max(earliest))
     }
 
-    /// Records written, marks included.
+    /// Returns the number of records written, marks included.
     pub const fn records(&self) -> u64 {
         self.records
     }
 
-    /// Bytes of all files.
+    /// Returns the size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.as_ref().map_or(0, FileSet::bytes)
     }
 
-    /// Bytes of the metadata.
+    /// Returns the size of the metadata in bytes.
     pub fn metadata_bytes(&self) -> u64 {
         self.files.as_ref().map_or(0, |files| files.metadata.len())
     }
 
-    /// Bytes of the present data volume.
+    /// Returns the size of the present data volume in bytes.
     pub fn volume_bytes(&self) -> u64 {
         self.files.as_ref().map_or(0, |files| files.data.len())
     }
@@ -480,7 +480,7 @@ impl ArchiveWriter {
         }
     }
 
-    /// Metadata, record and index entry: all of them or nothing.
+    /// Writes metadata, record and index entry: all of them or nothing.
     fn write_record(&mut self, timestamp: Timestamp, record: &[u8]) -> Result<()> {
         self.metadata.truncate(self.dated.len);
         let encoded = self.declared.encode(timestamp, &mut self.metadata)?;
@@ -527,8 +527,8 @@ impl WriterLabel {
     }
 }
 
-/// Every value has the metric's type and an instance if, and only if, the
-/// metric has an instance domain; then there may be many.
+/// Checks that every value has the metric's type and an instance if, and only if, the metric has an
+/// instance domain; then there may be many.
 fn check_set(desc: &MetricDesc, set: &ValueSet) -> Result<()> {
     let Ok(values) = &set.values else { return Ok(()) };
     let fits = values.iter().all(|(instance, value)| {
@@ -540,7 +540,7 @@ fn check_set(desc: &MetricDesc, set: &ValueSet) -> Result<()> {
     values.iter().try_for_each(|(_, value)| check_events(desc, value.as_value()))
 }
 
-/// PCP refuses a whole record for one event array that makes no sense.
+/// Checks event arrays: PCP refuses a whole record for one that makes no sense.
 fn check_events(desc: &MetricDesc, value: Value<'_>) -> Result<()> {
     if desc.value_type.is_event() {
         EventArray::unpack(value)
@@ -565,7 +565,6 @@ fn mismatch(desc: &MetricDesc) -> Result<()> {
     Err(Error::ValueMismatch { pmid, value_type, indom })
 }
 
-/// For error messages and look-ups by the declared metadata.
 fn undeclared(pmid: Pmid) -> Error {
     Error::Undeclared { pmid }
 }

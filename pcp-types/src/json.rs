@@ -56,8 +56,8 @@ pub fn has_unique_keys(json: &[u8]) -> bool {
     true
 }
 
-/// The text of a JSON string, of what is between its quotes. Escapes that JSON does not have
-/// stay as they are.
+/// Decodes a JSON string, given what is between its quotes. Escapes that JSON does not have stay as
+/// they are.
 ///
 /// ```
 /// assert_eq!(pcp_types::json::unescape(r#"a\"b\u00e9\n"#), "a\"b\u{e9}\n");
@@ -101,7 +101,7 @@ fn escaped(text: &str) -> Option<(char, usize)> {
     })
 }
 
-/// `text` as a JSON string, with its quotes.
+/// Encodes `text` as a JSON string, with its quotes.
 ///
 /// ```
 /// assert_eq!(pcp_types::json::quoted("a \"b\"\n"), r#""a \"b\"\u000a""#);

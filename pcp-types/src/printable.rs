@@ -54,7 +54,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     replace(text, |_, _| false, push_bytes)
 }
 
-/// Bytes in one line: UTF-8 as [`line()`] has it, every other byte as `\xHH`, and a
+/// Escapes bytes for one line: UTF-8 as [`line()`] does, every other byte as `\xHH`, and a
 /// backslash that would read as such a byte as `\x5c`.
 ///
 /// ```

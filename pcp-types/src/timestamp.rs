@@ -43,7 +43,7 @@ impl Timestamp {
         Self::from(SystemTime::now())
     }
 
-    /// Whole seconds since 1970 UTC, rounded down.
+    /// Returns the whole seconds since 1970 UTC, rounded down.
     pub const fn seconds(self) -> i64 {
         self.seconds
     }

@@ -127,12 +127,12 @@ impl Units {
         Self::NONE.with(DIM_SPACE, 1).with(SCALE_SPACE, scale as i32)
     }
 
-    /// Time, in one of its scales.
+    /// Returns the unit of time of a scale.
     pub const fn time(scale: TimeScale) -> Self {
         Self::NONE.with(DIM_TIME, 1).with(SCALE_TIME, scale as i32)
     }
 
-    /// Events, requests, things: `count`.
+    /// Returns the unit of events, requests and things: `count`.
     pub const fn count() -> Self {
         Self::NONE.with(DIM_COUNT, 1)
     }
@@ -177,8 +177,8 @@ impl Units {
         Self::time(TimeScale::Second)
     }
 
-    /// One power of time less, in seconds unless a scale of time is set
-    /// already: `byte` becomes `byte / sec`, `sec` becomes a plain number.
+    /// Returns the units of a rate: one power of time less, in seconds unless a scale of time is
+    /// set already. `byte` becomes `byte / sec`, `sec` becomes a plain number.
     #[must_use]
     pub const fn per_second(self) -> Self {
         let dim = self.time_dimension() - 1;

@@ -218,9 +218,9 @@ impl TimeTicks {
     }
 }
 
-/// The round step of a clock for ticks on an axis of `length` seconds. `fitting` returns how many
-/// labels of a step fit: those of small steps have more digits. For an infinite step it is the
-/// number of the shortest labels.
+/// Returns the round step of a clock for ticks on an axis of `length` seconds. `fitting` returns
+/// how many labels of a step fit: those of small steps have more digits. For an infinite step it is
+/// the number of the shortest labels.
 ///
 /// # Errors
 ///
@@ -236,13 +236,13 @@ pub fn time_step<E>(length: f64, fitting: impl Fn(f64) -> Result<f64, E>) -> Res
     }
 }
 
-/// The multiples of a step within a span.
+/// Returns the multiples of a step within a span.
 pub fn round_times(span: (f64, f64), step: f64) -> impl Iterator<Item = f64> {
     let first = (span.0 / step).ceil() * step;
     (0..10_000).map(move |k| first + f64::from(k) * step).take_while(move |time| *time <= span.1)
 }
 
-/// The smallest round step of a clock that is at least `step` seconds.
+/// Returns the smallest round step of a clock that is at least `step` seconds.
 fn clock_step(step: f64) -> f64 {
     if !step.is_finite() || step <= 0.0 {
         return 1.0;
@@ -253,7 +253,8 @@ fn clock_step(step: f64) -> f64 {
     CLOCK.into_iter().find(|n| *n >= step * 0.999).unwrap_or(step)
 }
 
-/// A time since the start of a chart, whatever the step: `0s`, `2.5s`, `90s`, `5m`, `1h30m`, `2d`.
+/// Formats a time since the start of a chart, whatever the step: `0s`, `2.5s`, `90s`, `5m`,
+/// `1h30m`, `2d`.
 pub(crate) fn elapsed(seconds: f64, _step: f64) -> String {
     let millis = (seconds * 1000.0).round();
     if millis.abs() < 120_000.0 {

@@ -45,7 +45,7 @@ impl Canvas {
         }
     }
 
-    /// A row of characters; cells without a dot are blanks.
+    /// Returns a row of characters; cells without a dot are blanks.
     pub(crate) fn row(&self, row: usize) -> String {
         let cells = self.cells.iter().skip(row * self.columns).take(self.columns);
         cells
@@ -57,7 +57,7 @@ impl Canvas {
     }
 }
 
-/// The coordinate after `step` of `steps` equal steps, rounded.
+/// Returns the coordinate after `step` of `steps` equal steps, rounded.
 fn between(from: usize, to: usize, step: usize, steps: usize) -> usize {
     if steps == 0 {
         return from;

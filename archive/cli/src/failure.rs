@@ -56,7 +56,7 @@ impl Failure {
             Self::NoData(_) | Self::Findings | Self::Condition(_) => ExitStatus::NoData,
             Self::Usage(_) => ExitStatus::Usage,
             Self::Lost => ExitStatus::Damaged,
-            Self::Archive(error) => ExitStatus::of(error),
+            Self::Archive(error) => ExitStatus::from_error(error),
             Self::Input(_) | Self::Image(_) | Self::Output(_) => ExitStatus::Io,
         }
     }

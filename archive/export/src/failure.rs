@@ -85,7 +85,7 @@ impl Failure {
         match self {
             Self::Closed => ExitStatus::Success,
             Self::NoData(_) => ExitStatus::NoData,
-            Self::Archive(error) => ExitStatus::of(error),
+            Self::Archive(error) => ExitStatus::from_error(error),
             Self::Hosts { .. } => ExitStatus::Damaged,
             #[cfg(feature = "serve")]
             Self::Serve(_) => ExitStatus::Io,

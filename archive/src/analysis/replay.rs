@@ -204,7 +204,7 @@ impl<'a> ReplaySelection<'a> {
         self
     }
 
-    /// The replay of what was read.
+    /// Builds the replay from the rows that were read.
     fn replay(
         self,
         taken: ChunkRows,
@@ -444,8 +444,8 @@ impl<'a> Replay<'a> {
         own.chain(self.derived_instances(metric))
     }
 
-    /// Records that were skipped because they are earlier than the record before
-    /// them. Such an archive is damaged.
+    /// Returns the number of records that were skipped because they are earlier than the record
+    /// before them. Such an archive is damaged.
     pub fn backward_records(&self) -> u64 {
         self.backward_records
     }
@@ -517,8 +517,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Samples from `start` to `end`, both inclusive, every `step`, within the archive.
-    /// A step of zero gives one sample.
+    /// Iterates over samples from `start` to `end`, both inclusive, every `step`, within the
+    /// archive. A step of zero gives one sample.
     pub fn window(
         &self,
         start: Timestamp,

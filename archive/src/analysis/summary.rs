@@ -164,7 +164,8 @@ pub fn summarize(
     Ok(extremes.joined(SummarySegment::joined(segments, selection.source(), &span)))
 }
 
-/// As [`summarize`], for any gaps and past damage, in whose place is a mark: with what was lost.
+/// Summarizes as [`summarize`], for any gaps, but reads past damage, which counts as a mark, and
+/// also returns what was lost.
 ///
 /// # Errors
 ///
@@ -298,7 +299,7 @@ impl<'s> SummarySegment<'s> {
         whole.map_or(Vec::new(), |whole| whole.summaries(source, span))
     }
 
-    /// This span of time and the next one.
+    /// Appends the segment that follows this one.
     fn join(mut self, next: Self) -> Self {
         for (tallies, next) in self.metrics.iter_mut().zip(next.metrics) {
             tallies.join(next);

@@ -65,7 +65,7 @@ impl Checker {
                             report.records += 1;
                             report.values += pattern.values();
                         } else {
-                            values.check_again(&record, &mut pattern, report, &path);
+                            values.check_and_learn(&record, &mut pattern, report, &path);
                         }
                     }
                     Err(source) => {
@@ -127,8 +127,8 @@ impl<'i> EntryCheck<'i> {
         }
     }
 
-    /// All entries up to this record: they point to the start of a record,
-    /// and no later one is before it.
+    /// Checks all entries up to this record: each points to the start of a record, and their times
+    /// do not go back.
     fn check(&mut self, record: &Record<'_>, report: &mut Report, index: &Path) {
         while let Some(LocatedEntry { offset, entry }) = self.entries.get(self.next) {
             let found = entry.data_offset;
@@ -168,9 +168,9 @@ struct MetricState {
 }
 
 impl<'m> ValueChecker<'m> {
-    /// A record that repeats no pattern: it is the next one if nothing is
-    /// found in it.
-    fn check_again(
+    /// Checks a record that does not repeat the pattern, and makes it the next pattern if it has no
+    /// defect.
+    fn check_and_learn(
         &mut self,
         record: &Record<'_>,
         pattern: &mut Pattern<'m>,
@@ -250,7 +250,7 @@ fn check_shape(
     }
 }
 
-/// Each value fits the type, and no counter goes down.
+/// Checks that each value fits the type, and that no counter goes down.
 #[inline]
 fn check_values(
     set: &ValueSetView<'_>,

@@ -79,7 +79,7 @@ impl Checker {
         }
     }
 
-    /// Nothing may be later than the last data record.
+    /// Reports metadata that is later than the last data record.
     pub(super) fn check_metadata_end(
         &mut self,
         timestamps: &[(u64, Timestamp)],
@@ -148,8 +148,7 @@ fn check_desc(desc: &MetricDesc, add: &mut impl FnMut(Defect)) {
     });
 }
 
-/// pmlogcheck's rules. It calls zetta- and yottabytes illegal too, which are
-/// not.
+/// Checks units by pmlogcheck's rules, except that zetta- and yottabytes are legal.
 fn check_units(units: Units, mut add: impl FnMut(&'static str, i64)) {
     let dimensions = [
         ("space dimension", units.space_dimension(), "space scale", i64::from(units.space_scale())),

@@ -93,7 +93,7 @@ impl<'m> Pattern<'m> {
         self.last.extend_from_slice(record.bytes());
     }
 
-    /// No record repeats anything until the next [`learn`](Self::learn).
+    /// Drops the pattern: no record repeats it until the next [`learn`](Self::learn).
     pub(super) fn forget(&mut self) {
         self.shape = None;
         self.last.clear();
@@ -104,8 +104,9 @@ impl<'m> Pattern<'m> {
 }
 
 impl Counter {
-    /// Exact, where the full check compares doubles: it never misses what that
-    /// finds. What is no counter's type always seems to go down.
+    /// Returns whether a counter goes down. The comparison is exact, where the full check compares
+    /// doubles, so it never misses what that finds. For a type that no counter has the answer is
+    /// true.
     fn goes_down(self, before: &[u8], now: &[u8]) -> bool {
         let of = match self.value_type {
             ValueType::U64 | ValueType::I64 | ValueType::Double => number::long,

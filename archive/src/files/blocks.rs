@@ -91,7 +91,7 @@ impl BlockTable {
         Ok(found.and_then(|found| Self::new(found, len, compression)))
     }
 
-    /// `None` if the sizes cannot be.
+    /// Returns the table, or `None` if the sizes are impossible.
     fn new(found: Vec<ListedBlock>, file_len: u64, compression: Compression) -> Option<Self> {
         let mut blocks = Vec::with_capacity(found.len());
         let mut start = 0u64;

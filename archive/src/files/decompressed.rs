@@ -104,7 +104,8 @@ impl std::fmt::Debug for Decompressed {
 }
 
 impl Decompressed {
-    /// A compressed file of `len` bytes, of records unless it is an index.
+    /// Creates the reader of a compressed file of `len` bytes, which holds records unless it is an
+    /// index.
     pub(crate) fn new(file: File, len: u64, compression: Compression, is_index: bool) -> Self {
         Self {
             file: Arc::new(file),
@@ -236,7 +237,7 @@ impl Decompressed {
         }
     }
 
-    /// One read, or the change to the next stream; false at the end.
+    /// Decompresses one piece, or opens the next stream; false at the end.
     fn step(&mut self) -> io::Result<bool> {
         let Some(decoder) = &mut self.decoder else { return self.open_stream() };
         let before = self.kept.len();

@@ -91,7 +91,7 @@ impl Members {
 }
 
 impl MemberFiles {
-    /// As [`Members::find`], but anything may be missing.
+    /// Finds the files as [`Members::find`], but allows any of them to be missing.
     pub(crate) fn find(path: &Path) -> Result<Self> {
         Self::list(&if path.is_dir() { only_base(path)? } else { base_of(path)? })
     }
@@ -117,7 +117,7 @@ impl MemberFiles {
         Ok(found)
     }
 
-    /// All files and what they are, metadata first and the index last.
+    /// Returns all files with their roles, metadata first and the index last.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, Role)> {
         let metadata = self.metadata.iter().map(|path| (path.as_path(), Role::Metadata));
         let data = self.volumes.iter().map(|(number, path)| (path.as_path(), Role::Data(*number)));
@@ -285,7 +285,7 @@ pub(super) fn is_index(path: &Path) -> bool {
     matches!(split(path), Some((_, MemberKind::Index)))
 }
 
-/// A name without its compression suffix, if it has one.
+/// Removes the compression suffix of a name, if it has one.
 fn without_compression(path: &Path) -> PathBuf {
     match Compression::from_path(path) {
         Some(_) => path.with_extension(""),

@@ -84,7 +84,7 @@ impl RecordFile {
         Self::read(open(path).map_err(io_error("open", path))?, path)
     }
 
-    /// As [`open`](Self::open) of a file that is open, at a path that it may have had before.
+    /// Reads an open file as [`open`](Self::open). It may have been at `path` before and no longer.
     pub(crate) fn read(file: File, path: &Path) -> Result<Self> {
         let metadata = file.metadata().map_err(io_error("stat", path))?;
         if !metadata.is_file() {
@@ -154,13 +154,12 @@ impl RecordFile {
         }
     }
 
-    /// From now on the file ends at `end`, if it is longer.
+    /// Treats the file as ending at `end`, if it is longer.
     pub(crate) const fn cut(&mut self, end: u64) {
         self.end = end;
     }
 
-    /// From now on what was appended since the file was opened is seen. A
-    /// compressed file does not grow.
+    /// Makes visible what was appended since the file was opened. A compressed file does not grow.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         let found = match &mut self.source {
             ByteSource::Plain { file, len } => {
@@ -308,8 +307,7 @@ impl RecordFile {
         Ok((entries, has_more))
     }
 
-    /// The rest of the file from `offset` on, of `most` bytes at most, or what of it can be
-    /// decompressed.
+    /// Reads the file from `offset` on, `most` bytes at most, as far as it can be decompressed.
     pub(crate) fn read_from(&mut self, offset: u64, most: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {
@@ -367,7 +365,7 @@ impl RecordFile {
         Error::Corrupt { file: self.path.clone(), offset, source }
     }
 
-    /// The system's errors apart, what fails in decoding is damage.
+    /// Wraps an error of the decoder: it is damage unless it is the system's.
     #[cfg(feature = "compression")]
     fn decompress_error(&self, source: std::io::Error) -> Error {
         if source.raw_os_error().is_some() {
@@ -394,7 +392,7 @@ impl Default for FileWindow {
 }
 
 impl FileWindow {
-    /// The next read is a small one: little of it may be needed.
+    /// Reads little ahead next time: not much of it may be needed.
     pub(crate) const fn read_little(&mut self) {
         self.ahead = LITTLE;
     }
@@ -471,7 +469,7 @@ impl FileWindow {
         Ok(Some(len as usize))
     }
 
-    /// Bytes of the file that are in the buffer.
+    /// Returns bytes of the file, if they are in the buffer.
     pub(crate) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         let end = at.checked_add(len).filter(|end| *end <= self.len)?;
@@ -509,7 +507,7 @@ impl FileWindow {
     }
 }
 
-/// Two files of one archive: version, process and host must agree.
+/// Compares the labels of two files of one archive: version, process and host must agree.
 pub(crate) fn check_labels(
     label: &ArchiveLabel,
     file: &Path,

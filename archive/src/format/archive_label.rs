@@ -76,7 +76,7 @@ impl Role {
     }
 }
 
-/// A label record, and the volume word of the file it is in.
+/// Parses a label record. Returns it with the volume word of the file that it is in.
 ///
 /// # Errors
 ///

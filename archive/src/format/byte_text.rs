@@ -76,8 +76,8 @@ impl ByteText {
         Self(Arc::from(text))
     }
 
-    /// The text for one line of a message: control characters and others that are not
-    /// [printable](printable::is_printable) are bytes as well.
+    /// Returns the text for one line of a message: control characters and others that are not
+    /// [printable](printable::is_printable) are escaped as bytes.
     pub fn without_controls(text: &str) -> Cow<'_, str> {
         printable::line(text)
     }

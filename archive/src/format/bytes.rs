@@ -64,7 +64,7 @@ impl<'a> Bytes<'a> {
         self.rest.len()
     }
 
-    /// Nothing may be left.
+    /// Fails if bytes are left.
     pub(crate) fn end(self) -> Result<(), RecordError> {
         match self.rest.len() as u64 {
             0 => Ok(()),

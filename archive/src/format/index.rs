@@ -39,7 +39,7 @@ pub struct IndexEntry {
 /// no room on a disk, and their entries memory.
 pub(crate) const MAX_ENTRIES: u64 = 1 << 18;
 
-/// Bytes of an entry.
+/// Returns the length of an entry in bytes.
 pub(crate) const fn size(version: Version) -> usize {
     match version {
         Version::V2 => 20,

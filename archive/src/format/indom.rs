@@ -72,7 +72,7 @@ impl<'a> IndomRecord<'a> {
         names
     }
 
-    /// Every name once, in ascending order; the search for each NUL continues
+    /// Calls `found` with every name once, in ascending order; the search for each NUL continues
     /// where the one before ended, so the table is searched once.
     fn each_name(&self, mut found: impl FnMut(u32, &'a [u8])) -> Result<(), RecordError> {
         let starts = self.indexes.iter().filter_map(|index| u32::try_from(index.get()).ok());

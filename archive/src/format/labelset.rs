@@ -235,7 +235,7 @@ impl LabelSet {
         self.json.is_empty() || (self.json.starts_with('{') && json::is_value(&self.json))
     }
 
-    /// Name, value as JSON, flags; sorted by name.
+    /// Returns name, value as JSON, and flags of each label, sorted by name.
     pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str, u8)> {
         self.labels.iter().filter_map(|label| {
             let name = self.json.get(label.name.clone())?;
@@ -356,8 +356,8 @@ fn parse_raw<'a>(version: Version, body: &mut Bytes<'a>) -> Result<RawLabels<'a>
     Ok(RawLabels { timestamp, target, sets })
 }
 
-/// The instance of a set, and the set or what is wrong with it. An error is one
-/// of the record.
+/// Parses the instance of a set, and the set or what is wrong with it. An error is one of the
+/// record.
 fn parse_set(body: &mut Bytes<'_>) -> Result<(Option<InstanceId>, ReadSet), RecordError> {
     let instance = InstanceId::new(body.take::<I32>("instance of labels")?.get()).ok();
     let len = count("JSON length", body.take::<I32>("JSON length")?.get())?;

@@ -70,7 +70,7 @@ pub(crate) mod test_support {
 
     use super::*;
 
-    /// Bytes from hex digits; blanks mean nothing.
+    /// Parses hex digits; white space is ignored.
     pub(crate) fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         digits

@@ -64,12 +64,12 @@ struct Pair {
 
 const _: () = assert!(size_of::<SetHead>() == 8 && size_of::<Pair>() == 8);
 
-/// Bytes of a mark: framing, time and a count of 0.
+/// Returns the length of a mark in bytes: framing, time and a count of 0.
 pub(crate) const fn mark_size(version: Version) -> usize {
     frame::OVERHEAD + timestamp::size(version) + WORD
 }
 
-/// Bytes before the first value set.
+/// Returns the number of bytes before the first value set.
 pub(crate) const fn head_size(version: Version) -> usize {
     mark_size(version) - frame::LENGTH_WORD
 }
@@ -118,7 +118,7 @@ pub(crate) struct RecordPlace {
 }
 
 impl RecordPlace {
-    /// Bytes of the record, framing included.
+    /// Returns the length of the record in bytes, framing included.
     pub(crate) const fn size(&self) -> usize {
         self.size
     }
@@ -232,7 +232,7 @@ impl<'a> Record<'a> {
         self.offset + self.bytes.len() as u64
     }
 
-    /// Bytes of the record, framing included.
+    /// Returns the length of the record in bytes, framing included.
     pub const fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -282,8 +282,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// All value sets are inside, and the blocks fill the remaining space
-    /// exactly.
+    /// Checks that all value sets are inside, and that the blocks fill the remaining space exactly.
     pub(crate) fn check(&self) -> Result<(), RecordError> {
         let mut sets = self.sets;
         let mut run = BlockRun::EMPTY;
@@ -335,7 +334,7 @@ impl BlockRun {
         self.next = block.padded_end();
     }
 
-    /// The first block may start anywhere.
+    /// Adds a block that does not follow the one before it. Only the first may start anywhere.
     fn jump(&mut self, start: usize) {
         self.broken |= self.first.is_some();
         self.first.get_or_insert(start);
@@ -434,7 +433,7 @@ impl<'a> ValueSetView<'a> {
         Ok(set)
     }
 
-    /// Every instance and every block; `found` gets the blocks.
+    /// Checks every instance and every block; `found` gets the blocks.
     #[inline]
     fn check(&self, mut found: impl FnMut(ValueBlock)) -> Result<(), RecordError> {
         if self.format > IN_STATIC_BLOCKS {

@@ -174,7 +174,7 @@ impl ResultBuilder {
         }
     }
 
-    /// A set with all its values, which are of the metric's type.
+    /// Appends a set with all its values, which are of the metric's type.
     pub(crate) fn put_set(
         &mut self,
         set: &ValueSet,
@@ -198,7 +198,7 @@ impl ResultBuilder {
         Ok(())
     }
 
-    /// All sets of a result; `type_of` gives each metric's type.
+    /// Appends all sets of a result; `type_of` gives each metric's type.
     #[cfg(test)]
     pub(crate) fn put_result(
         &mut self,
@@ -208,7 +208,7 @@ impl ResultBuilder {
         result.value_sets.iter().try_for_each(|set| self.put_set(set, type_of(set.pmid)))
     }
 
-    /// Bytes of the finished record, framing included.
+    /// Returns the length of the finished record in bytes, framing included.
     pub(crate) fn len(&self, version: Version) -> usize {
         head_size(version) + self.sets.len() + self.blocks.len() + WORD
     }

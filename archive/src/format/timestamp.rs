@@ -40,7 +40,7 @@ pub(crate) struct TimestampV3 {
 
 const _: () = assert!(size_of::<TimestampV2>() == 8 && size_of::<TimestampV3>() == 12);
 
-/// Bytes of a time.
+/// Returns the length of a time in bytes.
 pub(crate) const fn size(version: Version) -> usize {
     match version {
         Version::V2 => size_of::<TimestampV2>(),

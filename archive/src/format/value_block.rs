@@ -65,7 +65,7 @@ pub(crate) fn locate(record: &[u8], index: u32) -> Result<ValueBlock, RecordErro
     find(record, index).ok_or_else(|| misplaced(record, index))
 }
 
-/// As [`locate`], without a reason if there is no such block.
+/// Finds a block as [`locate`], without a reason if there is none.
 #[inline]
 fn find(record: &[u8], index: u32) -> Option<ValueBlock> {
     let start = (index as usize).checked_sub(INDEX_BIAS)?.checked_mul(WORD)?;

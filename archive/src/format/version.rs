@@ -16,7 +16,7 @@ impl Version {
         self as u32
     }
 
-    /// Bytes of the label record, framing included: where the first record or
+    /// Returns the length of the label record in bytes, framing included: where the first record or
     /// index entry of a file starts.
     pub const fn label_size(self) -> u64 {
         match self {
@@ -33,7 +33,7 @@ impl Version {
         }
     }
 
-    /// Bytes of the host name, time zone and zoneinfo fields; the last one
+    /// Returns the lengths of the host name, time zone and zoneinfo fields in bytes; the last one
     /// does not exist in version 2.
     pub(crate) const fn string_sizes(self) -> [usize; 3] {
         match self {

@@ -128,9 +128,9 @@ impl<'a> ArchiveRecords<'a> {
         Ok(self.run.find(version, bytes, loaded.len, shapes, is_wanted, is_over))
     }
 
-    /// As [`peek_run`](Self::peek_run), by excerpts of at most `count` records, which are of a
-    /// shape that the archive had before; `None` if the next record has none, or is to be read as
-    /// a whole.
+    /// Returns the next records as [`peek_run`](Self::peek_run), but reads excerpts of at most
+    /// `count` records, which are of a shape that the archive had before. Returns `None` if the
+    /// next record is of no such shape, or has to be read as a whole.
     pub(super) fn peek_excerpts(
         &mut self,
         excerpt: &Excerpt,
@@ -334,8 +334,9 @@ impl<'a> ArchiveRecords<'a> {
         Ok(Some((timestamp, loaded)))
     }
 
-    /// As [`timestamp_of`](Self::timestamp_of), of a record that is whole in all its fields. Two
-    /// words within half a record can look like the length words around one.
+    /// Returns the timestamp as [`timestamp_of`](Self::timestamp_of), after checking that all
+    /// fields of the record are whole: two words within half a record can look like the length
+    /// words around one.
     fn timestamp_of_whole(&self, loaded: Option<Loaded>) -> Result<Option<(Timestamp, Loaded)>> {
         let (Some(loaded), Some((_, file))) = (loaded, &self.file) else { return Ok(None) };
         let Loaded { offset, len, .. } = loaded;

@@ -21,7 +21,7 @@ pub struct IndomCursor<'m> {
 }
 
 impl<'m> IndomCursor<'m> {
-    /// At a time before the first state.
+    /// Creates a cursor before the first state.
     pub(super) const fn new(steps: &'m [IndomStep]) -> Self {
         let changed = BTreeMap::new();
         Self { steps, applied: 0, whole: &[], changed }
@@ -71,9 +71,8 @@ impl<'m> IndomCursor<'m> {
         found.map(|instance| &*instance.name)
     }
 
-    /// As [`name`](Self::name), of an instance that may be the one at this
-    /// place: many writers list the instances of a record in the order of the
-    /// domain.
+    /// Returns the name as [`name`](Self::name), looking first at `place`: many writers list the
+    /// instances of a record in the order of the domain.
     pub fn name_near(&self, id: InstanceId, place: usize) -> Option<&'m str> {
         let near = self.whole.get(place).filter(|near| near.id == id && self.changed.is_empty());
         near.map(|instance| &*instance.name).or_else(|| self.name(id))

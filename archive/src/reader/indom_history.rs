@@ -85,8 +85,8 @@ impl IndomHistory {
         cursor.move_to(time).then(|| cursor.instances())
     }
 
-    /// Every instance that was ever in the domain, sorted by number, with its
-    /// newest name (`pmGetInDomArchive`).
+    /// Returns every instance that was ever in the domain, sorted by number, with its newest name
+    /// (`pmGetInDomArchive`).
     pub fn union(&self) -> Vec<Instance> {
         let mut newest: HashMap<InstanceId, &ByteText> = HashMap::new();
         for step in self.steps.iter().rev() {
@@ -156,8 +156,7 @@ impl IndomHistory {
         renumbered.as_deref()
     }
 
-    /// Every instance with every name it ever had, repeated where records
-    /// repeat it.
+    /// Iterates over every instance with every name it ever had, repeated where records repeat it.
     pub(crate) fn ever_named(&self) -> impl Iterator<Item = &Instance> {
         self.steps.iter().flat_map(|step| step.change.named())
     }
@@ -284,7 +283,7 @@ impl Domain {
     }
 }
 
-/// By number; of a number that occurs twice the first.
+/// Sorts by number; of a number that occurs twice the first is kept.
 fn sorted(mut entries: InstanceEntries) -> impl Iterator<Item = (InstanceId, Option<ByteText>)> {
     entries.sort_by_key(|(id, _)| *id);
     entries.dedup_by_key(|(id, _)| *id);

@@ -49,7 +49,7 @@ impl LabelHistory {
         self.sort();
     }
 
-    /// Into the order of time; records of one time keep their order.
+    /// Sorts by time; records of one time keep their order.
     pub(super) fn sort(&mut self) {
         self.states.sort_by_key(|state| state.timestamp);
     }

@@ -22,7 +22,7 @@ pub(super) struct Merged {
     moved: HashSet<ByteText>,
 }
 
-/// The metadata of all archives, which are in the order of time.
+/// Merges the metadata of all archives, which are in the order of time.
 pub(super) fn merge(archives: &[Archive]) -> Merged {
     let mut merged = Merged::default();
     merged.adaptations.resize_with(archives.len(), Adaptations::default);
@@ -52,7 +52,7 @@ pub(super) fn merge(archives: &[Archive]) -> Merged {
 }
 
 impl Merged {
-    /// `before` are the archives that were added.
+    /// Adds a metric of an archive. `before` are the archives that were merged earlier.
     fn add_metric(&mut self, metric: &Metric, archive: &Archive, before: &[Archive]) {
         let metadata = &mut self.metadata;
         let pmid = metric.desc.pmid;
@@ -68,7 +68,7 @@ impl Merged {
         }
     }
 
-    /// The last archive that has a name decides whose it is.
+    /// Gives a name to a metric. The last archive that has a name decides whose it is.
     fn add_name(&mut self, name: &ByteText, at: usize, archive: &Archive, before: &[Archive]) {
         let metadata = &mut self.metadata;
         let pmid = |archive: &Archive| Some(archive.metadata().metric_by_name(name)?.desc.pmid);

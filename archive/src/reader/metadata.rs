@@ -68,7 +68,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Metadata of metrics alone.
+    /// Creates metadata of metrics alone.
     #[cfg(test)]
     pub(crate) fn of_metrics(descs: &[MetricDesc]) -> Self {
         let mut metadata = Self::default();
@@ -95,9 +95,8 @@ impl Metadata {
         self.metrics.get(*self.by_name.get(name)?)
     }
 
-    /// Names and metrics, sorted by name, of a metric and all below it:
-    /// `kernel.all` gives `kernel.all.load` but not `kernel.allow`. The empty
-    /// prefix gives everything.
+    /// Returns names and metrics, sorted by name, of a metric and all below it: `kernel.all` gives
+    /// `kernel.all.load` but not `kernel.allow`. The empty prefix gives everything.
     pub fn subtree<'m>(&'m self, prefix: &'m str) -> impl Iterator<Item = (&'m str, &'m Metric)> {
         let from = self.by_name.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         let below = from.take_while(move |(name, _)| name.starts_with(prefix));
@@ -108,14 +107,14 @@ impl Metadata {
         })
     }
 
-    /// Names and metrics, sorted by name, that a selector selects: a name, a
-    /// branch of the name space, or a pattern with `*` and `?`.
+    /// Returns names and metrics, sorted by name, that a selector selects: a name, a branch of the
+    /// name space, or a pattern with `*` and `?`.
     pub fn select<'m>(&'m self, selector: &'m str) -> impl Iterator<Item = (&'m str, &'m Metric)> {
         let below = self.subtree(if names::is_pattern(selector) { "" } else { selector });
         below.filter(move |(name, _)| names::selects(selector, name))
     }
 
-    /// Instance domains and their histories, by identifier.
+    /// Returns instance domains and their histories, by identifier.
     pub fn indoms(&self) -> impl ExactSizeIterator<Item = (InDom, &IndomHistory)> {
         self.indoms.iter().map(|(indom, history)| (*indom, history))
     }
@@ -138,7 +137,7 @@ impl Metadata {
         self.indoms.get(&indom)?.instances_at(at)
     }
 
-    /// Label targets and their histories.
+    /// Returns label targets and their histories.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (LabelTarget, &LabelHistory)> {
         self.labels.iter().map(|(target, history)| (*target, history))
     }

@@ -99,8 +99,8 @@ impl MetadataLoader {
         &self.metadata
     }
 
-    /// The next record, and where it starts. A descriptor that contradicts the metric's first one
-    /// is refused with the metric and the field.
+    /// Adds the next record, which starts at `offset`. A descriptor that contradicts the metric's
+    /// first one is refused with the metric and the field.
     pub(crate) fn add(
         &mut self,
         offset: u64,
@@ -152,7 +152,7 @@ fn label_defects(offset: u64, record: &LabelRecord) -> impl Iterator<Item = Labe
     })
 }
 
-/// A repeated descriptor may add names; it must not change the metric.
+/// Adds a descriptor. A repeated one may add names; it must not change the metric.
 fn add_desc(metadata: &mut Metadata, record: DescRecord<'_>) -> Result<(), (Pmid, &'static str)> {
     let pmid = record.desc.pmid;
     let at = match metadata.by_pmid.entry(pmid) {

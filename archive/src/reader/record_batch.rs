@@ -22,7 +22,7 @@ impl RecordBatch {
         self.places.push(record.place());
     }
 
-    /// Bytes of all records.
+    /// Returns the length of all records in bytes.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }

@@ -179,8 +179,8 @@ impl Records<'_> {
         self.inside.peek_run(is_wanted, is_over)
     }
 
-    /// As [`peek_run`](Self::peek_run), by excerpts of at most `count` records; `None` if the
-    /// next record is to be read as a whole.
+    /// Returns the next records as [`peek_run`](Self::peek_run), but reads excerpts of at most
+    /// `count` records. Returns `None` if the next record has to be read as a whole.
     ///
     /// # Errors
     ///

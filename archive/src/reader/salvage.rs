@@ -92,7 +92,7 @@ impl Salvage {
         &self.lost
     }
 
-    /// All good data records, and what is lost between them.
+    /// Iterates over all good data records, and what is lost between them.
     pub fn records(&self) -> SalvagedRecords<'_> {
         SalvagedRecords::new(self)
     }

@@ -55,9 +55,9 @@ impl ArchiveSet {
         Self::open_with(paths, false, |base| Archive::open(base))
     }
 
-    /// As [`open`](Self::open), but each archive as by [`Archive::open_tolerant`]. An archive of
-    /// a directory that cannot be opened because it is damaged is left out if others can:
-    /// [`unreadable`](Self::unreadable) has the reason.
+    /// Opens archives as [`open`](Self::open), but each as by [`Archive::open_tolerant`]. An
+    /// archive of a directory that cannot be opened because it is damaged is left out if others
+    /// can: [`unreadable`](Self::unreadable) has the reason.
     ///
     /// # Errors
     ///
@@ -66,8 +66,8 @@ impl ArchiveSet {
         Self::open_with(paths, true, |base| Archive::open_tolerant(base))
     }
 
-    /// As [`open_tolerant`](Self::open_tolerant), and keeps the files of data volumes open by
-    /// [`Archive::hold_volumes`]: for a command that reads them to its end.
+    /// Opens archives as [`open_tolerant`](Self::open_tolerant), and keeps the files of data
+    /// volumes open by [`Archive::hold_volumes`]: for a command that reads them to its end.
     ///
     /// # Errors
     ///
@@ -220,7 +220,8 @@ impl ArchiveSet {
         &self.left_out
     }
 
-    /// The set, if nothing is left out of it. For copies, which would otherwise lose values.
+    /// Returns the set, if nothing is left out of it. For copies, which would otherwise lose
+    /// values.
     ///
     /// # Errors
     ///
@@ -298,7 +299,7 @@ fn take_wrong_start(archives: &mut Vec<Archive>) -> Result<Option<WrongStart>> {
     Ok(None)
 }
 
-/// One host, one after the other.
+/// Checks that two archives are of one host, and that the second begins after the first ends.
 fn check_pair(before: &Archive, after: &Archive) -> Result<()> {
     let file = after.base().to_owned();
     let other = before.base().to_owned();

@@ -127,7 +127,7 @@ impl<'a> Source<'a> {
         self.archive(record.archive() as usize).file_of(record)
     }
 
-    /// [`Archive::leave_out`] of the archive that a record is of.
+    /// Calls [`Archive::leave_out`] of the archive that a record is of.
     pub(crate) fn leave_out(self, record: &Record<'_>, error: RecordError) -> Result<()> {
         self.archive(record.archive() as usize).leave_out(record, error)
     }

@@ -7,7 +7,7 @@ use super::VolumeFile;
 use crate::{Archive, IndexEntry, Source, Timestamp};
 
 impl Source<'_> {
-    /// About how many bytes the records of a span have when they are not compressed: from the
+    /// Estimates how many bytes the records of a span have when they are not compressed: from the
     /// newest index entry before it to the oldest one after it. Where the index has no entries,
     /// whole volumes count.
     pub fn bytes_of(self, span: &RangeInclusive<Timestamp>) -> u64 {

@@ -172,7 +172,7 @@ impl Chunk {
         self.rows
     }
 
-    /// Records that were left out because their time goes back.
+    /// Returns the number of records that were left out because their time goes back.
     pub(crate) const fn backward_records(&self) -> u64 {
         self.rows.backward_records
     }

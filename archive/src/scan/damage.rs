@@ -10,7 +10,8 @@ use crate::{Error, RecordError, Records, Result, Source, Timestamp};
 const MAX_LOST: usize = 1000;
 
 impl Chunk {
-    /// As [`fill`](Self::fill), past damage. What was lost on the way is added to `all`.
+    /// Fills the chunk as [`fill`](Self::fill), but reads past damage. What was lost on the way is
+    /// added to `all`.
     ///
     /// # Errors
     ///

@@ -180,7 +180,7 @@ impl Router {
         Some((excerpt, self.ahead.count.min(excerpt.most())))
     }
 
-    /// Of as many excerpts as were asked for, `count` were of records of the likely shape.
+    /// Records that of the excerpts that were asked for, `count` were of the likely shape.
     pub(super) fn took_excerpts(&mut self, count: usize, asked: usize) {
         let ahead = &mut self.ahead;
         ahead.count =
@@ -193,7 +193,7 @@ impl Router {
         }
     }
 
-    /// Whole records of a shape were read.
+    /// Records that whole records of a shape were read.
     pub(super) fn took_run(&mut self, shape: ShapeId) {
         self.ahead.shape = Some(shape);
         self.ahead.pause = self.ahead.pause.saturating_sub(1);

@@ -36,7 +36,7 @@ pub(crate) fn by_time<'a, T: Send>(
     by_time_on(parallel::threads(), selection, span, work)
 }
 
-/// As [`by_time`], past damage: with what was lost.
+/// Calls `work` as [`by_time`], but reads past damage, and also returns what was lost.
 ///
 /// # Errors
 ///
@@ -66,7 +66,8 @@ fn by_time_on<'a, T: Send>(
     }
 }
 
-/// `None` if the span cannot be cut, a segment failed, or they do not follow each other.
+/// Reads the segments of a span in parallel. Returns `None` if the span cannot be cut, a segment
+/// failed, or they do not follow each other.
 fn side_by_side<'a, T: Send>(
     threads: usize,
     selection: &Selection<'a>,

@@ -80,7 +80,7 @@ impl Matcher {
 type Labels = BTreeMap<String, String>;
 
 impl Selector {
-    /// A name, branch or pattern without labels, whatever is in it.
+    /// Selects a name, branch or pattern without labels; braces in it have no meaning.
     pub fn of_name(name: &str) -> Self {
         Self { name: name.to_owned(), matchers: Vec::new() }
     }

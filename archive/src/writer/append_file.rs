@@ -33,8 +33,7 @@ pub(super) struct AppendFile {
 }
 
 impl AppendFile {
-    /// A new file with its first bytes. If they cannot be written there is no
-    /// file.
+    /// Creates a file with its first bytes. If they cannot be written the file is removed.
     pub(super) fn create(path: PathBuf, bytes: &[u8]) -> Result<Self> {
         let file = create_new(&path)?;
         let buffer = Vec::new();
@@ -49,13 +48,12 @@ impl AppendFile {
         }
     }
 
-    /// From now on bytes are written when there are more than `capacity`, or by
-    /// [`flush`](Self::flush).
+    /// Buffers up to `capacity` bytes until they are written, or until [`flush`](Self::flush).
     pub(super) fn buffered(self, capacity: usize) -> Self {
         Self { capacity, ..self }
     }
 
-    /// Bytes that are whole.
+    /// Returns the number of bytes that are whole.
     pub(super) const fn len(&self) -> u64 {
         self.len
     }
@@ -113,7 +111,7 @@ impl AppendFile {
         }
     }
 
-    /// One write after the last byte that was written.
+    /// Writes once, after the last byte that was written.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.cut_back()?;
         // A write would fill what another program has cut off with zeros.

@@ -201,7 +201,7 @@ fn compress_pieces(
     output.flush()
 }
 
-/// Each piece becomes a block.
+/// Compresses each piece into a block of its own.
 fn in_blocks(
     encoder: impl Fn() -> io::Result<BlockEncoder>,
     effort: Effort,

@@ -98,7 +98,7 @@ impl DeclaredMetadata {
         self.add_metric(desc, &names, NameRules::All)
     }
 
-    /// A metric of another archive.
+    /// Declares a metric of another archive.
     pub(super) fn declare_copied(
         &mut self,
         Metric { desc, names }: &Metric,

@@ -65,32 +65,31 @@ impl<'a> Extract<'a> {
         Self { selection, window, renames, renumbered, keeps_volumes: false }
     }
 
-    /// Only records with times from the start to the end of the window, both
-    /// included.
+    /// Copies only records with times from the start to the end of the window, both included.
     #[must_use]
     pub fn window(mut self, window: RangeInclusive<Timestamp>) -> Self {
         self.window = window;
         self
     }
 
-    /// The metric called `old` is called `new`, and those below `old` are below
-    /// `new`. Of several renamings the first that fits a name counts.
+    /// Renames the metric called `old` to `new`, and moves those below `old` below `new`. Of
+    /// several renamings the first that fits a name counts.
     #[must_use]
     pub fn rename(mut self, old: &str, new: &str) -> Self {
         self.renames.push((old.to_owned(), new.to_owned()));
         self
     }
 
-    /// The metric that was called `name` has another PMID. The labels of its
-    /// cluster and domain go with it, unless other metrics stay where it goes;
-    /// they are also kept if any metric stays where it was.
+    /// Gives the metric that was called `name` another PMID. The labels of its cluster and domain
+    /// go with it, unless other metrics stay where it goes; they are also kept if any metric stays
+    /// where it was.
     #[must_use]
     pub fn renumber(mut self, name: &str, pmid: Pmid) -> Self {
         self.renumbered.push((name.to_owned(), pmid));
         self
     }
 
-    /// A new data volume also begins where one did in the source.
+    /// Begins a new data volume also where the source does.
     #[must_use]
     pub fn keep_volumes(mut self) -> Self {
         self.keeps_volumes = true;
@@ -193,7 +192,8 @@ impl ExtractPass<'_, '_> {
         self.write_mark(record.timestamp())
     }
 
-    /// Metadata has to be written before a later record to keep its time, and a mark is one.
+    /// Writes a mark, after the metadata up to its time: metadata has to be written before a later
+    /// record to keep its time, and a mark is one.
     fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
         let Some(timestamp) = self.writer.time_of_mark(timestamp) else { return Ok(()) };
         self.declare_until(timestamp)?;
@@ -255,7 +255,7 @@ impl ExtractPass<'_, '_> {
         count
     }
 
-    /// Metadata up to the time of a record that follows.
+    /// Declares the metadata up to the time of the next record.
     fn declare_until(&mut self, timestamp: Timestamp) -> Result<()> {
         let changes = self.changes.get_or_insert_with(|| {
             let is_whole = self.start <= self.source.start();

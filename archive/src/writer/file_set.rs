@@ -125,9 +125,9 @@ impl FileSet {
         self.data.len() == self.label.version.label_size()
     }
 
-    /// Metadata, a record and, if one is due, an index entry. `switch`: the record
-    /// begins a new volume; so it does where the system allows the present one no
-    /// further byte (`EFBIG`). If anything fails, all is as before.
+    /// Writes metadata, a record and, if one is due, an index entry. With `switch` the record
+    /// begins a new volume; it also does where the system allows the present one no further byte
+    /// (`EFBIG`). If anything fails, all is as before.
     pub(super) fn write(&mut self, new: NewRecord<'_>, switch: bool) -> Result<()> {
         match self.write_once(new, switch) {
             Err(Error::Io { file, source, .. })
@@ -144,16 +144,19 @@ impl FileSet {
     fn write_once(&mut self, new: NewRecord<'_>, switch: bool) -> Result<()> {
         self.cut_back()?;
         let closed = if switch && !self.is_volume_empty() { self.open_next()? } else { None };
-        let before = (self.metadata.len(), self.index.len(), self.data.len(), self.policy.clone());
+        let metadata_len = self.metadata.len();
+        let index_len = self.index.len();
+        let data_len = self.data.len();
+        let policy = self.policy.clone();
         let written = self.append(new);
         if written.is_ok() {
             self.closed_bytes += closed.map_or(0, |closed| closed.len());
             return written;
         }
-        self.metadata.cut(before.0);
-        self.index.cut(before.1);
-        self.data.cut(before.2);
-        self.policy = before.3;
+        self.metadata.cut(metadata_len);
+        self.index.cut(index_len);
+        self.data.cut(data_len);
+        self.policy = policy;
         if let Some(closed) = closed {
             self.data.remove();
             self.data = closed;
@@ -188,7 +191,7 @@ impl FileSet {
         self.index.cut_back()
     }
 
-    /// There is only one metadata file: when it is full, so is the archive.
+    /// Checks the size of the metadata file. There is only one: when it is full, so is the archive.
     fn check_metadata_size(&self, more: usize) -> Result<()> {
         let found = self.metadata.len().saturating_add(more as u64);
         let max = self.label.version.max_file_size();
@@ -198,7 +201,7 @@ impl FileSet {
         Ok(())
     }
 
-    /// The entry that shows readers where the archive ends.
+    /// Writes the index entry that shows readers where the archive ends.
     pub(super) fn write_final_entry(&mut self, last: Timestamp) -> Result<()> {
         self.cut_back()?;
         if !self.policy.is_due(last, true, 0) {
@@ -232,8 +235,8 @@ impl FileSet {
         Ok(Some(std::mem::replace(&mut self.data, data)))
     }
 
-    /// Metadata first: a record on disk without its metadata is worth less
-    /// than the reverse.
+    /// Syncs the files, metadata first: a record on disk without its metadata is worth less than
+    /// the reverse.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.metadata.sync()?;
         self.data.sync()?;

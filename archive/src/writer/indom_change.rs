@@ -11,8 +11,9 @@ pub(super) enum IndomUpdate<'a> {
     Delta(Vec<(InstanceId, Option<&'a ByteText>)>),
 }
 
-/// PCP's rule (`pmaDeltaInDom`, `src/libpcp_archive/src/indom.c`): whole if an
-/// instance changed its name, or if the differences outnumber the new domain.
+/// Compares two states of an instance domain. By PCP's rule (`pmaDeltaInDom`,
+/// `src/libpcp_archive/src/indom.c`) the new state is written whole if an instance changed its
+/// name, or if the differences outnumber the new domain.
 ///
 /// Unlike PCP, a domain that became empty is written as a difference however
 /// many went: readers throw a whole domain without instances away. What follows

@@ -132,7 +132,8 @@ impl TemplateBuilder {
         self.shapes.push(SetShape { pmid, value_type: None, values: 0, with_instance: 0 });
     }
 
-    /// The finished layout. Then the builder is empty, and has memory for the next one.
+    /// Returns the finished layout, and clears the builder, which keeps its memory for the next
+    /// one.
     ///
     /// # Errors
     ///
@@ -177,7 +178,7 @@ impl Template {
         self.0.id
     }
 
-    /// Bytes of each record.
+    /// Returns the length of each record in bytes.
     pub fn size(&self) -> usize {
         self.0.bytes.len()
     }

@@ -90,7 +90,7 @@ impl<'a> Reduce<'a> {
         Self { selection, window, grid }
     }
 
-    /// Only records with times from the start to the end of the window, both included.
+    /// Reduces only records with times from the start to the end of the window, both included.
     #[must_use]
     pub fn window(mut self, window: RangeInclusive<Timestamp>) -> Self {
         self.window = window;

@@ -96,7 +96,7 @@ impl Units {
         self.extra_unit() != 0 && other.extra_unit() != 0 && !is_same
     }
 
-    /// Both units, with the larger of their scales on each axis that both have.
+    /// Converts both units to the larger of their scales on each axis that both have.
     fn in_common_scales(self, other: Self) -> (Self, Self) {
         let mut left = self;
         let mut right = other;
@@ -119,8 +119,8 @@ impl Units {
         }
     }
 
-    /// These units, on each axis times the other's power `sign` times; a
-    /// physical unit is left out.
+    /// Adds the other's powers, `sign` times, to those of these units. A physical unit is left out.
+    /// Returns `None` for a power that units cannot hold.
     fn with_powers_of(self, other: Self, sign: i32) -> Option<Self> {
         let mut units = Self::NONE;
         for (dimension, scale) in AXES {

@@ -11,7 +11,7 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// Times `factor`, and nothing added.
+    /// Returns the conversion that multiplies by `factor`.
     pub const fn times(factor: f64) -> Self {
         Self { factor, offset: 0.0 }
     }
@@ -21,7 +21,7 @@ impl Conversion {
         value * self.factor + self.offset
     }
 
-    /// This conversion, its result multiplied once more.
+    /// Multiplies the result of this conversion by `factor`.
     #[must_use]
     pub fn and_times(self, factor: f64) -> Self {
         Self { factor: self.factor * factor, offset: self.offset * factor }
@@ -77,7 +77,7 @@ impl Units {
         Some(above / below / 1e9)
     }
 
-    /// A plain number is a count.
+    /// Returns the units, with `count` for a plain number.
     fn or_count(self) -> Self {
         if self.is_plain_number() { self.with(super::DIM_COUNT, 1) } else { self }
     }
@@ -87,8 +87,8 @@ impl Units {
     }
 }
 
-/// `base` to the power of a scale as a fraction, so that negative powers of
-/// ten stay exact; `None` outside the scales there are.
+/// Returns `base` to the power of a scale as a fraction, so that negative powers of ten stay exact;
+/// `None` for a scale that PCP does not define.
 fn size(base: f64, scale: i32, known: std::ops::RangeInclusive<i32>) -> Option<(f64, f64)> {
     known.contains(&scale).then(|| (base.powi(scale.max(0)), base.powi(-scale.min(0))))
 }
@@ -121,11 +121,12 @@ impl Quotient {
     }
 }
 
-/// Between two scales of a physical unit, given by its code. Only temperatures
-/// have different zeros, which a unit per degree has not.
+/// Returns the conversion between two scales of a physical unit, given by its code. Only
+/// temperatures have different zeros, which a unit per degree has not.
 fn physical(extra: i32, from: u32, to: u32) -> Option<Conversion> {
     if extra.abs() == 1 {
-        let ((size, zero), (to_size, to_zero)) = (temperature(from)?, temperature(to)?);
+        let (size, zero) = temperature(from)?;
+        let (to_size, to_zero) = temperature(to)?;
         if extra < 0 {
             return Some(Conversion::times(to_size / size));
         }
@@ -139,7 +140,7 @@ fn physical(extra: i32, from: u32, to: u32) -> Option<Conversion> {
     Some(Conversion::times(if power < 0 { 1.0 / 10f64.powi(-power) } else { 10f64.powi(power) }))
 }
 
-/// The size of a degree in kelvin, and how many kelvin above 0 C its zero is.
+/// Returns the size of a degree in kelvin, and how many kelvin above 0 C its zero is.
 fn temperature(scale: u32) -> Option<(f64, f64)> {
     match scale {
         1 => Some((1.0, 0.0)),
@@ -149,7 +150,7 @@ fn temperature(scale: u32) -> Option<(f64, f64)> {
     }
 }
 
-/// Volt, ampere and watt in powers of ten of themselves.
+/// Returns the power of ten by which a scale of volt, ampere or watt multiplies the unit.
 fn power_of_ten(unit: i32, scale: u32) -> Option<i32> {
     match (unit, scale) {
         (2 | 3, scale @ 1..=3) => Some(-3 * (scale as i32 - 1)),

@@ -100,7 +100,7 @@ pub enum EnvelopeOrigin {
 }
 
 impl Envelopes {
-    /// Without a pyramid so far.
+    /// Creates a cache that has read nothing.
     pub const fn new(options: Options) -> Self {
         Self {
             options,
@@ -176,7 +176,7 @@ impl Envelopes {
             *pyramid = Pyramid::new(source, scope.clone(), self.budget);
         }
         let pyramid = pyramid.as_ref().filter(|pyramid| !pyramid.has_given_up())?;
-        Some(pyramid.rest())
+        Some(pyramid.unread_from())
     }
 
     /// Reads segments on all processors; false if not to the end.
@@ -187,7 +187,8 @@ impl Envelopes {
         count: usize,
         go_on: GoOn<'_>,
     ) -> bool {
-        let now = self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.rest()));
+        let now =
+            self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.unread_from()));
         let Some((grid, (newest, rows))) = now else { return false };
         let plan = WindowPlan::of_all(scope, &grid);
         let from = newest.as_nanos().saturating_add(i128::from(rows > 0));
@@ -215,7 +216,7 @@ impl Envelopes {
         last: Bound<Timestamp>,
         go_on: GoOn<'_>,
     ) -> Result<bool> {
-        let Some(rest) = self.read().as_ref().map(Pyramid::rest) else { return Ok(false) };
+        let Some(rest) = self.read().as_ref().map(Pyramid::unread_from) else { return Ok(false) };
         let mut columns = Columns::open_after(selection, rest, last)?;
         loop {
             let now = self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.next()));
@@ -272,8 +273,8 @@ impl Envelopes {
         Ok(read.map(|envelope| Answer { envelope, origin: EnvelopeOrigin::Records }))
     }
 
-    /// The envelope of a window of any size from what the pyramid has by now, without reading
-    /// a record. `None` if it has nothing, or not all of the metrics.
+    /// Returns the envelope of a window of any size from what the pyramid has read so far, without
+    /// reading a record. Returns `None` if it has read nothing, or lacks one of the metrics.
     pub fn coarse(&self, selection: &Selection<'_>, grid: &Grid) -> Option<Answer> {
         let pyramid = self.read();
         let pyramid = pyramid.as_ref()?;

@@ -70,7 +70,7 @@ pub(super) struct WindowPlan<'s> {
 }
 
 impl<'s> WindowPlan<'s> {
-    /// Of a window that begins with the first record.
+    /// Plans a window that begins with the first record.
     pub(super) const fn of_all(scope: &'s EnvelopeScope, grid: &'s Grid) -> Self {
         Self { grid, scope, reaching: Vec::new() }
     }

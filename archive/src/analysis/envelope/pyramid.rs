@@ -69,7 +69,7 @@ impl Pyramid {
             return None;
         }
         let span = source.start()..=source.end();
-        let columns = most_columns(&scope, &span, budget);
+        let columns = columns_within_budget(&scope, &span, budget);
         let mut width = FINEST;
         let grid = loop {
             let first = source.start().as_nanos();
@@ -177,8 +177,9 @@ impl Pyramid {
         &self.grid
     }
 
-    /// From where on records were not read, and how many of that time were.
-    pub(super) fn rest(&self) -> (Timestamp, u32) {
+    /// Returns the time from which on records are unread, and how many records of that time were
+    /// read.
+    pub(super) fn unread_from(&self) -> (Timestamp, u32) {
         self.whole.newest.unwrap_or((*self.grid.window().start(), 0))
     }
 
@@ -388,8 +389,12 @@ fn usual(kind: CellKind, grid: &Grid) -> Weight {
     }
 }
 
-/// About how many columns the budget permits, of series that exist as long as these do.
-fn most_columns(scope: &EnvelopeScope, span: &RangeInclusive<Timestamp>, budget: usize) -> u32 {
+/// Estimates how many columns the budget permits, from the lifetimes of the series.
+fn columns_within_budget(
+    scope: &EnvelopeScope,
+    span: &RangeInclusive<Timestamp>,
+    budget: usize,
+) -> u32 {
     let lives = (0..scope.metrics.len()).flat_map(|place| scope.instances(place));
     let series: f64 = lives.map(|(_, life)| life.part_of(span)).sum();
     let columns = budget as f64 / (CELL as f64 * series.max(1.0));

@@ -59,7 +59,7 @@ impl EnvelopeSegment {
             Some(before) => before.join(plan, window),
             None => window,
         };
-        whole.continued(plan, selection, go_on)
+        whole.read_past_window(plan, selection, go_on)
     }
 
     pub(super) fn new(metrics: usize) -> Self {
@@ -134,7 +134,7 @@ impl EnvelopeSegment {
         self.newest = Some((at, earlier.saturating_add(count)));
     }
 
-    /// This span of time and the next one.
+    /// Appends the segment that follows this one.
     fn join(mut self, plan: &WindowPlan<'_>, next: Self) -> Self {
         self.append(plan, next);
         self
@@ -206,8 +206,8 @@ impl EnvelopeSegment {
         }
     }
 
-    /// This, and what comes after the window until no rate can reach back into it.
-    fn continued(
+    /// Reads on after the window until no rate can reach back into it.
+    fn read_past_window(
         mut self,
         plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
@@ -257,7 +257,7 @@ impl Tracks {
             }
         }
         for track in self.earlier.values_mut() {
-            walls.all.iter().for_each(|wall| track.meet(wall.at, wall.origin));
+            walls.all.iter().for_each(|wall| track.interrupt(wall.at, wall.origin));
         }
         run.pass(walls);
     }

@@ -102,7 +102,6 @@ impl InstanceTrack {
         self.life
     }
 
-    /// From now on the instance exists at other times.
     pub(super) const fn set_life(&mut self, life: Lifetime) {
         self.life = life;
     }
@@ -142,7 +141,7 @@ impl InstanceTrack {
 
     fn add_numbers<N: Number>(&mut self, rows: GridRows<'_>, column: &Column, walls: &[Wall]) {
         each_part(column, walls, |part| match part {
-            ColumnPart::Wall(wall) => self.meet(wall.at, wall.origin),
+            ColumnPart::Wall(wall) => self.interrupt(wall.at, wall.origin),
             ColumnPart::Values(words, range) => self.add_values::<N>(rows, words, range),
         });
     }
@@ -320,9 +319,9 @@ impl InstanceTrack {
         }
     }
 
-    /// Nothing before is joined to what comes after.
-    pub(super) fn meet(&mut self, at: Timestamp, origin: CounterOrigin) {
-        self.strand.meet(at, origin);
+    /// Ends the line at a wall: no later value is joined to one before it.
+    pub(super) fn interrupt(&mut self, at: Timestamp, origin: CounterOrigin) {
+        self.strand.interrupt(at, origin);
         self.has_rate = false;
     }
 

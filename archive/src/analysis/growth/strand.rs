@@ -92,8 +92,8 @@ impl<T: Copy> Strand<T> {
         self.origin = CounterOrigin::Unknown;
     }
 
-    /// No value continues over a wall.
-    pub(crate) fn meet(&mut self, at: Timestamp, origin: CounterOrigin) {
+    /// Ends the line at a wall: no later value continues one before it.
+    pub(crate) fn interrupt(&mut self, at: Timestamp, origin: CounterOrigin) {
         if self.first.is_none() {
             self.wall = self.wall.or(Some(at));
         }
@@ -111,12 +111,12 @@ impl<T: Copy> Strand<T> {
     pub(crate) fn join(&mut self, next: Self, before: &RunState) -> Link<T> {
         let Some(first) = next.first else {
             if let Some(at) = next.wall {
-                self.meet(at, before.resolve(next.origin));
+                self.interrupt(at, before.resolve(next.origin));
             }
             return Link::Nothing;
         };
         if let Some(at) = next.wall {
-            self.meet(at, before.resolve(next.first_origin));
+            self.interrupt(at, before.resolve(next.first_origin));
         }
         let link = self.link();
         self.add(first);
@@ -174,7 +174,7 @@ mod tests {
     /// Returns a span of time in which a wall precedes a value at a time.
     fn after_wall(origin: CounterOrigin, seconds: i64) -> Strand<i64> {
         let mut strand = Strand::new(CounterOrigin::Earlier, None);
-        strand.meet(time(seconds), origin);
+        strand.interrupt(time(seconds), origin);
         strand.add(seconds);
         strand
     }
@@ -186,9 +186,9 @@ mod tests {
         strand.add(1);
         assert!(matches!(strand.link(), Link::Value(1)));
         assert_eq!((strand.wall(), strand.first_origin()), (None, CounterOrigin::Earlier));
-        strand.meet(time(2), CounterOrigin::Unknown);
+        strand.interrupt(time(2), CounterOrigin::Unknown);
         assert!(matches!(strand.link(), Link::Nothing));
-        strand.meet(time(2), CounterOrigin::Zero(time(1)));
+        strand.interrupt(time(2), CounterOrigin::Zero(time(1)));
         assert!(matches!(strand.link(), Link::Zero(since) if since == time(1)));
         strand.add(3);
         assert!(matches!(strand.link(), Link::Value(3)));

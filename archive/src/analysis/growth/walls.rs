@@ -323,7 +323,7 @@ pub(crate) struct MetricWalls<'c> {
 }
 
 impl<'c> MetricWalls<'c> {
-    /// `presences` is of a counter of a program only.
+    /// Collects the walls of a metric. `presences` is given only for counters of a program.
     pub(crate) fn new(
         walls: &Walls,
         metric: &SelectedMetric,

@@ -546,8 +546,8 @@ pub(super) fn find_histograms(
 }
 
 impl Replay<'_> {
-    /// As [`sample_at`](Self::sample_at), and `rate` and `delta` of derived metrics reach
-    /// back to `since`. Without it they have no values.
+    /// Samples as [`sample_at`](Self::sample_at), with `rate` and `delta` of derived metrics
+    /// reaching back to `since`; without `since` they have no values.
     pub fn at_since(&self, at: Timestamp, since: Timestamp) -> Option<Sample<'_>> {
         if self.derived.is_empty() {
             return self.sample_at(at);

@@ -99,7 +99,7 @@ pub struct HistogramCounts {
     pub seconds: f64,
 }
 
-/// 0.5 is 50, 0.999 is 99.9.
+/// Converts a quantile to a percentage: 0.5 to 50, 0.999 to 99.9.
 fn percent(quantile: f64) -> f64 {
     (quantile * 1e8).round() / 1e6
 }

@@ -120,14 +120,15 @@ struct Fraction {
 }
 
 impl Fraction {
-    /// This part of a difference. PCP multiplies before it divides, and the
-    /// last bit of the answer depends on it.
+    /// Returns this fraction of a difference. PCP multiplies before it divides, and the last bit of
+    /// the answer depends on it.
     fn scale(self, difference: f64) -> f64 {
         self.elapsed * difference / self.whole
     }
 }
 
-/// -10 to -20 gives -12 at a third of the way: -13.3 + 0.5, cut towards zero.
+/// Interpolates as PCP: -10 to -20 gives -12 at a third of the way: -13.3 + 0.5, truncated towards
+/// zero.
 fn counter_i32(prior: i32, next: i32, part: Fraction, wraps: bool) -> i32 {
     if wraps && next < prior {
         let distance = next.wrapping_sub(prior) as u32;
@@ -137,8 +138,8 @@ fn counter_i32(prior: i32, next: i32, part: Fraction, wraps: bool) -> i32 {
     (0.5 + f64::from(prior) + part.scale(difference)) as i32
 }
 
-/// 203 to 50 gives 127 in the middle after a reset (203.5 - 76.5), and
-/// 2 147 483 775 if the counter wrapped: 203 + (2^32 - 153) / 2.
+/// Interpolates as PCP: 203 to 50 gives 127 in the middle after a reset (203.5 - 76.5), and 2 147
+/// 483 775 if the counter wrapped: 203 + (2^32 - 153) / 2.
 fn counter_u32(prior: u32, next: u32, part: Fraction, wraps: bool) -> u32 {
     if next >= prior {
         return (0.5 + f64::from(prior) + part.scale(f64::from(next - prior))) as u32;
@@ -149,10 +150,10 @@ fn counter_u32(prior: u32, next: u32, part: Fraction, wraps: bool) -> u32 {
     (0.5 + f64::from(prior) - part.scale(f64::from(prior - next))) as u32
 }
 
-/// As [`counter_i32`]; the difference is exact, the other steps have the 53 bits of a
-/// double. The result for larger counters is kept between the two observations: 2^60 +
-/// 100 and 2^60 + 120 give 2^60 + 100 in the middle. PCP gives 2^60, from which a rate
-/// would conclude that the counter was reset.
+/// Interpolates as [`counter_i32`]; the difference is exact, the other steps have the 53 bits of a
+/// double. The result for larger counters is kept between the two observations: 2^60 + 100 and 2^60
+/// + 120 give 2^60 + 100 in the middle. PCP gives 2^60, from which a rate would conclude that the
+/// counter was reset.
 fn counter_i64(prior: i64, next: i64, part: Fraction, wraps: bool) -> i64 {
     if wraps && next < prior {
         let distance = next.wrapping_sub(prior) as u64;
@@ -164,9 +165,9 @@ fn counter_i64(prior: i64, next: i64, part: Fraction, wraps: bool) -> i64 {
     if is_held { value } else { value.clamp(prior.min(next), prior.max(next)) }
 }
 
-/// As [`counter_u32`] and, beyond the 53 bits of a double, [`counter_i64`]. PCP
-/// handles unsigned 64-bit counters as signed, so its results are wrong if one
-/// observation is below 2^63 and the other above; here they are unsigned.
+/// Interpolates as [`counter_u32`] and, beyond the 53 bits of a double, [`counter_i64`]. PCP
+/// handles unsigned 64-bit counters as signed, so its results are wrong if one observation is below
+/// 2^63 and the other above; here they are unsigned.
 fn counter_u64(prior: u64, next: u64, part: Fraction, wraps: bool) -> u64 {
     if next >= prior {
         let value = (0.5 + prior as f64 + part.scale((next - prior) as f64)) as u64;
@@ -190,8 +191,8 @@ fn counter_u64(prior: u64, next: u64, part: Fraction, wraps: bool) -> u64 {
 /// Up to here a double holds every integer.
 const EXACT: u64 = 1 << 53;
 
-/// The difference is rounded to single precision before it is multiplied, and
-/// the answer once more, as C does with `float` operands.
+/// Interpolates as C does with `float` operands: the difference is rounded to single precision
+/// before it is multiplied, and the answer once more.
 fn counter_f32(prior: f32, next: f32, part: Fraction) -> f32 {
     (f64::from(prior) + part.scale(f64::from(next - prior))) as f32
 }

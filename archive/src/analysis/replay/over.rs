@@ -48,7 +48,7 @@ impl ValuesOver {
             let first = column.rows().count_before(rows.start);
             let end = column.rows().count_before(rows.end);
             let numbers = (first..end).filter_map(|place| column.value(place)?.as_f64());
-            let value = self.function.of(numbers.filter(|number| !number.is_nan()));
+            let value = self.function.compute(numbers.filter(|number| !number.is_nan()));
             values.extend(value.map(|value| (column.instance(), Value::Double(value))));
         }
         values
@@ -56,8 +56,8 @@ impl ValuesOver {
 }
 
 impl OverFunction {
-    /// Computes it; `None` without numbers.
-    fn of(self, numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    /// Returns `None` without numbers.
+    fn compute(self, numbers: impl Iterator<Item = f64>) -> Option<f64> {
         match self {
             Self::Min => numbers.reduce(f64::min),
             Self::Max => numbers.reduce(f64::max),

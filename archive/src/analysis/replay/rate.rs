@@ -49,10 +49,10 @@ impl SelectedMetric {
 }
 
 impl Replay<'_> {
-    /// As [`sample_at`](Self::sample_at), but counters as their rates since an earlier
-    /// moment, in [`SelectedMetric::rate_units`]; each a [`Value::Double`]. An
-    /// instance without a rate is left out: all of them if `since` is not before `at`, or
-    /// is outside the archive. Metrics that have no rates have their values at `at`.
+    /// Samples as [`sample_at`](Self::sample_at), but gives counters as their rates since an
+    /// earlier moment, in [`SelectedMetric::rate_units`]; each a [`Value::Double`]. An instance
+    /// without a rate is left out: all of them if `since` is not before `at`, or is outside the
+    /// archive. Metrics that have no rates have their values at `at`.
     ///
     /// The result depends on the two moments alone, not on earlier calls: the first
     /// sample of a window has rates like every other.

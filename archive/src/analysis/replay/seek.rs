@@ -137,8 +137,8 @@ impl<'a> ReplaySelection<'a> {
         Ok(())
     }
 
-    /// From the first to the last record that decides the values in a span, and the
-    /// instances that can have some.
+    /// Finds the first and the last record that decide the values in a span, and the instances that
+    /// can have some.
     pub(super) fn reach_of(
         &self,
         span: &Span,

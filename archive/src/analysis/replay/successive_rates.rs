@@ -80,7 +80,7 @@ impl SuccessiveRates {
         }
         if !self.walls.is_empty() {
             for state in self.metrics.values_mut() {
-                state.meet(&self.walls, now);
+                state.interrupt(&self.walls, now);
             }
         }
     }
@@ -127,7 +127,7 @@ impl SuccessiveRates {
         let Some([oldest, now]) = self.span else { return vec![None; values.len()] };
         let state = self.metrics.entry(metric.desc.pmid).or_insert_with(|| {
             let mut state = MetricState::new(metric);
-            state.meet(&self.all_walls, oldest);
+            state.interrupt(&self.all_walls, oldest);
             state
         });
         if state.metadata_version != Some(followed.metadata_version) {
@@ -158,12 +158,12 @@ impl MetricState {
     }
 
     /// Ends the growth of all instances at the walls of a record.
-    fn meet(&mut self, walls: &Walls, at: Timestamp) {
+    fn interrupt(&mut self, walls: &Walls, at: Timestamp) {
         let timestamps = [at];
         let walls = MetricWalls::new(walls, &self.metric, (&timestamps, &[]), None, self.run);
         for wall in &walls.all {
             for strand in self.instances.values_mut() {
-                strand.meet(wall.at, self.run.resolve(wall.origin));
+                strand.interrupt(wall.at, self.run.resolve(wall.origin));
             }
         }
         self.run.pass(&walls);
@@ -181,7 +181,7 @@ impl MetricState {
             let strand = self.instances.entry(column.instance());
             let strand = strand.or_insert_with(|| Strand::new(self.run.origin(), self.run.wall));
             for birth in walls.births_of(column, || strand.last().map(|last| last.at)) {
-                strand.meet(birth.at, birth.origin);
+                strand.interrupt(birth.at, birth.origin);
             }
             let word = column.words().first().copied();
             rates.push(word.and_then(|word| add_word(strand, Last { word, at }, &self.metric)));

@@ -248,7 +248,7 @@ impl<'a> Window<'a> {
 }
 
 impl<'a> MomentReader<'a> {
-    /// From the first of some moments to the last.
+    /// Returns the span from the first moment of a batch to its last.
     pub(super) fn span(&self, batch: Range<i128>) -> Span {
         let moment = |number: i128| {
             Timestamp::from_nanos(self.first.as_nanos() + number * self.step.as_nanos() as i128)

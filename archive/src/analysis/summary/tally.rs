@@ -74,7 +74,7 @@ impl Last {
 }
 
 impl Tally {
-    /// No value so far. `run` is what is known of the metric.
+    /// Begins without values. `run` is what is known of the metric by then.
     pub(super) fn new(metric: &SelectedMetric, decrease: Decrease, run: &RunState) -> Self {
         let kind = match metric.desc.semantics {
             Semantics::Counter => ValueKind::Counter,
@@ -116,7 +116,7 @@ impl Tally {
         walls: &[Wall],
     ) {
         each_part(column, walls, |part| match part {
-            ColumnPart::Wall(wall) => self.meet(wall),
+            ColumnPart::Wall(wall) => self.interrupt(wall),
             ColumnPart::Values(words, rows) => {
                 let timestamps = chunk.timestamps().get(rows.clone());
                 if let (Some(timestamps), Some(clock)) = (timestamps, clock.get(rows)) {
@@ -252,13 +252,13 @@ impl Tally {
         done
     }
 
-    /// After a wall no interval reaches back before it.
-    fn meet(&mut self, wall: &Wall) {
+    /// Ends the line at a wall: no later interval reaches back before it.
+    fn interrupt(&mut self, wall: &Wall) {
         self.hold_until(wall.at);
-        self.strand.meet(wall.at, wall.origin);
+        self.strand.interrupt(wall.at, wall.origin);
     }
 
-    /// A discrete value holds until something else is known.
+    /// Counts a discrete value as held up to a time.
     fn hold_until(&mut self, at: Timestamp) {
         if let Some(last) =
             self.strand.open_end().filter(|_| self.rules.kind == ValueKind::Discrete)
@@ -268,7 +268,8 @@ impl Tally {
         }
     }
 
-    /// The statistics in a window, which has no record between its start and the first one read.
+    /// Returns the statistics of a window that has no record between its start and the first one
+    /// read.
     pub(super) fn finish(mut self, start: Timestamp, end: Timestamp) -> Option<Statistics> {
         self.hold_until(end);
         if let CounterOrigin::ZeroAtEvent(at) = self.strand.first_origin()
@@ -331,7 +332,7 @@ impl Sums {
                 maximum = if *value > maximum { *value } else { maximum };
             }
             if minimum < self.minimum.value || maximum > self.maximum.value {
-                self.meet_extremes(&values, timestamps);
+                self.find_extremes(&values, timestamps);
             }
             done += BLOCK;
         }
@@ -339,10 +340,10 @@ impl Sums {
         (self, done)
     }
 
-    /// Values of which one is a new minimum or maximum, which is rare.
+    /// Finds the new minimum or maximum, which few blocks of values have.
     #[cold]
     #[inline(never)]
-    fn meet_extremes(&mut self, values: &Doubles, timestamps: &[Timestamp]) {
+    fn find_extremes(&mut self, values: &Doubles, timestamps: &[Timestamp]) {
         for (&value, &at) in values.iter().zip(timestamps) {
             if value < self.minimum.value {
                 self.minimum = Extreme { value, at };

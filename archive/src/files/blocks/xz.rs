@@ -106,7 +106,7 @@ fn parse_footer(footer: &[u8; EDGE]) -> Option<(u64, u8)> {
     is_good.then_some((size, *check))
 }
 
-/// Unpadded size and decompressed bytes of each block.
+/// Returns the unpadded size and the decompressed length of each block.
 fn parse_index(index: &[u8]) -> Option<Vec<(u64, u64)>> {
     let (body, sum) = index.split_last_chunk::<4>()?;
     if *sum != sum_of(body) {
@@ -210,7 +210,7 @@ impl XzIndex {
         put_number(&mut self.records, len);
     }
 
-    /// The index and the footer of the stream.
+    /// Encodes the index and the footer of the stream.
     pub(crate) fn finish(&self, check: u8) -> Vec<u8> {
         let mut out = vec![0];
         put_number(&mut out, self.count);

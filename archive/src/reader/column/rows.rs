@@ -134,7 +134,7 @@ impl Rows {
         self.others.pop_if(|last| last.place as usize == self.len);
     }
 
-    /// None, with room for as many stretches.
+    /// Creates an empty set with the capacity of this one.
     pub(crate) fn emptied(&self) -> Self {
         Self { others: Vec::with_capacity(self.others.capacity()), ..Self::default() }
     }

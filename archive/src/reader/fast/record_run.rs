@@ -105,7 +105,7 @@ impl RunFinder {
         Some(run).filter(|run| !run.timestamps.is_empty())
     }
 
-    /// Bytes of the first records of the run found last.
+    /// Returns the length in bytes of the first `count` records of the run found last.
     pub(crate) const fn size(&self, count: usize) -> u64 {
         (count * self.len) as u64
     }

@@ -64,8 +64,8 @@ struct RecordShape {
 }
 
 impl RecordShapes {
-    /// As [`Record::parse`], with a check that is cheap if the record is like an
-    /// earlier one.
+    /// Parses as [`Record::parse`], with a check that is cheap if the record is like an earlier
+    /// one.
     pub(crate) fn parse<'a>(
         &mut self,
         version: Version,
@@ -166,7 +166,7 @@ impl RecordShape {
         })
     }
 
-    /// Without a branch a block: nearly all records are alike.
+    /// Compares all headers without a branch for each: nearly all records are alike.
     fn has_headers(&self, bytes: &[u8]) -> bool {
         let mut differences = 0;
         for &(at, header) in &self.headers {
@@ -179,7 +179,7 @@ impl RecordShape {
     }
 }
 
-/// Four bytes in host order, for comparison only.
+/// Reads four bytes in host order, for comparison only.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
 }

@@ -97,7 +97,7 @@ pub(crate) struct Numbered {
 }
 
 impl Numbered {
-    /// `None` for a precision that no writer uses.
+    /// Returns the numbering, or `None` for a precision that no writer uses.
     pub(super) fn new(precision: u32, max: u64) -> Option<Self> {
         if precision > MAX_PRECISION {
             return None;

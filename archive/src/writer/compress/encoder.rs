@@ -97,9 +97,9 @@ impl Container {
     }
 }
 
-/// Bytes compressed without a container. The options are those of decision 011: values are
-/// at places that are multiples of four bytes, and most matches are found at the last place
-/// with the same bytes, a record ago.
+/// Compresses bytes without a container. The options are those of decision 011: values are at
+/// offsets that are multiples of four bytes, and most matches are found at the last offset with the
+/// same bytes, a record ago.
 fn lzma2(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut options = LzmaOptions::new_preset(0)?;
     options.dict_size(DICTIONARY).match_finder(MatchFinder::HashChain4);

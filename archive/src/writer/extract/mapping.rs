@@ -202,8 +202,8 @@ impl Mapping {
         self.unnameable
     }
 
-    /// Names that were renamed may not become leaf and branch; those of the
-    /// source may be both there.
+    /// Returns the rules for names: those that were renamed may not become leaf and branch, those
+    /// of the source may be both there.
     pub(super) const fn name_rules(&self) -> NameRules {
         if self.renames.is_empty() { NameRules::OneOwner } else { NameRules::All }
     }
@@ -241,7 +241,7 @@ impl Mapping {
         self.metrics.values().any(|kept| kept.metric.desc.value_type.is_event())
     }
 
-    /// Events name a metric; true if it was not known before and is described.
+    /// Adds a metric that events name. Returns true if it was not known before and is described.
     pub(super) fn add_parameter(&mut self, pmid: Pmid, metadata: &Metadata) -> bool {
         if self.has(pmid) {
             return false;
@@ -345,7 +345,7 @@ fn has_room(name: &ByteText) -> bool {
     check_len(&name.to_bytes()).is_ok()
 }
 
-/// Another name by the first renaming that fits, and which that is.
+/// Applies the first renaming that fits a name, and returns its number with the new name.
 fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, ByteText)> {
     renames.iter().enumerate().find_map(|(at, (old, new))| {
         let rest = name.strip_prefix(old.as_str())?;

@@ -30,14 +30,13 @@ pub(super) struct NeedsMark {
 }
 
 impl NeedsMark {
-    /// An archive ended; what separates it from the next one is a mark at
-    /// this time.
+    /// Notes that an archive ended. A mark at this time separates it from the next one.
     pub(super) fn gap(&mut self, mark: Timestamp) {
         self.mark.get_or_insert(mark);
         self.is_first = true;
     }
 
-    /// The next record, wanted or not.
+    /// Notes the next record, whether it is copied or not.
     pub(super) fn pass(&mut self, record: &Record<'_>) {
         let server = server(record);
         if self.is_first {

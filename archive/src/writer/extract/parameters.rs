@@ -54,7 +54,7 @@ pub(in crate::writer) fn declare_all(
     Ok(())
 }
 
-/// All parameters of an event array; none of one that does not unpack.
+/// Adds all parameters of an event array to `found`; none of one that does not unpack.
 pub(in crate::writer) fn collect(value: Value<'_>, found: &mut HashSet<Pmid>) {
     if let Ok(array) = EventArray::unpack(value) {
         found.extend(array.records().flat_map(|record| record.parameters()).map(|(pmid, _)| pmid));

@@ -112,7 +112,7 @@ impl GaugeTrack {
         }
     }
 
-    /// No value continues those so far, which end before `at` or, without, with the last one.
+    /// Ends the line before `at` or, without, with its last value: no later value continues it.
     pub(super) fn end(&mut self, at: Option<Timestamp>, output: &mut InstanceOutput<'_>) {
         let is_whole =
             self.current.zip(at).is_some_and(|(sums, at)| output.grid().end(sums.interval) < at);

@@ -51,7 +51,7 @@ impl HeldTrack {
         }
     }
 
-    /// The value does not hold any more at a time or, without, after its own.
+    /// Ends the line: its value holds until `at` or, without, until its own time.
     pub(super) fn end(&mut self, at: Option<Timestamp>, output: &mut InstanceOutput<'_>) {
         let interval = self.current.as_ref().map(|(interval, ..)| *interval);
         let is_whole =

@@ -319,7 +319,7 @@ impl<'p, 'a> Output<'p, 'a> {
         parameters::declare_all(found, timestamp, &mut self.mapping, metadata, self.writer)
     }
 
-    /// Metadata up to the time of a record that follows.
+    /// Declares the metadata up to the time of the next record.
     fn declare_until(&mut self, timestamp: Timestamp) -> Result<()> {
         let changes = self.changes.get_or_insert_with(|| {
             let is_whole = self.start <= self.source.start();

@@ -270,7 +270,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
     fn end(&mut self) {
         for tracks in &mut self.metrics {
             for own in &mut tracks.instances {
-                own.meet(None, (&self.grid, tracks.target), &mut self.output);
+                own.interrupt(None, (&self.grid, tracks.target), &mut self.output);
             }
         }
     }
@@ -397,7 +397,7 @@ impl InstanceTrack {
     ) {
         let mut places = 0;
         each_part(column, walls, |part| match part {
-            ColumnPart::Wall(wall) => self.meet(Some(wall.at), (grid, metric), output),
+            ColumnPart::Wall(wall) => self.interrupt(Some(wall.at), (grid, metric), output),
             ColumnPart::Values(words, rows) => {
                 self.run = context.run_of(rows.start);
                 let mut output = output.of_instance(grid, self.run, metric, self.instance);
@@ -411,8 +411,8 @@ impl InstanceTrack {
         });
     }
 
-    /// No value continues those so far, which end at `at` or, without, with the last one.
-    fn meet(
+    /// Ends the line at `at` or, without, with its last value: no later value continues it.
+    fn interrupt(
         &mut self,
         at: Option<Timestamp>,
         (grid, metric): (&IntervalGrid, Target),

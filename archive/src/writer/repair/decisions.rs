@@ -94,8 +94,8 @@ impl Decisions {
     }
 }
 
-/// First and last record of each part. One that has nothing but marks is none, and no
-/// further part begins with one.
+/// Returns the first and last record of each part. A part that has nothing but marks is dropped,
+/// and parts after the first do not begin with a mark.
 fn spans(
     timestamps: &[Timestamp],
     marks: &[bool],
@@ -274,7 +274,7 @@ fn by_time(mut places: Vec<MetadataPlace>) -> Vec<MetadataPlace> {
     order.into_iter().map(|(place, _)| place).collect()
 }
 
-/// For each record its own time, or that of the next record that has one.
+/// Returns for each record its own time, or that of the next record that has one.
 fn keys(places: &[MetadataPlace]) -> Vec<Timestamp> {
     let mut next = Timestamp::MAX;
     let mut keys: Vec<_> = places

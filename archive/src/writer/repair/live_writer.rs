@@ -36,7 +36,7 @@ pub(super) fn check_unwritten(files: &MemberFiles) -> Result<()> {
     Ok(())
 }
 
-/// One of the files, which the process has open for writing.
+/// Returns one of the files that the process has open for writing.
 fn written_by(process: &Path, files: &[PathBuf]) -> Option<PathBuf> {
     fs::read_dir(process.join("fd")).ok()?.flatten().find_map(|open| {
         let file = fs::read_link(open.path()).ok().filter(|file| files.contains(file))?;

@@ -41,12 +41,12 @@ pub(super) struct MetadataFilter<'m> {
 }
 
 impl<'m> MetadataFilter<'m> {
-    /// For the records of an archive with this metadata.
+    /// Creates a filter for the records of an archive with this metadata.
     pub(super) fn new(metadata: &'m Metadata) -> Self {
         Self { domains: HashMap::new(), old: metadata }
     }
 
-    /// The next record of the new file, which is a good one.
+    /// Filters the next record of the new file, which is a good one.
     ///
     /// # Errors
     ///

@@ -50,7 +50,7 @@ impl DataFiles {
         file.append(record)
     }
 
-    /// Everything is on disk; returns the number of index entries.
+    /// Syncs all files, and returns the number of index entries.
     pub(super) fn finish(self, metadata_end: u64) -> Result<u64> {
         if let Some((_, mut file)) = self.volume {
             file.sync()?;
@@ -78,7 +78,7 @@ impl IndexFile {
         Ok(Self { out, version, entries: 0, entry: None, last: None, since: 0 })
     }
 
-    /// The next record, `len` bytes at `data_offset` of its volume.
+    /// Adds the next record, `len` bytes at `data_offset` of its volume.
     pub(super) fn note(
         &mut self,
         timestamp: Timestamp,
@@ -100,8 +100,8 @@ impl IndexFile {
         Ok(())
     }
 
-    /// The last entry is of the last record and the end of the metadata;
-    /// returns the number of entries.
+    /// Writes the last entry, for the last record and the end of the metadata, and returns the
+    /// number of entries.
     pub(super) fn finish(mut self, metadata_end: u64) -> Result<u64> {
         if let Some(last) = self.last
             && self.entry.is_none_or(|entry| entry.timestamp != last.timestamp)

@@ -55,7 +55,7 @@ impl Cells {
         self.end = run.columns.end;
         self.open.push(row);
         if self.open.len() == BLOCK {
-            let bytes = sealed(&self.open).into_boxed_slice();
+            let bytes = encode_rows(&self.open).into_boxed_slice();
             self.blocks.push(CellBlock { end: self.end, bytes });
             self.open.clear();
         }
@@ -153,9 +153,9 @@ fn at_part(part: f32, least: f64, greatest: f64) -> f64 {
     }
 }
 
-/// For each word which of its bytes differ, and the first row; then of each byte that differs
-/// those of all rows.
-fn sealed(rows: &[Row]) -> Vec<u8> {
+/// Encodes rows: for each word a mask of the bytes that differ between rows, the first row, then
+/// each differing byte for all rows.
+fn encode_rows(rows: &[Row]) -> Vec<u8> {
     let first = rows.first().copied().unwrap_or_default();
     let mut differing = [0; WORDS];
     for row in rows {

@@ -19,7 +19,7 @@ use pcp_types::Conversion;
 
 use super::arithmetic::{constant, growth};
 use super::check::{Action, Converted, Term};
-use super::evaluate::{Before, each, meet, of_instances, pairs};
+use super::evaluate::{Before, apply_operator, each, of_instances, pairs};
 use super::parse::{Function, Operator};
 use super::{Bound, ExpressionValues, OperandValues};
 use crate::{Semantics, Value, ValueType};
@@ -177,7 +177,12 @@ impl Term {
         }
         let [left, right] = operands;
         let singular = operands.map(|operand| operand.term.indom.is_none());
-        Some(meet((operator, ValueType::Double), &values(left)?, &values(right)?, singular))
+        Some(apply_operator(
+            (operator, ValueType::Double),
+            &values(left)?,
+            &values(right)?,
+            singular,
+        ))
     }
 }
 

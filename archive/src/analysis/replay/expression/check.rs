@@ -228,7 +228,9 @@ impl TypeChecker<'_> {
                 self.histogram(node.at, HistogramPart::Below(value, found.units), of)
             }
             NodeKind::Over(function, of) => self.over(node.at, *function, of),
-            NodeKind::By(function, labels, inner) => self.by(node.at, *function, labels, inner),
+            NodeKind::By(function, labels, inner) => {
+                self.by_labels(node.at, *function, labels, inner)
+            }
             NodeKind::Top(count, inner) => self.top(node.at, *count, inner),
             NodeKind::Or(parts) => self.or(node.at, parts),
         }
@@ -296,7 +298,7 @@ impl TypeChecker<'_> {
         Problem::UnknownMetric(name.to_owned())
     }
 
-    /// Some instances of a metric.
+    /// Checks a metric that is limited to some of its instances.
     fn limited(&mut self, at: usize, name: &str, limit: &Limit) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         let found = self.scope.limited(name, limit).map_err(flaw)?;
@@ -327,7 +329,7 @@ impl TypeChecker<'_> {
     }
 
     /// Checks a function over groups of instances.
-    fn by(
+    fn by_labels(
         &mut self,
         at: usize,
         function: Function,
@@ -516,8 +518,8 @@ impl TypeChecker<'_> {
         }
     }
 
-    /// If the condition does not depend on values, the other alternative is not checked:
-    /// it may have metrics that the archive lacks.
+    /// Checks a conditional. If the condition does not depend on values, only the chosen
+    /// alternative is checked: the other may name metrics that the archive lacks.
     fn choice(&mut self, at: usize, parts: &[Node; 3]) -> Result<Term, Flaw> {
         let [condition, yes, no] = parts;
         if let Some(holds) = self.decided(condition) {
@@ -645,7 +647,7 @@ impl Term {
     }
 }
 
-/// The semantics of what is not a counter.
+/// Returns the semantics of a result that is not a counter.
 fn level_semantics(left: &Term, right: &Term) -> Semantics {
     match (left.semantics, right.semantics) {
         (Semantics::Discrete, Semantics::Discrete) => Semantics::Discrete,

@@ -329,7 +329,7 @@ impl<'p, 't> Parser<'p, 't> {
                 if *self.peek() == Token::Name("by")
                     && let Some((_, function)) = AGGREGATES.iter().find(|row| row.0 == *name)
                 {
-                    return self.by(at, *function);
+                    return self.by_labels(at, *function);
                 }
                 let kind = match self.labels(name)? {
                     None => NodeKind::Metric((*name).to_owned()),
@@ -503,7 +503,7 @@ impl<'p, 't> Parser<'p, 't> {
     }
 
     /// Parses `by (LABEL, ...) (EXPRESSION)`.
-    fn by(&mut self, at: usize, function: Function) -> Result<Node, Flaw> {
+    fn by_labels(&mut self, at: usize, function: Function) -> Result<Node, Flaw> {
         self.next += 1;
         self.expect(&Token::Sign("("), "\"(\" and labels")?;
         let mut labels = Vec::new();
@@ -644,7 +644,7 @@ fn units(at: usize, text: &str) -> Result<Units, Flaw> {
     text.parse().map_err(|error: pcp_types::Error| Flaw::new(at, Problem::Units(error.to_string())))
 }
 
-/// A node with children, unless these are too deep.
+/// Creates a node above children of this depth, unless the expression becomes too deep.
 fn node(at: usize, kind: NodeKind, depth_below: usize) -> Result<Node, Flaw> {
     let depth = depth_below + 1;
     if depth > MAX_DEPTH {

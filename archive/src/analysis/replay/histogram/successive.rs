@@ -98,7 +98,8 @@ impl SuccessiveQuantiles {
         [self.counts.desc.indom, quantile]
     }
 
-    /// No value continues: a mark, or the program ended or began, at 0 or not.
+    /// Ends the line at a mark, or where the program ended or began: no later value continues it.
+    /// With `from_zero` the next counts begin at 0.
     pub fn interrupt(&mut self, from_zero: bool) {
         self.last.clear();
         self.from_zero = from_zero;
