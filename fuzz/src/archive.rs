@@ -44,15 +44,15 @@ pub fn archive(bytes: &[u8]) {
 }
 
 /// A data record by its place: volume and offset.
-type Place = (u32, u64);
+type RecordPlace = (u32, u64);
 
-fn place(record: &Record<'_>) -> Place {
+fn place(record: &Record<'_>) -> RecordPlace {
     (record.volume(), record.offset())
 }
 
 /// The records with their times, as far as they can be read, and whether that
 /// is to the end.
-fn forwards(archive: &Archive) -> (Vec<(Timestamp, Place)>, bool) {
+fn forwards(archive: &Archive) -> (Vec<(Timestamp, RecordPlace)>, bool) {
     let mut found = Vec::new();
     let Ok(mut records) = archive.records() else { return (found, false) };
     loop {
@@ -85,7 +85,7 @@ fn read(archive: &Archive) {
     }
 }
 
-fn assert_backwards(archive: &Archive, found: &[(Timestamp, Place)]) {
+fn assert_backwards(archive: &Archive, found: &[(Timestamp, RecordPlace)]) {
     let mut records = archive.records_back_from(Timestamp::MAX).expect("all was read");
     let mut back = Vec::new();
     while let Some(record) = records.previous().expect("all was read") {
@@ -95,7 +95,7 @@ fn assert_backwards(archive: &Archive, found: &[(Timestamp, Place)]) {
     assert_eq!(found, back);
 }
 
-fn assert_times(archive: &Archive, found: &[(Timestamp, Place)]) {
+fn assert_times(archive: &Archive, found: &[(Timestamp, RecordPlace)]) {
     if !found.is_sorted_by_key(|(time, _)| *time) {
         return;
     }
@@ -107,7 +107,7 @@ fn assert_times(archive: &Archive, found: &[(Timestamp, Place)]) {
     }
 }
 
-fn salvaged(base: &Path) -> Vec<Place> {
+fn salvaged(base: &Path) -> Vec<RecordPlace> {
     let salvage = Salvage::open(base).expect("the archive opens");
     let mut places = Vec::new();
     let mut records = salvage.records();
@@ -123,7 +123,8 @@ fn replay(archive: &Archive) {
     let mut selection = Replay::open(archive);
     selection.select("");
     let Ok(replay) = selection.load() else { return };
-    let (start, end) = (archive.label().start, replay.end());
+    let start = archive.label().start;
+    let end = replay.end();
     let middle = Timestamp::from_nanos(i128::midpoint(start.as_nanos(), end.as_nanos()));
     for moment in [end, start, middle, Timestamp::MAX, Timestamp::EPOCH] {
         let sample = replay.sample_at(moment);

@@ -124,9 +124,9 @@ struct Series<L, H: SeriesHandle> {
 
 /// A reference that keeps the file of a family and of its handles published.
 #[derive(Clone)]
-struct Kept(Option<Owner>);
+struct FileKeeper(Option<Owner>);
 
-impl Kept {
+impl FileKeeper {
     fn new(registry: &Registry) -> Self {
         Self(registry.keeper())
     }
@@ -361,7 +361,7 @@ fn register_series<H: Handle + Clone>(
     let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<H>>::new();
     let on = (indom_id, indom.registered());
     let id = files.change(|state| state.add_family(spec, on, by_name))?;
-    Ok(SeriesMetric { kept: Kept::new(registry), files: Arc::clone(files), id })
+    Ok(SeriesMetric { kept: FileKeeper::new(registry), files: Arc::clone(files), id })
 }
 
 #[cfg(test)]

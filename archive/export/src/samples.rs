@@ -123,7 +123,7 @@ pub struct Samples {
     by_instance: HashMap<(FamilyId, Option<InstanceId>), usize>,
     /// Series that ended in this step.
     ended: Vec<EndedSeries>,
-    /// Places in `ended` by name and labels, once they are looked up.
+    /// Places in `ended` by name and labels, built by the first look-up.
     ended_places: Option<HashMap<SampleIdentity, usize>>,
     /// Whether an archive ended with the last step.
     is_over: bool,

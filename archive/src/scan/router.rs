@@ -1,9 +1,9 @@
 //! Maps each value of a record to its column.
 //!
 //! A metric and instance get a column when their first value comes, and keep
-//! it. For a record like an earlier one ([`shape`](crate::reader::fast::record_shape))
-//! this is looked up once: a [`CopyPlan`] then has the place of each value in the record
-//! and which column it goes to.
+//! it. A record like an earlier one ([`shape`](crate::reader::fast::record_shape)) needs no
+//! look-up: a [`CopyPlan`] has the place of each value in the record and the column that it goes
+//! to.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn groups_of_pmlogger_replace_ours() {
         let dir = tempfile::tempdir().unwrap();
-        let (config, theirs) = (dir.path().join("agent.toml"), dir.path().join("config"));
+        let config = dir.path().join("agent.toml");
+        let theirs = dir.path().join("config");
         fs::write(&config, "interval = \"5s\"\n[[group]]\nmetrics = [\"mmv.a\"]\n").unwrap();
         fs::write(&theirs, "log on default mmv.b\n").unwrap();
         let invocation = Invocation {

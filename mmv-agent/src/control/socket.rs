@@ -44,7 +44,7 @@ pub(crate) struct Service {
 impl Service {
     /// Serves a socket on a thread of this name. `answer` returns the answer to a client, if there
     /// is one, and gets the same time for all clients that wait together. If the socket cannot be
-    /// created, that is logged, and creating it is tried again.
+    /// created, the thread logs the error and retries.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Lists the directory of MMV files and detects changes.
 //!
-//! inotify reports names with events, and each of these is looked up. Events can be lost (the
+//! inotify reports events by name; the file of each is inspected. Events can be lost (the
 //! directory did not exist yet, was replaced, is on a network file system, or there were too
 //! many), so the directory is also listed every [`SAFETY_SCAN`], after a loss, and continuously
 //! while there is no watch. A listing is made in slices, so that a directory of any size delays no

@@ -179,10 +179,10 @@ impl<T: AsRef<[u8]>> Content<T> {
         for (index, of_indom) in self.indoms.iter().enumerate() {
             let indom = places.entry(SectionKind::Indoms, index);
             for ((id, name), text) in of_indom.instances.iter().zip(&mut texts) {
-                let (id, padding) = (*id, 0);
+                let id = *id;
                 if places.version == Version::V1 {
                     let name = padded(name.as_ref());
-                    bytes.extend(InstanceV1 { indom, padding, id, name }.as_bytes());
+                    bytes.extend(InstanceV1 { indom, padding: 0, id, name }.as_bytes());
                 } else {
                     let name = places.entry(SectionKind::Strings, text);
                     bytes.extend(InstanceV2 { indom, reuses: 0, id, name }.as_bytes());

@@ -266,7 +266,8 @@ impl ReadMapping {
                 // SAFETY: `at` is an offset of `plan`, whose bound was compared above.
                 *slot = unsafe { self.load_planned(*at) };
             }
-            (offsets, slots) = (later_offsets, later_slots);
+            offsets = later_offsets;
+            slots = later_slots;
             if !goes_on() {
                 return false;
             }
@@ -326,7 +327,8 @@ impl CellPlan {
             if page.replace(at >> PAGE_BITS) != Some(at >> PAGE_BITS) {
                 if pages == STRETCH_PAGES {
                     stretches.push(cells);
-                    (cells, pages) = (0, 0);
+                    cells = 0;
+                    pages = 0;
                 }
                 pages += 1;
             }

@@ -40,7 +40,7 @@ pub use crate::layout::Flags;
 use crate::layout::{Header as HeaderBytes, SectionKind, Version};
 use budget::Budget;
 pub use budget::{Cost, Source};
-pub use defect::{Defect, Place, Problem};
+pub use defect::{Defect, EntryArray, Problem};
 pub use refusal::Refusal;
 use section::EntryLookup;
 use sections::Sections;
@@ -437,7 +437,7 @@ impl<S: Source + ?Sized> Parser<'_, S> {
             self.unlisted += 1;
             return;
         }
-        let section = Place::Section(section);
+        let section = EntryArray::Section(section);
         self.skipped.push(Defect { section, index, offset, problem });
     }
 

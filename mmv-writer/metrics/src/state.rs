@@ -171,7 +171,8 @@ impl State {
         kind.series(metric, key, has_labels).and_then(|buckets| {
             kind.suffix = ".sum";
             kind.overflow = names::OVERFLOW;
-            (kind.units, kind.histogram) = (units, None);
+            kind.units = units;
+            kind.histogram = None;
             let sum = kind.handle(&mut self.sums, key)?;
             let overflow = if sum.is_overflow { Some(buckets.overflow()) } else { None };
             let overflow = overflow.transpose().map_err(|error| error.to_string())?;

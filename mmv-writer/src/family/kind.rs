@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::Kept;
+use super::FileKeeper;
 use super::name::MAX;
 use crate::live::{FamilyId, Growing, Released, State};
 use crate::metric::{Handle, ValueSlot};
@@ -59,7 +59,7 @@ pub(super) mod sealed {
 /// A metric in the files of its registry, with an instance for each series.
 #[expect(missing_debug_implementations, reason = "only a sealed trait names it")]
 pub struct SeriesMetric {
-    pub(super) kept: Kept,
+    pub(super) kept: FileKeeper,
     pub(super) files: Arc<Growing>,
     pub(super) id: FamilyId,
 }

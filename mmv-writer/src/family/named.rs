@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::Kept;
+use super::FileKeeper;
 use crate::Error;
 use crate::builder::MetricBuilder;
 use crate::live::{FamilyId, Growing, HandleIndex, RemoveHandle};
@@ -17,7 +17,7 @@ use crate::registry::Indom;
 /// metric, [`Family`](crate::Family) is simpler.
 #[must_use]
 pub struct NamedFamily<H = crate::Counter> {
-    kept: Kept,
+    kept: FileKeeper,
     files: Arc<Growing>,
     id: FamilyId,
     handles: Arc<HandleIndex<H>>,
@@ -119,7 +119,7 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
     /// [`Error::FixedInstances`] for a domain with fixed instances, as all are in a sealed
     /// registry.
     pub fn build_named(self, indom: &Indom) -> Result<NamedFamily<H>, Error> {
-        let kept = Kept::new(self.registry);
+        let kept = FileKeeper::new(self.registry);
         let growing = self.registry.growing().zip(indom.dynamic_id());
         let Some((files, indom_id)) = growing else {
             let indom = indom.registered().record.name.clone();

@@ -49,7 +49,7 @@ pub(super) struct InstanceSlot {
 
 /// The slot and number of an existing instance.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct InstanceKey {
     pub(super) serial: u32,
     pub(super) slot: usize,
     pub(super) id: i32,
@@ -67,9 +67,9 @@ impl InstanceTable {
     }
 
     /// Returns the existing instance with a name.
-    pub(super) fn find(&self, name: &str) -> Option<Found> {
+    pub(super) fn find(&self, name: &str) -> Option<InstanceKey> {
         let slot = *self.names.get(name)?;
-        Some(Found { serial: self.serial, slot, id: self.slots[slot].id })
+        Some(InstanceKey { serial: self.serial, slot, id: self.slots[slot].id })
     }
 
     /// Returns a slot by its index.

@@ -35,7 +35,7 @@ impl Mapped {
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         // The mapping starts at the page that the offset is in.
         let ahead = offset % page_size();
-        let entry = fork::Entry {
+        let entry = fork::WritableMapping {
             base: base.as_ptr() as usize - ahead as usize,
             len: len + ahead as usize,
             file: file.as_raw_fd(),
@@ -79,7 +79,7 @@ fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" 
 }
 
 /// Replaces a shared mapping of a file with a private copy of its content, in a forked child.
-fn make_private(entry: &fork::Entry) {
+fn make_private(entry: &fork::WritableMapping) {
     let address = std::ptr::without_provenance_mut::<libc::c_void>(entry.base);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;

@@ -132,7 +132,8 @@ impl Store for Draft {
     fn add_indom(&mut self, indom: &Indom, serial: u32) {
         let record = &indom.record;
         let members = record.members.iter().map(|(id, name)| (id.get(), name.clone()));
-        let (help, instances) = (record.help.clone(), members.collect());
+        let instances = members.collect();
+        let help = record.help.clone();
         self.content.indoms.push(content::Indom { serial, help, instances });
     }
 

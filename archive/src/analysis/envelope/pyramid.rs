@@ -6,10 +6,10 @@
 //! # Columns
 //!
 //! The finest columns, those that are kept, are a power of two of seconds wide, from 1/512 s on,
-//! and are counted from 1970 on: those of two pyramids begin at the same times. Every two of
-//! them are one of the next level, which is made when it is asked for. A window is widened to
-//! columns, so that each cell has all that was observed in it and nothing else: it is what
-//! [`Envelope::read`] finds in the [grid](Envelope::grid) of the answer.
+//! and are counted from 1970 on: those of two pyramids begin at the same times. A column of the
+//! next level merges two of them; a level is computed when a window needs it. A window is widened
+//! to whole columns, so that each cell has all that was observed in it and nothing else: it is
+//! what [`Envelope::read`] finds in the [grid](Envelope::grid) of the answer.
 //!
 //! # Memory
 //!

@@ -1,7 +1,7 @@
 //! The mean and the extremes of an instantaneous number in each interval.
 
 use super::grid::Piece;
-use super::output::{InstanceOutput, Slot};
+use super::output::{InstanceOutput, OutputSlot};
 use crate::analysis::growth::lifetime::Lifetime;
 use crate::analysis::growth::number::Number;
 use crate::{Timestamp, ValueType};
@@ -14,7 +14,7 @@ const SPARSE: i128 = 3;
 #[derive(Debug)]
 pub(super) struct GaugeTrack {
     /// What is written of an interval: the mean with its extremes, or one of these.
-    kept: Slot,
+    kept: OutputSlot,
     value_type: ValueType,
     life: Lifetime,
     current: Option<IntervalSums>,
@@ -38,7 +38,7 @@ struct IntervalSums {
 }
 
 impl GaugeTrack {
-    pub(super) const fn new(kept: Slot, value_type: ValueType, life: Lifetime) -> Self {
+    pub(super) const fn new(kept: OutputSlot, value_type: ValueType, life: Lifetime) -> Self {
         Self { kept, value_type, life, current: None, last_at: None }
     }
 
@@ -129,14 +129,14 @@ impl GaugeTrack {
         sums.weighted += sums.last.0 * rest;
         sums.seconds += rest;
         match self.kept {
-            Slot::Value => {
+            OutputSlot::Value => {
                 let mean = sums.mean().and_then(|mean| word_of(mean, self.value_type));
                 output.put(at, mean.unwrap_or(sums.last.1));
-                output.put_extreme(Slot::Minimum, at, sums.minimum.1);
-                output.put_extreme(Slot::Maximum, at, sums.maximum.1);
+                output.put_extreme(OutputSlot::Minimum, at, sums.minimum.1);
+                output.put_extreme(OutputSlot::Maximum, at, sums.maximum.1);
             }
-            Slot::Minimum => output.put(at, sums.minimum.1),
-            Slot::Maximum => output.put(at, sums.maximum.1),
+            OutputSlot::Minimum => output.put(at, sums.minimum.1),
+            OutputSlot::Maximum => output.put(at, sums.maximum.1),
         }
     }
 }

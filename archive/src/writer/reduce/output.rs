@@ -37,20 +37,20 @@ struct Staged {
     at: Timestamp,
     /// The place of the metric in the selection; that of a mark is behind all others.
     metric: u32,
-    slot: Slot,
+    slot: OutputSlot,
     instance: Option<InstanceId>,
     value: StagedValue,
 }
 
 /// The metric of a value: the one that was selected, or one of those with its extremes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Slot {
+pub(super) enum OutputSlot {
     Value,
     Minimum,
     Maximum,
 }
 
-impl From<Side> for Slot {
+impl From<Side> for OutputSlot {
     fn from(side: Side) -> Self {
         match side {
             Side::Minimum => Self::Minimum,
@@ -62,7 +62,7 @@ impl From<Side> for Slot {
 impl Staged {
     const NO_METRIC: u32 = u32::MAX;
 
-    fn order(&self) -> (u32, Timestamp, u32, Slot, Option<InstanceId>) {
+    fn order(&self) -> (u32, Timestamp, u32, OutputSlot, Option<InstanceId>) {
         (self.run, self.at, self.metric, self.slot, self.instance)
     }
 }
@@ -103,7 +103,7 @@ pub(super) struct InstanceOutput<'o> {
     start: Timestamp,
     run: u32,
     metric: u32,
-    slot: Slot,
+    slot: OutputSlot,
     instance: Option<InstanceId>,
 }
 
@@ -128,7 +128,7 @@ impl InstanceOutput<'_> {
     }
 
     /// Adds an extreme of the values.
-    pub(super) fn put_extreme(&mut self, slot: Slot, at: Timestamp, word: u64) {
+    pub(super) fn put_extreme(&mut self, slot: OutputSlot, at: Timestamp, word: u64) {
         let Self { run, metric, instance, .. } = *self;
         let value = StagedValue::Number(word);
         self.staged.push(Staged { run, at, metric, slot, instance, value });
@@ -166,7 +166,7 @@ impl<'p, 'a> Output<'p, 'a> {
         &'o mut self,
         grid: &'o IntervalGrid,
         run: u32,
-        (metric, slot): (usize, Slot),
+        (metric, slot): (usize, OutputSlot),
         instance: Option<InstanceId>,
     ) -> InstanceOutput<'o> {
         let start = self.source.start();
@@ -177,7 +177,7 @@ impl<'p, 'a> Output<'p, 'a> {
     /// Adds a mark after `run` others.
     pub(super) fn put_mark(&mut self, run: u32, at: Timestamp) {
         let metric = Staged::NO_METRIC;
-        let slot = Slot::Value;
+        let slot = OutputSlot::Value;
         let value = StagedValue::Mark;
         self.staged.push(Staged { run, at, metric, slot, instance: None, value });
     }
@@ -185,7 +185,7 @@ impl<'p, 'a> Output<'p, 'a> {
     /// Keeps a time of the source at which a metric may have no values.
     pub(super) fn put_row(&mut self, run: u32, at: Timestamp, metric: usize) {
         let metric = metric as u32;
-        let slot = Slot::Value;
+        let slot = OutputSlot::Value;
         let value = StagedValue::Row;
         self.staged.push(Staged { run, at, metric, slot, instance: None, value });
     }
@@ -282,7 +282,7 @@ impl<'p, 'a> Output<'p, 'a> {
     /// Declares those with the extremes of metrics that have values.
     fn declare_extremes(&mut self, staged: &[Staged], timestamp: Timestamp) -> Result<()> {
         let metadata = self.source.metadata();
-        for staged in staged.iter().filter(|staged| staged.slot != Slot::Value) {
+        for staged in staged.iter().filter(|staged| staged.slot != OutputSlot::Value) {
             let Some(metric) = self.metrics.get_mut(staged.metric as usize) else { continue };
             if std::mem::replace(&mut metric.has_extremes, true) {
                 continue;
@@ -339,12 +339,12 @@ impl<'p, 'a> Output<'p, 'a> {
 
 impl OutputMetric {
     /// Returns the PMID of its values, or of its extremes.
-    fn pmid_of(&self, slot: Slot) -> Option<Pmid> {
+    fn pmid_of(&self, slot: OutputSlot) -> Option<Pmid> {
         let new = self.new_pmid?;
         let extreme = match slot {
-            Slot::Value => return Some(new),
-            Slot::Minimum => self.extremes.first(),
-            Slot::Maximum => self.extremes.last(),
+            OutputSlot::Value => return Some(new),
+            OutputSlot::Minimum => self.extremes.first(),
+            OutputSlot::Maximum => self.extremes.last(),
         };
         extreme?.as_ref().map(|extreme| extreme.desc.pmid)
     }
@@ -401,9 +401,13 @@ fn held_value(same: &[Staged], value_type: ValueType) -> Option<&Staged> {
         staged.value.value(value_type).and_then(|value| value.as_f64()).unwrap_or(f64::NAN)
     };
     match same.first()?.slot {
-        Slot::Value => same.iter().rfind(|staged| staged.value != StagedValue::Row),
-        Slot::Minimum => same.iter().min_by(|one, other| number(one).total_cmp(&number(other))),
-        Slot::Maximum => same.iter().max_by(|one, other| number(one).total_cmp(&number(other))),
+        OutputSlot::Value => same.iter().rfind(|staged| staged.value != StagedValue::Row),
+        OutputSlot::Minimum => {
+            same.iter().min_by(|one, other| number(one).total_cmp(&number(other)))
+        }
+        OutputSlot::Maximum => {
+            same.iter().max_by(|one, other| number(one).total_cmp(&number(other)))
+        }
     }
 }
 

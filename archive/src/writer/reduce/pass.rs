@@ -10,7 +10,7 @@ use super::gauge::GaugeTrack;
 use super::grid::{IntervalGrid, IntervalRows, Piece};
 use super::held::HeldTrack;
 use super::histogram_rows::HistogramRows;
-use super::output::{InstanceOutput, Output, Slot, StagedValue};
+use super::output::{InstanceOutput, Output, OutputSlot, StagedValue};
 use super::rows::RowsWithValues;
 use crate::analysis::growth::Gaps;
 use crate::analysis::growth::lifetime::{Lifetime, Lifetimes};
@@ -49,7 +49,7 @@ enum Track {
 }
 
 /// The place of a metric in the selection, and which of its extremes.
-type Target = (usize, Slot);
+type Target = (usize, OutputSlot);
 
 /// One instance of a metric.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         let places: HashMap<&str, usize> = places.collect();
         let metrics = selection.metrics().iter().enumerate().map(|(place, metric)| {
             let kind = MetricKind::new(metric, selection.source().metadata());
-            let target = kind.target(metric, &places).unwrap_or((place, Slot::Value));
+            let target = kind.target(metric, &places).unwrap_or((place, OutputSlot::Value));
             MetricTracks { kind, target, instances: Vec::new(), run: RunState::default() }
         });
         let metrics = metrics.collect();
@@ -359,7 +359,7 @@ impl Track {
     fn new(kind: MetricKind, value_type: ValueType, life: Lifetime) -> Self {
         match kind {
             MetricKind::Counter => Self::Counter(CounterTrack::new(value_type, life)),
-            MetricKind::Gauge => Self::Gauge(GaugeTrack::new(Slot::Value, value_type, life)),
+            MetricKind::Gauge => Self::Gauge(GaugeTrack::new(OutputSlot::Value, value_type, life)),
             MetricKind::Extreme(side) => {
                 Self::Gauge(GaugeTrack::new(side.into(), value_type, life))
             }

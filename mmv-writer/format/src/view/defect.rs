@@ -11,7 +11,7 @@ use crate::layout::{MAX_INDOMS, MAX_ITEM, MAX_LABELS, SectionKind};
 pub struct Defect {
     /// The array that the entry is in.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::as_text"))]
-    pub section: Place,
+    pub section: EntryArray,
     /// The index in that array, from 0.
     pub index: usize,
     /// The offset in bytes from the start of the file.
@@ -23,14 +23,14 @@ pub struct Defect {
 
 /// An array of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum EntryArray {
     /// The array after the header.
     Toc,
     /// A section of that kind.
     Section(SectionKind),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for EntryArray {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Toc => f.pad("table of contents"),

@@ -4,7 +4,7 @@ use zerocopy::FromBytes;
 
 use super::section::Section;
 use super::{
-    Budget, Defect, Flags, HEADER_BYTES, Header, Place, Problem, Refusal, Source, Trouble,
+    Budget, Defect, EntryArray, Flags, HEADER_BYTES, Header, Problem, Refusal, Source, Trouble,
 };
 use crate::growth::GrowingToc;
 use crate::layout::{
@@ -102,7 +102,7 @@ impl Sections {
             let Ok(entry) = TocEntry::read_from_bytes(bytes) else { continue };
             let Some(kind) = SectionKind::from_code(entry.kind) else {
                 let problem = Problem::UnknownSection { found: entry.kind };
-                skipped.push(Defect { section: Place::Toc, index, offset, problem });
+                skipped.push(Defect { section: EntryArray::Toc, index, offset, problem });
                 continue;
             };
             if !may_be_several(kind) && extents.iter().any(|extent| extent.kind == kind) {
@@ -115,7 +115,12 @@ impl Sections {
         for extent in extents {
             let Extent { kind, offset, count, .. } = extent;
             if let Some(problem) = unusable(&extent, version) {
-                skipped.push(Defect { section: Place::Section(kind), index: 0, offset, problem });
+                skipped.push(Defect {
+                    section: EntryArray::Section(kind),
+                    index: 0,
+                    offset,
+                    problem,
+                });
                 continue;
             }
             let size = kind.entry_bytes(version);

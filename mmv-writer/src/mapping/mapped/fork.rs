@@ -19,7 +19,7 @@ use nix::fcntl::Flock;
 
 /// A writable mapping of a file, in whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mapping) struct Entry {
+pub(in crate::mapping) struct WritableMapping {
     /// Address of the first page.
     pub(super) base: usize,
     pub(super) len: usize,
@@ -40,7 +40,7 @@ pub(super) struct LockEntry {
 
 #[derive(Debug)]
 struct Table {
-    mappings: Vec<Entry>,
+    mappings: Vec<WritableMapping>,
     locks: Vec<LockEntry>,
 }
 
@@ -57,10 +57,10 @@ fn lock() -> MutexGuard<'static, Table> {
 
 /// An entry of the table, removed on drop.
 #[derive(Debug)]
-pub(in crate::mapping) struct Registration(Entry);
+pub(in crate::mapping) struct Registration(WritableMapping);
 
 /// Adds a mapping to the table.
-pub(super) fn register(entry: Entry) -> Registration {
+pub(super) fn register(entry: WritableMapping) -> Registration {
     install();
     lock().mappings.push(entry);
     Registration(entry)

@@ -218,9 +218,9 @@ mod tests {
     }
 
     /// Columns to pass, columns, three values, the part of the mean, and the rest of a cell.
-    type Made = (u32, u32, [f64; 3], f64, u32, bool, bool);
+    type RunParts = (u32, u32, [f64; 3], f64, u32, bool, bool);
 
-    fn made() -> impl Strategy<Value = Made> {
+    fn made() -> impl Strategy<Value = RunParts> {
         let columns = (prop_oneof![5 => Just(0u32), 1 => 0u32..50], 1u32..4);
         let values = ([number(), number(), number()], 0.0f64..1.0);
         let rest = (1u32..2000, any::<bool>(), any::<bool>());
@@ -231,7 +231,7 @@ mod tests {
         )
     }
 
-    fn runs(made: Vec<Made>, usual: Weight) -> Vec<Run> {
+    fn runs(made: Vec<RunParts>, usual: Weight) -> Vec<Run> {
         let mut end = 0;
         let runs = made.into_iter().map(|(gap, len, mut values, part, count, joined, is_usual)| {
             values.sort_by(f64::total_cmp);
