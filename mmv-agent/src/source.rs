@@ -103,7 +103,9 @@ pub(crate) enum RejectReason {
     Loading { user: u32 },
     #[error("it is already harvested under the name \"{name}\"", name = .name.display())]
     Linked { name: OsString },
-    /// It was replaced by a file of another user.
+    /// The open file is not the one that was listed.
+    #[error("another file has taken its name")]
+    Replaced,
     #[error("its owner changed while it was opened")]
     OwnerChanged,
     #[error("its metadata changes so often that reading it costs too much")]
@@ -177,7 +179,7 @@ impl RejectReason {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.is_not_ready() || refusal.is_just_created(),
-            Self::Resized { .. } | Self::OwnerChanged => true,
+            Self::Resized { .. } | Self::Replaced | Self::OwnerChanged => true,
             // The file was unlinked after it was listed.
             Self::Open(error) => error.kind() == io::ErrorKind::NotFound,
             _ => false,

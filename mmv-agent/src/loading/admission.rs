@@ -273,11 +273,12 @@ impl Admission {
         self.producers.retain(|id, _| listed.contains(id));
     }
 
-    /// Opens a file of a user, given the usage of all others.
+    /// Opens a file of a user, if it is the one that was listed with this identity, given the usage
+    /// of all others.
     pub(crate) fn open(
         &mut self,
         name: &OsStr,
-        owner: u32,
+        (owner, id): (u32, Option<FileId>),
         usage: &Usage,
         now: Duration,
     ) -> Result<(Source, Contents), RejectReason> {
@@ -296,6 +297,10 @@ impl Admission {
         let path = self.directory.join(name);
         let (mut source, contents) =
             self.read(name, user, usage, now, |terms| Source::open(&path, terms))?;
+        if Some(source.id) != id {
+            // To be opened once its predecessor is known to be gone.
+            return Err(RejectReason::Replaced);
+        }
         if ![owner, ROOT].contains(&source.owner) {
             return Err(RejectReason::OwnerChanged);
         }

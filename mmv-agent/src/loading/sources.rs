@@ -328,9 +328,11 @@ impl Sources {
         now: Duration,
         reporter: &mut Reporter,
     ) -> Result<(Source, Contents), RejectReason> {
-        let owner = self.watcher.table.get(name).map_or(NOBODY, |entry| entry.owner);
+        let entry = self.watcher.table.get(name);
+        let owner = entry.map_or(NOBODY, |entry| entry.owner);
+        let id = entry.map(|entry| entry.id);
         loop {
-            let result = self.admission.open(name, owner, usage, now);
+            let result = self.admission.open(name, (owner, id), usage, now);
             let lacks_room = result.as_ref().is_err_and(RejectReason::is_lack_of_room);
             if lacks_room && self.free_departed(usage, reporter) {
                 continue;

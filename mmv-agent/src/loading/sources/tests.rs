@@ -44,6 +44,24 @@ fn hard_links_are_not_harvested_and_free_of_charge() {
 }
 
 #[test]
+fn file_that_replaces_a_listed_one_is_harvested_as_its_successor() {
+    let dir = tempfile::tempdir().unwrap();
+    let _files = publish_all(dir.path(), &["app"]);
+    let mut sources = with_limits(dir.path(), Limits::default());
+    let mut reporter = Reporter::of_files(false);
+    while sources.discover(Duration::ZERO, &mut reporter) {}
+    // Another run has the name before the listed file is opened.
+    let _second = publish(dir.path(), "app", false);
+    sources.admit(Duration::ZERO, &mut reporter);
+    assert!(names(&sources).is_empty(), "it would have the place of the first one");
+    refresh(&mut sources, Duration::from_secs(1));
+    assert_eq!(names(&sources), ["app"]);
+    assert!(sources.active[0].departure.is_none());
+    refresh(&mut sources, Duration::from_secs(2));
+    assert!(sources.active[0].departure.is_none(), "nothing has replaced it");
+}
+
+#[test]
 fn files_beyond_the_descriptors_wait_until_others_are_gone() {
     mmv_format::mapping::guard::install().unwrap();
     let dir = tempfile::tempdir().unwrap();
