@@ -302,6 +302,8 @@ pub(crate) struct Source {
     mapping: ReadMapping,
     plan: ValuePlan,
     growing: Option<GrowthData>,
+    /// The process had ended when the metadata was read: nothing is missing in it.
+    is_complete: bool,
     canary: Option<TruncationCanary>,
     process: Option<Arc<Process>>,
 }
@@ -347,7 +349,7 @@ impl Source {
         Self::resolve(file, None, terms)
     }
 
-    /// Reads the same file again after its metadata has changed.
+    /// Reads the same file again after its metadata has changed, or its process has ended.
     ///
     /// # Errors
     ///
@@ -357,6 +359,7 @@ impl Source {
         terms: &mut OpenLimits<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let file = self.file.try_clone().map_err(RejectReason::Open)?;
+        terms.limits.writer_has_ended = !self.is_fed();
         let (source, contents) = Self::resolve(file, self.process.clone(), terms)?;
         Ok((Self { owner: self.owner, ..source }, contents))
     }
@@ -432,6 +435,7 @@ impl Source {
             mapping,
             plan,
             growing,
+            is_complete: terms.limits.writer_has_ended,
             canary,
             process,
         };
@@ -473,6 +477,12 @@ impl Source {
     /// Returns true if its metadata may be appended to without moving its values.
     pub(crate) fn grows(&self) -> bool {
         self.growing.is_some()
+    }
+
+    /// Returns true if its process may have added metadata before its end that was not announced,
+    /// and is not known.
+    pub(crate) fn may_lack_metadata(&self) -> bool {
+        self.grows() && !self.is_complete && !self.is_fed()
     }
 
     /// Returns true if it has announced new metadata since it was resolved.

@@ -191,6 +191,48 @@ fn the_last_values_of_a_killed_program_that_grew_are_all_logged() {
 }
 
 #[test]
+fn what_a_killed_program_had_not_announced_is_logged() {
+    for is_replaced in [false, true] {
+        let mut rig = Rig::new();
+        let registry = builder(&rig, "app").announce_interval(Duration::from_hours(1));
+        let registry = registry.build().unwrap();
+        let things = registry.indom("things").build().unwrap();
+        let count = registry.counter("count").build_named(&things).unwrap();
+        let add = |name: &str, value: u64| {
+            let counter: Counter<u64> = count.get_or_create(name).unwrap();
+            counter.add(value);
+        };
+        add("a", 1);
+        registry.announce();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let path = registry.path().to_owned();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&child.id().to_ne_bytes(), PID_AT).unwrap();
+        rig.tick();
+        add("a", 1);
+        add("b", 5);
+        let late: Counter<u64> = registry.counter("late").build().unwrap();
+        late.add(7);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if is_replaced {
+            let (_, next) = counter_file(&rig, "other", "total");
+            fs::rename(next.path(), &path).unwrap();
+        }
+        rig.tick();
+        rig.tick();
+        let log = rig.finish();
+        let last = |key: &str| log.series(key).into_iter().flatten().next_back();
+        for (key, value) in [("mmv.app.count[a]", 2), ("mmv.app.count[b]", 5), ("mmv.app.late", 7)]
+        {
+            assert_eq!(last(key), Some(OwnedValue::U64(value)), "{key}, replaced: {is_replaced}");
+        }
+        let b = log.series("mmv.app.count[b]").into_iter().flatten().count();
+        assert_eq!(b, 1, "last values are logged once");
+    }
+}
+
+#[test]
 fn last_values_are_logged_though_another_file_changes() {
     let mut rig = Rig::new();
     let workshop = tempfile::tempdir().unwrap();

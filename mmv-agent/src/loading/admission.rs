@@ -377,7 +377,7 @@ impl Admission {
             }
             Ok(())
         };
-        let limits = view::Limits { bytes: metadata_bytes.min(left) };
+        let limits = view::Limits { bytes: metadata_bytes.min(left), ..view::Limits::default() };
         let mut terms = OpenLimits { limits, allow: &allow, cost: view::Cost::default() };
         let began = Instant::now();
         let result = read(&mut terms);

@@ -738,7 +738,8 @@ impl Sources {
         active.departure = Some(departure);
         active.retry = None;
         active.look = None;
-        if active.source.grows() && active.source.has_new_metadata() {
+        let source = &active.source;
+        if source.grows() && (source.has_new_metadata() || source.may_lack_metadata()) {
             // Its last values include those added last. If their metadata cannot be read, the
             // known values stay.
             drop(self.read_again(name, now, reporter));

@@ -25,7 +25,8 @@ pub(crate) type Ticket = u64;
 pub(crate) enum Finding {
     /// The values may not be used any more.
     Fault(Fault),
-    /// It has new metadata. Its values of the old metadata are still read.
+    /// It has new metadata, or may have some that its process did not announce before its end. Its
+    /// values of the old metadata are still read.
     Grown {
         /// Nothing more will be written to it. Its last values are read by the new metadata, or
         /// by the old one if the loader cannot read the new one.
@@ -192,7 +193,8 @@ impl ActiveSource {
     /// Takes the result of a pass whose values may be used.
     fn take(&mut self, report: PassReport, ended: bool, is_final: bool) -> Option<Finding> {
         self.last = ended || report.unlinked;
-        if report.grown && !self.settled {
+        let has_more = report.grown || ended && self.source.may_lack_metadata();
+        if has_more && !self.settled {
             // Last values are logged once, by the successor, which has what was added.
             self.usable = !self.last || is_final;
             return self.report_growth(self.last);

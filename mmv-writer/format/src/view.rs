@@ -51,12 +51,16 @@ pub struct Limits {
     /// Limit on the bytes of metadata that are read, and on the memory for copies and for what
     /// is parsed from them. Holes and entries of zeros are not copied.
     pub bytes: u64,
+    /// The process that wrote the file has ended. What it had appended to a
+    /// [growing](crate::growth) file and not announced yet is read as well.
+    pub writer_has_ended: bool,
 }
 
 impl Default for Limits {
-    /// Returns a limit of 256 MiB, enough for more than a million instances.
+    /// Returns a limit of 256 MiB, enough for more than a million instances, of a file whose
+    /// process may be alive.
     fn default() -> Self {
-        Self { bytes: 256 << 20 }
+        Self { bytes: 256 << 20, writer_has_ended: false }
     }
 }
 

@@ -21,6 +21,8 @@ use crate::published::{Published, unless_lenient};
 use crate::registration::{Help, Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
 use crate::system::Instant;
 
+/// Size of the offset of the name, at the beginning of a metric's entry.
+const NAME_FIELD: usize = size_of::<u64>();
 /// Offset of the item in a metric's entry.
 const ITEM_OFFSET: u64 = std::mem::offset_of!(MetricV2, item) as u64;
 
@@ -122,7 +124,11 @@ impl Store for LiveStore {
         let name = self.file.take_string(&metric.name);
         let help = self.add_help(&metric.help);
         let at = self.file.take(SectionKind::Metrics);
-        self.file.write(at, metric.entry(name, help).as_bytes());
+        let entry = metric.entry(name, help);
+        // The name comes last: until then the entry is unused.
+        let (_, rest) = entry.as_bytes().split_at(NAME_FIELD);
+        self.file.write(at + NAME_FIELD as u64, rest);
+        self.file.store(at, name);
         LiveMetric { at, shape }
     }
 

@@ -102,6 +102,8 @@ pub(super) struct Budget<'a, S: Source + ?Sized> {
     source: &'a S,
     pub(super) file_len: u64,
     limit: u64,
+    /// What a growing file has not announced is read as well.
+    pub(super) writer_has_ended: bool,
     pub(super) cost: Cost,
     /// Memory use up to which it is known that memory is available. Small files are read without
     /// that check.
@@ -110,7 +112,14 @@ pub(super) struct Budget<'a, S: Source + ?Sized> {
 
 impl<'a, S: Source + ?Sized> Budget<'a, S> {
     pub(super) fn new(source: &'a S, file_len: u64, limits: Limits) -> Self {
-        Self { source, file_len, limit: limits.bytes, cost: Cost::default(), assured: SMALL }
+        Self {
+            source,
+            file_len,
+            limit: limits.bytes,
+            writer_has_ended: limits.writer_has_ended,
+            cost: Cost::default(),
+            assured: SMALL,
+        }
     }
 
     /// Returns whether `bytes` bytes at `offset` are inside the file.

@@ -58,6 +58,10 @@ pub(super) fn parse<S: Source + ?Sized>(
             metrics.removed.insert(raw.item);
             continue;
         }
+        if raw.name == 0 && sections.growing.is_some() {
+            // Its program was killed while it wrote the entry.
+            continue;
+        }
         let metric = read_metric(parser, &name, &raw, indoms, &mut taken);
         let Some(mut metric) = parser.settle(SectionKind::Metrics, index, offset, metric)? else {
             continue;

@@ -95,11 +95,17 @@ impl Sections {
         skipped: &mut Vec<Defect>,
     ) -> Result<Self, Refusal> {
         let toc = read_toc(budget, header)?;
+        let growing = GrowingToc::new(version, &toc);
+        let entries = toc.chunks_exact(TocEntry::BYTES);
+        let mut entries: Vec<TocEntry> =
+            entries.filter_map(|bytes| TocEntry::read_from_bytes(bytes).ok()).collect();
+        if growing.is_some() && budget.writer_has_ended {
+            add_unannounced(&mut entries, budget.file_len, version);
+        }
         let mut extents: Vec<Extent> = Vec::new();
         let start = (HEADER_BYTES + toc.len()) as u64;
-        for (index, bytes) in toc.chunks_exact(TocEntry::BYTES).enumerate() {
+        for (index, entry) in entries.into_iter().enumerate() {
             let offset = (HEADER_BYTES + index * TocEntry::BYTES) as u64;
-            let Ok(entry) = TocEntry::read_from_bytes(bytes) else { continue };
             let Some(kind) = SectionKind::from_code(entry.kind) else {
                 let problem = Problem::UnknownSection { found: entry.kind };
                 skipped.push(Defect { section: EntryArray::Toc, index, offset, problem });
@@ -128,7 +134,6 @@ impl Sections {
                 part.put_first(size, offset, count, budget.copy_entries(offset, size, count)?);
             }
         }
-        let growing = GrowingToc::new(version, &toc);
         Ok(Self { version, toc, growing, are_settled: false, parts })
     }
 
@@ -176,6 +181,30 @@ fn read_toc<S: Source + ?Sized>(
         return Err(Refusal::TocOutside { end: offset + bytes, file_len: budget.file_len });
     }
     budget.copy(offset, bytes)
+}
+
+/// Raises the counts of a growing file to the room that each section has before the next one or
+/// the end of the file. Behind the entries that were announced are those that were not, then zeros.
+/// Of several sections at one offset the last one has the room.
+fn add_unannounced(entries: &mut [TocEntry], file_len: u64, version: Version) {
+    let mut end_of_room = file_len;
+    let mut by_offset: Vec<usize> = (0..entries.len()).collect();
+    by_offset.sort_by_key(|index| entries.get(*index).map(|entry| entry.offset));
+    for index in by_offset.into_iter().rev() {
+        let Some(entry) = entries.get_mut(index).filter(|entry| entry.offset > 0) else { continue };
+        let Some(kind) = SectionKind::from_code(entry.kind) else { continue };
+        // Up to a page before the next section is unused.
+        let max = match kind {
+            SectionKind::Metrics => MAX_METRICS,
+            SectionKind::Labels => MAX_LABELS,
+            SectionKind::Indoms => MAX_INDOMS,
+            _ => i32::MAX.cast_unsigned(),
+        };
+        let room = end_of_room.saturating_sub(entry.offset) / kind.entry_bytes(version) as u64;
+        let count = room.min(max.into()) as i32;
+        entry.count = entry.count.max(count);
+        end_of_room = end_of_room.min(entry.offset);
+    }
 }
 
 /// Returns whether a file may have several sections of a kind: PCP's reader reads the indoms of

@@ -471,7 +471,8 @@ fn a_sparse_file_of_a_terabyte_costs_little_memory() {
     sample.toc[4].count = i32::MAX;
     std::os::unix::fs::FileExt::write_all_at(&file, &sample.bytes(), 0).unwrap();
     sample.toc[5].count = 0;
-    let (contents, cost) = Contents::read_at_cost(&file, &Limits { bytes: 1 << 20 });
+    let (contents, cost) =
+        Contents::read_at_cost(&file, &Limits { bytes: 1 << 20, ..Limits::default() });
     assert_eq!(contents.unwrap().values.len(), 4, "the terabyte is a hole");
     assert!(cost.memory < 1 << 18, "{cost:?}");
 }

@@ -269,6 +269,27 @@ impl Growth {
             }
             Err(refusal) => panic!("{}: {refusal}", self.name),
         };
+        self.check(&contents);
+        true
+    }
+
+    /// Reads the file after the first stores, when its process was killed; `None` between the
+    /// stores of the two generations.
+    fn read_after_end(&self, stores: usize) -> Option<Contents> {
+        let mut bytes = self.before.clone();
+        for store in &self.stores[..stores] {
+            bytes[store.at..][..WORD].copy_from_slice(&store.word.to_ne_bytes());
+        }
+        let limits = Limits { writer_has_ended: true, ..Limits::default() };
+        match Contents::read_from(&bytes[..], bytes.len() as u64, &limits) {
+            Ok(contents) => Some(contents),
+            Err(Refusal::NotReady { .. }) => None,
+            Err(refusal) => panic!("{}: {refusal}", self.name),
+        }
+    }
+
+    /// Checks contents that a reader has accepted.
+    fn check(&self, contents: &Contents) {
         assert_eq!(contents.skipped, [], "{}", self.name);
         for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
             assert_eq!(instance.id.get(), number_of(&instance.name), "{}", self.name);
@@ -278,15 +299,14 @@ impl Growth {
                 ["count", "text", "count2", "count3", "absent"].contains(&metric.name.as_str()),
                 "{metric:?}"
             );
-            let absent = metric.name == "absent";
-            let flags = contents.header.flags;
-            assert!(!absent || flags.contains(Flags::SENTINEL), "{}", self.name);
         }
         for value in &contents.values {
-            let text = contents.metrics[value.metric].name == "text";
+            let metric = contents.metrics[value.metric].name.as_str();
+            let flags = contents.header.flags;
+            assert!(metric != "absent" || flags.contains(Flags::SENTINEL), "{}", self.name);
+            let text = metric == "text";
             assert_eq!(value.string.is_some(), text, "{}: {value:?}", self.name);
         }
-        true
     }
 }
 
@@ -492,6 +512,30 @@ fn a_reader_that_knows_the_old_size_finds_nothing_wrong_until_the_counts_are_rai
         }
     }
     assert_eq!(longer, 3);
+}
+
+#[test]
+fn what_a_killed_program_had_not_announced_is_read_after_its_end() {
+    let mut unannounced = 0;
+    for growth in Growth::all() {
+        let toc = 40..184;
+        let is_count = |store: &Store| toc.contains(&store.at) && store.at % 16 == 40 % 16;
+        let raised = growth.stores.iter().position(is_count).unwrap_or(growth.stores.len());
+        let all = growth.read_after_end(growth.stores.len()).unwrap();
+        for killed_after in 0..=growth.stores.len() {
+            let Some(contents) = growth.read_after_end(killed_after) else { continue };
+            growth.check(&contents);
+            if killed_after >= raised {
+                assert_eq!(contents.metrics, all.metrics, "{}", growth.name);
+                assert_eq!(contents.indoms, all.indoms, "{}", growth.name);
+                assert_eq!(contents.values, all.values, "{}", growth.name);
+                assert_eq!(contents.labels, all.labels, "{}", growth.name);
+            }
+        }
+        let before = Contents::parse(&growth.before).unwrap();
+        unannounced += usize::from(all.values.len() > before.values.len());
+    }
+    assert!(unannounced > 5, "{unannounced}");
 }
 
 #[cfg(mmv_loom)]

@@ -140,7 +140,7 @@ fn zeros_that_are_no_hole_are_read_as_holes_are() {
         }
     }
     let file = sparse();
-    let limits = Limits { bytes: 1 << 30 };
+    let limits = Limits { bytes: 1 << 30, ..Limits::default() };
     let expected = Contents::read(&file, &limits).unwrap();
     let mut cost = Cost::default();
     let dense = Contents::read_twice(&Dense(file), places().end, limits, &mut cost).unwrap();
@@ -171,11 +171,13 @@ fn a_refused_file_has_a_cost_as_well() {
     let strings = TocEntry { kind: 5, count: 8_000_000 / STRING_BYTES as i32, offset: FILE_LEN };
     file.write_all_at(strings.as_bytes(), TOC_AT + 4 * 16).unwrap();
     for limit in [1_000_000, 4_000_000] {
-        let (refused, cost) = Contents::read_at_cost(&file, &Limits { bytes: limit });
+        let (refused, cost) =
+            Contents::read_at_cost(&file, &Limits { bytes: limit, ..Limits::default() });
         assert!(matches!(refused, Err(Refusal::TooLarge { .. })), "{refused:?}");
         assert!((limit / 2..=limit).contains(&cost.memory), "{cost:?}");
         assert!(cost.read <= limit, "{cost:?}");
     }
-    let (read, cost) = Contents::read_at_cost(&file, &Limits { bytes: 16_000_000 });
+    let (read, cost) =
+        Contents::read_at_cost(&file, &Limits { bytes: 16_000_000, ..Limits::default() });
     assert!(read.is_ok() && cost.memory > 8_000_000, "{cost:?}");
 }
