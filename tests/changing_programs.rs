@@ -20,9 +20,6 @@
 //! | `readers`, `servers`, `pcp` | what each reader says |
 //! | `compare`, `server_checks`, `totals` | whether that is true |
 //!
-//! Not promised, and not expected: changes of a program that is killed after the last tick and
-//! that the agent does not know yet, as instances that were not announced.
-//!
 //! `MMV_SEED` repeats a run, as far as timing permits.
 
 mod compare;

@@ -330,8 +330,10 @@ pub(super) fn check_last_values(
                 let mut own = samples.iter().filter(is_own);
                 last = own.clone().find(is_last).or_else(|| own.rfind(is_older));
             }
-            if last.is_none() && life.is_killed {
-                // It may not have been announced.
+            // It was killed before it had made the first change, or before the agent opened its file.
+            let is_unmade = segment.is_certain_from() > life.ended;
+            let is_unopened = life.ended < life.born + STARTING + record.delayed;
+            if last.is_none() && life.is_killed && (is_unmade || is_unopened) {
                 continue;
             }
             if !last.is_some_and(|(_, value)| segment.permits(*value, life.ended, tick)) {

@@ -155,7 +155,7 @@ pub(super) fn check_deltas(
                 .filter_map(|(key, segments)| {
                     let samples = raw.samples.get(*key)?;
                     let own = segments.iter().filter(|segment| segment.life == life);
-                    own.filter_map(|segment| first_sample(segment, samples)).min()
+                    own.filter_map(|segment| first_sample(segment, samples, ticks)).min()
                 })
                 .min()
         };
@@ -170,7 +170,7 @@ pub(super) fn check_deltas(
                     let samples = raw.samples.get(*key).map(Vec::as_slice).unwrap_or_default();
                     let (since, until) = around(samples, ticks, (from, to));
                     // All that was counted before the first sample belongs to its second.
-                    let is_first = first_sample(segment, samples)
+                    let is_first = first_sample(segment, samples, ticks)
                         .is_some_and(|first| since <= first && first <= until);
                     let since = if is_first { i64::MIN } else { since };
                     greatest += added(segment, since, until);
@@ -198,10 +198,12 @@ fn around(samples: &[(i64, f64)], ticks: &Ticks, (from, to): (i64, i64)) -> (i64
     (before.min(from - LATE), after.max(ticks.after(ticks.after(to))))
 }
 
-/// Returns the time of the first sample of a counter's segment.
-fn first_sample(segment: &Segment, samples: &[(i64, f64)]) -> Option<i64> {
+/// Returns the time of the first sample of a counter's segment. The last values of the life before
+/// may be logged after its first change.
+fn first_sample(segment: &Segment, samples: &[(i64, f64)], ticks: &Ticks) -> Option<i64> {
     let begin = segment.stores.first()?.from;
-    samples.iter().map(|(at, _)| *at).find(|at| begin <= *at)
+    let is_own = |at: i64, value: f64| begin <= at && segment.permits(value, at, ticks.after(at));
+    samples.iter().find(|(at, value)| is_own(*at, *value)).map(|(at, _)| *at)
 }
 
 /// Returns the sum of all that may have been added to a counter in a span of time.
@@ -233,7 +235,8 @@ fn grown(
     }
     let is_live = matches!(PROGRAMS[life.program].1, Kind::Live | Kind::Rebuilt | Kind::Facade);
     // It counts from the tick before on, and what may be before the span is not certain.
-    let is_first = from <= ticks.before(first - 1) && first_sample(segment, samples) == Some(first);
+    let is_first =
+        from <= ticks.before(first - 1) && first_sample(segment, samples, ticks) == Some(first);
     let is_created = begun.is_some_and(|begun| begun < first && !record.is_away(begun, to));
     if is_live && is_first && is_created {
         return segment.least(last);
