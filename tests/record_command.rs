@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use mmv_writer::{Buckets, Registry, Units};
+use mmv_writer::{Buckets, Counter, Registry, Units};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pcp_archive::Archive;
@@ -58,6 +58,78 @@ fn a_command_is_logged_and_its_output_and_status_are_its_own() {
     let base = base.display();
     let expected = format!("there is an archive {base} already, so this one is {base}-01\n");
     assert!(stderr.contains(&expected), "{stderr}");
+}
+
+/// The environment variable that says how [`short_tool`] ends.
+const TOOL_END: &str = "MMV_TOOL_END";
+
+#[test]
+#[ignore = "a program of the tests of recordings, and no test"]
+fn short_tool() {
+    let end = std::env::var(TOOL_END).expect("how it ends");
+    let registry = Registry::new("tool").unwrap();
+    let total: Counter<u64> = registry.counter("total").units(Units::count()).build().unwrap();
+    let things = registry.indom("things").build().unwrap();
+    let by_thing = registry.counter("by_thing").units(Units::count()).build_named(&things);
+    let by_thing = by_thing.unwrap();
+    for number in 0..20_u64 {
+        total.add(number);
+        let thing: Counter<u64> = by_thing.get_or_create(&format!("thing {number}")).unwrap();
+        thing.add(number);
+    }
+    match end.as_str() {
+        "returns" => {}
+        "exits" => std::process::exit(0),
+        "killed" => kill(Pid::this(), Signal::SIGKILL).expect("end"),
+        end => panic!("{end}"),
+    }
+}
+
+/// Records a tool that runs for some milliseconds, this many times, and checks all that it counted.
+fn check_short_tools(recordings: usize) {
+    let tool = std::env::current_exe().expect("this program");
+    for number in 0..recordings {
+        let end = ["returns", "exits", "killed"][number % 3];
+        let scratch = Scratch::new();
+        let base = scratch.path().join("recording");
+        let mut command = Command::new(binaries::mmv_agent());
+        command.args(["record", "--output"]).arg(&base).arg("--").arg(&tool);
+        command.args(["--ignored", "--exact", "record_command::short_tool"]);
+        command.env(TOOL_END, end).env_remove("PCP_TMP_DIR").env_remove("MMV_DIR");
+        let output = command.output().expect("start mmv-agent");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let archive = Archive::open(&base);
+        let archive = archive.unwrap_or_else(|error| panic!("{number}, {end}: {error}: {stderr}"));
+        let mut selection = Replay::open(&archive);
+        selection.select("mmv.tool");
+        let replay = selection.load().unwrap();
+        let last = replay.observations().filter(|sample| !sample.is_mark).last().unwrap();
+        let sums = last.values.iter().map(|values| {
+            values.iter().filter_map(|(_, value)| value.as_f64()).sum::<f64>() as u64
+        });
+        assert_eq!(sums.collect::<Vec<_>>(), [190, 190], "{number}, {end}: {stderr}");
+    }
+}
+
+#[test]
+fn tool_that_runs_for_a_millisecond_is_logged_whole_however_it_ends() {
+    check_short_tools(6);
+}
+
+#[test]
+#[ignore = "takes half a minute with two busy processes; ci/slow runs it"]
+fn hundred_short_tools_beside_busy_processes_are_logged_whole() {
+    let busy = [(); 2].map(|()| {
+        // Until it is killed, or its parent has ended.
+        let script = "while kill -0 $PPID; do :; done";
+        Command::new("sh").args(["-c", script]).spawn().expect("start a process")
+    });
+    let checked = std::panic::catch_unwind(|| check_short_tools(100));
+    for mut process in busy {
+        process.kill().expect("end it");
+        process.wait().expect("its end");
+    }
+    checked.expect("all that the tools counted");
 }
 
 /// The program is this one, which publishes in the directory of the recorder's command.

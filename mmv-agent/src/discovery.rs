@@ -20,7 +20,7 @@ mod watcher;
 pub(crate) use file_name::FileName;
 pub(crate) use file_table::{Change, FileId, FileState};
 pub(crate) use listing::DirectoryLimits;
-pub(crate) use liveness::Process;
+pub(crate) use liveness::{Process, may_be_elsewhere};
 pub(crate) use producer::Producer;
 pub(crate) use removal::{DeadFile, NotRemoved, Removal, RemovalOutcome};
 pub(crate) use restarts::Restarts;

@@ -33,7 +33,9 @@ use mmv_format::layout;
 use mmv_format::mapping::{PART_ALIGNMENT, ReadMapping};
 use mmv_format::view::{Contents, Cost, Flags, Limits, Refusal};
 
-use crate::discovery::{FileId, FileState, Process, descriptor_budget, directory};
+use crate::discovery::{
+    FileId, FileState, Process, descriptor_budget, directory, may_be_elsewhere,
+};
 use timed_file::TimedFile;
 
 /// Number of loads after which the comparison of a grown file can be stopped. Up to three of them
@@ -244,6 +246,8 @@ pub(crate) struct OpenLimits<'a> {
     /// Decides whether a file with these contents may be mapped; the other arguments are the bytes
     /// to be mapped, and the bytes of memory that reading it took.
     pub allow: &'a dyn Fn(&Contents, u64, u64) -> Result<(), RejectReason>,
+    /// Read also a file whose process has ended.
+    pub reads_ended: bool,
     /// Cost of reading the metadata, also if the file was rejected.
     pub cost: Cost,
 }
@@ -346,7 +350,11 @@ impl Source {
             io::ErrorKind::CrossesDevices => RejectReason::Mounted,
             _ => RejectReason::Open(error),
         })?;
-        Self::resolve(file, None, terms)
+        let (source, contents) = Self::resolve(file, None, terms)?;
+        if source.may_lack_metadata() {
+            return source.again(terms);
+        }
+        Ok((source, contents))
     }
 
     /// Reads the same file again after its metadata has changed, or its process has ended.
@@ -417,7 +425,11 @@ impl Source {
                 // A file that has grown and whose process has ended since has last values.
                 Some(match known.filter(|known| known.pid == pid) {
                     Some(known) => known,
-                    None => Arc::new(Process::find(pid).ok_or(RejectReason::NoProcess { pid })?),
+                    None => Arc::new(match Process::find(pid) {
+                        Some(process) => process,
+                        None if terms.reads_ended && !may_be_elsewhere(pid) => Process::ended(pid),
+                        None => return Err(RejectReason::NoProcess { pid }),
+                    }),
                 })
             }
             _ => None,

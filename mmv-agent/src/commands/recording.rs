@@ -3,7 +3,8 @@
 //!
 //! The command gets its own `$PCP_TMP_DIR`, where MMV files go into `mmv`; standard input
 //! and output, the current directory and all other variables of the environment are inherited. The
-//! agent samples that directory in this process until the command has ended.
+//! agent samples that directory in this process until the command has ended. Files stay there when
+//! their programs end, so that nothing is lost of a program that runs for a millisecond.
 
 mod directory;
 
@@ -92,7 +93,8 @@ impl Recording {
         let directory = RecordingDirectory::new()
             .map_err(|source| Error::Setup { what: "a directory for MMV files", source })?;
         let destination = Destination::Base(self.base());
-        let settings = Settings::new(directory.mmv_dir(), destination, self.interval);
+        let mut settings = Settings::new(directory.mmv_dir(), destination, self.interval);
+        settings.fixed.reads_ended = true;
         let agent = run::start(&settings)?;
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
             .map_err(|source| Error::Setup { what: "signals", source })?;

@@ -40,6 +40,12 @@ impl Process {
         process.is_alive().then_some(process)
     }
 
+    /// Describes a process that has ended.
+    pub(crate) fn ended(pid: i32) -> Self {
+        // No process that could get the number has this start time.
+        Self { pid, started: 0, pidfd: None }
+    }
+
     /// Returns true if the process still runs.
     pub(crate) fn is_alive(&self) -> bool {
         let Some(pidfd) = &self.pidfd else {

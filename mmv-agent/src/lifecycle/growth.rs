@@ -233,6 +233,23 @@ fn what_a_killed_program_had_not_announced_is_logged() {
 }
 
 #[test]
+fn file_of_an_ended_process_is_logged_once_where_that_is_wanted() {
+    for reads_ended in [true, false] {
+        let mut rig = Rig::with(|settings| settings.fixed.reads_ended = reads_ended);
+        let (_other, _file) = counter_file(&rig, "other", "count");
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let _file = file_of(&rig, child.id());
+        for _ in 0..4 {
+            rig.tick();
+        }
+        let log = rig.finish();
+        let samples = log.series("mmv.app.count").into_iter().flatten();
+        assert_eq!(samples.count(), usize::from(reads_ended));
+    }
+}
+
+#[test]
 fn last_values_are_logged_though_another_file_changes() {
     let mut rig = Rig::new();
     let workshop = tempfile::tempdir().unwrap();

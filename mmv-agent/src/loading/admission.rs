@@ -152,6 +152,8 @@ pub(crate) struct Admission {
     agent: u32,
     /// Limits for files that are opened from now on.
     limits: Limits,
+    /// Read also files whose processes have ended, once.
+    pub(super) reads_ended: bool,
     /// Free address space when the first file was opened.
     address_space: Option<u64>,
     /// Limit on the descriptors of all sources.
@@ -185,6 +187,7 @@ impl Admission {
             own,
             agent: geteuid().as_raw(),
             limits,
+            reads_ended: false,
             address_space: None,
             quotas: ResourceQuotas::default(),
             owners: OwnersLimits::default(),
@@ -306,16 +309,16 @@ impl Admission {
         }
         // For root's files, another user may be charged.
         source.owner = owner;
-        let known = self.producers.get(&source.id);
-        match producer(&source) {
-            Some(now) if known.is_some_and(|known| known.is_other(now)) => {
-                Err(RejectReason::NoProcess { pid: now.pid })
-            }
-            _ => {
-                self.clusters.reserve(contents.header.cluster);
-                Ok((source, contents))
+        if let Some(known) = self.producers.get(&source.id)
+            && let Some(now) = producer(&source)
+        {
+            let has_last_values = known.ended && !source.is_fed();
+            if has_last_values || known.is_other(now) {
+                return Err(RejectReason::NoProcess { pid: now.pid });
             }
         }
+        self.clusters.reserve(contents.header.cluster);
+        Ok((source, contents))
     }
 
     /// Reads the metadata of a file that is open, given the usage of all others.
@@ -378,7 +381,9 @@ impl Admission {
             Ok(())
         };
         let limits = view::Limits { bytes: metadata_bytes.min(left), ..view::Limits::default() };
-        let mut terms = OpenLimits { limits, allow: &allow, cost: view::Cost::default() };
+        let reads_ended = self.reads_ended;
+        let cost = view::Cost::default();
+        let mut terms = OpenLimits { limits, allow: &allow, reads_ended, cost };
         let began = Instant::now();
         let result = read(&mut terms);
         // A refused file is charged the same.

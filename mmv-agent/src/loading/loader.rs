@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Change(Box<Settings>),
     /// Send the status of files.
     Files(Sender<FileReport>),
+    /// Find and open all files that there are.
+    CatchUp,
     /// Charge users for records of these groups, weighted by the compression ratio.
     Logged(BTreeMap<GroupId, u64>),
     /// Free memory that the sampler has no more use for.
@@ -119,6 +121,9 @@ impl Loader {
         let mut sources = Sources::new(path, links.shared.own().file.clone(), limits, memory);
         sources.change(&settings.reloadable);
         sources.known_files = known_files;
+        if settings.fixed.reads_ended {
+            sources.read_ended();
+        }
         Self {
             reporter: Reporter::of_files(settings.fixed.events),
             sources,
@@ -178,6 +183,7 @@ impl Loader {
                 // The client may have stopped waiting.
                 let _ = reply.try_send(FileReport { sources, owners, largest_metrics });
             }
+            Request::CatchUp => while self.step() {},
             Request::Logged(records) => self.charge(&records),
             Request::Free(retired) => drop(retired),
             Request::End => return false,

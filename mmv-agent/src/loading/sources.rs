@@ -140,6 +140,11 @@ impl Sources {
         self.removal.set_after(settings.remove_dead_after);
     }
 
+    /// Reads also files whose processes have ended, once.
+    pub(crate) fn read_ended(&mut self) {
+        self.admission.reads_ended = true;
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         self.watcher.path()
     }

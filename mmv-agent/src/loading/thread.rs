@@ -41,6 +41,9 @@ const WAITS_PER_SECOND: f64 = 0.01;
 /// Time that the last tick waits for the loader.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
+/// Time that it waits until the loader has opened all files, where none may be missing.
+const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
+
 /// The sampler's handle to the loader.
 #[derive(Debug)]
 pub(crate) enum Loading {
@@ -221,10 +224,20 @@ impl Loading {
     /// wait is limited.
     pub(crate) fn finish(&mut self) -> Option<Update> {
         self.ask(Request::Gaps(Vec::new()));
+        self.update_after_requests(LAST_WAIT)
+    }
+
+    /// Has all files opened that there are, and returns what has changed. The wait is limited.
+    pub(crate) fn catch_up(&mut self) -> Option<Update> {
+        self.ask(Request::CatchUp);
+        self.update_after_requests(CATCH_UP_WAIT)
+    }
+
+    fn update_after_requests(&mut self, longest: Duration) -> Option<Update> {
         match self {
             #[cfg(test)]
             Self::Inline(inline) => inline.update(),
-            Self::Thread(link) => link.finish(),
+            Self::Thread(link) => link.wait_for_requests(longest),
         }
     }
 
@@ -291,8 +304,8 @@ impl Link {
         update
     }
 
-    fn finish(&self) -> Option<Update> {
-        let waited = self.post.filled.wait_timeout_while(self.post.open(), LAST_WAIT, |mailbox| {
+    fn wait_for_requests(&self, longest: Duration) -> Option<Update> {
+        let waited = self.post.filled.wait_timeout_while(self.post.open(), longest, |mailbox| {
             mailbox.handled < self.made && !mailbox.ended
         });
         let (mut mailbox, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -274,6 +274,9 @@ impl Driver {
     fn obey(&mut self, command: SamplerCommand) -> bool {
         match command {
             SamplerCommand::Stop => {
+                if self.settings.fixed.reads_ended {
+                    self.sampler.catch_up(self.now());
+                }
                 self.sampler.note_end();
                 let now = self.now();
                 let everything = self.sampler.everything();

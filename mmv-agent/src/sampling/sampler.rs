@@ -174,6 +174,13 @@ impl Sampler {
         self.ending = true;
     }
 
+    /// Takes a plan with all files that there are.
+    pub(crate) fn catch_up(&mut self, now: Moment) {
+        if let Some(update) = self.loading.catch_up() {
+            self.apply(update, now);
+        }
+    }
+
     /// Returns the number of harvested files.
     pub(crate) fn files(&self) -> usize {
         self.harvest.len()
@@ -330,8 +337,13 @@ impl Sampler {
                 return (now, due);
             }
             asked = true;
-            let interval = shortest(self.groups.timers());
-            let Some(update) = self.loading.answer(now, interval) else { return (now, due) };
+            let answer = if self.ending {
+                self.loading.finish()
+            } else {
+                let interval = shortest(self.groups.timers());
+                self.loading.answer(now, interval)
+            };
+            let Some(update) = answer else { return (now, due) };
             self.apply(update, now);
         }
     }

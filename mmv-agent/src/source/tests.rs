@@ -10,7 +10,8 @@ use super::*;
 
 fn open(path: &Path) -> Source {
     let limits = Limits::default();
-    let mut terms = OpenLimits { limits, allow: &|_, _, _| Ok(()), cost: Cost::default() };
+    let mut terms =
+        OpenLimits { limits, allow: &|_, _, _| Ok(()), reads_ended: false, cost: Cost::default() };
     Source::open(path, &mut terms).expect("a file").0
 }
 

@@ -103,9 +103,22 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Removes `path` if it leads to the file of this identity.
+/// Name of an entry of a directory whose files stay when they are withdrawn, until the owner of the
+/// directory has read them and removes it. The entry must belong to the owner of the directory.
+pub const KEEP_FILES: &str = ".keep";
+
+/// Returns whether files in a directory stay when they are withdrawn.
+fn keeps_files(directory: &Path) -> bool {
+    let owner = |path: &Path| path.symlink_metadata().map(|found| found.uid());
+    owner(&directory.join(KEEP_FILES))
+        .is_ok_and(|keeper| owner(directory).is_ok_and(|owner| owner == keeper))
+}
+
+/// Removes `path` if it leads to the file of this identity, unless its directory
+/// [keeps files](KEEP_FILES).
 fn remove_if_same(path: &Path, file: (u64, u64)) -> io::Result<()> {
-    if identity(&path.symlink_metadata()?) == file {
+    let is_kept = path.parent().is_some_and(keeps_files);
+    if !is_kept && identity(&path.symlink_metadata()?) == file {
         std::fs::remove_file(path)?;
     }
     Ok(())

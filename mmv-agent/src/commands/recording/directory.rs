@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mmv_format::file::KEEP_FILES;
 use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, OFlag, fcntl};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
@@ -41,7 +42,9 @@ impl RecordingDirectory {
         let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(others)?;
         let lock = lock(dir.path())?;
         fcntl(&*lock, FcntlArg::F_SETFD(FdFlag::empty()))?;
-        fs::create_dir(dir.path().join("mmv"))?;
+        let mmv_dir = dir.path().join("mmv");
+        fs::create_dir(&mmv_dir)?;
+        File::create(mmv_dir.join(KEEP_FILES))?;
         Ok(Self { dir, _lock: lock })
     }
 

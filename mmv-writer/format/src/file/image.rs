@@ -81,6 +81,7 @@ impl MappedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::KEEP_FILES;
 
     /// Returns a header alone, which suffices to publish and withdraw a file.
     fn bytes() -> Vec<u8> {
@@ -102,6 +103,24 @@ mod tests {
         second.withdraw(&path).unwrap();
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(second.withdraw(&path).is_err());
+    }
+
+    #[test]
+    fn withdrawn_file_stays_where_the_owner_of_the_directory_keeps_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app");
+        let keeper = directory.path().join(KEEP_FILES);
+        std::fs::write(&keeper, "").unwrap();
+        let kept = MappedFile::publish(&path, bytes()).unwrap();
+        kept.withdraw(&path).unwrap();
+        assert!(path.exists());
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&keeper, Some(12345), None).unwrap();
+        } else {
+            std::fs::remove_file(&keeper).unwrap();
+        }
+        kept.withdraw(&path).unwrap();
+        assert!(!path.exists(), "another user cannot keep it");
     }
 
     #[test]
