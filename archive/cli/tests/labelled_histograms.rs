@@ -195,6 +195,25 @@ fn condition_that_holds_in_a_row_is_status_1_after_the_report() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Both count 10 a second, and all values of `/b` are larger.
+#[test]
+fn top_histograms_are_those_with_the_largest_quantiles() {
+    let (directory, base) = archive();
+    for command in ["report", "summary"] {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        process.arg(command).arg(&base).args(["web.latency", "--top", "1", "--json"]);
+        let text = String::from_utf8(process.output().unwrap().stdout).unwrap();
+        let shown = [text.contains("path=/b"), text.contains("path=/a")];
+        assert_eq!(shown, [true, false], "{command}: {text}");
+    }
+    let picture = directory.path().join("top.svg");
+    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    process.arg("plot").arg(&base).args(["web.latency", "--top", "1", "-o"]).arg(&picture);
+    assert!(process.status().unwrap().success());
+    let svg = std::fs::read_to_string(picture).unwrap();
+    assert!(svg.contains("path=/b") && !svg.contains("path=/a"), "{svg}");
+}
+
 #[test]
 fn buckets_have_the_labels_of_their_histogram() {
     let (_directory, base) = archive();

@@ -293,6 +293,6 @@ fn a_summary_is_sorted_by_a_column_and_cut() {
     assert_eq!(names(&["shop", "--sort", "rate"])[..4], sorted, "the queue is larger");
     assert_eq!(names(&["shop.requests", "--sort", "sum", "--top", "2"]), sorted[..2]);
     assert_eq!(names(&["shop.requests", "--top", "3"]), sorted[..3]);
-    assert_eq!(names(&["shop", "--sort", "name", "--top", "1"]), [""], "shop.queue is first");
+    assert_eq!(names(&["shop", "--sort", "name", "--top", "1"]), ["", "a 200"], "of each metric");
     assert_eq!(names(&["shop", "--sort", "maximum"])[0], "", "of 50");
 }

@@ -48,6 +48,7 @@ mod report_csv;
 mod selection;
 mod series;
 mod several_archives;
+mod shared_options;
 mod snapshot;
 mod special_files;
 mod terminal_width;

@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     quantiles: QuantileOptions,
 
-    /// Print the buckets of histograms; without this and --json p50, p99 and maximum are printed
+    /// Show the buckets of histograms; without this and --json p50, p99 and maximum are shown
     #[arg(long, conflicts_with = "quantile")]
     buckets: bool,
 

@@ -79,8 +79,9 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Lines per metric, those with the largest means; its others are summed [default: up to 5 in
-    /// the terminal, and in an image those that fit the legend]
+    /// Show only the COUNT instances of each metric with the largest means, of a histogram with the
+    /// largest of its highest quantile. The sum of the others of a metric is a line of its own
+    /// [default: up to 5 in the terminal, and in an image those that fit the legend]
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
 

@@ -5,6 +5,7 @@
 //! format.
 
 mod conditions;
+mod largest;
 mod samples;
 
 use std::path::{Path, PathBuf};
@@ -99,15 +100,20 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "metrics", conflicts_with_all = ["raw", "instances", "quantile"])]
     sum: bool,
 
-    /// Report these quantiles of each histogram instead of its buckets, for the values counted
-    /// in the interval before each sample: p50,p99,1; p99, 99 and 0.99 are the same. If the program
-    /// restarted or nothing was logged for part of the interval, only the remaining part is used
-    /// [default: values per second, p50, p99 and maximum]
+    /// Show only the COUNT instances of each metric with the largest means, of a histogram with the
+    /// largest of its highest quantile. Those of the whole window; the others are left out
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["raw", "stepping", "sum"])]
+    top: Option<usize>,
+
+    /// Show these quantiles of each histogram: p50,p99,1; p99, 99 and 0.99 are the same. They are of
+    /// the values counted in the interval before each sample; if the program restarted or nothing
+    /// was logged for part of the interval, only the remaining part is used [default: values per
+    /// second, p50, p99 and maximum]
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     #[arg(conflicts_with_all = ["raw", "stepping"])]
     quantile: Vec<f64>,
 
-    /// Report the buckets of histograms; so does the name of their counter, as mmv.shop.latency.bucket
+    /// Show the buckets of histograms; so does the name of their counter, as mmv.shop.latency.bucket
     #[arg(long, conflicts_with = "quantile")]
     buckets: bool,
 
@@ -203,13 +209,20 @@ impl Arguments {
             None => (self.window(&frame, &selection)?, self.step()?),
         };
         let request = self.request(window, step, &frame, &selection)?;
-        let mut samples = Samples::new(selection, &request)?;
+        let mut samples = Samples::new(selection.clone(), &request)?;
         let replay = samples.replay();
         warn_of_losses(replay);
-        let columns = self.columns(source, replay)?;
+        let mut columns = self.columns(source, replay)?;
         if columns.is_empty() {
             check_whole_set(&archives)?;
             return Err(no_values(source, &used_metrics, &frame, &request));
+        }
+        if let Some(top) = self.top {
+            let left_out =
+                largest::keep(&mut columns, top, selection, source.metadata(), &request)?;
+            if left_out > 0 {
+                warn(&format_args!("{left_out} more instances are left out by --top"));
+            }
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.display.width();

@@ -80,17 +80,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     total: bool,
 
-    /// Convert averages, minima, maxima and quantiles to these units where the dimension is the same:
-    /// "Mbyte", "Kbyte / sec", "count x 10^-2"; may be repeated
+    /// Convert values to these units where the dimension is the same: "Mbyte", "Kbyte / sec",
+    /// "count x 10^-2"; may be repeated
     #[arg(long, value_name = "UNITS")]
     units: Vec<String>,
 
-    /// The quantiles of each histogram, of all that it counted in the window: p50,p99,1; p99, 99
-    /// and 0.99 are the same [default: p50,p99,1]
+    /// Show these quantiles of each histogram: p50,p99,1; p99, 99 and 0.99 are the same. They are of
+    /// all that it counted in the window [default: p50,p99,1]
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     quantile: Vec<f64>,
 
-    /// Summarize the buckets of histograms; so does the name of their counter, as
+    /// Show the buckets of histograms; so does the name of their counter, as
     /// mmv.shop.latency.bucket
     #[arg(long, conflicts_with = "quantile")]
     buckets: bool,
@@ -111,7 +111,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COLUMN", value_parser = sort_column)]
     sort: Option<Sort>,
 
-    /// Print only the first COUNT lines, sorted by average without --sort
+    /// Show only the COUNT instances of each metric with the largest means, of a histogram with the
+    /// largest of its highest quantile. With --sort those that come first by that column
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
 
@@ -283,10 +284,12 @@ impl Arguments {
         if self.is_for_people() {
             sort_by_rank(&mut lines, source.metadata());
         }
-        if let Some(sort) = self.sort.or(self.top.map(|_| Sort::Average)) {
+        if let Some(sort) = self.sort {
             sort.sort(&mut lines, ranks);
         }
-        lines.truncate(self.top.unwrap_or(usize::MAX));
+        if let Some(top) = self.top {
+            lines = self.top_of_each_metric(lines, top, ranks);
+        }
         let check = || match check_whole_set(&archives) {
             Ok(()) if !lost.is_empty() => Err(Failure::Lost),
             checked => checked,
@@ -303,7 +306,7 @@ impl Arguments {
                     ranks,
                     has_times: self.times,
                     has_total: self.total,
-                    is_sorted: self.sort.is_some() || self.top.is_some(),
+                    is_sorted: self.sort.is_some(),
                     window,
                     zone: &zone,
                 };
@@ -317,6 +320,32 @@ impl Arguments {
         }
         out.finish()?;
         check()
+    }
+
+    /// Returns the first lines of each metric, by the column to sort by or else by means.
+    fn top_of_each_metric<'s>(
+        &self,
+        mut lines: Vec<Line<'s>>,
+        top: usize,
+        ranks: &[f64],
+    ) -> Vec<Line<'s>> {
+        if self.sort.is_none() {
+            for of_metric in
+                lines.chunk_by_mut(|one, other| one.name_of_metric() == other.name_of_metric())
+            {
+                let highest = ranks.iter().copied().max_by(f64::total_cmp);
+                let is_histogram = of_metric.iter().any(|line| line.histogram.is_some());
+                let quantile = highest.filter(|_| is_histogram).map(Sort::Quantile);
+                quantile.unwrap_or(Sort::Average).sort(of_metric, ranks);
+            }
+        }
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        lines.retain(|line| {
+            let count = counts.entry_ref(line.name_of_metric()).or_default();
+            *count += 1;
+            *count <= top
+        });
+        lines
     }
 
     /// Returns whether the output is a table of what was computed, not data for programs or values
@@ -523,6 +552,10 @@ impl Arguments {
 }
 
 impl Line<'_> {
+    fn name_of_metric(&self) -> &str {
+        &self.metric.metric.name
+    }
+
     fn instance_title(&self) -> Option<Arc<str>> {
         columns::instance_title(self.instance, self.name.as_ref())
     }

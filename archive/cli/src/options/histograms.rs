@@ -20,8 +20,8 @@ pub(crate) const DEFAULT_VALUES: [HistogramValue; 4] = [
 /// Options for quantiles of histograms.
 #[derive(Debug, Args)]
 pub(crate) struct QuantileOptions {
-    /// Show these quantiles of each histogram instead of its buckets, for the values counted
-    /// since the previous sample: p50,p99,1; p99, 99 and 0.99 are the same
+    /// Show these quantiles of each histogram: p50,p99,1; p99, 99 and 0.99 are the same. They are of
+    /// the values counted since the previous sample
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = quantile)]
     pub(crate) quantile: Vec<f64>,
 }

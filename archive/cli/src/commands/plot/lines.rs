@@ -154,10 +154,15 @@ fn quantile_panel(
     }
     let mut lines = ranked(lines(&group, rows, 0));
     let most = match count {
-        LineCount::EachMetric(most) | LineCount::UnitTotal(most) => most,
+        LineCount::EachMetric(most) => most,
+        LineCount::UnitTotal(most) => most.max(3),
         LineCount::FitLegend => LEGEND_LINES,
     };
-    lines.truncate(most.max(3));
+    lines.truncate(most);
+    // One line has no legend.
+    if let [only] = lines.as_slice() {
+        title = format!("{title} [{}]", only.label);
+    }
     let unit = scale_lines(&mut lines, &group, layout.keeps_units);
     Some(Panel { unit: named(&title, &unit), lines, ..with_names(&group) })
 }
