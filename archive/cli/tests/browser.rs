@@ -98,15 +98,18 @@ fn an_incident_is_in_the_first_screen_without_typing() {
     drive(&browser, &page, "incident-file");
 }
 
-/// Prints how long the first picture of an archive takes, and a frame of ten charts, with
-/// `MMV_VIEW="PROGRAM ARCHIVE" cargo test -p mmv-archive --test browser large -- --ignored
-/// --nocapture`.
+/// Prints how long the first picture of an archive takes, and a frame of ten charts, for `ci/bench
+/// page`. The program and the archive are those of `MMV_VIEW="PROGRAM ARCHIVE"`, else this program and
+/// an incident of four minutes.
 #[test]
-#[ignore = "measures a program and an archive that the environment names"]
-fn the_first_picture_of_a_large_archive() {
+#[ignore = "measures, for ci/bench page"]
+fn the_first_picture_of_an_archive() {
     let Some(browser) = browser() else { return };
-    let named = std::env::var("MMV_VIEW").unwrap();
-    let (program, archive) = named.split_once(' ').unwrap();
+    let (_directory, base) = incident::jobs();
+    let named = std::env::var("MMV_VIEW").ok();
+    let named = named.as_deref().and_then(|named| named.split_once(' '));
+    let own = (env!("CARGO_BIN_EXE_mmv-archive"), base.to_str().unwrap());
+    let (program, archive) = named.unwrap_or(own);
     let server = Server::of(program, &[archive, "-Z", "UTC"]);
     drive(&browser, server.address(), "measure");
 }
