@@ -237,6 +237,15 @@ impl FileTable {
         retry.tries
     }
 
+    /// Has a file that waits tried again at once.
+    pub(crate) fn retry_now(&mut self, name: &OsStr) {
+        if let Some(entry) = self.entries.get_mut(name)
+            && entry.state == FileState::Waiting
+        {
+            entry.retry.due = Duration::ZERO;
+        }
+    }
+
     /// Returns the number of files.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

@@ -778,7 +778,11 @@ impl Sources {
                     self.close(name, "vanished", reporter);
                     self.left.remove(name);
                 }
-                Departure::Replaced => self.close(name, "replaced", reporter),
+                Departure::Replaced => {
+                    self.close(name, "replaced", reporter);
+                    // Its successor waits for this.
+                    self.watcher.table.retry_now(name);
+                }
             }
         }
         !departed.is_empty()

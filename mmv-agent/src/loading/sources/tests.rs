@@ -62,6 +62,25 @@ fn file_that_replaces_a_listed_one_is_harvested_as_its_successor() {
 }
 
 #[test]
+fn successor_is_opened_as_soon_as_the_last_values_before_it_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let _files = publish_all(dir.path(), &["app"]);
+    let mut sources = with_limits(dir.path(), Limits::default());
+    refresh(&mut sources, Duration::ZERO);
+    let _second = publish(dir.path(), "app", false);
+    let mut now = Duration::from_secs(1);
+    for _ in 0..20 {
+        refresh(&mut sources, now);
+        now += Duration::from_millis(5);
+    }
+    assert!(sources.active[0].departure.is_some(), "its last values are not read yet");
+    sources.close_read(&BTreeSet::from(["app".into()]), &mut Reporter::of_files(false));
+    refresh(&mut sources, now);
+    assert_eq!(names(&sources), ["app"]);
+    assert!(sources.active[0].departure.is_none());
+}
+
+#[test]
 fn files_beyond_the_descriptors_wait_until_others_are_gone() {
     mmv_format::mapping::guard::install().unwrap();
     let dir = tempfile::tempdir().unwrap();
