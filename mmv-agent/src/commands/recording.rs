@@ -94,7 +94,7 @@ impl Recording {
             .map_err(|source| Error::Setup { what: "a directory for MMV files", source })?;
         let destination = Destination::Base(self.base());
         let mut settings = Settings::new(directory.mmv_dir(), destination, self.interval);
-        settings.fixed.reads_ended = true;
+        settings.reads_ended = true;
         let agent = run::start(&settings)?;
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
             .map_err(|source| Error::Setup { what: "signals", source })?;

@@ -65,7 +65,7 @@ impl Invocation {
     pub(crate) fn settings(&self) -> Result<Settings, ConfigError> {
         let mut settings =
             self.config.as_deref().map_or_else(|| Ok(Settings::default()), file::read)?;
-        let Settings { fixed, reloadable, samples, duration } = &mut settings;
+        let Settings { fixed, reloadable, samples, duration, .. } = &mut settings;
         if let Some(file) = &self.pmlogger_config {
             reloadable.groups = pmlogger::read(file)?;
         }

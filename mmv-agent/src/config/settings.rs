@@ -27,6 +27,9 @@ pub(crate) struct Settings {
     pub samples: Option<u64>,
     /// Stop this long after the start.
     pub duration: Option<Duration>,
+    /// Log also the last values of processes that ended before their files were opened. For a
+    /// directory of its own, where no file is older than the agent.
+    pub reads_ended: bool,
 }
 
 /// Stands for a group: any user may capture.
@@ -55,10 +58,6 @@ pub(crate) struct FixedSettings {
     pub own_metrics: bool,
     /// Log events about files and samples as the event metric `mmv.agent.events`.
     pub events: bool,
-    /// Log also the last values of processes that ended before their files were opened. For a
-    /// directory of its own, where no file is older than the agent.
-    #[serde(skip)]
-    pub reads_ended: bool,
     /// Sample with real-time scheduling, where the system permits it.
     pub realtime: bool,
     /// Group, by name or number, whose members may capture, or [`ANY_USER`]; `None` for the
@@ -300,7 +299,6 @@ impl Default for FixedSettings {
             archive_version: Version::V3,
             own_metrics: true,
             events: true,
-            reads_ended: false,
             realtime: true,
             capture_group: None,
         }

@@ -235,7 +235,7 @@ fn what_a_killed_program_had_not_announced_is_logged() {
 #[test]
 fn file_of_an_ended_process_is_logged_once_where_that_is_wanted() {
     for reads_ended in [true, false] {
-        let mut rig = Rig::with(|settings| settings.fixed.reads_ended = reads_ended);
+        let mut rig = Rig::with(|settings| settings.reads_ended = reads_ended);
         let (_other, _file) = counter_file(&rig, "other", "count");
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();

@@ -121,7 +121,7 @@ impl Loader {
         let mut sources = Sources::new(path, links.shared.own().file.clone(), limits, memory);
         sources.change(&settings.reloadable);
         sources.known_files = known_files;
-        if settings.fixed.reads_ended {
+        if settings.reads_ended {
             sources.read_ended();
         }
         Self {

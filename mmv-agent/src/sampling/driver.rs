@@ -274,7 +274,7 @@ impl Driver {
     fn obey(&mut self, command: SamplerCommand) -> bool {
         match command {
             SamplerCommand::Stop => {
-                if self.settings.fixed.reads_ended {
+                if self.settings.reads_ended {
                     self.sampler.catch_up(self.now());
                 }
                 self.sampler.note_end();
