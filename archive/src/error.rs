@@ -26,8 +26,8 @@ pub enum RecordError {
     /// The record is longer than its fields.
     #[error("{left} bytes after the last field")]
     TrailingBytes { left: u64 },
-    /// The length word before a record is too small for any record.
-    #[error("record length {found} is less than {least}")]
+    /// The length word before a record is too small for any record or, as PCP reads it, negative.
+    #[error("record length {found} is not between {least} and {}", i32::MAX)]
     FrameLength { found: u32, least: u32 },
     /// The length words before and after a record differ.
     #[error("trailer length {trailer} differs from header length {header}")]
@@ -111,6 +111,13 @@ pub enum RecordError {
     UnknownMetric { pmid: Pmid },
 }
 
+fn instances_text(indom: Option<InDom>) -> String {
+    match indom {
+        Some(indom) => format!("with instances of domain {indom}"),
+        None => "without instances".to_owned(),
+    }
+}
+
 /// Returns the name of a type code, or the code.
 fn type_text(code: i32) -> String {
     ValueType::from_code(code).map_or_else(|_| format!("code {code}"), |found| found.to_string())
@@ -173,7 +180,7 @@ pub enum EncodeError {
     NestedEvents { pmid: Pmid },
     /// Version 2 has no records of differences: an instance domain is always
     /// written whole.
-    #[error("instance domain {indom}: version 2 has no difference records")]
+    #[error("instance domain {indom} has a difference record, which version 2 cannot hold")]
     DeltaInV2 { indom: InDom },
     /// A prepared record of another version than the archive's.
     #[error("a record of version {found} in an archive of version {expected}")]
@@ -356,7 +363,8 @@ pub enum Error {
     /// A value is not of its metric's type, has an instance although the
     /// metric has no instance domain, or the reverse.
     #[error(
-        "metric {pmid} ({value_type}, indom {indom:?}): the value does not match the declaration"
+        "the value does not match the declaration of metric {pmid}: {value_type}, {}",
+        instances_text(*indom)
     )]
     ValueMismatch { pmid: Pmid, value_type: ValueType, indom: Option<InDom> },
     /// A key of another writer.

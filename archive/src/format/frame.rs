@@ -20,8 +20,8 @@ use crate::{EncodeError, RecordError};
 pub(crate) const LENGTH_WORD: usize = 4;
 /// Bytes that the framing adds to a body.
 pub(crate) const OVERHEAD: usize = 2 * LENGTH_WORD;
-/// PCP reads lengths as signed.
-const MAX: u64 = i32::MAX as u64;
+/// Limit on the length of a record: PCP reads lengths as signed.
+const MAX_LENGTH: u64 = i32::MAX as u64;
 
 /// Returns the length of the record that starts with `bytes`, from its first word alone.
 ///
@@ -37,7 +37,7 @@ pub(crate) fn parse_length(bytes: &[u8]) -> Result<u32, RecordError> {
         left: bytes.len() as u64,
     })?;
     let length = word.get();
-    if (length as usize) < OVERHEAD || u64::from(length) > MAX {
+    if (length as usize) < OVERHEAD || u64::from(length) > MAX_LENGTH {
         return Err(RecordError::FrameLength { found: length, least: OVERHEAD as u32 });
     }
     Ok(length)
@@ -93,8 +93,8 @@ pub(crate) fn encode(
 
 fn close(out: &mut Vec<u8>, start: usize) -> Result<(), EncodeError> {
     let found = (out.len() - start + LENGTH_WORD) as u64;
-    if found > MAX {
-        return Err(EncodeError::TooLarge { field: "record", found, max: MAX });
+    if found > MAX_LENGTH {
+        return Err(EncodeError::TooLarge { field: "record", found, max: MAX_LENGTH });
     }
     let word = (found as u32).to_be_bytes();
     if let Some(header) = out.get_mut(start..start + LENGTH_WORD) {
@@ -149,6 +149,11 @@ mod tests {
             );
         }
         assert_eq!(parse_length(&8u32.to_be_bytes()), Ok(8));
+        let negative = parse_length(&u32::MAX.to_be_bytes()).unwrap_err();
+        assert_eq!(
+            negative.to_string(),
+            "record length 4294967295 is not between 8 and 2147483647"
+        );
     }
 
     #[test]

@@ -120,7 +120,10 @@ fn values_must_fit_what_was_declared() {
     result.value_sets[0].pmid = descs()[4].pmid;
     assert!(matches!(writer.write_result(&result), Err(Error::ValueMismatch { .. })));
     result.value_sets[0].pmid = descs()[3].pmid;
-    assert!(matches!(writer.write_result(&result), Err(Error::ValueMismatch { .. })));
+    let refused = writer.write_result(&result).unwrap_err();
+    assert!(matches!(refused, Error::ValueMismatch { .. }));
+    let expected = "with instances of domain 70.1";
+    assert!(refused.to_string().ends_with(expected), "{refused}");
     result.value_sets[0].pmid = Pmid::new(1, 1, 1).unwrap();
     assert!(matches!(writer.write_result(&result), Err(Error::Undeclared { .. })));
 }

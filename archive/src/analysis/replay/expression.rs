@@ -329,7 +329,7 @@ pub enum Problem {
     #[error("{0}() within rate() or delta()")]
     Nested(&'static str),
     /// Operands of different instance domains.
-    #[error("instance domains {left} and {right} on the two sides of {operator}")]
+    #[error("different instance domains on the two sides of {operator}: {left} and {right}")]
     Domains { operator: &'static str, left: InDom, right: InDom },
     /// Selected instances of values that have none.
     #[error("{0}: these values have no instances")]

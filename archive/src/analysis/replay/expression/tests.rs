@@ -144,7 +144,7 @@ fn the_values_are_those_of_the_table_of_the_module() {
         if text == "x + other" {
             assert_eq!(
                 error(text),
-                "column 3: instance domains 70.1 and 70.2 on the two sides of +"
+                "column 3: different instance domains on the two sides of +: 70.1 and 70.2"
             );
         } else {
             assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
@@ -294,7 +294,7 @@ fn a_choice_is_made_by_instance() {
     }
     assert_eq!(
         error("n ? x : other"),
-        "column 3: instance domains 70.1 and 70.2 on the two sides of ?:"
+        "column 3: different instance domains on the two sides of ?:: 70.1 and 70.2"
     );
 }
 
@@ -505,7 +505,10 @@ fn errors_are_reported_with_their_column() {
             "column 3: different units on the two sides of \":\": \"byte\" and \"Kbyte\"",
         ),
         ("x ? 1 : 2", "column 3: the condition has instances, its alternatives have none"),
-        ("other ? x : y", "column 7: instance domains 70.1 and 70.2 on the two sides of ?:"),
+        (
+            "other ? x : y",
+            "column 7: different instance domains on the two sides of ?:: 70.1 and 70.2",
+        ),
         ("mkconst(0.5, type=32)", "column 1: the constant cannot have the type 32-bit int"),
         (
             "mkconst(0.5, meta=x, type=u64)",
