@@ -119,7 +119,7 @@ impl Scale {
     }
 }
 
-/// The units of a metric or of its rates. The rate of a time is a utilisation.
+/// Returns the units of a metric or of its rates. The rate of a time is a utilisation.
 pub(crate) fn units(metric: &SelectedMetric, rates: bool) -> String {
     match (rates, metric.rate_units()) {
         (true, Units::NONE) if metric.desc.units != Units::NONE => "utilisation".to_owned(),
@@ -400,7 +400,7 @@ pub(crate) fn compare_names(one: Option<&str>, other: Option<&str>) -> Ordering 
     }
 }
 
-/// The newest number that records have for an instance.
+/// Returns the newest number that records have for an instance.
 pub(crate) fn number_in_records(
     metadata: &Metadata,
     indom: Option<InDom>,

@@ -1,4 +1,4 @@
-//! What differs between runs of programs, by how much, and how certain that is.
+//! Compares runs of programs: which metrics differ, by how much, and how certain that is.
 //!
 //! Input: the metrics of two or more runs, each an archive or a part of one. Output: a [`Change`]
 //! with a [`Verdict`] for each number that all runs have.

@@ -4,7 +4,7 @@ use hashbrown::HashSet;
 use pcp_archive::Pmid;
 use pcp_archive::scan::Selection;
 
-use crate::page::series::count_of;
+use crate::page::series::max_series_of_metric;
 
 /// Splits the metrics of a selection into groups, which are read one after the other to keep
 /// few columns of a picture in memory: `most` of all series of a group together, unless a single
@@ -16,7 +16,7 @@ pub(crate) fn groups<'a>(
 ) -> Vec<Selection<'a>> {
     let mut groups: Vec<(usize, HashSet<Pmid>)> = Vec::new();
     for metric in selection.metrics() {
-        let cells = count_of(selection, metric).saturating_mul(columns as usize);
+        let cells = max_series_of_metric(selection, metric).saturating_mul(columns as usize);
         match groups.last_mut() {
             Some((have, group)) if *have + cells <= most => {
                 *have += cells;
@@ -40,7 +40,7 @@ mod tests {
     use test_archives::Builder;
 
     use super::*;
-    use crate::page::series::count;
+    use crate::page::series::max_series;
 
     #[test]
     fn metrics_are_read_in_groups_of_which_none_has_too_many_columns() {
@@ -57,7 +57,7 @@ mod tests {
             selection.metrics().iter().map(|metric| metric.name.clone()).collect()
         };
         let found = groups(&selection, 2048, 1 << 18);
-        assert_eq!(found.iter().map(count).collect::<Vec<_>>(), [128, 128, 44]);
+        assert_eq!(found.iter().map(max_series).collect::<Vec<_>>(), [128, 128, 44]);
         assert_eq!(found.iter().flat_map(names).collect::<Vec<_>>(), names(&selection));
         assert_eq!(groups(&selection, 16, 1 << 18).len(), 1);
         // One metric is never divided.

@@ -96,7 +96,7 @@ impl<'a> Image<'a> {
         self
     }
 
-    /// Width and height in pixels. Text scales with them.
+    /// Sets width and height in pixels. Text scales with them.
     #[must_use]
     pub(crate) fn size(mut self, width: u32, height: u32) -> Self {
         self.size = (width, height);

@@ -21,7 +21,7 @@ pub(crate) fn check_whole(archives: &[Archive]) -> Result<(), Failure> {
     if is_whole { Ok(()) } else { Err(Failure::Lost) }
 }
 
-/// As [`check_whole`], of the archives of a timeline.
+/// Checks the archives of a timeline as [`check_whole`].
 ///
 /// # Errors
 ///

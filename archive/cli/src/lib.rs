@@ -93,7 +93,7 @@ Examples:
 
 \"mmv-archive COMMAND --help\" has examples of each command.";
 
-/// After the long help.
+/// Returns the text after the long help.
 fn notes() -> String {
     format!("{NOTES}\n\n{}\n\n{EXAMPLES}", ExitStatus::list(&STATUSES))
 }
@@ -219,7 +219,7 @@ fn completions(shell: Shell) -> Result<(), Failure> {
     out.finish()
 }
 
-/// For completion scripts: the names that the last word can become.
+/// Prints the names that the last word can become, for completion scripts.
 fn print_metric_names(words: &[OsString]) -> Result<(), Failure> {
     let mut out = Output::new();
     for name in completions::metric_names(&command(), words) {

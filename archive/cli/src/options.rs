@@ -11,6 +11,6 @@ pub(crate) mod sides;
 pub(crate) use archives::{ArchiveArgument, warn_of_unreadable};
 pub(crate) use display::{DisplayOptions, FormatOptions};
 pub(crate) use histograms::{GapOptions, QuantileOptions};
-pub(crate) use new_archive::{OutputOptions, base_names, sizes, warn_of_unnameable};
+pub(crate) use new_archive::{OutputOptions, base_names, total_size, warn_of_unnameable};
 pub(crate) use progress::ProgressOptions;
 pub(crate) use sides::{Parts, SidesArgument};

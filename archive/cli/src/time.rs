@@ -85,7 +85,7 @@ pub(crate) fn parse_time(text: &str, frame: &Frame) -> Result<Timestamp, TimeErr
     if let Some(before) = trimmed.strip_prefix('-') {
         return Ok(frame.end.saturating_sub(relative(before, text)?));
     }
-    if let Some(date) = iso(trimmed, &frame.zone) {
+    if let Some(date) = parse_iso(trimmed, &frame.zone) {
         return date;
     }
     if trimmed.eq_ignore_ascii_case("now") {
@@ -100,13 +100,13 @@ pub(crate) fn parse_time(text: &str, frame: &Frame) -> Result<Timestamp, TimeErr
     words::parse(trimmed, frame).ok_or_else(|| TimeError::Time(text.to_owned()))?
 }
 
-/// As [`parse_time`], but a bare number is `SECONDS.NANOSECONDS` since 1970.
+/// Parses a time as [`parse_time`], but takes a bare number as `SECONDS.NANOSECONDS` since 1970.
 ///
 /// # Errors
 ///
 /// Those of [`parse_time`].
 pub(crate) fn parse_timestamp(text: &str, frame: &Frame) -> Result<Timestamp, TimeError> {
-    epoch(text.trim()).map_or_else(|| parse_time(text, frame), Ok)
+    parse_epoch(text.trim()).map_or_else(|| parse_time(text, frame), Ok)
 }
 
 fn relative(interval_text: &str, whole: &str) -> Result<Duration, TimeError> {
@@ -115,14 +115,14 @@ fn relative(interval_text: &str, whole: &str) -> Result<Duration, TimeError> {
 
 /// Parses a time after `@`; `None` for other text.
 fn absolute(text: &str, frame: &Frame) -> Option<Result<Timestamp, TimeError>> {
-    if let Some(timestamp) = epoch(text) {
+    if let Some(timestamp) = parse_epoch(text) {
         return Some(Ok(timestamp));
     }
-    iso(text, &frame.zone).or_else(|| ctime::parse(text, frame))
+    parse_iso(text, &frame.zone).or_else(|| ctime::parse(text, frame))
 }
 
-/// `SECONDS` or `SECONDS.FRACTION` since 1970 UTC.
-fn epoch(text: &str) -> Option<Timestamp> {
+/// Parses `SECONDS` or `SECONDS.FRACTION` since 1970 UTC.
+fn parse_epoch(text: &str) -> Option<Timestamp> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.is_empty() || !whole.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -133,7 +133,7 @@ fn epoch(text: &str) -> Option<Timestamp> {
     Timestamp::new(whole.parse().ok()?, format!("{fraction:0<9}").parse().ok()?).ok()
 }
 
-/// `2024/5/1 10:00` as `2024-05-01 10:00`; `None` for other text.
+/// Converts `2024/5/1 10:00` to `2024-05-01 10:00`; `None` for other text.
 fn with_dashes(text: &str) -> Option<String> {
     let end = text.find(['T', 't', ' ']).unwrap_or(text.len());
     let (date, time) = text.split_at(end);
@@ -150,9 +150,9 @@ fn with_dashes(text: &str) -> Option<String> {
     is_date.then(|| format!("{year}-{month:0>2}-{day:0>2}{time}"))
 }
 
-/// RFC 3339 with or without an offset, also with a zone in brackets (RFC 9557);
-/// `None` for other text. The parts of the date may be separated by slashes.
-fn iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>> {
+/// Parses RFC 3339 with or without an offset, also with a zone in brackets (RFC 9557); `None` for
+/// other text. The parts of the date may be separated by slashes.
+fn parse_iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>> {
     let with_dashes = with_dashes(text);
     let text = with_dashes.as_deref().unwrap_or(text);
     if let Some((date, _)) = text.split_once('[') {
@@ -169,7 +169,7 @@ fn iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>> {
     Some(in_zone(civil, zone, text))
 }
 
-/// A local time. One that occurs twice, at the end of daylight saving time, is the later
+/// Converts a local time. One that occurs twice, at the end of daylight saving time, is the later
 /// of the two, as in PCP (`__pmMktime` in `src/libpcp/src/tz.c`).
 fn in_zone(civil: civil::DateTime, zone: &TimeZone, text: &str) -> Result<Timestamp, TimeError> {
     let instant = zone.to_ambiguous_timestamp(civil).later();
@@ -180,7 +180,7 @@ pub(crate) fn from_jiff(instant: jiff::Timestamp) -> Timestamp {
     Timestamp::from_nanos(instant.as_nanosecond())
 }
 
-/// A time for jiff, which has the years -9999 to 9999; `None` for others.
+/// Converts a time for jiff, which has the years -9999 to 9999; `None` for others.
 pub(crate) fn to_jiff(timestamp: Timestamp) -> Option<jiff::Timestamp> {
     jiff::Timestamp::from_nanosecond(timestamp.as_nanos()).ok()
 }

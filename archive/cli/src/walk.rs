@@ -24,8 +24,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From the first record of the window to the last or, if `reverse`, from
-    /// the last to the first.
+    /// Begins at the first record of the window or, if `reverse`, at the last.
     ///
     /// # Errors
     ///

@@ -101,7 +101,7 @@ enum Target {
     Nothing,
 }
 
-/// What receivers know a series by: its name and labels.
+/// The name and labels by which receivers identify a series.
 type SampleIdentity = (Arc<str>, Arc<[Label]>);
 
 /// A series of the archive that ended in the current step.

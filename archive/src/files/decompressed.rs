@@ -86,7 +86,7 @@ struct StreamStart {
     decompressed: u64,
 }
 
-/// What follows the known bytes.
+/// How far the stream was decompressed.
 enum StreamEnd {
     NotReached,
     Reached,

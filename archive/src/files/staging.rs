@@ -26,7 +26,7 @@ pub struct Staging {
     target: Target,
 }
 
-/// What may have the name of the archive when it is committed.
+/// The archive that already has the name, when the new one is committed.
 #[derive(Debug)]
 enum Target {
     Free,

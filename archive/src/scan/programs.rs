@@ -87,7 +87,7 @@ pub struct ProgramEvent<'a> {
     pub pid: Option<u32>,
     /// The reason that the agent gives.
     pub reason: Option<&'a str>,
-    /// How many values the file has.
+    /// The number of values in the file.
     pub values: Option<u64>,
     /// The agent started at the same time.
     is_at_start: bool,

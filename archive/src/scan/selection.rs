@@ -211,8 +211,7 @@ impl<'a> Selection<'a> {
         Some(select_instances(&self.instances, history).into_iter().collect())
     }
 
-    /// Returns the instances of a metric to which labels limit what is read; `None` if they do
-    /// not.
+    /// Returns the instances of a metric that labels select; `None` if no labels are given.
     pub fn labelled_instances(&self, pmid: Pmid) -> Option<&HashSet<InstanceId>> {
         self.labelled.get(&pmid)
     }

@@ -197,13 +197,12 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Takes the file away. It holds nothing but a label: if that fails, what
-    /// stays is an empty volume.
+    /// Removes the file, which holds nothing but a label. If that fails, an empty volume stays.
     pub(super) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Makes the file so long, with a hole.
+    /// Extends the file to a length, with a hole.
     #[cfg(test)]
     pub(super) fn stretch(&mut self, len: u64) {
         self.file.set_len(len).unwrap();

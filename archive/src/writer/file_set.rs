@@ -255,7 +255,7 @@ impl FileSet {
         self.index.flush()
     }
 
-    /// Makes a file so long, with a hole.
+    /// Extends a file to a length, with a hole.
     #[cfg(test)]
     pub(super) fn stretch(&mut self, name: &str, len: u64) {
         let file = if name == "data" { &mut self.data } else { &mut self.metadata };

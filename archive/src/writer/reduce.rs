@@ -58,7 +58,7 @@ use pass::ReducePass;
 
 use super::extract::mapping::Mapping;
 
-/// What of an archive to reduce, and to which times.
+/// A request to reduce a selection of an archive to one value an interval.
 #[derive(Debug)]
 pub struct Reduce<'a> {
     selection: Selection<'a>,
@@ -66,7 +66,7 @@ pub struct Reduce<'a> {
     grid: IntervalGrid,
 }
 
-/// What was seen of the source.
+/// Anomalies of the source, found while it was reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReducedSource {
     /// Records that were left out because they are earlier than one before them.

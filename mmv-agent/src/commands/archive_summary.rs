@@ -89,7 +89,7 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
     Ok(text)
 }
 
-/// What the table has of a metric, or of a histogram.
+/// The lines of the table for a metric or a histogram.
 struct MetricLines {
     name: String,
     units: Units,

@@ -91,7 +91,7 @@ enum AgentCommand {
     },
 }
 
-/// The command line, for manual pages.
+/// Returns the command line, for manual pages.
 pub fn command() -> clap::Command {
     Cli::command()
 }

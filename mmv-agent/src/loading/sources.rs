@@ -797,8 +797,8 @@ impl Sources {
         self.close_departed(|_| true, reporter)
     }
 
-    /// Has the last values of a growing source read by its known metadata, since the newest cannot
-    /// be read. Returns false if that is not possible.
+    /// Requests a last read of a growing source by its known metadata, since the newest cannot be
+    /// read. Returns false if that is not possible.
     fn settle(&mut self, name: &OsStr) -> bool {
         let ticket = self.next_ticket();
         let Some(at) = self.find(name) else { return false };

@@ -16,7 +16,7 @@ pub(crate) struct ValueSetShape<'s> {
     pub value_type: ValueType,
     /// Sources that have the metric, with or without values.
     pub owners: &'s [usize],
-    /// Its values: source by source, in the order of the cells; each instance once.
+    /// Values of the metric: source by source, in the order of the cells; each instance once.
     pub places: &'s [ValueLocation],
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Driver {
     late: u64,
     /// Values and bytes a second during the last minute.
     rate: RateMeter,
-    /// The same during the last hour.
+    /// Values and bytes a second during the last hour.
     hourly_rate: RateMeter,
 }
 

@@ -80,7 +80,7 @@ impl GroupState {
         self.sources.get(source).copied().unwrap_or(false)
     }
 
-    /// Also reads a source without values of the group, so that its changes are seen.
+    /// Adds a source without values of the group to those it reads, so that its changes are seen.
     pub(crate) fn adopt(&mut self, source: usize) {
         if let Some(owned) = self.sources.get_mut(source) {
             *owned = true;

@@ -41,12 +41,12 @@ const PART_OF_BOUND: u32 = 4;
 #[derive(Debug)]
 pub(super) struct OwnerPace {
     pub(super) owner: u32,
-    /// Time that they took at this tick.
+    /// Time that the files took at this tick.
     spent: Duration,
-    /// Time that they take if nothing disturbs it.
+    /// Time that the files take if nothing disturbs the pass.
     usual: Duration,
     slow: Option<SlowSpell>,
-    /// Passes that they disturbed one after the other, and when they did last.
+    /// Successive passes that the files disturbed, and the time of the last one.
     strikes: u32,
     last_strike: Duration,
     /// The length of the last spell, and its end.
@@ -58,7 +58,7 @@ pub(super) struct OwnerPace {
 struct SlowSpell {
     length: Duration,
     until: Duration,
-    /// No pass before.
+    /// Earliest time of the next pass.
     resumes: Duration,
     pause: Duration,
     /// The last pass was in time.
@@ -96,7 +96,7 @@ impl OwnerPace {
         self.spent > bound / PART_OF_BOUND + self.usual
     }
 
-    /// Returns the time that they took beyond what is usual at this tick.
+    /// Returns the time that the files took at this tick beyond the usual.
     pub(super) fn excess(&self) -> Duration {
         self.spent.saturating_sub(self.usual)
     }
@@ -116,12 +116,12 @@ impl OwnerPace {
         self.slow.as_ref().is_some_and(|slow| slow.is_punctual)
     }
 
-    /// Returns true if they disturbed a pass a short time ago.
+    /// Returns true if the files disturbed a pass a short time ago.
     pub(super) fn is_suspect(&self, now: Duration) -> bool {
         self.strikes > 0 && now <= self.last_strike + STRIKE_MEMORY
     }
 
-    /// Counts a pass that they disturbed. Returns true if it was one too many.
+    /// Counts a pass that the files disturbed. Returns true if it was one too many.
     pub(super) fn strike(&mut self, now: Duration) -> bool {
         if !self.is_suspect(now) {
             self.strikes = 0;

@@ -14,11 +14,11 @@ use super::{Allowance, TEXT_BYTES, ValuePlan};
 const ELAPSED_TRIES: usize = 8;
 
 /// Number of timers or strings after which a pass can be stopped: each may be on two pages.
-const ENTRIES_OF_A_STRETCH: usize = 8;
+const ENTRIES_PER_CHECK: usize = 8;
 
-/// Returns whether a pass goes on with the entry of this number.
+/// Returns whether a pass may read the entry of this number.
 fn goes_on(number: usize, allowance: &Allowance) -> bool {
-    let is_check = number % ENTRIES_OF_A_STRETCH == ENTRIES_OF_A_STRETCH - 1;
+    let is_check = number % ENTRIES_PER_CHECK == ENTRIES_PER_CHECK - 1;
     !is_check || allowance.is_left()
 }
 

@@ -123,7 +123,7 @@ struct Shared {
 #[derive(Debug)]
 struct CachedHandle<M: Measure> {
     facade: M::Facade,
-    /// What the handle leads to, if its series may be removed.
+    /// The series, if it may be removed.
     tracked: Option<Arc<Tracked<M>>>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct StaticDescription {
     pub(crate) units: Option<Units>,
 }
 
-/// What a handle counts in: a cell, or the cells of a histogram.
+/// The storage of a handle: a cell, or the cells of a histogram.
 pub(crate) trait StaticPlace: Sized + Send + Sync + 'static {
     /// The options that only metrics of this kind have.
     type Options: Copy + Send + Sync;
@@ -180,7 +180,7 @@ pub(crate) trait StaticRegistry {
     ) -> Result<RegisteredHistogram, Error>;
 }
 
-/// What the registry needs to know of a kind of handle.
+/// The properties of a kind of handle that its registration needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StaticKind {
     pub(crate) type_code: i32,

@@ -105,7 +105,7 @@ pub struct MetricsLayerBuilder {
     fields: Vec<&'static str>,
 }
 
-/// What the layer keeps about a span.
+/// The state of a span, kept in its extensions.
 struct OpenSpan {
     created: Instant,
     labels: SpanLabels,

@@ -10,7 +10,7 @@ use pcp_archive::{ArchiveSet, Compression, Pmid, Source};
 
 use crate::Failure;
 use crate::left_out::check_whole_set;
-use crate::options::{ArchiveArgument, OutputOptions, sizes, warn_of_unnameable};
+use crate::options::{ArchiveArgument, OutputOptions, total_size, warn_of_unnameable};
 use crate::selection::warn_of_unnamed;
 use crate::time::ZoneOptions;
 
@@ -107,7 +107,7 @@ impl Arguments {
         let mut summary = self.output.write(&extract, &archives, &staging)?;
         if let Some(compression) = self.compress.compression() {
             compress_volumes(staging.hidden(), compression)?;
-            summary.bytes = sizes(member_files(staging.hidden())?);
+            summary.bytes = total_size(member_files(staging.hidden())?);
         }
         self.output.commit(staging, &summary, &zone)?;
         check_whole_set(&archives)?;

@@ -287,7 +287,7 @@ impl Dump<'_> {
         self.zone.push_time(&mut self.out.text, timestamp, places);
     }
 
-    /// Decimal places of the second in the archive's version.
+    /// Returns the decimal places of the second in the archive's version.
     fn places(&self) -> usize {
         match self.archive.version() {
             Version::V2 => 6,

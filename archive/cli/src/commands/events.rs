@@ -79,7 +79,7 @@ struct Line<'a> {
     event: EventJson<'a>,
 }
 
-/// What the agent's events say, without the metrics of their parameters.
+/// An event of the agent, without the metrics of its parameters.
 #[derive(Serialize)]
 struct ProgramJson<'a> {
     #[serde(rename = "type")]

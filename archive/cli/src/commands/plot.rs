@@ -134,7 +134,7 @@ struct Caption {
     title: String,
     subtitle: String,
     clock: Clock,
-    /// What is not drawn, and why; empty if everything is.
+    /// The metrics that are not drawn, and why; empty if all are.
     note: String,
 }
 
@@ -384,6 +384,7 @@ impl Arguments {
     /// Returns the time between samples, and whether it was made longer than that between logged
     /// values. Rates over less than the time between two logged values would show how values in
     /// between are rounded.
+    /// Returns the interval between samples, and whether one has several logged values.
     fn step(
         &self,
         selection: &ReplaySelection<'_>,
@@ -622,7 +623,7 @@ fn write_image(
         _ => {
             let path = shown_path(path);
             return Err(Failure::Usage(format!(
-                "{path}: the name of an image ends in .svg or .png"
+                "{path}: the name of an image must end in .svg or .png"
             )));
         }
     };
@@ -634,7 +635,7 @@ fn write_image(
     written.map_err(|error| Failure::Image(format!("{}: {error}", shown_path(path))))
 }
 
-/// Names of an archive for terminals and XML, which both have characters of no use here.
+/// Replaces characters that terminals or XML cannot show in the names of a panel.
 fn make_printable(panel: &mut Panel) {
     for text in panel.lines.iter_mut().map(|line| &mut line.label).chain([&mut panel.unit]) {
         if let Cow::Owned(printable) = shown(text) {

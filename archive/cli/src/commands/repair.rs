@@ -155,7 +155,7 @@ fn text(repaired: &Repaired) -> String {
     lines.join("\n") + "\n"
 }
 
-/// `lost FILE: offset N: N bytes, after TIME, before TIME: REASON`
+/// Formats a loss as `lost FILE: offset N: N bytes, after TIME, before TIME: REASON`.
 fn line_of(lost: &Loss, zone: &Zone) -> String {
     let Loss { file, offset, bytes, reason, after, before } = lost;
     let time = |word: &str, timestamp: &Option<Timestamp>| {

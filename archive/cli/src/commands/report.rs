@@ -292,7 +292,7 @@ impl Arguments {
             let is_wanted =
                 |metric: &SelectedMetric| event.concerns(&metric.name, metric.desc.pmid);
             if event.file.is_none() || metrics.iter().any(is_wanted) {
-                events.push((event.at, words(event)));
+                events.push((event.at, event_text(event)));
             }
         })?;
         events.sort_by_key(|(at, _)| *at);
@@ -357,10 +357,10 @@ impl Arguments {
         Ok(columns)
     }
 
-    /// The window. The first sample of the last part of an archive, of one that begins some
-    /// time ago, and of rates within a window of two instants, is an interval after its start,
-    /// so that no rate and no quantile has anything of the time before. pmval also answers for
-    /// the one interval between two instants.
+    /// Returns the window. The first sample of the last part of an archive, of one that begins some
+    /// time ago, and of rates within a window of two instants, is an interval after its start, so
+    /// that no rate and no quantile has anything of the time before. pmval also answers for the one
+    /// interval between two instants.
     fn window(&self, frame: &Frame, selection: &ReplaySelection<'_>) -> Result<Window, Failure> {
         let window = self.window.window(frame.start, frame.end, &frame.zone)?;
         let WindowOptions { span, align, origin } = &self.window;
@@ -493,8 +493,8 @@ impl Arguments {
         Ok(step)
     }
 
-    /// Decimal places of the second in a table: none if all times are full seconds, or full seconds
-    /// apart in a table of rounded numbers, else three or nine.
+    /// Returns the decimal places of the second in a table: none if all times are full seconds, or
+    /// full seconds apart in a table of rounded numbers, else three or nine.
     fn places(&self, window: Window, step: Duration) -> usize {
         let even_times = !self.raw && self.at.is_empty() && self.times.is_none();
         let is_rounded = window.origin.nanoseconds() == 0 || self.is_scaled();
@@ -570,8 +570,8 @@ fn interval_text(length: Duration) -> String {
     }
 }
 
-/// `shop restarted (pid 4711)`.
-fn words(event: &ProgramEvent<'_>) -> String {
+/// Formats an event as `shop restarted (pid 4711)`.
+fn event_text(event: &ProgramEvent<'_>) -> String {
     let pid = event.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     let reason = event.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     let words = format!("{} {}{pid}{reason}", event.file.unwrap_or("agent"), event.kind);

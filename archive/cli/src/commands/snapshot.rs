@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-/// Bytes from a text such as 500K, 20M or 1G, with multiples of 1024.
+/// Parses a size such as 500K, 20M or 1G, with multiples of 1024.
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let scale = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
@@ -201,7 +201,7 @@ impl Arguments {
 
 /// Returns the number of columns for which there is enough memory, by the number of instances.
 fn columns_for(selections: &[Selection<'_>]) -> u32 {
-    let series: usize = selections.iter().map(page::series::count).sum();
+    let series: usize = selections.iter().map(page::series::max_series).sum();
     let mut columns = MAX_COLUMNS;
     while columns > MIN_COLUMNS && columns as usize * series > MAX_CELLS {
         columns /= 2;

@@ -229,7 +229,7 @@ struct Line<'s> {
     /// The instance's name.
     name: Option<Arc<str>>,
     statistics: Option<&'s Statistics>,
-    /// What a histogram counted, if it is one.
+    /// The counts, if the metric is a histogram.
     histogram: Option<CountedValues>,
     /// The units of `--units` that averages and extremes are in.
     converted_to: Option<String>,
@@ -674,7 +674,7 @@ struct Object<'s> {
     histogram: Option<HistogramNumbers>,
 }
 
-/// What a histogram counted.
+/// The statistics of a histogram.
 #[derive(Serialize)]
 struct HistogramNumbers {
     rate: Json<'static>,

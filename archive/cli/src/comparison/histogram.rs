@@ -1,4 +1,4 @@
-//! What a histogram counted in a run.
+//! The counts of a histogram in a run.
 
 use super::estimate::{ColumnSums, Estimate};
 
@@ -9,14 +9,14 @@ pub(super) struct BucketColumns {
     pub(super) first: f64,
     /// The greatest value in it; `None` of the last bucket, which has no upper bound.
     pub(super) last: Option<f64>,
-    /// What was counted in each column.
+    /// The count of each column.
     pub(super) counts: Vec<f64>,
 }
 
 /// The buckets of one histogram, by column.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HistogramColumns {
-    /// Those in which something was counted, in the order of their bounds.
+    /// The buckets with counts, in the order of their bounds.
     pub(super) buckets: Vec<BucketColumns>,
     /// The growth of the sum of all values in each column.
     pub(super) sums: Vec<f64>,

@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::columns::{Column, Labels, present};
 use crate::text::{EpochSeconds, Json, Output, Rfc3339};
 
-/// What a line says of the metric and instance that it is about.
+/// The metric and instance of a line.
 #[derive(Serialize)]
 pub(crate) struct SeriesJson<'a> {
     pub(crate) metric: &'a str,

@@ -156,7 +156,7 @@ struct TableColumn {
     metric: usize,
     /// The name and instance in one line.
     name: String,
-    /// The same in lines that are not much wider than numbers.
+    /// The name and instance, wrapped to lines that are not much wider than numbers.
     lines: Vec<String>,
     /// The units of values that are not scaled.
     units: String,
@@ -408,7 +408,7 @@ impl Table {
     }
 }
 
-/// What the columns of a table have in common, which its title says once.
+/// The part of the names that all columns of a table share; the title states it once.
 #[derive(Default)]
 struct CommonName {
     /// A branch of the name space, or a whole name.

@@ -213,8 +213,8 @@ fn parts(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
     broken.filter(|part| !part.is_empty()).map(part).collect()
 }
 
-/// Minimum and maximum by time, for each part of a line without gaps; empty for lines without
-/// spreads.
+/// Returns minimum and maximum by time, for each part of a line without gaps; none for lines
+/// without spreads.
 fn spreads(line: &Line) -> Vec<Vec<(f64, (f64, f64))>> {
     if line.spreads.iter().all(Option::is_none) {
         return Vec::new();

@@ -69,7 +69,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         Ok(String::new())
     }
 
-    /// As [`cut`](Self::cut), in the middle: names often differ at their ends.
+    /// Cuts a text as [`cut`](Self::cut), but in the middle: names often differ at their ends.
     pub(super) fn cut_middle(&self, text: &str, size: f64, room: i32) -> DrawResult<DB, String> {
         if self.width(text, size)? <= room {
             return Ok(text.to_owned());

@@ -58,7 +58,7 @@ impl ArchiveArgument {
         Ok(set)
     }
 
-    /// As [`open`](Self::open), for a copy of all metrics.
+    /// Opens archives as [`open`](Self::open), for a copy of all metrics.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl ArchiveArgument {
         if metrics.is_empty() { self.open_without_contradictions() } else { self.open(metrics) }
     }
 
-    /// As [`open`](Self::open), without warnings.
+    /// Opens archives as [`open`](Self::open), without warnings.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl ArchiveArgument {
         })
     }
 
-    /// As [`each`](Self::each), also for archives that have metadata and no record.
+    /// Calls `print` as [`each`](Self::each), also for archives that have metadata and no record.
     pub(crate) fn each_also_empty(
         &self,
         json: bool,
@@ -120,7 +120,7 @@ impl ArchiveArgument {
         })
     }
 
-    /// As [`each`](Self::each), without headings.
+    /// Calls `read` for archives as [`each`](Self::each), without headings.
     pub(crate) fn each_quietly(
         &self,
         read: impl Fn(&Archive) -> Result<(), Failure>,
@@ -167,8 +167,8 @@ impl ArchiveArgument {
         Ok(made)
     }
 
-    /// As [`each`](Self::each), with the base names, also of archives whose writer ended
-    /// while it made their files.
+    /// Calls `print` as [`each`](Self::each), with the base names, also of archives whose writer
+    /// ended while it made their files.
     pub(crate) fn each_base(
         &self,
         json: bool,

@@ -113,7 +113,7 @@ impl OutputOptions {
         finish(writer)
     }
 
-    /// As [`write`](Self::write), one value an interval.
+    /// Writes one value an interval, with the options and progress of [`write`](Self::write).
     pub(crate) fn write_reduced(
         &self,
         reduce: &Reduce<'_>,
@@ -155,9 +155,8 @@ impl OutputOptions {
         created.map_err(|error| explain(error, version))
     }
 
-    /// A copy of a single archive whose records stay as they are, with volumes of this
-    /// compression; `None` if records have to be read, also where metrics without a name are
-    /// left out.
+    /// Copies a single archive whose records stay as they are, with volumes of this compression.
+    /// Returns `None` if records have to be read, also where metrics without a name are left out.
     pub(crate) fn copy(
         &self,
         archives: &ArchiveSet,
@@ -257,8 +256,8 @@ fn fit_label(label: &WriterLabel, version: Version) -> WriterLabel {
     fitted
 }
 
-/// The failure for an error of the writer: what version 2 cannot hold is an impossible request,
-/// and no damage.
+/// Converts an error of the writer: what version 2 cannot hold is an impossible request, and no
+/// damage.
 fn explain(error: Error, version: Version) -> Failure {
     use EncodeError::{TimeRange, TooLarge};
     match error {
@@ -288,13 +287,13 @@ fn warn_of_steps_back(steps_back: &StepsBack) {
     ));
 }
 
-/// Bytes of all data volumes that can be read.
+/// Returns the size in bytes of all data volumes that can be read.
 fn bytes_of(archive: &Archive) -> u64 {
-    sizes(archive.volumes().filter_map(|number| archive.volume_path(number)))
+    total_size(archive.volumes().filter_map(|number| archive.volume_path(number)))
 }
 
-/// Bytes of the files that can be read.
-pub(crate) fn sizes(files: impl IntoIterator<Item = impl AsRef<Path>>) -> u64 {
+/// Returns the size in bytes of all files that can be read.
+pub(crate) fn total_size(files: impl IntoIterator<Item = impl AsRef<Path>>) -> u64 {
     let sizes = files.into_iter().filter_map(|file| fs::metadata(file).ok());
     sizes.map(|found| found.len()).sum()
 }
@@ -308,7 +307,7 @@ fn archive_version(text: &str) -> Result<Version, String> {
     }
 }
 
-/// Bytes: a number, optionally with a unit.
+/// Parses a number of bytes, optionally with a unit.
 fn volume_size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -53,7 +53,7 @@ impl EnvelopeNames {
         Self { side: place, shift: side.shift(), pmids, names }
     }
 
-    /// `None` for a series without a value.
+    /// Returns the header of a series; `None` for one without a value.
     pub(crate) fn place(&self, series: &Series) -> Option<SeriesHeader> {
         let first = series.runs.first()?.columns.start;
         let count = series.runs.last()?.columns.end - first;
@@ -90,18 +90,18 @@ pub(crate) fn flags(cell: Option<&Cell>) -> u8 {
     HAS_VALUES | is_joined | is_observed
 }
 
-/// Infinity is on no axis.
+/// Returns whether a cell is on an axis: infinity is on none.
 pub(crate) fn is_drawn(cell: &Cell) -> bool {
     cell.minimum.is_finite() && cell.maximum.is_finite()
 }
 
-/// At most how many series a selection has.
-pub(crate) fn count(selection: &Selection<'_>) -> usize {
-    selection.metrics().iter().map(|metric| count_of(selection, metric)).sum()
+/// Returns an upper bound on the series of a selection.
+pub(crate) fn max_series(selection: &Selection<'_>) -> usize {
+    selection.metrics().iter().map(|metric| max_series_of_metric(selection, metric)).sum()
 }
 
-/// At most how many series a metric of a selection has.
-pub(crate) fn count_of(selection: &Selection<'_>, metric: &SelectedMetric) -> usize {
+/// Returns an upper bound on the series of a metric.
+pub(crate) fn max_series_of_metric(selection: &Selection<'_>, metric: &SelectedMetric) -> usize {
     let metadata = selection.source().metadata();
     let history = metric.desc.indom.and_then(|indom| metadata.identities(indom));
     history.map_or(1, |history| history.union().len())

@@ -83,7 +83,7 @@ const POWERS: [u64; 20] = {
 };
 
 impl Decimal {
-    /// Fast conversion of numbers that need no exponent; `None` for others.
+    /// Converts numbers that need no exponent, fast; `None` for others.
     ///
     /// The number is a 53-bit integer times a power of two. Multiplied by the power
     /// of ten that yields an integer of the wanted length, it fits 117 bits: the
@@ -118,8 +118,8 @@ impl Decimal {
         Self { digits, len: text.len(), exponent }
     }
 
-    /// Conversion of all numbers by Rust's exponent form, which is exact and rounds
-    /// ties to even, as C does.
+    /// Converts any number by Rust's exponent form, which is exact and rounds ties to even, as C
+    /// does.
     fn formatted(size: f64, places: usize) -> Self {
         let mut digits = [0; 20];
         let text = format!("{size:.*e}", places.clamp(1, digits.len()) - 1);
@@ -169,7 +169,7 @@ fn push_split(out: &mut Vec<u8>, digits: &[u8], whole: usize) {
     }
 }
 
-/// `product / 2^shift`, rounded to the nearest integer, ties to even.
+/// Returns `product / 2^shift`, rounded to the nearest integer, ties to even.
 fn rounded_shift(product: u128, shift: i32) -> Option<u64> {
     if shift <= 0 {
         return u64::try_from(product.checked_shl(shift.unsigned_abs())?).ok();

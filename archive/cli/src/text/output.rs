@@ -53,8 +53,8 @@ impl Output {
         Self { text: Vec::new(), is_raw: false, is_detached: true }
     }
 
-    /// From now on every byte is written as it is. For bytes that are asked for, and text
-    /// whose parts are printable already and which has colors.
+    /// Writes every later byte as it is. For bytes that are asked for, and text whose parts are
+    /// printable already and which has colors.
     pub(crate) const fn write_raw(&mut self) {
         self.is_raw = true;
     }

@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str, frame: &Frame) -> Option<Result<Timestamp, TimeE
     Some(Ok(from_jiff(not_in_future(found, &now, text)?.timestamp())))
 }
 
-/// `18:05`, `8:05:30`, `18:05:30.25`, `6:05pm`.
+/// Parses `18:05`, `8:05:30`, `18:05:30.25` or `6:05pm`.
 fn time_of_day(text: &str) -> Option<Time> {
     let lower = text.to_ascii_lowercase();
     let half = ["am", "pm"].into_iter().find_map(|half| Some((lower.strip_suffix(half)?, half)));
@@ -62,7 +62,7 @@ fn day_within(frame: &Frame, time: Time, text: &str) -> Option<Result<Timestamp,
     Some(if is_before { before } else { after })
 }
 
-/// A day of a month in the future, without a year, is that of the year before.
+/// Moves a day of a month in the future to the year before, unless the text names a year.
 fn not_in_future(found: Zoned, now: &Zoned, text: &str) -> Option<Zoned> {
     let month = found.strftime("%b").to_string();
     let names_month = text

@@ -87,7 +87,7 @@ pub(crate) fn each_part<'c>(
     walls.for_each(|wall| visit(ColumnPart::Wall(wall)));
 }
 
-/// What is known of a counter before its first value after a wall.
+/// The knowledge of a counter before its first value after a wall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CounterOrigin {
     /// There was no wall since the span of time began: it is what the span before says.
@@ -203,7 +203,7 @@ impl Walls {
     }
 }
 
-/// What is known of a metric from the time up to some row.
+/// The knowledge of a metric up to some row, which the rows after it build on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RunState {
     /// Time of the first wall in it.
@@ -316,7 +316,7 @@ pub(crate) struct MetricWalls<'c> {
     timestamps: &'c [Timestamp],
     columns: &'c [Column],
     presences: Option<&'c Presences>,
-    /// What is known before the rows.
+    /// The state before the rows.
     run: RunState,
     /// The rows with values of the metric, ascending.
     rows: OnceCell<Vec<u32>>,

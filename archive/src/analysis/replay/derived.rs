@@ -546,8 +546,8 @@ pub(super) fn find_histograms(
 }
 
 impl Replay<'_> {
-    /// Samples as [`sample_at`](Self::sample_at), with `rate` and `delta` of derived metrics
-    /// reaching back to `since`; without `since` they have no values.
+    /// Returns a sample as [`sample_at`](Self::sample_at), with `rate` and `delta` of derived
+    /// metrics reaching back to `since`; without `since` they have no values.
     pub fn at_since(&self, at: Timestamp, since: Timestamp) -> Option<Sample<'_>> {
         if self.derived.is_empty() {
             return self.sample_at(at);

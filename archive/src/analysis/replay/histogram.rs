@@ -88,7 +88,7 @@ impl BucketCount {
     }
 }
 
-/// What a histogram counted between two moments.
+/// The growth of a histogram's buckets between two moments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramCounts {
     /// The instance of the histogram; `None` if it has none.

@@ -49,8 +49,8 @@ impl SelectedMetric {
 }
 
 impl Replay<'_> {
-    /// Samples as [`sample_at`](Self::sample_at), but gives counters as their rates since an
-    /// earlier moment, in [`SelectedMetric::rate_units`]; each a [`Value::Double`]. An instance
+    /// Returns a sample as [`sample_at`](Self::sample_at), but with counters as their rates since
+    /// an earlier moment, in [`SelectedMetric::rate_units`]; each a [`Value::Double`]. An instance
     /// without a rate is left out: all of them if `since` is not before `at`, or is outside the
     /// archive. Metrics that have no rates have their values at `at`.
     ///

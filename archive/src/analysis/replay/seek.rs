@@ -264,7 +264,6 @@ struct Missing<'a> {
     places: HashMap<Pmid, Sought<'a>>,
 }
 
-/// Where a search leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Back,

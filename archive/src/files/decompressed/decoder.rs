@@ -12,7 +12,7 @@ use zstd::stream::read::Decoder as ZstdDecoder;
 
 use crate::Compression;
 
-/// A compressed file, read from some place on.
+/// A compressed file, read from some offset on.
 pub(super) type Input = BufReader<Arc<File>>;
 
 /// The memory that an xz stream may ask for; `xz -9` asks for 65 MiB.
@@ -41,7 +41,7 @@ impl Decoder {
             Compression::Gzip if input.fill_buf()?.starts_with(&LZW) => return Err(lzw()),
             Compression::Gzip => Self::Gzip(Box::new(GzDecoder::new(input))),
             Compression::Zstd => {
-                // One whose window has more than 128 MiB is refused, as by zstd(1).
+                // A stream whose window exceeds 128 MiB is refused, as by zstd(1).
                 Self::Zstd(Box::new(ZstdDecoder::with_buffer(input)?.single_frame()))
             }
         })

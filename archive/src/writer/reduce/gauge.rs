@@ -13,7 +13,7 @@ const SPARSE: i128 = 3;
 /// One instance of an instantaneous number.
 #[derive(Debug)]
 pub(super) struct GaugeTrack {
-    /// What is written of an interval: the mean with its extremes, or one of these.
+    /// The statistic that is written: the mean, with its extremes, or one of these alone.
     kept: OutputSlot,
     value_type: ValueType,
     life: Lifetime,

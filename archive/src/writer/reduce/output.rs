@@ -73,7 +73,7 @@ struct OutputMetric {
     pmid: Pmid,
     new_pmid: Option<Pmid>,
     value_type: ValueType,
-    /// Those with its minimum and its maximum.
+    /// The metrics of its minimum and its maximum.
     extremes: [Option<Metric>; 2],
     has_extremes: bool,
 }
@@ -94,7 +94,7 @@ pub(super) struct Output<'p, 'a> {
     writer: &'p mut ArchiveWriter,
 }
 
-/// Where the values of one instance go.
+/// The output for the values of one instance.
 #[derive(Debug)]
 pub(super) struct InstanceOutput<'o> {
     staged: &'o mut Vec<Staged>,

@@ -24,10 +24,10 @@ use crate::scan::extremes::Side;
 use crate::scan::{ChunkRows, Column, Columns, SelectedMetric, Selection, is_extreme, programs};
 use crate::{ArchiveWriter, InstanceId, Metadata, Result, Semantics, Timestamp, ValueType};
 
-/// How many intervals after its last value an instance may still have one to write.
+/// Intervals after its last value for which an instance may still have one to write.
 const LATEST: i128 = 6;
 
-/// What becomes of the values of a metric.
+/// The way in which the values of a metric are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MetricKind {
     Counter,
@@ -64,7 +64,6 @@ struct InstanceTrack {
 #[derive(Debug)]
 struct MetricTracks {
     kind: MetricKind,
-    /// Where its values go.
     target: Target,
     instances: Vec<InstanceTrack>,
     run: RunState,

@@ -78,7 +78,7 @@ pub(super) fn labels(dump: &mut Dump<'_>) -> Result<(), Failure> {
         let changes = history.states().chunk_by(|a, b| a.sets == b.sets);
         records.extend(changes.filter_map(<[_]>::first).map(|state| (target, state)));
     }
-    records.sort_by_key(|(target, state)| (state.timestamp, order(target)));
+    records.sort_by_key(|(target, state)| (state.timestamp, sort_key(target)));
     let mut last: Option<Timestamp> = None;
     for (target, state) in records {
         if last != Some(state.timestamp) {
@@ -94,8 +94,8 @@ pub(super) fn labels(dump: &mut Dump<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The order of classes within one time, and of identifiers within a class.
-fn order(target: &LabelTarget) -> (u8, u32) {
+/// Returns the key that orders classes within one time, and identifiers within a class.
+fn sort_key(target: &LabelTarget) -> (u8, u32) {
     match *target {
         LabelTarget::Context => (0, 0),
         LabelTarget::Domain(domain) => (1, domain),

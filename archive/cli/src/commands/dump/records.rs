@@ -52,7 +52,7 @@ const UNREADABLE: &[u8] = b"?";
 const SINGULAR: &[u8] = b": value ";
 
 impl MetricText {
-    /// `None` for a metric without a descriptor.
+    /// Returns `None` for a metric without a descriptor.
     fn new(archive: &Archive, pmid: Pmid, is_raw: bool) -> Option<Self> {
         let metric = archive.metadata().metric(pmid)?;
         let mut line = format!("    {pmid} (").into_bytes();

@@ -17,8 +17,8 @@ use crate::time::Window;
 /// The most cells that are read in one pass: each takes 56 bytes until it is in a row.
 const CELLS_AT_ONCE: usize = 1 << 17;
 
-/// The rows of these columns, one for about each `step`. Not for histograms, nor for metrics
-/// that are computed.
+/// Returns the rows of these columns, one for about each `step`. Not for histograms, nor for
+/// metrics that are computed.
 ///
 /// # Errors
 ///

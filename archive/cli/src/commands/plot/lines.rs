@@ -28,8 +28,8 @@ pub(super) enum LineCount {
 }
 
 impl LineCount {
-    /// The most lines of a metric that may be drawn, and one more: a single other one is drawn,
-    /// too.
+    /// Returns how many lines of a metric are drawn at most: one more than the limit, since the sum
+    /// of a single other line would be that line.
     pub(super) fn most(self) -> usize {
         match self {
             Self::EachMetric(most) | Self::UnitTotal(most) => most.saturating_add(1),

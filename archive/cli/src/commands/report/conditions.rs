@@ -11,7 +11,7 @@ use crate::columns::{instance_title, names_in_replay};
 use crate::text::shown;
 use crate::time::Zone;
 
-/// What is known of a condition after some rows.
+/// The result of a condition for the rows so far.
 #[derive(Debug, Clone, Default)]
 struct Finding {
     has_values: bool,

@@ -33,7 +33,7 @@ struct Histogram {
     instances: BTreeMap<Option<InstanceId>, Counted>,
 }
 
-/// What a histogram counted.
+/// The counts of a histogram.
 #[derive(Default)]
 struct Counted {
     /// By the bits of the least value of each bucket, whose order is that of the values, which are

@@ -109,7 +109,7 @@ impl<'r> Request<'r> {
     fn columns(&self, metrics: &[SideMetric], span: Span, wanted: u32, raw: bool) -> Answer {
         let window = self.window(span);
         let selections = self.selections(metrics);
-        let count: usize = selections.iter().map(|(.., one)| series::count(one)).sum();
+        let count: usize = selections.iter().map(|(.., one)| series::max_series(one)).sum();
         let columns = fitting(wanted, count);
         let mut tile = Tile::default();
         let parts = selections.iter().flat_map(|(place, side, all)| {
@@ -138,7 +138,8 @@ impl<'r> Request<'r> {
         Ok(Some(Body::Columns(tile.encoded().map_err(Failure::Output)?)))
     }
 
-    /// The values as they were logged are read each time; of rates there may be a pyramid.
+    /// Returns the envelope of a window. Logged values are read each time; rates may come from a
+    /// pyramid.
     fn envelope(
         &self,
         place: usize,

@@ -78,7 +78,7 @@ impl Server {
             address: listener.address()?,
             background: Background::new(Arc::clone(&archives)),
             archives,
-            token: random()?,
+            token: random_token()?,
             answers: Arc::new(Semaphore::new(ANSWERS)),
         };
         Ok(Self { runtime, listener, shared })
@@ -231,7 +231,7 @@ fn is_loopback(authority: &[u8], port: u16) -> bool {
 
 /// Returns the page, with a nonce of its own.
 fn page_response() -> Response<Full<Bytes>> {
-    let Ok(nonce) = random() else {
+    let Ok(nonce) = random_token() else {
         return plain(StatusCode::INTERNAL_SERVER_ERROR, "the system has no random numbers");
     };
     let policy = format!("{}; frame-ancestors 'none'", page::live_policy(&nonce));
@@ -240,8 +240,8 @@ fn page_response() -> Response<Full<Bytes>> {
     response
 }
 
-/// 128 random bits as hexadecimal digits.
-fn random() -> io::Result<String> {
+/// Returns 128 random bits as hexadecimal digits.
+fn random_token() -> io::Result<String> {
     let number = || getrandom::u64().map_err(|error| io::Error::other(error.to_string()));
     Ok(format!("{:016x}{:016x}", number()?, number()?))
 }

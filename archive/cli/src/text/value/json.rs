@@ -57,7 +57,7 @@ impl<'a> Json<'a> {
                 serializer.collect_map([(kind, records.collect::<Vec<_>>())])
             }
             Err(error) => {
-                serializer.collect_map([(kind, digits(bytes)), ("error", error.to_string())])
+                serializer.collect_map([(kind, hex_digits(bytes)), ("error", error.to_string())])
             }
         }
     }
@@ -75,7 +75,7 @@ impl Serialize for Json<'_> {
             Value::Double(v) if v.is_finite() => serializer.serialize_f64(v),
             Value::Double(v) => serializer.serialize_str(not_finite(v)),
             Value::String(bytes) => serializer.serialize_str(&ByteText::escape(bytes)),
-            Value::Aggregate(bytes) => serializer.collect_map([("aggregate", digits(bytes))]),
+            Value::Aggregate(bytes) => serializer.collect_map([("aggregate", hex_digits(bytes))]),
             Value::Event(bytes) => self.events(serializer, "event", bytes),
             Value::HighresEvent(bytes) => self.events(serializer, "highres_event", bytes),
         }
@@ -115,8 +115,8 @@ fn not_finite(value: f64) -> &'static str {
     }
 }
 
-/// Bytes as hexadecimal digits.
-fn digits(bytes: &[u8]) -> String {
+/// Formats bytes as hexadecimal digits.
+fn hex_digits(bytes: &[u8]) -> String {
     let mut digits = Vec::with_capacity(bytes.len() * 2);
     for byte in bytes {
         push_hex(&mut digits, *byte);

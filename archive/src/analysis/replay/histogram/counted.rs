@@ -47,7 +47,7 @@ pub(super) struct HistogramLines {
     complete_rows: Vec<u32>,
 }
 
-/// What a histogram counted between two moments.
+/// The growth of a histogram's buckets between two moments.
 #[derive(Debug, Default)]
 pub(super) struct CountedBuckets {
     /// In the order of buckets, also those in which nothing was counted.
@@ -66,7 +66,7 @@ struct Member {
     column: usize,
 }
 
-/// When a bucket was 0 before its first value on a line.
+/// The time at which a bucket was 0 before its first value on a line.
 #[derive(Debug, Clone, Copy)]
 struct LineZero {
     at: Timestamp,
