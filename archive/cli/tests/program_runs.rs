@@ -164,6 +164,26 @@ fn no_instance_has_a_rate_over_the_fall_of_another() {
     assert_eq!(as_pcp[4..7], [",0.2", ",0.3", ",0.2"].map(str::to_owned));
 }
 
+/// All names of the domain are known from the start; those of 6..7 and 8..11 are logged from 60 s and
+/// 70 s on, of a program that began after 50 s.
+#[test]
+fn rates_of_buckets_of_a_fixed_domain_add_up_to_what_they_counted() {
+    let (_directory, base) = shop(true);
+    let rates = report(&base, &["mmv.shop.latency.bucket", "--rate"]);
+    let counted = |bucket: usize, rows: std::ops::Range<usize>| -> f64 {
+        let rows = rates[rows].iter();
+        let cells = rows.filter_map(|line| line.split(',').nth(bucket)?.parse::<f64>().ok());
+        (cells.sum::<f64>() * 10.0).round()
+    };
+    // From 10 at 0 s to 40 at 30 s.
+    assert_eq!(counted(0, 1..4), 30.0, "{rates:?}");
+    // The row of 60 s has what was counted before the first record as well.
+    assert_eq!([counted(1, 6..11), counted(2, 6..11)], [5.0, 1.0], "{rates:?}");
+    let buckets = report(&base, &["mmv.shop.latency", "--buckets", "--rate"]);
+    let without_sum = buckets.iter().map(|line| line.rsplit_once(',').unwrap().0);
+    assert_eq!(without_sum.collect::<Vec<_>>(), rates);
+}
+
 #[test]
 fn quantiles_are_of_what_was_counted_up_to_the_end_and_since_the_start() {
     let (_directory, base) = shop(true);
