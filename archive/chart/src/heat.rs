@@ -68,7 +68,8 @@ impl HeatAxes {
         (value.max(MIN_VALUE).ln() - self.low) / (self.high - self.low)
     }
 
-    /// Returns about `wanted` round values and their labels, lowest first.
+    /// Returns about `wanted` round values and their labels, lowest first; the middle if no round
+    /// value is inside.
     pub fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
         let decades = (self.high - self.low) / std::f64::consts::LN_10;
         let steps: &[f64] = if wanted as f64 >= 3.0 * decades { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -76,7 +77,12 @@ impl HeatAxes {
         let powers = (0..20).filter(|power| power % skipped == 0);
         let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
         let inside = all.filter(|value| (0.0..=1.0).contains(&self.height(*value)));
-        inside.map(|value| (value, label(value))).collect()
+        let mut inside: Vec<f64> = inside.collect();
+        if inside.is_empty() {
+            // No round value is within one bucket.
+            inside.push(f64::midpoint(self.low, self.high).exp());
+        }
+        inside.into_iter().map(|value| (value, label(value))).collect()
     }
 
     /// Returns the counts on a grid of `rows` lines, the highest values first, of `columns` parts of
@@ -225,6 +231,14 @@ mod tests {
         let ticks: Vec<String> = axes.ticks(8).into_iter().map(|(_, label)| label).collect();
         assert_eq!(ticks, ["10", "20", "50", "100", "200", "500", "1k", "2k"]);
         assert_eq!(axes.ticks(3).len(), 3, "powers of ten");
+    }
+
+    #[test]
+    fn a_map_of_one_bucket_has_a_label() {
+        let axes = HeatAxes::from_cells(&[cell(0.0, (36.0, 40.0), 1.0)]).unwrap();
+        let ticks = axes.ticks(8);
+        assert_eq!(ticks.len(), 1);
+        assert!((37.0..39.0).contains(&ticks[0].0) && ticks[0].1 == "38", "{ticks:?}");
     }
 
     #[test]

@@ -146,7 +146,15 @@ function frame(context, box, data, view, scale, log) {
   const y = (value) => yOf(box, scale, log, value);
   const ticks = [];
   if (scale && log) {
-    for (let power = Math.ceil(Math.log10(scale.low)); 10 ** power <= scale.high; power++) ticks.push([10 ** power, 10 ** power]);
+    const { low, high } = scale;
+    for (const step of high < low * 100 ? [1, 2, 5] : [1]) {
+      for (let power = Math.floor(Math.log10(low)); step * 10 ** power <= high; power++) {
+        if (step * 10 ** power >= low) ticks.push([step * 10 ** power, step * 10 ** power]);
+      }
+    }
+    // No round value is within one bucket.
+    const middle = Math.sqrt(low) * Math.sqrt(high);
+    if (!ticks.length) ticks.push([middle, middle]);
   } else if (scale) {
     for (let n = 0; n <= 12; n++) {
       const value = scale.low + n * scale.step;
