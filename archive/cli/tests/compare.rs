@@ -161,6 +161,13 @@ fn what_changed_is_found_and_nothing_else() {
     }
     assert_eq!(number(&json, "value shop.workers")["verdict"], "same");
     assert_eq!(json["schema"], 1);
+    for run in json["runs"].as_array().unwrap() {
+        for end in ["begin", "end"] {
+            let text: jiff::Timestamp = run[end].as_str().unwrap().parse().unwrap();
+            let seconds = run[format!("{end}_seconds")].as_f64().unwrap();
+            assert_eq!(text.as_second(), seconds as i64, "{run}");
+        }
+    }
     // The greatest change comes first: that from nothing.
     assert_eq!(json["series"][0]["instance"], "failed", "{json}");
 }

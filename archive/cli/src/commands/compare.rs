@@ -21,7 +21,7 @@ use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, Parts};
 use crate::order::is_unnamed_machinery;
 use crate::selection::select_metrics;
-use crate::text::{Output, Rfc3339, shown};
+use crate::text::{EpochSeconds, Output, Rfc3339, shown};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
 use condition::Condition;
 
@@ -385,7 +385,9 @@ struct ComparisonJson<'a> {
 struct RunJson<'a> {
     name: &'a str,
     begin: Rfc3339,
+    begin_seconds: EpochSeconds,
     end: Rfc3339,
+    end_seconds: EpochSeconds,
 }
 
 #[derive(Serialize)]
@@ -415,7 +417,9 @@ struct ExcludedJson<'a> {
     run: &'a str,
     program: Option<&'a str>,
     begin: Rfc3339,
+    begin_seconds: EpochSeconds,
     end: Rfc3339,
+    end_seconds: EpochSeconds,
     reason: &'static str,
 }
 
@@ -458,7 +462,9 @@ fn write_json(out: &mut Output, comparison: &Comparison, runs: &[Run]) -> Result
             run: name,
             program: cut.program.as_deref(),
             begin: Rfc3339(cut.begin),
+            begin_seconds: EpochSeconds(cut.begin),
             end: Rfc3339(cut.end),
+            end_seconds: EpochSeconds(cut.end),
             reason: cut.reason,
         })
     };
@@ -468,7 +474,9 @@ fn write_json(out: &mut Output, comparison: &Comparison, runs: &[Run]) -> Result
             .map(|run| RunJson {
                 name: &run.name,
                 begin: Rfc3339(*run.window.start()),
+                begin_seconds: EpochSeconds(*run.window.start()),
                 end: Rfc3339(*run.window.end()),
+                end_seconds: EpochSeconds(*run.window.end()),
             })
             .collect(),
         series: comparison.changes.iter().map(ChangeJson::new).collect(),

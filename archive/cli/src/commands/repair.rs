@@ -79,7 +79,9 @@ struct JsonLost<'r> {
     bytes: u64,
     reason: &'r str,
     after: Option<Rfc3339>,
+    after_seconds: Option<EpochSeconds>,
     before: Option<Rfc3339>,
+    before_seconds: Option<EpochSeconds>,
 }
 
 #[derive(Serialize)]
@@ -174,7 +176,9 @@ fn json(repaired: &Repaired) -> JsonRepaired<'_> {
         bytes: lost.bytes,
         reason: &lost.reason,
         after: lost.after.map(Rfc3339),
+        after_seconds: lost.after.map(EpochSeconds),
         before: lost.before.map(Rfc3339),
+        before_seconds: lost.before.map(EpochSeconds),
     });
     let renamed = repaired.renamed.iter().map(|Renamed { pmid, old, new, reason }| JsonRenamed {
         pmid: pmid.to_string(),
