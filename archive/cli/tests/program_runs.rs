@@ -170,15 +170,15 @@ fn no_instance_has_a_rate_over_the_fall_of_another() {
 fn rates_of_buckets_of_a_fixed_domain_add_up_to_what_they_counted() {
     let (_directory, base) = shop(true);
     let rates = report(&base, &["mmv.shop.latency.bucket", "--rate"]);
-    let counted = |bucket: usize, rows: std::ops::Range<usize>| -> f64 {
+    let counted = |bucket: usize, rows: std::ops::Range<usize>| -> u64 {
         let rows = rates[rows].iter();
         let cells = rows.filter_map(|line| line.split(',').nth(bucket)?.parse::<f64>().ok());
-        (cells.sum::<f64>() * 10.0).round()
+        (cells.sum::<f64>() * 10.0).round() as u64
     };
     // From 10 at 0 s to 40 at 30 s.
-    assert_eq!(counted(0, 1..4), 30.0, "{rates:?}");
+    assert_eq!(counted(0, 1..4), 30, "{rates:?}");
     // The row of 60 s has what was counted before the first record as well.
-    assert_eq!([counted(1, 6..11), counted(2, 6..11)], [5.0, 1.0], "{rates:?}");
+    assert_eq!([counted(1, 6..11), counted(2, 6..11)], [5, 1], "{rates:?}");
     let buckets = report(&base, &["mmv.shop.latency", "--buckets", "--rate"]);
     let without_sum = buckets.iter().map(|line| line.rsplit_once(',').unwrap().0);
     assert_eq!(without_sum.collect::<Vec<_>>(), rates);
