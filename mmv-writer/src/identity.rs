@@ -90,6 +90,7 @@ impl FileIdentity {
         head.extend(toc.as_bytes());
         head
     }
+
     fn header(&self, version: Version, generation: u64, sections: usize) -> Header {
         Header {
             magic: MAGIC,

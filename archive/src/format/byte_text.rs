@@ -71,8 +71,8 @@ impl ByteText {
         printable::unescape(text)
     }
 
-    /// Returns a text that is escaped already.
-    pub(crate) fn of_escaped(text: &str) -> Self {
+    /// Wraps a text that [`escape`](Self::escape) has returned.
+    pub(crate) fn wrap_escaped(text: &str) -> Self {
         Self(Arc::from(text))
     }
 

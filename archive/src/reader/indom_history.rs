@@ -214,7 +214,7 @@ impl IndomHistory {
     }
 
     fn intern(&mut self, name: &str) -> ByteText {
-        self.names.get_or_insert_with(name, ByteText::of_escaped).clone()
+        self.names.get_or_insert_with(name, ByteText::wrap_escaped).clone()
     }
 
     /// Turns the records into states.

@@ -95,5 +95,9 @@ fn parse_origin(text: &str, source: Source<'_>, zone: &TimeZone) -> Result<Times
 /// Parses an interval longer than 0.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = parse_interval(text).map_err(|error| error.to_string())?;
-    if interval.is_zero() { Err("the interval is 0".to_owned()) } else { Ok(interval) }
+    if interval.is_zero() {
+        Err("the interval is 0; it must be longer".to_owned())
+    } else {
+        Ok(interval)
+    }
 }

@@ -6,8 +6,8 @@ use crate::analysis::growth::lifetime::Lifetime;
 use crate::analysis::growth::number::Number;
 use crate::{Timestamp, ValueType};
 
-/// Beyond this many grid times between two values the later one does not stand for the time since
-/// the earlier one.
+/// Number of grid times between two values from which on the later value does not stand for the
+/// time since the earlier one.
 const SPARSE: i128 = 3;
 
 /// One instance of an instantaneous number.

@@ -335,7 +335,7 @@ impl MetricKind {
 }
 
 impl MetricKind {
-    /// Returns where the values of an extreme go, if its gauge is selected.
+    /// Returns the target of an extreme, if its gauge is selected.
     fn target(self, metric: &SelectedMetric, places: &HashMap<&str, usize>) -> Option<Target> {
         let Self::Extreme(side) = self else { return None };
         let gauge = side.gauge_of(&metric.name)?;

@@ -145,13 +145,13 @@ pub enum Problem {
         found: u32,
     },
     /// A type that MMV values cannot have.
-    #[error("type {found} is none of 0..=6 and 9")]
+    #[error("unknown type {found}, expected 0 to 6 or 9")]
     Type {
         /// The type code in the entry.
         found: i32,
     },
     /// A semantics that does not exist.
-    #[error("semantics {found} is none of 0, 1, 3 and 4")]
+    #[error("unknown semantics {found}, expected 0, 1, 3 or 4")]
     Semantics {
         /// The semantics code in the entry.
         found: i32,

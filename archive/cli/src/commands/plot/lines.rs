@@ -132,9 +132,10 @@ fn quantile_panel(
             title = format!("{histogram} [{instance}]");
         }
         let mut lines = Vec::new();
-        for one in group {
-            let quantile = one.1.name.get(histogram.len() + 1..).unwrap_or_default();
-            lines.push(line(one, rows, quantile.to_owned()));
+        for indexed in group {
+            let (_, column) = indexed;
+            let quantile = column.name.get(histogram.len() + 1..).unwrap_or_default();
+            lines.push(line(indexed, rows, quantile.to_owned()));
         }
         lines.reverse();
         let mut lines = ranked(lines);
