@@ -19,6 +19,7 @@ mod archive;
 pub mod seeds;
 mod split;
 
+use mmv_format::view::{Contents, Limits};
 use pcp_archive::raw::event::{EventArray, EventArrayBuilder};
 use pcp_archive::{OwnedValue, Value, Version, fuzzing};
 
@@ -118,13 +119,18 @@ fn rebuilt(array: EventArray<'_>) -> Option<OwnedValue> {
 
 /// The metadata of a foreign MMV file.
 pub fn mmv(bytes: &[u8]) {
-    allocator::within(bytes.len(), || {
-        let Ok(contents) = mmv_format::view::Contents::parse(bytes) else { return };
-        for metric in 0..contents.metrics.len().min(100) {
-            contents.values_of(metric).for_each(drop);
-        }
-        for indom in &contents.indoms {
-            assert!(contents.indom(indom.serial).is_some());
-        }
-    });
+    for writer_has_ended in [false, true] {
+        allocator::within(bytes.len(), || read_mmv(bytes, writer_has_ended));
+    }
+}
+
+fn read_mmv(bytes: &[u8], writer_has_ended: bool) {
+    let limits = Limits { writer_has_ended, ..Limits::default() };
+    let Ok(contents) = Contents::read_from(bytes, bytes.len() as u64, &limits) else { return };
+    for metric in 0..contents.metrics.len().min(100) {
+        contents.values_of(metric).for_each(drop);
+    }
+    for indom in &contents.indoms {
+        assert!(contents.indom(indom.serial).is_some());
+    }
 }
