@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::chown;
 
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    IndomMetricExt as _, MetricBuilderExt as _, RegistryBuilderExt as _, RegistryExt as _,
+};
 use mmv_writer::{Counter, Gauge, Registry};
 
 use crate::compliance;

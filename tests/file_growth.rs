@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::process::Stdio;
 use std::time::Duration;
 
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 
 use crate::compliance;

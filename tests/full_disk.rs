@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Error, Registry};
 
 use crate::harness::binaries;

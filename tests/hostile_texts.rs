@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryBuilderExt as _, RegistryExt as _};
 use mmv_writer::{Label, Registry};
 use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::raw::{LabelClass, LabelSet, LabelTarget, TextKind, TextTarget};

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, with_local_recorder};
 use mmv_metrics::Recorder;
-use mmv_writer::pcp::NamedFamily;
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{
+    IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _,
+};
 use mmv_writer::{Gauge, Registry, RegistryBuilder};
 
 use crate::compliance;

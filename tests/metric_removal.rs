@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use mmv_writer::pcp::NamedFamily;
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{
+    IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _,
+};
 use mmv_writer::{Counter, Label, Registry};
 
 use crate::harness::agent::Agent;

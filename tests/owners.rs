@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use mmv_format::layout::Version;
 use mmv_runtime::ProcessMetrics;
-use mmv_writer::pcp::NamedFamily;
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    IndomMetricExt as _, MetricBuilderExt as _, NamedFamily, RegistryBuilderExt as _,
+    RegistryExt as _,
+};
 use mmv_writer::{Buckets, Counter, Gauge, Label, Registry, Text, Timer, Units};
 
 use crate::harness::oracle::Oracle;

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use mmv_writer::pcp::NamedFamily;
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    IndomMetricExt as _, MetricBuilderExt as _, NamedFamily, RegistryBuilderExt as _,
+    RegistryExt as _,
+};
 use mmv_writer::{Counter, Gauge, Label, Registry, Units};
 use nix::sys::signal::Signal;
 use serde_json::Value;

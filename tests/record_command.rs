@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Registry, Units};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryBuilderExt as _, RegistryExt as _};
 use mmv_writer::{Label, Registry};
 use nix::sys::signal::Signal;
 

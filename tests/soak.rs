@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mmv_writer::Registry;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use nix::sys::signal::Signal;
 use pcp_archive::Archive;
 

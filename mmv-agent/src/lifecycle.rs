@@ -20,7 +20,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use mmv_format::layout::Header;
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    IndomMetricExt as _, MetricBuilderExt as _, RegistryBuilderExt as _, RegistryExt as _,
+};
 use mmv_writer::{Buckets, Counter, Gauge, Label, Registry, RegistryBuilder, Text, Units};
 use pcp_archive::OwnedValue;
 

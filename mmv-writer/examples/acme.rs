@@ -10,7 +10,9 @@
 
 use std::time::{Duration, Instant};
 
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    IndomMetricExt as _, MetricBuilderExt as _, RegistryBuilderExt as _, RegistryExt as _,
+};
 use mmv_writer::{Gauge, Label, Registry, Units};
 
 const PRODUCTS: [&str; 3] = ["Anvils", "Rockets", "Giant_Rubber_Bands"];

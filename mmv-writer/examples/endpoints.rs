@@ -13,6 +13,7 @@ use std::io::{BufWriter, Write as _};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Registry, Units};
 
 const ENDPOINTS: [&str; 3] = ["cart", "search", "checkout"];

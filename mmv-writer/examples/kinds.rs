@@ -9,7 +9,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use mmv_writer::pcp::Elapsed;
+use mmv_writer::pcp::{Elapsed, IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Buckets, Gauge, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -11,7 +11,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -11,7 +11,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmv_writer::pcp::Instances;
+use mmv_writer::pcp::{IndomMetricExt as _, Instances, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Registry, Units};
 
 const THREADS: usize = 4;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pcp_types::Units;
 
 use crate::metric::{
-    Buckets, Counter, Discrete, Gauge, Handle, Instances, Measured, Number, Optional, OwnedCounter,
+    Buckets, Counter, Discrete, Gauge, Handle, Measured, Number, Optional, OwnedCounter,
     OwnedGauge, Stripes, Text, Timer,
 };
 use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
@@ -19,7 +19,7 @@ pub use histogram::HistogramBuilder;
 pub(crate) use histogram::HistogramSpecs;
 use histogram::add_buckets;
 
-/// An instance domain to be registered; see [`Registry::indom`].
+/// An instance domain to be registered; see [`indom`](crate::pcp::RegistryExt::indom).
 #[derive(Debug)]
 #[must_use = "a domain is registered by build()"]
 pub struct IndomBuilder<'r> {
@@ -28,7 +28,7 @@ pub struct IndomBuilder<'r> {
 }
 
 impl<'r> IndomBuilder<'r> {
-    fn new(registry: &'r Registry, name: String) -> Self {
+    pub(crate) fn new(registry: &'r Registry, name: String) -> Self {
         Self { registry, spec: IndomSpec::new(name) }
     }
 
@@ -157,11 +157,6 @@ impl Registry {
         self.metric(name)
     }
 
-    /// Begins an instance domain; `name` appears in error messages only.
-    pub fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_> {
-        IndomBuilder::new(self, name.into())
-    }
-
     /// Returns the domain of striped counters with this many stripes; the first one registers it.
     fn stripes(&self, count: usize) -> Result<Indom, Error> {
         let mut known = self.shared_indoms().stripes();
@@ -198,7 +193,8 @@ impl Registry {
     /// The errors of [`IndomBuilder::build`].
     pub fn process(&self) -> Result<Indom, Error> {
         let pid = process_id();
-        let builder = self.indom("processes").help("processes of the application");
+        let builder =
+            IndomBuilder::new(self, "processes".to_owned()).help("processes of the application");
         builder.instance(pid.cast_signed(), pid.to_string()).build()
     }
 }
@@ -267,17 +263,6 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     pub fn build(self) -> Result<H, Error> {
         let slot = self.registry.add_singular(self.spec)?;
         Ok(H::from_slot(slot))
-    }
-
-    /// Registers the metric on a domain with fixed instances: a value and a handle for each.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`MetricBuilder::build`], and [`Error::OtherRegistry`].
-    pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
-        let slots = self.registry.add_fixed(self.spec, indom)?;
-        let handles = slots.into_iter().map(H::from_slot).collect();
-        Ok(Instances::new(indom.registered().record.members.clone(), handles))
     }
 
     fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other> {

@@ -154,9 +154,8 @@
 //! # Metrics of PCP
 //!
 //! PCP's own metrics share instance domains, and state the numbers of domains, metrics and
-//! instances. [`Registry::indom`], [`MetricBuilder::build_instances`] and
-//! [`MetricBuilder::build_named`] are for programs that do the same, with the types and the
-//! further options of the module [`pcp`].
+//! instances. The module [`pcp`] has what programs that do the same need, as extensions of the
+//! types here.
 //!
 //! # More than one file
 //!

@@ -26,6 +26,7 @@ use crate::builder::{HistogramBuilder, MetricBuilder};
 use crate::identity::Absent;
 use crate::metric::Handle;
 use crate::options::RegistryBuilder;
+use crate::{Error, Registry};
 
 pub use crate::builder::IndomBuilder;
 pub use crate::family::NamedFamily;
@@ -100,6 +101,71 @@ impl RegistryBuilderExt for RegistryBuilder {
     fn version(mut self, version: Version) -> Self {
         self.pinned = Some(version);
         self
+    }
+}
+
+/// Domains of instances, which several metrics can share. Implemented for [`Registry`] only.
+///
+/// Where the instances are those of one metric, [`Family`](crate::Family) is simpler.
+///
+/// ```
+/// use mmv_writer::Registry;
+/// use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
+///
+/// # fn main() -> Result<(), mmv_writer::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let registry = Registry::builder("acme").directory(directory.path()).build()?;
+/// let queues = registry.indom("queues").names(["in", "out"]).build()?;
+/// let entered = registry.counter("entered").build_instances(&queues)?;
+/// let depth = registry.gauge("depth").build_instances(&queues)?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait RegistryExt {
+    /// Begins an instance domain; `name` appears in error messages only.
+    fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_>;
+}
+
+impl RegistryExt for Registry {
+    fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_> {
+        IndomBuilder::new(self, name.into())
+    }
+}
+
+/// Metrics on a domain of instances. Implemented for [`MetricBuilder`] only.
+pub trait IndomMetricExt<H> {
+    /// Registers the metric on a domain with fixed instances: a value and a handle for each.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error>;
+
+    /// Registers the metric on a domain whose instances come and go: they get values when they
+    /// are requested.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`MetricBuilder::build`], [`Error::OtherRegistry`], and
+    /// [`Error::FixedInstances`] for a domain with fixed instances, as all are in a sealed
+    /// registry.
+    fn build_named(self, indom: &Indom) -> Result<NamedFamily<H>, Error>
+    where
+        H: Clone;
+}
+
+impl<H: Handle> IndomMetricExt<H> for MetricBuilder<'_, H> {
+    fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
+        let slots = self.registry.add_fixed(self.spec, indom)?;
+        let handles = slots.into_iter().map(H::from_slot).collect();
+        Ok(Instances::new(indom.registered().record.members.clone(), handles))
+    }
+
+    fn build_named(self, indom: &Indom) -> Result<NamedFamily<H>, Error>
+    where
+        H: Clone,
+    {
+        NamedFamily::register(self, indom)
     }
 }
 

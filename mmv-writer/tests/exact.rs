@@ -9,6 +9,7 @@ use std::thread;
 
 use mmv_format::mapping::ReadMapping;
 use mmv_format::view::{Contents, Limits, Refusal};
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 
 use crate::child;

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Error, Registry};
 
 /// Unit of `ulimit -f` in a POSIX shell.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use mmv_format::view::{Contents, Limits};
-use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::pcp::{Indom, IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Label, Registry};
 
 use crate::child;

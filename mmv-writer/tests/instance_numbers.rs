@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use mmv_format::view::{Contents, Limits};
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Family, Labels, Registry};
 use proptest::prelude::*;
 

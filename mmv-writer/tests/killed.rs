@@ -13,7 +13,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use mmv_format::view::{Contents, Flags, Limits, Refusal};
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryBuilderExt as _, RegistryExt as _};
 use mmv_writer::{Buckets, Error, Gauge, Label, Registry, RegistryBuilder};
 
 use crate::child;

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use metrics::{Unit, counter, describe_counter, describe_histogram, gauge, histogram};
 use mmv_metrics::Recorder;
-use mmv_writer::pcp::Instances;
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    IndomMetricExt as _, Instances, MetricBuilderExt as _, RegistryBuilderExt as _,
+    RegistryExt as _,
+};
 use mmv_writer::{Buckets, Counter, Family, Gauge, Histogram, Labels, Registry, Units};
 
 use super::journal::Journal;

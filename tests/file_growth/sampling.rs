@@ -12,7 +12,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 use pcp_archive::raw::Record;
 use pcp_archive::{Archive, InstanceId, Pmid, Timestamp, Value, ValueType};

@@ -1,8 +1,9 @@
 //! Registries of more than one file: readers find each metric under its name,
 //! whichever file it is in.
 
-use mmv_writer::pcp::NamedFamily;
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{
+    IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _,
+};
 use mmv_writer::{Buckets, Counter, Label, Registry, Units};
 
 use super::{assert_same, logged};

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::pcp::{Indom, NamedFamily};
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    Indom, IndomMetricExt as _, MetricBuilderExt as _, NamedFamily, RegistryBuilderExt as _,
+    RegistryExt as _,
+};
 use mmv_writer::{Counter, Gauge, Registry};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;

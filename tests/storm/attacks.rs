@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mmv_writer::Registry;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;

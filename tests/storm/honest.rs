@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mmv_writer::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use mmv_writer::pcp::{
+    IndomMetricExt as _, MetricBuilderExt as _, RegistryBuilderExt as _, RegistryExt as _,
+};
 use mmv_writer::{Counter, Gauge, Registry};
 
 use super::users::{HONEST, Process, become_user};

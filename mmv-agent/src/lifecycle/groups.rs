@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Discrete, Registry};
 use pcp_archive::OwnedValue;
 

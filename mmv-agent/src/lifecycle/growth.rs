@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mmv_format::growth::REUSE_DELAY;
-use mmv_writer::pcp::{Indom, NamedFamily};
+use mmv_writer::pcp::{Indom, IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Gauge, Registry, Text};
 use pcp_archive::OwnedValue;
 

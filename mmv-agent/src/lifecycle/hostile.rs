@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mmv_format::layout::Header;
-use mmv_writer::pcp::MetricBuilderExt as _;
+use mmv_writer::pcp::{IndomMetricExt as _, MetricBuilderExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Gauge, Registry, RegistryBuilder};
 use pcp_archive::OwnedValue;
 

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mmv_format::view::{self, Contents};
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryBuilderExt as _, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Registry, Units};
 use tracing::warn;
 

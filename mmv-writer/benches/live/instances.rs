@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Family, Labels, Registry};
 
 const ROUNDS: usize = 15;

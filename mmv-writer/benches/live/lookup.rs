@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 
 const INSTANCES: usize = 10_000;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Registry, RegistryBuilder, Units};
 
 const ROUNDS: usize = 11;

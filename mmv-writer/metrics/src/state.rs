@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use metrics::{Key, SharedString, Unit};
 use mmv_writer::handle::Measured;
-use mmv_writer::pcp::Indom;
+use mmv_writer::pcp::{Indom, IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Error, Gauge, Label, MetricBuilder, Registry, Units};
 
 use crate::handles::Recording;

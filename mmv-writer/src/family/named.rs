@@ -24,6 +24,23 @@ pub struct NamedFamily<H = crate::Counter> {
 }
 
 impl<H: Handle + Clone> NamedFamily<H> {
+    /// Registers a metric on a domain whose instances come and go.
+    pub(crate) fn register(builder: MetricBuilder<'_, H>, indom: &Indom) -> Result<Self, Error> {
+        let MetricBuilder { registry, spec, .. } = builder;
+        let kept = FileKeeper::new(registry);
+        let growing = registry.growing().zip(indom.dynamic_id());
+        let Some((files, indom_id)) = growing else {
+            let indom = indom.registered().record.name.clone();
+            return Err(Error::FixedInstances { name: spec.name, indom });
+        };
+        let handles = Arc::new(HandleIndex::new());
+        let removing = Arc::downgrade(&handles);
+        let removing: Weak<dyn RemoveHandle> = removing;
+        let on = (indom_id, indom.registered());
+        let id = files.change(|state| state.add_family(spec, on, removing))?;
+        Ok(Self { kept, files: Arc::clone(files), id, handles })
+    }
+
     /// Returns the handle of an instance; the instance and its value are created if they do not
     /// exist. A name has 1 to 255 bytes.
     ///
@@ -43,7 +60,7 @@ impl<H: Handle + Clone> NamedFamily<H> {
     /// [`NamedFamily::get_or_create`]: the cheapest way to count by name.
     ///
     /// ```
-    /// # use mmv_writer::pcp::NamedFamily;
+    /// use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
     /// # use mmv_writer::{Counter, Registry};
     /// # fn main() -> Result<(), mmv_writer::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
@@ -106,30 +123,5 @@ impl<H> fmt::Debug for NamedFamily<H> {
         f.debug_struct("NamedFamily")
             .field("name", &state.family_name(self.id))
             .finish_non_exhaustive()
-    }
-}
-
-impl<H: Handle + Clone> MetricBuilder<'_, H> {
-    /// Registers the metric on a domain whose instances come and go: they get values when they
-    /// are requested.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`MetricBuilder::build`], [`Error::OtherRegistry`], and
-    /// [`Error::FixedInstances`] for a domain with fixed instances, as all are in a sealed
-    /// registry.
-    pub fn build_named(self, indom: &Indom) -> Result<NamedFamily<H>, Error> {
-        let kept = FileKeeper::new(self.registry);
-        let growing = self.registry.growing().zip(indom.dynamic_id());
-        let Some((files, indom_id)) = growing else {
-            let indom = indom.registered().record.name.clone();
-            return Err(Error::FixedInstances { name: self.spec.name, indom });
-        };
-        let handles = Arc::new(HandleIndex::new());
-        let removing = Arc::downgrade(&handles);
-        let removing: Weak<dyn RemoveHandle> = removing;
-        let on = (indom_id, indom.registered());
-        let id = files.change(|state| state.add_family(self.spec, on, removing))?;
-        Ok(NamedFamily { kept, files: Arc::clone(files), id, handles })
     }
 }

@@ -10,8 +10,9 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::*;
-use crate::pcp::RegistryBuilderExt as _;
-use crate::pcp::{Indom, NamedFamily};
+use crate::pcp::{
+    Indom, IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _,
+};
 use crate::{Buckets, Counter, Gauge, Label, Registry, Text, Units};
 use mmv_format::layout::{Flags, SectionKind};
 use mmv_format::view::{Contents, Limits, MetricKind, Refusal};

@@ -6,8 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::mapping::tests::in_a_fork;
-use crate::pcp::Instances;
-use crate::pcp::RegistryBuilderExt as _;
+use crate::pcp::{IndomMetricExt as _, Instances, RegistryBuilderExt as _, RegistryExt as _};
 use crate::{Buckets, Counter, Gauge, Label, Registry, RegistryBuilder};
 use mmv_format::layout::LABEL_CLUSTER;
 use mmv_format::view::{Contents, LabelClass, Limits};

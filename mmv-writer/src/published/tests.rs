@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::mapping::tests::{idle_fork, in_a_fork};
-use crate::pcp::RegistryBuilderExt as _;
+use crate::pcp::{IndomMetricExt as _, RegistryBuilderExt as _, RegistryExt as _};
 use crate::{Gauge, Registry};
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};

@@ -82,6 +82,7 @@ impl Indom {
     /// is used again, like that of an instance.
     ///
     /// ```
+    /// use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
     /// # use mmv_writer::{Counter, Label, Registry};
     /// # fn main() -> Result<(), mmv_writer::Error> {
     /// # let directory = tempfile::tempdir().unwrap();

@@ -6,7 +6,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::metric::Number;
-use crate::pcp::{MetricBuilderExt as _, RegistryBuilderExt as _};
+use crate::pcp::{
+    IndomMetricExt as _, MetricBuilderExt as _, RegistryBuilderExt as _, RegistryExt as _,
+};
 use crate::{Buckets, Counter, Gauge, Text};
 use mmv_format::layout::{Flags, Version};
 use mmv_format::view::{Contents, LabelClass, Limits, MetricKind};

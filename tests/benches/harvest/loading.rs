@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use mmv_writer::pcp::RegistryExt as _;
 use mmv_writer::{Counter, Registry};
 
 use crate::pipeline::{log, scratch};

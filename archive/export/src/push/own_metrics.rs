@@ -4,7 +4,7 @@
 //! which `mmv-agent` logs like all others. They start at 0 with the process, unlike the counts,
 //! which start at the first run.
 
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Error, Gauge, Registry, Units};
 
 use super::Counts;

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, bounded};
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Gauge, Histogram, Registry, Text, Units};
 
 /// Length of the queue; further visitors are turned away.

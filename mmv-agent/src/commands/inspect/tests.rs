@@ -3,7 +3,7 @@
 use std::fs;
 
 use mmv_format::layout::Header;
-use mmv_writer::pcp::RegistryBuilderExt as _;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryBuilderExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Label, Registry, Text, Units};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::tests::{builder, contents_of, directory, names_in, number_of, values_of};
 use crate::live::quarantine::QUARANTINE;
-use crate::pcp::NamedFamily;
-use crate::pcp::RegistryBuilderExt as _;
+use crate::pcp::{IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _};
 use crate::{Buckets, Counter, Error, Gauge, Label, Registry, Units};
 use mmv_format::layout::SectionKind;
 use mmv_format::view::{Contents, LabelClass};

@@ -18,8 +18,9 @@ use mmv_format::view::{Contents, Limits, Refusal, Source, ValueEntry};
 use super::number_of;
 use crate::live::sections::Part;
 use crate::mapping::tests::trace::{Store, stores_of};
-use crate::pcp::RegistryBuilderExt as _;
-use crate::pcp::{Indom, NamedFamily};
+use crate::pcp::{
+    Indom, IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _,
+};
 use crate::{Counter, Gauge, Label, Registry, RegistryBuilder, Text};
 
 const WORD: usize = size_of::<u64>();

@@ -2,7 +2,7 @@
 
 use metrics::Recorder as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use mmv_writer::pcp::NamedFamily;
+use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 use prometheus_client::metrics as prometheus;
 
