@@ -164,7 +164,8 @@ impl Envelopes {
         Ok(go_on() && self.in_sequence(&scope, &selection, Bound::Unbounded, go_on)?)
     }
 
-    /// Makes the pyramid one of a source. Returns [`Pyramid::unread_from`]; `None` if there can be none.
+    /// Makes the pyramid one of a source. Returns [`Pyramid::unread_from`]; `None` if there can be
+    /// none.
     fn prepare(
         &self,
         selection: &Selection<'_>,
