@@ -26,6 +26,7 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Seeds(Vec::new());
     seeds.archives(test_archives::of_every_kind().directory());
     seeds.mmv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/mmv"));
+    seeds.put("mmv", growing_file());
     for highres in [false, true] {
         seeds.event(&event_array(highres));
     }
@@ -38,6 +39,46 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
         }
     }
     seeds.0
+}
+
+/// A growing MMV file with a value for each of two instances, the second of which is not announced.
+pub fn growing_file() -> Vec<u8> {
+    const GENERATION: u64 = 7;
+    // Labels, values, metrics, indoms twice, instances twice, strings twice.
+    const SECTIONS: [(u64, u64, u64); 9] = [
+        (6, 0, 0x400),
+        (4, 1, 0x800),
+        (3, 1, 0x600),
+        (1, 0, 0),
+        (1, 1, 0x300),
+        (2, 0, 0),
+        (2, 1, 0x200),
+        (5, 0, 0),
+        (5, 2, 0x1000),
+    ];
+    let mut bytes = vec![0; 0x1400];
+    let mut put = |at: usize, words: &[u64]| {
+        for (place, word) in bytes[at..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    };
+    let halves = |first: u64, second: u64| first | second << 32;
+    let magic = u64::from(u32::from_le_bytes(*b"MMV\0"));
+    put(0, &[halves(magic, 3), GENERATION, GENERATION, SECTIONS.len() as u64, 0]);
+    for (number, (kind, count, offset)) in SECTIONS.into_iter().enumerate() {
+        put(40 + 16 * number, &[halves(kind, count), offset]);
+    }
+    for number in 0..2 {
+        let text = 0x1100 + 0x100 * number;
+        put(text as usize, &[u64::from(b'a') + number]);
+        put(0x200 + 24 * number as usize, &[0x300 + 32 * number, halves(number, 5 + number), text]);
+        put(0x300 + 32 * number as usize, &[halves(9, 1), 0x200 + 24 * number, 0, 0]);
+        put(0x800 + 32 * number as usize, &[40 + number, 0, 0x600, 0x200 + 24 * number]);
+    }
+    put(0x1000, &[u64::from_le_bytes(*b"count\0\0\0")]);
+    // An unsigned counter of 64 bits, item 1.
+    put(0x600, &[0x1000, halves(1, 3), halves(1, 0), halves(9, 0), 0, 0]);
+    bytes
 }
 
 fn event_array(highres: bool) -> OwnedValue {

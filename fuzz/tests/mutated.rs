@@ -4,6 +4,7 @@
 //! Changes are the same in every run, so a failing input is found again. It is also
 //! kept in `fuzz/artifacts/`.
 
+use mmv_format::view::{Contents, Limits};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{env, fs, panic};
@@ -12,6 +13,18 @@ use std::{env, fs, panic};
 const MOST_TIME: Duration = Duration::from_secs(10);
 /// Words that are wrong in an interesting way more often than others.
 const WORDS: [u32; 8] = [0, 1, 8, 0x7f_ffff, 0x7fff_ffff, 0x8000_0000, u32::MAX - 1, u32::MAX];
+
+#[test]
+fn growing_seed_has_a_value_that_is_not_announced() {
+    let bytes = fuzz::seeds::growing_file();
+    let values = |writer_has_ended| {
+        let limits = Limits { writer_has_ended, ..Limits::default() };
+        let contents = Contents::read_from(&bytes[..], bytes.len() as u64, &limits).unwrap();
+        assert_eq!(contents.skipped, []);
+        contents.values.len()
+    };
+    assert_eq!([false, true].map(values), [1, 2]);
+}
 
 #[test]
 fn label() {
