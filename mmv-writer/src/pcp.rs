@@ -67,7 +67,7 @@ pub trait RegistryBuilderExt: Sized {
 
     /// Keeps the file without the [sentinel flag](Self::sentinel), so that -1 and NaN are values
     /// of every metric. Optional values and histograms are then rejected
-    /// ([`Error::NeedsSentinel`](crate::Error::NeedsSentinel)), and instances that come and go
+    /// ([`Error::NeedsSentinel`]), and instances that come and go
     /// have gaps.
     #[must_use]
     fn no_sentinel(self) -> Self;
