@@ -42,6 +42,7 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// A growing MMV file with a value for each of two instances, the second of which is not announced.
+#[must_use]
 pub fn growing_file() -> Vec<u8> {
     const GENERATION: u64 = 7;
     // Labels, values, metrics, indoms twice, instances twice, strings twice.
