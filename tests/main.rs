@@ -81,6 +81,7 @@ mod derived_metrics;
 mod documentation;
 mod dump_command;
 mod example_programs;
+mod explain_command;
 mod failures;
 mod file_growth;
 mod flight_recorder;

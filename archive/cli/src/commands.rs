@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod dump;
 pub(crate) mod events;
+pub(crate) mod explain;
 pub(crate) mod extract;
 pub(crate) mod follow;
 pub(crate) mod info;

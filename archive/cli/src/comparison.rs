@@ -27,8 +27,15 @@ mod estimate;
 mod histogram;
 mod run;
 
-pub(crate) use change::{Change, Comparison, Side, Verdict, compare};
-pub(crate) use run::{Excluded, ObservedRun, RunOptions};
+pub(crate) use change::{Change, Comparison, Side, Verdict, compare, count_discoveries};
+pub(crate) use estimate::{ColumnSums, student_tail};
+pub(crate) use run::{Excluded, ObservedRun, RunHistogram, RunOptions, SeriesName};
+
+#[cfg(test)]
+pub(crate) use {
+    histogram::{BucketColumns, HistogramColumns},
+    run::SeriesColumns,
+};
 
 use std::fmt;
 

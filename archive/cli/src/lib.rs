@@ -14,6 +14,7 @@
 //! | `completions` | completion scripts of shells |
 //! | `columns` | the columns of a report: one for each metric and instance |
 //! | `comparison` | what differs between runs, and how certain that is |
+//! | `explanation` | what changed in a window, when, and what moved together |
 //! | `formats` | samples as a table, CSV or JSON Lines |
 //! | `groups` | metrics that are read in one pass |
 //! | `order` | the order in which metrics are shown |
@@ -37,6 +38,7 @@ mod columns;
 mod commands;
 mod comparison;
 mod completions;
+mod explanation;
 mod failure;
 mod formats;
 mod groups;
@@ -67,8 +69,8 @@ use signal_hook::consts::SIGXFSZ;
 #[cfg(feature = "view")]
 use commands::view;
 use commands::{
-    check, compare, convert, dump, events, extract, follow, info, metrics, plot, reduce, repair,
-    report, snapshot, summary,
+    check, compare, convert, dump, events, explain, extract, follow, info, metrics, plot, reduce,
+    repair, report, snapshot, summary,
 };
 use failure::{Failure, STATUSES};
 use text::{Output, warn};
@@ -142,6 +144,8 @@ enum Command {
                                 mmv-archive compare [OPTIONS] <ARCHIVE> --before <FROM..TO> \
                                 --after <FROM..TO> [METRIC]...")]
     Compare(compare::Arguments),
+    /// Print what changed in a window of time, when, and what happened then
+    Explain(explain::Arguments),
     /// Plot metrics over time, in the terminal or to an SVG or PNG file
     #[command(override_usage = "mmv-archive plot [OPTIONS] <ARCHIVE> <METRIC>...\n       \
                                 mmv-archive plot [OPTIONS] <ARCHIVE> --derived \
@@ -204,6 +208,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Report(report) => report.run(),
         Command::Summary(summary) => summary.run(),
         Command::Compare(compare) => compare.run(),
+        Command::Explain(explain) => explain.run(),
         Command::Plot(plot) => plot.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
         #[cfg(feature = "view")]

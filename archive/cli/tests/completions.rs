@@ -86,11 +86,11 @@ fn syntax(shell: &str) -> Option<bool> {
 #[test]
 fn zsh_and_fish_ask_for_the_names_of_metrics() {
     let zsh = script("zsh");
-    assert_eq!(zsh.matches(":_mmv-archive_metric_names' \\").count(), 12, "one for each command");
+    assert_eq!(zsh.matches(":_mmv-archive_metric_names' \\").count(), 13, "one for each command");
     assert!(!zsh.contains("metrics -- Metrics to report:_default"));
     assert_eq!(zsh.matches("\n_mmv-archive_metric_names() {").count(), 1);
     let fish = script("fish");
-    assert_eq!(fish.matches("--complete-metrics").count(), 12);
+    assert_eq!(fish.matches("--complete-metrics").count(), 13);
     for shell in ["zsh", "fish"] {
         assert_ne!(syntax(shell), Some(false), "{shell}");
     }

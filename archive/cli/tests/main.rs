@@ -28,6 +28,7 @@ mod current_directory;
 mod defects;
 mod dump_options;
 mod events;
+mod explain;
 mod expressions_document;
 mod follow;
 mod histograms;

@@ -177,7 +177,8 @@ impl Arguments {
         };
         let mut selection = select_metrics(source, metrics, &self.instances)?;
         selection.retain(|metric| !is_unnamed_machinery(&metric.name, metrics));
-        let options = RunOptions { warm_up: parse_interval(&self.warm_up)? };
+        let options =
+            RunOptions { warm_up: parse_interval(&self.warm_up)?, ..RunOptions::default() };
         let observed = ObservedRun::read(&selection, window.clone(), options)?;
         check_whole_set(&archives)?;
         Ok(Run { name: name.to_owned(), window, observed })
@@ -192,7 +193,7 @@ impl Arguments {
     ) -> Result<(), Failure> {
         let width = runs.iter().map(|run| run.name.len()).max().unwrap_or_default();
         for run in runs {
-            let line = format!("{:width$}  {}", run.name, period(&run.window, zone));
+            let line = format!("{:width$}  {}", run.name, zone.period(&run.window));
             out.text.extend_from_slice(shown(&line).as_bytes());
             out.text.push(b'\n');
             let cuts = &run.observed.excluded;
@@ -299,15 +300,6 @@ fn part_of(
         return Err(Failure::NoData(reason));
     }
     Ok(from..=to)
-}
-
-/// Formats a window, with the date only once if both ends are on the same day.
-fn period(window: &RangeInclusive<Timestamp>, zone: &Zone) -> String {
-    let begin = *window.start();
-    let end = *window.end();
-    let same_day = zone.strftime(begin, "%F") == zone.strftime(end, "%F");
-    let end = zone.strftime(end, if same_day { "%T %Z" } else { "%F %T %Z" });
-    format!("{} to {end}", zone.strftime(begin, "%F %T"))
 }
 
 fn excluded_text(cut: &Excluded, zone: &Zone) -> String {

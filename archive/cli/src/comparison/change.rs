@@ -181,16 +181,11 @@ fn ratio_bounds(base: Estimate, new: Estimate, freedom: f64) -> Option<(f64, f64
     Some(((ratio - margin) / certain, (ratio + margin) / certain))
 }
 
-/// Sets the verdict of the significant changes to higher or lower, at a false discovery rate of 5 %
-/// (Benjamini and Hochberg).
+/// Sets the verdict of the significant changes to higher or lower, at a false discovery rate of 5 %.
 fn control_false_discoveries(changes: &mut [Change]) {
-    let count = changes.len() as f64;
     changes.sort_by(|one, other| one.significance.total_cmp(&other.significance));
-    let limits = (1..).map(|rank| f64::from(rank) * MAX_FALSE / count);
-    let found = changes.iter().zip(limits);
-    let last =
-        found.enumerate().filter(|(_, (change, limit))| change.significance <= *limit).last();
-    let different = last.map_or(0, |(place, _)| place + 1);
+    let significances: Vec<f64> = changes.iter().map(|change| change.significance).collect();
+    let different = count_discoveries(&significances, changes.len(), MAX_FALSE);
     for change in changes.iter_mut().take(different) {
         // A significant difference within 5 % or one bucket is still "the same".
         if change.verdict == Verdict::Unclear {
@@ -198,6 +193,19 @@ fn control_false_discoveries(changes: &mut [Change]) {
             change.verdict = if is_higher { Verdict::Higher } else { Verdict::Lower };
         }
     }
+}
+
+/// Returns how many of the least p-values of `tests` are discoveries at a false discovery rate
+/// (Benjamini and Hochberg). They are in ascending order; others that are missing are greater.
+pub(crate) fn count_discoveries(significances: &[f64], tests: usize, rate: f64) -> usize {
+    let limits = (1..).map(|rank| f64::from(rank) * rate / tests as f64);
+    let mut discoveries = 0;
+    for ((place, significance), limit) in significances.iter().enumerate().zip(limits) {
+        if *significance <= limit {
+            discoveries = place + 1;
+        }
+    }
+    discoveries
 }
 
 impl Comparison {

@@ -28,15 +28,15 @@ const MAX_CORRELATION: f64 = 0.99;
 
 /// The two sums of a ratio in one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct ColumnSums {
-    pub(super) numerator: f64,
-    pub(super) denominator: f64,
+pub(crate) struct ColumnSums {
+    pub(crate) numerator: f64,
+    pub(crate) denominator: f64,
     /// Number of values in the column, or of rates whose interval ends in it.
-    pub(super) observations: u32,
+    pub(crate) observations: u32,
 }
 
 impl ColumnSums {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.numerator += other.numerator;
         self.denominator += other.denominator;
         self.observations = self.observations.saturating_add(other.observations);
@@ -131,7 +131,7 @@ pub(super) fn student_quantile(level: f64, freedom: f64) -> f64 {
 }
 
 /// Returns the two-sided p-value of Student's distribution.
-pub(super) fn student_tail(value: f64, freedom: f64) -> f64 {
+pub(crate) fn student_tail(value: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| 2.0 * student.sf(value.abs()))
 }
 

@@ -1,47 +1,55 @@
 //! The counts of a histogram in a run.
 
+use std::ops::{Range, RangeInclusive};
+
 use super::estimate::{ColumnSums, Estimate};
 
 /// The counts of one bucket.
 #[derive(Debug, Clone)]
-pub(super) struct BucketColumns {
+pub(crate) struct BucketColumns {
     /// The least value in it.
-    pub(super) first: f64,
+    pub(crate) first: f64,
     /// The greatest value in it; `None` of the last bucket, which has no upper bound.
-    pub(super) last: Option<f64>,
+    pub(crate) last: Option<f64>,
     /// The count of each column.
-    pub(super) counts: Vec<f64>,
+    pub(crate) counts: Vec<f64>,
 }
 
 /// The buckets of one histogram, by column.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HistogramColumns {
+pub(crate) struct HistogramColumns {
     /// The buckets with counts, in the order of their bounds.
-    pub(super) buckets: Vec<BucketColumns>,
+    pub(crate) buckets: Vec<BucketColumns>,
     /// The growth of the sum of all values in each column.
-    pub(super) sums: Vec<f64>,
+    pub(crate) sums: Vec<f64>,
     /// The seconds for which the histogram was observed in each column.
-    pub(super) seconds: Vec<f64>,
+    pub(crate) seconds: Vec<f64>,
     /// The number of records in each column.
-    pub(super) observations: Vec<u32>,
+    pub(crate) observations: Vec<u32>,
 }
 
 /// A quantile and its confidence bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct QuantileBounds {
     /// The middle of its bucket.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// The least value of its bucket.
-    pub(super) first: f64,
+    pub(crate) first: f64,
     /// The least value of the bucket at the lower rank.
-    pub(super) low: f64,
+    pub(crate) low: f64,
     /// The greatest value of the bucket at the upper rank; `None` if it has no upper bound.
-    pub(super) high: Option<f64>,
+    pub(crate) high: Option<f64>,
+}
+
+impl BucketColumns {
+    fn middle(&self) -> f64 {
+        f64::midpoint(self.first, self.last.unwrap_or(self.first))
+    }
 }
 
 impl HistogramColumns {
     /// Extends the observed time by that of one of the histogram's metrics.
-    pub(super) fn observe(&mut self, parts: &[ColumnSums]) {
+    pub(crate) fn observe(&mut self, parts: &[ColumnSums]) {
         self.sums.resize(parts.len(), 0.0);
         self.seconds.resize(parts.len(), 0.0);
         self.observations.resize(parts.len(), 0);
@@ -91,9 +99,30 @@ impl HistogramColumns {
         .collect()
     }
 
+    /// Removes what was counted in some columns.
+    pub(crate) fn clear(&mut self, columns: RangeInclusive<usize>) {
+        for column in columns {
+            let sums = [&mut self.sums, &mut self.seconds].into_iter();
+            let counts = self.buckets.iter_mut().map(|bucket| &mut bucket.counts);
+            for numbers in sums.chain(counts) {
+                if let Some(number) = numbers.get_mut(column) {
+                    *number = 0.0;
+                }
+            }
+            if let Some(observations) = self.observations.get_mut(column) {
+                *observations = 0;
+            }
+        }
+    }
+
     /// Returns the values per second.
     pub(super) fn rate(&self) -> Option<Estimate> {
-        Estimate::new(&self.parts(&self.totals(), &self.seconds))
+        Estimate::new(&self.rate_parts())
+    }
+
+    /// Returns the values and seconds of each column.
+    pub(crate) fn rate_parts(&self) -> Vec<ColumnSums> {
+        self.parts(&self.totals(), &self.seconds)
     }
 
     /// Returns the mean value; `None` also if no sum was logged.
@@ -107,21 +136,35 @@ impl HistogramColumns {
     /// Returns the share of values in the buckets above the one that begins at `limit`, plus half
     /// of those in it.
     pub(super) fn share_above(&self, limit: f64) -> Option<Estimate> {
+        Estimate::new(&self.parts_above(limit))
+    }
+
+    /// Returns the values above a limit, as [`share_above`](Self::share_above), and all values of
+    /// each column.
+    pub(crate) fn parts_above(&self, limit: f64) -> Vec<ColumnSums> {
         let mut above = vec![0.0; self.seconds.len()];
         for bucket in self.buckets.iter().filter(|bucket| bucket.first >= limit) {
             let part = if bucket.first > limit { 1.0 } else { 0.5 };
             above.iter_mut().zip(&bucket.counts).for_each(|(above, count)| *above += part * count);
         }
-        Estimate::new(&self.parts(&above, &self.totals()))
+        self.parts(&above, &self.totals())
     }
 
     /// Returns the bucket that contains the value of a rank from 0 to 1.
-    fn bucket(&self, rank: f64) -> Option<&BucketColumns> {
-        let wanted = rank.clamp(0.0, 1.0) * self.count();
+    pub(crate) fn bucket(&self, rank: f64) -> Option<&BucketColumns> {
+        self.bucket_of_columns(rank, 0..self.seconds.len())
+    }
+
+    /// Returns the bucket that contains the value of a rank from 0 to 1 of those in some columns.
+    fn bucket_of_columns(&self, rank: f64, columns: Range<usize>) -> Option<&BucketColumns> {
+        let count_of = |bucket: &BucketColumns| -> f64 {
+            bucket.counts.get(columns.clone()).unwrap_or_default().iter().sum()
+        };
+        let wanted = rank.clamp(0.0, 1.0) * self.buckets.iter().map(count_of).sum::<f64>();
         let mut before = 0.0;
         let mut last = None;
         for bucket in &self.buckets {
-            let count: f64 = bucket.counts.iter().sum();
+            let count = count_of(bucket);
             before += count;
             if count > 0.0 {
                 last = Some(bucket);
@@ -131,6 +174,11 @@ impl HistogramColumns {
             }
         }
         last
+    }
+
+    /// Returns a quantile of the values in some columns: the middle of its bucket.
+    pub(crate) fn quantile_of_columns(&self, rank: f64, columns: Range<usize>) -> Option<f64> {
+        self.bucket_of_columns(rank, columns).map(BucketColumns::middle)
     }
 
     /// Returns a quantile, with bounds at a level of confidence.
@@ -143,7 +191,7 @@ impl HistogramColumns {
         let margin = Estimate { variance, ..above }.margin(level);
         let high = if rank + margin < 1.0 { self.bucket(rank + margin)?.last } else { None };
         let low = self.bucket(rank - margin)?.first;
-        let value = f64::midpoint(bucket.first, bucket.last.unwrap_or(bucket.first));
+        let value = bucket.middle();
         Some(QuantileBounds { value, first: bucket.first, low, high })
     }
 }

@@ -16,17 +16,21 @@ use super::estimate::{ColumnSums, MAX_GROUPS};
 use super::histogram::{BucketColumns, HistogramColumns};
 use crate::{Failure, columns};
 
-/// The columns of a run.
-const COLUMNS: u32 = MAX_GROUPS as u32;
-
 /// A metric and the name of its instance.
-pub(super) type SeriesName = (String, Option<Arc<str>>);
+pub(crate) type SeriesName = (String, Option<Arc<str>>);
 
 /// Options for reading a run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct RunOptions {
+    pub(crate) columns: u32,
     /// Time to leave out after the beginning of the run and after each start of a program.
     pub(crate) warm_up: Duration,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { columns: MAX_GROUPS as u32, warm_up: Duration::ZERO }
+    }
 }
 
 /// A period left out of the comparison, or the time of a restart or mark.
@@ -42,25 +46,25 @@ pub(crate) struct Excluded {
 /// A run in columns.
 #[derive(Debug, Default)]
 pub(crate) struct ObservedRun {
-    pub(super) series: BTreeMap<SeriesName, SeriesColumns>,
-    pub(super) histograms: BTreeMap<SeriesName, RunHistogram>,
+    pub(crate) series: BTreeMap<SeriesName, SeriesColumns>,
+    pub(crate) histograms: BTreeMap<SeriesName, RunHistogram>,
     /// In the order of time.
     pub(crate) excluded: Vec<Excluded>,
 }
 
 /// The values or rates of one instance.
 #[derive(Debug, Clone)]
-pub(super) struct SeriesColumns {
-    pub(super) is_rate: bool,
-    pub(super) units: Units,
-    pub(super) parts: Vec<ColumnSums>,
+pub(crate) struct SeriesColumns {
+    pub(crate) is_rate: bool,
+    pub(crate) units: Units,
+    pub(crate) parts: Vec<ColumnSums>,
 }
 
 /// A histogram, with the units of its values.
 #[derive(Debug, Clone)]
-pub(super) struct RunHistogram {
-    pub(super) units: Units,
-    pub(super) columns: HistogramColumns,
+pub(crate) struct RunHistogram {
+    pub(crate) units: Units,
+    pub(crate) columns: HistogramColumns,
 }
 
 impl ObservedRun {
@@ -74,7 +78,7 @@ impl ObservedRun {
         window: RangeInclusive<Timestamp>,
         options: RunOptions,
     ) -> Result<Self, Failure> {
-        let grid = Grid::new(window, COLUMNS);
+        let grid = Grid::new(window, options.columns);
         let mut cuts = Cuts::new(selection.metrics().len());
         cuts.add_start(&grid, options);
         for_each_event(selection.source(), grid.window(), |event| {
@@ -83,24 +87,27 @@ impl ObservedRun {
         let envelope = Envelope::read(selection, grid, Options::default())?;
         let mut run = Self { excluded: cuts.finish(&envelope), ..Self::default() };
         let mut reader = SeriesReader::new(selection);
-        for series in &envelope.series {
-            let parts = parts(series, cuts.columns.get(series.metric).map_or(&[], Vec::as_slice));
-            reader.add(&mut run, series, parts);
+        // A series is dropped when it was added: both forms of all would be twice the memory.
+        for series in envelope.series {
+            let columns = envelope.grid.columns();
+            let parts =
+                parts(&series, columns, cuts.columns.get(series.metric).map_or(&[], Vec::as_slice));
+            reader.add(&mut run, &series, parts);
         }
         run.histograms.values_mut().for_each(|histogram| histogram.columns.sort());
         Ok(run)
     }
 
     /// Returns whether any instance of a counter was logged.
-    pub(super) fn has_counter(&self, metric: &str) -> bool {
+    pub(crate) fn has_counter(&self, metric: &str) -> bool {
         let first = self.series.range((metric.to_owned(), None)..).next();
         first.is_some_and(|((name, _), columns)| name == metric && columns.is_rate)
     }
 }
 
 /// Returns the sums of each column that is not cut out.
-fn parts(series: &Series, cuts: &[RangeInclusive<u32>]) -> Vec<ColumnSums> {
-    let mut parts = vec![ColumnSums::default(); MAX_GROUPS];
+fn parts(series: &Series, columns: u32, cuts: &[RangeInclusive<u32>]) -> Vec<ColumnSums> {
+    let mut parts = vec![ColumnSums::default(); columns as usize];
     for (column, cell) in series.cells() {
         if cuts.iter().any(|cut| cut.contains(&column)) {
             continue;

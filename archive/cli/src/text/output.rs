@@ -94,6 +94,19 @@ impl Output {
         Ok(())
     }
 
+    /// Adds a table that fits the terminal, or 80 columns where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`spill`](Self::spill).
+    pub(crate) fn narrow_rows(&mut self, grid: &Grid) -> Result<(), Failure> {
+        for row in grid.rows(Some(terminal_width().unwrap_or(80))) {
+            self.text.extend_from_slice(row.as_bytes());
+            self.spill()?;
+        }
+        Ok(())
+    }
+
     /// Writes the buffer if there is anything in it.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The time zone of a command, and times as text in it.
 
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
@@ -205,6 +206,15 @@ impl Zone {
     /// Formats a date and time such as `2023-11-14 22:13:20.123456789 UTC`.
     pub(crate) fn long(&self, timestamp: Timestamp) -> String {
         self.strftime(timestamp, "%Y-%m-%d %H:%M:%S%.9f %Z")
+    }
+
+    /// Formats a window, with the date only once if both ends are on the same day.
+    pub(crate) fn period(&self, window: &RangeInclusive<Timestamp>) -> String {
+        let begin = *window.start();
+        let end = *window.end();
+        let same_day = self.strftime(begin, "%F") == self.strftime(end, "%F");
+        let end = self.strftime(end, if same_day { "%T %Z" } else { "%F %T %Z" });
+        format!("{} to {end}", self.strftime(begin, "%F %T"))
     }
 
     /// Formats a time as [`push_rfc3339`](Self::push_rfc3339) does.

@@ -1,0 +1,527 @@
+//! What changed in a window of time, when, and what moved together.
+//!
+//! Input: the metrics of an archive in a window, and in as long a time before it as there is.
+//! Output: [`ChangePoint`]s, the most certain and largest first. Nothing is said to be the cause of
+//! anything.
+//!
+//! 1. All is read once into 480 columns: of a counter its rate, of a histogram its rate and the
+//!    shares of values above its quantiles 0.5, 0.9 and 0.99, of others the mean ([`tracks`]).
+//! 2. Each series has at most one change, its most significant [contrast](contrast) of level. Over
+//!    all series the false discovery rate is controlled, so that of a hundred windows in which
+//!    nothing happens at most five have a change.
+//! 3. What was found is read again around its beginning, a column for each sample; an
+//!    [onset](onset) is fitted, and the samples before and after it must differ in
+//!    [distribution](distribution), which a few events of a rare kind do not.
+//! 4. Changes that begin together and whose columns are [correlated](correlation) are a group.
+
+mod contrast;
+mod correlation;
+mod distribution;
+#[cfg(test)]
+mod judge;
+mod onset;
+mod programs;
+mod tracks;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pcp_archive::{Timestamp, Units};
+
+use crate::Failure;
+use crate::comparison::{ObservedRun, SeriesName, Statistic, count_discoveries};
+use contrast::{Contrast, strongest_contrast};
+use correlation::strongest_correlation;
+use distribution::{distance_significance, distribution_distance};
+use onset::{Onset, fit_onset, fit_step};
+use programs::unmeasured;
+pub(crate) use programs::{Event, Unmeasured, read_events, restart_loops};
+use tracks::{Subject, Track, clear_absences, fill_before_appearance};
+
+/// The columns of the window and of the time before it.
+pub(crate) const COLUMNS: u32 = 480;
+/// Fewest columns with a value for a series to be looked at.
+const MIN_VALUES: usize = 24;
+/// False discovery rate over all series of a window.
+const MAX_FALSE: f64 = 0.02;
+/// Limit on the changes that are looked at more closely.
+const MAX_CANDIDATES: usize = 96;
+/// Samples that are read around the beginning of a change, at least.
+const MIN_SAMPLES: u32 = 512;
+/// Limit on the samples that are read around the beginning of a change.
+const MAX_SAMPLES: u32 = 4096;
+/// Columns around a beginning in which it is looked for again, on both sides.
+const SEARCHED_COLUMNS: f64 = 3.0;
+/// Samples around a beginning in which it is looked for again, on both sides, at least.
+const SEARCHED_SAMPLES: usize = 32;
+/// A change within this distance of a ratio of 1 is none.
+const SAME: f64 = 0.05;
+/// Limit on the probability that samples before and after a beginning are of one distribution.
+const MAX_ALIKE: f64 = 1e-4;
+/// Columns of the level before a change, at least.
+const MIN_BEFORE: usize = 16;
+/// Ramps of fewer columns are looked at as steps.
+const MIN_RAMP: f64 = 6.0;
+/// Limit on the columns on both sides of a change that its shape is fitted to.
+const MAX_FITTED: usize = 128;
+/// Columns by which the beginnings of one group may differ.
+const GROUPED_COLUMNS: i128 = 4;
+/// Least correlation within a group.
+const MIN_CORRELATION: f64 = 0.7;
+/// Columns before and after a change that are correlated with those of another.
+const CORRELATED_COLUMNS: usize = 48;
+
+/// The number that changed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum ChangeKind {
+    Statistic(Statistic),
+    /// The starts of a program per second.
+    Restarts,
+}
+
+impl fmt::Display for ChangeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Statistic(statistic) => statistic.fmt(f),
+            Self::Restarts => f.write_str("restarts"),
+        }
+    }
+}
+
+/// A number whose level changed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ChangePoint {
+    pub(crate) metric: String,
+    pub(crate) instance: Option<Arc<str>>,
+    pub(crate) kind: ChangeKind,
+    pub(crate) units: Units,
+    pub(crate) begin: Timestamp,
+    /// The return to the level before; `None` if it goes on.
+    pub(crate) end: Option<Timestamp>,
+    /// It went on to change for this time.
+    pub(crate) is_gradual: bool,
+    pub(crate) before: f64,
+    pub(crate) during: f64,
+    /// The change in terms of what is usual for the series, times the relative size of it.
+    pub(crate) score: f64,
+    /// Changes with the same number move together.
+    pub(crate) group: usize,
+    /// Seconds after the first change of the group.
+    pub(crate) lag: f64,
+}
+
+impl ChangePoint {
+    /// Returns the ratio of the number during the change to that before; `None` if that was 0.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        (self.before != 0.0).then(|| self.during / self.before)
+    }
+}
+
+/// Metrics whose values can be read at any resolution.
+pub(crate) trait History {
+    /// Reads the metrics of these names, or all, into columns.
+    fn read(
+        &self,
+        range: RangeInclusive<Timestamp>,
+        columns: u32,
+        metrics: Option<&BTreeSet<String>>,
+    ) -> Result<ObservedRun, Failure>;
+}
+
+/// An instance that appeared.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Appeared {
+    pub(crate) metric: String,
+    pub(crate) instance: Arc<str>,
+    pub(crate) time: Timestamp,
+}
+
+/// What changed.
+#[derive(Debug, Default)]
+pub(crate) struct Explanation {
+    /// In the order of groups, the largest change first; in each group likewise.
+    pub(crate) changes: Vec<ChangePoint>,
+    /// In the order of time.
+    pub(crate) appeared: Vec<Appeared>,
+    /// In the order of time.
+    pub(crate) unmeasured: Vec<Unmeasured>,
+    /// The number of series that were looked at.
+    pub(crate) series: usize,
+}
+
+/// The columns of a range of time.
+#[derive(Debug, Clone)]
+struct TimeColumns {
+    range: RangeInclusive<Timestamp>,
+    columns: u32,
+}
+
+impl TimeColumns {
+    fn nanos(&self) -> i128 {
+        self.range.end().nanos_since(*self.range.start()).max(1)
+    }
+
+    /// Returns the width of a column in nanoseconds.
+    fn width(&self) -> f64 {
+        self.nanos() as f64 / f64::from(self.columns)
+    }
+
+    /// Returns the time at which a column begins, also of a part of one.
+    fn time(&self, column: f64) -> Timestamp {
+        let nanos = (column * self.width()) as i128;
+        Timestamp::from_nanos(self.range.start().as_nanos().saturating_add(nanos))
+    }
+
+    /// Returns the column of a time, which may be before or after all.
+    fn column(&self, time: Timestamp) -> f64 {
+        time.nanos_since(*self.range.start()) as f64 / self.width()
+    }
+}
+
+/// A change in columns.
+#[derive(Debug, Clone)]
+struct Candidate {
+    subject: Subject,
+    track: Track,
+    contrast: Contrast,
+    /// Columns; the end is the number of columns if the change goes on.
+    begin: f64,
+    end: usize,
+    is_gradual: bool,
+}
+
+impl Candidate {
+    /// Returns the places of values before a gradual change, and of those that it has changed.
+    fn compared_values(&self) -> Option<(Range<usize>, Range<usize>)> {
+        let columns = &self.track.columns;
+        let begin = columns.partition_point(|column| f64::from(*column) < self.begin);
+        let end = columns.partition_point(|column| (*column as usize) < self.end);
+        let length = (2 * self.contrast.width).max(MIN_BEFORE);
+        let middle = begin + end.checked_sub(begin)?.min(length) / 2;
+        Some((begin.saturating_sub(length)..begin, middle..end))
+    }
+}
+
+/// Finds what changed in a window. `range` is the window with the time before it, `loops` are
+/// changes that are known from events.
+pub(crate) fn explain(
+    history: &impl History,
+    range: RangeInclusive<Timestamp>,
+    window_start: Timestamp,
+    loops: Vec<ChangePoint>,
+) -> Result<Explanation, Failure> {
+    let mut run = history.read(range.clone(), COLUMNS, None)?;
+    let grid = TimeColumns { range, columns: COLUMNS };
+    let first = grid.column(window_start).ceil().max(0.0) as usize;
+    let mut appeared = Vec::new();
+    for appearance in fill_before_appearance(&mut run) {
+        if appearance.column >= first.max(1)
+            && let (metric, Some(instance)) = appearance.name
+        {
+            let time = grid.time(appearance.column as f64);
+            appeared.push(Appeared { metric, instance, time });
+        }
+    }
+    appeared.sort_by_key(|appeared| appeared.time);
+    let unmeasured = unmeasured(&run, &grid, window_start);
+    clear_absences(&mut run, &grid);
+    let (candidates, series) = find_candidates(&run, first);
+    let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
+    changes.extend(loops.into_iter().map(|change| (change, Track::default())));
+    for cluster in clusters(candidates) {
+        changes.extend(refine(history, &run, &grid, cluster)?);
+    }
+    keep_one_of_histograms(&mut changes);
+    let changes = group(changes, &grid);
+    Ok(Explanation { changes, appeared, unmeasured, series })
+}
+
+/// Returns the significant changes, in the order of their beginning, and the number of series.
+fn find_candidates(run: &ObservedRun, first: usize) -> (Vec<Candidate>, usize) {
+    let mut found = Vec::new();
+    let mut series = 0;
+    for subject in Subject::all(run) {
+        let track = subject.track(run);
+        if track.values.len() < MIN_VALUES {
+            continue;
+        }
+        series += 1;
+        let first = track.columns.partition_point(|column| (*column as usize) < first);
+        if let Some(contrast) = strongest_contrast(&track.values, first) {
+            found.push((subject, track, contrast));
+        }
+    }
+    found.sort_by(|(.., one), (.., other)| one.significance.total_cmp(&other.significance));
+    let significances: Vec<f64> =
+        found.iter().map(|(.., contrast)| contrast.significance).collect();
+    found.truncate(count_discoveries(&significances, series, MAX_FALSE).min(MAX_CANDIDATES));
+    let candidates = found.into_iter();
+    let candidates = candidates.map(|(subject, track, contrast)| shape(subject, track, contrast));
+    let mut candidates: Vec<Candidate> =
+        candidates.filter(|candidate| candidate.begin >= first.saturating_sub(2) as f64).collect();
+    candidates.sort_by(|one, other| one.begin.total_cmp(&other.begin));
+    (candidates, series)
+}
+
+/// Finds beginning and end of a change in columns.
+fn shape(subject: Subject, track: Track, contrast: Contrast) -> Candidate {
+    let values = &track.values;
+    let Contrast { place, width, .. } = contrast;
+    let end = return_to_before(values, place, width);
+    let fitted_first = contrast.first.saturating_sub((2 * width).clamp(MIN_BEFORE, MAX_FITTED));
+    let fitted_after = (place + (2 * width).clamp(MIN_BEFORE, MAX_FITTED)).min(end);
+    let fitted = values.get(fitted_first..fitted_after).unwrap_or_default();
+    let step = Onset { begin: (place - fitted_first) as f64, full: (place - fitted_first) as f64 };
+    let onset = fit_onset(fitted).unwrap_or(step);
+    let is_gradual = onset.full - onset.begin >= MIN_RAMP;
+    let begin = if is_gradual {
+        onset.begin + fitted_first as f64
+    } else {
+        let first = place.saturating_sub(width);
+        let around = values.get(first..(place + width).min(end)).unwrap_or_default();
+        fit_step(around).map_or(place, |step| first + step) as f64
+    };
+    let last = track.columns.last().map_or(0, |column| *column as usize + 1);
+    let column_of = |place: usize| track.columns.get(place).map_or(last, |column| *column as usize);
+    // Columns without a value are not counted as places.
+    let begin = column_of(begin as usize) as f64 + begin.fract();
+    let end = column_of(end);
+    Candidate { subject, track, contrast, begin, end, is_gradual }
+}
+
+/// Returns the first place after a change at which the values are nearer to those before it again.
+fn return_to_before(values: &[f64], place: usize, width: usize) -> usize {
+    let mean = |range: Range<usize>| {
+        let range = values.get(range).unwrap_or_default();
+        range.iter().sum::<f64>() / range.len() as f64
+    };
+    let before = mean(place - width..place);
+    let during = mean(place..place + width);
+    let middle = f64::midpoint(before, during);
+    let is_back = |value: f64| if during > before { value < middle } else { value > middle };
+    let few = (width / 2).max(2);
+    let mut begin = place + width / 2;
+    while begin + few <= values.len() {
+        if values.get(begin).is_some_and(|value| is_back(*value))
+            && is_back(mean(begin..begin + few))
+        {
+            return begin;
+        }
+        begin += 1;
+    }
+    values.len()
+}
+
+/// Groups candidates, in the order of their beginning, that are read together.
+fn clusters(candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+    let mut clusters: Vec<Vec<Candidate>> = Vec::new();
+    for candidate in candidates {
+        match clusters.last_mut() {
+            Some(cluster)
+                if cluster.first().is_some_and(|first| candidate.begin <= first.begin + 2.0) =>
+            {
+                cluster.push(candidate);
+            }
+            _ => clusters.push(vec![candidate]),
+        }
+    }
+    clusters
+}
+
+/// Finds the beginning of changes in samples, and drops those that samples do not show.
+fn refine(
+    history: &impl History,
+    run: &ObservedRun,
+    grid: &TimeColumns,
+    cluster: Vec<Candidate>,
+) -> Result<Vec<(ChangePoint, Track)>, Failure> {
+    let Some(first) = cluster.first() else { return Ok(Vec::new()) };
+    let interval = sample_interval(run, grid, &cluster);
+    let samples = (8.0 * grid.width() / interval)
+        .ceil()
+        .clamp(f64::from(MIN_SAMPLES), f64::from(MAX_SAMPLES));
+    let half = Duration::from_nanos((samples * interval / 2.0) as u64);
+    let middle = grid.time(first.begin);
+    let begin = middle.saturating_sub(half).max(*grid.range.start());
+    let end = middle.saturating_add(half).min(*grid.range.end());
+    let columns = end.nanos_since(begin) as f64 / interval;
+    let fine = TimeColumns { range: begin..=end, columns: (columns.round() as u32).max(1) };
+    let metrics = cluster.iter().map(|candidate| candidate.subject.name.0.clone()).collect();
+    let mut fine_run = history.read(fine.range.clone(), fine.columns, Some(&metrics))?;
+    fill_before_appearance(&mut fine_run);
+    clear_absences(&mut fine_run, &fine);
+    let changes = cluster.into_iter().filter_map(|candidate| {
+        let change = refined(run, grid, &fine_run, &fine, &candidate)?;
+        Some((change, candidate.track))
+    });
+    Ok(changes.collect())
+}
+
+/// Returns the shortest usual interval between samples, in nanoseconds.
+fn sample_interval(run: &ObservedRun, grid: &TimeColumns, cluster: &[Candidate]) -> f64 {
+    let mut shortest = f64::INFINITY;
+    for candidate in cluster {
+        let observations = candidate.subject.observations(run);
+        let present = candidate.track.columns.len();
+        let all: u64 = observations.iter().map(|count| u64::from(*count)).sum();
+        shortest = shortest.min(grid.width() * present as f64 / all.max(1) as f64);
+    }
+    shortest.max(1.0)
+}
+
+fn refined(
+    run: &ObservedRun,
+    grid: &TimeColumns,
+    fine_run: &ObservedRun,
+    fine: &TimeColumns,
+    candidate: &Candidate,
+) -> Option<ChangePoint> {
+    let subject = &candidate.subject;
+    let track = subject.track(fine_run);
+    let mut coarse_begin = grid.time(candidate.begin);
+    let goes_on =
+        candidate.end >= candidate.track.columns.last().map_or(0, |last| *last as usize + 1);
+    let coarse_end = grid.time(candidate.end as f64);
+    let begin;
+    if candidate.is_gradual {
+        let values = &candidate.track.values;
+        let (before, during) = candidate.compared_values()?;
+        if are_alike(values.get(before)?, values.get(during)?) {
+            return None;
+        }
+        // The mean of a column is that of its middle.
+        coarse_begin = grid.time(candidate.begin + 0.5 - 0.5 * fine.width() / grid.width());
+        begin = coarse_begin;
+    } else {
+        let middle = fine.column(coarse_begin);
+        let place = track.columns.partition_point(|column| f64::from(*column) < middle);
+        let end = fine.column(coarse_end);
+        let end_place = track.columns.partition_point(|column| f64::from(*column) < end);
+        let searched = (SEARCHED_COLUMNS * grid.width() / fine.width()) as usize;
+        let searched = searched.max(SEARCHED_SAMPLES);
+        let first = place.saturating_sub(searched);
+        let after = (place + searched).min(end_place);
+        let mut searched = track.values.get(first..after)?.to_vec();
+        if subject.statistic == Statistic::Rate {
+            // Counts vary by the square root of their mean.
+            for value in &mut searched {
+                *value = value.abs().sqrt();
+            }
+        }
+        let onset = fit_onset(&searched)?;
+        let place = first + onset.first_changed();
+        let (before, during) = track.values.get(..end_place)?.split_at_checked(place)?;
+        if are_alike(before, during) {
+            return None;
+        }
+        // A rate is in the column in which its interval begins; what happened is in the interval.
+        let within = if subject.is_interval() { 1.0 } else { 0.5 };
+        begin = fine.time(f64::from(*track.columns.get(place)?) + within);
+    }
+    let begin_column = grid.column(begin);
+    let before_columns = (2 * candidate.contrast.width).max(MIN_BEFORE);
+    let before_end = begin_column.floor().max(0.0) as usize;
+    let before = before_end.saturating_sub(before_columns)..before_end;
+    let before = subject.number(run, before)?;
+    // Columns that are in part before or after the change are left out, unless there are no others.
+    let fine_end = fine.column(coarse_end);
+    let during = if fine_end < f64::from(fine.columns) {
+        let first = fine.column(begin).max(0.0).ceil() as usize;
+        subject.number(fine_run, first..(fine_end as usize).max(first + 1))?
+    } else {
+        subject.number(run, begin_column.ceil() as usize..candidate.end)?
+    };
+    let size = (during - before).abs();
+    if size <= SAME * before.abs() || size <= SAME * during.abs() {
+        return None;
+    }
+    let (metric, instance) = subject.name.clone();
+    Some(ChangePoint {
+        metric,
+        instance,
+        kind: ChangeKind::Statistic(subject.statistic),
+        units: subject.units(run),
+        begin,
+        end: (!goes_on).then_some(coarse_end),
+        is_gradual: candidate.is_gradual,
+        before,
+        during,
+        score: candidate.contrast.score * size / (before.abs() + during.abs()),
+        group: 0,
+        lag: 0.0,
+    })
+}
+
+/// Returns whether two samples may be of one distribution.
+fn are_alike(one: &[f64], other: &[f64]) -> bool {
+    if one.is_empty() || other.is_empty() {
+        return true;
+    }
+    let distance = distribution_distance(one, other);
+    distance_significance(distance, one.len(), other.len()) > MAX_ALIKE
+}
+
+/// Keeps the quantile of each histogram that changed most.
+fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>) {
+    changes.sort_by(|(one, _), (other, _)| by_score(one, other));
+    let mut seen: BTreeSet<SeriesName> = BTreeSet::new();
+    changes.retain(|(change, _)| {
+        !matches!(change.kind, ChangeKind::Statistic(Statistic::Quantile(_)))
+            || seen.insert((change.metric.clone(), change.instance.clone()))
+    });
+}
+
+fn by_score(one: &ChangePoint, other: &ChangePoint) -> std::cmp::Ordering {
+    let by_name = || (&one.metric, &one.instance).cmp(&(&other.metric, &other.instance));
+    other.score.total_cmp(&one.score).then_with(by_name)
+}
+
+/// Returns whether a change is one of the program that restarts.
+fn is_of_program(change: &ChangePoint, restarts: &ChangePoint) -> bool {
+    let rest = change.metric.strip_prefix(&restarts.metric);
+    rest.is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Numbers the groups, and orders changes by them. Changes are in the order of their score.
+fn group(changes: Vec<(ChangePoint, Track)>, grid: &TimeColumns) -> Vec<ChangePoint> {
+    let tolerance = (grid.width() as i128) * GROUPED_COLUMNS;
+    let mut groups: Vec<Vec<(ChangePoint, Vec<f64>)>> = Vec::new();
+    for (change, track) in changes {
+        let values = track.by_column(grid.columns as usize);
+        let change = &change;
+        let place = groups.iter().position(|group| {
+            let Some((leader, leading)) = group.first() else { return false };
+            let distance = change.begin.nanos_since(leader.begin).abs();
+            if leader.kind == ChangeKind::Restarts && is_of_program(change, leader) {
+                return leader.end.is_none_or(|end| change.begin <= end)
+                    && change.begin.nanos_since(leader.begin) >= -tolerance;
+            }
+            if distance > tolerance {
+                return false;
+            }
+            let begin = grid.column(leader.begin) as usize;
+            let around = begin.saturating_sub(CORRELATED_COLUMNS)
+                ..(begin + CORRELATED_COLUMNS).min(leading.len());
+            let one = leading.get(around.clone()).unwrap_or_default();
+            let other = values.get(around).unwrap_or_default();
+            strongest_correlation(one, other, GROUPED_COLUMNS as usize).abs() >= MIN_CORRELATION
+        });
+        match place.and_then(|place| groups.get_mut(place)) {
+            Some(group) => group.push((change.clone(), values)),
+            None => groups.push(vec![(change.clone(), values)]),
+        }
+    }
+    let mut all = Vec::new();
+    for (number, group) in (1..).zip(groups) {
+        let Some(first) = group.iter().map(|(change, _)| change.begin).min() else { continue };
+        for (mut change, _) in group {
+            change.group = number;
+            change.lag = change.begin.nanos_since(first) as f64 / 1e9;
+            all.push(change);
+        }
+    }
+    all
+}

@@ -1,0 +1,197 @@
+//! The numbers of a run by column, as one series for each statistic.
+
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+
+use pcp_archive::Units;
+
+use super::TimeColumns;
+use crate::comparison::{ColumnSums, Excluded, ObservedRun, RunHistogram, SeriesName, Statistic};
+
+/// The quantiles of histograms that are looked at.
+const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// A statistic of one instance of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Subject {
+    pub(super) name: SeriesName,
+    pub(super) statistic: Statistic,
+    /// Of a quantile: the quantile of the whole run. What moves is the share of values above it.
+    pub(super) limit: f64,
+}
+
+/// The columns with a value, in order, and the values.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Track {
+    pub(super) columns: Vec<u32>,
+    pub(super) values: Vec<f64>,
+}
+
+/// An instance that had no value before a column, although others of its metric had.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Appearance {
+    pub(super) name: SeriesName,
+    pub(super) column: usize,
+}
+
+impl Subject {
+    /// Returns the statistics of all series and histograms.
+    pub(super) fn all(run: &ObservedRun) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (name, series) in &run.series {
+            let statistic = if series.is_rate { Statistic::Rate } else { Statistic::Value };
+            all.push(Self { name: name.clone(), statistic, limit: 0.0 });
+        }
+        for (name, histogram) in &run.histograms {
+            all.push(Self { name: name.clone(), statistic: Statistic::Rate, limit: 0.0 });
+            for rank in RANKS {
+                let Some(bucket) = histogram.columns.bucket(rank) else { continue };
+                let statistic = Statistic::Quantile(rank);
+                all.push(Self { name: name.clone(), statistic, limit: bucket.first });
+            }
+        }
+        all
+    }
+
+    /// Returns the value of each column in which an observation ends; of a quantile the share of
+    /// values above the limit. A rate may extend over several columns, and is one value.
+    pub(super) fn track(&self, run: &ObservedRun) -> Track {
+        let mut track = Track::default();
+        for (column, part) in (0..).zip(self.parts(run)) {
+            if part.denominator > 0.0 && part.observations > 0 {
+                track.columns.push(column);
+                track.values.push(part.numerator / part.denominator);
+            }
+        }
+        track
+    }
+
+    /// Returns the statistic over a range of columns.
+    pub(super) fn number(&self, run: &ObservedRun, columns: Range<usize>) -> Option<f64> {
+        if let Statistic::Quantile(rank) = self.statistic {
+            return run.histograms.get(&self.name)?.columns.quantile_of_columns(rank, columns);
+        }
+        let mut whole = ColumnSums::default();
+        for part in self.parts(run).get(columns)? {
+            whole.add(*part);
+        }
+        (whole.denominator > 0.0).then(|| whole.numerator / whole.denominator)
+    }
+
+    /// Returns whether values are of intervals between samples.
+    pub(super) fn is_interval(&self) -> bool {
+        self.statistic != Statistic::Value
+    }
+
+    /// Returns the number of observations in each column.
+    pub(super) fn observations(&self, run: &ObservedRun) -> Vec<u32> {
+        match (run.series.get(&self.name), run.histograms.get(&self.name)) {
+            (Some(series), _) => series.parts.iter().map(|part| part.observations).collect(),
+            (None, Some(histogram)) => histogram.columns.observations.clone(),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    pub(super) fn units(&self, run: &ObservedRun) -> Units {
+        if let Some(RunHistogram { units, .. }) = run.histograms.get(&self.name) {
+            return match self.statistic {
+                Statistic::Rate => Units::count().per_second(),
+                _ => *units,
+            };
+        }
+        run.series.get(&self.name).map_or(Units::NONE, |series| series.units)
+    }
+
+    fn parts(&self, run: &ObservedRun) -> Vec<ColumnSums> {
+        if let Some(histogram) = run.histograms.get(&self.name) {
+            return match self.statistic {
+                Statistic::Rate => histogram.columns.rate_parts(),
+                _ => histogram.columns.parts_above(self.limit),
+            };
+        }
+        run.series.get(&self.name).map(|series| series.parts.clone()).unwrap_or_default()
+    }
+}
+
+impl Track {
+    /// Returns a value for each of so many columns, NaN where there is none.
+    pub(super) fn by_column(&self, columns: usize) -> Vec<f64> {
+        let mut all = vec![f64::NAN; columns];
+        for (column, value) in self.columns.iter().zip(&self.values) {
+            if let Some(place) = all.get_mut(*column as usize) {
+                *place = *value;
+            }
+        }
+        all
+    }
+}
+
+/// Sets counters to 0 before their instance appeared, where other instances of the metric have
+/// values, and returns the instances that appeared.
+pub(super) fn fill_before_appearance(run: &mut ObservedRun) -> Vec<Appearance> {
+    let mut present: BTreeMap<String, Vec<ColumnSums>> = BTreeMap::new();
+    for ((metric, _), series) in &run.series {
+        let all = present.entry(metric.clone()).or_default();
+        all.resize(series.parts.len().max(all.len()), ColumnSums::default());
+        for (all, part) in all.iter_mut().zip(&series.parts) {
+            all.denominator = all.denominator.max(part.denominator);
+            all.observations = all.observations.max(part.observations);
+        }
+    }
+    let mut appearances = Vec::new();
+    for (name, series) in &mut run.series {
+        if name.1.is_none() {
+            continue;
+        }
+        let Some(all) = present.get(&name.0) else { continue };
+        let Some(first) = series.parts.iter().position(|part| part.denominator > 0.0) else {
+            continue;
+        };
+        let before = all.iter().take(first);
+        if before.clone().all(|part| part.denominator <= 0.0) {
+            continue;
+        }
+        appearances.push(Appearance { name: name.clone(), column: first });
+        if series.is_rate {
+            for (part, other) in series.parts.iter_mut().zip(before) {
+                *part = *other;
+            }
+        }
+    }
+    appearances
+}
+
+/// Removes what was counted in columns in which the program was not running.
+pub(super) fn clear_absences(run: &mut ObservedRun, grid: &TimeColumns) {
+    let mut absent: Vec<(String, RangeInclusive<usize>)> = Vec::new();
+    for Excluded { program, begin, end, .. } in &run.excluded {
+        if let Some(program) = program.as_ref().filter(|_| begin < end) {
+            let first = grid.column(*begin).max(0.0) as usize;
+            let last = grid.column(*end).max(0.0) as usize;
+            absent.push((program.clone(), first..=last));
+        }
+    }
+    for (program, columns) in absent {
+        let is_cut = |column: usize| columns.contains(&column);
+        for ((metric, _), series) in &mut run.series {
+            if program_of(metric) == program {
+                let parts = series.parts.iter_mut().enumerate();
+                parts
+                    .filter(|(column, _)| is_cut(*column))
+                    .for_each(|(_, part)| *part = ColumnSums::default());
+            }
+        }
+        for ((metric, _), histogram) in &mut run.histograms {
+            if program_of(metric) == program {
+                histogram.columns.clear(columns.clone());
+            }
+        }
+    }
+}
+
+/// Returns the program of a metric as events name it, `shop` of `mmv.shop.orders`; of other metrics
+/// the first part of their name.
+pub(super) fn program_of(metric: &str) -> &str {
+    let name = metric.strip_prefix("mmv.").unwrap_or(metric);
+    name.split('.').next().unwrap_or(name)
+}

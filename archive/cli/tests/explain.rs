@@ -1,0 +1,278 @@
+//! `explain`: what changed in archives with an incident that is known.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::{OwnedValue, Pmid, Value as ArchiveValue};
+use serde_json::Value;
+use test_archives::{Builder, Cell, TestArchive, at};
+
+use crate::incident;
+use crate::output_schema::documented;
+
+fn explain(base: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("explain").arg(base).args(arguments).args(["-Z", "UTC"]).output().unwrap()
+}
+
+fn text(base: &Path, arguments: &[&str]) -> String {
+    let output = explain(base, arguments);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(base: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&text(base, &[arguments, &["--json"]].concat())).unwrap()
+}
+
+/// Returns the seconds after the start of the archive of a time in JSON.
+fn second(time: &Value) -> f64 {
+    let time: jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
+    (time.as_millisecond() - 1_700_000_000_000) as f64 / 1000.0
+}
+
+/// Half of the series are steady, half vary by a hash of the second.
+fn archive(
+    seconds: u64,
+    mut row: impl FnMut(u64) -> Vec<(String, Cell)>,
+    builder: Builder,
+) -> TestArchive {
+    let builder = builder
+        .metric("mmv.other.workers", "u32 instant count")
+        .metric("mmv.other.requests", "u64 counter count");
+    let mut requests = 0;
+    builder
+        .rows((0..seconds).map(|second| {
+            requests += 50 + noise(second, 20);
+            let mut cells = row(second);
+            cells.push(("mmv.other.workers".to_owned(), 8.into()));
+            cells.push(("mmv.other.requests".to_owned(), requests.into()));
+            (second, cells)
+        }))
+        .finish()
+}
+
+/// Returns a number below a limit that looks random.
+fn noise(second: u64, limit: u64) -> u64 {
+    let mixed = (second + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % limit
+}
+
+#[test]
+fn the_incident_of_a_job_queue_is_found_with_its_times() {
+    let (_directory, base) = incident::jobs();
+    let json = json(&base, &["-S", "60s"]);
+    let changes = json["changes"].as_array().unwrap();
+    for (metric, instance) in [
+        ("mmv.jobs.latency", Value::from("endpoint=/submit")),
+        ("mmv.jobs.failures", Value::Null),
+        ("mmv.jobs.queue.depth", Value::Null),
+        ("mmv.jobs.requests", Value::from("endpoint=/submit,code=503")),
+    ] {
+        let is_it = |change: &&Value| change["metric"] == metric && change["instance"] == instance;
+        let change = changes.iter().find(is_it).unwrap_or_else(|| panic!("{metric}: {json}"));
+        assert!((88.0..=92.0).contains(&second(&change["begin"])), "{change}");
+        assert!((118.0..=122.0).contains(&second(&change["end"])), "{change}");
+        assert_eq!(change["group"], 1, "{change}");
+    }
+    assert!(changes.iter().all(|change| change["metric"] != "mmv.jobs.workers"), "{json}");
+    let latency = changes.iter().find(|change| change["metric"] == "mmv.jobs.latency").unwrap();
+    assert_eq!((&latency["kind"], &latency["units"]), (&"quantile".into(), &"microsec".into()));
+    assert_eq!(latency["labels"]["endpoint"], "/submit", "{latency}");
+    let kinds =
+        json["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap());
+    assert_eq!(kinds.collect::<Vec<_>>(), ["ended", "restarted"]);
+    let absence = &json["unmeasured"][0];
+    assert_eq!(absence["program"], "jobs", "{json}");
+    assert_eq!((second(&absence["begin"]), second(&absence["end"])), (179.0, 185.0), "{absence}");
+}
+
+#[test]
+fn fields_of_json_are_the_documented_ones() {
+    let (_directory, base) = incident::jobs();
+    let json = json(&base, &["-S", "60s"]);
+    let mut fields: BTreeSet<String> = json.as_object().unwrap().keys().cloned().collect();
+    fields.extend(json["changes"][0].as_object().unwrap().keys().cloned());
+    assert_eq!(fields, documented("explain --json"));
+    let window: Vec<&String> = json["window"].as_object().unwrap().keys().collect();
+    assert_eq!(window, ["begin", "compared_since", "end", "series"]);
+}
+
+#[test]
+fn one_screen_of_text_begins_with_what_changed_most() {
+    let (_directory, base) = incident::jobs();
+    let text = text(&base, &["-S", "60s"]);
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("22:14:49") || first.starts_with("22:14:50"), "{text}");
+    assert!(first.contains("mmv.jobs.") && first.contains("moved with it"), "{text}");
+    for expected in ["restarted jobs, pid 8", "Not measured", "jobs: not running", "compared with"]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(text.lines().count() <= 45, "{text}");
+    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn at_is_a_quarter_of_an_hour_on_both_sides() {
+    let row = |second: u64| vec![("mmv.shop.depth".to_owned(), (second % 5).into())];
+    let archive = archive(4000, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
+    let json = json(archive.base(), &["--at", "2000s"]);
+    let window = &json["window"];
+    assert_eq!((second(&window["begin"]), second(&window["end"])), (1100.0, 2900.0));
+    assert_eq!(window["compared_since"], "2023-11-14T22:13:20.000000000Z", "{window}");
+    assert_eq!(json["changes"].as_array().unwrap().len(), 0, "{json}");
+    let outside = explain(archive.base(), &["--at", "2h"]);
+    assert_eq!(outside.status.code(), Some(1));
+    let message = String::from_utf8(outside.stderr).unwrap();
+    assert!(message.contains("is not in the archive, which is from"), "{message}");
+    let text = text(archive.base(), &[]);
+    assert!(text.starts_with("No series changed more than it usually does.\n"), "{text}");
+}
+
+#[test]
+fn a_leak_begins_where_it_began_and_goes_on() {
+    let row = |second: u64| {
+        let leaked = second.saturating_sub(1500) * 40;
+        vec![("mmv.shop.memory".to_owned(), Cell::from(200_000 + leaked + noise(second, 1000)))]
+    };
+    let archive = archive(2400, row, Builder::new().metric("mmv.shop.memory", "u64 instant Kbyte"));
+    let json = json(archive.base(), &["--last", "20m"]);
+    let change = &json["changes"][0];
+    assert_eq!(json["changes"].as_array().unwrap().len(), 1, "{json}");
+    assert!((1490.0..=1510.0).contains(&second(&change["begin"])), "{change}");
+    assert_eq!((&change["gradual"], &change["end"]), (&true.into(), &Value::Null));
+    let text = text(archive.base(), &["--last", "20m"]);
+    assert!(text.lines().next().unwrap().contains("mmv.shop.memory rose slowly"), "{text}");
+}
+
+#[test]
+fn values_of_labels_that_appear_are_named_with_their_growth() {
+    let mut failed = 0;
+    let row = |second: u64| {
+        let mut cells = vec![("mmv.shop.requests[code=200]".to_owned(), Cell::from(40 * second))];
+        if second >= 900 {
+            failed += 3 + noise(second, 3);
+            cells.push(("mmv.shop.requests[code=503]".to_owned(), failed.into()));
+        }
+        cells
+    };
+    let builder = Builder::new()
+        .metric("mmv.shop.requests", "u64 counter count")
+        .instances("mmv.shop.requests", ["code=200", "code=503"]);
+    let archive = archive(1200, row, builder);
+    let json = json(archive.base(), &["--last", "10m"]);
+    let appeared = &json["appeared"][0];
+    assert_eq!(
+        (&appeared["metric"], &appeared["instance"]),
+        (&"mmv.shop.requests".into(), &"code=503".into())
+    );
+    assert!((897.0..=903.0).contains(&second(&appeared["time"])), "{json}");
+    let change = &json["changes"][0];
+    assert_eq!(change["instance"], "code=503", "{json}");
+    assert_eq!((&change["before"], &change["ratio"]), (&0.0.into(), &Value::Null));
+    assert!(text(archive.base(), &["--last", "10m"]).contains("New instances\n"));
+}
+
+fn event(second: u64, kind: &str) -> OwnedValue {
+    let parameter = |item| Pmid::new(70, 0, item).unwrap();
+    let mut array = EventArrayBuilder::new();
+    array.record(at(second), EventFlags::POINT).unwrap();
+    array.parameter(parameter(1002), ArchiveValue::String(kind.as_bytes())).unwrap();
+    array.parameter(parameter(1003), ArchiveValue::String(b"web")).unwrap();
+    array.finish()
+}
+
+#[test]
+fn restarts_again_and_again_are_a_change_and_one_line_of_events() {
+    let row = |second: u64| {
+        let mut cells = vec![("mmv.web.threads".to_owned(), Cell::from(4))];
+        if second >= 700 && second.is_multiple_of(20) && second < 1000 {
+            cells.push(("mmv.agent.events".to_owned(), event(second, "restarted").into()));
+        }
+        cells
+    };
+    let builder = Builder::new()
+        .metric_with(Pmid::new(70, 0, 1001).unwrap(), "mmv.agent.events", "event instant")
+        .metric_with(Pmid::new(70, 0, 1002).unwrap(), "mmv.agent.event.type", "string discrete")
+        .metric_with(Pmid::new(70, 0, 1003).unwrap(), "mmv.agent.event.file", "string discrete")
+        .metric("mmv.web.threads", "u32 instant count");
+    let archive = archive(1200, row, builder);
+    let json = json(archive.base(), &["--last", "10m"]);
+    let change = &json["changes"][0];
+    assert_eq!((&change["kind"], &change["metric"]), (&"restarts".into(), &"mmv.web".into()));
+    assert_eq!((second(&change["begin"]), second(&change["end"])), (700.0, 980.0));
+    assert_eq!(json["events"].as_array().unwrap().len(), 15);
+    let text = text(archive.base(), &["--last", "10m"]);
+    assert!(text.contains("restarted web, 15 times until 22:29:40"), "{text}");
+    assert!(text.starts_with("22:25:00  restarts mmv.web rose from 0.0/min to 3.0/min"), "{text}");
+}
+
+#[test]
+fn a_program_that_falls_silent_is_not_taken_for_calm() {
+    let row = |second: u64| {
+        let mut cells = Vec::new();
+        if second < 800 {
+            cells.push(("mmv.quiet.threads".to_owned(), Cell::from(4)));
+        }
+        cells
+    };
+    let archive =
+        archive(1200, row, Builder::new().metric("mmv.quiet.threads", "u32 instant count"));
+    let json = json(archive.base(), &["--last", "10m"]);
+    let absence = &json["unmeasured"][0];
+    assert_eq!((&absence["program"], &absence["reason"]), (&"quiet".into(), &"no values".into()));
+    assert!((798.0..=804.0).contains(&second(&absence["begin"])), "{absence}");
+    assert_eq!(json["unmeasured"].as_array().unwrap().len(), 1, "{json}");
+}
+
+#[test]
+fn plain_and_compressed_archives_give_the_same_bytes() {
+    let (directory, base) = incident::jobs();
+    let packed = directory.path().join("packed");
+    let converted = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg("convert")
+        .arg(&base)
+        .args(["--compress", "zstd", "--output"])
+        .arg(&packed)
+        .output()
+        .unwrap();
+    assert!(converted.status.success(), "{converted:?}");
+    for arguments in [&["-S", "60s", "--json"][..], &["-S", "60s"]] {
+        let expected = text(&base, arguments);
+        assert_eq!(text(&base, arguments), expected);
+        assert_eq!(text(&packed, arguments), expected);
+    }
+}
+
+#[test]
+fn hostile_names_break_no_line() {
+    let row = |second: u64| {
+        let depth = if second < 900 { 3 } else { 90 };
+        vec![(
+            "mmv.shop.depth[red\u{1b}[31m\n\u{202e}x]".to_owned(),
+            Cell::from(depth + noise(second, 3)),
+        )]
+    };
+    let builder = Builder::new()
+        .metric("mmv.shop.depth", "u32 instant count")
+        .instances("mmv.shop.depth", ["red\u{1b}[31m\n\u{202e}x"]);
+    let archive = archive(1200, row, builder);
+    let text = text(archive.base(), &["--last", "10m"]);
+    assert!(text.contains(r"red\x1b[31m\x0a"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+    let json = json(archive.base(), &["--last", "10m"]);
+    assert_eq!(json["changes"][0]["instance"], "red\u{1b}[31m\n\u{202e}x");
+}
+
+#[test]
+fn too_few_samples_are_no_answer() {
+    let row = |second: u64| vec![("mmv.shop.depth".to_owned(), second.into())];
+    let archive = archive(20, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
+    let output = explain(archive.base(), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("at least 24 samples"), "{message}");
+}

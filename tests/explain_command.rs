@@ -1,0 +1,56 @@
+//! `explain` on archives of pmlogger in which something is known to have happened.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::binaries;
+use crate::harness::corpus::Corpus;
+
+/// What an archive has, by `pmval` or `report`.
+struct Known {
+    archive: &'static str,
+    metric: &'static str,
+    instance: Option<&'static str>,
+    /// Times of the change, in UTC.
+    begin: [&'static str; 2],
+    /// The least ratio.
+    ratio: f64,
+}
+
+/// A disk that was read for ten minutes at 5 MB/s, and a program of low priority that had a quarter
+/// of a processor for ten minutes.
+const KNOWN: [Known; 2] = [
+    Known {
+        archive: "20130706-a",
+        metric: "disk.dev.read_bytes",
+        instance: Some("sda"),
+        begin: ["2013-07-05T15:56", "2013-07-05T16:00"],
+        ratio: 1000.0,
+    },
+    Known {
+        archive: "kenj-pc-1",
+        metric: "kernel.all.cpu.nice",
+        instance: None,
+        begin: ["2004-02-08T01:44", "2004-02-08T01:47"],
+        ratio: 50.0,
+    },
+];
+
+#[test]
+fn known_events_in_archives_of_pmlogger_are_explained_first() {
+    let Some(corpus) = Corpus::find() else { return };
+    for known in KNOWN {
+        let mut command = Command::new(binaries::mmv_archive());
+        command.arg("explain").arg(corpus.archive(known.archive)).args(["-S", "0s", "--json"]);
+        let output = command.output().expect("start mmv-archive");
+        assert!(output.status.success(), "{}: {output:?}", known.archive);
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let first = &json["changes"][0];
+        let begin = first["begin"].as_str().expect("a time");
+        assert_eq!(first["metric"], known.metric, "{json}");
+        assert_eq!(first["instance"].as_str(), known.instance, "{first}");
+        assert!(known.begin[0] <= begin && begin < known.begin[1], "{first}");
+        assert!(first["ratio"].as_f64().expect("a ratio") > known.ratio, "{first}");
+    }
+}
