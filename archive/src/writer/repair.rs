@@ -46,7 +46,7 @@ use crate::reader::salvage::{Loss, Salvage, Salvaged};
 use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version};
 use decisions::{Decisions, KeptMetadata, RepairedPart};
 use live_writer::check_unwritten;
-use output_files::{DataFiles, IndexFile};
+use output_files::{DataFiles, IndexFile, VolumeNumbers};
 use pending_mark::PendingMark;
 use value_filter::{Filtered, ValueFilter};
 
@@ -119,7 +119,7 @@ pub fn repair_watched(
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
     let staging = Staging::new(output.as_ref())?;
-    repair_to(staging, &Salvage::open(path)?, watch)
+    repair_to(staging, VolumeNumbers::Consecutive, &Salvage::open(path)?, watch)
 }
 
 /// Repairs an archive in its place: complete new files are written beside the old ones and replace
@@ -146,11 +146,13 @@ pub fn repair_in_place_watched(
 ) -> Result<Repaired> {
     let salvage = Salvage::open(path)?;
     check_unwritten(salvage.files())?;
-    repair_to(Staging::in_place(&salvage.files().base)?, &salvage, watch)
+    let staging = Staging::in_place(&salvage.files().base)?;
+    repair_to(staging, VolumeNumbers::Old, &salvage, watch)
 }
 
 fn repair_to(
     staging: Staging,
+    numbers: VolumeNumbers,
     salvage: &Salvage,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
@@ -159,7 +161,7 @@ fn repair_to(
     let further = further_stagings(staging.base(), decisions.parts.len().saturating_sub(1))?;
     let mut outputs = vec![staging.hidden()];
     outputs.extend(further.iter().map(Staging::hidden));
-    let mut repaired = Copier::new(salvage, &decisions, &outputs)?.copy(&mut progress)?;
+    let mut repaired = Copier::new(salvage, &decisions, &outputs, numbers)?.copy(&mut progress)?;
     staging.base().clone_into(&mut repaired.base);
     for (part, staging) in repaired.further.iter_mut().zip(further) {
         staging.base().clone_into(&mut part.base);
@@ -255,11 +257,17 @@ struct RepairOutput<'s> {
 }
 
 impl<'s> Copier<'s> {
-    fn new(salvage: &'s Salvage, decisions: &'s Decisions, bases: &[&Path]) -> Result<Self> {
+    fn new(
+        salvage: &'s Salvage,
+        decisions: &'s Decisions,
+        bases: &[&Path],
+        numbers: VolumeNumbers,
+    ) -> Result<Self> {
         let filter = ValueFilter::new(salvage.metadata(), salvage.version());
-        let outputs =
-            decisions.parts.iter().zip(bases).map(|(part, base)| RepairOutput::new(part, base));
-        let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
+        let mut outputs = Vec::new();
+        for (part, base) in decisions.parts.iter().zip(bases) {
+            outputs.push(RepairOutput::new(part, base, numbers)?);
+        }
         if let Some(first) = outputs.first_mut() {
             let lost = salvage.lost_metadata().iter().chain(&decisions.lost);
             first.repaired.lost = lost.cloned().collect();
@@ -311,7 +319,7 @@ impl<'s> Copier<'s> {
 }
 
 impl<'s> RepairOutput<'s> {
-    fn new(part: &'s RepairedPart, base: &Path) -> Result<Self> {
+    fn new(part: &'s RepairedPart, base: &Path, numbers: VolumeNumbers) -> Result<Self> {
         let repaired = Repaired {
             base: base.to_owned(),
             records: 0,
@@ -326,7 +334,7 @@ impl<'s> RepairOutput<'s> {
             renamed: Vec::new(),
             further: Vec::new(),
         };
-        let data = DataFiles::create(base, &part.label)?;
+        let data = DataFiles::create(base, &part.label, numbers)?;
         Ok(Self { part, data, mark: PendingMark::default(), repaired })
     }
 

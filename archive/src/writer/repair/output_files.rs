@@ -16,44 +16,74 @@ pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<Ap
     Ok(file_set::create(base, label, role)?.buffered(BUFFER))
 }
 
+/// The numbers of new data volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VolumeNumbers {
+    /// Those of the old volumes, which the new ones replace.
+    Old,
+    /// 0, 1, 2 and so on, so that none is missing.
+    Consecutive,
+}
+
 /// The new data volumes and their index.
 pub(super) struct DataFiles {
     base: PathBuf,
     label: ArchiveLabel,
-    /// The volume being written, which has the number of the old one.
-    volume: Option<(u32, AppendFile)>,
+    numbers: VolumeNumbers,
+    volume: Option<OpenVolume>,
     index: IndexFile,
 }
 
+/// The volume being written.
+struct OpenVolume {
+    number: u32,
+    /// The number of the volume that its records are from.
+    old_number: u32,
+    file: AppendFile,
+}
+
 impl DataFiles {
-    pub(super) fn create(base: &Path, label: &ArchiveLabel) -> Result<Self> {
+    pub(super) fn create(
+        base: &Path,
+        label: &ArchiveLabel,
+        numbers: VolumeNumbers,
+    ) -> Result<Self> {
         let index = IndexFile::create(base, label)?;
-        Ok(Self { base: base.to_owned(), label: label.clone(), volume: None, index })
+        Ok(Self { base: base.to_owned(), label: label.clone(), numbers, volume: None, index })
     }
 
     /// Appends a record that was in the volume with this number.
     pub(super) fn append(
         &mut self,
-        volume: u32,
+        old_number: u32,
         timestamp: Timestamp,
         metadata_offset: u64,
         record: &[u8],
     ) -> Result<()> {
-        if self.volume.as_ref().is_none_or(|(open, _)| *open != volume) {
-            let new = create(&self.base, &self.label, Role::Data(volume))?;
-            if let Some((_, mut full)) = self.volume.replace((volume, new)) {
-                full.sync()?;
-            }
+        if self.volume.as_ref().is_none_or(|open| open.old_number != old_number) {
+            self.begin_volume(old_number)?;
         }
-        let Some((_, file)) = &mut self.volume else { return Ok(()) };
-        self.index.note(timestamp, volume, metadata_offset, file.len(), record.len())?;
+        let Some(OpenVolume { number, file, .. }) = &mut self.volume else { return Ok(()) };
+        self.index.note(timestamp, *number, metadata_offset, file.len(), record.len())?;
         file.append(record)
+    }
+
+    fn begin_volume(&mut self, old_number: u32) -> Result<()> {
+        let full = self.volume.take();
+        let number = match (self.numbers, &full) {
+            (VolumeNumbers::Old, _) => old_number,
+            (VolumeNumbers::Consecutive, Some(full)) => full.number + 1,
+            (VolumeNumbers::Consecutive, None) => 0,
+        };
+        let file = create(&self.base, &self.label, Role::Data(number))?;
+        self.volume = Some(OpenVolume { number, old_number, file });
+        full.map_or(Ok(()), |mut full| full.file.sync())
     }
 
     /// Syncs all files, and returns the number of index entries.
     pub(super) fn finish(self, metadata_end: u64) -> Result<u64> {
-        if let Some((_, mut file)) = self.volume {
-            file.sync()?;
+        if let Some(mut volume) = self.volume {
+            volume.file.sync()?;
         }
         self.index.finish(metadata_end)
     }

@@ -492,7 +492,7 @@ fn nothing_has_the_new_name_before_it_is_complete() {
     let repaired = repair_watched(&base, &output, &mut |_, _| during.push(seen())).unwrap();
     let is_hidden = |names: &Vec<String>| names.iter().all(|name| name.starts_with(".new"));
     assert!(during.iter().all(is_hidden) && during.iter().any(|names| !names.is_empty()));
-    let expected = ["new-2.0", "new-2.index", "new-2.meta", "new.1", "new.index", "new.meta"];
+    let expected = ["new-2.0", "new-2.index", "new-2.meta", "new.0", "new.index", "new.meta"];
     assert_eq!(seen(), expected);
     let bases = [&repaired.base, &repaired.further[0].base];
     assert_eq!(bases, [&output, &directory.path().join("new-2")]);
