@@ -17,6 +17,7 @@ fn follow_readme_and_tutorial(builds: Builds) {
     newcomer.follow("README.md");
     newcomer.follow("docs/tutorial.md");
     newcomer.follow("docs/compare.md");
+    newcomer.follow("docs/explain.md");
 }
 
 #[test]

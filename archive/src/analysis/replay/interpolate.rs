@@ -151,9 +151,9 @@ fn counter_u32(prior: u32, next: u32, part: Fraction, wraps: bool) -> u32 {
 }
 
 /// Interpolates as [`counter_i32`]; the difference is exact, the other steps have the 53 bits of a
-/// double. The result for larger counters is kept between the two observations: 2^60 + 100 and 2^60
-/// + 120 give 2^60 + 100 in the middle. PCP gives 2^60, from which a rate would conclude that the
-/// counter was reset.
+/// double. The result for larger counters is kept between the two observations: of `2^60 + 100` and
+/// `2^60 + 120` it is `2^60 + 100` in the middle. PCP gives `2^60`, from which a rate would conclude
+/// that the counter was reset.
 fn counter_i64(prior: i64, next: i64, part: Fraction, wraps: bool) -> i64 {
     if wraps && next < prior {
         let distance = next.wrapping_sub(prior) as u64;
