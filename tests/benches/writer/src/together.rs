@@ -2,8 +2,8 @@
 
 use metrics::Recorder as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::Registry;
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use prometheus_client::metrics as prometheus;
 
 use crate::bare::{self, Page};
