@@ -148,11 +148,11 @@ fn all_bytes_of_names_texts_and_labels_are_copied() {
         assert_eq!(offsets(&data, b"h\xf6st\0").len(), 1, "{command}");
         fs::remove_file(copy.with_extension("0")).unwrap();
     }
-    // A repair writes a NUL, at which readers cut a name, as text.
+    // A repair replaces a NUL, at which readers cut a name, and what follows it by the PMID.
     let repaired = fs::read(copied("repair", &base, &[]).with_extension("meta")).unwrap();
     for (_, bytes) in BYTES {
-        let bytes = bytes.split(|byte| *byte == 0).collect::<Vec<_>>().join(&br"\x00"[..]);
-        assert_eq!(offsets(&repaired, &bytes).len(), 1, "{bytes:?}");
+        let bytes = if bytes.contains(&0) { b"ma_70_1_2" } else { *bytes };
+        assert_eq!(offsets(&repaired, bytes).len(), 1, "{bytes:?}");
     }
     let old = copied("convert", &base, &["--archive-version", "2", "--force"]);
     let metadata = fs::read(old.with_extension("meta")).unwrap();
