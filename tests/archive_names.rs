@@ -92,7 +92,7 @@ fn printed(oracle: &Oracle, base: &Path) -> [String; 2] {
 }
 
 #[test]
-fn names_that_begin_with_digits_are_copied_as_pmlogextract_copies_them() {
+fn names_with_leading_digits_are_copied_as_by_pmlogextract() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let base = archive(&scratch, &[(SINGLE, b"40.4.6"), (MANY, b"7.8.9_1.abc")]);

@@ -61,7 +61,7 @@ enum Set {
 /// For all sequences of steps: pmdumplog prints the archive as it was written, pmlogcheck is
 /// silent, and `mmv-archive dump` agrees.
 #[test]
-fn whatever_is_written_pmlogcheck_accepts_and_pmdumplog_reads_back() {
+fn pmlogcheck_accepts_and_pmdumplog_reads_what_is_written() {
     let Some(oracle) = Oracle::find() else { return };
     let cases = if std::env::var_os("MMV_LONG").is_some() { 1000 } else { 24 };
     let config = Config { cases, failure_persistence: None, ..Config::default() };

@@ -115,7 +115,7 @@ fn files_that_agree_share_a_cluster_as_with_pmdammv() {
 }
 
 #[test]
-fn where_files_differ_pmdammv_serves_wrong_values_and_the_agent_logs_right_ones() {
+fn agent_logs_right_values_where_pmdammv_does_not() {
     let Some(oracle) = Oracle::find() else { return };
     let prefixed = |file, value| Case { prefix: true, ..Case::new(file, "x", value) };
     let level = |metric| Case { counter: false, ..Case::new("b", metric, 2) };

@@ -35,7 +35,7 @@ fn mmv_agent(arguments: &[&str], file: &Path) -> Output {
 }
 
 #[test]
-fn a_wrong_file_is_refused_alike_by_run_and_check_config_with_line_and_key() {
+fn wrong_file_is_refused_alike_by_run_and_check_config() {
     let scratch = Scratch::new();
     let file = config(&scratch, "interval = \"1s\"\n[limits]\nqueu = \"1MB\"\n");
     for arguments in [&["check-config"][..], &["run", "--config"]] {
@@ -65,7 +65,7 @@ fn a_file_that_is_not_there_is_refused_and_a_good_one_is_not() {
 }
 
 #[test]
-fn what_a_valid_file_probably_does_not_mean_is_a_warning_of_check_config_and_run() {
+fn improbable_settings_are_warnings() {
     let scratch = Scratch::new();
     let (mmv, archives) = (scratch.path().join("mvm"), scratch.path().join("archive"));
     let text = format!(
@@ -320,7 +320,7 @@ fn files_of_pmlogger_are_accepted_and_refused_as_by_pmlogger() {
 }
 
 #[test]
-fn systemd_hears_of_start_reload_and_end_and_that_the_agent_is_not_stuck() {
+fn systemd_hears_of_start_reload_watchdog_and_end() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let socket = scratch.path().join("notify");

@@ -17,7 +17,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
 #[test]
-fn the_demo_logs_a_program_reports_it_and_suggests_further_commands() {
+fn demo_reports_a_program_and_suggests_commands() {
     let scratch = Scratch::new();
     let temporary = scratch.path().join("temporary");
     fs::create_dir(&temporary).expect("a directory");

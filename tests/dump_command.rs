@@ -28,7 +28,7 @@ use crate::harness::scratch::Scratch;
 const REPEATED_LABELS: [&str; 4] = ["sample-proc_v2", "sample-proc_v3", "amdgpu-0", "x3-multivol"];
 
 #[test]
-fn dump_prints_label_descriptors_domains_index_and_records_as_pmdumplog() {
+fn dump_prints_all_parts_as_pmdumplog() {
     assert_same(&["-a"], &["-a"], |_| true);
 }
 
@@ -44,13 +44,13 @@ fn dump_prints_labels_and_help_as_pmdumplog() {
 }
 
 #[test]
-fn dump_prints_domains_as_on_disk_and_records_backwards_as_pmdumplog() {
+fn dump_prints_domains_and_backward_records_as_pmdumplog() {
     assert_same(&["-I"], &["-I"], |_| true);
     assert_same(&["-xxx", "-r"], &["-xxx", "--reverse"], |_| true);
 }
 
 #[test]
-fn of_damaged_archives_dump_prints_at_least_the_records_that_pmdumplog_prints() {
+fn dump_prints_what_pmdumplog_does_of_damaged_archives() {
     let Some(oracle) = Oracle::find() else { return };
     let Some(bad) = test_corpus::directory("badarchives") else { return };
     let mut files = std::fs::read_dir(bad).unwrap();

@@ -109,7 +109,7 @@ fn an_agent_stopped_for_long_marks_the_gap_and_logs_nothing_of_it() {
 }
 
 #[test]
-fn an_agent_stopped_for_some_intervals_counts_them_and_needs_no_mark() {
+fn agent_stopped_for_some_intervals_counts_them() {
     let (values, marks) = stopped_for(Duration::from_millis(500));
     assert_eq!(values, [number("3"), number("5")]);
     assert_eq!(marks, 0);
@@ -167,7 +167,7 @@ fn read_only_at(directory: &Path) -> Option<Command> {
 }
 
 #[test]
-fn an_unwritable_archive_directory_ends_the_agent_with_an_exit_status() {
+fn unwritable_archive_directory_ends_the_agent() {
     let scratch = Scratch::new();
     let outcome = |agent: &mut Agent| (agent.gone().code(), agent.log());
     if let Some(command) = read_only_at(&scratch.archives()) {
@@ -185,7 +185,7 @@ fn an_unwritable_archive_directory_ends_the_agent_with_an_exit_status() {
 }
 
 #[test]
-fn a_state_directory_on_a_read_only_file_system_is_reported_and_harvesting_continues() {
+fn read_only_state_directory_is_reported() {
     let scratch = Scratch::new();
     let state = scratch.path().join("state");
     fs::create_dir(&state).expect("a directory");
@@ -218,7 +218,7 @@ fn a_log_that_cannot_be_written_costs_nothing_but_its_lines() {
 const CRASHES: u32 = 20;
 
 #[test]
-fn an_application_that_crashes_again_and_again_costs_others_no_sample_in_any_reader() {
+fn crashing_application_costs_others_no_sample() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let path = scratch.install_bytes(&image(10, 1, &[("steady", 0)]), "other");

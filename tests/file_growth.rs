@@ -64,7 +64,7 @@ impl Files {
 }
 
 #[test]
-fn pmdammv_never_serves_a_wrong_name_or_value_of_a_file_that_grows_nor_moves_another() {
+fn pmdammv_serves_growing_files_correctly() {
     let Some(oracle) = Oracle::find() else { return };
     let source = workspace().join("tests/file_growth/watch.c");
     let program = compile(oracle.command("gcc"), &source, &["-lpcp"]);
@@ -87,7 +87,7 @@ fn pmdammv_never_serves_a_wrong_name_or_value_of_a_file_that_grows_nor_moves_ano
 
 #[test]
 #[ignore = "takes half a minute: ci/slow runs it"]
-fn the_agent_never_logs_a_wrong_name_or_value_of_a_file_that_grows_nor_moves_another() {
+fn agent_logs_growing_files_correctly() {
     let scratch = Scratch::new();
     let files = Files::new(&scratch);
     let mut agent = Agent::start(&scratch);

@@ -180,7 +180,7 @@ fn only_members_of_the_group_may_capture() {
 }
 
 #[test]
-fn a_burst_between_two_samples_is_in_the_capture_and_not_in_the_archive() {
+fn burst_between_samples_is_in_the_capture_alone() {
     let scratch = Scratch::new();
     let file = scratch.install_bytes(&image(9, 1, &[("queue", 5)]), "app");
     let mut agent = agent(&scratch, "interval = \"1h\"\n[hindsight]\ninterval = \"10ms\"\n");

@@ -180,7 +180,7 @@ fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
 type Damage = fn(meta: &Path, volume: &Path);
 
 #[test]
-fn no_error_prints_what_is_not_printable_of_a_name_or_a_damaged_archive() {
+fn no_error_prints_anything_unprintable() {
     let scratch = Scratch::new();
     let base = archive(scratch.path());
     let commands = READERS.iter().map(|(command, options, _)| (*command, *options));
@@ -326,7 +326,7 @@ fn mmv_file(directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn neither_inspect_nor_status_nor_the_log_prints_what_is_not_printable() {
+fn nothing_unprintable_is_printed_by_the_agent() {
     let scratch = Scratch::new();
     let file = mmv_file(&scratch.mmv_dir());
     let agent = binaries::mmv_agent();

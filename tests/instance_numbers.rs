@@ -168,7 +168,7 @@ fn facade(scratch: &Scratch, base: u32, forwards: bool) -> Recorder {
 }
 
 #[test]
-fn the_facade_gives_metrics_and_labels_the_same_numbers_in_any_order() {
+fn facade_numbers_do_not_depend_on_the_order() {
     let scratch = Scratch::new();
     let mut agent = Agent::start(&scratch);
     let first = facade(&scratch, 0, true);
@@ -232,7 +232,7 @@ fn numbered(scratch: &Scratch, base: u32, instances: [(i32, &str); 2]) -> Regist
 }
 
 #[test]
-fn a_number_that_a_producer_gives_to_another_name_is_logged_with_the_time_of_the_change() {
+fn number_given_to_another_name_is_logged_with_its_time() {
     let scratch = Scratch::new();
     let mut agent = Agent::start(&scratch);
     let first = numbered(&scratch, 10, [(0, "a"), (1, "b")]);

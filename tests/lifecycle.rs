@@ -23,7 +23,7 @@ use crate::producers::Producer;
 const FIRST: u64 = 12_345_678_901_234;
 
 #[test]
-fn a_program_killed_and_restarted_is_logged_again_under_its_pmid_without_a_mark() {
+fn restarted_program_keeps_its_pmids_without_a_mark() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let counter = "mmv.app.requests.count";
@@ -43,7 +43,7 @@ fn a_program_killed_and_restarted_is_logged_again_under_its_pmid_without_a_mark(
 }
 
 #[test]
-fn a_restart_is_marked_if_that_is_wanted_and_readers_see_no_rate_over_it() {
+fn restart_is_marked_on_request_and_has_no_rate() {
     let Some(oracle) = Oracle::find() else { return };
     for wanted in [false, true] {
         let scratch = Scratch::new();
@@ -156,7 +156,7 @@ fn a_file_that_becomes_ready_late_is_logged_from_then_on() {
 }
 
 #[test]
-fn a_program_with_the_process_flag_that_dies_leaves_the_samples_and_its_last_values() {
+fn dead_program_with_the_process_flag_leaves_last_values() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");

@@ -152,7 +152,7 @@ fn put_growing(scratch: &Scratch, name: &str, instances: usize) -> File {
 
 #[test]
 #[ignore = "takes half a minute: ci/slow runs it"]
-fn growing_files_whose_generations_change_all_the_time_stop_no_tick() {
+fn ever_changing_generations_stop_no_tick() {
     const GENERATIONS: u64 = 8;
     let mut files = Vec::new();
     attacked(move |scratch, turn| {
@@ -265,7 +265,7 @@ fn in_a_small_address_space(reason: &str, put_files: impl Fn(&Scratch)) {
 
 #[test]
 #[ignore = "takes half a minute: ci/slow runs it"]
-fn files_of_many_values_in_a_small_address_space_are_refused_and_end_nothing() {
+fn files_of_many_values_are_refused_in_little_memory() {
     in_a_small_address_space("metadata", |scratch| {
         for number in 0..12 {
             put_many_values(scratch, &format!("many{number}"), 100_000);
@@ -275,7 +275,7 @@ fn files_of_many_values_in_a_small_address_space_are_refused_and_end_nothing() {
 
 #[test]
 #[ignore = "takes half a minute: ci/slow runs it"]
-fn files_of_many_names_in_a_small_address_space_are_refused_and_end_nothing() {
+fn files_of_many_names_are_refused_in_little_memory() {
     in_a_small_address_space("metadata", |scratch| {
         for number in 0..12 {
             put_many_names(scratch, &format!("names{number}"), 20_000 * (number + 1));
@@ -284,7 +284,7 @@ fn files_of_many_names_in_a_small_address_space_are_refused_and_end_nothing() {
 }
 
 #[test]
-fn a_thousand_terabytes_in_a_small_address_space_are_refused_and_end_nothing() {
+fn thousand_terabytes_are_refused_in_little_memory() {
     in_a_small_address_space("mapped", |scratch| (0..1000).for_each(|n| put_terabyte(scratch, n)));
 }
 
@@ -304,7 +304,7 @@ fn delayed(agent: &Agent) -> Duration {
 }
 
 #[test]
-fn a_new_file_of_a_thousand_metrics_is_logged_in_an_interval_and_fifty_milliseconds() {
+fn file_of_a_thousand_metrics_is_logged_within_an_interval() {
     const INTERVAL: Duration = Duration::from_millis(200);
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 1, &[("steady", 7)]), HONEST);
@@ -335,7 +335,7 @@ fn a_new_file_of_a_thousand_metrics_is_logged_in_an_interval_and_fifty_milliseco
 }
 
 #[test]
-fn a_server_that_never_answers_keeps_no_program_waiting_nor_the_end_of_the_agent() {
+fn silent_server_delays_no_program_and_no_exit() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 1, &[("steady", 7)]), HONEST);
     let silent = scratch.install_bytes(&image(0, 1, &[("x", 7)]), "silent");

@@ -33,7 +33,7 @@ enum Verdict {
 }
 
 #[test]
-fn every_bad_file_of_the_corpus_gets_its_verdict_and_harms_no_other() {
+fn bad_files_of_the_corpus_harm_no_other() {
     let Some(corpus) = Corpus::find() else { return };
     let files = corpus.bad().into_iter().map(|(path, what, verdict)| {
         let bytes = std::fs::read(&path).expect("read a bad file");
@@ -79,7 +79,7 @@ fn files_broken_in_one_place_get_their_verdict_and_harm_no_other() {
 }
 
 #[test]
-fn a_directory_a_fifo_a_dangling_link_and_a_sparse_terabyte_are_harmless() {
+fn entries_that_are_no_ordinary_files_are_harmless() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 7, &[("requests", 5)]), GOOD);
     let directory = scratch.mmv_dir();

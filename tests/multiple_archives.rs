@@ -144,7 +144,7 @@ fn extracts_have_the_records_that_pmlogextract_gives_them() {
 }
 
 #[test]
-fn a_window_of_some_metrics_has_the_records_that_pmlogextract_gives_it() {
+fn window_of_some_metrics_is_that_of_pmlogextract() {
     let (Some(oracle), Some(corpus)) = (Oracle::find(), Corpus::find()) else { return };
     let scratch = Scratch::new();
     let (ours, theirs) = (scratch.path().join("ours"), scratch.path().join("theirs"));

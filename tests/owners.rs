@@ -273,7 +273,7 @@ fn log_with(agent: &Agent, text: &str) {
 }
 
 #[test]
-fn files_of_one_user_beyond_a_share_wait_and_cost_no_other_user_a_file() {
+fn files_beyond_a_users_share_cost_no_other_user_a_file() {
     if !is_root() {
         return;
     }
@@ -291,7 +291,7 @@ fn files_of_one_user_beyond_a_share_wait_and_cost_no_other_user_a_file() {
 }
 
 #[test]
-fn when_all_is_used_up_the_newest_files_of_the_user_with_most_give_way() {
+fn newest_files_of_the_largest_user_give_way() {
     if !is_root() {
         return;
     }
@@ -341,7 +341,7 @@ fn a_user_gets_no_names_while_the_program_that_has_them_restarts() {
 }
 
 #[test]
-fn names_stay_with_their_user_when_the_state_is_lost_while_the_program_is_away() {
+fn names_stay_with_their_user_when_the_state_is_lost() {
     if !is_root() {
         return;
     }
@@ -426,7 +426,7 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
 }
 
 #[test]
-fn noise_beside_values_that_compress_well_is_cut_before_it_costs_others_their_history() {
+fn noise_is_cut_before_it_costs_others_their_history() {
     if !is_root() {
         return;
     }
@@ -506,7 +506,7 @@ fn values_that_are_logged_on_change_count_for_their_user() {
 }
 
 #[test]
-fn metadata_counts_for_its_user_and_no_more_of_it_is_written_after_the_cut() {
+fn metadata_counts_for_its_user_until_the_cut() {
     if !is_root() {
         return;
     }

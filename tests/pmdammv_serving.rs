@@ -137,7 +137,7 @@ fn complaints(scratch: &Scratch) -> Vec<String> {
 }
 
 #[test]
-fn the_recorder_for_the_metrics_facade_leaves_no_gap_that_pmdammv_complains_of() {
+fn facade_recorder_leaves_no_gap_for_pmdammv() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let file = Registry::builder("facade").directory(scratch.mmv_dir());
@@ -159,7 +159,7 @@ fn the_recorder_for_the_metrics_facade_leaves_no_gap_that_pmdammv_complains_of()
 }
 
 #[test]
-fn no_value_that_is_absent_makes_pmdammv_complain_unless_the_program_wants_no_sign_for_it() {
+fn absent_values_make_pmdammv_complain_only_on_request() {
     let Some(oracle) = Oracle::find() else { return };
     let complaints = complaints_about_gaps(&oracle, false);
     assert!(complaints.len() > 300, "they are found: {complaints:?}");

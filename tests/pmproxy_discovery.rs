@@ -97,7 +97,7 @@ fn wait_for_value(proxy: &Pmproxy<'_>, metric: &str, instance: Option<&str>, val
 }
 
 #[test]
-fn pmproxy_finds_an_archive_while_it_is_written_and_follows_it_wherever_it_goes() {
+fn pmproxy_follows_an_archive_while_it_is_written() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     // As the operators' chapter describes: a link in PCP's directory.
@@ -208,7 +208,7 @@ fn assert_one_with_pmlogger(
 /// pmproxy takes what it reads before the labels of the host for another host's,
 /// and instances before the other labels for other instances.
 #[test]
-fn an_archive_begins_with_the_labels_of_the_host_and_all_metadata_is_before_its_first_record() {
+fn archive_begins_with_host_labels_and_metadata() {
     let scratch = Scratch::new();
     let _shop = Shop::open(&scratch);
     let records = metadata_records(&Agent::harvest(&scratch));

@@ -49,7 +49,7 @@ fn wait_for_samples(agent: &Agent, more: usize) {
 }
 
 #[test]
-fn a_program_that_is_away_has_no_values_unless_others_have_metrics_in_its_cluster() {
+fn absent_program_has_no_values_of_its_own() {
     let scratch = Scratch::new();
     let install = |name: &str, cluster, generation, metric, item| -> PathBuf {
         let image = without_prefix(&image(cluster, generation, &[(metric, generation)]));

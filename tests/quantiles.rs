@@ -30,7 +30,7 @@ fn latency(number: u64) -> u64 {
 }
 
 #[test]
-fn quantiles_of_a_harvested_histogram_are_those_of_the_values_recorded() {
+fn quantiles_of_a_harvested_histogram_are_the_recorded_ones() {
     let scratch = Scratch::new();
     let registry = Registry::builder("web").directory(scratch.mmv_dir());
     let registry = registry.sealed().build().unwrap();
@@ -130,7 +130,7 @@ fn quantiles_over_a_restart_are_those_of_the_values_of_both_runs() {
 /// Each set of labels has a histogram of its own; what another path takes, and what
 /// the process did without a path, are not in it.
 #[test]
-fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
+fn quantiles_of_facade_histograms_are_by_label_set() {
     let scratch = Scratch::new();
     let file =
         Registry::builder("web").directory(scratch.mmv_dir()).announce_interval(Duration::ZERO);

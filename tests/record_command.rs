@@ -113,7 +113,7 @@ fn check_short_tools(recordings: usize) {
 }
 
 #[test]
-fn tool_that_runs_for_a_millisecond_is_logged_whole_however_it_ends() {
+fn tool_of_a_millisecond_is_logged_whole_however_it_ends() {
     check_short_tools(6);
 }
 
@@ -193,7 +193,7 @@ fn a_command_without_metrics_and_a_missing_program_are_reported() {
 }
 
 #[test]
-fn a_signal_to_the_recorder_ends_the_command_and_the_archive_is_whole() {
+fn signal_to_record_ends_the_command_and_the_archive() {
     let scratch = Scratch::new();
     let base = scratch.path().join("recording");
     let script = "cp \"$image\" \"$PCP_TMP_DIR/mmv/app\"; exec sleep 60";
@@ -207,7 +207,7 @@ fn a_signal_to_the_recorder_ends_the_command_and_the_archive_is_whole() {
 }
 
 #[test]
-fn a_killed_recording_is_cleaned_up_by_the_next_one_when_its_command_has_ended() {
+fn killed_recording_is_cleaned_up_by_the_next_one() {
     let scratch = Scratch::new();
     let temporary = scratch.path().join("temporary");
     std::fs::create_dir(&temporary).expect("a directory");

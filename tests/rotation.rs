@@ -74,7 +74,7 @@ fn pmlogextract_merges_archives_of_several_runs_without_a_mark() {
 }
 
 #[test]
-fn pmlogextract_puts_a_mark_where_a_program_restarted_while_no_agent_ran() {
+fn pmlogextract_marks_a_restart_while_no_agent_ran() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let install = |generation| {
@@ -88,7 +88,7 @@ fn pmlogextract_puts_a_mark_where_a_program_restarted_while_no_agent_ran() {
 }
 
 #[test]
-fn pmlogextract_merges_archives_from_before_and_after_a_program_was_rebuilt() {
+fn pmlogextract_merges_archives_of_a_rebuilt_program() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 1, &[("requests", 3), ("errors", 1)]), "app");
@@ -110,7 +110,7 @@ fn pmlogextract_merges_archives_from_before_and_after_a_program_was_rebuilt() {
 }
 
 #[test]
-fn other_labels_of_the_host_begin_a_new_archive_and_others_of_a_program_do_not() {
+fn new_host_labels_begin_an_archive_and_program_labels_do_not() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let config = scratch.path().join("agent.toml");
@@ -149,7 +149,7 @@ fn other_labels_of_the_host_begin_a_new_archive_and_others_of_a_program_do_not()
 }
 
 #[test]
-fn a_state_file_that_cannot_be_written_is_reported_and_harvesting_continues() {
+fn unwritable_state_file_is_reported() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     // A file where the directory should be: that stops root, too.
@@ -203,7 +203,7 @@ fn records_that_the_status_counts_as_written_survive_a_kill() {
 }
 
 #[test]
-fn an_agent_that_was_killed_leaves_archives_that_its_successor_repairs() {
+fn archives_of_a_killed_agent_are_repaired_by_the_next() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     for life in 1..=3 {
@@ -227,7 +227,7 @@ fn an_agent_that_was_killed_leaves_archives_that_its_successor_repairs() {
 }
 
 #[test]
-fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
+fn volumes_are_compressed_and_deleted_while_harvesting() {
     let scratch = Scratch::new();
     let counters = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 7));
     scratch.install_bytes(&image(9, 1, &counters), "app");

@@ -51,7 +51,7 @@ fn of_agent(start: &[&str], config: &str) -> BTreeMap<String, (u32, u32)> {
 }
 
 #[test]
-fn only_the_sampler_is_scheduled_in_real_time_where_that_is_permitted() {
+fn only_the_sampler_is_scheduled_in_real_time() {
     let is_possible = Command::new("chrt").args(["--rr", "1", "true"]).output();
     if !is_possible.is_ok_and(|output| output.status.success()) {
         skip::report("real-time scheduling: this user may not, or there is no chrt");

@@ -294,7 +294,7 @@ fn the_end_of_a_process_is_an_event_that_names_it() {
 }
 
 #[test]
-fn a_file_that_replaces_that_of_a_running_process_is_a_warning_and_an_event() {
+fn replacing_the_file_of_a_running_process_is_a_warning() {
     let scratch = Scratch::new();
     let (first, second, third) = (Sleeper::new(), Sleeper::new(), Sleeper::new());
     let path = scratch.install_bytes(&first.image(), "app");
@@ -527,7 +527,7 @@ fn pmid(base: &Path, name: &str) -> String {
 }
 
 #[test]
-fn files_have_the_pmids_of_pmdammv_next_to_an_agents_own_metrics_and_events() {
+fn files_have_the_pmids_of_pmdammv_beside_own_metrics() {
     let scratch = Scratch::new();
     // Every cluster that a file can have at the ends, and one without any.
     for (name, cluster) in [("first", 1), ("free", 0), ("own", 2047), ("top", 4095)] {
@@ -570,7 +570,7 @@ fn files_have_the_pmids_of_pmdammv_next_to_an_agents_own_metrics_and_events() {
 }
 
 #[test]
-fn an_agent_takes_the_place_of_one_that_was_killed_but_not_of_one_that_lives() {
+fn agent_replaces_a_killed_one_but_no_living_one() {
     let scratch = Scratch::new();
     let file = scratch.mmv_dir().join("agent");
     let mut first = Agent::start_with(&scratch, &WITH_OWN_METRICS);

@@ -32,7 +32,7 @@ fn times(short: u64, long: u64) -> u64 {
 }
 
 #[test]
-fn truncations_under_a_running_harvest_never_end_it_and_never_log_a_false_value() {
+fn truncations_under_a_harvest_log_no_false_value() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
     let counters = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 7));
@@ -69,7 +69,7 @@ fn truncations_under_a_running_harvest_never_end_it_and_never_log_a_false_value(
 }
 
 #[test]
-fn a_program_killed_and_restarted_many_times_is_logged_each_time_and_without_a_mark() {
+fn program_restarted_many_times_is_logged_each_time() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
@@ -98,7 +98,7 @@ fn a_program_killed_and_restarted_many_times_is_logged_each_time_and_without_a_m
 }
 
 #[test]
-fn an_agent_killed_many_times_leaves_each_time_an_archive_with_all_it_had_written() {
+fn killed_agent_leaves_an_archive_with_all_it_wrote() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
     for life in 1..=times(4, 200) {
@@ -120,7 +120,7 @@ fn an_agent_killed_many_times_leaves_each_time_an_archive_with_all_it_had_writte
 }
 
 #[test]
-fn an_agent_killed_while_it_makes_archives_leaves_a_directory_that_is_read_whole() {
+fn agent_killed_while_making_archives_leaves_them_readable() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("requests", 8)]), "app");
     let mut agent = Agent::start_with(&scratch, &["--interval", "2ms"]);

@@ -102,7 +102,7 @@ fn status_reports_why_an_agent_cannot_write() {
 }
 
 #[test]
-fn a_state_that_cannot_be_written_is_an_error_of_status_until_it_can() {
+fn unwritable_state_is_an_error_of_status() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let (config, state) = (scratch.path().join("agent.toml"), scratch.path().join("state"));
@@ -133,7 +133,7 @@ fn a_state_that_cannot_be_written_is_an_error_of_status_until_it_can() {
 }
 
 #[test]
-fn status_reports_the_size_of_a_rarely_sampled_group_between_samples() {
+fn status_reports_the_size_of_a_rarely_sampled_group() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let config = scratch.path().join("agent.toml");
@@ -178,7 +178,7 @@ fn without_an_answer_status_says_whether_an_agent_is_there() {
 }
 
 #[test]
-fn an_agent_with_a_runtime_directory_is_found_by_its_archives_or_named() {
+fn agent_with_a_runtime_directory_is_found() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let runtime = scratch.path().join("runtime");
@@ -207,7 +207,7 @@ fn an_agent_with_a_runtime_directory_is_found_by_its_archives_or_named() {
 }
 
 #[test]
-fn a_directory_that_users_can_fill_is_a_warning_of_status_and_check_config() {
+fn directory_that_users_can_fill_is_a_warning() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let shared = Permissions::from_mode(0o1777);

@@ -238,7 +238,7 @@ fn a_program_in_c_finds_the_directory_of_its_user() {
 }
 
 #[test]
-fn without_any_directory_a_program_says_what_to_set_and_a_lenient_one_runs() {
+fn program_without_a_directory_says_what_to_set() {
     if uses_the_systems() || !geteuid().is_root() {
         // Other users have a home in the system's list of users.
         return;

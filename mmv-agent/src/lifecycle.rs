@@ -120,7 +120,7 @@ fn a_restarted_application_keeps_its_pmids_without_a_mark() {
 }
 
 #[test]
-fn last_values_of_a_replaced_file_are_logged_with_those_of_the_same_metric() {
+fn last_values_of_a_replaced_file_are_logged_with_others() {
     let mut rig = Rig::new();
     let directory = rig.mmv_dir();
     let publish = |name: &str, instance: &str, value: u64| {

@@ -106,7 +106,7 @@ fn check(contents: &Contents) {
 }
 
 #[test]
-fn a_struct_is_registered_in_a_sealed_registry_with_all_that_its_fields_say() {
+fn derived_struct_is_registered_in_a_sealed_registry() {
     let directory = directory();
     let builder = Registry::builder("app").directory(directory.path());
     let registry = builder.sealed().build().unwrap();

@@ -68,7 +68,7 @@ fn two_and_eight_threads_on_one_counter_of_a_sealed_file() {
 }
 
 #[test]
-fn eight_threads_on_a_counter_made_at_run_time_while_instances_come_and_go() {
+fn eight_threads_count_while_instances_come_and_go() {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
     let things = registry.indom("things").build().unwrap();

@@ -109,7 +109,7 @@ fn lines(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn a_strict_registry_reports_a_limit_that_is_too_low_and_respects_others() {
+fn strict_registry_reports_a_limit_that_is_too_low() {
     for blocks in [0, 1, 100, 128, 1000, 10_000] {
         let directory = tempfile::tempdir().unwrap();
         let output = run("strict", directory.path(), blocks, Stdio::piped());

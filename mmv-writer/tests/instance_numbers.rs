@@ -175,7 +175,7 @@ fn serials_in(path: &Path) -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn domains_that_are_registered_when_they_are_used_keep_their_serials() {
+fn domains_registered_on_use_keep_their_serials() {
     let serials = |names: [&str; 4]| {
         let directory = tempfile::tempdir().unwrap();
         let registry = Registry::builder("app").directory(directory.path());

@@ -243,7 +243,7 @@ fn publishes_until_it_is_killed() {
 }
 
 #[test]
-fn a_program_killed_at_its_first_publication_leaves_a_whole_file_or_none() {
+fn program_killed_while_publishing_leaves_a_file_or_none() {
     let directory = tempfile::tempdir().unwrap();
     let found = kill_again_and_again(directory.path(), "withdraw", check_sealed);
     // Else the moments were all the same.
@@ -251,7 +251,7 @@ fn a_program_killed_at_its_first_publication_leaves_a_whole_file_or_none() {
 }
 
 #[test]
-fn a_program_killed_while_it_replaces_a_file_leaves_the_old_or_the_new_one() {
+fn program_killed_while_replacing_leaves_either_file() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = start(directory.path(), "replace");
     while !directory.path().join("app").exists() {
@@ -276,7 +276,7 @@ fn a_program_killed_between_its_files_leaves_whole_ones() {
 }
 
 #[test]
-fn a_program_killed_while_its_file_grows_leaves_one_that_can_be_read() {
+fn program_killed_while_its_file_grows_leaves_it_readable() {
     let directory = tempfile::tempdir().unwrap();
     let not_ready = std::cell::Cell::new(0);
     let found = kill_again_and_again(directory.path(), "grow", |file| {

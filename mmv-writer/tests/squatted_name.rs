@@ -93,7 +93,7 @@ fn late_program() {
 }
 
 #[test]
-fn a_name_that_another_user_takes_before_publication_leads_to_another_file() {
+fn name_taken_before_publication_leads_to_another_file() {
     if !geteuid().is_root() {
         eprintln!("skipped: only root makes files of two users");
         return;
@@ -178,7 +178,7 @@ fn assert_publishes(path: &Path) {
 type Squat = fn(&Path);
 
 #[test]
-fn a_name_that_another_user_has_leads_to_another_file_with_the_same_metrics() {
+fn name_of_another_user_leads_to_another_file() {
     if !geteuid().is_root() {
         eprintln!("skipped: only root makes files of two users");
         return;

@@ -28,7 +28,7 @@ fn value(name: &str, value: u64) -> (String, u64) {
 
 /// Other tests make registries, of which the first one would take the statics.
 #[test]
-fn statics_are_in_the_programs_registry_with_what_they_counted_before() {
+fn statics_bring_earlier_counts_into_the_registry() {
     let status = running("statics::program").status().unwrap();
     assert!(status.success());
 }

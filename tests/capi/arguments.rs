@@ -115,7 +115,7 @@ fn bad_arguments_have_the_documented_outcome_without_pcp() {
 }
 
 #[test]
-fn bad_arguments_have_the_same_outcome_as_with_libpcp_mmv_but_for_the_documented_ones() {
+fn bad_arguments_have_the_outcome_of_libpcp_mmv() {
     let Some(oracle) = Oracle::find() else { return };
     let options = ["-DWITH_PCP", "-lpcp_mmv", "-lpcp"];
     let program = compile(oracle.command("gcc"), &sources().join("arguments.c"), &options);

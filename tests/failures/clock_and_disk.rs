@@ -130,7 +130,7 @@ fn marks_without_a_gap(facts: &Facts) -> usize {
 }
 
 #[test]
-fn a_clock_set_back_twice_begins_two_directories_and_loses_no_sample() {
+fn clock_set_back_twice_loses_no_sample() {
     let Some(shim) = shim::library() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
@@ -176,7 +176,7 @@ fn a_clock_set_forward_is_a_mark_in_the_same_archive() {
 }
 
 #[test]
-fn an_agent_started_before_its_newest_archive_ends_begins_a_directory() {
+fn agent_begins_a_directory_before_its_newest_archive_ends() {
     let Some(shim) = shim::library() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
@@ -193,7 +193,7 @@ fn an_agent_started_before_its_newest_archive_ends_begins_a_directory() {
 }
 
 #[test]
-fn a_disk_that_stalls_costs_no_tick_and_what_is_dropped_is_counted_and_marked_once() {
+fn stalled_disk_costs_no_tick_and_drops_are_counted_once() {
     let Some(shim) = shim::library() else { return };
     let scratch = Scratch::new();
     let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");

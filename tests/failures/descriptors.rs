@@ -29,7 +29,7 @@ fn an_agent_that_may_open_too_few_files_says_so_and_ends() {
 }
 
 #[test]
-fn a_lack_of_descriptors_is_an_error_of_the_status_and_an_event_when_it_is_over() {
+fn lack_of_descriptors_is_reported_and_its_end_logged() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let mut agent = Agent::start_with(&scratch, &["--interval", "50ms", "--events", "true"]);

@@ -51,7 +51,7 @@ fn assert_sound(base: &Path) {
 }
 
 #[test]
-fn a_file_that_is_removed_replaced_or_cut_ends_the_archive_and_counts_what_is_lost() {
+fn removed_replaced_or_cut_file_ends_the_archive() {
     type Change = fn(&Path);
     let changes: [(&str, Change, &str, bool); 6] = [
         ("0", |file| fs::remove_file(file).expect("remove it"), "removed", true),
@@ -115,7 +115,7 @@ fn a_directory_that_is_removed_is_made_again_with_lock_and_archive() {
 }
 
 #[test]
-fn no_second_agent_writes_to_a_path_whose_directory_was_renamed_or_switched() {
+fn no_second_agent_writes_after_a_rename_of_the_directory() {
     for is_link in [false, true] {
         let scratch = Scratch::new();
         let archives = scratch.archives();
@@ -148,7 +148,7 @@ fn no_second_agent_writes_to_a_path_whose_directory_was_renamed_or_switched() {
 
 /// The agent whose directory was taken by another one at the first moment.
 #[test]
-fn an_agent_whose_path_leads_to_another_agents_directory_waits_and_counts_what_it_loses() {
+fn agent_led_to_anothers_directory_waits_and_counts_losses() {
     let scratch = Scratch::new();
     let (mut agent, base) = start(&scratch, &[]);
     let host = base.parent().expect("a directory");
@@ -172,7 +172,7 @@ fn an_agent_whose_path_leads_to_another_agents_directory_waits_and_counts_what_i
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_begins_further_volumes_and_loses_nothing() {
+fn limit_on_the_size_of_files_begins_further_volumes() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let limit = 6 << 10;

@@ -61,7 +61,7 @@ pub(super) fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn archives_that_were_being_made_are_passed_by_and_removed_at_the_next_start() {
+fn unfinished_archives_are_removed_at_the_next_start() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let base = Agent::harvest(&scratch);

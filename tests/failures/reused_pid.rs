@@ -23,7 +23,7 @@ const PROCESS_AT: usize = 32;
 const PROCESS: u32 = 2;
 
 #[test]
-fn a_process_number_given_to_another_process_does_not_bring_a_dead_programs_values_back() {
+fn reused_process_number_revives_no_dead_program() {
     let within = |command: &[&str]| {
         let mut unshare = Command::new("unshare");
         unshare.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);

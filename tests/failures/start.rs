@@ -115,7 +115,7 @@ fn no_other_user_can_keep_the_agent_from_starting_by_a_lock() {
 }
 
 #[test]
-fn a_host_whose_name_leads_elsewhere_has_its_archives_in_their_directory() {
+fn host_name_with_a_path_stays_in_its_directory() {
     if !geteuid().is_root() {
         skip("not root: no host of another name");
         return;

@@ -119,7 +119,7 @@ fn order(scratch: &Scratch) -> BTreeMap<PathBuf, u64> {
 }
 
 #[test]
-fn killed_while_repairing_at_start_directory_stays_readable_and_next_start_completes() {
+fn agent_killed_while_repairing_at_start_is_harmless() {
     if shim::library().is_none() {
         return;
     }

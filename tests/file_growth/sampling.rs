@@ -227,7 +227,7 @@ fn check(load: Load) {
 }
 
 #[test]
-fn a_program_that_adds_instances_all_the_time_is_sampled_at_each_tick() {
+fn program_that_always_adds_instances_is_sampled_each_tick() {
     let is_long = std::env::var_os("MMV_LONG").is_some();
     let rates = if is_long { &[1, 10, 500, 1000][..] } else { &[500] };
     let intervals = if is_long { &[1000, 100, 10][..] } else { &[100, 10] };

@@ -42,7 +42,7 @@ fn every_good_file_of_the_corpus_is_logged_as_pmdammv_serves_it() {
 }
 
 #[test]
-fn all_good_files_of_the_corpus_in_one_directory_are_logged_together() {
+fn good_files_of_the_corpus_are_logged_together() {
     let (Some(corpus), Some(oracle)) = (Corpus::find(), Oracle::find()) else { return };
     let scratch = Scratch::new();
     let mut expected = BTreeSet::new();

@@ -16,7 +16,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
 #[test]
-fn a_sealed_registry_of_three_files_is_served_and_logged_under_the_names_registered() {
+fn sealed_registry_of_three_files_is_logged_under_its_names() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let registry = Registry::builder("app").directory(scratch.mmv_dir()).cluster(7);
@@ -80,7 +80,7 @@ fn register(registry: &Registry, from: u64, to: u64) {
 }
 
 #[test]
-fn a_live_registry_uses_an_overflow_file_while_it_is_served_and_logged() {
+fn live_registry_uses_an_overflow_file_while_read() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let other =

@@ -10,7 +10,7 @@ use crate::harness::scratch::Scratch;
 use crate::producers::Producer;
 
 #[test]
-fn files_of_libpcp_mmv_in_every_version_are_logged_as_pmdammv_serves_them() {
+fn files_of_libpcp_mmv_are_logged_as_pmdammv_serves_them() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     let _running =
@@ -35,7 +35,7 @@ fn a_file_of_python_is_logged_as_pmdammv_serves_it() {
 }
 
 #[test]
-fn a_file_without_prefix_and_of_a_living_process_is_logged_as_pmdammv_serves_it() {
+fn unprefixed_file_is_logged_as_pmdammv_serves_it() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     // Not a legal part of a metric name, which is no matter without the prefix.

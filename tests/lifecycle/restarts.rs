@@ -54,7 +54,7 @@ fn lines(command: &mut Command) -> Vec<Value> {
 }
 
 #[test]
-fn everything_that_programs_counted_that_restart_within_an_interval_is_logged() {
+fn restarts_within_an_interval_lose_no_count() {
     let scratch = Scratch::new();
     let mut agent = Agent::start_with(&scratch, &["--interval", "1h", "--events", "true"]);
     wait::until_true("the first tick", || agent.log().contains("writing archive="));

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_had_been_set_again_is_false_unless_the_journal_knows() {
+    fn value_set_again_is_false_unless_in_the_journal() {
         let values = [(NOON, NOON - 2 * STANDS), (NOON + 1, NOON)];
         assert_wrong(&complaints("", &values), "it had been set again");
         let late = format!("late {} {}\n", NOON - 2 * STANDS, NOON);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_of_the_dead_is_logged_once_and_no_value_is_of_no_life() {
+    fn last_value_of_a_dead_program_is_logged_once() {
         let (last, end) = (20 * SECOND - 10, 20 * SECOND);
         let once = [(last, last), (end + SECOND, last)];
         assert!(complaints("", &once).is_empty());

@@ -81,7 +81,7 @@ fn the_ends_of_help_texts_fit_on_a_terminal() {
 }
 
 #[test]
-fn the_short_help_of_a_command_has_no_examples_and_the_long_help_ends_with_them() {
+fn only_the_long_help_ends_with_examples() {
     for program in programs() {
         for mut command in subcommands(&program) {
             let short = command.render_help().to_string();

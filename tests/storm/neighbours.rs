@@ -286,7 +286,7 @@ fn seconds(short: u64, long: u64) -> u64 {
 
 #[test]
 #[ignore = "takes both processors, which would disturb other tests: ci/slow runs it alone"]
-fn each_attack_alone_delays_and_falsifies_nothing_without_realtime_priority() {
+fn each_attack_alone_does_no_harm_without_realtime_priority() {
     let mut cases = cases();
     if let Ok(chosen) = std::env::var("MMV_STORM") {
         cases.retain(|case| chosen.split(',').any(|name| name == case.name));

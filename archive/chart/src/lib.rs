@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_value_is_at_the_top_and_the_smallest_at_the_bottom() {
+    fn largest_value_is_at_the_top() {
         let points = [(0.0, Some(0.0)), (1.0, Some(100.0))];
         let text = Chart::new(40, 8).render(&points);
         let lines: Vec<&str> = text.lines().collect();

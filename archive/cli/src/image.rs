@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_beside_each_other_share_a_text_and_the_first_is_after_the_heading() {
+    fn marks_beside_each_other_share_a_text() {
         let mark = |at, label: &str| Mark { at, label: label.to_owned() };
         let marks = vec![mark(0.0, "shop appeared"), mark(25.0, "a ended"), mark(25.01, "b ended")];
         let svg = Image::new("x", &[Panel { marks, ..panel(1) }]).svg().unwrap();

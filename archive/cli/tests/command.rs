@@ -607,7 +607,7 @@ fn a_limit_on_the_size_of_files_is_an_error_with_a_message() {
 }
 
 #[test]
-fn an_instance_in_brackets_is_explained_and_sums_of_quantiles_are_refused() {
+fn instance_in_brackets_is_explained() {
     let (_directory, base) = archive_with_instance("sda");
     let output = run(&base, "report", &["a.x[sda]"]);
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -38,7 +38,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
-fn metrics_that_are_the_same_in_all_archives_are_read_and_the_others_named() {
+fn metrics_that_differ_between_archives_are_named() {
     let directory = directory();
     for arguments in
         [&["report", "--format", "csv", "-t", "1s", ".", "acme"][..], &["summary", "--exact", "."]]

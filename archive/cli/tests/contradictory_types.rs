@@ -41,7 +41,7 @@ const CONFLICT: &str = "acme.0: offset 808: metric 70.1.1: a value is of type \
                         64-bit unsigned int, its descriptor has double; such values are left out\n";
 
 #[test]
-fn each_command_that_reads_values_reports_the_metric_once_and_prints_the_others() {
+fn each_command_reports_a_bad_metric_once() {
     let (_directory, base) = archive();
     for arguments in [
         &["report", "--format", "csv", "-t", "1s", "acme"][..],

@@ -72,7 +72,7 @@ fn a_reversed_dump_has_the_same_records_in_reverse_order() {
 }
 
 #[test]
-fn without_a_window_records_with_decreasing_timestamps_are_printed_too() {
+fn backward_records_are_printed_without_a_window() {
     let (directory, base) = archive(&[0, 1, 2]);
     // The time of the last record becomes one before all others.
     let volume = directory.path().join("acme.0");
@@ -128,7 +128,7 @@ fn an_index_entry_that_steps_back_in_time_is_printed_with_an_error() {
 }
 
 #[test]
-fn an_index_entry_that_cannot_be_read_is_reported_and_the_others_are_printed() {
+fn unreadable_index_entry_is_reported_beside_the_others() {
     let (_directory, base) = archive(&[0, 1, 2, 3]);
     let whole = dump(&base, &["-t"]);
     let lines: Vec<&str> = text(&whole.stdout).lines().collect();

@@ -102,7 +102,7 @@ fn quantiles_are_those_of_the_histograms_with_the_labels() {
 }
 
 #[test]
-fn buckets_and_histograms_that_a_program_creates_count_from_the_record_before() {
+fn new_buckets_count_from_the_record_before() {
     let (_directory, base) = growing();
     let rows = |arguments: &[&str]| {
         let all = [&["-t", "10s", "-S", "5s", "-T", "20s"], arguments].concat();

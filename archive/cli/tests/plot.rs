@@ -313,7 +313,7 @@ fn archive_of_many(instances: usize) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn the_largest_lines_of_very_many_and_the_sum_of_the_others_are_drawn() {
+fn largest_lines_and_the_sum_of_the_others_are_drawn() {
     let text = |instances: usize, interval: &str| {
         let (_directory, base) = archive_of_many(instances);
         let output = plot(&base, &["many.level", "--top", "2", "-t", interval]);

@@ -185,7 +185,7 @@ fn rates_of_buckets_of_a_fixed_domain_add_up_to_what_they_counted() {
 }
 
 #[test]
-fn quantiles_are_of_what_was_counted_up_to_the_end_and_since_the_start() {
+fn quantiles_are_of_counts_within_the_window() {
     let (_directory, base) = shop(true);
     let quantile = |options: &[&str]| {
         report(&base, &[&["mmv.shop.latency", "--quantile", "0.5,1"], options].concat())
@@ -210,7 +210,7 @@ fn quantiles_are_of_what_was_counted_up_to_the_end_and_since_the_start() {
 }
 
 #[test]
-fn records_have_the_quantiles_of_what_was_counted_since_the_one_before() {
+fn records_have_quantiles_since_the_record_before() {
     let (_directory, base) = shop(true);
     let follow = |arguments: &[&str]| {
         let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
@@ -243,7 +243,7 @@ fn records_have_the_quantiles_of_what_was_counted_since_the_one_before() {
 }
 
 #[test]
-fn the_last_values_of_a_run_have_rates_where_the_agent_notices_the_end_with_them() {
+fn last_values_of_a_run_have_rates() {
     let (_directory, base) = shop_that_ends();
     let follow = |arguments: &[&str]| {
         let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

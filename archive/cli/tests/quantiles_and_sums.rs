@@ -182,7 +182,7 @@ fn a_bucket_that_appears_after_a_mark_was_empty() {
 
 /// The first slow second of a program: rows of a report begin between records.
 #[test]
-fn a_new_bucket_has_its_part_of_the_interval_before_its_first_record() {
+fn new_bucket_has_its_part_of_the_first_interval() {
     let rows = [
         (0, [Some(100), None, None], Some(400)),
         (10, [Some(200), None, None], Some(800)),

@@ -199,7 +199,7 @@ fn requests() -> Builder {
 }
 
 #[test]
-fn an_instance_that_a_program_creates_counts_from_zero_and_is_zero_before() {
+fn instance_that_a_program_creates_counts_from_zero() {
     let archive = requests().finish();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

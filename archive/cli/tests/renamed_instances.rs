@@ -84,7 +84,7 @@ fn a_report_has_a_column_for_each_name() {
 }
 
 #[test]
-fn names_patterns_labels_and_expressions_select_by_the_name_of_the_time() {
+fn selections_match_the_name_of_the_time() {
     let archive = archive();
     for options in
         [&["requests", "-i", "/b"][..], &["requests", "-i", "*b"], &[r#"requests{path="b"}"#]]

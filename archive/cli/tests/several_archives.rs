@@ -251,7 +251,7 @@ fn help_shows_which_arguments_are_required() {
 }
 
 #[test]
-fn an_archive_without_a_record_that_can_be_read_is_missing_and_named() {
+fn archive_without_a_readable_record_is_named() {
     for (volume, packing) in [("a.0", &[][..]), ("a.0.zst", &["--compress", "zstd"])] {
         let directory = tempfile::tempdir().unwrap();
         let set = directory.path().join("set");

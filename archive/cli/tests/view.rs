@@ -200,7 +200,7 @@ fn threads(server: &Server) -> usize {
 }
 
 #[test]
-fn a_thousand_half_open_connections_hold_no_threads_and_stop_nobody() {
+fn half_open_connections_hold_no_threads() {
     let (_directory, base) = pictures::archive();
     let server = start(&base);
     raise_descriptors();
@@ -287,7 +287,7 @@ fn a_question_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn an_archive_that_is_truncated_while_it_is_viewed_is_an_error_of_the_answer() {
+fn archive_truncated_while_viewed_is_an_error() {
     let (_directory, base) = pictures::archive();
     let server = start(&base);
     let header = server.get("header").json();

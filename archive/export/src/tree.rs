@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_of_one_directory_are_one_host_in_the_order_of_their_starts() {
+    fn archives_of_a_directory_are_one_host_by_start() {
         let tree = tempfile::tempdir().unwrap();
         let directory = tree.path().join("web1");
         fs::create_dir(&directory).unwrap();

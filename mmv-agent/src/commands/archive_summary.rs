@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_metric_have_one_unit_and_columns_without_numbers_are_left_out() {
+    fn numbers_of_a_metric_have_one_unit() {
         let bytes = [("code=200", 2_500_000.0, Some(512_000.0)), ("code=503", 40_000.0, Some(0.0))];
         let metrics = [
             metric("mmv.web.sent", Units::bytes(), &bytes),

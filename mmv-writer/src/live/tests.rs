@@ -104,7 +104,7 @@ fn used_instances(registry: &Registry) -> u32 {
 }
 
 #[test]
-fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
+fn live_file_grows_by_metrics_of_every_kind() {
     let directory = directory();
     let registry = Registry::builder("app").directory(directory.path()).cluster(7);
     let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
@@ -138,7 +138,7 @@ fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_as_in_a_sealed_file_and_leaves_no_trace() {
+fn wrong_registrations_are_refused_and_leave_no_trace() {
     let directory = directory();
     let registry = registry(&directory);
     let _total = registry.counter("total").build().unwrap();
@@ -163,7 +163,7 @@ fn what_is_wrong_is_refused_as_in_a_sealed_file_and_leaves_no_trace() {
 }
 
 #[test]
-fn an_instance_is_created_once_and_has_a_value_in_the_metrics_that_ask() {
+fn instance_is_created_once_with_values_on_request() {
     let directory = directory();
     let registry = registry(&directory);
     let paths = registry.indom("paths").help("what is asked for").build().unwrap();
@@ -259,7 +259,7 @@ fn a_removed_metric_is_gone_and_its_handles_count_unseen() {
 }
 
 #[test]
-fn a_metric_of_an_overflow_file_is_removed_there_and_places_are_not_used_again() {
+fn removed_metric_of_an_overflow_file_leaves_its_place_unused() {
     let directory = directory();
     let registry = registry(&directory);
     let add = |index: usize| registry.counter(format!("m{index}")).build().unwrap();
@@ -351,7 +351,7 @@ fn a_removal_waits_for_handles_on_loan() {
 }
 
 #[test]
-fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
+fn place_is_reused_after_its_last_handle() {
     let directory = directory();
     let registry = registry(&directory);
     let users = registry.indom("users").build().unwrap();
@@ -434,7 +434,7 @@ fn with_gaps(registry: &Registry) -> (Indom, NamedFamily<Counter<u64>>, NamedFam
 }
 
 #[test]
-fn each_instance_has_a_value_in_every_family_if_values_can_be_absent() {
+fn each_instance_has_a_value_or_none_in_every_family() {
     let absent = u64::MAX;
     let (dir, other) = (directory(), directory());
     let with = Registry::builder("app").directory(dir.path()).build().unwrap();
@@ -476,7 +476,7 @@ fn each_instance_has_a_value_in_every_family_if_values_can_be_absent() {
 }
 
 #[test]
-fn a_live_file_gets_the_sentinel_flag_with_the_first_metric_that_needs_it() {
+fn live_file_gets_the_sentinel_flag_when_needed() {
     let gauge = |registry: &Registry| {
         drop(registry.metric::<Gauge<i64>>("depth").optional().build().unwrap());
     };
@@ -588,7 +588,7 @@ fn a_file_is_as_long_as_its_use_makes_it() {
 }
 
 #[test]
-fn instances_of_all_kinds_of_places_are_read_with_their_names_texts_and_help() {
+fn instances_are_read_with_names_texts_and_help() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let users = registry.indom("users").help("who").build().unwrap();
@@ -624,7 +624,7 @@ fn instances_of_all_kinds_of_places_are_read_with_their_names_texts_and_help() {
 }
 
 #[test]
-fn what_needs_a_longer_file_is_announced_a_while_after_it_became_longer() {
+fn growth_is_announced_a_while_after_the_file_became_longer() {
     let directory = directory();
     let registry = registry(&directory);
     let before = (size(&registry), contents(&registry).header.generation);
@@ -756,7 +756,7 @@ fn read_at_full_speed(file: &File, stop: &AtomicBool, counted: u64) -> (u32, usi
 }
 
 #[test]
-fn a_reader_never_sees_half_a_change_while_10_000_instances_are_added() {
+fn reader_sees_no_half_change_of_10_000_instances() {
     let directory = directory();
     let registry = builder(&directory).announce_interval(Duration::from_millis(2)).build().unwrap();
     let first = registry.counter("first").build().unwrap();
@@ -840,7 +840,7 @@ fn many_threads_ask_for_the_same_instances_and_no_count_is_lost() {
 }
 
 #[test]
-fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_one_round() {
+fn instances_that_come_and_go_reuse_their_room() {
     let directory = directory();
     let registry = builder(&directory).announce_interval(Duration::from_millis(1)).build().unwrap();
     let things = registry.indom("things").build().unwrap();

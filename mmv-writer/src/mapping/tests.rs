@@ -131,7 +131,7 @@ fn a_segment_that_is_gone_does_not_matter_to_a_fork() {
 }
 
 #[test]
-fn a_strip_is_inside_and_aligned_or_none_and_ends_with_its_last_word() {
+fn strip_is_aligned_and_within_the_file() {
     let segment = Arc::new(Segment::private(8));
     let strip = segment.strip(8, 24, 3).unwrap();
     for (index, word) in strip.iter().enumerate() {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_instance_is_found_by_name_and_by_number_however_many_there_are() {
+    fn each_of_many_instances_is_found_by_name_and_number() {
         for count in [0, 1, MAX_SCANNED, MAX_SCANNED + 1, 1000] {
             let members = (0..count).map(|index| {
                 let id = InstanceId::new(5000 - index as i32).unwrap();

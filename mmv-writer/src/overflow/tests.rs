@@ -64,7 +64,7 @@ pub(crate) fn singular_values(files: &[PathBuf]) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn five_thousand_metrics_are_in_five_files_that_come_and_go_together() {
+fn five_thousand_metrics_are_in_five_files() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let register = |index: u64| {
@@ -158,7 +158,7 @@ fn labels_and_domains_go_into_overflow_files_as_well() {
 }
 
 #[test]
-fn labels_of_all_metrics_reach_overflow_files_with_requested_clusters() {
+fn labels_reach_overflow_files_with_requested_clusters() {
     let directory = directory();
     let registry = builder(&directory).overflow_cluster(100).build().unwrap();
     registry.label(Label::new("tier", 1)).unwrap();
@@ -188,7 +188,7 @@ fn labels_of_all_metrics_reach_overflow_files_with_requested_clusters() {
 }
 
 #[test]
-fn files_of_several_processes_have_overflow_files_only_in_clusters_of_their_own() {
+fn overflow_files_need_a_cluster_of_their_own() {
     let directory = directory();
     let register = |registry: &Registry| {
         let counter = |index| registry.counter(format!("app.m{index}")).build();

@@ -57,7 +57,7 @@ mod tests {
     use crate::{Error, Registry};
 
     #[test]
-    fn a_forked_child_publishes_a_file_of_its_own_and_its_parents_stays_as_it_is() {
+    fn forked_child_publishes_its_own_file() {
         let directory = directory();
         let builder = Registry::builder("app").directory(directory.path()).cluster(7);
         for (builder, separator, cluster, name) in

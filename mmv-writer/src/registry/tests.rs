@@ -555,7 +555,7 @@ fn a_striped_counter_is_a_metric_whose_instances_add_up() {
 }
 
 #[test]
-fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
+fn histogram_shows_only_buckets_that_were_hit() {
     let directory = directory();
     let registry = registry(&directory);
     let buckets = registry.buckets(Buckets::new(1, 10)).unwrap();

@@ -25,7 +25,7 @@ fn value(name: &str, value: u64) -> (String, u64) {
 }
 
 #[test]
-fn every_kind_of_static_takes_what_it_counted_into_a_sealed_registry() {
+fn statics_take_their_counts_into_a_sealed_registry() {
     static COUNT: Counter<f64> = Counter::new("count");
     static LEVEL: Gauge<i64> = Gauge::new("level").units(Units::bytes());
     static BUSY: Timer = Timer::new("busy");

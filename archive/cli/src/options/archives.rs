@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_is_removed_before_it_is_read_is_no_failure_if_there_are_others() {
+    fn archive_removed_before_it_is_read_is_no_failure() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["a", "b"] {
             let archive = test_archives::Builder::in_directory(directory.path(), name);

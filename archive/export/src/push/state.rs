@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_state_is_an_error_and_not_a_start_from_the_beginning() {
+    fn file_that_is_no_state_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDirectory::open(directory.path()).unwrap();
         let file = state.file("web1", "http://a/");

@@ -69,7 +69,7 @@ fn a_mark_and_the_end_of_an_archive_are_stale_markers() {
 }
 
 #[test]
-fn a_number_that_is_used_again_is_another_series_also_with_the_same_labels() {
+fn number_used_again_is_another_series() {
     let directory = tempfile::tempdir().unwrap();
     begin(&directory.path().join("a"))
         .metric("a.first", "u64 counter count")
@@ -233,7 +233,7 @@ fn a_histogram_that_restarts_keeps_its_buckets() {
 }
 
 #[test]
-fn a_counter_that_begins_in_the_millisecond_of_the_last_value_before_has_a_later_zero() {
+fn counter_begun_within_a_millisecond_has_a_later_zero() {
     let directory = tempfile::tempdir().unwrap();
     let builder = begin(&directory.path().join("a")).metric("mmv.shop.orders", "u64 counter count");
     with_events(builder)
@@ -248,7 +248,7 @@ fn a_counter_that_begins_in_the_millisecond_of_the_last_value_before_has_a_later
 }
 
 #[test]
-fn a_histogram_that_restarts_at_once_counts_from_zero_after_its_last_values() {
+fn histogram_of_a_quick_restart_counts_from_zero() {
     let directory = tempfile::tempdir().unwrap();
     with_events(begin_latency(&directory.path().join("a")))
         .row(1, latency([Some(3), None, None], 6))

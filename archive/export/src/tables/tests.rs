@@ -312,7 +312,7 @@ fn columns_say_what_they_are() {
 
 /// More rows than the budget has, in a table whose columns become more.
 #[test]
-fn rows_beyond_the_budget_go_to_row_groups_and_new_columns_to_a_new_file() {
+fn rows_beyond_the_budget_begin_a_row_group() {
     let place = FileTarget::new();
     let names: Vec<String> = (1..=1_001).map(|item| format!("mmv.shop.m{item}")).collect();
     let declare = |builder: Builder, name: &String| builder.metric(name, "u64 counter count");

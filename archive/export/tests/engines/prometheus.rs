@@ -107,7 +107,7 @@ fn assert_near(found: f64, expected: f64, error: f64) {
 /// The differences are those that `docs/engines/prometheus.md` explains.
 #[test]
 #[ignore = "needs the engines that ci/engines fetches"]
-fn rates_over_restarts_and_marks_agree_with_report_where_their_rules_do() {
+fn rates_over_restarts_and_marks_agree_with_report() {
     for engine in suites("prometheus") {
         let Some(program) = program(&engine, "prometheus") else { return };
         let place = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ fn kills() -> u64 {
 
 #[test]
 #[ignore = "needs the engines that ci/engines fetches"]
-fn victoria_metrics_has_every_sample_also_of_senders_that_were_killed() {
+fn victoria_metrics_has_every_sample_of_killed_senders() {
     for engine in versions("victoria-metrics") {
         let Some(program) = program(&engine, "victoria-metrics") else { return };
         let place = tempfile::tempdir().unwrap();

@@ -140,7 +140,7 @@ fn of_a_refused_request_only_what_is_refused_alone_is_dropped() {
 }
 
 #[test]
-fn points_that_a_receiver_of_otlp_refused_are_counted_and_do_not_go_again() {
+fn refused_otlp_points_are_counted_and_not_repeated() {
     let sent = Sent::new(10, 10);
     // `partial_success`: `rejected_data_points` 3, `error_message` "no".
     let answer = "\n\u{6}\u{8}\u{3}\u{12}\u{2}no";
@@ -204,7 +204,7 @@ fn what_is_too_old_is_dropped_on_request_and_counted() {
 }
 
 #[test]
-fn a_request_that_was_stored_before_is_no_error_where_repetitions_are_out_of_order() {
+fn repeated_request_is_no_error_of_out_of_order_samples() {
     let sent = Sent::new(10, 3_000);
     let newest = std::sync::Mutex::new(std::collections::HashMap::new());
     // Prometheus without a window for samples that are out of order.

@@ -94,7 +94,7 @@ fn counter_is_on_the_grid_and_at_the_ends_of_its_lines() {
 }
 
 #[test]
-fn counter_that_falls_keeps_both_values_and_has_none_on_the_grid_between() {
+fn counter_that_falls_keeps_both_values() {
     let rows = [(0, 5), (8, 50), (12, 3), (20, 7)].map(|(second, n)| (second, [("n", n)]));
     let made = Builder::new().metric("n", "u32 counter count").rows(rows).finish();
     let (_directory, archive) = reduced(&open(&made), TEN);
@@ -131,7 +131,7 @@ fn mean_of_integers_is_rounded_and_ends_before_a_mark() {
 }
 
 #[test]
-fn discrete_value_is_the_last_of_each_interval_and_there_from_the_first_on() {
+fn discrete_value_is_the_last_of_each_interval() {
     let rows = [(3, 1), (5, 2), (9, 3), (12, 3), (35, 4)].map(|(second, n)| (second, [("d", n)]));
     let made = Builder::new().metric("d", "u32 discrete none").rows(rows).finish();
     let (_directory, archive) = reduced(&open(&made), TEN);

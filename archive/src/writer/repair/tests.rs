@@ -301,7 +301,7 @@ fn a_repair_in_place_that_is_killed_anywhere_leaves_an_archive() {
 }
 
 #[test]
-fn records_whose_time_steps_back_are_not_lost_when_the_replacement_is_cut_off() {
+fn interrupted_replacement_loses_no_backward_record() {
     let (_directory, base) = archive();
     step_back(&base, 1000);
     let volumes = ["0", "1"].map(|volume| fs::read(base.with_extension(volume)).unwrap());

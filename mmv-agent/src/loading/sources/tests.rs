@@ -62,7 +62,7 @@ fn file_that_replaces_a_listed_one_is_harvested_as_its_successor() {
 }
 
 #[test]
-fn successor_is_opened_as_soon_as_the_last_values_before_it_are_read() {
+fn successor_is_opened_once_the_last_values_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let _files = publish_all(dir.path(), &["app"]);
     let mut sources = with_limits(dir.path(), Limits::default());

@@ -65,7 +65,7 @@ fn what_is_no_struct_of_named_fields_is_refused() {
 }
 
 #[test]
-fn an_attribute_that_is_unknown_is_refused_with_those_that_are_known() {
+fn unknown_attribute_is_refused_with_the_known_ones() {
     refused("#[metric(scale = 1)] a: A", "unknown attribute `scale`; there are `name`");
     refused("#[metric(a::b = 1)] a: A", "unknown attribute; there are `name`");
     refused("#[metric(semantics = gauge)] a: A", "`counter`, `instant` and `discrete`");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn withdrawn_file_stays_where_the_owner_of_the_directory_keeps_files() {
+    fn withdrawn_file_stays_in_a_directory_that_keeps_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app");
         let keeper = directory.path().join(KEEP_FILES);

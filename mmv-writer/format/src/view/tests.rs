@@ -179,7 +179,7 @@ fn a_good_file_is_read_field_by_field() {
 }
 
 #[test]
-fn elapsed_time_is_a_counter_of_microseconds_whatever_the_file_states() {
+fn elapsed_time_is_always_a_counter_of_microseconds() {
     let contents = Contents::parse(&sample().bytes()).unwrap();
     let elapsed = &contents.metrics[2];
     assert_eq!((elapsed.kind, elapsed.semantics), (MetricKind::Elapsed, Semantics::Counter));

@@ -188,7 +188,7 @@ fn a_label_of_an_instance_comes_and_goes_with_it() {
 }
 
 #[test]
-fn an_entry_of_a_label_is_used_again_after_a_rest_and_labels_do_not_stop_metrics() {
+fn label_entry_is_reused_after_a_rest() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let users = registry.indom("users").build().unwrap();
@@ -267,7 +267,7 @@ fn labels_of_an_instance_are_in_each_file_that_has_it() {
 }
 
 #[test]
-fn labels_of_all_metrics_reach_overflow_files_in_clusters_of_their_own() {
+fn labels_of_all_metrics_reach_overflow_files() {
     let directory = directory();
     let registry = Registry::builder("app").directory(directory.path()).cluster(7);
     let registry = registry.overflow_cluster(9).build().unwrap();

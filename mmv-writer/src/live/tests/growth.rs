@@ -373,7 +373,7 @@ fn pass(
 }
 
 #[test]
-fn a_value_that_is_read_by_old_metadata_at_any_moment_is_that_of_its_instance() {
+fn value_read_by_old_metadata_is_of_its_instance() {
     let given_to = |place, name| {
         Growth::of(
             place,
@@ -474,7 +474,7 @@ fn read_with_turns(growth: &Growth, turns: &[Turn]) -> (bool, usize) {
 }
 
 #[test]
-fn a_reader_that_the_writer_interrupts_twice_anywhere_never_sees_half_a_change() {
+fn reader_interrupted_twice_sees_no_half_change() {
     for growth in Growth::all() {
         let stores = growth.stores.len();
         let (complete, loads) = read_with_turns(&growth, &[(0, stores)]);
@@ -496,7 +496,7 @@ fn a_reader_that_the_writer_interrupts_twice_anywhere_never_sees_half_a_change()
 }
 
 #[test]
-fn a_reader_that_knows_the_old_size_finds_nothing_wrong_until_the_counts_are_raised() {
+fn reader_of_the_old_size_finds_nothing_wrong() {
     let mut longer = 0;
     for growth in Growth::all() {
         if growth.len_before == growth.before.len() as u64 {

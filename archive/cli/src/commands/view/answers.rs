@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_archive_is_answered_from_a_pyramid_with_the_same_extremes() {
+    fn large_archive_is_answered_from_a_pyramid() {
         let (_directory, archives) = archives();
         let archives = archives.small(0);
         let metrics = vec![SideMetric { side: 0, pmid: PMID }];

@@ -31,7 +31,7 @@ fn a_name_has_the_quantile_in_percent() {
 }
 
 #[test]
-fn the_part_below_a_limit_is_that_of_whole_buckets_and_a_part_of_one() {
+fn part_below_a_limit_includes_part_of_a_bucket() {
     // 30 values of 4..5, 60 of 6..7, 10 of 8..11.
     let counted = [(bucket(4.0, 4.5), 30.0), (bucket(6.0, 6.5), 60.0), (bucket(8.0, 9.5), 10.0)];
     for (limit, part) in [(3.0, 0.0), (5.0, 0.3), (5.5, 0.3), (7.0, 0.9), (9.5, 0.95), (11.0, 1.0)]

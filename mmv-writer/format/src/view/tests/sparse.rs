@@ -108,7 +108,7 @@ fn sparse() -> File {
 }
 
 #[test]
-fn entries_around_holes_are_found_and_holes_cost_neither_time_nor_memory() {
+fn entries_around_holes_are_found_at_no_cost() {
     let file = sparse();
     let began = Instant::now();
     let (contents, cost) = Contents::read_at_cost(&file, &Limits::default());
@@ -149,7 +149,7 @@ fn zeros_that_are_no_hole_are_read_as_holes_are() {
 }
 
 #[test]
-fn a_value_of_an_entry_of_zeros_is_left_out_and_one_between_entries_is_listed() {
+fn value_of_an_entry_of_zeros_is_left_out() {
     let file = sparse();
     let at = places();
     for (distance, listed) in [(3_000 * 24, 250), (100 * 24, 250), (3_000 * 24 + 8, 251)] {
