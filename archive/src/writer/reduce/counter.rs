@@ -16,6 +16,8 @@ const SPARSE: i128 = 3;
 #[derive(Debug, Clone, Copy)]
 struct Last {
     at: Timestamp,
+    /// The interval that the time is in.
+    interval: i128,
     word: u64,
     /// It was written.
     is_kept: bool,
@@ -50,23 +52,28 @@ impl CounterTrack {
     pub(super) fn add<N: Number>(&mut self, piece: &Piece<'_>, output: &mut InstanceOutput<'_>) {
         let mut values = piece.words.iter().copied().zip(piece.timestamps.iter().copied());
         if let Some((word, at)) = values.next() {
-            self.observe::<N>(word, at, output);
+            self.observe::<N>(word, (at, piece.interval), output);
         }
         if rises_only::<N>(piece.words) {
             // Nothing between the first and the last is of interest.
             if let Some((word, at)) = values.next_back() {
-                self.observe::<N>(word, at, output);
+                self.observe::<N>(word, (at, piece.interval), output);
             }
             return;
         }
         for (word, at) in values {
-            self.observe::<N>(word, at, output);
+            self.observe::<N>(word, (at, piece.interval), output);
         }
     }
 
-    fn observe<N: Number>(&mut self, word: u64, at: Timestamp, output: &mut InstanceOutput<'_>) {
+    fn observe<N: Number>(
+        &mut self,
+        word: u64,
+        (at, interval): (Timestamp, i128),
+        output: &mut InstanceOutput<'_>,
+    ) {
         self.last_at = Some(at);
-        let next = Last { at, word, is_kept: false };
+        let next = Last { at, interval, word, is_kept: false };
         let Some(last) = self.last else {
             // The start of a line.
             self.last = Some(next);
@@ -75,14 +82,14 @@ impl CounterTrack {
         };
         if at <= last.at {
             // Of several values at one time the last holds.
-            self.last = Some(Last { at: last.at, ..next });
+            self.last = Some(Last { at: last.at, interval: last.interval, ..next });
             if last.is_kept {
                 self.keep_last(output);
             }
             return;
         }
         let grows = N::from_word(last.word).growth_to(N::from_word(word), false).is_some();
-        let ends = output.grid().ends_within(last.at, at);
+        let ends = output.grid().ends_before_interval(last.at, last.interval, interval);
         let is_sparse = ends.end - ends.start >= SPARSE;
         let is_alive = |interval| self.life.contains(output.grid().end(interval));
         let is_on_grid = output.grid().end(ends.end) == at;

@@ -59,6 +59,18 @@ impl IntervalGrid {
         first..self.interval(before).max(first)
     }
 
+    /// Returns the intervals that end after a time, which is in `interval`, and before another one
+    /// ends: [`ends_within`](Self::ends_within) without a division.
+    pub(super) fn ends_before_interval(
+        &self,
+        after: Timestamp,
+        interval: i128,
+        other: i128,
+    ) -> Range<i128> {
+        let first = interval + i128::from(self.end(interval) == after);
+        first..other.max(first)
+    }
+
     /// Divides rows, whose times do not go back, into intervals.
     pub(super) fn divide(&self, timestamps: &[Timestamp]) -> Vec<IntervalRows> {
         let mut all = Vec::new();
@@ -93,6 +105,13 @@ mod tests {
         assert_eq!(grid.ends_within(at(5), at(25)), 1..2);
         assert_eq!(grid.ends_within(at(4), at(26)), 0..3);
         assert!(grid.ends_within(at(6), at(15)).is_empty());
+        for (after, before) in (-20..30).flat_map(|after| (after + 1..40).map(move |b| (after, b)))
+        {
+            let (after, before) = (at(after), at(before));
+            let found =
+                grid.ends_before_interval(after, grid.interval(after), grid.interval(before));
+            assert_eq!(found, grid.ends_within(after, before));
+        }
     }
 
     #[test]
