@@ -40,6 +40,9 @@ pub(super) struct Record {
     pub(super) missed: u64,
     /// Time that the work of the agent was delayed by that of other processes, in nanoseconds.
     pub(super) delayed: i64,
+    /// The same with the time that the thread itself worked: a program that lived no longer may
+    /// have been gone before its file was opened.
+    pub(super) busy: i64,
     pub(super) agent_log: String,
 }
 
@@ -108,13 +111,13 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
     let (middle, end) = (Instant::now() + plan.length / 2, Instant::now() + plan.length);
     let mut away = None;
     let (mut first_log, mut missed) = (String::new(), 0);
-    let mut delayed = 0;
+    let mut delay = Delay::default();
     while Instant::now() < end {
         world.step(true);
         sleep(Duration::from_millis(2));
         if plan.restarts_agent && away.is_none() && middle <= Instant::now() {
             let stopping = now();
-            delayed += delay(&agent);
+            delay.add(&agent);
             assert!(agent.terminate().success(), "{}", agent.log());
             let stopped = now();
             (first_log, missed) = (agent.log(), agent.counted("missed"));
@@ -140,11 +143,11 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
     }
     // The last values of a program are logged after its end.
     sleep(plan.interval * 3 + Duration::from_millis(1100));
-    delayed += delay(&agent);
+    delay.add(&agent);
     assert!(agent.terminate().success(), "{}", agent.log());
     let ended = now();
     if let Some(away) = &mut away {
-        away.back += delayed;
+        away.back += delay.waited;
     }
     Record {
         archives: Agent::host_directory(&scratch),
@@ -155,24 +158,36 @@ pub(super) fn run(plan: Plan, form: &str) -> Record {
         status,
         scrape,
         missed: missed + agent.counted("missed"),
-        delayed,
+        delayed: delay.waited,
+        busy: delay.waited_and_worked,
         agent_log: first_log + &agent.log(),
         scratch,
     }
 }
 
-/// Returns the longest time that a thread of the agent was delayed by other processes: it waited
-/// for a processor, and the thread that reads files pauses after work for as long as that took.
-fn delay(agent: &Agent) -> i64 {
-    let threads = fs::read_dir(format!("/proc/{}/task", agent.id())).expect("threads");
-    let waited = threads.map(|thread| {
-        let path = thread.expect("a thread").path().join("schedstat");
-        let text = fs::read_to_string(path).expect("the times of a thread");
-        // proc(5): time on a processor, time in the queue of one, time slices.
-        let waited = text.split_whitespace().nth(1).expect("the time in the queue");
-        waited.parse::<i64>().expect("nanoseconds")
-    });
-    2 * waited.max().unwrap_or_default()
+/// The longest times that a thread of each agent waited for a processor, and that it waited and
+/// worked. Both are doubled: the thread that reads files pauses after work for as long as that took.
+#[derive(Debug, Default)]
+struct Delay {
+    waited: i64,
+    waited_and_worked: i64,
+}
+
+impl Delay {
+    fn add(&mut self, agent: &Agent) {
+        let mut longest = (0, 0);
+        for thread in fs::read_dir(format!("/proc/{}/task", agent.id())).expect("threads") {
+            let path = thread.expect("a thread").path().join("schedstat");
+            let text = fs::read_to_string(path).expect("the times of a thread");
+            // proc(5): time on a processor, time in the queue of one, time slices.
+            let times = text.split_whitespace().map(|time| time.parse::<i64>().expect("a time"));
+            let times: Vec<i64> = times.collect();
+            longest.0 = longest.0.max(times[1]);
+            longest.1 = longest.1.max(times[0] + times[1]);
+        }
+        self.waited += 2 * longest.0;
+        self.waited_and_worked += 2 * longest.1;
+    }
 }
 
 impl Record {

@@ -128,8 +128,8 @@ fn increase(
                 is_within && segment.permits(*value, *at, ticks.after(*at))
             })
             .map(|(at, _)| *at);
-        let Some(first) = own.next() else { continue };
-        let last = own.next_back().unwrap_or(first);
+        // A single one may be the last value of the life before, which this one could have by chance.
+        let (Some(_), Some(last)) = (own.next(), own.next_back()) else { continue };
         certain += segment.least(last);
     }
     (certain as f64, greatest as f64)
