@@ -242,7 +242,11 @@ pub enum Error {
         name: String,
     },
     /// Something that the pinned version of the format cannot hold.
-    #[error("{what} {name} needs version {needed:?}, but the file is pinned to {pinned:?}")]
+    #[error(
+        "{what} {name} needs version {} of the format, but the file is pinned to version {}",
+        needed.code(),
+        pinned.code()
+    )]
     Version {
         /// The kind of entry that needs it: "label".
         what: &'static str,

@@ -141,7 +141,7 @@ impl TryFrom<String> for Subtree {
         let name = key.strip_suffix(".*").unwrap_or(&key);
         if check_metric_name(name.as_bytes()).is_err() || !name.starts_with("mmv.") {
             return Err(format!(
-                "\"{key}\" is no subtree of names below mmv, such as \"mmv.shop\""
+                "\"{key}\" is not a subtree of names below mmv, such as \"mmv.shop\""
             ));
         }
         if name == "mmv.agent" || name.starts_with("mmv.agent.") {
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn what_is_no_subtree_user_or_group_is_an_error() {
         for (text, expected) in [
-            ("\"shop\" = \"user:root\"", "is no subtree of names"),
-            ("\"mmv.*.x\" = \"user:root\"", "is no subtree of names"),
+            ("\"shop\" = \"user:root\"", "is not a subtree of names"),
+            ("\"mmv.*.x\" = \"user:root\"", "is not a subtree of names"),
             ("\"mmv.agent\" = \"user:root\"", "is the agent's own"),
             ("\"mmv.a\" = \"root\"", "is neither user:NAME nor group:NAME"),
             ("\"mmv.a\" = \"host:root\"", "is neither user:NAME nor group:NAME"),

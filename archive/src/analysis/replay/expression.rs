@@ -239,7 +239,7 @@ pub enum Problem {
     #[error("found {found}, expected {expected}")]
     Unexpected { found: String, expected: &'static str },
     /// A quoted text, a pattern or the name of an instance without an end.
-    #[error("no {0} after this one")]
+    #[error("the closing {0} is missing")]
     Unclosed(char),
     /// An integer that does not fit 32 bits.
     #[error("{0} exceeds 4294967295; write larger numbers with a decimal point")]
@@ -326,7 +326,7 @@ pub enum Problem {
     #[error("no rate of units \"{0}\"")]
     RateUnits(String),
     /// `rate`, `delta` or `quantile` within another: there is only one moment before.
-    #[error("{0}() within rate() or delta()")]
+    #[error("{0}() cannot be used within rate() or delta()")]
     Nested(&'static str),
     /// Operands of different instance domains.
     #[error("different instance domains on the two sides of {operator}: {left} and {right}")]

@@ -139,7 +139,7 @@ mod tests {
                 "max_over(m.served)",
                 "a counter in max_over, which takes levels; rate(NAME) is the mean rate",
             ),
-            ("delta(max_over(m.queue))", "max_over() within rate() or delta()"),
+            ("delta(max_over(m.queue))", "max_over() cannot be used within rate() or delta()"),
             ("avg_over(m.name)", "string"),
             ("avg_over(m.other)", "no metric m.other"),
             ("avg_over(1 + 2)", "column 10: avg_over() takes a metric, not an expression"),

@@ -126,7 +126,7 @@ fn a_file_that_is_no_mmv_file_has_no_header() {
     let report = inspect("/etc/passwd".as_ref()).unwrap();
     let text = text_of(&report);
     assert!(report.header.is_none() && report.toc.is_empty(), "{text}");
-    assert!(text.contains("refused: it is no MMV file: it begins with \"root\", not"), "{text}");
+    assert!(text.contains("refused: not an MMV file: it begins with \"root\", expected"), "{text}");
     assert_eq!(exit_code(&report), 65);
     assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 2, "{text}");
 }

@@ -24,7 +24,7 @@ pub enum Refusal {
     },
     /// The first four bytes are not `MMV\0`.
     #[error(
-        "it is no MMV file: it begins with \"{found}\", not with \"MMV\" and a NUL",
+        "not an MMV file: it begins with \"{found}\", expected \"MMV\" and a NUL",
         found = found.escape_ascii()
     )]
     Magic {

@@ -518,7 +518,7 @@ fn errors_are_reported_with_their_column() {
         ("mkconst(0.5, meta=name)", "column 1: the constant cannot have the type string"),
         ("mkconst(1, meta=absent)", "column 1: no metric absent in the archive"),
         ("rate(speed)", "column 1: no rate of units \"byte / sec\""),
-        ("rate(delta(x))", "column 6: delta() within rate() or delta()"),
+        ("rate(delta(x))", "column 6: delta() cannot be used within rate() or delta()"),
         ("rescale(x, \"Mbyte\")", "column 1: \"count\" cannot be converted to \"Mbyte\""),
         ("free[a]", "column 5: [a]: these values have no instances"),
         ("temp * temp", "column 6: no * between units \"temperature (C)\" and \"temperature (C)\""),
