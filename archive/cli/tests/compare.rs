@@ -319,7 +319,10 @@ mod engines {
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines = text.lines();
-        let names: Vec<&str> = lines.next().unwrap().split(',').skip(2).collect();
+        // `shop.latency.bucket[bucket=0..9] (count)`
+        let heads = lines.next().unwrap().split(',').skip(2);
+        let names: Vec<&str> =
+            heads.map(|head| head.split_once(" (").map_or(head, |(name, _)| name)).collect();
         let mut columns = vec![Vec::new(); names.len()];
         for line in lines {
             for (column, value) in columns.iter_mut().zip(line.split(',').skip(2)) {
