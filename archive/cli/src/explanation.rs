@@ -1,18 +1,18 @@
 //! What changed in a window of time, when, and what moved together.
 //!
-//! Input: the metrics of an archive in a window, and in as long a time before it as there is.
-//! Output: [`ChangePoint`]s, the most certain and largest first. Nothing is said to be the cause of
-//! anything.
+//! Input: the metrics of an archive in a window and a period before it. Output: [`ChangePoint`]s,
+//! the largest and most certain first. They are not called causes.
 //!
-//! 1. All is read once into 480 columns: of a counter its rate, of a histogram its rate and the
-//!    shares of values above its quantiles 0.5, 0.9 and 0.99, of others the mean ([`tracks`]).
-//! 2. Each series has at most one change, its most significant [contrast](contrast) of level. Over
-//!    all series the false discovery rate is controlled, so that of a hundred windows in which
-//!    nothing happens at most five have a change.
-//! 3. What was found is read again around its beginning, a column for each sample; an
+//! 1. The metrics are read once into 480 columns: the rates of counters, the means of gauges, and of
+//!    a histogram its rate and the shares of values above its quantiles 0.5, 0.9 and 0.99
+//!    ([`tracks`]).
+//! 2. Each series has at most one change, its most significant [contrast](contrast). The false
+//!    discovery rate over all series is controlled: at most five of a hundred quiet windows may
+//!    have a change.
+//! 3. The series that changed are read again around the change, with one column for each sample. An
 //!    [onset](onset) is fitted, and the samples before and after it must differ in
-//!    [distribution](distribution), which a few events of a rare kind do not.
-//! 4. Changes that begin together and whose columns are [correlated](correlation) are a group.
+//!    [distribution](distribution). A few rare events do not pass this test.
+//! 4. Changes that begin together and whose columns are [correlated](correlation) form a group.
 
 mod contrast;
 mod correlation;
@@ -43,29 +43,29 @@ use tracks::{Subject, Track, clear_absences, fill_before_appearance};
 
 /// The columns of the window and of the time before it.
 pub(crate) const COLUMNS: u32 = 480;
-/// Fewest columns with a value for a series to be looked at.
+/// Least number of columns with a value; series with fewer are skipped.
 const MIN_VALUES: usize = 24;
 /// False discovery rate over all series of a window.
 const MAX_FALSE: f64 = 0.02;
-/// Limit on the changes that are looked at more closely.
+/// Limit on the changes that are refined.
 const MAX_CANDIDATES: usize = 96;
-/// Samples that are read around the beginning of a change, at least.
+/// Least number of samples that are read around the beginning of a change.
 const MIN_SAMPLES: u32 = 512;
 /// Limit on the samples that are read around the beginning of a change.
 const MAX_SAMPLES: u32 = 4096;
-/// Columns around a beginning in which it is looked for again, on both sides.
+/// Columns on each side of a beginning that are searched for its sample.
 const SEARCHED_COLUMNS: f64 = 3.0;
-/// Samples around a beginning in which it is looked for again, on both sides, at least.
+/// Least number of samples on each side of a beginning that are searched.
 const SEARCHED_SAMPLES: usize = 32;
-/// A change within this distance of a ratio of 1 is none.
+/// Relative size below which a change is dropped.
 const SAME: f64 = 0.05;
-/// Limit on the probability that samples before and after a beginning are of one distribution.
+/// Limit on the probability that the samples before and after a change have one distribution.
 const MAX_ALIKE: f64 = 1e-4;
-/// Columns of the level before a change, at least.
+/// Least number of columns from which the level before a change is computed.
 const MIN_BEFORE: usize = 16;
-/// Ramps of fewer columns are looked at as steps.
+/// Ramps of fewer columns are treated as steps.
 const MIN_RAMP: f64 = 6.0;
-/// Limit on the columns on both sides of a change that its shape is fitted to.
+/// Limit on the columns on each side of a change to which its shape is fitted.
 const MAX_FITTED: usize = 128;
 /// Columns by which the beginnings of one group may differ.
 const GROUPED_COLUMNS: i128 = 4;
@@ -101,11 +101,11 @@ pub(crate) struct ChangePoint {
     pub(crate) begin: Timestamp,
     /// The return to the level before; `None` if it goes on.
     pub(crate) end: Option<Timestamp>,
-    /// It went on to change for this time.
+    /// The change is a ramp, not a step.
     pub(crate) is_gradual: bool,
     pub(crate) before: f64,
     pub(crate) during: f64,
-    /// The change in terms of what is usual for the series, times the relative size of it.
+    /// Contrast relative to the usual contrast of the series, times the relative size of the change.
     pub(crate) score: f64,
     /// Changes with the same number move together.
     pub(crate) group: usize,
@@ -148,7 +148,7 @@ pub(crate) struct Explanation {
     pub(crate) appeared: Vec<Appeared>,
     /// In the order of time.
     pub(crate) unmeasured: Vec<Unmeasured>,
-    /// The number of series that were looked at.
+    /// The number of series that were examined.
     pub(crate) series: usize,
 }
 
@@ -194,7 +194,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the places of values before a gradual change, and of those that it has changed.
+    /// Returns the ranges of values before and during a gradual change.
     fn compared_values(&self) -> Option<(Range<usize>, Range<usize>)> {
         let columns = &self.track.columns;
         let begin = columns.partition_point(|column| f64::from(*column) < self.begin);
@@ -426,7 +426,7 @@ fn refined(
     let before_end = begin_column.floor().max(0.0) as usize;
     let before = before_end.saturating_sub(before_columns)..before_end;
     let before = subject.number(run, before)?;
-    // Columns that are in part before or after the change are left out, unless there are no others.
+    // Columns only partly within the change are left out, unless there are no others.
     let fine_end = fine.column(coarse_end);
     let during = if fine_end < f64::from(fine.columns) {
         let first = fine.column(begin).max(0.0).ceil() as usize;

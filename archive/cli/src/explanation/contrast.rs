@@ -1,16 +1,15 @@
 //! The strongest change of level in a series.
 //!
-//! For each place and several widths the mean of the values after it is compared with the mean of
-//! those before. The contrast counts only as far as both halves after it exceed both halves before
-//! it, so that a single outlier is none. It is divided by what contrasts of this width usually are
-//! in the same series: their lower quartile, which neither a change nor a ramp over half of the
-//! series moves much. A daily rhythm and slow wandering make all contrasts large, and are therefore
-//! no change.
+//! At each place the means of the values after and before it are compared, for several widths. The
+//! contrast counts only as far as both halves on one side exceed both halves on the other, so a
+//! single outlier has none. It is divided by the usual contrast of that width in the same series:
+//! the lower quartile, which neither a change nor a ramp over half of the series moves much. A daily
+//! cycle or slow drift makes all contrasts large, and is therefore not a change.
 //!
-//! The probability of a score by chance is bounded by Student's distribution with a third of the
-//! number of independent contrasts, plus 4, but at most 12 degrees of freedom: in simulations of
-//! white noise, autoregressive noise and random walks of 480 values this is too large by a factor
-//! of 2 or more at each width, and about right for values with tails as heavy as those of Student's
+//! The probability of a score by chance is bounded by Student's distribution with n/3 + 4 degrees
+//! of freedom, at most 12, for n independent contrasts. In simulations of white noise,
+//! autoregressive noise and random walks of 480 values the bound is too large by a factor of 2 or
+//! more at each width; it is about right for values whose tails are as heavy as those of Student's
 //! distribution of 3 degrees (decision 020 has the figures).
 //!
 //! **Sources**: B. Eichinger and C. Kirch, "A MOSUM procedure for the estimation of multiple random
@@ -26,13 +25,13 @@ const WIDTHS: [usize; 6] = [2, 4, 8, 16, 32, 64];
 const NORMAL_QUARTILE: f64 = 0.318_64;
 /// The upper decile of the absolute value of a standard normal variable.
 const NORMAL_DECILE: f64 = 1.644_85;
-/// A width is judged by its score if it is as significant as this, else by its significance.
+/// Significance beyond which widths are compared by score instead of significance.
 const CERTAIN: f64 = 1e-6;
-/// Limit on the score, that of constants that change.
+/// Limit on the score, which a step between constants has.
 const MAX_SCORE: f64 = 100.0;
 /// Limit on the degrees of freedom, for values with heavy tails.
 const MAX_FREEDOM: f64 = 12.0;
-/// Fewest contrasts before a change that it is compared with.
+/// Least number of contrasts before a change to compare it with.
 const MIN_BEFORE: usize = 32;
 /// Limit on the places with at least half of the strongest contrast: two begin and end a change,
 /// two more may be another one; a pattern that recurs has more.
@@ -41,11 +40,11 @@ const MAX_PEAKS: usize = 4;
 /// A change of level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Contrast {
-    /// The first value after the change, nearly.
+    /// Approximate place of the first value after the change.
     pub(super) place: usize,
     /// The first place with at least half of the contrast.
     pub(super) first: usize,
-    /// The number of values on each side that it was found in.
+    /// Number of values on each side.
     pub(super) width: usize,
     /// The contrast, divided by the usual one.
     pub(super) score: f64,
@@ -91,7 +90,7 @@ pub(super) fn strongest_contrast(values: &[f64], first: usize) -> Option<Contras
         let Some((begin, largest)) = peak(&clear, first.saturating_sub(width)) else { continue };
         // Means of more values vary less, but not less than those of independent ones.
         let mut scale = (quantile(&plain, 0.25) / NORMAL_QUARTILE).max(least_scale);
-        // Most contrasts of whole numbers that seldom move are 0.
+        // Most contrasts are 0 in a series of integers that rarely changes.
         let before = plain.get(..begin.saturating_sub(width)).unwrap_or_default();
         if before.len() >= MIN_BEFORE {
             scale = scale.max(quantile(before, 0.9) / NORMAL_DECILE);

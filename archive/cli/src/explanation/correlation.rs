@@ -1,8 +1,8 @@
-//! What moves together: the cross-correlation of two series over lags.
+//! Cross-correlation of two series over lags.
 //!
 //! **Source**: G. E. P. Box, G. M. Jenkins, "Time Series Analysis" (1970), chapter 11.
 
-/// Fewest common values for a correlation.
+/// Least number of common values for a correlation.
 const MIN_COMMON: usize = 8;
 
 /// Returns the correlation of greatest magnitude between a series and another one that is up to

@@ -1,4 +1,4 @@
-//! Whether two samples have the same distribution: the test of Kolmogorov and Smirnov.
+//! The Kolmogorov-Smirnov test: whether two samples have the same distribution.
 //!
 //! **Source**: W. H. Press and others, "Numerical Recipes", 3rd edition (2007), section 14.3.3, for
 //! the approximation of the probability (M. A. Stephens, J. R. Statist. Soc. B 32 (1970)).
@@ -47,7 +47,7 @@ mod tests {
         let other = [4.1, 6.2, 5.5, 7.3, 3.9, 6.6];
         assert!((distribution_distance(&one, &other) - 0.75).abs() < 1e-12);
         assert!(distribution_distance(&one, &one).abs() < 1e-12);
-        // Of very many values the correction for their number is nothing.
+        // The correction for the number of values vanishes as it grows.
         let many = 200_000_000;
         for (scaled, expected) in
             [(0.5, 0.963_945_2), (1.0, 0.269_999_7), (1.36, 0.049_485_88), (2.0, 6.709_252_6e-4)]

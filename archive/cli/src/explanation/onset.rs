@@ -1,11 +1,11 @@
 //! The shape of a change: where it begins, and where it has its full size.
 //!
 //! A constant, a straight line and another constant, joined, are fitted by least squares for each
-//! pair of places at which the line may begin and end. A step is a line of no length, a ramp that
-//! goes on is one that ends with the values. **Source**: J. D. Toms and M. L. Lesperance, "Piecewise
+//! pair of places at which the line may begin and end. A step is a line of length 0; a ramp that has
+//! not ended extends to the last value. **Source**: J. D. Toms and M. L. Lesperance, "Piecewise
 //! regression", Ecology 84 (2003), for thresholds that are found by trying all of them.
 
-/// By how much the log-likelihood of a ramp must exceed that of a step, twice.
+/// Least difference between twice the log-likelihoods of a ramp and a step, for a ramp.
 const MIN_RAMP_GAIN: f64 = 20.0;
 /// Limit on the places that are tried for each end of a ramp; others are between them.
 const MAX_TRIED: usize = 128;
@@ -13,7 +13,7 @@ const MAX_TRIED: usize = 128;
 /// The fitted shape. Places are indices of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Onset {
-    /// The first value that differs; of a ramp it may be between two.
+    /// First value that differs; for a ramp it may be between two.
     pub(super) begin: f64,
     /// The first value of the new level; that of `begin` for a step.
     pub(super) full: f64,

@@ -1,4 +1,4 @@
-//! What happened to programs in a window, by the agent's events, and what was not measured.
+//! Events of programs in a window, and programs that were not measured.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -11,17 +11,17 @@ use super::{ChangeKind, ChangePoint, TimeColumns};
 use crate::Failure;
 use crate::comparison::{Excluded, ObservedRun};
 
-/// Fewest restarts that are a change.
+/// Least number of restarts that count as a change.
 const MIN_RESTARTS: usize = 3;
-/// The rate of restarts must be this many times that before.
+/// Least ratio of the rate of restarts to the rate before.
 const MIN_RESTART_RATIO: f64 = 3.0;
-/// Restarts belong together if none of the times between them is this many times their median.
+/// Restarts belong together while each pause is shorter than this many times the median pause.
 const MAX_PAUSE: f64 = 4.0;
-/// The score of an infinite number of restarts after none.
+/// Limit on the score of restarts.
 const RESTART_SCORE: f64 = 100.0;
-/// Columns without a value that are noticed.
+/// Least number of columns without a value that are reported.
 const MIN_ABSENT: usize = 2;
-/// Part of the columns in which a program has values, unless it is logged only now and then.
+/// Share of columns with values from which a program counts as logged regularly.
 const MIN_PRESENT: f64 = 0.5;
 
 /// Something that happened to a program, or to the agent.
@@ -34,7 +34,7 @@ pub(crate) struct Event {
     pub(crate) reason: Option<String>,
 }
 
-/// A time without values.
+/// A period without values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Unmeasured {
     /// `None` for all programs.
@@ -155,8 +155,8 @@ fn longest_series(times: &[Timestamp]) -> Range<usize> {
     longest
 }
 
-/// Returns what was not measured in a window: the absences by events and marks that the run has,
-/// and columns without values of programs that have some in most others.
+/// Returns the periods of a window without values: the absences that the run knows from events and
+/// marks, and columns without values of programs that have values in most others.
 pub(super) fn unmeasured(
     run: &ObservedRun,
     grid: &TimeColumns,

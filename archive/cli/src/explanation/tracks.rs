@@ -1,4 +1,4 @@
-//! The numbers of a run by column, as one series for each statistic.
+//! One series of numbers by column for each statistic of a run.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -8,7 +8,7 @@ use pcp_archive::Units;
 use super::TimeColumns;
 use crate::comparison::{ColumnSums, Excluded, ObservedRun, RunHistogram, SeriesName, Statistic};
 
-/// The quantiles of histograms that are looked at.
+/// The quantiles of histograms that are examined.
 const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// A statistic of one instance of a metric.
@@ -16,7 +16,7 @@ const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
 pub(super) struct Subject {
     pub(super) name: SeriesName,
     pub(super) statistic: Statistic,
-    /// Of a quantile: the quantile of the whole run. What moves is the share of values above it.
+    /// For a quantile, its value over the whole run; the series is the share of values above it.
     pub(super) limit: f64,
 }
 
@@ -53,8 +53,8 @@ impl Subject {
         all
     }
 
-    /// Returns the value of each column in which an observation ends; of a quantile the share of
-    /// values above the limit. A rate may extend over several columns, and is one value.
+    /// Returns the value of each column in which an observation ends; for a quantile it is the share
+    /// of values above the limit. A rate that extends over several columns is one value.
     pub(super) fn track(&self, run: &ObservedRun) -> Track {
         let mut track = Track::default();
         for (column, part) in (0..).zip(self.parts(run)) {
@@ -114,7 +114,7 @@ impl Subject {
 }
 
 impl Track {
-    /// Returns a value for each of so many columns, NaN where there is none.
+    /// Returns a value for each of the first `columns` columns, NaN where a column has none.
     pub(super) fn by_column(&self, columns: usize) -> Vec<f64> {
         let mut all = vec![f64::NAN; columns];
         for (column, value) in self.columns.iter().zip(&self.values) {
@@ -161,7 +161,7 @@ pub(super) fn fill_before_appearance(run: &mut ObservedRun) -> Vec<Appearance> {
     appearances
 }
 
-/// Removes what was counted in columns in which the program was not running.
+/// Clears counts in columns in which the program was not running.
 pub(super) fn clear_absences(run: &mut ObservedRun, grid: &TimeColumns) {
     let mut absent: Vec<(String, RangeInclusive<usize>)> = Vec::new();
     for Excluded { program, begin, end, .. } in &run.excluded {
