@@ -39,6 +39,18 @@ pub(crate) use {
 
 use std::fmt;
 
+/// Formats a number of a series: `p99 mmv.shop.latency[/cart]`.
+pub(crate) fn series_title(
+    statistic: impl fmt::Display,
+    metric: &str,
+    instance: Option<&str>,
+) -> String {
+    match instance {
+        Some(instance) => format!("{statistic} {metric}[{instance}]"),
+        None => format!("{statistic} {metric}"),
+    }
+}
+
 /// A statistic of a metric that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum Statistic {

@@ -25,6 +25,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let compare = format!("compare ARCHIVE --before 0s..{half}s --after {half}s..{records}s");
     for line in [
         compare.as_str(),
+        "explain ARCHIVE --last 4h",
         "info ARCHIVE",
         "metrics ARCHIVE",
         "dump -a ARCHIVE",

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::comparison::{
     Change, Comparison, Excluded, ObservedRun, RunOptions, Side, Statistic, Verdict, compare,
+    series_title,
 };
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, Parts};
@@ -311,10 +312,8 @@ fn excluded_text(cut: &Excluded, zone: &Zone) -> String {
     format!("{program}{} from {begin} to {}", cut.reason, zone.strftime(cut.end, "%T"))
 }
 
-/// Formats the statistic, metric and instance of a change.
 fn title(change: &Change) -> String {
-    let instance = change.instance.as_deref().map(|name| format!("[{name}]")).unwrap_or_default();
-    format!("{} {}{instance}", change.statistic, change.metric)
+    series_title(change.statistic, &change.metric, change.instance.as_deref())
 }
 
 /// Formats a value of a change in a unit that suits its size.

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::columns::{InstanceLabels, Labels, instance_names};
-use crate::comparison::{ObservedRun, RunOptions, Statistic};
+use crate::comparison::{ObservedRun, RunOptions, Statistic, series_title};
 use crate::explanation::{
     ChangeKind, ChangePoint, Event, Explanation, History, explain, read_events, restart_loops,
 };
@@ -86,7 +86,7 @@ impl History for SelectedHistory<'_> {
     ) -> Result<ObservedRun, Failure> {
         let mut selection = self.0.clone();
         if let Some(metrics) = metrics {
-            // A histogram has several metrics, of which it is the branch.
+            // The name of a histogram is a branch, below which its metrics are.
             selection.retain(|metric| {
                 let mut branches = metric.name.match_indices('.').map(|(dot, _)| dot);
                 metrics.contains(&metric.name)
@@ -108,7 +108,7 @@ impl Arguments {
         let length = Duration::from_nanos(
             u64::try_from(window.end().nanos_since(*window.start())).unwrap_or(u64::MAX),
         );
-        // The time before it is as long as the window, if there is so much.
+        // Compares with a period of the same length, or with what the archive has of it.
         let before = window.start().saturating_sub(length).max(source.start());
         let range = before..=*window.end();
         let mut selection = select_metrics(source, &self.metrics, &[])?;
@@ -262,7 +262,7 @@ impl Report<'_> {
         format!("{begin}  {title} {direction}{manner} from {before} to {during}, {end}{others}.")
     }
 
-    /// Returns what was looked at.
+    /// Returns the number of series, and the period that the window is compared with.
     fn scope(&self) -> String {
         let series = self.explanation.series;
         let is_compared = self.range.start() < self.window.start();
@@ -401,10 +401,8 @@ fn length(change: &ChangePoint) -> String {
     }
 }
 
-/// Formats the kind, metric and instance of a change.
 fn title(change: &ChangePoint) -> String {
-    let instance = change.instance.as_deref().map(|name| format!("[{name}]")).unwrap_or_default();
-    format!("{} {}{instance}", change.kind, change.metric)
+    series_title(change.kind, &change.metric, change.instance.as_deref())
 }
 
 /// Formats a value of a change in a unit that suits its size.
