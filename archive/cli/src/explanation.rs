@@ -44,7 +44,7 @@ use tracks::{Subject, Track, clear_absences, fill_before_appearance};
 /// The columns of the window and of the time before it.
 pub(crate) const COLUMNS: u32 = 480;
 /// Least number of columns with a value; series with fewer are skipped.
-const MIN_VALUES: usize = 24;
+pub(crate) const MIN_VALUES: usize = 24;
 /// False discovery rate over all series of a window.
 const MAX_FALSE: f64 = 0.02;
 /// Limit on the changes that are refined.
@@ -60,7 +60,7 @@ const SEARCHED_SAMPLES: usize = 32;
 /// Relative size below which a change is dropped.
 const SAME: f64 = 0.05;
 /// Limit on the probability that the samples before and after a change have one distribution.
-const MAX_ALIKE: f64 = 1e-4;
+const MAX_ALIKE: f64 = 1e-3;
 /// Least number of columns from which the level before a change is computed.
 const MIN_BEFORE: usize = 16;
 /// Ramps of fewer columns are treated as steps.

@@ -268,6 +268,20 @@ fn hostile_names_break_no_line() {
 }
 
 #[test]
+fn change_of_eight_samples_after_eight_is_found() {
+    let row = |second: u64| {
+        let is_incident = (8..16).contains(&second);
+        vec![(
+            "mmv.shop.depth".to_owned(),
+            (if is_incident { 500 } else { 10 + second % 3 }).into(),
+        )]
+    };
+    let archive = archive(40, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
+    let text = text(archive.base(), &[]);
+    assert!(text.contains("value mmv.shop.depth rose from 11"), "{text}");
+}
+
+#[test]
 fn too_few_samples_are_no_answer() {
     let row = |second: u64| vec![("mmv.shop.depth".to_owned(), second.into())];
     let archive = archive(20, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));

@@ -17,7 +17,8 @@ use crate::Failure;
 use crate::columns::{InstanceLabels, Labels, instance_names};
 use crate::comparison::{ObservedRun, RunOptions, Statistic, series_title};
 use crate::explanation::{
-    ChangeKind, ChangePoint, Event, Explanation, History, explain, read_events, restart_loops,
+    ChangeKind, ChangePoint, Event, Explanation, History, MIN_VALUES, explain, read_events,
+    restart_loops,
 };
 use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
@@ -120,9 +121,11 @@ impl Arguments {
         events.retain(|event| window.contains(&event.time));
         let report = Report { selection: &history.0, window, range, explanation, events, zone };
         if report.explanation.series == 0 && report.events.is_empty() {
-            let reason = "none of the metrics has enough numbers at these times; at least 24 \
-                          samples are needed";
-            return Err(Failure::NoData(reason.to_owned()));
+            let reason = format!(
+                "none of the metrics has enough numbers at these times; at least {MIN_VALUES} \
+                 samples are needed"
+            );
+            return Err(Failure::NoData(reason));
         }
         let mut out = Output::new();
         if self.json {
@@ -240,6 +243,9 @@ impl Report<'_> {
     /// Returns a sentence with the largest change.
     fn headline(&self) -> String {
         let changes = &self.explanation.changes;
+        if self.explanation.series == 0 {
+            return format!("No metric has {MIN_VALUES} samples or more at these times.");
+        }
         let Some(first) = changes.first() else {
             return "No series changed more than it usually does.".to_owned();
         };
