@@ -282,6 +282,22 @@ fn change_of_eight_samples_after_eight_is_found() {
 }
 
 #[test]
+fn more_series_than_fit_into_memory_are_refused() {
+    let names: Vec<String> = (0..100_001).map(|number| format!("user{number}")).collect();
+    let archive = Builder::new()
+        .metric("mmv.shop.depth", "u32 instant count")
+        .metric("mmv.shop.users", "u32 instant count")
+        .instances("mmv.shop.users", names.iter().map(String::as_str))
+        .rows((0..40).map(|second| (second, [("mmv.shop.depth", second)])))
+        .finish();
+    let output = explain(archive.base(), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("100002 series, more than the limit of 100000"), "{message}");
+    text(archive.base(), &["mmv.shop.depth"]);
+}
+
+#[test]
 fn too_few_samples_are_no_answer() {
     let row = |second: u64| vec![("mmv.shop.depth".to_owned(), second.into())];
     let archive = archive(20, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));

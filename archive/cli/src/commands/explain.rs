@@ -23,6 +23,7 @@ use crate::explanation::{
 use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
 use crate::order::is_unnamed_machinery;
+use crate::page::series::max_series;
 use crate::selection::select_metrics;
 use crate::text::{Output, Rfc3339, shown};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
@@ -31,6 +32,8 @@ use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
 const DEFAULT_WINDOW: &str = "1h";
 /// The time on both sides of `--at`.
 const AROUND: Duration = Duration::from_secs(15 * 60);
+/// Limit on the series, buckets included, which take 12 kB of memory each.
+const MAX_SERIES: usize = 100_000;
 /// Limits on the lines of text of each kind: one screen in all.
 const MAX_CHANGES: usize = 12;
 const MAX_EVENTS: usize = 10;
@@ -114,6 +117,12 @@ impl Arguments {
         let range = before..=*window.end();
         let mut selection = select_metrics(source, &self.metrics, &[])?;
         selection.retain(|metric| !is_unnamed_machinery(&metric.name, &self.metrics));
+        let series = max_series(&selection);
+        if series > MAX_SERIES {
+            return Err(Failure::Usage(format!(
+                "the metrics have {series} series, more than the limit of {MAX_SERIES}: name some of them"
+            )));
+        }
         let mut events = read_events(source, range.clone())?;
         let loops = restart_loops(&events, &range, *window.start());
         let history = SelectedHistory(selection);

@@ -1,6 +1,6 @@
 //! Events of programs in a window, and programs that were not measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
@@ -78,12 +78,16 @@ pub(crate) fn restart_loops(
     range: &RangeInclusive<Timestamp>,
     window_start: Timestamp,
 ) -> Vec<ChangePoint> {
+    let agent_starts: BTreeSet<Timestamp> =
+        events.iter().filter(|event| event.kind == "started").map(|event| event.time).collect();
     let mut restarts: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
     for event in events {
         // A program that the agent finds when it starts has not restarted.
-        let is_agent_start =
-            || events.iter().any(|other| other.kind == "started" && other.time == event.time);
-        let is_start = event.kind == "restarted" || event.kind == "appeared" && !is_agent_start();
+        let is_start = match event.kind.as_str() {
+            "restarted" => true,
+            "appeared" => !agent_starts.contains(&event.time),
+            _ => false,
+        };
         if let Some(program) = event.program.as_deref().filter(|_| is_start) {
             restarts.entry(program).or_default().push(event.time);
         }
