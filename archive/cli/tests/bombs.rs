@@ -36,16 +36,15 @@ const COMMANDS: [&[&str]; 16] = [
     &["repair", "--index"],
 ];
 
-/// Limit on the time of a command, in a build without optimization on a busy machine.
+/// /// Limit for a build without optimization on a busy machine.
 const TIME: Duration = Duration::from_secs(20);
-/// Limit on the memory of a command, in KB.
+/// /// In KB.
 const MEMORY: u64 = 256 << 10;
 /// Bytes that a file decompresses to.
 const ZEROS: usize = 10 << 30;
 /// Bytes of one part of it.
 const PART: usize = 1 << 20;
 
-/// Runs a command; ends it when it takes too long.
 fn run(directory: &Path, arguments: &[&str]) -> ResUse {
     let (command, options) = arguments.split_first().unwrap();
     let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

@@ -35,14 +35,12 @@ fn browser() -> Option<PathBuf> {
     is_there.then_some(browser)
 }
 
-/// Returns the directory in which pictures stay.
 fn directory() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
     std::fs::create_dir_all(&directory).unwrap();
     directory
 }
 
-/// Runs a part of the script with the page at an address.
 fn drive(browser: &Path, address: &str, part: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser.py");
     let mut python = Command::new(browser.join("python/bin/python"));
@@ -55,7 +53,6 @@ fn drive(browser: &Path, address: &str, part: &str) {
     println!("{}", said.trim());
 }
 
-/// Makes a snapshot of archives; returns its address.
 fn snapshot(arguments: &[&str], name: &str) -> String {
     let page = directory().join(format!("{name}.html"));
     let mut snapshot = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

@@ -17,7 +17,6 @@ fn archive() -> (TempDir, PathBuf) {
     builder.rows((0..3).map(|n| (n, [("acme.level", n)]))).finish().into_parts()
 }
 
-/// Makes the second record's two lengths differ.
 fn damage(base: &Path) {
     let path = base.with_extension("0");
     let mut bytes = fs::read(&path).unwrap();

@@ -47,7 +47,6 @@ fn archive() -> (TempDir, PathBuf) {
     (directory, base)
 }
 
-/// Runs a subcommand on an archive, in UTC.
 fn run(base: &Path, command: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
         .arg(command)
@@ -75,7 +74,6 @@ fn a_window_without_values_says_when_the_last_one_was() {
     assert!(errors.contains(expected) && errors.contains("22:13:30"), "{errors}");
 }
 
-/// Returns the output of a run that must succeed.
 fn printed(base: &Path, command: &str, arguments: &[&str]) -> String {
     let output = run(base, command, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);

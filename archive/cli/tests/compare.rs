@@ -106,7 +106,6 @@ fn json(base: &TestArchive, new: &TestArchive, more: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Returns the number of a metric and statistic, such as `p99 shop.latency`.
 fn number<'j>(json: &'j Value, wanted: &str) -> &'j Value {
     let title = |number: &Value| {
         let statistic = match number["quantile"].as_f64() {
@@ -127,7 +126,6 @@ fn number<'j>(json: &'j Value, wanted: &str) -> &'j Value {
         .unwrap_or_else(|| panic!("{wanted}: {json}"))
 }
 
-/// Asserts a verdict, and that the bounds contain a ratio.
 #[track_caller]
 fn assert_number(json: &Value, wanted: &str, verdict: &str, ratio: f64) {
     let number = number(json, wanted);
@@ -343,7 +341,6 @@ mod engines {
         table
     }
 
-    /// Returns what the script computes for each pair of runs.
     fn computed(python: &Path, pairs: &[[TestArchive; 2]]) -> Vec<Value> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compare.py");
         let mut child = Command::new(python)

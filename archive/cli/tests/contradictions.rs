@@ -104,7 +104,6 @@ fn numbers_of_another_type_or_unit_are_one_timeline() {
     let values: Vec<&str> = values.filter(|values| *values != ",,").collect();
     let expected: Vec<String> = (0..12).map(|n| format!("{n},{},7168", 100 * n)).collect();
     assert_eq!(values, expected, "{rows:?}");
-    // Read by their bytes where they can be.
     let summary = run(directory.path(), "summary", &["--format", "csv", ".", "app"]);
     let summary = text(&summary.stdout);
     for (name, count) in [("app.errors", 10), ("app.requests", 10), ("app.size", 12)] {

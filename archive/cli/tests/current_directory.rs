@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// Creates a directory with an archive `acme`.
 fn archive() -> TempDir {
     let builder = Builder::named("acme").metric("a.b", "u32 instant count");
     builder.row(0, [("a.b", 1)]).finish().into_parts().0
@@ -18,7 +17,6 @@ fn run(directory: &Path, arguments: &[&str]) -> Output {
     command.current_dir(directory).args(arguments).output().unwrap()
 }
 
-/// Lists the files of a directory, sorted.
 fn files(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -24,7 +24,6 @@ fn run(command: &str, base: &Path) -> Output {
     program.arg(command).arg(base).env("TZ", "UTC").output().unwrap()
 }
 
-/// Runs a command of which the archive is the first argument, in its directory.
 fn run_in(base: &Path, arguments: &[&str]) -> Output {
     let (command, options) = arguments.split_first().unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
@@ -109,7 +108,6 @@ fn a_value_that_its_type_cannot_have_costs_only_itself() {
     let lines = "    70.1.1 (acme.word): value ?\n    70.1.2 (acme.long): value 7\n";
     assert_eq!(text(&output.stdout).matches(lines).count(), 3);
     assert_eq!(text(&output.stderr).matches("acme.0: offset 808: metric 70.1.1: ").count(), 1);
-    // No record is lost for it.
     for arguments in [&["report", "--raw"][..], &["report", "-t", "1s"], &["summary"]] {
         let output = run_in(&base, &[arguments, &["--format", "csv", "acme"]].concat());
         assert_eq!(output.status.code(), Some(65), "{arguments:?}");

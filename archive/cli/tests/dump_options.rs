@@ -87,7 +87,6 @@ fn backward_records_are_printed_without_a_window() {
     }
 }
 
-/// Replaces bytes of the index of a test archive.
 fn change_index(base: &Path, at: usize, new: &[u8]) {
     let index = base.with_extension("index");
     let mut bytes = fs::read(&index).unwrap();
@@ -139,7 +138,6 @@ fn unreadable_index_entry_is_reported_beside_the_others() {
     assert_eq!(output.status.code(), Some(65));
     let found: Vec<&str> = text(&output.stdout).lines().collect();
     assert_eq!(found, [&lines[..5], &lines[6..]].concat());
-    // Nothing of the records is lost.
     assert_eq!(dump(&base, &["-m"]).status.code(), Some(0));
 }
 
@@ -184,7 +182,6 @@ fn files_of_any_content_are_printed_in_hexadecimal() {
     assert!(text(&output.stdout).starts_with(&title));
     let entry = "Dump ... index entry @ offset: 808\n 6553f100 00000000 00000000 ";
     assert!(text(&output.stdout).contains(entry), "{}", text(&output.stdout));
-    // Of a base name all files.
     let all = dump(&base, &["-v"]);
     assert_eq!(text(&all.stdout).matches("Raw dump of ").count(), 3);
     let meta = directory.path().join("acme.meta");

@@ -36,7 +36,6 @@ fn archive() -> (TempDir, PathBuf) {
         .into_parts()
 }
 
-/// Returns the output of a run that must succeed.
 fn printed(command: &str, base: &Path, arguments: &[&str]) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     let output = program.arg(command).arg(base).args(arguments).env("TZ", "UTC").output().unwrap();
@@ -44,7 +43,6 @@ fn printed(command: &str, base: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Parses the only line as JSON.
 fn line(printed: &str) -> Json {
     serde_json::from_str(printed).unwrap()
 }
@@ -111,7 +109,6 @@ fn an_archive_without_events_has_none_to_print() {
     assert!(failure(&["acme.size"]).contains("none has events"));
 }
 
-/// Two programs, of which one restarts.
 fn programs() -> (TempDir, PathBuf) {
     programs_with(&[
         (1, "appeared", "shop", 11, None),
@@ -165,7 +162,6 @@ fn with_event_metrics(builder: Builder) -> Builder {
         .metric_with(parameter(items::VALUES), "mmv.agent.event.values", "u64 instant")
 }
 
-/// Quantiles are computed, and are of the program that their histogram is of.
 #[test]
 fn a_picture_of_a_histogram_has_the_restarts_of_its_program_alone() {
     let restarted = |file| (4, "restarted", file, 13, None);
@@ -210,7 +206,6 @@ fn events_of_a_program_are_those_of_its_file() {
     assert_eq!(printed("events", &base, &["mmv"]).lines().count(), 3);
 }
 
-/// Growth more than a minute after the last one is another spell, and so is one after a restart.
 #[test]
 fn successive_growth_of_a_program_is_one_line() {
     let grew = |second, file, values| (second, "grew", file, 11, Some(values));
@@ -269,8 +264,6 @@ fn a_window_is_given_by_its_usual_names() {
     assert_eq!(window("--from", "--to"), expected);
 }
 
-/// Writes two archives of one directory, as the agent writes them when 2038 begins: the same
-/// events as arrays of both types.
 fn before_and_after_2038() -> TempDir {
     const START: i64 = 2_145_916_800;
     let directory = tempfile::tempdir().unwrap();

@@ -54,7 +54,6 @@ fn archive(
         .finish()
 }
 
-/// Returns a number below a limit that looks random.
 fn noise(second: u64, limit: u64) -> u64 {
     let mixed = (second + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % limit

@@ -6,8 +6,6 @@ use test_archives::{Builder, TestArchive};
 
 const DOCUMENT: &str = include_str!("../../../docs/expressions.md");
 
-/// Writes the metrics of the document: counters that grow by 2 and 20 a second, requests with labels,
-/// a queue with instances and a histogram.
 fn archive() -> TestArchive {
     let requests = [("/a 200", "/a", "200"), ("/a 503", "/a", "503"), ("/b 200", "/b", "200")];
     let labels = requests.map(|(name, path, code)| (name, [("endpoint", path), ("code", code)]));

@@ -43,7 +43,6 @@ impl Logger {
     }
 }
 
-/// The command and the lines that it prints.
 struct Follow {
     child: Child,
     lines: Receiver<String>,
@@ -87,7 +86,6 @@ fn a_table_shows_rates_as_records_arrive_and_adds_new_instances() {
     let mut logger = Logger::new(&directory.path().join("a"), 0);
     logger.write(0, 1, 100);
     let follow = Follow::start(directory.path(), &["a", "acme.sold", "-S", "0s"]);
-    // The first rate is known at the second record.
     logger.write(10, 1, 105);
     follow.expect(&["acme.sold, 2023-11-14", "                 [s0]", "              count/s"]);
     follow.expect(&["------------  -------", "22:13:30.000    0.500"]);

@@ -52,7 +52,6 @@ fn expressions_have_quantiles() {
     }
 }
 
-/// Values per second, p50, p99 and maximum; the buckets are shown if they are asked for.
 #[test]
 fn a_histogram_is_reported_as_itself() {
     let (_directory, base) = shop(true);
@@ -144,7 +143,6 @@ fn a_summary_has_the_quantiles_of_the_window() {
     let json = text("summary", &base, &["mmv.shop.latency", "--quantile", "90", "--json"]);
     let quantiles = r#""quantiles":{"p90":6.5},"quantile_units":"microsec""#;
     assert!(json.contains(quantiles), "{json}");
-    // Of the quantiles of a histogram as of other numbers, in each format.
     let units = ["mmv.shop.latency", "--quantile", "90", "--units", "millisec"];
     let exact = ["--format", "csv", "--precision", "4"];
     let csv = text("summary", &base, &[&units[..], &exact].concat());
@@ -185,7 +183,6 @@ fn a_rate_of_a_histogram_is_of_the_time_that_was_observed() {
     let archive = builder.finish();
     let csv = text("summary", &archive, &["mmv.shop.latency", "--format", "csv"]);
     let line = csv.lines().find(|line| line.starts_with("mmv.shop.latency,")).unwrap();
-    // 600 in 3 hours without the 31 minutes from 60 to 91.
     let rate: f64 = line.split(',').nth(7).unwrap().parse().unwrap();
     assert!((rate - 600.0 / f64::from(149 * 60)).abs() < 1e-6, "{csv}");
 }
@@ -228,7 +225,6 @@ fn a_histogram_is_plotted_as_its_quantiles_in_one_panel() {
     let plot = text("plot", &base, &["mmv.shop.latency", "--width", "80"]);
     let title = "mmv.shop.latency: us; from above p99, p90, p50";
     assert_eq!(plot.matches(title).count(), 1, "{plot}");
-    // One chart of 18 lines, one of the sum, and the restart on both axes.
     assert!(plot.lines().all(|line| line.chars().count() <= 80), "{plot}");
     assert!(plot.contains("\u{25b2} 22:14:10 shop appeared\n"), "{plot}");
     assert!(!plot.contains("4..5"), "{plot}");

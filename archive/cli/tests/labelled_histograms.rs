@@ -40,8 +40,6 @@ fn archive() -> (TempDir, PathBuf) {
         .into_parts()
 }
 
-/// Writes five records, ten seconds apart, of a program that has `/a` from 0 s on, and creates a bucket
-/// of it and the histogram of `/b` with the record at 30 s.
 fn growing() -> (TempDir, PathBuf) {
     let row = |second: u64| {
         let slow = second.saturating_sub(20);
@@ -76,7 +74,6 @@ fn report(base: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// Returns the first and last lines of a report, without the times.
 #[track_caller]
 fn ends(base: &Path, arguments: &[&str]) -> [String; 2] {
     let output = report(base, arguments);
@@ -119,7 +116,6 @@ fn new_buckets_count_from_the_record_before() {
     );
     let rates = rows(&["mmv.web.latency"]);
     assert!(rates[0].starts_with("14,2,") && rates[1].starts_with("18,4,"), "{rates:?}");
-    // All in one window, in pictures as well.
     let window = ["mmv.web.latency", "-S", "5s", "-T", "10s"];
     let heats = heat_maps(&base, &window);
     let counted = heats.iter().map(|heat| {
@@ -143,7 +139,6 @@ fn expressions_have_quantiles_and_the_part_below_a_limit() {
     let (_directory, base) = archive();
     for (expression, expected) in [
         ("p50(web.latency)", "4.5,12"),
-        // Of /a 9 of 10 are 4 or 5 microseconds, of /b 2 of 10 are 6 or 7.
         ("below(7us, web.latency)", "0.9,0.2"),
         (r#"100 * below(0.007ms, web.latency{path="/b"})"#, "20"),
         ("web.latency.sum / sum(web.latency.sum)", "0.3125,0.6875"),
@@ -184,7 +179,6 @@ fn condition_that_holds_in_a_row_is_status_1_after_the_report() {
     let (code, _, text) = run("sum(rate(web.latency.sum)) > 0.000159");
     assert!(code == Some(1) && text.contains("holds at 2023-11-14 22:13:21"), "{text}");
     assert_eq!(run("sum(rate(web.latency.sum)) > 0.000161").0, Some(0));
-    // A condition that cannot be checked does not pass.
     let (code, _, text) = run("p99(web.latncy) > 1us");
     assert!(code == Some(2) && text.contains("web.latncy"), "{text}");
     let (code, _, text) = run("p99(web.latency) >");
@@ -195,7 +189,6 @@ fn condition_that_holds_in_a_row_is_status_1_after_the_report() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Both count 10 a second, and all values of `/b` are larger.
 #[test]
 fn top_histograms_are_those_with_the_largest_quantiles() {
     let (directory, base) = archive();
@@ -233,7 +226,6 @@ fn expressions_have_the_quantiles_of_the_histograms_with_the_labels() {
     let value = |arguments: &[&str]| ends(&base, arguments)[1].clone();
     let of_a = r#"quantile(0.99, web.latency{path="/a"})"#;
     assert_eq!(value(&["-e", of_a]), "9.5");
-    // Both are asked of the same metrics.
     let ratio = format!(r#"max({of_a}) / max(quantile(0.5, web.latency{{path="/b"}}))"#);
     assert_eq!(value(&["-e", &ratio, "--precision", "3"]), "0.792");
     let all = ["-e", "quantile(0.5, web.latency)", "-e", of_a];
@@ -248,7 +240,6 @@ fn expressions_have_the_quantiles_of_the_histograms_with_the_labels() {
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
 }
 
-/// Returns the heat maps of a snapshot.
 fn heat_maps(base: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
     let page = base.with_extension("html");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

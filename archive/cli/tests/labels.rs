@@ -51,7 +51,6 @@ fn printed(base: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the columns of a report.
 #[track_caller]
 fn columns(base: &Path, selectors: &[&str]) -> Vec<String> {
     let csv = printed(base, &[&["report", "--format", "csv"], selectors].concat());

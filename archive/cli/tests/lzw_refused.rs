@@ -9,7 +9,6 @@ use test_archives::Builder;
 /// Output of compress(1) for "ab\n".
 const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];
 
-/// Writes two volumes with a record each.
 fn archive() -> TempDir {
     let builder = Builder::named("old").metric("a.b", "u32 instant");
     builder.row(0, [("a.b", 1)]).volume().row(1, [("a.b", 1)]).finish().into_parts().0

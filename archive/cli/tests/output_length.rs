@@ -8,7 +8,6 @@ use std::process::Command;
 
 use crate::incident;
 
-/// Columns of the terminal.
 const WIDTH: usize = 80;
 
 /// A command, and the most lines that it may print.

@@ -17,7 +17,6 @@ pub(crate) fn documented(section: &str) -> BTreeSet<String> {
     cells.map(str::to_owned).collect()
 }
 
-/// All commands with `--json`: their lines have the version of the schema, and no time is a list.
 #[test]
 fn every_line_of_json_has_the_version_of_the_schema() {
     let archive = archive();
@@ -78,7 +77,6 @@ fn printed(base: &Path, command: &str, options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the names of all fields of the objects in some lines.
 fn keys(lines: &str) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     for line in lines.lines() {

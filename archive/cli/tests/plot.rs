@@ -60,7 +60,6 @@ fn plot(base: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Makes a image and returns its bytes.
 fn image(base: &Path, name: &str, arguments: &[&str]) -> Vec<u8> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let output = plot(base, &[arguments, &["-o", path.to_str().unwrap()]].concat());
@@ -77,7 +76,6 @@ fn many_instances_are_plotted_as_the_largest_and_a_sum() {
         assert!(svg.contains(text), "{text}");
     }
     assert!(!svg.contains("worker-20"));
-    // The line in two parts, since the gap is not bridged, and the legend.
     let (before, _) = svg.split_once("worker-00 on node-0").unwrap();
     let (_, color) = before.rsplit_once("stroke=\"").unwrap();
     let color = color.split('"').next().unwrap();
@@ -132,7 +130,6 @@ fn without_a_file_the_plot_is_drawn_in_the_terminal() {
     assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
 }
 
-/// The first of the order: the quantiles of the histogram, then rates.
 #[test]
 fn a_branch_has_as_many_charts_as_fit() {
     let (_directory, base) = programs::shop(true);
@@ -217,7 +214,6 @@ fn damage_in_a_long_window_is_passed_by_and_reported() {
     assert!(text.contains("21:00"), "the rest of the day is drawn: {text}");
 }
 
-/// Counts the columns of the chart below this title that have dots.
 fn drawn_columns(text: &str, title: &str) -> usize {
     let (_, chart) = text.split_once(&format!("\n{title}")).unwrap();
     let lines = chart.lines().skip(1).take_while(|line| !line.contains('└'));
@@ -232,7 +228,6 @@ fn the_line_of_a_slow_metric_is_whole_beside_a_fast_one() {
         let slow = (second % 1200 == 0).then_some(("shop.memory", 1000 + second / 100));
         (second, [("shop.queue", second % 7)].into_iter().chain(slow))
     };
-    // Nothing is known of three hours.
     let archive = Builder::named("day")
         .metric("shop.queue", "u64 instant")
         .metric("shop.memory", "u64 instant Kbyte")
@@ -259,7 +254,6 @@ fn many_events_do_not_shorten_the_time_between_samples() {
             (f64::from(tenth) / 10.0, [events].into_iter().chain(jobs))
         }))
         .finish();
-    // One a second: no column has more, as one that is a tenth of a second wide would.
     let done = plot(&archive, &["mmv.worker.jobs", "--width", "80"]);
     let text = String::from_utf8(done.stdout).unwrap();
     assert!(text.contains("1.") && !text.contains("10"), "{text}");
@@ -295,7 +289,6 @@ fn events_on_both_sides_of_damage_are_shown() {
     assert_eq!(events.matches("appeared").count(), 2, "{events}");
 }
 
-/// Writes four seconds of many instances.
 fn archive_of_many(instances: usize) -> (TempDir, PathBuf) {
     let directory = scratch();
     let base = directory.path().join("many");
@@ -320,7 +313,6 @@ fn largest_lines_and_the_sum_of_the_others_are_drawn() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("UTF-8")
     };
-    // As many readings as are kept, and more.
     for (instances, interval) in [(2_000, "1s"), (2_000, "2ms")] {
         let text = text(instances, interval);
         for label in ["worker-01999", "worker-01998", "1998 others, summed"] {

@@ -30,7 +30,6 @@ fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
     text.lines().skip(1).map(cells).collect()
 }
 
-/// Rounds the numbers of a line to thousandths.
 fn rounded(line: &str) -> String {
     line.split(',')
         .map(|cell| match cell.parse::<f64>() {
@@ -41,7 +40,6 @@ fn rounded(line: &str) -> String {
         .join(",")
 }
 
-/// Returns the values of a report every ten seconds, from the start.
 fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
     lines("report", base, &[&["-t", "10s"], arguments].concat())
 }
@@ -107,7 +105,6 @@ fn a_moment_of_a_run_has_the_rate_of_its_interval() {
     }
 }
 
-/// Each operand is cut at the end of its run before the sum is taken.
 #[test]
 fn sums_of_counters_have_rates_and_differences_over_a_restart() {
     let (_directory, base) = shop(true);
@@ -132,12 +129,10 @@ fn sums_of_counters_have_rates_and_differences_over_a_restart() {
     assert_eq!(minute(&format!("rate({a} - {b})")), "3.725");
     // As a counter in a table is.
     assert_eq!(at(&base, &format!("{a} + {b}"), 80, &["-t", "60s", "--rate"]), "4.275");
-    // What was counted: 100 and 1 until the end, then from 0 on.
     assert_eq!(minute(&format!("delta({a})")), "160");
     assert_eq!(minute(&format!("delta({a} + {b})")), "171");
     assert_eq!(minute("delta(sum(mmv.shop.orders))"), "171");
     assert_eq!(minute("rate(max(mmv.shop.orders))"), "", "no sum");
-    // Within a run, and where it ended.
     assert_eq!(at(&base, &format!("delta({a} + {b})"), 30, &["-t", "10s"]), "101");
     assert_eq!(at(&base, &format!("rate({a} + {b})"), 35, &["-t", "10s"]), "10.1");
     let as_pcp = at(&base, &format!("delta({a})"), 80, &["-t", "60s", "--pcp"]);
@@ -151,7 +146,6 @@ fn sums_of_counters_have_rates_and_differences_over_a_restart() {
     }
 }
 
-/// Without events a fall of one instance is the evidence for all.
 #[test]
 fn no_instance_has_a_rate_over_the_fall_of_another() {
     let (_directory, base) = shop(false);
@@ -263,7 +257,6 @@ fn last_values_of_a_run_have_rates() {
     assert_eq!(quantiles[..5], ["-", "4.500", "4.500", "4.500", "6.500"]);
 }
 
-/// Returns the rates of an instance from record to record.
 fn successive_rates(base: &Path, metric: &str, instance: &str) -> Vec<f64> {
     let mut follower = Follower::open(base).unwrap();
     let mut rates = SuccessiveRates::new(Gaps::Keep);
@@ -326,7 +319,6 @@ fn successive_rates_have_the_count_and_mean_of_the_summary() {
     }
 }
 
-/// The program removes b within its run: its domain is small, so PCP would hold the value.
 #[test]
 fn a_removed_instance_of_a_program_has_no_values() {
     let archive = Builder::named("jobs")
@@ -452,7 +444,6 @@ fn a_summary_is_of_the_time_in_which_a_program_ran() {
     let (_directory, base) = shop(true);
     let columns = |line: &String| -> Vec<f64> {
         let fields: Vec<&str> = line.split(',').collect();
-        // Events have microseconds.
         let number = |place: usize| fields[place].parse::<f64>().unwrap();
         [1, 2, 5].map(|place| (number(place) * 1e5).round() / 1e5).to_vec()
     };

@@ -65,7 +65,6 @@ fn report_of(base: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// Returns the lines of a report every ten seconds, without the times.
 fn lines(base: &Path, arguments: &[&str]) -> Vec<String> {
     lines_every("10s", base, arguments)
 }
@@ -116,7 +115,6 @@ fn quantiles_before_and_after_a_restart_are_whole() {
     expected.extend([","].into_iter().chain(["4.5,4.5"; 5]).chain(["4.5,9.5"]));
     expected.extend(["4.5,4.5"; 3]);
     assert_eq!(lines(&base, &quantiles), expected);
-    // Any part of it has the same answers.
     let part = lines(&base, &[&quantiles[..], &["-S", "60s", "-T", "10s"]].concat());
     assert_eq!(part[1..], ["4.5,4.5", "4.5,4.5"]);
     let across = lines(&base, &[&quantiles[..], &["-S", "45s", "-T", "40s"]].concat());
@@ -124,7 +122,6 @@ fn quantiles_before_and_after_a_restart_are_whole() {
     assert_eq!(across[1..], ["4.5,6.5", "4.5,4.5", "4.5,4.5", "4.5,4.5", "4.5,4.5"]);
 }
 
-/// The agent was away, or the program restarted: the quantile of the rest of the time.
 #[test]
 fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
     let (_directory, base) = archive();
@@ -146,7 +143,6 @@ fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
     assert_eq!(found(80, "4s"), "");
     assert_eq!(found(72, "8s"), "9.5,9.5,9.5", "64 s to 70 s, the last values before the mark");
     assert_eq!(found(72, "4s"), "", "most of the interval of its one value is before 68 s");
-    // From before the archive on.
     assert_eq!(found(10, "60s"), "4.5,6.5,6.5");
     for span in ["30s", "40s", "50s"] {
         assert_eq!(at(80, &["-t", span, "--pcp"]), "", "{span}");
@@ -197,7 +193,6 @@ fn new_bucket_has_its_part_of_the_first_interval() {
     assert_eq!(report(&["web", "--quantile", "0.71,0.72"])[2..], ["4.5,9.5", "9.5,9.5"]);
     let below = report(&["-e", "below(5, web.latency)", "--precision", "6"]);
     assert_eq!(below[2..], ["0.714286", "0.555556"]);
-    // Each value is in one row.
     let rates = report(&["web.latency"]);
     let rates: Vec<&str> = rates[2..].iter().map(|row| row.split(',').next().unwrap()).collect();
     assert_eq!(rates, ["14", "18"]);
@@ -255,7 +250,6 @@ fn a_sum_is_of_values_or_of_rates() {
     assert_eq!(rates[1..], ["9", "0", "0.1", "0.9"], "an instance that appears has no rate");
 }
 
-/// More metrics than PCP has numbers for derived ones of one cluster.
 #[test]
 fn sums_of_many_metrics_have_distinct_pmids() {
     let mut builder = Builder::named("wide");

@@ -48,7 +48,6 @@ fn archive_of(name: &str) -> (TempDir, PathBuf) {
     builder.finish().into_parts()
 }
 
-/// Returns the cells of a report every ten seconds, without the times.
 fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     command.arg("report").arg(base).args(["a", "-t", "10s", "--format", "csv", "-Z", "UTC"]);
@@ -76,8 +75,6 @@ fn rates_stop_at_resets_and_marks_and_span_absences() {
     assert_eq!(report(&base, &["--rate"]), expected);
 }
 
-/// From 400 over 5 to 405 a counter of 32 bits that may wrap has grown by
-/// 2^32 + 5.
 #[test]
 fn a_wrapping_counter_has_a_rate_when_it_decreases() {
     let (_directory, base) = archive();
@@ -148,7 +145,6 @@ fn some_time_ago_begins_the_first_interval() {
     assert_eq!(line["value"], f64::from(90 * 90 - 30 * 30) / 60.0, "{rate}");
 }
 
-/// The agent was away at the mark; the metrics of other sources have PCP's rule.
 #[test]
 fn a_rate_of_a_program_over_a_mark_is_of_the_time_that_was_observed() {
     let rates = |name: &str, second: i64, options: &[&str]| -> String {
@@ -175,8 +171,6 @@ fn a_rate_of_a_program_over_a_mark_is_of_the_time_that_was_observed() {
     assert_eq!(rates("a.count", 90, &["-t", "30s"]), "10,5", "of other producers too");
 }
 
-/// Requests by code, of a program that answers 100 a second with 200 and creates the instance of
-/// 500 at its first error.
 fn requests() -> Builder {
     let mut builder = Builder::new().metric("mmv.shop.requests", "u64 counter count");
     let labels: [(&str, &[(&str, &str)]); 2] =

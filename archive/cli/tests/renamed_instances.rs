@@ -42,7 +42,6 @@ fn printed(base: &Path, command: &str, options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the head and the values of each column of a CSV.
 fn columns(csv: &str) -> Vec<(String, Vec<String>)> {
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     (2..rows[0].len())

@@ -1,6 +1,5 @@
 //! Lines of reports in CSV, for tests that are about values.
 
-/// Returns the cells of a line without the times, those of the header without units.
 #[track_caller]
 pub(crate) fn cells(line: &str) -> String {
     let cells = line.splitn(3, ',').nth(2).unwrap();

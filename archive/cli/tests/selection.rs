@@ -7,8 +7,6 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::Builder;
 
-/// Writes `disk.io` of the instances 0 `sda disk`, 7 `sdb disk` and 8 `0007`, with the values
-/// 100, 107 and 108.
 fn archive() -> (TempDir, PathBuf) {
     let values = [("disk.io[sda disk]", 100), ("disk.io[sdb disk]", 107), ("disk.io[0007]", 108)];
     Builder::named("disks")

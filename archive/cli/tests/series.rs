@@ -42,7 +42,6 @@ fn lines(points: &[SeriesPoint]) -> Vec<Line> {
         .collect()
 }
 
-/// Compares values and rates of all metrics with numbers, and returns how many points there were.
 fn compare_all(base: &Path, interval: &str) -> usize {
     let archive = Archive::open(base).unwrap();
     let mut compared = 0;
@@ -126,7 +125,6 @@ fn directory_of_archives_is_one_series() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// forall records of a counter with resets and marks: series = report
     #[test]
     fn series_are_those_of_report(
         rows in prop::collection::vec((1..20i64, 0..500i64, prop::option::of(0..500i64), 0..8u8), 2..12)

@@ -385,7 +385,6 @@ fn damaged_label_of_one_volume_leaves_the_others() {
     }
 }
 
-/// Replaces four bytes of a file.
 fn overwrite(file: &Path, offset: usize) {
     let mut bytes = std::fs::read(file).unwrap();
     bytes[offset..offset + 4].copy_from_slice(&[0, 1, 2, 3]);

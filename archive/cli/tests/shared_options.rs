@@ -20,7 +20,6 @@ const OPTIONS: [(&str, &[&str]); 7] = [
     ("events", &["report"]),
 ];
 
-/// Returns the first sentence of the help of an option.
 fn first_sentence(option: &clap::Arg) -> String {
     let help = option.get_long_help().or(option.get_help()).expect("a help").to_string();
     let end = help.find([';', '.']).unwrap_or(help.len());
@@ -48,7 +47,6 @@ fn options_of_one_name_have_one_meaning() {
     }
 }
 
-/// Writes a metric with three instances and a larger one with two.
 fn archive() -> TestArchive {
     let row = |second: u64| {
         [
@@ -100,7 +98,6 @@ fn top_is_the_largest_instances_of_each_metric() {
     }
     let one = shown(&archive, &["report", "--rate", "--top", "1"]);
     assert_eq!(one, ["shop.requests[b]", "shop.bytes[y]"]);
-    // By another column.
     let sorted = shown(&archive, &["summary", "--sort", "name", "--top", "1"]);
     assert_eq!(sorted, ["shop.bytes[x]", "shop.requests[a]"]);
     let picture = archive.base().with_extension("svg");

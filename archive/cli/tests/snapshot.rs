@@ -18,12 +18,10 @@ fn run(base: &Path, output: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// Returns the path of a snapshot.
 fn place(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A page, and its data.
 struct Page {
     html: String,
     header: Json,
@@ -50,7 +48,6 @@ fn page(base: &Path, name: &str, arguments: &[&str]) -> Page {
     Page { html, header, numbers, said }
 }
 
-/// The least and greatest value of a column.
 type Bounds = Option<(f64, f64)>;
 
 impl Page {
@@ -118,7 +115,6 @@ fn what_archives_have_is_not_part_of_the_html() {
     for text in ["pictures", "alert", "onerror", "example.com"] {
         assert!(!page.html.contains(text), "{text}");
     }
-    // The script elements of the page, and no other.
     assert_eq!(page.html.matches("</script>").count(), 2);
 }
 

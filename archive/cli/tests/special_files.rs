@@ -51,7 +51,6 @@ fn run(directory: &Path, arguments: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Puts something at a path.
 type Make = fn(&Path);
 
 #[test]

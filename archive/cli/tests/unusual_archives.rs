@@ -8,13 +8,11 @@ use std::process::{Command, Output};
 use pcp_archive::{Archive, Timestamp, WriterLabel, WriterOptions};
 use test_archives::{Builder, TestArchive};
 
-/// Runs a command in a directory.
 fn run(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     command.current_dir(directory).args(arguments).env("TZ", "UTC").output().unwrap()
 }
 
-/// Returns the output of a run, which must have this status.
 #[track_caller]
 fn stdout(output: &Output, status: i32) -> &str {
     let error = stderr(output);

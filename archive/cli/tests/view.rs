@@ -21,7 +21,6 @@ fn start(base: &Path) -> Server {
     Server::start(&[base.to_str().unwrap(), "-Z", "UTC"])
 }
 
-/// Returns the `SIDE:PMID` of a metric.
 fn of(header: &Json, name: &str, side: usize) -> String {
     let metrics = header["header"]["metrics"].as_array().unwrap();
     let pmid = metrics
@@ -189,7 +188,6 @@ fn what_archives_have_is_never_part_of_the_html() {
     assert!(header.text().contains(&pictures::HOSTILE.replace('"', "\\\"")));
 }
 
-/// Lets this process have as many connections as it needs.
 fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
@@ -233,7 +231,6 @@ fn a_header_that_does_not_end_ends_the_connection() {
     let server = start(&base);
     let mut slow = server.connect();
     slow.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").unwrap();
-    // A connection that was used, and asks nothing more.
     let mut idle = server.connect();
     let (path, host) = (server.path(), server.host());
     write!(idle, "GET {path}now HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
@@ -276,7 +273,6 @@ fn a_question_that_makes_no_sense_is_refused() {
         ("columns?from=5&to=1&columns=10&raw=0&of=0:1", 400),
         ("../header", 400),
         ("header/", 400),
-        // What does not exist has no values.
         ("columns?from=0&to=1&columns=10&raw=0&of=9:1", 200),
         ("columns?from=-1e11&to=1e11&columns=8192&raw=0&of=0:1", 200),
         ("sample?at=1e11&forward=1&of=0:1", 200),
@@ -317,7 +313,6 @@ fn archive_truncated_while_viewed_is_an_error() {
     assert_eq!(server.get(&query).body, whole.body);
 }
 
-/// Waits for something that comes sooner or later.
 fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
