@@ -20,12 +20,10 @@ use pcp_archive::{
 };
 use wait4::Wait4 as _;
 
-/// Values of a record.
 const VALUES: u32 = 1_000;
 /// Seconds between records.
 const INTERVAL: i64 = 10;
 
-/// What the metrics are.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     name: &'static str,
@@ -84,7 +82,6 @@ const PEER_RECORDS: i64 = 500;
 /// PCP's exporters, and our option for the same format.
 const PEERS: [(&str, &str); 2] = [("pcp2csv", "--csv"), ("pcp2json", "--jsonl")];
 
-/// Prints the CPU time of PCP's exporters, and how often ours is in it.
 fn compare_with_pcp(program: &Path, oracle: &str) {
     let scratch = tempfile::tempdir().expect("a directory");
     let base = scratch.path().join("web1").join("a");
@@ -122,7 +119,6 @@ fn program() -> std::path::PathBuf {
     profile.join("mmv-export")
 }
 
-/// What a run took.
 struct Run {
     cpu: f64,
     peak: u64,

@@ -7,18 +7,15 @@ use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{Pmid, Timestamp, Value};
 use test_archives::{Builder, Cell, at};
 
-/// Begins an archive of the host `web1`.
 pub(crate) fn begin(base: &Path) -> Builder {
     Builder::of_host("web1", base)
 }
 
-/// Writes an archive of one record.
 pub(crate) fn small(base: &Path, second: i32) {
     let builder = begin(base).metric("mmv.shop.orders", "u64 counter count");
     builder.row(second, [("mmv.shop.orders", 1)]).finish();
 }
 
-/// Declares the agent's events.
 pub(crate) fn with_events(builder: Builder) -> Builder {
     let parameter = |item| Pmid::new(DOMAIN, 0, item).unwrap();
     builder
@@ -27,7 +24,6 @@ pub(crate) fn with_events(builder: Builder) -> Builder {
         .metric_with(parameter(items::FILE), "mmv.agent.event.file", "string discrete")
 }
 
-/// Returns what happened to `shop`, `micros` after the start of the tests.
 pub(crate) fn event(kind: &str, micros: i64) -> [(&'static str, Cell); 1] {
     let mut builder = EventArrayBuilder::new();
     let timestamp = Timestamp::from_nanos(at(0).as_nanos() + i128::from(micros) * 1_000);

@@ -47,7 +47,6 @@ fn read_request() -> Vec<u8> {
         [&[0x08, 0][..], &[0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]].concat();
     let query = [&start_and_end[..], &[0x1a, matcher.len() as u8], &matcher].concat();
     let message = [&[0x0a, query.len() as u8][..], &query].concat();
-    // One literal.
     [&[message.len() as u8, (message.len() as u8 - 1) << 2][..], &message].concat()
 }
 
@@ -141,7 +140,6 @@ fn a_thousand_half_open_connections_change_nothing_for_others() {
     }
 }
 
-/// Ends a flood, also of a test that fails.
 struct EndsOnDrop<'f>(&'f AtomicBool);
 
 impl Drop for EndsOnDrop<'_> {

@@ -47,7 +47,6 @@ fn python(package: &str) -> Option<PathBuf> {
     is_there.then(|| columns.join("bin/python"))
 }
 
-/// Runs a program, and returns its output.
 fn run(python: &Path, program: &str, directory: &Path) -> String {
     let file = directory.join("program.py");
     fs::write(&file, program).unwrap();
@@ -124,7 +123,6 @@ fn page() -> String {
     fs::read_to_string(workspace().join("docs/engines/parquet.md")).unwrap()
 }
 
-/// Returns the program of a section.
 fn program(section: &str) -> String {
     let page = page();
     let (_, section) = page.split_once(&format!("\n## {section}\n")).expect("a section");
@@ -210,7 +208,6 @@ fn datafusion_reads_tables_as_the_page_says() {
     );
 }
 
-/// Returns whether the long forms of tests run.
 fn is_long() -> bool {
     let is_long = std::env::var("MMV_LONG").is_ok();
     if !is_long {

@@ -11,7 +11,6 @@ mod serve;
 #[path = "../../tests/shared/server.rs"]
 mod server;
 
-/// Prints a row; true if the limit is kept.
 pub(crate) fn row(what: &str, seconds: f64, limit: f64) -> bool {
     let is_kept = seconds <= limit;
     let verdict = if is_kept { "" } else { "  ABOVE" };

@@ -10,7 +10,6 @@ use test_archives::Builder;
 
 use crate::server;
 
-/// Metrics of each archive.
 const METRICS: u32 = 1_000;
 /// Samples a second of processor time, at least: of a back-fill, and of records that are sent
 /// one by one, as when following.
@@ -19,7 +18,6 @@ const LIVE: f64 = 1.5e6;
 /// Memory at most, in MB.
 const MEMORY: f64 = 64.0;
 
-/// Prints all rows; true if the limits are kept.
 pub(crate) fn measure() -> bool {
     let place = tempfile::tempdir().expect("a directory");
     let address = receiver();
@@ -79,7 +77,6 @@ fn push(address: SocketAddr, protocol: &str, state: &Path, base: &Path) -> (f64,
     (seconds, peak.join().expect("its memory") as f64 / f64::from(1 << 20))
 }
 
-/// Answers each request as a receiver that stored it all.
 fn receiver() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("an address");

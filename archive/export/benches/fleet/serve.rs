@@ -13,7 +13,6 @@ use crate::server::{Server, get, request};
 fn hour(base: &Path, instances: u64, step: usize) {
     let names: Vec<_> = (0..instances).map(|id| format!("path=/{id},code=200")).collect();
     let series: Vec<_> = names.iter().map(|name| format!("mmv.shop.requests[{name}]")).collect();
-    // Some go on fast, some stand still.
     let row = |second: u64| {
         let value = move |id: u64| second * (id % 100) + id;
         (second, series.iter().zip((0..).map(value)))
@@ -44,7 +43,6 @@ fn changing_hour(base: &Path) {
     archive.finish();
 }
 
-/// From the start of the server to the first answer.
 fn measure_first_scrape() -> bool {
     let place = tempfile::tempdir().expect("a directory");
     changing_hour(&place.path().join("web1/a"));
@@ -91,7 +89,6 @@ fn read_request(is_chunked: bool) -> Vec<u8> {
     [&[message.len() as u8, 60 << 2, message.len() as u8 - 1][..], &message].concat()
 }
 
-/// Prints the rows; true if all limits are kept.
 pub(crate) fn measure() -> bool {
     let mut are_kept = measure_first_scrape();
     for (step, limit) in [(10, 0.5), (1, 0.5)] {

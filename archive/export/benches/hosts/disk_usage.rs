@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-/// Adds up the sizes of all files below a directory.
 pub(crate) fn directory_bytes(directory: &Path) -> u64 {
     let mut bytes = 0;
     for entry in fs::read_dir(directory).expect("a directory") {

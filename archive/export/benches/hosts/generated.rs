@@ -15,10 +15,8 @@ use crate::disk_usage::directory_bytes;
 
 /// Seconds between records.
 pub(crate) const INTERVAL: i64 = 10;
-/// Instances of each metric.
 const INSTANCES: u32 = 100;
 
-/// Hosts, each with a directory and an archive that grows.
 pub(crate) struct Fleet {
     hosts: Vec<Host>,
     descs: Vec<MetricDesc>,
@@ -36,7 +34,6 @@ struct Host {
 }
 
 impl Fleet {
-    /// Hosts with archives without records.
     pub(crate) fn new(directory: &Path, options: &Options) -> Self {
         assert!(options.series.is_multiple_of(INSTANCES), "{INSTANCES} instances of each metric");
         let indom = InDom::new(70, 1).expect("a domain");
@@ -72,7 +69,6 @@ impl Fleet {
         Self { hosts, descs, random: 88_172_645_463_325_252, records: 0, sum: 0 }
     }
 
-    /// Logs a record on each host.
     pub(crate) fn log(&mut self) {
         for Host { writer, values, .. } in &mut self.hosts {
             for value in &mut *values {
@@ -104,7 +100,6 @@ impl Fleet {
         directories.chunks(size).map(<[PathBuf]>::to_vec).collect()
     }
 
-    /// The names of the hosts, each with the sum of the last values of its first metric.
     pub(crate) fn last_of_first_metric(&self) -> impl Iterator<Item = (&str, u64)> {
         self.hosts.iter().filter_map(|Host { directory, values, .. }| {
             let name = directory.file_name()?.to_str()?;
@@ -112,32 +107,26 @@ impl Fleet {
         })
     }
 
-    /// Series of each host.
     pub(crate) fn series(&self) -> u64 {
         self.descs.len() as u64 * u64::from(INSTANCES)
     }
 
-    /// Samples of one host.
     pub(crate) fn samples_of_a_host(&self) -> u64 {
         self.series() * u64::from(self.records)
     }
 
-    /// Samples of all hosts.
     pub(crate) fn samples(&self) -> u64 {
         self.hosts.len() as u64 * self.samples_of_a_host()
     }
 
-    /// How many hosts there are.
     pub(crate) fn hosts(&self) -> f64 {
         self.hosts.len() as f64
     }
 
-    /// Rows that a table of all metrics has.
     pub(crate) fn rows(&self) -> u64 {
         self.hosts.len() as u64 * u64::from(INSTANCES * self.records)
     }
 
-    /// The sum of all values of the first metric.
     pub(crate) fn sum(&self) -> u128 {
         self.sum
     }
@@ -147,7 +136,6 @@ impl Fleet {
         START + i64::from(self.records) * INTERVAL
     }
 
-    /// The size of the first host's archives.
     pub(crate) fn bytes_of_a_host(&self) -> f64 {
         self.hosts.first().map_or(0, |host| directory_bytes(&host.directory)) as f64
     }

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use crate::generated::Fleet;
 
-/// An engine that reads the tree as one table.
 struct Engine {
     name: &'static str,
     /// The package that `ci/columns` fetches.

@@ -32,7 +32,6 @@ use generated::Fleet;
 use receiver::Receiver;
 use sizing::Costs;
 
-/// How large the fleet is.
 #[derive(Debug)]
 struct Options {
     hosts: u32,
@@ -63,7 +62,6 @@ impl Options {
     }
 }
 
-/// What processes of `mmv-export` took.
 #[derive(Debug, Default, Clone, Copy)]
 struct Usage {
     /// From the start of the first to the end of the last, in seconds.
@@ -74,14 +72,12 @@ struct Usage {
     peak: u64,
 }
 
-/// Processes of `mmv-export`, each with its part of the hosts.
 struct Processes {
     children: Vec<Child>,
     start: Instant,
 }
 
 impl Processes {
-    /// Starts them; the arguments are those of the part with this number.
     fn start(
         parts: &[Vec<PathBuf>],
         log: &Path,
@@ -97,12 +93,10 @@ impl Processes {
         Self { children: children.collect(), start }
     }
 
-    /// Processor time that they have used, in seconds.
     fn processor_seconds(&self) -> f64 {
         self.children.iter().map(|child| server::processor_seconds(child.id())).sum()
     }
 
-    /// Ends them as a service manager does.
     fn terminate(&self) {
         for child in &self.children {
             let status = Command::new("kill").arg(child.id().to_string()).status();
@@ -110,7 +104,6 @@ impl Processes {
         }
     }
 
-    /// Waits for their ends.
     fn usage(self) -> Usage {
         let mut usage = Usage::default();
         let ids: Vec<u32> = self.children.iter().map(Child::id).collect();

@@ -13,7 +13,6 @@ use crate::server::{get, memory, processor_seconds};
 /// Hosts of which all samples are counted.
 const LOOKED_AT: usize = 20;
 
-/// A running `VictoriaMetrics`.
 pub(crate) struct Receiver {
     engine: Engine,
     place: PathBuf,
@@ -21,12 +20,9 @@ pub(crate) struct Receiver {
     counted: Cell<f64>,
 }
 
-/// What it took since the last time, and has.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Processor time, in seconds.
     pub(crate) cpu: f64,
-    /// Memory, in bytes.
     pub(crate) memory: u64,
 }
 
@@ -50,7 +46,6 @@ impl Receiver {
         Received { cpu, memory: memory(id, "VmRSS:").expect("its memory") }
     }
 
-    /// Waits until it has received this number of samples.
     pub(crate) fn wait_until(&self, samples: u64) {
         let until = Instant::now() + Duration::from_secs(3_600);
         while self.received() < samples {
@@ -59,13 +54,11 @@ impl Receiver {
         }
     }
 
-    /// Ends it; the size of its files, in bytes.
     pub(crate) fn stop(self) -> u64 {
         self.engine.stop();
         directory_bytes(&self.place)
     }
 
-    /// Samples that it was sent by remote write.
     fn received(&self) -> u64 {
         let answer = get(self.address(), "/metrics", &[]);
         let name = "vm_rows_inserted_total{type=\"promremotewrite\"}";
@@ -73,7 +66,6 @@ impl Receiver {
         line.and_then(|value| value.trim().parse::<f64>().ok()).unwrap_or(0.0) as u64
     }
 
-    /// Compares what it has of some hosts with what was generated.
     pub(crate) fn assert_has(&self, fleet: &Fleet) {
         let hosts: Vec<(&str, u64)> = fleet.last_of_first_metric().collect();
         for (name, last) in hosts.iter().step_by(hosts.len().div_ceil(LOOKED_AT)) {

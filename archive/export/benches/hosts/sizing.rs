@@ -4,7 +4,6 @@ use crate::Usage;
 use crate::generated::{Fleet, INTERVAL};
 use crate::receiver::Received;
 
-/// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
 /// Costs of a sample, and memory of a host.
@@ -21,7 +20,6 @@ pub(crate) struct Costs {
     pub(crate) tables_disk: f64,
 }
 
-/// Prints what pushing this number of samples took.
 pub(crate) fn print_push(
     what: &str,
     fleet: &Fleet,
@@ -40,7 +38,6 @@ pub(crate) fn print_push(
     println!("    {:<40} {:>10.1} MB", "its memory", received.memory as f64 / 1e6);
 }
 
-/// Prints what the tables of all archives took.
 pub(crate) fn print_tables(fleet: &Fleet, usage: Usage, bytes: u64) {
     let values = fleet.samples() as f64;
     println!("Parquet, {:.1} M values", values / 1e6);

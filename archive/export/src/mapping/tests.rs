@@ -13,7 +13,6 @@ fn desc(item: u32, semantics: Semantics, units: &str) -> MetricDesc {
     }
 }
 
-/// The mapping after archives with these metrics, one after the other.
 fn mapping(archives: &[&[(&str, MetricDesc)]]) -> Mapping {
     let mut mapping = Mapping::new();
     for metrics in archives {

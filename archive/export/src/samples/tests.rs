@@ -78,7 +78,6 @@ fn number_used_again_is_another_series() {
         .in_domain("a.second", 1)
         .numbered_instances("a.first", [(1, "one")])
         .row(1, [("a.first[one]", 10)])
-        // The instance goes, and with it the series.
         .row(2, [("a.first[one]", Cell::Absent)])
         .row(3, [("a.second[one]", 20)])
         .finish();

@@ -12,7 +12,6 @@ use super::*;
 use crate::test_support::begin;
 use crate::tree::Archives;
 
-/// A directory of tables, and one of archives.
 struct FileTarget {
     directory: tempfile::TempDir,
 }
@@ -50,7 +49,6 @@ impl FileTarget {
         exporter
     }
 
-    /// All files below the tables, by their paths there.
     fn files(&self) -> Vec<String> {
         fn add(directory: &Path, below: &Path, files: &mut Vec<String>) {
             for entry in fs::read_dir(directory).unwrap() {
@@ -75,7 +73,6 @@ impl FileTarget {
     }
 }
 
-/// The fields of some columns of a row.
 fn fields(row: &Row, columns: &[&str]) -> Vec<Field> {
     let field = |name: &&str| {
         let found = row.get_column_iter().find(|(column, _)| column == name);
@@ -125,7 +122,6 @@ fn a_row_has_the_values_of_a_record_as_they_are() {
     assert_eq!(exporter.totals()["mmv_shop"], totals);
 }
 
-/// Begins an archive of the requests and errors of two paths.
 fn with_instances(base: &Path) -> Builder {
     begin(base)
         .metric("mmv.shop.http.requests", "u64 counter count")
@@ -140,7 +136,6 @@ fn instances_are_rows_and_what_a_record_lacks_is_null() {
     let place = FileTarget::new();
     let requests = |path| format!("mmv.shop.http.requests[{path}]");
     let errors = |path| format!("mmv.shop.http.errors[{path}]");
-    // In another order than the other metric, and with an instance less.
     with_instances(&place.base("a"))
         .row(0, [(requests("/cart"), 10), (requests("/pay"), 20), (errors("/pay"), 1)])
         .row(1, [(errors("/pay"), 2), (errors("/cart"), 5), (requests("/cart"), 11)])
@@ -310,7 +305,6 @@ fn columns_say_what_they_are() {
     assert_eq!(about, expected);
 }
 
-/// More rows than the budget has, in a table whose columns become more.
 #[test]
 fn rows_beyond_the_budget_begin_a_row_group() {
     let place = FileTarget::new();

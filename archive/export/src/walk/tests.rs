@@ -49,7 +49,6 @@ fn walk(directory: &Path, start: Start) -> Walk {
     Walk::new(Archives::Directory(directory.to_owned()), start).unwrap()
 }
 
-/// Begins an archive of `mmv.shop.orders`, and of `mmv.shop.disks` with four instances.
 fn begin_shop(base: &Path) -> Builder {
     begin(base)
         .metric("mmv.shop.orders", "u64 counter count")
@@ -68,7 +67,6 @@ fn disks(disks: &[(i32, u64)]) -> Vec<(String, Cell)> {
     none.into_iter().chain(disks).collect()
 }
 
-/// A record of a random archive.
 #[derive(Debug, Clone)]
 enum Random {
     Orders(u64),
@@ -98,7 +96,6 @@ fn random() -> impl Strategy<Value = Vec<Random>> {
     proptest::collection::vec(record, 1..40)
 }
 
-/// Archives of these records, one a second.
 fn written(records: &[Random]) -> TempDir {
     let directory = scratch();
     let begin = |second: i64| {
@@ -128,7 +125,6 @@ fn written(records: &[Random]) -> TempDir {
     directory
 }
 
-/// What the library reads of the same archives.
 fn expected(directory: &Path) -> Vec<(i64, bool, Observations)> {
     let set = ArchiveSet::open(&[directory]).unwrap();
     let mut records = Source::from(&set).records().unwrap();
@@ -422,7 +418,6 @@ fn newest_values_are_those_that_a_walk_over_all_records_ends_with() {
     check(directory.path(), 3);
     builder = builder.instances("mmv.app.jobs", ["b"]).row(6, row(6, &["b"]));
     check(directory.path(), 2);
-    // Of what follows nothing is passed by.
     let mut walk = walk(directory.path(), Start::NewestValues);
     assert!(all(&mut walk).len() < 6);
     let builder = builder.row(7, row(7, &["b"])).row(8, row(8, &["b"]));

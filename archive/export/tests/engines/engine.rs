@@ -47,7 +47,6 @@ pub(crate) fn suites(package: &str) -> Vec<String> {
     all.iter().filter(|name| *name == &all[0] || is_there(name)).cloned().collect()
 }
 
-/// An engine that runs for a test.
 pub(crate) struct Engine {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -61,12 +60,10 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Starts Prometheus with these lines in its configuration.
     pub(crate) fn prometheus(program: &Path, place: &Path, configuration: &str) -> Self {
         Self::prometheus_with(program, place, configuration, &[])
     }
 
-    /// Starts Prometheus with these lines in its configuration, and options.
     pub(crate) fn prometheus_with(
         program: &Path,
         place: &Path,
@@ -77,7 +74,6 @@ impl Engine {
         Self::prometheus_at(program, place, configuration, options, address)
     }
 
-    /// Starts Prometheus at an address.
     pub(crate) fn prometheus_at(
         program: &Path,
         place: &Path,
@@ -97,12 +93,10 @@ impl Engine {
         Self::start(command, place, address, "/-/ready")
     }
 
-    /// Starts `VictoriaMetrics`.
     pub(crate) fn victoria_metrics(program: &Path, place: &Path) -> Self {
         Self::victoria_metrics_at(program, place, SocketAddr::from(([127, 0, 0, 1], free_port())))
     }
 
-    /// Starts `VictoriaMetrics` at an address.
     pub(crate) fn victoria_metrics_at(program: &Path, place: &Path, address: SocketAddr) -> Self {
         let mut command = Command::new(program);
         command
@@ -130,7 +124,6 @@ impl Engine {
         }
     }
 
-    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -160,7 +153,6 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the only value of a query.
     #[track_caller]
     pub(crate) fn value(&self, query: &str, at: i64) -> f64 {
         let found = self.query(query, at);
@@ -169,7 +161,6 @@ impl Engine {
     }
 }
 
-/// Encodes text for a URL.
 pub(crate) fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte: u8| {

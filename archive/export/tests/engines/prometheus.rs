@@ -201,7 +201,6 @@ fn scrapes_give_the_newest_values_with_their_times() {
     let time = |seconds: i64| (now + seconds) as f64;
     find("timestamp(mmv_shop_orders_total)", time(-10));
     find("mmv_shop_latency_seconds_bucket{le=\"+Inf\"}", 30.0);
-    // The archive grows.
     let builder = builder.row_at(at(-1), shop_values(24, 2));
     find("mmv_shop_orders_total", 72.0);
     find("timestamp(mmv_shop_orders_total)", time(-1));

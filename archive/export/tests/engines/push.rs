@@ -318,7 +318,6 @@ fn push(url: &str, protocol: &str, place: &Path) {
     assert!(output.status.success(), "{}", messages(&output));
 }
 
-/// Sends a shop with restarts, marks and a histogram by a protocol.
 fn shop_by(program: &Path, place: &Path, path: &str, protocol: &str) -> ByPlace {
     let victoria = Engine::victoria_metrics(program, place);
     push(&format!("http://{}{path}", victoria.address), protocol, place);
@@ -379,7 +378,6 @@ fn rotel_receives_the_points_that_victoria_metrics_has() {
     assert!(points.starts.contains(&restart), "{:?}", points.starts);
 }
 
-/// Returns the commands in the blocks of a page, each in one line.
 fn commands(page: &str) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/engines").join(page);
     let text = std::fs::read_to_string(file).unwrap();
@@ -422,6 +420,5 @@ fn the_commands_of_the_pages_do_what_the_pages_say() {
     }
     assert_eq!(run, 4);
     assert_equal(&in_prometheus(prometheus.address, 1), &sent.expected());
-    // By both protocols.
     assert_equal(&set(in_victoria_metrics(victoria.address)), &sent.expected());
 }

@@ -29,7 +29,6 @@ pub(crate) fn program() -> Option<PathBuf> {
     Some(program)
 }
 
-/// A rotel that runs for a test.
 pub(crate) struct Rotel {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -94,7 +93,6 @@ impl Rotel {
     }
 }
 
-/// A point while its lines are read.
 #[derive(Debug, Default)]
 struct Lines {
     name: String,

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use prost::Message;
 
-/// Reaction of the receiver to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
-    /// Stores it, and answers 204.
     Store,
     /// Answers this status with a header and a text, and stores nothing.
     Answer(u16, &'static str, &'static str),
@@ -96,7 +94,6 @@ struct Received {
     stored: Vec<Row>,
 }
 
-/// A receiver that runs until the test ends.
 #[derive(Clone)]
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
@@ -129,7 +126,6 @@ impl Receiver {
         self.received.lock().expect("no panic").requests.clone()
     }
 
-    /// Returns all that was stored, in order.
     pub(crate) fn stored(&self) -> Vec<Row> {
         self.received.lock().expect("no panic").stored.clone()
     }

@@ -112,7 +112,6 @@ fn a_receiver_that_never_answers_is_given_up_and_nothing_is_lost() {
     assert!(messages(&other).contains("another --state"), "{}", messages(&other));
 }
 
-/// Returns whether a request has a sample of a metric.
 fn has(request: &Request, metric: &str) -> bool {
     request.rows().iter().any(|(labels, ..)| labels[0].1 == metric)
 }

@@ -12,7 +12,6 @@ use super::receiver::{Receiver, Row};
 /// Seconds since 1970 of the first record.
 pub(crate) const START: i64 = 1_700_000_000;
 
-/// A host with one archive, and a place for the state.
 pub(crate) struct Sent {
     pub(crate) place: tempfile::TempDir,
 }
@@ -46,17 +45,14 @@ impl Sent {
         command
     }
 
-    /// Sends all to an address.
     pub(crate) fn push_to(&self, url: &str, options: &[&str]) -> Output {
         self.command(url, options).output().unwrap()
     }
 
-    /// Sends all to a receiver.
     pub(crate) fn push(&self, receiver: &Receiver, options: &[&str]) -> Output {
         self.push_to(&receiver.url(), options)
     }
 
-    /// Starts a sender.
     pub(crate) fn start(&self, url: &str, options: &[&str]) -> Child {
         let mut command = self.command(url, options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -102,7 +98,6 @@ pub(crate) fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Returns rows in an order, each once.
 pub(crate) fn set(mut rows: Vec<Row>) -> Vec<Row> {
     rows.sort();
     rows.dedup();

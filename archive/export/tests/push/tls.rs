@@ -61,7 +61,6 @@ fn serve(certificate: &Path, key: &Path) -> SocketAddr {
                     break;
                 }
             }
-            // Until the peer closes it.
             stream.conn.send_close_notify();
             let _ = stream.flush();
             let _ = std::io::copy(&mut stream, &mut std::io::sink());

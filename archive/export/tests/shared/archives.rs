@@ -56,7 +56,6 @@ pub(crate) fn shop_values(seconds: u64, paths: usize) -> Vec<(String, Option<u64
     values
 }
 
-/// Declares the agent's events.
 pub(crate) fn with_events(builder: Builder) -> Builder {
     let parameter = |item| Pmid::new(DOMAIN, 0, item).expect("a PMID");
     builder
@@ -65,7 +64,6 @@ pub(crate) fn with_events(builder: Builder) -> Builder {
         .metric_with(parameter(items::FILE), "mmv.agent.event.file", "string discrete")
 }
 
-/// Returns what happened to the shop.
 pub(crate) fn event(kind: &str, at: Timestamp) -> [(&'static str, Cell); 1] {
     let mut builder = EventArrayBuilder::new();
     builder.record(at, EventFlags::POINT).expect("an event");

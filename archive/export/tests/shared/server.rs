@@ -7,14 +7,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server, which ends with the test.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
-    /// Serves archives with these options.
     pub(crate) fn start(archives: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_mmv-export"))
             .args(["serve", "--listen", "127.0.0.1:0"])
@@ -43,7 +41,6 @@ impl Server {
         }
     }
 
-    /// Counts its open files; none after its end.
     pub(crate) fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
     }
@@ -62,13 +59,11 @@ impl Server {
         )
     }
 
-    /// Returns the processor time that it has used, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         processor_seconds(self.child.id())
     }
 }
 
-/// Returns the processor time that a process has used, in seconds.
 pub(crate) fn processor_seconds(id: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("its times");
     let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split(' ').collect();
@@ -104,11 +99,9 @@ pub(crate) fn peak_memory(id: u32) -> std::thread::JoinHandle<u64> {
     })
 }
 
-/// An answer of HTTP.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The header, in lower case.
     pub(crate) header: String,
     pub(crate) body: Vec<u8>,
 }
@@ -119,7 +112,6 @@ impl Answer {
     }
 }
 
-/// Asks for a path.
 pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
     request(address, "GET", path, headers, &[])
 }
@@ -157,7 +149,6 @@ fn parse(answer: &[u8]) -> Answer {
     Answer { status, header, body }
 }
 
-/// Joins the chunks of a body.
 fn joined(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     loop {
