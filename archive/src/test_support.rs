@@ -12,12 +12,10 @@ use crate::{
     Units, Value, ValueSet, ValueType, WriterLabel,
 };
 
-/// The label of all test archives.
 pub(crate) fn label() -> WriterLabel {
     WriterLabel { pid: 42, hostname: "host".into(), timezone: "UTC".into(), zoneinfo: "".into() }
 }
 
-/// The domain of all test metrics that have one.
 pub(crate) fn indom() -> InDom {
     InDom::new(70, 1).unwrap()
 }

@@ -53,7 +53,6 @@ fn compress_member(base: &Path, member: &str, suffix: &str) -> PathBuf {
     compressed
 }
 
-/// Reads the times of all records forwards, backwards, and from the middle on.
 fn read(archive: &Archive) -> Result<[Vec<Timestamp>; 3], Error> {
     let mut all = [vec![], vec![], vec![]];
     let mut records = archive.records()?;

@@ -142,7 +142,6 @@ fn help_texts_are_those_that_pcp_reads() {
                 }
             };
             if matches!(target, TextTarget::Metric(pmid) if pmid.domain() == 511) {
-                // The event metrics of libpcp itself, in no archive.
                 continue;
             }
             for (kind, other, field) in [

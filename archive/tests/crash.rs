@@ -18,7 +18,6 @@ const TAIL: [&str; 3] = ["torn-tail", "metadata-after-end", "no-records"];
 /// And before the first record, while the files are created.
 const BEGINNING: [&str; 3] = ["file-missing", "index-missing", "label"];
 
-/// Time and size of a record.
 type Seen = (Timestamp, usize);
 
 #[test]
@@ -119,7 +118,6 @@ fn assert_readable(base: &Path, state: &State, whole: &[Seen]) {
     assert_eq!(torn, expected, "{state:?}");
 }
 
-/// Checks that a repair keeps all records, and that its result has no findings.
 fn assert_repairable(base: &Path, state: &State, whole: &[Seen]) {
     let repaired = base.with_file_name("repaired");
     repair(base, &repaired).unwrap();

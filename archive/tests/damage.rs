@@ -12,7 +12,6 @@ use test_archives::{Builder, at};
 
 const RECORDS: i64 = 4;
 
-/// Writes a small archive with a record of every kind.
 fn archive() -> (TempDir, PathBuf) {
     let mut builder = Builder::indexed(1).metric("a.b", "string instant");
     for second in 0..RECORDS - 1 {
@@ -23,7 +22,6 @@ fn archive() -> (TempDir, PathBuf) {
     builder.mark(RECORDS - 1).finish().into_parts()
 }
 
-/// Returns the offsets of the records of the archive's volume, and the end of the last.
 fn offsets(base: &Path) -> Vec<usize> {
     let volume = fs::read(base.with_extension("0")).unwrap();
     let mut offsets = vec![808];
@@ -101,7 +99,6 @@ fn half_a_record_that_ends_as_a_whole_one_would_is_a_torn_tail() {
     assert_eq!(read(&base).unwrap(), (RECORDS, true));
 }
 
-/// Returns the offsets of the last two records of the metadata.
 fn last_metadata(base: &Path) -> (usize, usize) {
     let bytes = fs::read(base.with_extension("meta")).unwrap();
     let (mut before, mut last) = (0, 808);

@@ -12,12 +12,9 @@ use tempfile::TempDir;
 use test_archives::{Builder, at};
 
 const RECORDS: i64 = 60;
-/// Records of a block.
 const BLOCK: usize = 10;
-/// Damages of each kind of file.
 const DAMAGES: usize = 1500;
 
-/// Writes an archive of one volume.
 fn archive() -> (TempDir, PathBuf) {
     let builder = Builder::indexed(500).metric("a.b", "i64 instant");
     builder.rows((0..RECORDS).map(|n| (n, [("a.b", value(n))]))).finish().into_parts()
@@ -28,7 +25,6 @@ const fn value(n: i64) -> i64 {
     n.wrapping_mul(0x1e37_79b9_7f4a_7c15)
 }
 
-/// Returns the offsets of the records of a volume, and its end.
 fn offsets(volume: &[u8]) -> Vec<usize> {
     let mut offsets = vec![0];
     while let Some(len) = volume.get(offsets[offsets.len() - 1]..).and_then(|b| b.first_chunk()) {

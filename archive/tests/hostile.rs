@@ -22,7 +22,6 @@ const BUFFERS: u64 = 1 << 20;
 /// letter, of which four bytes become two strings and a node of a tree.
 const PER_BYTE: u64 = 64;
 
-/// An archive's files by extension, and their contents.
 struct Specimen {
     name: String,
     files: Vec<(String, Vec<u8>)>,
@@ -30,7 +29,6 @@ struct Specimen {
     /// Ends of the records of each volume.
     ends: Vec<Vec<u64>>,
     label: usize,
-    /// The distance between the bits that are flipped.
     stride: usize,
 }
 
@@ -58,7 +56,6 @@ impl Specimen {
         Self { name: name.to_owned(), files, records, ends, label, stride }
     }
 
-    /// Copies the archive with one of its files changed.
     fn with(&self, file: usize, change: impl FnOnce(&mut Vec<u8>)) -> (TempDir, PathBuf) {
         let directory = test_archives::scratch();
         let base = directory.path().join("a");
@@ -89,7 +86,6 @@ fn specimens() -> Vec<Specimen> {
     all
 }
 
-/// Reads the records as far as possible; returns also the error that ended this.
 fn read_all(archive: &Archive) -> (Vec<FetchResult>, Option<Error>) {
     let mut found = Vec::new();
     let mut records = archive.records().unwrap();
@@ -123,7 +119,6 @@ fn salvaged(base: &Path) -> Option<usize> {
     Some(n)
 }
 
-/// Checks that the result of a repair is whole.
 #[track_caller]
 fn assert_repairable(base: &Path, what: &str) -> Option<Vec<FetchResult>> {
     let output = base.with_file_name("b");

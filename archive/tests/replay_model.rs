@@ -66,7 +66,6 @@ fn all(
     at.iter().try_for_each(|&at| check(made, at, replay.sample_at(at).as_ref()))
 }
 
-/// Returns the number of archives of each test.
 fn cases() -> u32 {
     if std::env::var_os("MMV_LONG").is_some() { 256 } else { 64 }
 }
@@ -102,7 +101,6 @@ proptest! {
         all(made, &replay, some)?;
     }
 
-    /// forall archives, windows: each piece has the model's answers.
     #[test]
     fn the_batches_of_a_window_have_the_answers_of_the_whole(
         steps in vec(step(), 0..30),

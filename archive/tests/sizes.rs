@@ -21,7 +21,6 @@ fn load(archive: &Archive) -> Replay<'_> {
     selection.load().unwrap()
 }
 
-/// Returns the value of the metric without instances.
 fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
     match replay.sample_at(at(millis))?.values[0].first() {
         Some((None, Value::U64(value))) => Some(*value),

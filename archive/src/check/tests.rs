@@ -44,7 +44,6 @@ fn result(seconds: i64, instance: i32, value: u64) -> FetchResult {
     }
 }
 
-/// Four records in two volumes, each with an index entry.
 struct Example {
     _directory: TempDir,
     base: PathBuf,
@@ -104,7 +103,6 @@ fn put(bytes: &mut [u8], offset: usize, word: u32) {
     bytes[offset..offset + 4].copy_from_slice(&word.to_be_bytes());
 }
 
-/// A record as long as all others here.
 const RECORD: usize = 4 + 12 + 4 + 12 + 8 + 12 + 4;
 
 #[test]

@@ -12,7 +12,6 @@ use test_archives::{Builder, Cell};
 use super::*;
 use crate::{Archive, InstanceId, Pmid, Value};
 
-/// Milliseconds after the archive's start.
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
@@ -25,7 +24,6 @@ fn id(number: i32) -> InstanceId {
 /// is a mark.
 pub(super) type Row = (Vec<(i32, u64)>, Option<f64>, Option<String>);
 
-/// An archive with a record a second.
 pub(super) fn archive(rows: &[Row]) -> (tempfile::TempDir, Archive) {
     const NAMES: [&str; 4] = ["eth0 up", "eth1", "3", "lo"];
     // An index entry a record.
@@ -102,7 +100,6 @@ fn scan_with(mut chunk: Chunk, selection: &Selection<'_>, limits: ChunkLimits) -
     }
 }
 
-/// What the records themselves contain.
 fn expected(archive: &Archive, selection: &Selection<'_>) -> Seen {
     let mut expected = Vec::new();
     let mut records = archive.records().unwrap();
@@ -276,7 +273,6 @@ fn wrongly_stored_value_costs_its_metric_alone() {
     let (of_bytes, of_name) = (word(last + PAIR_OF_BYTES), word(last + PAIR_OF_NAME));
     file.write_all_at(&of_name, last + PAIR_OF_BYTES).unwrap();
     file.write_all_at(&of_bytes, last + PAIR_OF_NAME).unwrap();
-    // Its type is not known, so it is not for that that it is left out.
     let block = last - 8 + 4 * u64::from(u32::from_be_bytes(of_name));
     file.write_all_at(&[0], block).unwrap();
     let selection = select(&archive, &["name", "net"]);
@@ -293,7 +289,6 @@ fn wrongly_stored_value_costs_its_metric_alone() {
 const PAIR_OF_BYTES: u64 = 20 + 12 + 4;
 const PAIR_OF_NAME: u64 = 20 + 20 + 12 + 4;
 
-/// An archive, and the offset of its last record.
 fn nine_rows() -> (tempfile::TempDir, Archive, u64) {
     let rows: Vec<Row> = (0..9).map(|n| row(&[(2, n)], None, Some("abc"))).collect();
     let (directory, archive) = archive(&rows);

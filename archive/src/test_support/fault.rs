@@ -6,7 +6,6 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// A write that will fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Number of writes that succeed before it.
@@ -21,7 +20,6 @@ pub(crate) struct Fault {
 struct Disk {
     fault: Option<Fault>,
     is_broken: bool,
-    /// The files of all writes.
     writes: Vec<PathBuf>,
 }
 
@@ -66,7 +64,6 @@ pub(crate) fn before_write(file: &File, path: &Path, bytes: &[u8], offset: u64) 
     })
 }
 
-/// Fails if nothing works.
 pub(crate) fn before_change() -> io::Result<()> {
     let is_broken = DISK.with_borrow(|disk| disk.is_broken);
     if is_broken { Err(io::Error::other("the disk is broken")) } else { Ok(()) }

@@ -41,7 +41,6 @@ pub(crate) fn after() -> impl Strategy<Value = u64> {
     prop_oneof![2 => Just(0), 1 => 1u64..2000, 5 => 1u64..3_000_000_000]
 }
 
-/// Writes an archive of [`descs`].
 #[derive(Debug)]
 pub(crate) struct Logger {
     pub(crate) writer: ArchiveWriter,
@@ -58,7 +57,6 @@ pub(crate) struct Logged {
     pub(crate) records: Vec<FetchResult>,
     /// The instances of [`indom`] at each record, once there are any.
     pub(crate) domains: Vec<Option<Vec<Instance>>>,
-    /// The labels of the context at each record.
     pub(crate) labels: Vec<Option<Vec<LabelSet>>>,
 }
 

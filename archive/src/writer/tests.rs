@@ -24,7 +24,6 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap()
 }
 
-/// A writer that knows all test metrics, in a directory of its own.
 fn writer(options: WriterOptions) -> (TempDir, PathBuf, ArchiveWriter) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a.b");
@@ -479,7 +478,6 @@ fn metadata_is_charged_once_to_its_account() {
     assert!(charges[&8] < 150 && charges.len() == 1, "{charges:?}");
 }
 
-/// The bytes of a label in a file.
 fn archive_label_bytes(label: &WriterLabel) -> u64 {
     let mut bytes = Vec::new();
     archive_label::encode(&label.archive_label(Version::V3, at(0)), Role::Metadata, &mut bytes)

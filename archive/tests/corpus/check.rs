@@ -69,7 +69,6 @@ fn bad_archives() -> Option<(PathBuf, Vec<Value>)> {
     Some((directory, expected))
 }
 
-/// Counts the good data records.
 fn salvaged(salvage: &Salvage) -> u64 {
     let mut records = salvage.records();
     let mut n = 0;

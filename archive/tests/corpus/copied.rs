@@ -34,7 +34,6 @@ fn copies_in_version_2_match_to_the_microsecond() {
     }
 }
 
-/// Copies an archive without errors.
 fn copy_to(case: &Case, directory: &Path, version: Version) -> Archive {
     let base = directory.join("copy");
     let options = WriterOptions { version, ..WriterOptions::default() };
@@ -64,13 +63,11 @@ fn assert_same(case: &Case, copied: &Archive) {
     assert_same_records(name, original, copied);
 }
 
-/// Returns a time as a version stores it.
 fn kept(version: Version, time: Timestamp) -> Timestamp {
     let lost = if version == Version::V2 { time.nanoseconds() % 1000 } else { 0 };
     Timestamp::from_nanos(time.as_nanos() - i128::from(lost))
 }
 
-/// Times from which a state holds.
 type States<T> = Vec<(Timestamp, T)>;
 
 /// All metadata up to the end, each state once.

@@ -69,7 +69,6 @@ fn envelopes_of_one_column_have_the_extremes_of_summaries() {
     assert!(compared > 5000 || !is_there, "{compared}");
 }
 
-/// Compares the whole archive, its middle and a part of that, as rates and as values.
 #[test]
 fn pyramid_and_records_agree() {
     let mut compared = 0;
@@ -109,7 +108,6 @@ fn pyramid_and_records_agree() {
     assert!(compared > 100_000 || !is_there, "{compared}");
 }
 
-/// Returns all of a series but the means.
 fn exact(series: &Series) -> impl PartialEq + std::fmt::Debug {
     let exact = |cell: &Cell| (cell.minimum, cell.maximum, cell.last, cell.count, cell.joined);
     let cells: Vec<_> = series.cells().map(|(column, cell)| (column, exact(cell))).collect();

@@ -9,7 +9,6 @@ use pcp_archive::raw::{ErrorCode, FetchResult};
 use pcp_archive::{Archive, InDom, OwnedValue, Pmid, Timestamp};
 use serde_json::{Value, json};
 
-/// An archive of the corpus and PCP's output for it.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) archive: Archive,
@@ -45,7 +44,6 @@ fn golden_archives(corpus: &std::path::Path) -> Vec<String> {
     golden
 }
 
-/// Returns whether a member of an archive ends like a compressed file.
 fn is_compressed(corpus: &std::path::Path, name: &str) -> bool {
     let members = fs::read_dir(corpus.join("archives")).unwrap();
     let mut members = members.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -55,7 +53,6 @@ fn is_compressed(corpus: &std::path::Path, name: &str) -> bool {
 }
 
 impl Case {
-    /// Returns whether the archive has a golden file of a kind.
     pub(crate) fn has(&self, file: &str) -> bool {
         self.corpus.join(format!("golden/{}.{file}.jsonl", self.name)).exists()
     }
@@ -83,7 +80,6 @@ pub(crate) fn indom(value: &Value) -> InDom {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// Compares one record with its line.
 pub(crate) fn compare(name: &str, result: &FetchResult, line: &Value) {
     let context = format!("{name} record {}", line["n"]);
     assert_eq!(timestamp(&line["t"]), result.timestamp, "{context}");
@@ -140,7 +136,6 @@ fn code(error: ErrorCode) -> String {
     error.to_string()
 }
 
-/// Returns whether a value is the one that a golden file has.
 pub(crate) fn same(expected: &Value, value: &OwnedValue) -> bool {
     match value {
         OwnedValue::I32(v) => expected.as_i64() == Some(i64::from(*v)),
@@ -171,7 +166,6 @@ pub(crate) fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// Returns whether the records have the same times, flags, lost records and parameters.
 fn same_events(expected: &Value, value: &OwnedValue) -> bool {
     let (expected, array) = (expected.as_array().unwrap(), EventArray::unpack(value.as_value()));
     let records: Vec<_> = array.unwrap().records().collect();
@@ -210,7 +204,6 @@ fn fnv(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Sums over a whole archive, by metric.
 #[derive(Default)]
 pub(crate) struct Totals {
     metrics: BTreeMap<Pmid, Total>,

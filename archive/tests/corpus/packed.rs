@@ -64,7 +64,6 @@ fn copy_files(case: &Case, directory: &Path) -> PathBuf {
     directory.join(from.file_name().unwrap())
 }
 
-/// Contents of an archive, as they were read.
 struct Contents {
     end: Timestamp,
     /// The offset and length of the torn tail.
@@ -95,7 +94,6 @@ fn assert_same(name: &str, packed: &Archive, plain: &Contents) {
     assert!(packed.from_middle == plain.from_middle, "{name}, from the middle");
 }
 
-/// Records by their times and all that they hold, and how reading ended.
 type Found = (Vec<Shown>, Option<String>);
 /// The time of a record, its volume and offset, and its values.
 type Shown = (Timestamp, u32, u64, Result<FetchResult, RecordError>);
@@ -133,7 +131,6 @@ fn backwards(archive: &Archive) -> Found {
     }
 }
 
-/// Formats an error without the name of its file.
 fn kind(error: &pcp_archive::Error) -> String {
     match error {
         pcp_archive::Error::Corrupt { offset, source, .. } => format!("{offset}: {source}"),

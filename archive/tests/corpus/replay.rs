@@ -33,7 +33,6 @@ const LIBPCP_IS_WRONG: &[(&str, &str, Reason)] = &[
     ("reduce-1", "sample.wrap.longlong", Reason::Overflow),
 ];
 
-/// Reason for which an answer of libpcp's is wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reason {
     /// The value blocks of this old archive have 0 in place of their type, and
@@ -47,7 +46,6 @@ enum Reason {
 }
 
 impl Reason {
-    /// Returns whether it holds for two observations.
     fn holds(self, prior: pcp_archive::Value<'_>, next: pcp_archive::Value<'_>) -> bool {
         use pcp_archive::raw::AnyValue::{I32, I64, U64};
         match (self, prior, next) {
@@ -75,7 +73,6 @@ fn expected_cells(line: &Value) -> Cells<'_> {
     cells
 }
 
-/// One archive with the answers that it is compared with.
 struct Comparison<'a> {
     name: &'a str,
     replay: &'a Replay<'a>,
@@ -90,7 +87,6 @@ impl<'a> Comparison<'a> {
         Self { name, replay, cells: 0, wrong: 0, differences: Vec::new() }
     }
 
-    /// Returns whether libpcp's answer for a metric without instances is wrong.
     fn libpcp_is_wrong(&self, metric: usize, at: Timestamp) -> bool {
         let name = &self.replay.metrics().nth(metric).unwrap().name;
         let known = LIBPCP_IS_WRONG.iter().find(|(a, m, _)| *a == self.name && m == name);

@@ -16,7 +16,6 @@ use super::rules::{Key, Model, Row};
 /// The grid of times, in nanoseconds: 1/64 s.
 pub(crate) const TICK: i128 = 15_625_000;
 
-/// Returns a time on the grid.
 pub(crate) fn at(tick: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(tick) * TICK)
 }
@@ -62,7 +61,6 @@ pub(crate) fn desc(metric: usize) -> MetricDesc {
     }
 }
 
-/// Kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Record,
@@ -73,12 +71,10 @@ enum Event {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// Ticks since the one before.
     after: i64,
     event: Event,
     /// Metrics that are not in the record, as bits.
     absent: u16,
-    /// Metrics with an error code.
     failed: u16,
     /// Instances with a value; each metric turns the bits its own way.
     present: u32,
@@ -108,7 +104,6 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// Ways in which an archive is written and asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     version: Version,
@@ -136,7 +131,6 @@ pub(crate) fn options() -> impl Strategy<Value = Options> {
 /// A value and the identity of its instance.
 type Found<'v> = (Option<InstanceId>, Value<'v>);
 
-/// The archives on disk, as one.
 pub(crate) struct Archives {
     set: ArchiveSet,
     decrease: Decrease,
@@ -161,7 +155,6 @@ impl Archives {
         named
     }
 
-    /// Selects all metrics, in the order of the table.
     pub(crate) fn selection(&self) -> ReplaySelection<'_> {
         // The model has PCP's rules.
         let mut selection = Replay::open(&self.set).decrease(self.decrease).gaps(Gaps::Join);
@@ -174,7 +167,6 @@ fn name(metric: usize) -> String {
     format!("t.m{metric}")
 }
 
-/// Writes archives and the model of them.
 pub(crate) fn build(steps: &[Step], options: &Options) -> (Archives, Model) {
     let mut making = Making {
         directory: test_archives::scratch(),
@@ -202,7 +194,6 @@ pub(crate) fn build(steps: &[Step], options: &Options) -> (Archives, Model) {
     making.finish()
 }
 
-/// Archives that are being written.
 struct Making<'o> {
     directory: TempDir,
     options: &'o Options,
@@ -305,7 +296,6 @@ impl Making<'_> {
         Some(ValueSet { pmid, values: Ok(values) })
     }
 
-    /// Returns the values of a set by metric and instance.
     fn stored(&self, set: &ValueSet) -> Vec<(Key, OwnedValue)> {
         let metric = set.pmid.item() as usize;
         let numbering = METRICS[metric].2.map_or(0, |place| self.numbering[place]);

@@ -7,7 +7,6 @@ use pcp_archive::{OwnedValue, Semantics, Timestamp, Value, ValueType};
 
 use super::random::{INSTANCES, METRICS};
 
-/// A metric and an instance of it.
 pub(crate) type Key = (usize, Option<i32>);
 
 /// Record or mark that was written.
@@ -18,7 +17,6 @@ pub(crate) struct Row {
     pub(crate) values: Option<HashMap<Key, OwnedValue>>,
 }
 
-/// The written records, and the rules.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) rows: Vec<Row>,
@@ -27,10 +25,8 @@ pub(crate) struct Model {
     pub(crate) decrease: Decrease,
 }
 
-/// The values of a metric by instance.
 pub(crate) type Values = Vec<(Option<i32>, Expected)>;
 
-/// Answer that must be found.
 #[derive(Debug, Clone)]
 pub(crate) enum Expected {
     Exactly(OwnedValue),
@@ -82,7 +78,6 @@ impl Model {
         }
     }
 
-    /// Returns the times of the records and marks.
     pub(crate) fn timestamps(&self) -> impl Iterator<Item = Timestamp> {
         self.rows.iter().map(|row| row.at)
     }
@@ -173,7 +168,6 @@ impl Model {
         }
     }
 
-    /// Interpolates between two observations, in whole numbers.
     fn line(
         &self,
         (from, prior): &(Timestamp, OwnedValue),

@@ -22,7 +22,6 @@ const BUCKETS: [&str; 3] = [
     "endpoint=/submit,bucket=65536..98303",
 ];
 
-/// Returns the PMID of one of the agent's metrics.
 fn agent(item: u32) -> Pmid {
     Pmid::new(70, 0, item).unwrap()
 }

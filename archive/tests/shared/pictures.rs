@@ -9,7 +9,6 @@ use test_archives::{Builder, Cell, scratch};
 /// Text that must stay text wherever it is shown.
 pub(crate) const HOSTILE: &str = "</script><!-- <img src=x onerror=\"alert(1)\"> &amp; {{x}}";
 
-/// The number of instances of `pictures.many`.
 const MANY: i32 = 50;
 
 /// Writes five minutes with a record each second, apart from the third of them: a mark, then

@@ -31,7 +31,6 @@ fn recorded_at(second: i32) -> Timestamp {
     at(second).saturating_add(Duration::from_nanos(1))
 }
 
-/// Returns the PMID of one of the agent's metrics.
 fn agent(item: u32) -> Pmid {
     Pmid::new(70, 0, item).unwrap()
 }

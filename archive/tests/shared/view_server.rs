@@ -15,7 +15,6 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The header as text.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
@@ -26,7 +25,6 @@ impl Server {
         Self::of(env!("CARGO_BIN_EXE_mmv-archive"), arguments)
     }
 
-    /// Starts a server of another build.
     pub(crate) fn of(program: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.arg("view").args(arguments).stdout(Stdio::piped());
@@ -37,7 +35,6 @@ impl Server {
         Self { child, address: address.trim_end().to_owned() }
     }
 
-    /// Returns the address of the page.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -51,7 +48,6 @@ impl Server {
         self.address.trim_start_matches("http://").split('/').next().unwrap()
     }
 
-    /// Returns the path of the page, with the token: `/TOKEN/`.
     pub(crate) fn path(&self) -> String {
         let path = self.address.trim_start_matches("http://").split('#').next().unwrap();
         path.trim_start_matches(self.host()).to_owned()
@@ -70,7 +66,6 @@ impl Server {
         Response::read(stream)
     }
 
-    /// Requests a part of the page.
     pub(crate) fn get(&self, question: &str) -> Response {
         let (path, host) = (self.path(), self.host());
         self.send(&format!(
@@ -92,7 +87,6 @@ impl Drop for Server {
 }
 
 impl Response {
-    /// Reads until the end of the connection.
     pub(crate) fn read(mut stream: TcpStream) -> Self {
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();

@@ -21,7 +21,6 @@ use pcp_archive::{
 };
 use tempfile::TempDir;
 
-/// The files by their extension, with their lengths.
 type Lengths = BTreeMap<String, u64>;
 
 /// A finished archive, and how its files grew.
@@ -33,7 +32,6 @@ pub(crate) struct Workload {
     writes: Vec<Write>,
 }
 
-/// One write: a file grew from one length to another.
 struct Write {
     file: String,
     bytes: Range<u64>,
@@ -45,7 +43,6 @@ struct Write {
 #[derive(Debug)]
 pub(crate) struct State {
     lengths: Lengths,
-    /// Data records that are whole.
     pub(crate) records: usize,
     /// The file whose last record, label or entry is not.
     pub(crate) torn: Option<String>,
@@ -112,7 +109,6 @@ const VOLUMES: [&str; 3] = ["0", "1", "2"];
 /// Seconds in which the clock jumps, by more than the writer waits with an index entry.
 const JUMP: Range<i64> = 10..40;
 
-/// A writer at work.
 struct Logger {
     writer: ArchiveWriter,
     base: PathBuf,
@@ -213,7 +209,6 @@ impl Logger {
         self.writer.declare_text(target, TextKind::Full, "several\nlines\n\nof help").unwrap();
     }
 
-    /// Declares other labels at every level.
     fn relabel(&mut self, value: i64) {
         let (pmid, indom) = (desc(1).pmid, domain());
         for (target, class) in [
@@ -266,7 +261,6 @@ impl Logger {
     }
 }
 
-/// Returns an event with a parameter, and some that were lost.
 fn events() -> OwnedValue {
     let mut array = EventArrayBuilder::new();
     array.record(at(0), EventFlags::NONE).unwrap();

@@ -17,7 +17,6 @@ use crate::{
     Semantics, Source, Timestamp, Units, ValueSet, ValueType, WriterOptions,
 };
 
-/// Milliseconds after the archive's start.
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
@@ -48,7 +47,6 @@ fn descs() -> [MetricDesc; 6] {
 }
 
 fn value(value_type: ValueType, n: u8) -> OwnedValue {
-    // Mostly rising, with resets, and what is hard to compute with.
     match (value_type, n) {
         (ValueType::U64, 250..) => OwnedValue::U64((1 << 63) + u64::from(n)),
         (ValueType::U64, _) => OwnedValue::U64(u64::from(n) * 3),

@@ -7,7 +7,6 @@ use test_archives::Builder;
 use super::*;
 use crate::Archive;
 
-/// Milliseconds after the archive's start.
 pub(super) fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
@@ -30,7 +29,6 @@ pub(super) fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Arc
     (directory, archive)
 }
 
-/// Counter, instant and discrete value at a time; `None` outside the archive.
 pub(super) fn answer(replay: &Replay<'_>, millis: i64) -> Option<[Option<u32>; 3]> {
     let sample = replay.sample_at(at(millis))?;
     let value = |place: usize| match sample.values[place].first() {
@@ -181,7 +179,6 @@ fn derived_metrics_follow_the_selected_ones() {
     // two levels can be compared.
     let over_the_mark = [Some(60.0), Some(120.0), None, None, Some(10.0)];
     assert_eq!(rates(40_000, 20_000), over_the_mark);
-    // The counter was reset.
     assert_eq!(rates(20_000, 10_000)[2..4], [None, None]);
     assert_eq!(numbers(replay.at_since(at(0), at(-5_000)))[2], None, "nothing before");
 }

@@ -1,5 +1,3 @@
-//! Summaries of archives that our writer wrote.
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use test_archives::Builder;
@@ -8,7 +6,6 @@ use super::*;
 use crate::scan::ChunkLimits;
 use crate::{Archive, Pmid};
 
-/// Milliseconds after the archive's start.
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
@@ -31,7 +28,6 @@ fn archive(records: &[(i64, Option<u32>)], units: Units) -> (tempfile::TempDir, 
     (directory, archive)
 }
 
-/// The statistics of the counter, the instant and the discrete metric.
 fn summary(
     archive: &Archive,
     window: RangeInclusive<i64>,
@@ -265,7 +261,6 @@ proptest! {
     }
 }
 
-/// The statistics of a metric with these values, ten seconds apart.
 fn statistics_of(semantics: &str, values: &[f64]) -> Statistics {
     let row = |(number, value): (usize, &f64)| (number as u32 * 10, [("t.value", *value)]);
     let archive = Builder::new()

@@ -11,7 +11,6 @@ fn counting(len: usize) -> Vec<u8> {
     (0..len.div_ceil(4) as u32).flat_map(u32::to_be_bytes).take(len).collect()
 }
 
-/// The file and its bytes, as a stream of xz with blocks of this length.
 fn xz(bytes: &[u8], block: usize) -> Vec<u8> {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
     for part in bytes.chunks(block) {
@@ -93,7 +92,6 @@ fn read(file: &mut BlockFile, offset: usize, len: usize) -> io::Result<Vec<u8>> 
     file.read_at(&mut bytes, offset as u64).map(|()| bytes)
 }
 
-/// Files of blocks of 100 000 bytes.
 fn all(bytes: &[u8]) -> [(Compression, Vec<u8>); 4] {
     [
         (Compression::Xz, xz(bytes, 100_000)),

@@ -173,7 +173,6 @@ fn a_bomb_is_stopped() {
     assert!(file.kept.len() <= 2 * KEPT + STEP);
 }
 
-/// A record of half a megabyte.
 fn record() -> Vec<u8> {
     let mut bytes = Vec::new();
     let body = |out: &mut Vec<u8>| {
@@ -227,7 +226,6 @@ static PACKED_MEGABYTE: LazyLock<Vec<u8>> =
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// forall offsets in any order: read_at gives what was compressed.
     #[test]
     fn reads_in_any_order_give_the_bytes(places in prop::collection::vec((0usize..900_000, 0usize..100_000), 1..8)) {
         let mut file = decompressed(Compression::Zstd, &PACKED_MEGABYTE);

@@ -214,7 +214,6 @@ proptest! {
         }
     }
 
-    /// forall bytes: parse does not panic, nor do the views on what it takes
     #[test]
     fn no_bytes_panic(mut words in prop::collection::vec(0u32..40, 4..40)) {
         let len = 4 * (words.len() + 2) as u32;

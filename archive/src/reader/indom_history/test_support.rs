@@ -8,7 +8,6 @@ use crate::{InDom, Version};
 /// Time, kind and entries of a record; those without a name are gone.
 pub(crate) type Record<'a> = (i64, IndomRecordKind, Vec<(i32, Option<&'a str>)>);
 
-/// The history that records in this order make.
 pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {
     let mut history = IndomHistory::default();
     for (seconds, kind, entries) in records {

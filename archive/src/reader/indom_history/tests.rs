@@ -107,7 +107,6 @@ fn repeated_names_are_kept_once() {
     assert!(std::ptr::eq(first.instances[0].name.as_str(), second.instances[0].name.as_str()));
 }
 
-/// How many instances and numbers a history keeps.
 fn kept(history: &IndomHistory) -> usize {
     let kept = |step: &IndomStep| match &step.change {
         InstanceChange::Whole(all) => all.len(),

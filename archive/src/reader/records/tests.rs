@@ -12,7 +12,6 @@ use crate::test_support::logger::{Logger, Step, step};
 use crate::test_support::value_sets;
 use crate::{Archive, ArchiveSet, FetchResult, ValueSet, WriterOptions};
 
-/// What an archive is made from.
 #[derive(Debug, Clone)]
 struct Life {
     version: Version,
@@ -84,15 +83,12 @@ fn walk() -> impl Strategy<Value = Vec<Move>> {
     vec(step, 1..60)
 }
 
-/// A record, and the archive that it is of.
 #[derive(Debug, Clone, PartialEq)]
 struct Listed {
     archive: u32,
     record: FetchResult,
 }
 
-/// Writes consecutive archives; all their records, and the marks
-/// between them.
 fn write(directory: &Path, lives: &[Life]) -> Vec<Listed> {
     let mut list: Vec<Listed> = Vec::new();
     let mut start_before = None;
@@ -126,7 +122,6 @@ fn write(directory: &Path, lives: &[Life]) -> Vec<Listed> {
     list
 }
 
-/// Walks, and compares each answer with the list.
 fn assert_walk(source: Source<'_>, list: &[Listed], walk: &[Move]) {
     let mut records = source.records().unwrap();
     // How many records lie before the position.

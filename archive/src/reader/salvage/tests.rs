@@ -101,7 +101,6 @@ fn every_flipped_bit_costs_at_most_its_record() {
     }
 }
 
-/// A record of many metrics without values.
 fn long_record(seconds: u32, bytes: u32) -> Vec<u8> {
     let mut record = Vec::new();
     frame::encode(&mut record, |out| {

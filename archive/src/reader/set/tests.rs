@@ -15,11 +15,9 @@ fn pmid(item: u32) -> Pmid {
     Pmid::new(70, 1, item).unwrap()
 }
 
-/// What an archive is made from.
 struct Plan<'a> {
     name: &'a str,
     host: &'a str,
-    /// Name, PMID and description.
     metric: (&'a str, Pmid, &'a str),
     instance: &'a str,
     /// Milliseconds of the records; a value is the time in seconds.
@@ -62,7 +60,6 @@ fn three() -> (TempDir, ArchiveSet) {
     (directory, set)
 }
 
-/// Time, archive and whether it is a mark.
 type Seen = (Timestamp, u32, bool);
 
 const fn seen(record: &crate::Record<'_>) -> Seen {
@@ -193,7 +190,6 @@ fn an_archive_counts_once_and_one_without_records_not_at_all() {
     assert!(matches!(ArchiveSet::open::<&Path>(&[]), Err(Error::NotFound { .. })));
 }
 
-/// The message for two archives that do not belong together.
 #[track_caller]
 fn refused(first: &Plan<'_>, second: &Plan<'_>) -> String {
     let directory = tempfile::tempdir().unwrap();
@@ -349,7 +345,6 @@ fn a_metric_may_have_further_names_in_later_archives() {
     assert_eq!(set.metadata().metrics()[0].names, ["m", "n"]);
 }
 
-/// All times of the records of archives.
 fn times(set: &ArchiveSet) -> Vec<Timestamp> {
     let records = forwards(Source::from(set).records().unwrap());
     records.into_iter().filter(|(_, _, is_mark)| !is_mark).map(|(time, ..)| time).collect()

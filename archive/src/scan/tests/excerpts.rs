@@ -25,12 +25,10 @@ const WIDTH: u32 = 1000;
 const HEAD: u64 = 20;
 const SET: u64 = 20;
 
-/// The values of a metric, up to an error and with it.
 fn read(archive: &Archive, metric: &str) -> (Vec<f64>, Option<Error>) {
     read_of(&select(archive, &[metric]), 0)
 }
 
-/// The same for one of the metrics of a selection.
 fn read_of(selection: &Selection<'_>, metric: usize) -> (Vec<f64>, Option<Error>) {
     let mut columns = Columns::open(selection, ..).unwrap();
     let mut values = Vec::new();

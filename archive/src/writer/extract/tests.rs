@@ -26,7 +26,6 @@ fn indom() -> InDom {
     InDom::new(70, 1).unwrap()
 }
 
-/// A level, and a counter by instance.
 fn descs() -> [MetricDesc; 2] {
     let desc = |item, value_type, indom, semantics| MetricDesc {
         pmid: Pmid::new(70, 1, item).unwrap(),
@@ -100,7 +99,6 @@ fn selection<'a>(source: impl Into<Source<'a>>, names: &[&str]) -> Selection<'a>
     selection
 }
 
-/// Writes an extract, which must be clean; its base name.
 #[track_caller]
 fn written(directory: &TempDir, extract: &Extract<'_>) -> PathBuf {
     let base = directory.path().join("new");
@@ -259,7 +257,6 @@ fn a_window_without_the_metrics_gives_no_files() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3);
 }
 
-/// What pmlogger writes first and last into an archive.
 fn server(process: u64, sequence: u32) -> Vec<ValueSet> {
     let set = |cluster, item, value| ValueSet {
         pmid: Pmid::new(2, cluster, item).unwrap(),

@@ -10,12 +10,10 @@ use super::*;
 use crate::check::{self, Severity};
 use crate::{Archive, Source, Value, WriterOptions};
 
-/// Returns the time that many seconds after the start of test archives.
 fn at(seconds: f64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + (seconds * 1e9).round() as i128)
 }
 
-/// Reduces a source to a grid that begins with the test archives; the new archive must be clean.
 #[track_caller]
 fn reduced<'a>(source: impl Into<Source<'a>>, interval: Duration) -> (TempDir, Archive) {
     reduced_by(source, interval, 1 << 16)

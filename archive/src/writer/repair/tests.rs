@@ -39,7 +39,6 @@ fn builder() -> Builder {
         .in_domain("a.long", 1)
 }
 
-/// Ten records in two volumes.
 pub(super) fn archive() -> (TempDir, PathBuf) {
     let mut builder = builder();
     for n in 0..RECORDS {
@@ -118,7 +117,6 @@ fn damaged_record_costs_only_itself() {
     assert_eq!((lost.after, lost.before), (Some(at(0)), Some(at(2))));
 }
 
-/// The times of the marks of an archive.
 fn marks(base: &Path) -> Vec<Timestamp> {
     let archive = Archive::open(base).unwrap();
     let mut records = archive.records().unwrap();
@@ -329,7 +327,6 @@ fn volumes_keep_their_numbers() {
     assert_eq!(words(&base).len(), 10);
 }
 
-/// An archive with a difference of its domain in each record but the first.
 fn differences() -> (TempDir, PathBuf) {
     let mut builder = builder().context_labels(&[("a", "b")]);
     for n in 0..RECORDS as i32 {

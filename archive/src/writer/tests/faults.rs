@@ -7,7 +7,6 @@ use super::*;
 use crate::test_support::fault::{self, Fault};
 use crate::test_support::logger::{Logger, Step};
 
-/// Files by name, with their bytes.
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn files(directory: &TempDir) -> Files {
@@ -81,7 +80,6 @@ fn record_is_written_between_metadata_and_index_entry() {
         &["1"],
         &["2", "2", "index"],
         &["2"],
-        // The end.
         &["index"],
     ];
     assert_eq!(names.collect::<Vec<_>>(), expected.concat());

@@ -9,7 +9,6 @@ use crate::reader::follow::Follower;
 use crate::test_support::fault::{self, Fault};
 use crate::test_support::logger::{Logged, Logger, Step, step};
 
-/// What happens besides.
 #[derive(Debug, Clone)]
 enum Event {
     Step(Step),
@@ -29,7 +28,6 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Follows an archive as soon as it exists.
 #[derive(Default)]
 struct Reader {
     follower: Option<Follower>,
@@ -113,7 +111,6 @@ proptest! {
     }
 }
 
-/// The rules that every index of ours obeys.
 fn check_index(archive: &Archive) {
     let entries = archive.index().entries();
     for (entry, next) in entries.iter().zip(entries.iter().skip(1)) {

@@ -14,7 +14,6 @@ use crate::Archive;
 use crate::analysis::replay::{Decrease, Expression, Replay};
 use crate::analysis::summary::summarize;
 
-/// What an engine says of each counter.
 type Found = BTreeMap<(String, String), f64>;
 
 fn key(archive: &Archive, metric: &SelectedMetric, id: Option<InstanceId>) -> (String, String) {
@@ -23,7 +22,6 @@ fn key(archive: &Archive, metric: &SelectedMetric, id: Option<InstanceId>) -> (S
     (metric.name.clone(), name.unwrap_or_default().to_owned())
 }
 
-/// Growth and mean rate by summary.
 fn summarized(archive: &Archive, span: RangeInclusive<Timestamp>) -> [Found; 2] {
     let mut selection = Selection::new(archive);
     selection.select(ORDERS);
@@ -40,7 +38,6 @@ fn summarized(archive: &Archive, span: RangeInclusive<Timestamp>) -> [Found; 2] 
     found
 }
 
-/// The same by an envelope.
 fn enveloped(archive: &Archive, envelope: &Envelope, names: [&str; 2]) -> [Found; 2] {
     let mut found = [Found::new(), Found::new()];
     for series in &envelope.series {
@@ -56,7 +53,6 @@ fn enveloped(archive: &Archive, envelope: &Envelope, names: [&str; 2]) -> [Found
     found
 }
 
-/// The same by report.
 fn reported(archive: &Archive, span: &RangeInclusive<Timestamp>, back: Duration) -> [Found; 2] {
     let mut found = [Found::new(), Found::new()];
     for name in [ORDERS, BYTES] {

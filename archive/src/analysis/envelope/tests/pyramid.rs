@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// The answer of a pyramid is what reading its grid gives.
 fn assert_agrees(answer: &Answer, selection: &Selection<'_>, options: Options) {
     let found = &answer.envelope;
     let expected = Envelope::read(selection, found.grid.clone(), options).unwrap();
@@ -34,7 +33,6 @@ fn assert_agrees(answer: &Answer, selection: &Selection<'_>, options: Options) {
     }
 }
 
-/// A part of the whole time as a grid.
 fn grid(source: Source<'_>, (a, b): (f64, f64), columns: u32) -> Grid {
     let (first, last) = (source.start(), source.end());
     let length = last.nanos_since(first) as f64;
@@ -101,7 +99,6 @@ proptest! {
     }
 }
 
-/// One value of `t.level` each second.
 fn steps(count: usize) -> Vec<Step> {
     let step =
         |n: usize| Step { after: 1000, values: vec![(3, 0, (n % 200) as u8)], is_last: false };

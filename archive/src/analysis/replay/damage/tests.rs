@@ -20,7 +20,6 @@ fn volume(archive: &Archive) -> PathBuf {
     archive.volume_path(0).unwrap().to_owned()
 }
 
-/// The bytes of the records of a volume.
 fn places(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut start = 808;

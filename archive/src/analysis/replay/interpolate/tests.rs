@@ -6,7 +6,6 @@ fn seen<V>(at: f64, value: V) -> ObservedValue<V> {
     ObservedValue { at, value }
 }
 
-/// The neighbours of `at` among `observations`, without any mark.
 fn ask<'a>(
     semantics: Semantics,
     observations: &[ObservedValue<Value<'a>>],

@@ -14,7 +14,6 @@ fn selection(archive: &Archive) -> ReplaySelection<'_> {
     selection
 }
 
-/// How many observations a replay holds.
 fn held(replay: &Replay<'_>) -> usize {
     replay.tracks.iter().flat_map(|track| &track.columns).map(Column::len).sum()
 }
@@ -60,7 +59,6 @@ fn sample<'r>(replay: &'r Replay<'_>, at: Timestamp, back: Duration) -> Option<S
     if back.is_zero() { replay.sample_at(at) } else { replay.rates_at(at, at.saturating_sub(back)) }
 }
 
-/// The logged values of all batches, and the most that were held.
 fn logged(mut logged: Logged<'_>) -> (Vec<String>, usize) {
     let (mut samples, mut most) = (Vec::new(), 0);
     while logged.next_batch().unwrap() {
@@ -150,7 +148,6 @@ fn parallel_batches_continue_after_damage_as_serial_ones_do() {
 }
 
 proptest! {
-    /// forall records, windows, sizes: batches answer as the whole does.
     #[test]
     fn pieces_answer_as_the_whole_does(
         steps in vec((1i64..5000, proptest::option::weighted(0.9, any::<u32>())), 1..60),

@@ -31,7 +31,6 @@ fn archive_with(directory: &TempDir, edit: impl Fn(usize) -> Option<i64>) -> Arc
     Archive::open(&base).unwrap()
 }
 
-/// The times and the number of sets of an extract in this version, which must be clean.
 fn copy(directory: &TempDir, archive: &Archive, version: Version) -> (Vec<i64>, Option<StepsBack>) {
     let base = directory.path().join(format!("new{}", version.number()));
     let label = archive.label().into();

@@ -8,7 +8,6 @@ use crate::analysis::replay::Decrease;
 use crate::analysis::summary::summarize;
 use crate::envelope::{Envelope, Envelopes, Grid, Options};
 
-/// Returns minimum and maximum of each instance of a gauge by summary.
 fn summarized(archive: &Archive, name: &str) -> Vec<(Option<i32>, f64, f64)> {
     let mut selection = Selection::new(archive);
     selection.select(name);
@@ -24,7 +23,6 @@ fn summarized(archive: &Archive, name: &str) -> Vec<(Option<i32>, f64, f64)> {
     extremes.collect()
 }
 
-/// The same by envelopes of one column, from records and from a pyramid.
 fn enveloped(archive: &Archive, name: &str) -> [Vec<(Option<i32>, f64, f64)>; 2] {
     let mut selection = Selection::new(archive);
     selection.select(name);

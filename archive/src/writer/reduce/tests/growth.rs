@@ -21,7 +21,6 @@ fn key(archive: &Archive, metric: &SelectedMetric, id: Option<InstanceId>) -> (S
     (metric.name.clone(), name.unwrap_or_default().to_owned())
 }
 
-/// Growth and mean rate by summary.
 fn summarized(
     archive: &Archive,
     decrease: Decrease,
@@ -42,7 +41,6 @@ fn summarized(
     found
 }
 
-/// Values at the end and mean rates by report.
 fn reported(archive: &Archive, decrease: Decrease, span: &RangeInclusive<Timestamp>) -> [Found; 2] {
     let mut selection = Replay::open(archive).decrease(decrease);
     selection.select(ORDERS);
@@ -114,16 +112,11 @@ proptest! {
 
 const HISTOGRAM: &str = "mmv.shop.latency";
 
-/// A second of a program with a histogram.
 #[derive(Debug, Clone)]
 enum Second {
-    /// The values that are counted, as bits by bucket.
     Counts(u8),
-    /// The program restarts, and counts these.
     Restart(u8),
-    /// The agent was away.
     Mark(u8),
-    /// The agent logs nothing.
     Silence,
 }
 
@@ -175,7 +168,6 @@ fn histogram(seconds: &[Second]) -> TestArchive {
     builder.finish()
 }
 
-/// Returns quantiles of what was counted over a span.
 fn quantiles(archive: &Archive, span: &RangeInclusive<Timestamp>) -> Vec<Option<f64>> {
     let mut selection = Replay::open(archive);
     selection.select(HISTOGRAM);
