@@ -208,7 +208,6 @@ fn changing_file_is_left_out_until_it_is_complete() {
 
 const PID_AT: u64 = std::mem::offset_of!(Header, pid) as u64;
 
-/// The file "app" with the counter "count" at 9, whose producer is `process`.
 fn file_of(rig: &Rig, process: u32) -> File {
     let workshop = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").sealed().directory(workshop.path()).build().unwrap();

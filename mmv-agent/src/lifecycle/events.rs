@@ -70,7 +70,6 @@ fn events_go_on_beyond_2038_in_another_archive() {
     let (_count, published) = counter_file(&rig, "app", "count");
     rig.tick();
     rig.tick();
-    // From 2023.
     rig.set_clock_forward(Duration::from_secs(450_000_000));
     rig.tick();
     rig.tick();

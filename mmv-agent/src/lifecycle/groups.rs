@@ -26,7 +26,6 @@ fn value(second: i128, value: u64) -> (i128, OwnedValue) {
     (second * SECOND, OwnedValue::U64(value))
 }
 
-/// Returns times in nanoseconds after the rig's start, and the values of a metric.
 fn values(entries: &[LoggedRecord], metric: &str) -> Vec<(i128, OwnedValue)> {
     let start = 1_700_000_000_000_000_000;
     let values = entries.iter().filter_map(|entry| {

@@ -13,7 +13,6 @@ use pcp_archive::OwnedValue;
 
 use super::rig::{Log, LoggedRecord, Rig, counter_file, entries_of};
 
-/// A file with so many values that truncation removes mapped pages.
 fn large_file(dir: &Path) -> PathBuf {
     let registry =
         Registry::builder("large").sealed().directory(dir).process(false).build().unwrap();
@@ -53,7 +52,6 @@ fn a_truncated_file_is_left_out_and_its_zeros_are_never_logged() {
     }
 }
 
-/// forall moments of truncation: each logged value is one that was written
 #[test]
 fn truncation_during_the_pass_never_shows_in_the_archive() {
     const TICKS: usize = 300;

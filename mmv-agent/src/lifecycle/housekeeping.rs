@@ -15,14 +15,12 @@ use crate::logging::Order;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A rig with one counter.
 fn counting(change: impl FnOnce(&mut Settings)) -> (Rig, Counter<u64>, Registry) {
     let rig = Rig::with(change);
     let (count, published) = counter_file(&rig, "app", "count");
     (rig, count, published)
 }
 
-/// The files of a directory, in the order of their names.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> =
@@ -31,7 +29,6 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Returns true if a file is a certain member of an archive.
 fn is(name: &str, member: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, suffix)| suffix == member)
 }
@@ -258,7 +255,6 @@ fn an_archive_of_a_killed_agent_is_repaired_at_the_next_start() {
         let end = last.index().entries().last().unwrap().timestamp;
         assert_eq!(end, last.end(), "the index knows the end");
         assert_eq!(entries_of(&base).len(), if cut > 0 { 2 } else { 3 });
-        // A second clean-up changes nothing.
         let modified = |base: &Path| {
             fs::metadata(format!("{}.index", base.display())).unwrap().modified().unwrap()
         };

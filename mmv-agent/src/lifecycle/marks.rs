@@ -14,7 +14,6 @@ fn marking() -> Rig {
     Rig::with(|settings| settings.reloadable.mark_on_restart = true)
 }
 
-/// Returns which records are marks.
 fn marks(log: &Log) -> Vec<bool> {
     log.entries.iter().map(|entry| entry.mark).collect()
 }
@@ -79,7 +78,6 @@ fn a_file_that_grows_is_not_marked() {
     assert_eq!(marks(&log), [false, false]);
 }
 
-/// A file with a discrete metric.
 fn level_file(mmv_dir: &Path, file: &str, level: u64) -> Registry {
     let registry = Registry::builder(file).sealed().directory(mmv_dir).build().unwrap();
     let value: Discrete<u64> = registry.discrete("level").build().unwrap();

@@ -6,7 +6,6 @@ use std::path::Path;
 use super::rig::{LoggedRecord, Rig, entries_of};
 use crate::loading::partition::GroupId;
 
-/// Bytes of all files of an archive.
 fn size(base: &Path) -> u64 {
     let files = ["0", "meta", "index"].map(|suffix| format!("{}.{suffix}", base.display()));
     files.iter().map(|file| fs::metadata(file).unwrap().len()).sum()

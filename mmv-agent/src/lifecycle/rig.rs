@@ -66,7 +66,6 @@ impl Rig {
         Self::with(|settings| settings.reloadable.groups = groups)
     }
 
-    /// An agent with other settings.
     pub(super) fn with(change: impl FnOnce(&mut Settings)) -> Self {
         Self::with_home(|home| change(&mut home.settings))
     }
@@ -103,7 +102,6 @@ impl Rig {
         })
     }
 
-    /// The agent's own metrics.
     pub(super) fn own(&self) -> Arc<OwnMetrics> {
         self.home.shared.own()
     }
@@ -151,12 +149,10 @@ impl Rig {
         names
     }
 
-    /// Returns the number of syncs to disk.
     pub(super) fn synced(&self) -> u64 {
         self.archiver.report().synced
     }
 
-    /// Performs the tasks of the housekeeping thread.
     fn keep(&mut self) {
         while let Ok(task) = self.tasks.try_recv() {
             self.housekeeper.perform(task);
@@ -177,12 +173,10 @@ impl Rig {
         while self.housekeeper.compress_next(SystemTime::now() + time, &self.tasks) {}
     }
 
-    /// Returns the last error of the status.
     pub(super) fn last_error(&self) -> Option<String> {
         self.home.shared.last_error().map(|error| error.what)
     }
 
-    /// The server of prologues.
     pub(super) fn server(&self) -> PrologueIds {
         self.home.store.server()
     }
@@ -199,14 +193,12 @@ impl Rig {
         self.archive_dir().join("box")
     }
 
-    /// Changes the groups from the next tick on.
     pub(super) fn regroup(&mut self, groups: Vec<Group>) {
         self.home.settings.reloadable.groups = groups;
         let now = Moment { monotonic: self.now, wall: self.start.saturating_add(self.now) };
         self.sampler.change(&self.home.settings, now, Duration::ZERO);
     }
 
-    /// Gives the writer an order.
     pub(super) fn order(&mut self, order: Order) {
         self.sampler.delivery.queue.order(order);
         self.write();
@@ -217,19 +209,16 @@ impl Rig {
         self.sampler.note_gap();
     }
 
-    /// One tick, a second after the last one, and what the writer does then.
     pub(super) fn tick(&mut self) {
         let everything = self.sampler.everything();
         self.tick_due(everything);
     }
 
-    /// The last tick of the agent.
     pub(super) fn last_tick(&mut self) {
         self.sampler.note_end();
         self.tick();
     }
 
-    /// A tick of some groups.
     pub(super) fn tick_of(&mut self, groups: &[GroupId]) {
         let groups = groups.iter().copied().collect();
         self.tick_due(DueGroups { groups, ..DueGroups::default() });
@@ -259,7 +248,6 @@ impl Rig {
         self.sampler.loading().deliver_late();
     }
 
-    /// Lets time pass without a tick.
     pub(super) fn skip(&mut self, time: Duration) {
         self.now += time;
     }
@@ -292,7 +280,6 @@ impl Rig {
         }
     }
 
-    /// Returns the number of samples of a file that could not be taken.
     pub(super) fn missing(&mut self, file: &str) -> u64 {
         let (reply, answer) = unbounded();
         self.sampler.send_files(reply);
@@ -312,7 +299,6 @@ impl Rig {
         self.archiver.report().archives.clone()
     }
 
-    /// The last archive, read back.
     pub(super) fn finish(self) -> Log {
         let report = self.archiver.finish();
         for base in &report.archives {
@@ -328,7 +314,6 @@ impl Rig {
     }
 }
 
-/// Checks that an archive has no errors.
 fn assert_sound(base: &Path) {
     let report = check(base).unwrap();
     let findings = report.findings().iter();
@@ -354,7 +339,6 @@ impl Home {
         }
     }
 
-    /// A new agent with these settings.
     fn agent(&self) -> (Sampler, QueueReceiver, Archiver, Housekeeper, Receiver<Task>) {
         let settings = &self.settings;
         let host = Host { name: "box".into(), ..Host::here() };
@@ -399,7 +383,6 @@ impl Home {
     }
 }
 
-/// A published file with one counter, item 1.
 pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>, Registry) {
     let registry = Registry::builder(file).sealed().directory(rig.mmv_dir()).build().unwrap();
     let counter = registry.counter(metric).build().unwrap();
@@ -447,7 +430,6 @@ pub(super) fn entries_of(base: &Path) -> Vec<LoggedRecord> {
     entries
 }
 
-/// An archive, read back.
 pub(super) struct Log {
     pub(super) archives: usize,
     pub(super) entries: Vec<LoggedRecord>,
@@ -464,7 +446,6 @@ impl Log {
         self.entries.iter().filter(|entry| entry.mark).count()
     }
 
-    /// The records that have samples.
     pub(super) fn samples(&self) -> impl Iterator<Item = &LoggedRecord> {
         self.entries.iter().filter(|entry| !entry.mark)
     }
@@ -496,7 +477,6 @@ impl Log {
         metadata.text(TextTarget::Metric(pmid), TextKind::OneLine).map(ToString::to_string)
     }
 
-    /// Names and values of all labels of a class.
     pub(super) fn labels(&self, level: &str) -> Vec<(String, String)> {
         let mut labels = Vec::new();
         for (target, history) in self.archive.metadata().labels() {

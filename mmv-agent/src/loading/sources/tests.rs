@@ -95,7 +95,6 @@ fn files_beyond_the_descriptors_wait_until_others_are_gone() {
     assert_eq!(names(&sources), ["b", "c"]);
 }
 
-/// One file with one counter each, of these names.
 fn publish_all(dir: &std::path::Path, names: &[&str]) -> Vec<Registry> {
     mmv_format::mapping::guard::install().unwrap();
     names.iter().map(|name| publish(dir, name, false)).collect()

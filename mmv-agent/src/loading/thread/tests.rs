@@ -94,7 +94,6 @@ fn thread_finds_existing_and_new_files_and_ends() {
 #[test]
 fn waits_within_ticks_are_short_and_few() {
     let dir = tempfile::tempdir().unwrap();
-    // Nobody answers.
     let (mut loading, _thread) = on_thread(loader(dir.path()), |_| ()).unwrap();
     let began = Instant::now();
     for _ in 0..1000 {

@@ -152,7 +152,6 @@ fn earlier_state_of_the_agents_file_is_ignored() {
     }
 }
 
-/// Files of a user, one automatic cluster each.
 fn place_many(allocator: &mut ClusterAllocator, owner: u32, files: usize) {
     for number in 0..files {
         place(allocator, &of(owner, &format!("f{owner}_{number}"), 0));
