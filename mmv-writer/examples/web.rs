@@ -47,7 +47,6 @@ impl Metrics {
     }
 }
 
-/// A thread that answers requests.
 fn work(metrics: &Metrics, end: Instant) {
     let mut turn = 0;
     while Instant::now() < end {

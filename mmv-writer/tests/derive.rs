@@ -53,7 +53,6 @@ fn contents(registry: &Registry) -> Contents {
     contents
 }
 
-/// Registers and uses a shop.
 fn open(registry: &Registry) -> Shop {
     let mut shop = Shop::register(registry).unwrap();
     shop.orders.add(5);

@@ -14,7 +14,6 @@ use mmv_writer::{Counter, Registry};
 
 use crate::child;
 
-/// Returns the number of increments of each thread.
 fn each() -> u64 {
     if std::env::var_os("MMV_LONG").is_some() { 10_000_000 } else { 1_000_000 }
 }

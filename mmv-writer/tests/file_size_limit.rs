@@ -38,7 +38,6 @@ fn directory() -> String {
     std::env::var("LIMIT_DIRECTORY").unwrap()
 }
 
-/// Prints the result of an operation; returns its value, if any.
 fn report<T>(what: &str, result: Result<T, Error>) -> Option<T> {
     let text: &dyn Display = match &result {
         Ok(_) => &"done",

@@ -13,7 +13,6 @@ use mmv_writer::{Counter, Label, Registry};
 
 use crate::child;
 
-/// Instances that are there at once.
 const ROUND: u64 = 2_500;
 
 /// Rounds after which the allocator has what the largest tables of handles need.

@@ -9,7 +9,6 @@ use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Buckets, Counter, Family, Labels, Registry};
 use proptest::prelude::*;
 
-/// Names of instances and their numbers.
 type Numbers = BTreeMap<String, i32>;
 
 /// Two names with one hash, found among `tenant-0`, `tenant-1` and so on.
@@ -33,7 +32,6 @@ struct Request {
     code: u16,
 }
 
-/// Returns the numbers that a run of a sealed registry gives.
 fn sealed(names: &[&str]) -> Numbers {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
@@ -43,7 +41,6 @@ fn sealed(names: &[&str]) -> Numbers {
     numbers_in(registry.path())
 }
 
-/// Returns the numbers that a run of a live registry gives, in which names come in this order.
 fn live(names: &[&str]) -> Numbers {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
@@ -167,7 +164,6 @@ fn a_number_that_the_program_states_is_never_that_of_another_name() {
     assert_ne!(numbers["ann"], hashed);
 }
 
-/// Reads the serial of the domain of each metric in a file.
 fn serials_in(path: &Path) -> BTreeMap<String, u32> {
     let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
     let metrics = contents.metrics.iter();

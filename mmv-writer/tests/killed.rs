@@ -18,7 +18,6 @@ use mmv_writer::{Buckets, Error, Gauge, Label, Registry, RegistryBuilder};
 
 use crate::child;
 
-/// Kills of each kind.
 fn kills() -> u32 {
     if std::env::var_os("MMV_LONG").is_some() { 340 } else { 34 }
 }
@@ -50,7 +49,6 @@ fn publish(directory: &Path, round: u64) -> Result<Registry, Error> {
     Ok(registry)
 }
 
-/// Checks that a file is one of [`publish`], and whole.
 fn check_sealed(file: &File) {
     let contents = Contents::read(file, &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);
@@ -75,7 +73,6 @@ fn check_sealed(file: &File) {
 const MANY: u64 = 1030;
 const ONE_FILE: u64 = 1023;
 
-/// Publishes files whose names and values all identify their round.
 fn publish_many(directory: &Path, round: u64) -> Result<Registry, Error> {
     let registry = builder(directory).sealed().overflow_cluster(10).build()?;
     for index in 0..MANY {
@@ -85,7 +82,6 @@ fn publish_many(directory: &Path, round: u64) -> Result<Registry, Error> {
     Ok(registry)
 }
 
-/// Checks that a file is one of [`publish_many`], and whole.
 fn check_one_of_many(file: &File) {
     let contents = Contents::read(file, &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);
@@ -162,7 +158,6 @@ fn names(directory: &Path) -> (Vec<String>, Vec<String>) {
     names.partition(|name| !name.starts_with('.'))
 }
 
-/// Files that were found after a number of kills.
 #[derive(Debug, Default)]
 struct Found {
     files: u32,
@@ -199,14 +194,12 @@ fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> 
         assert!(hidden.len() <= most, "what the kill before left was not removed: {hidden:?}");
         found.hidden += u32::from(!hidden.is_empty());
     }
-    // Without publishing anything.
     drop(builder(directory).sealed().build().unwrap());
     assert_eq!(names(directory).1, Vec::<String>::new());
     println!("{mode}: {found:?}");
     found
 }
 
-/// Starts the child, and waits until it begins.
 fn start(directory: &Path, mode: &str) -> Child {
     let mut command = child::running("killed::publishes_until_it_is_killed");
     command.env("MMV_TEST_DIRECTORY", directory).env("MMV_TEST_MODE", mode);

@@ -11,18 +11,15 @@ use mmv_writer::{Error, Registry};
 
 use crate::child;
 
-/// A process that has tried to publish the file.
 struct Process(Child);
 
 impl Process {
-    /// Starts a program that tries to publish at once.
     fn start(directory: &Path) -> Self {
         let mut command = child::running("same_name::publishes_until_it_is_killed");
         command.env("MMV_TEST_DIRECTORY", directory);
         Self(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Waits until the program says whether it has the file.
     fn has_the_file(&mut self) -> bool {
         let mut line = String::new();
         BufReader::new(self.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -12,7 +12,6 @@ fn builder(directory: &TempDir) -> RegistryBuilder {
     Registry::builder("app").directory(directory.path())
 }
 
-/// Reads the names of the metrics, and the cells of singular ones.
 fn values(path: &Path) -> Vec<(String, u64)> {
     let bytes = std::fs::read(path).unwrap();
     let contents = Contents::parse(&bytes).unwrap();

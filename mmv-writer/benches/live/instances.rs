@@ -41,7 +41,6 @@ struct Request {
     code: u32,
 }
 
-/// One of 10 000 sets of two labels.
 fn labelled() {
     let directory = tempfile::tempdir().expect("a directory");
     let registry = Registry::builder("bench").directory(directory.path()).build();

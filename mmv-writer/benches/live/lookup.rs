@@ -93,7 +93,6 @@ fn timed(asked: &Asked, threads: usize, ask: Ask) -> f64 {
     start.elapsed().as_nanos() as f64 / (PASSES * INSTANCES) as f64
 }
 
-/// What was counted is there.
 fn check(hits: &NamedFamily<Counter<u64>>) {
     let counted = 1 + ROUNDS * PASSES * 3; // One thread, then two.
     let count = hits.get(&name(INSTANCES - 1)).map(|handle| handle.value());

@@ -314,7 +314,6 @@ fn what_has_no_place_is_counted_by_one_series() {
     assert_eq!(counts.map(|(_, count)| count).sum::<u64>(), 25);
 }
 
-/// Waits until something holds.
 fn wait_for(what: impl Fn() -> bool) {
     let start = std::time::Instant::now();
     while !what() {

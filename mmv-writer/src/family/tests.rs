@@ -41,7 +41,6 @@ fn value(metric: &str, name: &str, value: u64) -> (String, Option<String>, u64) 
     (metric.to_owned(), Some(name.to_owned()), value)
 }
 
-/// Returns the labels of all instances, each after its instance.
 fn labels(contents: &Contents) -> Vec<String> {
     let mut labels = Vec::new();
     for label in &contents.labels {
@@ -94,7 +93,6 @@ fn a_full_family_counts_in_its_overflow_series() {
     let expected =
         [value("count", "thing=0", 1), value("count", "thing=1", 2), value("count", "overflow", 2)];
     assert_eq!(values_of(registry.path()), expected);
-    // With room again, there is a series for what had none.
     count.remove(&Thing(0));
     count.get(&Thing(3)).inc();
     assert_eq!((count.len(), count.overflowed()), (2, 2));

@@ -96,7 +96,6 @@ fn value(metric: &str, instance: Option<&str>, number: u64) -> (String, Option<S
     (metric.to_owned(), instance.map(str::to_owned), number)
 }
 
-/// Returns the number of used entries of the instances section.
 fn used_instances(registry: &Registry) -> u32 {
     let state = registry.growing().unwrap().read();
     let first = state.registrations.files().next().unwrap();
@@ -556,7 +555,6 @@ fn absent_values_leave_room_for_others() {
     assert_eq!(values(&registry).len(), 7);
 }
 
-/// Returns the size of the first file, with its holes.
 fn size(registry: &Registry) -> u64 {
     open(registry).metadata().unwrap().len()
 }

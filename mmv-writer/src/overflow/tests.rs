@@ -30,7 +30,6 @@ fn contents(path: &Path) -> Contents {
     contents
 }
 
-/// Returns the files of a registry, the first one first.
 fn files(registry: &Registry) -> Vec<PathBuf> {
     std::iter::once(registry.path().to_owned()).chain(registry.overflow()).collect()
 }

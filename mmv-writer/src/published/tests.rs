@@ -19,7 +19,6 @@ fn registry(directory: &TempDir) -> Registry {
     Registry::builder("app").sealed().directory(directory.path()).build().unwrap()
 }
 
-/// Publishes a sealed registry, and returns it.
 fn publish(registry: Registry) -> Registry {
     registry.publish().unwrap();
     registry
@@ -142,7 +141,6 @@ fn a_forked_child_does_not_keep_its_parents_file_in_use() {
         true
     }));
     drop(publish(registry(&directory)));
-    // Now they end.
     drop(keeper);
 }
 

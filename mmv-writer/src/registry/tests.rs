@@ -33,19 +33,16 @@ fn read(registry: &Registry) -> Contents {
     Contents::read(&File::open(registry.path()).unwrap(), &Limits::default()).unwrap()
 }
 
-/// Reads the cell of value `index` from the file.
 fn cell(registry: &Registry, index: usize) -> u64 {
     word(registry, read(registry).values[index].cell)
 }
 
-/// Reads the eight bytes at an offset of the file.
 fn word(registry: &Registry, at: u64) -> u64 {
     let bytes = std::fs::read(registry.path()).unwrap();
     let at = at as usize;
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// Reads the text of value `index` from the file.
 fn text(registry: &Registry, index: usize) -> Vec<u8> {
     let bytes = std::fs::read(registry.path()).unwrap();
     let at = read(registry).values[index].string.unwrap() as usize;

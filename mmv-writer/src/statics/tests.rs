@@ -10,7 +10,6 @@ fn live(directory: &TempDir) -> Registry {
     Registry::builder("app").directory(directory.path()).build().unwrap()
 }
 
-/// Reads name and cell of each singular metric.
 fn values(path: &Path) -> Vec<(String, u64)> {
     let bytes = std::fs::read(path).unwrap();
     let contents = Contents::parse(&bytes).unwrap();

@@ -2,7 +2,6 @@ use std::io::Write;
 
 use super::*;
 
-/// Makes a file of `words` words, each with its index.
 fn file(words: u64) -> File {
     let mut file = tempfile::tempfile().unwrap();
     let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();

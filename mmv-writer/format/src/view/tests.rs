@@ -127,14 +127,12 @@ impl Sample {
     }
 }
 
-/// Returns the refusal of the sample after a change.
 fn refusal(change: impl FnOnce(&mut Sample)) -> Refusal {
     let mut file = sample();
     change(&mut file);
     Contents::parse(&file.bytes()).unwrap_err()
 }
 
-/// Returns the sample after a change, and its only defect.
 fn defect(change: impl FnOnce(&mut Sample)) -> (Contents, Problem) {
     let mut file = sample();
     change(&mut file);

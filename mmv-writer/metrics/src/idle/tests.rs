@@ -8,7 +8,6 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Makes a recorder whose series end when a test expires them.
 fn recorder(directory: &TempDir) -> Recorder {
     let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
     Recorder::builder(&registry).idle_timeout(LONG).build()

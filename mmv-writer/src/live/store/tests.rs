@@ -28,7 +28,6 @@ fn of(metric: &str, instance: Option<&str>) -> (String, Option<String>) {
     (metric.to_owned(), instance.map(str::to_owned))
 }
 
-/// Makes a registry whose first file is full of metrics.
 fn full(directory: &Path) -> Registry {
     let registry = Registry::builder("app").directory(directory).cluster(7);
     let registry = registry.build().unwrap();

@@ -25,13 +25,11 @@ use crate::{Counter, Gauge, Label, Registry, RegistryBuilder, Text};
 
 const WORD: usize = size_of::<u64>();
 
-/// A change of a live file.
 struct Growth {
     name: &'static str,
     /// Zeros where it becomes longer.
     before: Vec<u8>,
     len_before: u64,
-    /// The stores that change something.
     stores: Vec<Store>,
 }
 
@@ -146,7 +144,6 @@ impl Growth {
         Self { name, before, len_before, stores }
     }
 
-    /// Returns every kind of change.
     fn all() -> Vec<Self> {
         let create = |name| move |there: &Before| drop(there.count.get_or_create(name).unwrap());
         let create_two = |there: &Before| {
@@ -247,7 +244,6 @@ impl Growth {
         ]
     }
 
-    /// Returns the words that change.
     fn words(&self) -> BTreeMap<usize, u64> {
         let word = |at: usize| u64::from_ne_bytes(self.before[at..][..WORD].try_into().unwrap());
         self.stores.iter().map(|store| (store.at, word(store.at))).collect()
@@ -289,7 +285,6 @@ impl Growth {
         }
     }
 
-    /// Checks contents that a reader has accepted.
     fn check(&self, contents: &Contents) {
         assert_eq!(contents.skipped, [], "{}", self.name);
         for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
@@ -332,7 +327,6 @@ fn owners_after(growth: &Growth, stores: usize) -> BTreeMap<u64, (String, Option
     contents.values.iter().map(owner).collect()
 }
 
-/// A value that was read by old metadata.
 struct Reading {
     cell: u64,
     word: u64,

@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-/// A word stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Store {
     /// Offset in the segment.

@@ -39,7 +39,6 @@ impl Machine {
         path
     }
 
-    /// Returns the choice: a path in the file system and the reason.
     fn choice(&self) -> (String, Reason) {
         let chosen = MmvDirectory::from_process(self);
         let path = chosen.path.strip_prefix(self.root.path()).unwrap_or(&chosen.path);

@@ -13,7 +13,6 @@ use crate::mapping::{CellPlan, ReadMapping};
 const PAGE: u64 = 4096;
 const PAGES: u64 = 4;
 
-/// Makes and maps a file of four pages.
 fn mapped() -> (File, Arc<ReadMapping>) {
     let file = tempfile::tempfile().unwrap();
     file.set_len(PAGES * PAGE).unwrap();

@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::layout::{InstanceV2, LABEL_INSTANCES, MetricV2, STRING_BYTES};
 
-/// Entries of the instances section of [`sparse`].
 const INSTANCES: u32 = 10_000_000;
 
 /// The indexes of those that are not zeros: the first, one that begins in a block of the
 /// file and ends in the next, two around a hole of some blocks, and the last.
 const USED: [u32; 5] = [0, 170, 171, 2_000, INSTANCES - 1];
 
-/// Entries of the strings section.
 const STRINGS: u32 = 1_000_000;
 
 /// Offsets of the sections, and the end of the file.
@@ -132,7 +130,6 @@ fn entries_around_holes_are_found_at_no_cost() {
 
 #[test]
 fn zeros_that_are_no_hole_are_read_as_holes_are() {
-    /// A file system without holes.
     struct Dense(File);
     impl Source for Dense {
         fn fill(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
