@@ -157,7 +157,6 @@ impl Seeds {
         self.events(base);
     }
 
-    /// The event arrays that can be read.
     fn events(&mut self, base: &Path) {
         let Ok(archive) = Archive::open(base) else { return };
         let Ok(mut records) = archive.records() else { return };
@@ -191,7 +190,6 @@ fn records(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The entries of a directory by name; none if it does not exist.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();

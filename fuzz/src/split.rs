@@ -11,12 +11,9 @@
 
 use crate::OTHER;
 
-/// After the lengths.
 const HEAD: usize = 7;
-/// The files have labels.
 const LABELLED: u8 = 2;
 
-/// The files and their volume numbers.
 const ROLES: [(&str, i32); 4] = [("meta", -1), ("0", 0), ("1", 1), ("index", -2)];
 
 /// The files of an archive by their extension.
@@ -41,7 +38,6 @@ impl Files {
         Some(Self([file(0), file(1), file(2), file(3)]))
     }
 
-    /// All bytes of all files.
     pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|(_, bytes)| bytes.len()).sum()
     }
@@ -58,7 +54,6 @@ pub(crate) fn join(is_v2: bool, files: [&[u8]; 4]) -> Option<Vec<u8>> {
     Some(input)
 }
 
-/// Bytes of a label.
 pub(crate) const fn label_len(is_v2: bool) -> usize {
     if is_v2 { 132 } else { 808 }
 }
