@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use wait4::Wait4 as _;
 
-/// Cost of one run of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use crate::child::{self, Cost};
 
-/// A program at a piece of work.
 pub(crate) struct Rival<'a> {
-    /// Name of the column or line.
     pub(crate) name: &'static str,
     /// The command of one run; each run gets a new one.
     pub(crate) command: Box<dyn Fn() -> Result<Command, String> + 'a>,
@@ -24,7 +22,6 @@ impl<'a> Rival<'a> {
         Self { name, command: Box::new(command), output: None }
     }
 
-    /// Sends standard output to a file.
     pub(crate) fn to(self, output: PathBuf) -> Self {
         Self { output: Some(output), ..self }
     }
@@ -61,12 +58,10 @@ fn median<T: Ord>(costs: &[Cost], of: impl Fn(&Cost) -> T) -> T {
     all.swap_remove(all.len() / 2)
 }
 
-/// Returns how many times longer a peer takes than ours.
 pub(crate) fn ratio(peer: Duration, ours: Duration) -> f64 {
     peer.as_secs_f64() / ours.as_secs_f64().max(1e-9)
 }
 
-/// Prints the head of the table that [`row`] adds lines to.
 pub(crate) fn head() {
     println!("| work | peer | its time | ours | ratio | target | CPU ratio |");
     println!("|---|---|---|---|---|---|---|");

@@ -58,7 +58,6 @@ fn is_counter(metric: u32) -> bool {
 }
 
 impl Shape {
-    /// Returns the name of a metric; a third of them are in `bench.a`.
     pub(crate) fn name(metric: u32) -> String {
         let branch = ["a", "b", "c"][metric as usize % 3];
         format!("bench.{branch}.n{metric}")
@@ -143,7 +142,6 @@ impl Shape {
         Ok(())
     }
 
-    /// Writes the same archive by prepared records.
     pub(crate) fn write_prepared(&self, base: &Path) -> Result<()> {
         let (mut writer, descs) = self.writer(base)?;
         let instances = self.instances(&mut writer)?;

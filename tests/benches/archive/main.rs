@@ -28,7 +28,6 @@ use std::path::PathBuf;
 
 use made::Shape;
 
-/// Parsed command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) shape: Shape,

@@ -68,7 +68,6 @@ struct Bench<'o> {
     scratch: TempDir,
 }
 
-/// Measures and prints everything that was asked for.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let programs = Programs::find(scratch.path())?;
@@ -128,7 +127,6 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     bench.memory()
 }
 
-/// Returns the processor time of this process.
 pub(crate) fn processor_time() -> Result<Duration, Box<dyn Error>> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let micros = |time: TimeVal| time.num_microseconds().unsigned_abs();
@@ -163,7 +161,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Adds what the values of the archives take in formats of columns.
     fn add_columns(&self, row: &mut Row, archives: &[PathBuf]) -> Result<(), Box<dyn Error>> {
         let export = built("mmv-export")?;
         let codec = std::env::var_os("BENCH_CODEC").ok_or("BENCH_CODEC: run by ci/bench")?;
@@ -182,7 +179,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Closes copies of the volumes of some archives, which stay as they are.
     fn close(&self, name: &str, archives: &[PathBuf]) -> Result<(), Box<dyn Error>> {
         let mut volumes = Vec::new();
         let mut values = 0;
@@ -283,7 +279,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures a copy of the whole archive, in which nothing is changed.
     fn copy(&self) -> Result<(), String> {
         let work = "copy of the archive by extract";
         if !work.contains(&self.options.only) {
@@ -307,7 +302,6 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// Prints the peak memory of commands on 300 MB, plain and packed.
     fn memory(&self) -> Result<(), String> {
         println!(
             "\n| peak memory, 1000 metrics x {LARGE} records | plain | xz | zstd |\n|---|---|---|---|"
@@ -360,7 +354,6 @@ fn print(work: &str, times: &[Duration]) {
     );
 }
 
-/// A line of the table of closed volumes.
 struct Row {
     text: String,
     values: u64,
@@ -371,7 +364,6 @@ impl Row {
         Self { text: format!("| {name} |"), values }
     }
 
-    /// Closes volumes, and adds what they have then and what it has cost.
     fn close(
         &mut self,
         volumes: &[PathBuf],
@@ -404,7 +396,6 @@ struct Columns {
 }
 
 impl Columns {
-    /// Adds a line of bytes and values.
     fn add_line(&mut self, line: &str) -> Result<(), Box<dyn Error>> {
         let (bytes, values) = line.trim().split_once(' ').ok_or("bench-codec: no two numbers")?;
         self.bytes += bytes.parse::<f64>()?;
@@ -413,7 +404,6 @@ impl Columns {
     }
 }
 
-/// Runs a command, and returns what it prints.
 fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
     let output = command.output()?;
     if !output.status.success() {
@@ -423,7 +413,6 @@ fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the bytes of all files in a directory and below.
 fn bytes_below(directory: &Path) -> Result<u64, Box<dyn Error>> {
     let mut bytes = 0;
     for file in fs::read_dir(directory)? {
@@ -437,7 +426,6 @@ fn bytes_below(directory: &Path) -> Result<u64, Box<dyn Error>> {
     Ok(bytes)
 }
 
-/// Returns the path of the first volume of an archive.
 fn volume(base: &Path) -> PathBuf {
     PathBuf::from(format!("{}.0", base.display()))
 }

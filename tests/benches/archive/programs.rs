@@ -38,7 +38,6 @@ impl Programs {
         output.is_ok_and(|output| output.status.success())
     }
 
-    /// Prepares a program of PCP.
     pub(crate) fn pcp<S: AsRef<std::ffi::OsStr>>(&self, name: &str, arguments: &[S]) -> Command {
         let path = self.environment.get("PATH").map_or("", String::as_str);
         let found = std::env::split_paths(path).map(|directory| directory.join(name));
@@ -79,7 +78,6 @@ impl Programs {
     }
 }
 
-/// Returns the path of a program that was built beside this one.
 pub(crate) fn built(name: &str) -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = exe.ancestors().nth(2).unwrap_or(&exe).join(name);

@@ -12,7 +12,6 @@ pub(crate) fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// A sequence of numbers.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -36,7 +35,6 @@ impl Random {
         self.below(limit)
     }
 
-    /// Returns a number from 0 to 1, exclusive.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -19,7 +19,6 @@ struct Bench<'o> {
     scratch: TempDir,
 }
 
-/// Measures and prints everything that was asked for.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let programs = Programs::find(scratch.path())?;
@@ -69,8 +68,6 @@ impl Bench<'_> {
         command
     }
 
-    /// Reports every metric, 500 times, against PCP's reporter in Python and a C program on its
-    /// library.
     fn all_metrics(&self, base: &PathBuf) -> Result<(), String> {
         let title = "500 times, all metrics";
         if !self.wants(title) {
@@ -96,7 +93,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reports one metric at 13 500 times.
     fn one_metric(&self, base: &PathBuf) -> Result<(), String> {
         let title = "13 500 times, one metric";
         if !self.wants(title) {
@@ -116,7 +112,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reports 20 samples of a day at one second, ten minutes apart.
     fn sparse_samples(&self) -> Result<(), String> {
         let title = "20 samples 10 min apart, a day at 1 s";
         if !self.wants(title) {
@@ -137,7 +132,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Lists the names of 20 000 metrics.
     fn opening(&self) -> Result<(), String> {
         let title = "names of 20 000 metrics";
         if !self.wants(title) {
@@ -162,8 +156,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reports from an archive in about ten volumes, compressed by xz; expanding them is a lower
-    /// bound for every program.
     fn compressed(&self, base: &PathBuf) -> Result<(), String> {
         let title = "13 500 times, one metric, volumes in xz";
         if !self.wants(title) {
@@ -197,7 +189,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reports a metric of 100 000 instances, of which 1000 exist at a time.
     fn fleeting(&self) -> Result<(), String> {
         let title = "500 times, 100 000 instances coming and going";
         if !self.wants(title) {
@@ -223,7 +214,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reports with 700 marks among the records.
     fn marks(&self, base: &PathBuf) -> Result<(), String> {
         if !self.wants("marks") {
             return Ok(());
@@ -237,7 +227,6 @@ impl Bench<'_> {
         self.compare("no marks, 700 marks", &rivals, NOISE)
     }
 
-    /// Prints the cost by samples and by metrics.
     fn growth(&self, base: &PathBuf) -> Result<(), String> {
         if !self.wants("samples x metrics") {
             return Ok(());

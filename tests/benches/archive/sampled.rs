@@ -16,18 +16,13 @@ use mmv_writer::{Buckets, Counter, Gauge, Histogram, Registry, Units};
 use crate::child;
 use crate::random::Random;
 
-/// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Samples of an archive.
 const SAMPLES: u64 = 2_000;
-/// Requests that a program answers in a second, at most.
 const REQUESTS: u64 = 400;
-/// Endpoints of a server.
 const ENDPOINTS: usize = 8;
 /// Sessions that are open at a time.
 const SESSIONS: u64 = 300;
 
-/// A program that is sampled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
     /// A server that has a histogram of each endpoint.
@@ -68,7 +63,6 @@ impl Program {
         })
     }
 
-    /// Runs the program until it has `ended`.
     fn run(
         self,
         directory: &Path,
@@ -119,7 +113,6 @@ impl Program {
     }
 }
 
-/// The metrics of a server.
 struct Server {
     requests: Vec<Counter<u64>>,
     latency: Vec<Histogram>,
@@ -148,7 +141,6 @@ impl Server {
         })
     }
 
-    /// Answers the requests of a second.
     fn work(&mut self, random: &mut Random) {
         let count = random.below(REQUESTS);
         for _ in 0..count {

@@ -21,7 +21,6 @@ struct Bench<'o> {
     base: PathBuf,
 }
 
-/// A command and PCP's program for the same work on an archive.
 struct Work {
     title: &'static str,
     /// PCP's, with the arguments before the archive.
@@ -53,7 +52,6 @@ const SUMMARY: Work =
 const SUMMARY_ALL: Work =
     Work { title: "summary, all statistics", peer: &["pmlogsummary", "-a"], ..SUMMARY };
 
-/// Measures and prints everything that was asked for.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let programs = Programs::find(scratch.path())?;
@@ -107,7 +105,6 @@ impl Bench<'_> {
         there
     }
 
-    /// Extracts a third of the metrics into a new archive.
     fn extract(&self) -> Result<(), String> {
         let title = "extract a third";
         if !self.wants(title) || !self.has(&["extract"]) {
@@ -135,7 +132,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reduces the archive to a value a minute.
     fn reduce(&self) -> Result<(), String> {
         let title = "reduce to minutes";
         if !self.wants(title) || !self.has(&["reduce"]) {
@@ -164,7 +160,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Returns PCP's program and our command.
     fn rivals<'a>(&'a self, work: &'a Work, base: &'a Path) -> [Rival<'a>; 2] {
         let line = move |words: &[&str]| {
             let mut line: Vec<_> = words.iter().map(PathBuf::from).collect();
@@ -202,8 +197,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Compares `libpcp_import` by text and in binary with our writer by values and by prepared
-    /// records.
     fn write(&self) -> Result<(), String> {
         if !self.wants("write") {
             return Ok(());
@@ -243,7 +236,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs our commands on twice the records.
     fn twice(&self) -> Result<(), String> {
         let shape = self.options.shape;
         let double = self.scratch.path().join("double");
@@ -274,7 +266,6 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the files of an archive of ours.
 fn files(base: &Path) -> [PathBuf; 3] {
     ["0", "meta", "index"].map(|extension| base.with_extension(extension))
 }
@@ -283,7 +274,6 @@ fn size_of_archive(base: &Path) -> u64 {
     files(base).iter().map(|file| fs::metadata(file).map_or(0, |found| found.len())).sum()
 }
 
-/// Takes an archive away if it is there.
 pub(crate) fn remove_archive(base: &Path) {
     for file in files(base) {
         let _ = fs::remove_file(file);
@@ -305,7 +295,6 @@ fn is_same(one: &Path, other: &Path) -> Result<bool, String> {
     }
 }
 
-/// The lines of a dump.
 struct Lines {
     file: BufReader<File>,
     line: Vec<u8>,

@@ -55,7 +55,6 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints a line for a question to the library.
 fn ask(
     rounds: usize,
     scratch: &Path,
@@ -85,7 +84,6 @@ fn ask(
     Ok(())
 }
 
-/// Prints a line for a command that makes a file.
 fn made(
     rounds: usize,
     title: &str,

@@ -9,7 +9,6 @@ use pcp_archive::{InDom, Instance, InstanceId, OwnedValue};
 use crate::made::{Result, Shape};
 use crate::random::Random;
 
-/// Records of an archive.
 const RECORDS: u64 = 2_000;
 /// Requests that a program answers in a second, on average.
 const REQUESTS: u64 = 2_000;
@@ -60,7 +59,6 @@ impl Workload {
         !matches!(self, Self::HeldGauges)
     }
 
-    /// Writes the archive.
     pub(crate) fn write(self, base: &Path) -> Result<()> {
         let empty = Shape { metrics: 0, instances: 0, records: 0, marks: 0 };
         let (mut writer, _) = empty.writer(base)?;
@@ -95,7 +93,6 @@ impl Workload {
     }
 }
 
-/// The state of a program between two records.
 struct Program {
     workload: Workload,
     random: Random,

@@ -15,14 +15,11 @@ use crate::pipeline::{log, scratch, write};
 use crate::process::Process;
 use crate::shape::{Producer, Shape};
 
-/// Records of a volume.
 const RECORDS: u64 = 50;
 /// About the bytes of a value in a record.
 const BYTES: u64 = 32;
-/// The delay before a volume is compressed.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// Values of the agent's option for compression.
 const METHODS: [&str; 3] = ["none", "zstd", "xz"];
 
 struct Run {
@@ -110,7 +107,6 @@ fn measure(
     Ok(Run { nanos: cpu.as_nanos() as f64 / values as f64, bytes: bytes as f64 / values as f64 })
 }
 
-/// Waits for something to be among the files of archives.
 fn wait_until(
     agent: &mut Process,
     archives: &Path,
@@ -132,7 +128,6 @@ fn has_suffix(file: &Path, suffix: &str) -> bool {
     file.extension().is_some_and(|found| found == suffix)
 }
 
-/// Lists the files of archives.
 fn files(archives: &Path) -> Vec<PathBuf> {
     let visible = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -11,7 +11,6 @@ use wait4::Wait4 as _;
 use crate::pipeline::Pipeline;
 use crate::progress::volume;
 
-/// Cost of one pipeline on one shape.
 pub(crate) struct Cost {
     pub(crate) start_cpu: Duration,
     steady_cpu: Duration,
@@ -28,11 +27,9 @@ pub(crate) struct Cost {
     pub(crate) lateness: Vec<Duration>,
 }
 
-/// Cost and result of compressing a volume.
 pub(crate) struct Packed {
     /// Bytes after it, of one.
     share: f64,
-    /// Processor time of a byte before it, in nanoseconds.
     nanos: f64,
 }
 

@@ -33,7 +33,6 @@ const RESTARTS: u32 = 10;
 /// Bytes of domain records in the archive that is read.
 const DOMAIN_BYTES: u64 = 17_000_000;
 
-/// Measures all of it.
 pub(crate) fn run(
     interval: Duration,
     records: u64,
@@ -63,7 +62,6 @@ pub(crate) fn run(
     reading(rounds)
 }
 
-/// Cost of one round of growth.
 struct Growth {
     /// Share of a processor.
     percent: f64,
@@ -184,7 +182,6 @@ fn growing(directory: &Path) -> Result<(mmv_writer::Registry, NamedFamily<Counte
     Ok((registry, requests))
 }
 
-/// Prints how many bytes of metadata a restart adds: with the same instances in another order.
 fn restarts(interval: Duration, program: &Path) -> Result<(), String> {
     let scratch = scratch()?;
     let mmv = directory(&scratch)?;
@@ -214,7 +211,6 @@ fn restarts(interval: Duration, program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints how long the last minute of an archive with many new instances takes.
 fn reading(rounds: usize) -> Result<(), String> {
     let scratch = scratch()?;
     let base = scratch.path().join("archive");

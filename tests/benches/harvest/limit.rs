@@ -22,7 +22,6 @@ const SINGULAR: usize = 12 + 8 + 12;
 /// Value, and block of eight bytes.
 const INSTANCE: usize = 8 + 12;
 
-/// A mapped file.
 struct Source {
     file: File,
     mapping: ReadMapping,
@@ -96,7 +95,6 @@ pub(crate) fn run(directory: &Path, output: &Path, interval: Duration) -> Result
     }
 }
 
-/// Returns the time until the next multiple of an interval.
 fn until_next(interval: Duration) -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let past = now.as_nanos() % interval.as_nanos().max(1);

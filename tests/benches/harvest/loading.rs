@@ -14,12 +14,10 @@ use crate::pipeline::{log, scratch};
 use crate::process::Process;
 use crate::progress::volume;
 
-/// Metrics of the new file.
 const METRICS: usize = 1000;
 /// Instances of the large one: they take 120 MB when they are read.
 const INSTANCES: usize = 300_000;
 
-/// Measures with samples at `interval`, `rounds` times.
 pub(crate) fn run(interval: Duration, rounds: usize, program: &Path) -> Result<(), String> {
     println!(
         "\n| first values of a new file of {METRICS} metrics, samples at {interval:?} | median | most |\n|---|---|---|"

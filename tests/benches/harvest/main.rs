@@ -43,7 +43,6 @@ struct Options {
     interval: Duration,
     rounds: usize,
     shape: Option<String>,
-    /// The agent that is measured.
     agent: PathBuf,
 }
 
@@ -70,7 +69,6 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-/// The costs of one shape.
 struct Costs {
     pcp: Option<Cost>,
     ours: Vec<Cost>,

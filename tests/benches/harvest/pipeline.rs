@@ -14,14 +14,12 @@ use crate::progress::{Follower, Progress, volume};
 
 /// A way to get values from MMV files into an archive.
 pub(crate) trait Pipeline {
-    /// Starts it on the MMV files in `directory`.
     fn start(&self, directory: &Path, interval: Duration) -> Result<Running, String>;
 }
 
 /// PCP's: pmcd with pmdammv in it, and pmlogger.
 pub(crate) struct Pcp;
 
-/// Our agent.
 pub(crate) struct Agent {
     /// The build that is measured.
     pub(crate) program: PathBuf,
@@ -30,7 +28,6 @@ pub(crate) struct Agent {
 /// The bare loop of [`limit`](crate::limit).
 pub(crate) struct Limit;
 
-/// A pipeline at work.
 pub(crate) struct Running {
     processes: RefCell<Vec<Process>>,
     base: PathBuf,
@@ -38,7 +35,6 @@ pub(crate) struct Running {
     scratch: TempDir,
 }
 
-/// Output of a pipeline.
 pub(crate) struct Written {
     /// Base name of the archive.
     pub(crate) base: PathBuf,
@@ -112,12 +108,10 @@ impl Running {
         Self { processes: RefCell::new(processes), base: base.to_owned(), follower, scratch }
     }
 
-    /// Returns the CPU time of all processes since they were started.
     pub(crate) fn cpu(&self) -> Result<Duration, String> {
         self.processes.borrow().iter().map(Process::cpu).sum()
     }
 
-    /// Returns the anonymous memory of all processes in bytes.
     pub(crate) fn memory(&self) -> Result<u64, String> {
         self.processes.borrow().iter().map(Process::memory).sum()
     }
@@ -127,7 +121,6 @@ impl Running {
         self.processes.borrow().iter().map(Process::wakeups).sum()
     }
 
-    /// Waits until `wanted` full records are in the archive.
     pub(crate) fn wait_for_records(
         &self,
         wanted: u64,

@@ -8,7 +8,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use wait4::Wait4 as _;
 
-/// A child that is terminated when dropped.
 pub(crate) struct Process {
     child: Child,
     name: String,
@@ -65,7 +64,6 @@ impl Process {
         }
     }
 
-    /// Asks the process to end and waits, at most ten seconds.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         self.terminate();
         let deadline = Instant::now() + Duration::from_secs(10);

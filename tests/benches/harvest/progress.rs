@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Growth of an archive so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Progress {
     /// Records that hold all the values.

@@ -107,7 +107,6 @@ fn measure(program: &Path, directory: &Path, shape: &Shape, samples: u64) -> Res
     })
 }
 
-/// Asks the agent for the status of the flight recorder.
 fn status(program: &Path, archives: &Path) -> Value {
     let mut command = Command::new(program);
     command.args(["status", "--json", "--archive-dir"]).arg(archives);

@@ -10,7 +10,6 @@ use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 use tempfile::TempDir;
 
-/// Number of files, metrics and instances.
 pub(crate) struct Shape {
     pub(crate) word: &'static str,
     pub(crate) title: &'static str,
@@ -66,7 +65,6 @@ pub(crate) const SHAPES: &[Shape] = &[
 ];
 
 impl Shape {
-    /// Returns the number of values in one record.
     pub(crate) fn values(&self) -> u64 {
         self.files * self.metrics * self.instances.max(1)
     }

@@ -76,7 +76,6 @@ impl Column {
     }
 }
 
-/// Returns the bytes and the values of an archive's columns.
 fn measure(base: &str) -> Result<(usize, usize)> {
     let archive = Archive::open_tolerant(base)?;
     let mut times = Vec::new();

@@ -9,7 +9,6 @@ use zerocopy::FromBytes;
 /// Words of two cache lines: processors fetch the next one too.
 const FAR: usize = 16;
 
-/// A page of words.
 pub(crate) struct Page(MmapMut);
 
 impl Page {
@@ -24,12 +23,10 @@ impl Page {
     }
 }
 
-/// Adds 1, where there is a single writer.
 pub(crate) fn load_and_store(word: &AtomicU64) {
     word.store(word.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
-/// Adds 1, where there are many writers.
 pub(crate) fn atomic_add(word: &AtomicU64) {
     word.fetch_add(1, Relaxed);
 }

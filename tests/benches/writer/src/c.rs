@@ -10,7 +10,6 @@ use crate::updates::text_of;
 #[derive(Debug)]
 pub(crate) struct Programs {
     program: PathBuf,
-    /// Directories of libraries, with colons between them.
     pcp: OsString,
     ours: OsString,
 }
@@ -28,12 +27,10 @@ impl Programs {
         Ok(Self { program: named("BENCH_C_PROGRAM")?.into(), pcp, ours })
     }
 
-    /// Returns the nanoseconds of an operation by libpcp_mmv.
     pub(crate) fn on_pcp(&self, what: &str, count: u64) -> Result<f64, String> {
         self.run(&self.pcp, what, count)
     }
 
-    /// Runs the program with our library.
     pub(crate) fn on_ours(&self, what: &str, count: u64) -> Result<f64, String> {
         self.run(&self.ours, what, count)
     }

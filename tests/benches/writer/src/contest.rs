@@ -11,12 +11,10 @@ pub(crate) struct Rival<'a> {
 }
 
 impl<'a> Rival<'a> {
-    /// Creates a rival that runs in this process and cannot fail.
     pub(crate) fn new(name: &'static str, mut run: impl FnMut() -> f64 + 'a) -> Self {
         Self::fallible(name, move || Ok(run()))
     }
 
-    /// Creates a rival that can fail.
     pub(crate) fn fallible(
         name: &'static str,
         run: impl FnMut() -> Result<f64, String> + 'a,
@@ -35,7 +33,6 @@ impl<'a> Rival<'a> {
     }
 }
 
-/// Parsed command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) rounds: usize,
@@ -51,7 +48,6 @@ impl Options {
     }
 }
 
-/// Prints the head of the table.
 pub(crate) fn head() {
     println!("| work | ours | the other | its time | ours / other | target |");
     println!("|---|---|---|---|---|---|");
@@ -101,7 +97,6 @@ fn verdict(reached: bool) -> &'static str {
     if reached { "reached" } else { "MISSED" }
 }
 
-/// Formats nanoseconds, large ones as milliseconds.
 fn shown(nanoseconds: f64) -> String {
     if nanoseconds < 10_000.0 {
         format!("{nanoseconds:.2} ns")

@@ -10,7 +10,6 @@ use crate::clock::once;
 use crate::contest::{Options, Rival, hold};
 use crate::updates::text_of;
 
-/// Publishes counters in as many files as it takes.
 fn publish(name: &str, metrics: usize) -> Result<Registry, mmv_writer::Error> {
     let registry = Registry::builder(name).sealed().build()?;
     for metric in 0..metrics {

@@ -15,7 +15,6 @@ use crate::c::Programs;
 use crate::clock::each;
 use crate::contest::{Options, Rival, hold};
 
-/// The metadata of a metric for the facade.
 pub(crate) const METADATA: metrics::Metadata<'static> =
     metrics::Metadata::new("bench", metrics::Level::INFO, None);
 
