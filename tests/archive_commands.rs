@@ -92,13 +92,11 @@ fn inspect_accepts_the_good_files_of_the_corpus_alone() {
     }
 }
 
-/// Runs `mmv-agent inspect --json` on a file.
 fn inspect(file: &Path) -> Output {
     let mut command = Command::new(binaries::mmv_agent());
     command.args(["inspect", "--json"]).arg(file).output().expect("start mmv-agent")
 }
 
-/// Runs `mmv-archive` on an archive, which must succeed.
 fn mmv_archive(arguments: &[&str], archive: &Path) -> String {
     let mut command = Command::new(binaries::mmv_archive());
     success(command.args(arguments).arg(archive).output().expect("start mmv-archive"))

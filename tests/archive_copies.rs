@@ -69,7 +69,6 @@ fn copied(archive: &CorpusArchive, scratch: &Scratch, version: Version) -> std::
     base
 }
 
-/// Returns the findings of pmlogcheck on an archive, without the names of its files.
 fn findings(oracle: &Oracle, base: &Path) -> BTreeSet<String> {
     let output = oracle.output("pmlogcheck", &[OsStr::new("-w"), base.as_os_str()]);
     let text = [output.stdout, output.stderr].concat();

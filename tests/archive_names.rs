@@ -54,7 +54,6 @@ fn archive(scratch: &Scratch, replaced: &[(&str, &[u8])]) -> PathBuf {
     base
 }
 
-/// Replaces the only occurrence of some bytes.
 fn replace(file: &Path, old: &[u8], new: &[u8]) {
     assert_eq!(old.len(), new.len());
     let mut bytes = fs::read(file).unwrap();
@@ -73,7 +72,6 @@ fn mmv_archive<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
     Command::new(binaries::mmv_archive()).args(arguments).output().expect("start mmv-archive")
 }
 
-/// Runs `convert`, `extract` or `repair` of the archive into a new one.
 #[track_caller]
 fn copied(command: &str, base: &Path, options: &[&str]) -> PathBuf {
     let copy = base.with_file_name(command);
@@ -127,7 +125,6 @@ const BYTES: &[(&str, &[u8])] = &[
     ("of the domain", b"\xff\xfe the domain"),
 ];
 
-/// Writes [`archive`] with [`BYTES`], and a host name in Latin-1 in the label of each file.
 fn archive_of_bytes(scratch: &Scratch) -> PathBuf {
     let base = archive(scratch, BYTES);
     for extension in ["0", "meta", "index"] {

@@ -34,7 +34,6 @@ const TYPES: [ValueType; 7] = [
     ValueType::String,
 ];
 
-/// Something that happens to an archive.
 #[derive(Debug, Clone)]
 enum Step {
     /// A record, `wait` nanoseconds after the last.
@@ -49,7 +48,6 @@ enum Step {
     Volume,
 }
 
-/// Contents of a record for one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Set {
     Values,
@@ -58,8 +56,6 @@ enum Set {
     Absent,
 }
 
-/// For all sequences of steps: pmdumplog prints the archive as it was written, pmlogcheck is
-/// silent, and `mmv-archive dump` agrees.
 #[test]
 fn pmlogcheck_accepts_and_pmdumplog_reads_what_is_written() {
     let Some(oracle) = Oracle::find() else { return };
@@ -84,7 +80,6 @@ fn pmlogcheck_accepts_and_pmdumplog_reads_what_is_written() {
     }
 }
 
-/// The program of the crate's page, and its example with instances and a text.
 #[test]
 fn pcp_reads_archives_of_the_short_writer() {
     let Some(oracle) = Oracle::find() else { return };
@@ -138,7 +133,6 @@ fn sample() -> impl Strategy<Value = Step> {
         .prop_map(|(wait, bits, text, sets)| Step::Sample { wait, bits, text, sets })
 }
 
-/// An archive while it is written, and the records that it must have.
 struct Writing {
     writer: ArchiveWriter,
     now: Timestamp,
@@ -146,7 +140,6 @@ struct Writing {
     records: Vec<Record>,
 }
 
-/// Writes an archive and returns the records that it must have.
 fn write(base: &Path, first: &Step, steps: &[Step]) -> Vec<Record> {
     let label = WriterLabel {
         pid: 4711,
@@ -171,7 +164,6 @@ fn write(base: &Path, first: &Step, steps: &[Step]) -> Vec<Record> {
 }
 
 impl Writing {
-    /// Declares metrics, help, and the first state of the instance domain.
     fn declare(&mut self) {
         for (index, value_type) in TYPES.iter().cycle().take(2 * TYPES.len()).enumerate() {
             let pmid = pmid(index);
@@ -257,7 +249,6 @@ impl Writing {
         self.record(false, expected);
     }
 
-    /// Returns one value, or one for each instance, all different.
     fn values(&self, index: usize, bits: u64, text: &str) -> Vec<(Option<InstanceId>, OwnedValue)> {
         let value = |turn: i32| {
             let bits = bits.rotate_left(turn.unsigned_abs());

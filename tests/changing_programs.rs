@@ -47,7 +47,6 @@ use run::Record;
 /// Runs of the short form, at the same time: they wait most of it.
 const RUNS: u64 = 2;
 
-/// Returns the seed to repeat, if one is given.
 fn seed_of_environment() -> Option<u64> {
     std::env::var("MMV_SEED").ok().map(|seed| seed.parse().expect("MMV_SEED is a number"))
 }
@@ -66,7 +65,6 @@ fn every_reader_says_what_changing_programs_counted() {
     });
 }
 
-/// Compares all readers with the log of a run.
 fn judge(record: &Record) {
     let mut complaints = Complaints::default();
     let spells = readers::spells(record);

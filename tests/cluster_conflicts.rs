@@ -76,7 +76,6 @@ fn both(oracle: &Oracle, scratch: &Scratch) -> (Metrics, Metrics) {
     (served, metrics_of(oracle, ["-a", base.to_str().expect("UTF-8")]))
 }
 
-/// Returns PMID and value of singular metrics, by name.
 fn singular(metrics: &[(&str, &str, &str)]) -> Metrics {
     let by_name = metrics.iter().map(|(name, pmid, value)| {
         let values = BTreeMap::from([(String::new(), (*value).to_owned())]);
@@ -85,7 +84,6 @@ fn singular(metrics: &[(&str, &str, &str)]) -> Metrics {
     by_name.collect()
 }
 
-/// Returns the one metric with instances.
 fn instances(values: &[(&str, &str)]) -> Metrics {
     let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Metrics::from([("mmv.x".to_owned(), ("70.321.1".to_owned(), values.collect()))])

@@ -21,7 +21,6 @@ pub(crate) fn check(oracle: &Oracle, archive: &Path) {
     assert_same_account(oracle, archive);
 }
 
-/// Checks that `pmlogcheck` finds nothing in an archive.
 #[track_caller]
 pub(crate) fn assert_without_finding(oracle: &Oracle, archive: &Path) {
     // -w: that a counter went down is a fact about a program, not about the archive.
@@ -105,7 +104,6 @@ fn an_archive_of_pmlogger_is_read_by_us_as_pmdumplog_reads_it() {
     assert_same_account(&oracle, &archive);
 }
 
-/// Returns metrics by PMID and value, in order, with timestamps.
 fn values_of(facts: &Facts) -> Vec<String> {
     let records = facts.records.iter().filter(|record| record.has_samples());
     records.map(|record| format!("{record:?}")).collect()

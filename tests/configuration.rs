@@ -22,7 +22,6 @@ use crate::harness::wait;
 /// Exit status `EX_CONFIG`.
 const WRONG: i32 = 78;
 
-/// Writes a configuration file into a scratch directory.
 fn config(scratch: &Scratch, text: &str) -> PathBuf {
     let file = scratch.path().join("agent.toml");
     fs::write(&file, text).expect("write the configuration");
@@ -94,7 +93,6 @@ fn improbable_settings_are_warnings() {
             "{stderr}"
         );
     }
-    // A good one has none.
     fs::create_dir_all(&mmv).expect("a directory");
     let text = text.replace("mmv.*", "mmv.batch.*");
     let good = mmv_agent(&["check-config"], &config(&scratch, &text));

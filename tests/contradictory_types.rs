@@ -11,7 +11,6 @@ use pcp_types::ValueType;
 use crate::harness::corpus;
 use crate::harness::oracle::Oracle;
 
-/// Small archives with values of all types.
 const ARCHIVES: [&str; 4] = ["reduce-1", "foo_plus", "sample-proc_v2", "ok-foo_v3"];
 /// Types that a descriptor is given.
 const TYPES: [ValueType; 8] = [
@@ -68,7 +67,6 @@ fn check_finds_each_wrong_type_that_pmlogcheck_finds() {
     assert!(compared > 100 && found_by_pcp > 50, "{compared} {found_by_pcp}");
 }
 
-/// Copies the files of an archive.
 fn copy(base: &Path, to: &Path) -> PathBuf {
     let copy = to.join("copy");
     for file in pcp_archive::internal::member_files(base).unwrap() {
@@ -100,7 +98,6 @@ fn has_values(archive: &Archive, pmid: pcp_types::Pmid) -> bool {
     false
 }
 
-/// Returns the offset of the type in the first descriptor of a metric.
 fn type_offset(meta: &[u8], pmid: u32) -> usize {
     let mut head = 1_u32.to_be_bytes().to_vec();
     head.extend(pmid.to_be_bytes());

@@ -92,7 +92,6 @@ fn an_interrupted_demo_leaves_nothing_behind() {
     }
 }
 
-/// Checks the utilisation of the workers, and the quantiles.
 fn check_numbers(stdout: &str) {
     let number = |text: &str| text.parse::<f64>().unwrap_or_else(|_| panic!("{text} in\n{stdout}"));
     let head: Vec<&str> = stdout.lines().nth(1).unwrap_or_default().split_whitespace().collect();

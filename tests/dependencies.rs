@@ -71,7 +71,6 @@ fn features(program: &str) -> BTreeMap<String, BTreeSet<String>> {
     crates
 }
 
-/// Returns the platform, as rustc names it.
 fn host() -> String {
     let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
     let output = Command::new(rustc).arg("-vV").output().expect("start rustc");
@@ -79,7 +78,6 @@ fn host() -> String {
     text.lines().find_map(|line| line.strip_prefix("host: ")).expect("a host").to_owned()
 }
 
-/// Returns why a package cannot be in the build.
 fn fault(package: &Value, allowed: &BTreeSet<&str>) -> Option<String> {
     let name = package["name"].as_str()?;
     let registry = "registry+https://github.com/rust-lang/crates.io-index";

@@ -35,7 +35,6 @@ const METRICS: [(&str, &str, bool); 12] = [
     ("t.queue", "u64 instant count", true),
 ];
 
-/// Expressions on which both agree.
 const SAME: [&str; 97] = [
     "t.bytes + t.more",
     "rate(t.bytes)",
@@ -217,7 +216,6 @@ fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
     scratch.path().join("derived")
 }
 
-/// Returns the numbers of the rows of a CSV table.
 fn numbers(table: &str) -> Vec<Vec<Option<f64>>> {
     let times = time_columns(table);
     let rows = table.lines().skip(1);
@@ -245,7 +243,6 @@ fn theirs(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions: &[&str])
     command.args((0..expressions.len()).map(name)).output().unwrap()
 }
 
-/// Returns the numbers that `report` prints for derived metrics.
 fn ours(base: &Path, expressions: &[&str]) -> Vec<Vec<Option<f64>>> {
     let mut command = Command::new(binaries::mmv_archive());
     command.arg("report").arg(base).args(["-t", "1s", "--format", "csv", "-Z", "UTC"]);
@@ -367,7 +364,6 @@ fn growth_differs_from_derived_metrics_at_marks_and_resets_only() {
     assert_eq!(ours[MARK], [None, None, Some(0.75), None], "a mark does not hide a level");
 }
 
-/// PCP computes the growth of an unsigned metric without a sign.
 #[test]
 fn a_level_that_falls_has_a_negative_rate() {
     let Some(oracle) = Oracle::find() else { return };
@@ -397,7 +393,6 @@ fn numbers_are_compared_by_value() {
     assert_eq!(ours[9][0], Some(1.0), "-4 is 4 after the minus");
 }
 
-/// Functions of PCP 6.0.3 take the name of a metric only, aggregates of 7.2.1 as well.
 #[test]
 fn functions_take_expressions() {
     let Some(oracle) = Oracle::find() else { return };
@@ -466,7 +461,6 @@ fn compare_metadata(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions
     }
 }
 
-/// Returns the directory of the definitions that PCP comes with.
 fn stock(oracle: &Oracle) -> PathBuf {
     oracle.root().join("var/lib/pcp/config/derived")
 }

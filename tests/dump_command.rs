@@ -24,7 +24,6 @@ use crate::harness::dump_text;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
-/// Archives whose records of instance labels repeat labels.
 const REPEATED_LABELS: [&str; 4] = ["sample-proc_v2", "sample-proc_v3", "amdgpu-0", "x3-multivol"];
 
 #[test]

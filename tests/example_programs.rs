@@ -54,11 +54,9 @@ impl Numbers {
     }
 }
 
-/// A program of `examples/` that is killed when it is dropped.
 struct Program(Child);
 
 impl Program {
-    /// Starts a program, and returns the first line that it prints.
     fn start(scratch: &Scratch, name: &str, arguments: &[&str]) -> (Self, String) {
         let mut command = Command::new(binaries::directory().join(name));
         command.args(arguments).env("PCP_TMP_DIR", scratch.tmp_dir());

@@ -12,9 +12,7 @@ struct Known {
     archive: &'static str,
     metric: &'static str,
     instance: Option<&'static str>,
-    /// Times of the change, in UTC.
     begin: [&'static str; 2],
-    /// The least ratio.
     ratio: f64,
 }
 

@@ -33,7 +33,6 @@ use crate::producers::Producer;
 /// Sampling interval of [`Agent::start`].
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Counts the records with samples of an archive that is being written.
 fn samples_so_far(base: &Path) -> usize {
     archive_facts::so_far(base).map_or(0, |facts| samples(&facts).count())
 }

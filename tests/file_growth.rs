@@ -22,10 +22,8 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 use crate::status_command::status_json;
 
-/// Instances that are added.
 const INSTANCES: u64 = 10_000;
 
-/// Publishes a file that does not change.
 fn steady(scratch: &Scratch, name: &str, value: u64) -> Registry {
     let registry = Registry::builder(name).sealed().directory(scratch.mmv_dir()).build().unwrap();
     registry.counter("steady").build().unwrap().add(value);

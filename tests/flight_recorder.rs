@@ -30,7 +30,6 @@ use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
 
-/// Starts an agent with this configuration.
 fn agent(scratch: &Scratch, text: &str) -> Agent {
     Agent::start_with(scratch, &["--config", config(scratch, text).to_str().expect("UTF-8")])
 }
@@ -48,7 +47,6 @@ fn command(scratch: &Scratch, base: &Path, options: &[&str]) -> Command {
     command
 }
 
-/// Captures into the archive `name` of the scratch directory.
 fn capture(scratch: &Scratch, name: &str, options: &[&str]) -> (PathBuf, Output) {
     let base = scratch.path().join(name);
     let output = command(scratch, &base, options).output().expect("run mmv-agent");
@@ -71,7 +69,6 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Asks for the status of the agent.
 fn status(scratch: &Scratch) -> Option<Value> {
     let mut command = Command::new(binaries::mmv_agent());
     command.args(["status", "--json", "--archive-dir"]).arg(scratch.archives());
@@ -79,18 +76,15 @@ fn status(scratch: &Scratch) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// Asks for the status of the flight recorder.
 fn recorder_status(scratch: &Scratch) -> Option<Value> {
     Some(status(scratch)?["hindsight"].clone()).filter(|value| !value.is_null())
 }
 
-/// Returns the directory of the flight recorder's archives.
 fn recorder_directory(scratch: &Scratch) -> PathBuf {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name of this host");
     scratch.archives().join(host.trim()).join(".mmv-recorder")
 }
 
-/// Returns the base names of the flight recorder's archives, oldest first.
 fn recorded(scratch: &Scratch) -> Vec<PathBuf> {
     let mut bases = Vec::new();
     find_bases(&recorder_directory(scratch), &mut bases);
@@ -98,7 +92,6 @@ fn recorded(scratch: &Scratch) -> Vec<PathBuf> {
     bases
 }
 
-/// Returns the bytes of all files in a directory and below.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
@@ -110,14 +103,12 @@ fn bytes_in(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Runs `mmv-archive report` on a metric in the flight recorder's directory.
 fn report(scratch: &Scratch, metric: &str) -> Output {
     let mut report = Command::new(binaries::mmv_archive());
     report.arg("report").arg(recorder_directory(scratch)).arg(metric);
     report.arg("--raw").output().expect("run mmv-archive")
 }
 
-/// Waits until the agent has `count` more samples than before.
 #[track_caller]
 fn wait_for_samples(scratch: &Scratch, count: u64) {
     let samples = || recorder_status(scratch)?["samples"].as_u64();
@@ -125,14 +116,12 @@ fn wait_for_samples(scratch: &Scratch, count: u64) {
     wait::until_true("more samples", || samples() >= Some(before + count));
 }
 
-/// Returns the PMID of a metric.
 #[track_caller]
 fn pmid<'f>(facts: &'f Facts, name: &str) -> &'f str {
     let found = facts.metrics.iter().find(|(_, metric)| metric.names.contains(name));
     found.unwrap_or_else(|| panic!("no {name} among {:?}", facts.metrics)).0
 }
 
-/// Returns the values of a metric without instances.
 fn values<'f>(facts: &'f Facts, name: &str) -> Vec<&'f str> {
     let pmid = pmid(facts, name);
     facts.records.iter().filter_map(|record| record.value(pmid, None)).collect()
@@ -645,7 +634,6 @@ fn recording_on_a_small_disk() {
     let found = status();
     let losses = (&found["dropped"], &found["archive"]["lost"]);
     assert_eq!(losses, (&0.into(), &0.into()), "{found}");
-    // And room again.
     fs::remove_file(&rest).expect("make room");
     let before = samples();
     with_noise(&scratch.mmv_dir(), || samples() > before + 50);

@@ -59,7 +59,6 @@ fn registrations_on_a_small_disk() {
     recording(&disk);
 }
 
-/// Checks that a failed publication keeps the old file and leaves no other file.
 fn publication(disk: &Path) {
     let registry = |count: usize| {
         let registry = Registry::builder("app").sealed().directory(disk).build().unwrap();
@@ -80,7 +79,6 @@ fn publication(disk: &Path) {
     assert!(names(disk).is_empty());
 }
 
-/// Checks that existing metrics count on after growth has failed.
 fn growth(disk: &Path) {
     let registry = Registry::builder("live").directory(disk).build().unwrap();
     let domain = registry.indom("paths").build().unwrap();
@@ -100,7 +98,6 @@ fn growth(disk: &Path) {
     assert!(family.get("/1").is_some());
 }
 
-/// Checks that the recorder reports what it cannot write.
 fn recording(disk: &Path) {
     // Each record fills a page, so that few of them fill the disk on a slow machine as well.
     let elsewhere = disk.with_file_name("elsewhere");

@@ -121,7 +121,6 @@ fn mmv_archive(base: &Path, command: &str, options: &[&str]) -> Output {
     run(&binaries::mmv_archive(), &arguments, ends)
 }
 
-/// Returns the standard output of a command that must succeed.
 #[track_caller]
 fn printed(base: &Path, command: &str, options: &[&str]) -> String {
     let output = mmv_archive(base, command, options);
@@ -304,7 +303,6 @@ fn an_image_of_hostile_names_is_valid_xml() {
     assert_eq!(opened, markup.matches('>').count(), "{svg}");
 }
 
-/// Writes an MMV file in which every text is hostile.
 fn mmv_file(directory: &Path) -> PathBuf {
     let registry =
         Registry::builder("app").sealed().directory(directory).cluster(9).build().unwrap();

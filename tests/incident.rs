@@ -17,7 +17,6 @@ const MAX_LATE: f64 = 2.5;
 /// Limit on the relative error of a quantile: a bucket at a precision of 3.
 const BUCKET: f64 = 1.0 / 8.0;
 
-/// A line of the program's log.
 struct Job {
     /// Seconds of the day in UTC.
     time: f64,
@@ -60,7 +59,6 @@ fn endpoints<'t>(summary: &'t str, metric: &str) -> Vec<Vec<&'t str>> {
     below.map(|line| line.split_whitespace().collect()).collect()
 }
 
-/// Returns the place of a column in a summary.
 fn column(summary: &str, head: &str) -> usize {
     let heads = summary.lines().nth(1).expect("heads");
     // The name has no head.

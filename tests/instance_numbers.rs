@@ -20,7 +20,6 @@ use crate::harness::facts::{Facts, number};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
-/// Instances of a program.
 const INSTANCES: u32 = 200;
 
 /// Builds a file that readers see when all of it is there: which instances a sample has does not

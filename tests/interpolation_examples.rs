@@ -57,7 +57,6 @@ fn ours(base: &Path, metric: &str, step: u64) -> Vec<Option<u32>> {
         .collect()
 }
 
-/// Returns pmrep's answers, without rates.
 fn theirs(oracle: &Oracle, base: &Path, metric: &str, step: u64) -> Vec<Option<u32>> {
     let (base, step) = (base.to_str().unwrap(), step.to_string());
     let arguments = ["-r", "-o", "csv", "-t", &step, "-Z", "UTC", "-a", base, metric];
@@ -148,8 +147,6 @@ fn a_counter_replayed_every_3_seconds() {
     assert_eq!(theirs(&oracle, &base, "paper.counter", 3), found);
 }
 
-/// 15, 45 and 75 s lie in the middle of two observations: the earlier one counts,
-/// by the new rule as by the old.
 #[test]
 fn an_instantaneous_metric_replayed_every_15_seconds() {
     let scratch = Scratch::new();
@@ -167,7 +164,6 @@ fn a_discrete_metric_replayed_every_4_seconds() {
     let scratch = Scratch::new();
     let base = archive(&scratch);
     let found = ours(&base, "paper.discrete", 4);
-    // 12 s is near 10 s, 16 s is near 20 s, 36 s is near 40 s.
     let nearest = |seconds: usize| LEVEL[((seconds + 4) / 10).clamp(1, 9) - 1];
     let expected: Vec<_> = (0..25).map(|step| (step >= 3).then(|| nearest(4 * step))).collect();
     assert_eq!(found, expected);

@@ -249,7 +249,6 @@ fn ends_with_a_last_sample(signal: Signal) {
     }
 }
 
-/// Ends the agent by SIGTERM, checks exit status and archive, and reads the archive.
 #[track_caller]
 fn finished(agent: &mut Agent) -> Facts {
     let status = agent.terminate();

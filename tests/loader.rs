@@ -25,7 +25,6 @@ use crate::storm::users;
 /// well, but have no part in the count.
 const HONEST: &str = "honest";
 
-/// The interval of the agent.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 fn seconds(short: u64, long: u64) -> Duration {

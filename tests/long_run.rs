@@ -49,7 +49,6 @@ use verdict::Verdict;
 /// Interval of random events.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Length and violence of a run.
 #[derive(Debug)]
 struct Plan {
     seed: u64,
@@ -139,7 +138,6 @@ fn run() {
     drop(disk);
 }
 
-/// Fault of the disk.
 #[derive(Debug, Clone, Copy)]
 enum Trouble {
     None,
@@ -155,14 +153,12 @@ struct World<'s> {
     runs: Runs,
     disk: Option<Disk>,
     trouble: Trouble,
-    /// Number of times that there was no room.
     full: u64,
     scratch: &'s Scratch,
     plan: Plan,
 }
 
 impl World<'_> {
-    /// Kills the agent and starts it again.
     fn chaos(&mut self) {
         let end = Instant::now() + self.plan.chaos;
         while Instant::now() < end {
@@ -199,7 +195,6 @@ impl World<'_> {
         self.crowd.look();
     }
 
-    /// Takes a step in which something may happen.
     fn step(&mut self) {
         self.step_in_peace();
         if self.dice.one_in(self.plan.death) {
@@ -314,7 +309,6 @@ fn judge(scratch: &Scratch, plan: &Plan, runs: &Runs, crowd: Crowd) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Checks that neither pmlogcheck nor our check finds anything.
 #[track_caller]
 fn assert_sound(oracle: Option<&Oracle>, base: &std::path::Path) {
     if let Some(oracle) = oracle {

@@ -19,7 +19,6 @@ use crate::harness::wait;
 const GOOD: &str = "a_good_file";
 const GOOD_METRIC: &str = "mmv.a_good_file.requests";
 
-/// Required treatment of a file by the agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Verdict {
     /// Refused, with a message.

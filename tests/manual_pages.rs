@@ -27,7 +27,6 @@ fn programs() -> [Command; 3] {
     })
 }
 
-/// Returns all pages by their file names.
 fn pages() -> BTreeMap<String, String> {
     let programs = programs();
     let all = programs.iter().flat_map(|program| {
@@ -273,7 +272,6 @@ fn systemd_understands_the_units_and_finds_them_safe() {
     }
 }
 
-/// Checks that systemd has no objection to a unit whose program is elsewhere.
 #[track_caller]
 fn assert_safe(name: &str, installed: &str, program: &Path) {
     let scratch = Scratch::new();

@@ -38,7 +38,6 @@ impl Metrics {
         Self { registry, stays, plain, calls }
     }
 
-    /// Removes all but one metric. What the removed ones count is in no file.
     fn remove(&self) {
         assert!(self.registry.remove("plain") && self.registry.remove("calls"));
         self.plain.add(100);

@@ -78,7 +78,6 @@ fn a_counter_over_several_archives_matches_pmval() {
     }
 }
 
-/// Returns the values in pmval's lines, of which each begins with a time.
 fn pmval_values(oracle: &Oracle, arguments: &[&str]) -> Vec<Option<u64>> {
     let output = oracle.output("pmval", arguments);
     let text = String::from_utf8(output.stdout).expect("ASCII");
@@ -99,7 +98,6 @@ fn extracted(oracle: &Oracle, archives: &[PathBuf], out: &Path, options: &[&str]
     assert!(found.is_empty(), "pmlogcheck {archives}: {found:?}");
 }
 
-/// Checks that the records of two archives are the same.
 #[track_caller]
 fn assert_same_records(oracle: &Oracle, ours: &Path, theirs: &Path, what: &str) {
     let (ours, theirs) = (records_of(oracle, ours), records_of(oracle, theirs));
@@ -206,7 +204,6 @@ fn compressed_volumes_are_read_by_other_programs() {
     }
 }
 
-/// Writes about 5 MB in one volume.
 fn large_archive(base: &Path) {
     let names: Vec<_> = (0..100).map(|n| format!("many.n{n}")).collect();
     let builder = names.iter().fold(Builder::of_host("host", base), |builder, name| {
@@ -220,7 +217,6 @@ fn large_archive(base: &Path) {
         .finish();
 }
 
-/// A converted archive has the same content, and PCP reads it in every form.
 #[test]
 fn converted_archives_match_in_every_compression() {
     let (Some(oracle), Some(corpus)) = (Oracle::find(), Corpus::find()) else { return };

@@ -24,16 +24,12 @@ use crate::self_monitoring::types;
 
 /// The user of the honest program.
 const VICTIM: u32 = 4_001;
-/// User id of the attacker.
 const ATTACKER: u32 = 4_002;
-/// The values of the honest program.
 const TRUE: u64 = 7;
-/// The values of the attacker.
 const FALSE: u64 = 666;
 
 const OPTIONS: [&str; 2] = ["--interval", "20ms"];
 
-/// Puts a file of a user into the directory.
 fn put(scratch: &Scratch, name: &str, owner: u32, bytes: &[u8]) {
     let hidden = scratch.mmv_dir().join(format!(".{name}"));
     fs::write(&hidden, bytes).expect("write an MMV file");
@@ -64,7 +60,6 @@ fn series(archives: &[impl AsRef<Path>], name: &str) -> Vec<Option<String>> {
     all
 }
 
-/// Lets an agent sample for a while.
 fn wait_for_samples(agent: &Agent) {
     let bytes = agent.volume_bytes();
     wait::until_true("more records", || agent.volume_bytes() > bytes + 400);
@@ -267,7 +262,6 @@ fn limited(scratch: &Scratch, limits: &str) -> Agent {
     Agent::start_configured(scratch, &config)
 }
 
-/// Waits until the log has a text.
 fn log_with(agent: &Agent, text: &str) {
     wait::until_true(text, || agent.log().contains(text));
 }

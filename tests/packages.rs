@@ -13,7 +13,6 @@ use crate::harness::skip::skip;
 const CONFIGURATION: &str = "etc/mmv-agent/agent.toml";
 const EDITED: &str = "interval = \"5s\"\n";
 
-/// Runs a command to its successful end; its standard output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -23,7 +22,6 @@ fn run(command: &mut Command) -> String {
     stdout
 }
 
-/// Runs `ci/dist` with the programs of a directory, under a umask.
 fn dist(programs: &Path, into: &Path, umask: &str) {
     run(Command::new("sh")
         .args(["-c", "umask $1; exec \"$2\" \"$3\"", "sh", umask])
@@ -108,7 +106,6 @@ impl Root {
         self.directory.join(path).symlink_metadata().is_ok()
     }
 
-    /// Returns the state of the package in dpkg's data base.
     fn state(&self) -> String {
         let status = self.read("var/lib/dpkg/status");
         let package = status.split("\n\n").find(|entry| entry.contains("Package: mmv-agent\n"));

@@ -20,7 +20,6 @@ use crate::harness::pmproxy::Pmproxy;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// A program: a shop that sells products.
 struct Shop {
     orders: Counter<u64>,
     sales: NamedFamily<Counter<u64>>,
@@ -158,7 +157,6 @@ fn pmproxy_follows_an_archive_while_it_is_written() {
     assert_one_with_pmlogger(&oracle, &scratch, &proxy, &pcp_archives);
 }
 
-/// Checks that the metrics of the shop have their descriptors and labels.
 #[track_caller]
 fn assert_described(proxy: &Pmproxy<'_>) {
     let orders = series(proxy, "mmv.shop.orders");

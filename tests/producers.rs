@@ -20,12 +20,10 @@ pub(crate) struct Producer {
 }
 
 impl Producer {
-    /// Starts the C program, writing a file of the given format version.
     pub(crate) fn c(oracle: &Oracle, scratch: &Scratch, file: &str, version: u32) -> Self {
         Self::c_with(oracle, scratch, file, 320 + version, 0, version)
     }
 
-    /// Starts the C program with cluster and flags as given.
     pub(crate) fn c_with(
         oracle: &Oracle,
         scratch: &Scratch,
@@ -109,7 +107,6 @@ impl Producer {
         line.trim_end().to_owned()
     }
 
-    /// Gives an order, and waits until it is carried out.
     pub(crate) fn order(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("write to the program");
         assert_eq!(self.answer(), "done", "the answer to {line:?}");

@@ -37,7 +37,6 @@ fn clusters(base: &Path, file: &str) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// Waits for this many more samples.
 #[track_caller]
 fn wait_for_samples(agent: &Agent, more: usize) {
     let samples = |base: &Path| {

@@ -257,7 +257,6 @@ fn quantiles_by_label_of_a_family_are_those_of_the_programs_log() {
     }
 }
 
-/// Returns the last value of a metric, added up over its instances.
 fn newest(base: &Path, metric: &str) -> Option<f64> {
     let archive = Archive::open(base).ok()?;
     let mut selection = Replay::open(&archive);

@@ -15,9 +15,7 @@ use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// Length of each run of the program.
 const RUN: Duration = Duration::from_secs(4);
-/// Time between two runs.
 const AWAY: Duration = Duration::from_secs(2);
 /// Seconds that the last sample of a killed program can lack: requests of one interval of the
 /// agent, and the delays of a busy machine.
@@ -25,16 +23,13 @@ const LATE: f64 = 0.25;
 /// Limit on the relative error: half a bucket at a precision of 4.
 const HALF_BUCKET: f64 = 1.0 / 32.0;
 
-/// A line of the program's log.
 #[derive(Debug, Clone)]
 struct Request {
-    /// Time in seconds since 1970.
     time: f64,
     endpoint: String,
     nanoseconds: u64,
 }
 
-/// The two runs of the program, by its logs.
 struct Story {
     scratch: Scratch,
     archive: PathBuf,
@@ -64,7 +59,6 @@ impl Story {
     }
 }
 
-/// Starts the program and waits for its file.
 fn start(scratch: &Scratch, log: &Path) -> Child {
     let example = binaries::example("endpoints");
     let mut command = Command::new(example);

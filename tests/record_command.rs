@@ -133,7 +133,6 @@ fn hundred_short_tools_beside_busy_processes_are_logged_whole() {
     checked.expect("all that the tools counted");
 }
 
-/// The program is this one, which publishes in the directory of the recorder's command.
 #[test]
 fn the_report_has_the_quantiles_of_a_histogram() {
     let scratch = Scratch::new();

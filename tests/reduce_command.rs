@@ -70,7 +70,6 @@ fn counts(archive: &Archive) -> Vec<(Timestamp, String, Option<i32>, f64)> {
 /// values of the wrong type; not those of later releases.
 const OVERFLOWING: [&str; 4] = ["babylon.pmview_v2", "kenj-pc-2", "kenj-pc-2-conv3", "reduce-1"];
 
-/// Returns the value of a metric's instance at a time.
 fn value_at(replay: &Replay<'_>, at: Timestamp, name: &str, instance: Option<i32>) -> Option<f64> {
     let place = replay.metrics().position(|own| own.name == name)?;
     let sample = replay.sample_at(at)?;

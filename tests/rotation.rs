@@ -46,7 +46,6 @@ fn three_archives(scratch: &Scratch, between: impl FnOnce()) -> Vec<PathBuf> {
     agent.archives()
 }
 
-/// Joins all of them with pmlogextract.
 fn extract(oracle: &Oracle, scratch: &Scratch, bases: &[PathBuf]) -> (Output, PathBuf) {
     let merged = scratch.path().join("merged");
     let paths = bases.iter().chain([&merged]).map(|path| path.to_str().expect("UTF-8"));

@@ -15,9 +15,7 @@ use crate::harness::wait;
 
 /// Policy `SCHED_OTHER` of sched(7).
 const OTHER: u32 = 0;
-/// Policy `SCHED_RR`.
 const ROUND_ROBIN: u32 = 2;
-/// Policy `SCHED_BATCH`.
 const BATCH: u32 = 3;
 
 /// Returns the policy and the real-time priority of each thread, by its name
@@ -86,7 +84,6 @@ fn compression_leaves_processors_to_others() {
     let mut agent = Agent::start_configured(&scratch, &path);
     wait::until_true("a thread that compresses", || {
         let found = policies(&agent).remove("compressor");
-        // It begins like any other.
         assert!(found.is_none_or(|(policy, _)| [OTHER, BATCH].contains(&policy)), "{found:?}");
         found == Some((BATCH, 0))
     });

@@ -28,7 +28,6 @@ use crate::status_command::status_json;
 const WITH_EVENTS: [&str; 4] = ["--interval", "50ms", "--events", "true"];
 const WITH_OWN_METRICS: [&str; 4] = ["--interval", "50ms", "--own-metrics", "true"];
 
-/// Offsets in an MMV file's header.
 const GENERATION2: u64 = 16;
 const FLAGS: usize = 28;
 const PROCESS: usize = 32;
@@ -75,7 +74,6 @@ fn events(base: &Path) -> Option<Vec<Event>> {
     Some(events)
 }
 
-/// Returns the types of an archive's events with their files.
 pub(crate) fn types(base: &Path) -> Vec<String> {
     let events = events(base).expect("a whole archive");
     events
@@ -100,7 +98,6 @@ impl Event {
     }
 }
 
-/// Waits until the last event about a file is of some kind.
 #[track_caller]
 fn wait_for(agent: &Agent, file: &str, kind: &str) {
     agent.wait_for(&format!("{file} to be {kind}"), |base| {
@@ -467,7 +464,6 @@ fn events_on_a_full_disk_count_each_lost_record_once() {
     assert_eq!(kinds(&events, "app"), ["appeared"]);
 }
 
-/// Returns the last value of a metric, singular or of any instance.
 fn last(base: &Path, name: &str) -> Option<u64> {
     let archive = Archive::open(base).ok()?;
     let pmid = archive.metadata().metric_by_name(name)?.desc.pmid;
@@ -591,7 +587,6 @@ fn agent_replaces_a_killed_one_but_no_living_one() {
     assert!(!file.exists() && !file.with_file_name("agent_2").exists());
 }
 
-/// Waits until a file is that of an agent.
 #[track_caller]
 fn agent_is(agent: &Agent, file: &Path) {
     wait::until_true("the agent's file", || {

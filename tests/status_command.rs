@@ -20,7 +20,6 @@ fn run_status(scratch: &Scratch, options: &[&str]) -> Output {
     command.output().expect("run mmv-agent")
 }
 
-/// Asks for the status in JSON; `None` while the agent does not answer.
 pub(crate) fn status_json(scratch: &Scratch) -> Option<Value> {
     serde_json::from_slice(&run_status(scratch, &["--json"]).stdout).ok()
 }

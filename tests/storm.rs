@@ -55,7 +55,6 @@ use users::{AGENT, Process};
 use verdict::{Findings, Verdict};
 use watch::{ProcessorWaits, Ticks, WaitsWatcher, Watch};
 
-/// The interval of the agent.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// A tick takes a microsecond or two for each file and 50 ns for each value: the limits, which
 /// attackers use up, leave half of the interval.
@@ -105,7 +104,6 @@ impl Setting {
     }
 }
 
-/// Length and violence of a run.
 #[derive(Debug)]
 struct Plan {
     seed: u64,
@@ -113,7 +111,6 @@ struct Plan {
     /// Beside programs that compute, to compare with.
     calm: Duration,
     storm: Duration,
-    /// Length of one attack.
     alone: Duration,
 }
 
@@ -201,7 +198,6 @@ fn plan() -> Option<Plan> {
     Some(plan)
 }
 
-/// Results of a run.
 #[derive(Debug)]
 struct Outcome {
     ticks: Ticks,
@@ -216,13 +212,11 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the complaints about values and memory.
     fn faults(&self) -> impl Iterator<Item = String> + use<> {
         let memory = (self.memory > MOST_MEMORY).then(|| format!("{} MiB", self.memory >> 10));
         self.findings.complaints.clone().into_iter().chain(memory)
     }
 
-    /// Returns the complaints about ticks.
     fn delays(&self) -> Vec<String> {
         let missed = self.ticks.missed_share() - self.machine.missed_share();
         let late = self.ticks.late_share() - self.machine.late_share();

@@ -15,7 +15,6 @@ use pcp_archive::{Archive, InstanceId, Pmid, Semantics};
 use crate::harness::corpus::Corpus;
 use crate::harness::oracle::Oracle;
 
-/// Places of the numbers that pmlogsummary prints.
 const PLACES: &str = "9";
 
 /// The figures of an instance in the order in which pmlogsummary prints them.
@@ -29,7 +28,6 @@ type Key = (Pmid, String);
 /// does not swap their bytes.
 const STALE_TYPES: (&str, [&str; 2]) = ("babylon.pmview_v2", ["disk.all.read", "disk.all.write"]);
 
-/// Figures that pmlogsummary prints of one instance.
 #[derive(Debug)]
 struct Figures {
     figures: [f64; 5],

@@ -30,7 +30,6 @@ struct Home {
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// A process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -70,7 +69,6 @@ impl Home {
         self.scratch.path().join(name)
     }
 
-    /// Prepares a program of the scratch directory, run as an ordinary user.
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let program = self.path(program);
         let mut command = if geteuid().is_root() {

@@ -69,7 +69,6 @@ const DIFFERENCES_BEFORE_7: [(&str, &str, &str); 2] = [
     (r#"label 6 zone={"":1}"#, "EINVAL", r#"taken {"zone":{"":1}}"#),
 ];
 
-/// Runs a program; returns the printed outcomes by case.
 fn outcomes(mut program: Command) -> BTreeMap<String, String> {
     let scratch = Scratch::new();
     program.arg(scratch.path()).env("PCP_TMP_DIR", scratch.path());

@@ -9,7 +9,6 @@ use super::plan::{Kind, PROGRAMS};
 use super::readers::{Reading, Spell};
 use super::run::{Record, STEADY};
 
-/// Complaints that are printed.
 const MAX_COMPLAINTS: usize = 20;
 /// Limit on the time from the first change of an instance until a tick has it, on a busy machine:
 /// announcements of a program take 100 ms, and the thread of the agent that reads them has to
@@ -66,7 +65,6 @@ pub(super) struct Ticks {
     times: Vec<i64>,
     /// All records: the ticks, and those of last values.
     records: BTreeSet<i64>,
-    /// End of the agent.
     end: i64,
 }
 
@@ -78,13 +76,11 @@ impl Ticks {
         Self { times, records, end: record.ended }
     }
 
-    /// Returns the first tick after a time, or the end of the agent.
     pub(super) fn after(&self, time: i64) -> i64 {
         let next = self.times.partition_point(|tick| *tick <= time);
         self.times.get(next).copied().unwrap_or(self.end)
     }
 
-    /// Returns the last tick until a time, or the first one.
     pub(super) fn before(&self, time: i64) -> i64 {
         let next = self.times.partition_point(|tick| *tick <= time);
         self.times[next.saturating_sub(1)]
@@ -111,7 +107,6 @@ impl Ticks {
     }
 }
 
-/// Returns whether the log of a run has a metric.
 pub(super) fn is_ours(metric: &str) -> bool {
     let program = metric.strip_prefix("mmv.").and_then(|rest| rest.split('.').next());
     // Counts of histograms are compared with buckets, not with the log.
@@ -161,7 +156,6 @@ pub(super) fn check_values(
     }
 }
 
-/// Returns whether an instance may be in a sample that was taken in a span of time.
 pub(super) fn is_there(segment: &Segment, from: i64, to: i64) -> bool {
     segment.created() <= to && segment.removed.is_none_or(|(_, until)| from <= until)
 }
@@ -171,7 +165,6 @@ fn is_of_application(one: &LifeLog, other: &LifeLog) -> bool {
     PROGRAMS[one.program].0 == PROGRAMS[other.program].0
 }
 
-/// Formats the segments of a series, as they were in a span of time.
 pub(super) fn describe(record: &Record, segments: &[Segment], at: i64, to: i64) -> String {
     let mut text = String::new();
     for segment in segments {

@@ -24,7 +24,6 @@ const INSTANCES_AT: usize = INDOM_AT + INDOM;
 const METRICS_AT: usize = INSTANCES_AT + COUNT * INSTANCE;
 const VALUES_AT: usize = METRICS_AT + 2 * METRIC;
 const LENGTH: usize = VALUES_AT + 2 * COUNT * VALUE;
-/// Offsets of the generations.
 const GENERATION_1: usize = 8;
 const GENERATION_2: usize = 16;
 
@@ -37,7 +36,6 @@ pub(super) struct InPlace {
 struct State {
     file: File,
     generation: u64,
-    /// The instance with each number.
     order: Vec<u64>,
     counts: [u64; COUNT],
     levels: [u64; COUNT],
@@ -88,7 +86,6 @@ impl Drop for InPlace {
 }
 
 impl State {
-    /// Writes all of the file; readers see from the generations that it is not complete.
     fn write(&mut self) {
         self.put(GENERATION_2, &0_u64.to_ne_bytes());
         self.generation += 1;

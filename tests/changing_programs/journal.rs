@@ -21,13 +21,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Returns the time in nanoseconds since 1970.
 pub(super) fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
     i64::try_from(now.as_nanos()).expect("a time before 2262")
 }
 
-/// The journal of a thread.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -85,7 +83,6 @@ impl What {
     }
 }
 
-/// A line of a journal.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     pub(super) what: What,

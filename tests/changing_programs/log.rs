@@ -12,7 +12,6 @@ pub(super) type Key = (String, String);
 #[derive(Debug, Clone)]
 pub(super) struct LifeLog {
     pub(super) program: usize,
-    /// The name of its file.
     pub(super) file: String,
     /// Before it was started.
     pub(super) born: i64,
@@ -21,7 +20,6 @@ pub(super) struct LifeLog {
     /// Time when its end was known.
     pub(super) ended: i64,
     pub(super) is_killed: bool,
-    /// The journal of each thread.
     pub(super) threads: Vec<Vec<Line>>,
 }
 
@@ -100,13 +98,11 @@ impl Segment {
         self.stores.iter().map(|store| store.until).min().unwrap_or(i64::MAX)
     }
 
-    /// Returns the least value of a counter at a time.
     pub(super) fn least(&self, time: i64) -> u64 {
         // What may never have happened is certain at no time.
         self.certain.at(time.min(i64::MAX - 1))
     }
 
-    /// Returns the greatest value of a counter at a time.
     pub(super) fn greatest(&self, time: i64) -> u64 {
         self.possible.at(time)
     }
@@ -133,7 +129,6 @@ fn is_equal(value: f64, number: u64) -> bool {
     value.total_cmp(&(number as f64)).is_eq()
 }
 
-/// All that was done.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) lives: Vec<LifeLog>,

@@ -13,7 +13,6 @@ use super::run::Record;
 use crate::harness::agent::find_bases;
 use crate::harness::oracle::Oracle;
 
-/// Returns whether the number of an instance of a program follows from its name.
 fn keeps_numbers(kind: Kind) -> bool {
     !matches!(kind, Kind::Numbered | Kind::InPlace)
 }
@@ -85,7 +84,6 @@ pub(super) fn pmval(record: &Record, raw: &Reading) -> Option<Reading> {
     Some(reading)
 }
 
-/// Parses `17:06:48.500` into nanoseconds.
 fn time_of_day(text: &str) -> i64 {
     let (time, millis) = text.split_once('.').expect("milliseconds");
     let mut seconds = 0;
@@ -102,7 +100,6 @@ fn bases(record: &Record) -> Vec<PathBuf> {
     bases
 }
 
-/// Parses `SECONDS.MICROSECONDS` into nanoseconds.
 fn nanoseconds(text: &str) -> i64 {
     let (seconds, micros) = text.trim_matches('"').split_once('.').expect("a time");
     let seconds: i64 = seconds.parse().expect("seconds");

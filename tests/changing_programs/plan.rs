@@ -32,7 +32,6 @@ pub(super) const PROGRAMS: [(&str, Kind); 7] = [
     ("inplace", Kind::InPlace),
 ];
 
-/// A run of an agent and its programs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) seed: u64,
@@ -104,12 +103,10 @@ impl Plan {
         METRICS * ticks * self.instances() / 2
     }
 
-    /// Returns the largest number of names that a program can have.
     pub(super) fn instances(&self) -> u64 {
         PERMANENT + self.growth * self.length.as_millis() as u64 / 1000
     }
 
-    /// Plans one life of a program.
     pub(super) fn life(&self, program: usize, life: u64) -> Life {
         let mut dice = self.dice(program, life);
         let length = self.length.as_millis() as u64;
@@ -123,7 +120,6 @@ impl Plan {
         }
     }
 
-    /// Returns the random numbers of one life of a program.
     pub(super) fn dice(&self, program: usize, life: u64) -> Dice {
         Dice::new(self.seed.wrapping_mul(1009).wrapping_add(program as u64 * 101 + life))
     }

@@ -189,7 +189,6 @@ impl<T: Target> Worker<'_, T> {
     fn record(&mut self) {
         let Some(histogram) = &self.target.metrics().histogram else { return };
         let instance = self.dice.below(PERMANENT);
-        // So does the size of a value, where there are instances.
         let value = (10 << (3 * instance)) + self.dice.below(5 << (3 * instance));
         let name = self.target.histogram_name(instance);
         self.journal.note(What::Record, histogram, &name, value);

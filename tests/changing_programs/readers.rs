@@ -10,7 +10,6 @@ use super::log::Key;
 use super::run::Record;
 use crate::harness::binaries;
 
-/// The values that a reader says were logged.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) reader: &'static str,
@@ -56,14 +55,12 @@ pub(super) fn printed(program: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Returns the JSON lines of a command of `mmv-archive`.
 #[track_caller]
 pub(super) fn lines(arguments: &[&str]) -> Vec<Value> {
     let text = printed(&binaries::mmv_archive(), &[arguments, &["--json"]].concat());
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Returns the nanoseconds since 1970 of a time in RFC 3339.
 pub(super) fn time(value: &Value) -> i64 {
     let time: jiff::Timestamp = value.as_str().expect("a text").parse().expect("a time");
     i64::try_from(time.as_nanosecond()).expect("a time of this century")
@@ -157,7 +154,6 @@ pub(super) fn spells(record: &Record) -> Vec<Spell> {
             found.map(|one| one["value"].clone()).unwrap_or_default()
         };
         let Some(file) = parameter("file").as_str().map(str::to_owned) else { continue };
-        // The time of an event has microseconds.
         let seconds = event["seconds"].as_f64().expect("a time");
         let at = (seconds * 1e6).round() as i64 * 1000;
         // It is in a later record than the first missing sample.

@@ -39,7 +39,6 @@ pub(super) fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
     }
 }
 
-/// A live registry with labelled families.
 pub(super) struct Live {
     metrics: Metrics,
     counters: Vec<Family<Thing>>,
@@ -55,7 +54,6 @@ impl Live {
         Self::with(directory, name, &counters, &["level".to_owned()], journal)
     }
 
-    /// Creates a version of the program: it has some of the metrics, in any order.
     pub(super) fn rebuilt(
         directory: &Path,
         name: &str,
@@ -149,7 +147,6 @@ impl Target for Live {
     }
 }
 
-/// The recorder for the `metrics` facade.
 pub(super) struct Facade {
     metrics: Metrics,
     registry: Registry,
@@ -222,7 +219,6 @@ pub(super) struct Sealed {
     metrics: Metrics,
     counts: Instances<Counter<u64>>,
     levels: Option<Instances<Gauge<u64>>>,
-    /// The instance of each index.
     names: Vec<String>,
     _registry: Registry,
 }

@@ -20,11 +20,9 @@ use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// Everything that a run left.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) scratch: Scratch,
-    /// The directory of the archives.
     pub(super) archives: PathBuf,
     pub(super) log: Log,
     pub(super) plan: Plan,
@@ -46,7 +44,6 @@ pub(super) struct Record {
     pub(super) agent_log: String,
 }
 
-/// The time from one agent to the next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Away {
     /// Time when the first one was told to end.
@@ -57,12 +54,10 @@ pub(super) struct Away {
     pub(super) back: i64,
 }
 
-/// A program that runs, or is to run again.
 struct Slot {
     program: usize,
     life: u64,
     running: Option<Running>,
-    /// Time when it is started again.
     due: Instant,
 }
 
@@ -87,7 +82,6 @@ struct World<'p> {
 /// A file that never changes: each record with its value is a tick of the agent.
 pub(super) const STEADY: &str = "mmv.steady.value";
 
-/// Runs a plan to its end.
 pub(super) fn run(plan: Plan, form: &str) -> Record {
     let scratch = Scratch::new();
     let journals = scratch.path().join("journals");

@@ -53,7 +53,6 @@ fn sum_of(key: &Key) -> Key {
     }
 }
 
-/// A bucket in a sample.
 struct Bucket {
     high: u64,
     count: f64,

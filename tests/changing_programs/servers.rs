@@ -18,7 +18,6 @@ use crate::harness::binaries;
 /// Limit on the time until archives were read.
 const LONGEST_READ: Duration = Duration::from_secs(180);
 
-/// A server, which ends with this.
 struct Server {
     child: Child,
     /// The host with its port, and the path of its pages.
@@ -103,7 +102,6 @@ pub(super) fn scrape(archives: &Path) -> String {
     String::from_utf8(page).expect("UTF-8")
 }
 
-/// Metrics of the log by their names in Prometheus.
 struct Names(BTreeMap<String, String>);
 
 impl Names {
@@ -125,7 +123,6 @@ impl Names {
         Self(names)
     }
 
-    /// Returns the metric and the instance of labels.
     fn key(&self, labels: &BTreeMap<String, String>) -> Option<(String, String)> {
         let metric = self.0.get(&labels["__name__"])?.clone();
         let instance = labels.get("instname").cloned().unwrap_or_default();
@@ -205,7 +202,6 @@ fn read_request() -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&message).expect("compress a request")
 }
 
-/// Reads all series by the remote read of `mmv-export serve`.
 pub(super) fn remote_read(record: &Record) -> Reading {
     let mut reading = Reading::new("remote read");
     let server = serve(&record.archives);
@@ -235,7 +231,6 @@ pub(super) struct Column {
     pub(super) greatest: f64,
 }
 
-/// Returns the columns that `mmv-archive view` has of values as they were logged.
 pub(super) fn view(record: &Record) -> BTreeMap<(String, String), Vec<Column>> {
     const COLUMNS: u32 = 200;
     let mut command = Command::new(binaries::mmv_archive());

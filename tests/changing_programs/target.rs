@@ -14,10 +14,8 @@ pub(super) struct Metrics {
     pub(super) histogram: Option<String>,
 }
 
-/// The ways in which programs publish metrics.
 pub(super) trait Target: Sync {
     fn metrics(&self) -> &Metrics;
-    /// Returns the name of an instance.
     fn name(&self, instance: u64) -> String;
     /// Returns the name of the histogram's instance in which values of an instance are recorded.
     fn histogram_name(&self, _instance: u64) -> String {

@@ -206,7 +206,6 @@ fn first_sample(segment: &Segment, samples: &[(i64, f64)], ticks: &Ticks) -> Opt
     samples.iter().find(|(at, value)| is_own(*at, *value)).map(|(at, _)| *at)
 }
 
-/// Returns the sum of all that may have been added to a counter in a span of time.
 fn added(segment: &Segment, from: i64, to: i64) -> u64 {
     let within = segment.stores.iter().filter(|store| store.from <= to && from <= store.until);
     within.map(|store| store.number).sum()

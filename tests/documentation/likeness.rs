@@ -26,7 +26,6 @@ pub(crate) fn begins_like(shown: &[String], output: &str) -> bool {
     is_like(&open, output)
 }
 
-/// Returns the lines without blank ones at the end.
 fn trimmed(lines: &[String]) -> &[String] {
     let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
     &lines[..end]

@@ -164,7 +164,6 @@ impl Newcomer {
         })
     }
 
-    /// Returns the working directory of the first terminal.
     fn directory(&mut self) -> PathBuf {
         PathBuf::from(self.terminal(1).run("pwd").output.trim_end())
     }
@@ -201,7 +200,6 @@ fn ordinary_user(home: &Path, builds: Builds) -> Command {
     command
 }
 
-/// Writes the script in cargo's place.
 fn place_present_cargo(home: &Path) {
     let directory = home.join(PRESENT);
     fs::create_dir(&directory).expect("a directory for a script");
@@ -210,7 +208,6 @@ fn place_present_cargo(home: &Path) {
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("make it executable");
 }
 
-/// Links the target directory of a copy of the workspace to one in the workspace's own.
 fn link_compiled(copy: &Path) {
     let compiled = binaries::workspace().join("target/newcomer");
     fs::create_dir_all(&compiled).expect("a directory for what is compiled");
@@ -243,7 +240,6 @@ fn copy_workspace(copy: &Path) {
     remove_others(copy, copy, &files);
 }
 
-/// Removes the files that the workspace does not have any more.
 fn remove_others(copy: &Path, directory: &Path, files: &BTreeSet<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory of the copy").flatten() {
         let (path, kind) = (entry.path(), entry.file_type().expect("the type of a file"));

@@ -10,12 +10,9 @@
 //! Blocks of other languages are not steps. A line `^C` in a console block is the
 //! interrupt key.
 
-/// A reader's next action.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Types something in a terminal.
     Type(Input),
-    /// Writes a file, below the working directory of the first terminal.
     Write { name: String, text: String },
 }
 
@@ -32,7 +29,6 @@ pub(crate) struct Input {
 /// The interrupt key, as a page shows it.
 pub(crate) const INTERRUPT: &str = "^C";
 
-/// Parses the steps of a page in Markdown.
 pub(crate) fn steps(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = text.lines();

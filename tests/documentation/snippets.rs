@@ -28,7 +28,6 @@ const PAGES: [&str; 15] = [
     "mmv-writer/README.md",
 ];
 
-/// A fenced block: its language, its first line's number, its lines.
 struct Block {
     place: String,
     language: String,

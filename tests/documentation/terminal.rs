@@ -28,7 +28,6 @@ pub(crate) struct Terminal {
     text: Vec<u8>,
 }
 
-/// Output and exit status of a finished command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) output: String,
@@ -70,19 +69,16 @@ impl Terminal {
         terminal
     }
 
-    /// Types a command and waits for its end.
     pub(crate) fn run(&mut self, command: &str) -> Outcome {
         self.send(command);
         self.prompt()
     }
 
-    /// Types a command and forgets the text printed before.
     pub(crate) fn send(&mut self, command: &str) {
         self.text.clear();
         self.press(format!("{command}\n").as_bytes());
     }
 
-    /// Presses the interrupt key and waits for the prompt.
     pub(crate) fn interrupt(&mut self) -> Outcome {
         self.press(&[3]);
         self.prompt()

@@ -59,7 +59,6 @@ fn start(shim: &Path, scratch: &Scratch, clock: &Clock) -> Agent {
     Agent::spawn(command, scratch, &["--config", config.to_str().expect("UTF-8")])
 }
 
-/// Waits for this many archives, and for more samples than before in the newest.
 #[track_caller]
 fn wait_for_samples(agent: &Agent, archives: usize) {
     let samples = || {
@@ -89,7 +88,6 @@ fn by_time(bases: &[PathBuf]) -> Vec<PathBuf> {
     bases
 }
 
-/// Returns `step-1`, or nothing for the host's directory.
 fn directory(base: &Path) -> String {
     let parent = base.parent().and_then(Path::file_name).expect("a directory").to_string_lossy();
     if parent.starts_with("step-") { parent.into_owned() } else { String::new() }

@@ -24,7 +24,6 @@ fn member(base: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}.{suffix}", base.display()))
 }
 
-/// Starts an agent and waits for an archive of some samples.
 fn start(scratch: &Scratch, options: &[&str]) -> (Agent, PathBuf) {
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let agent = Agent::start_with(scratch, &[&["--interval", "50ms"], options].concat());
@@ -33,7 +32,6 @@ fn start(scratch: &Scratch, options: &[&str]) -> (Agent, PathBuf) {
     (agent, base)
 }
 
-/// Waits for an archive other than `old`, with samples.
 #[track_caller]
 fn wait_for_another(agent: &Agent, old: &Path) -> PathBuf {
     wait::until("another archive", || {
@@ -42,7 +40,6 @@ fn wait_for_another(agent: &Agent, old: &Path) -> PathBuf {
     })
 }
 
-/// Checks that readers find nothing wrong with an archive.
 #[track_caller]
 fn assert_sound(base: &Path) {
     let report = check(base).expect("an archive");

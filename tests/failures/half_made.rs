@@ -50,7 +50,6 @@ fn assert_readable_by_pcp(directory: &Path) {
     assert!(output.status.success(), "{complaints}{:?}", names(directory));
 }
 
-/// Returns the names of the files in a directory that are not hidden, sorted.
 pub(super) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("a directory");
     let names = entries.map(|entry| entry.expect("an entry").file_name());

@@ -19,7 +19,6 @@ use crate::harness::mmv_file::image;
 use crate::harness::scratch::Scratch;
 use crate::harness::shim;
 
-/// Returns the path of a member of an archive.
 pub(super) fn member(base: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}.{suffix}", base.display()))
 }
@@ -47,7 +46,6 @@ fn agent_killed_before(thread: &str, step: u64) -> Command {
     command
 }
 
-/// Creates a scratch directory with a program and this number of archives of some samples.
 fn with_archives(count: usize) -> Scratch {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
@@ -57,7 +55,6 @@ fn with_archives(count: usize) -> Scratch {
     scratch
 }
 
-/// Writes a configuration and returns the options that name it.
 fn configured(scratch: &Scratch, text: &str) -> [String; 2] {
     let file = scratch.path().join("agent.toml");
     fs::write(&file, text).expect("write the configuration");

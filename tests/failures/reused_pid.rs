@@ -109,7 +109,6 @@ fn with_numbers_of_ones_own() {
     assert!(agent.terminate().success(), "{}", agent.log());
 }
 
-/// Waits until the newest archive has these values of the program, and no others.
 #[track_caller]
 fn wait_for(agent: &Agent, expected: &[&str]) {
     let expected: Vec<String> = expected.iter().map(|value| number(value)).collect();
@@ -123,7 +122,6 @@ fn wait_for(agent: &Agent, expected: &[&str]) {
     });
 }
 
-/// Waits for `more` samples, in any archive.
 #[track_caller]
 fn wait_for_samples(agent: &Agent, more: usize) {
     let samples = || {

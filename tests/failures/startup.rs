@@ -25,7 +25,6 @@ use crate::harness::scratch::Scratch;
 use crate::harness::shim;
 use crate::harness::wait;
 
-/// Lets an agent write an archive of some samples and ends it by this signal.
 fn archive(scratch: &Scratch, signal: Signal) -> PathBuf {
     let mut bases = Vec::new();
     find_bases(&scratch.archives(), &mut bases);

@@ -32,7 +32,6 @@ const TICKS_UNTIL_FIRST: u64 = 5;
 
 #[derive(Debug, Clone, Copy)]
 struct Load {
-    /// New instances in a second.
     rate: u64,
     interval: Duration,
     seconds: u64,
@@ -178,7 +177,6 @@ impl Samples {
     }
 }
 
-/// Returns the values of a metric in a record.
 fn values(record: &Record<'_>, pmid: Pmid) -> Vec<(Option<InstanceId>, u64)> {
     let set = record.value_sets().find(|set| set.pmid() == pmid);
     let values = set.into_iter().flat_map(|set| set.values(ValueType::U64));
@@ -189,7 +187,6 @@ fn values(record: &Record<'_>, pmid: Pmid) -> Vec<(Option<InstanceId>, u64)> {
     values.map(|value| value.map(|(id, value)| (id, number(value))).unwrap()).collect()
 }
 
-/// Runs the program beside an agent, and checks what is in the archive.
 fn check(load: Load) {
     let scratch = Scratch::new();
     let _other = steady(&scratch, "other", 9);

@@ -12,7 +12,6 @@ use super::scratch::Scratch;
 use super::shim;
 use super::wait;
 
-/// Sampling interval of agents under test.
 const INTERVAL: &str = "50ms";
 
 /// A running `mmv-agent run`; killed on drop.
@@ -34,7 +33,6 @@ impl Agent {
         Self::start_with(scratch, &["--interval", INTERVAL, "--samples", &samples.to_string()])
     }
 
-    /// Starts an agent with options as given.
     pub(crate) fn start_with(scratch: &Scratch, options: &[&str]) -> Self {
         Self::spawn(Command::new(binaries::mmv_agent()), scratch, options)
     }
@@ -167,7 +165,6 @@ impl Agent {
         assert!(status.success(), "the agent: {status}\n{}", self.log());
     }
 
-    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -211,7 +208,6 @@ impl Agent {
         number.and_then(|(_, number)| number.parse().ok()).expect("a number")
     }
 
-    /// Panics if the agent has ended.
     #[track_caller]
     pub(crate) fn assert_alive(&mut self) {
         let status = self.process.try_wait().expect("the agent's status");
@@ -226,7 +222,6 @@ impl Agent {
         line.expect("a line").trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// Returns the size of the first data volume of the newest archive.
     pub(crate) fn data_bytes(&self) -> u64 {
         let newest = self.archives().pop();
         newest.map_or(0, |base| {
@@ -235,7 +230,6 @@ impl Agent {
         })
     }
 
-    /// Returns the size of all data volumes of the newest archive.
     pub(crate) fn volume_bytes(&self) -> u64 {
         let base = self.archives().pop();
         (0..)
@@ -246,7 +240,6 @@ impl Agent {
             .sum()
     }
 
-    /// Returns everything written to standard error.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -265,7 +258,6 @@ impl Agent {
         bases.remove(0)
     }
 
-    /// Returns the base names of the archives, oldest first.
     pub(crate) fn archives(&self) -> Vec<PathBuf> {
         let mut bases = Vec::new();
         find_bases(&self.archives, &mut bases);

@@ -54,7 +54,6 @@ pub(crate) fn so_far(archive: &Path) -> Option<Facts> {
     Some(Facts { metrics, records, ..Facts::default() })
 }
 
-/// Prints some sections with our own command; the error is its message.
 fn dump(archive: &Path, section: &[&str]) -> Result<String, String> {
     let mut command = Command::new(binaries::mmv_archive());
     command.args(["dump", "--raw-text", "-xxx", "-Z", "UTC"]).args(section).arg(archive);

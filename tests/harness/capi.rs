@@ -39,7 +39,6 @@ pub(crate) fn compile(mut gcc: Command, source: &Path, options: &[&str]) -> Path
     program
 }
 
-/// Runs a command that must succeed.
 #[track_caller]
 pub(crate) fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -1,5 +1,3 @@
-//! Queries cargo about the workspace.
-
 use std::process::Command;
 
 use serde_json::Value;

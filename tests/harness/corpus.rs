@@ -32,12 +32,10 @@ impl Corpus {
             .collect()
     }
 
-    /// Returns the base name of an archive.
     pub(crate) fn archive(&self, name: &str) -> PathBuf {
         self.mmv.with_file_name("archives").join(name)
     }
 
-    /// Lists the good archives: name and base name of the files.
     pub(crate) fn archives(&self) -> Vec<(String, PathBuf)> {
         let archives = self.mmv.with_file_name("archives");
         let manifest = read_json(&archives.join("MANIFEST.json"));

@@ -19,7 +19,6 @@ pub(crate) struct Facts {
     pub(crate) labels: BTreeSet<(Stamp, String, String)>,
     /// Help texts: owner, whether the text is the one-line help, and the text.
     pub(crate) texts: BTreeSet<(String, bool, String)>,
-    /// The records, in order.
     pub(crate) records: Vec<Record>,
 }
 
@@ -70,7 +69,6 @@ impl Record {
         self.sets.iter().any(|(pmid, _)| pmid.starts_with("70."))
     }
 
-    /// Returns the instances and values of a metric.
     pub(crate) fn values(&self, pmid: &str) -> impl Iterator<Item = (Option<i32>, &str)> {
         let set = self.sets.iter().find(|(set, _)| set == pmid);
         let values = match set {

@@ -18,7 +18,6 @@ const VALUE: usize = 32;
 const METRICS_AT: usize = HEADER + 2 * TOC_ENTRY;
 const VALUES_AT: usize = METRICS_AT + ROOM * METRIC;
 
-/// Builds the bytes of a file with these counters.
 pub(crate) fn image(cluster: u32, generation: u64, counters: &[(&str, u64)]) -> Vec<u8> {
     assert!(counters.len() <= ROOM, "room for {ROOM} metrics");
     let mut bytes = vec![0; VALUES_AT + ROOM * VALUE];
@@ -52,7 +51,6 @@ fn put_counter(bytes: &mut [u8], index: usize, name: &str, value: u64) {
     put(bytes, value_at(index) + 16, &(metric as u64).to_ne_bytes());
 }
 
-/// Returns the offset of a counter's value.
 fn value_at(index: usize) -> usize {
     VALUES_AT + index * VALUE
 }
@@ -100,7 +98,6 @@ pub(crate) fn patched(image: &[u8], at: usize, what: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Removes a file, as a program does that ends.
 pub(crate) fn remove(path: &Path) {
     fs::remove_file(path).expect("remove the MMV file");
 }

@@ -32,7 +32,6 @@ impl Oracle {
         Path::new(&self.environment["PCP_DIR"])
     }
 
-    /// Returns PCP's major version.
     pub(crate) fn major(&self) -> u32 {
         let output = self.output("pminfo", &["--version"]);
         let printed = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");

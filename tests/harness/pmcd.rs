@@ -58,7 +58,6 @@ impl Pmcd {
         })
     }
 
-    /// Returns the log of pmcd and pmdammv.
     pub(crate) fn log(scratch: &Scratch) -> String {
         let bytes = fs::read(scratch.path().join("pmcd.log")).expect("a log");
         String::from_utf8_lossy(&bytes).into_owned()

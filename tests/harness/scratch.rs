@@ -53,7 +53,6 @@ impl Scratch {
         self.path().join("tmp/mmv")
     }
 
-    /// Returns the directory for archives of the agent.
     pub(crate) fn archives(&self) -> PathBuf {
         self.path().join("archives")
     }

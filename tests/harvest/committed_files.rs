@@ -59,7 +59,6 @@ fn logged(facts: &Facts, name: &str) -> Metric {
     }
 }
 
-/// Reduces a metric that pmdammv served to the same terms.
 fn comparable(mut metric: Metric) -> Metric {
     metric.labels.clear();
     metric.instance_labels.clear();

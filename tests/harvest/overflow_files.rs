@@ -71,7 +71,6 @@ fn values_of(metric: &pminfo::Metric) -> Vec<String> {
     values
 }
 
-/// Registers as many metrics, and counts each to its number.
 fn register(registry: &Registry, from: u64, to: u64) {
     for index in from..to {
         let counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();

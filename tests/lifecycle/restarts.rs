@@ -10,7 +10,6 @@ use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// Runs of a program, each of which counts something.
 struct Runs<'s> {
     scratch: &'s Scratch,
     registry: Option<Registry>,
@@ -45,7 +44,6 @@ impl<'s> Runs<'s> {
     }
 }
 
-/// Returns the JSON Lines that a command prints.
 fn lines(command: &mut Command) -> Vec<Value> {
     let output = command.output().expect("start a command");
     assert!(output.status.success(), "{output:?}");

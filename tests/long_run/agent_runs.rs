@@ -10,7 +10,6 @@ use super::program::micros;
 use crate::harness::agent::Agent;
 use crate::harness::scratch::Scratch;
 
-/// One run of the agent.
 #[derive(Debug)]
 pub(super) struct Run {
     /// Time when it was over, in microseconds since 1970.
@@ -39,7 +38,6 @@ impl Run {
 /// More than the agent writes to its log while there is a limit.
 const LINES: u64 = 20_000;
 
-/// Resources that the agent uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     /// Memory of its own, in KiB (`RssAnon` of proc(5)).

@@ -43,7 +43,6 @@ fn ticks_that_are_late_are_not_missing() {
     assert_eq!(missing(&[250, 299, 350, 398, 449]), 0, "early");
 }
 
-/// Finds missing samples.
 #[derive(Debug)]
 pub(super) struct Gaps<'r> {
     runs: &'r [Run],
@@ -68,7 +67,6 @@ impl<'r> Gaps<'r> {
         Self { runs, interval, last: None, marked: false, between: vec![], unmarked, complaints }
     }
 
-    /// Takes the next record.
     pub(super) fn take(&mut self, entry: &Entry, archive: usize) {
         let Entry::Sample { timestamp, .. } = entry else {
             self.marked = true;
@@ -96,7 +94,6 @@ impl<'r> Gaps<'r> {
         }
     }
 
-    /// Returns complaints about the gaps without a mark.
     pub(super) fn finish(mut self, volumes: &[Volume]) -> Vec<String> {
         // Archives with different prologues are joined with a mark.
         let is_marked =

@@ -16,10 +16,8 @@ const PMCD: u32 = 2;
 const PID: u32 = 23;
 const SEQUENCE: u32 = 24;
 
-/// A value of a program.
 #[derive(Debug)]
 pub(super) struct Logged {
-    /// The number of the program.
     pub(super) program: usize,
     /// The last part of the metric's name.
     pub(super) metric: String,

@@ -30,7 +30,6 @@ impl Disk {
         Some(Self { directory: directory.to_owned(), ballast: directory.join("ballast") })
     }
 
-    /// Takes all free space.
     pub(super) fn fill(&self) {
         let ballast = File::options().append(true).create(true).open(&self.ballast);
         let ballast = ballast.expect("a file on the small disk");
@@ -48,7 +47,6 @@ impl Disk {
         }
     }
 
-    /// Frees the space.
     pub(super) fn empty(&self) {
         let _ = fs::remove_file(&self.ballast);
     }

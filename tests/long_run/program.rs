@@ -60,12 +60,10 @@ struct Program {
     journal: File,
     /// Setters of all values.
     set: Vec<Box<dyn Fn(u64)>>,
-    /// The value that they set last.
     last: u64,
 }
 
 impl Program {
-    /// Publishes a sealed file.
     fn sealed(&mut self, shape: &Shape, directory: &Path) {
         let registry = Registry::builder(&shape.file).directory(directory).cluster(shape.cluster);
         let registry = registry.sealed().build().unwrap();
@@ -153,7 +151,6 @@ impl Program {
         self.update_with([].into_iter());
     }
 
-    /// Sets all values, also those of some instances.
     fn update_with<'c>(&mut self, instances: impl Iterator<Item = &'c Counter<u64>>) {
         let value = micros();
         self.set.iter().for_each(|set| set(value));

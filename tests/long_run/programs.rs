@@ -19,7 +19,6 @@ pub(super) struct Life {
     journal: PathBuf,
 }
 
-/// Journal of a life's program.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     /// Values that lasted longer than usual, and until when.
@@ -67,7 +66,6 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Starts all of them.
     pub(super) fn start(scratch: &Scratch, seed: u64) -> Self {
         let journals = scratch.path().join("journals");
         fs::create_dir(&journals).expect("a directory for the journals");

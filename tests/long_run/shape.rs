@@ -11,10 +11,8 @@ pub(super) const STEADY: u64 = 5;
 /// These state their cluster; the others are given one.
 const EXPLICIT: std::ops::Range<u64> = 5..15;
 
-/// The metrics that a program publishes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shape {
-    /// The name of its file.
     pub(super) file: String,
     /// 0: it is given one.
     pub(super) cluster: u32,
@@ -54,7 +52,6 @@ impl Shape {
         }
     }
 
-    /// Returns the type of a metric by the last part of its name, if there is such a one.
     pub(super) fn value_type(&self, metric: &str) -> Option<ValueType> {
         let number = metric.strip_prefix("more").and_then(|number| number.parse().ok());
         let is_more = number.is_some_and(|number| self.more.contains(&number));

@@ -15,7 +15,6 @@ use super::program::STANDS;
 use super::programs::{Journal, Life};
 use super::shape::STEADY;
 
-/// Limit on complaints.
 const ENOUGH: usize = 20;
 
 /// A life, with the journal of its program.
@@ -73,7 +72,6 @@ impl<'r> Verdict<'r> {
         }
     }
 
-    /// Takes the next record.
     pub(super) fn take(&mut self, entry: Entry) {
         let Entry::Sample { timestamp, values } = entry else { return };
         self.judge_pending(timestamp);

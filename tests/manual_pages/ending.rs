@@ -14,15 +14,12 @@
 
 use clap::Command;
 
-/// The end of a help text.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// Paragraphs before the examples.
     pub(super) notes: Vec<String>,
     /// Exit statuses and their meanings.
     pub(super) statuses: Vec<(String, String)>,
     pub(super) examples: Vec<Example>,
-    /// Paragraphs after the examples.
     pub(super) after: Vec<String>,
 }
 

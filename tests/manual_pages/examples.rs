@@ -7,14 +7,12 @@ use super::page::name;
 use super::programs;
 use crate::harness::shell;
 
-/// The width of a terminal.
 const WIDTH: usize = 80;
 /// Indentation of an example's command on a page; the help prints it further left.
 const INDENT: usize = 9;
 /// Other programs that examples use.
 const OTHERS: [&str; 8] = ["curl", "duckdb", "grep", "jq", "sort", "source", "systemctl", "uniq"];
 
-/// Returns all programs and their subcommands.
 fn commands() -> Vec<Command> {
     let programs = programs().into_iter();
     programs.flat_map(|program| [vec![program.clone()], subcommands(&program)].concat()).collect()

@@ -11,7 +11,6 @@ use clap::builder::Resettable;
 use super::ending::{Ending, Example};
 use super::sections::{self, Entry};
 
-/// Returns the page of a command; `program` is the command or the one that it belongs to.
 pub(super) fn page(program: &Command, command: &Command) -> String {
     let mut ending = Ending::of(command);
     if ending.statuses.is_empty() {
@@ -41,7 +40,6 @@ pub(super) fn page(program: &Command, command: &Command) -> String {
     .concat()
 }
 
-/// Returns the name of a page.
 pub(super) fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }

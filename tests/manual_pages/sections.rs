@@ -1,7 +1,6 @@
 //! The sections of manual pages that the definition of a command line does not have: variables of
 //! the environment, files, other pages.
 
-/// A name and its meaning.
 pub(super) type Entry<'a> = (&'a str, &'a str);
 
 /// Pages, and what each of them has.
@@ -221,22 +220,18 @@ const DOCUMENTS: &[Of<&[&str]>] = &[
     (&["mmv-export"], &["docs/export-mapping.md", "docs/engines", "docs/fleet.md"]),
 ];
 
-/// Returns the variables that a page has.
 pub(super) fn environment(page: &str) -> Vec<Entry<'static>> {
     of(ENVIRONMENT, page).collect()
 }
 
-/// Returns the files that a page has.
 pub(super) fn files(page: &str) -> Vec<Entry<'static>> {
     of(FILES, page).collect()
 }
 
-/// Returns the pages of other programs that a page names.
 pub(super) fn related(page: &str) -> &'static [&'static str] {
     of(RELATED, page).next().unwrap_or_default()
 }
 
-/// Returns the documents that the pages of a program name.
 pub(super) fn documents(program: &str) -> &'static [&'static str] {
     of(DOCUMENTS, program).next().unwrap_or_default()
 }

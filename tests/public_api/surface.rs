@@ -273,7 +273,6 @@ impl Surface<'_> {
         }
     }
 
-    /// Returns the path of a type of the interface.
     fn path_of(&self, place: &Place, ty: &syn::Type) -> Option<String> {
         let syn::Type::Path(ty) = ty else { return None };
         let names: Vec<String> =

@@ -34,9 +34,7 @@ const NICENESS: i32 = 10;
 /// Means of an attacker.
 #[derive(Debug)]
 struct Attacker {
-    /// The directory of MMV files.
     directory: PathBuf,
-    /// The directory of the agent's archives.
     archives: PathBuf,
     /// The file that says that the attack has begun.
     ready: PathBuf,
@@ -50,12 +48,10 @@ impl Attacker {
     }
 }
 
-/// One attack, repeated until its process is killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attack {
     name: &'static str,
     user: u32,
-    /// Runs one round; an error ends the round.
     round: fn(&mut Attacker) -> io::Result<()>,
     /// Time between two rounds.
     pause: Duration,
@@ -119,7 +115,6 @@ pub(super) const LINKS: Attack = Attack { user: 0, ..attack("links", 0, 1, links
 /// All bytes and all inodes of the file system that a user may have.
 pub(super) const FILL: Attack = attack("fill", 0, 0, fill);
 
-/// Returns the attack of this name.
 fn named(name: &str) -> Attack {
     let slow = [&COMPUTE, &SLOW_ON_DISK, &SLOW_IN_MEMORY, &LARGE_FILES];
     let crowds = [&EMPTY_FILES, &RENAMES, &VALID_FILES];
@@ -133,7 +128,6 @@ pub(super) fn of_names(names: &str) -> Vec<Attack> {
     names.split(',').map(named).collect()
 }
 
-/// Returns the directory of the files that say which attacks have begun.
 pub(super) fn ready_directory(scratch: &Scratch) -> PathBuf {
     scratch.path().join("ready")
 }
@@ -143,7 +137,6 @@ impl Attack {
         self.name
     }
 
-    /// Starts a process that attacks the agent of a scratch directory.
     pub(super) fn start(&self, scratch: &Scratch, seed: u64) -> Process {
         let text = |path: PathBuf| path.into_os_string().into_string().expect("UTF-8");
         let (directory, archives) = (text(scratch.mmv_dir()), text(scratch.archives()));
@@ -214,7 +207,6 @@ fn many_values(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Publishes a thousand sparse files of a terabyte.
 fn terabytes(attacker: &mut Attacker) -> io::Result<()> {
     for _ in 0..100 {
         let number = attacker.dice.below(1000);
@@ -299,7 +291,6 @@ fn generations(attacker: &mut Attacker) -> io::Result<()> {
     (0..10).try_for_each(|_| files::flip(&file, 1 + attacker.dice.below(1 << 30)))
 }
 
-/// Replaces a large file that is refused, all the time.
 fn refused(attacker: &mut Attacker) -> io::Result<()> {
     let mut image = files::empty_instances(&mut attacker.dice);
     // The last section is not within the file.
@@ -307,14 +298,12 @@ fn refused(attacker: &mut Attacker) -> io::Result<()> {
     image.publish(&attacker.directory, "refused")
 }
 
-/// Publishes and removes a thousand files a second.
 fn come_and_go(attacker: &mut Attacker) -> io::Result<()> {
     let name = format!("guest{}", attacker.dice.below(1 << 30));
     Image::new(&[("a", 1)]).publish(&attacker.directory, &name)?;
     fs::remove_file(attacker.directory.join(name))
 }
 
-/// Makes files shorter while they are read.
 fn truncate(attacker: &mut Attacker) -> io::Result<()> {
     let name = format!("short{}", attacker.dice.below(20));
     Image::new(&[("a", 1), ("b", 2), ("c", 3)]).publish(&attacker.directory, &name)?;
@@ -360,7 +349,6 @@ fn empty_files(attacker: &mut Attacker) -> io::Result<()> {
     fs::rename(&other, path(0))
 }
 
-/// Changes names so fast that notices of changes are lost.
 fn renames(attacker: &mut Attacker) -> io::Result<()> {
     let (one, other) = (attacker.directory.join("one"), attacker.directory.join("other"));
     File::create(&one)?;

@@ -20,7 +20,6 @@ pub(super) const LABEL: usize = 256;
 pub(super) const NO_PREFIX: u32 = 1;
 pub(super) const PROCESS: u32 = 2;
 
-/// The codes of the sections.
 pub(super) const INDOMS: u32 = 1;
 pub(super) const INSTANCES: u32 = 2;
 const METRICS: u32 = 3;
@@ -35,7 +34,6 @@ const STRINGS_AT: u64 = 32 << 10;
 /// Free for other sections.
 pub(super) const FREE_AT: u64 = 128 << 10;
 
-/// A file that is being made.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     pub(super) flags: u32,
@@ -47,11 +45,9 @@ pub(super) struct Image {
     pub(super) value_type: u32,
     /// Further sections: code, count, offset.
     pub(super) sections: Vec<(u32, u32, u64)>,
-    /// Further bytes at offsets.
     pub(super) bytes: Vec<(u64, Vec<u8>)>,
     /// The length of the file, if it is longer than its contents.
     pub(super) len: u64,
-    /// Offset of the values.
     pub(super) values_at: u64,
 }
 
@@ -115,7 +111,6 @@ impl Image {
         pieces.into_iter().chain(strings).chain(self.bytes.iter().cloned()).collect()
     }
 
-    /// Writes it under a hidden name, and renames it.
     pub(super) fn publish(&self, directory: &Path, name: &str) -> io::Result<()> {
         let hidden = directory.join(format!(".{name}.{}", process::id()));
         let file = File::options().write(true).create(true).truncate(true).open(&hidden)?;

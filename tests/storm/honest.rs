@@ -105,7 +105,6 @@ pub(super) struct Rhythm {
     pub(super) absence: (u64, u64),
 }
 
-/// Both programs from outside.
 #[derive(Debug)]
 pub(super) struct Honest {
     directory: PathBuf,
@@ -121,7 +120,6 @@ pub(super) struct Honest {
 }
 
 impl Honest {
-    /// Starts both programs.
     pub(super) fn start(scratch: &Scratch, seed: u64, rhythm: Rhythm) -> Self {
         let (directory, journal) = (scratch.mmv_dir(), scratch.path().join("journal"));
         fs::write(&journal, "").expect("a journal");
@@ -192,7 +190,6 @@ impl Honest {
         times.collect()
     }
 
-    /// Ends both programs.
     pub(super) fn end(mut self) -> Lives {
         if let Some((mut process, born)) = self.returning.take() {
             process.end();

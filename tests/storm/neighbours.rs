@@ -45,7 +45,6 @@ struct Case {
     name: &'static str,
     attacks: Vec<Attack>,
     place: Place,
-    /// The limit on the agent's descriptors.
     descriptors: Option<u32>,
     /// A server that never answers is mounted on a file.
     has_silent_mount: bool,
@@ -58,7 +57,6 @@ impl Case {
     }
 }
 
-/// Returns all attacks with their places.
 fn cases() -> Vec<Case> {
     let alone = attacks::ALL.map(|attack| Case::new(attack, Place::Memory));
     let mut all = Vec::from(alone);
@@ -84,7 +82,6 @@ fn cases() -> Vec<Case> {
     all
 }
 
-/// Effects of an attack.
 #[derive(Debug)]
 struct Measured {
     findings: Findings,
@@ -97,7 +94,6 @@ struct Measured {
     missing: u64,
     /// Values that are false, late or missing.
     faults: Vec<String>,
-    /// Ticks and starts that took too long.
     delays: Vec<String>,
 }
 

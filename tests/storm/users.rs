@@ -6,7 +6,6 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, geteuid, setgid, setgroups, setuid};
 
-/// The users; they need no names.
 pub(super) const AGENT: u32 = 61_000;
 pub(super) const HONEST: u32 = 61_001;
 pub(crate) const ATTACKERS: [u32; 2] = [61_002, 61_003];
@@ -14,7 +13,6 @@ pub(crate) const ATTACKERS: [u32; 2] = [61_002, 61_003];
 /// The variable with the user that a process becomes.
 const USER: &str = "MMV_STORM_USER";
 
-/// Returns whether this process can be other users.
 pub(crate) fn are_possible() -> bool {
     geteuid().is_root()
 }

@@ -19,7 +19,6 @@ const PMCD: u32 = 2;
 /// With debug assertions, the usual time is granted many times over.
 const SOON: u64 = if cfg!(debug_assertions) { 250_000 } else { 50_000 };
 
-/// Limit on complaints.
 const MAX_COMPLAINTS: usize = 20;
 
 /// Values of one record: the last part of the metric's name, the instance, the value.
@@ -35,7 +34,6 @@ pub(super) struct Restart {
     pub(super) ended: u64,
 }
 
-/// Findings in the archives.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) complaints: Vec<String>,
@@ -48,14 +46,12 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Returns the longest time between two records.
     pub(super) fn longest_gap(&self) -> Duration {
         let gaps = self.times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         Duration::from_micros(gaps.max().unwrap_or(0))
     }
 }
 
-/// Judge of the honest programs' values.
 #[derive(Debug)]
 pub(super) struct Verdict {
     lives: Lives,
@@ -164,7 +160,6 @@ impl Verdict {
         }
     }
 
-    /// Takes a record of all programs.
     fn take(&mut self, at: u64, steady: Option<Values>, returning: &Values) {
         self.judge_pending(at);
         match steady {
@@ -228,7 +223,6 @@ impl Verdict {
         }
     }
 
-    /// Returns all findings.
     pub(super) fn finish(mut self) -> Findings {
         let end = self.lives.steady.1 * 1000;
         self.judge_pending(end);

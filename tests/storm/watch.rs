@@ -16,7 +16,6 @@ use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::wait;
 
-/// The ticks of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
     /// Number of ticks that fit into the time.

@@ -21,7 +21,6 @@ pub(super) struct Circle {
 /// Dependencies among siblings: from, to, and the first place that causes it.
 type Siblings = BTreeMap<(String, String), String>;
 
-/// Finds all circles of a crate.
 pub(super) fn circles(parsed: &Crate) -> Vec<Circle> {
     let mut levels: BTreeMap<Place, Siblings> = BTreeMap::new();
     for (place, module) in &parsed.modules {

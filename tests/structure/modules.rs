@@ -17,7 +17,6 @@ use syn::{Attribute, Ident, Item, Macro, Meta, UseTree};
 /// The place of a module in its crate; empty for the root.
 pub(super) type Place = Vec<String>;
 
-/// The modules of a crate.
 #[derive(Debug, Default)]
 pub(super) struct Crate {
     pub(super) modules: BTreeMap<Place, Module>,
@@ -55,7 +54,6 @@ impl Crate {
         parsed
     }
 
-    /// Adds the module in `file`, whose child modules are in `directory`.
     fn add_file(&mut self, file: &Path, directory: &Path, place: Place) {
         let parsed = fs::read_to_string(file)
             .map_err(|error| error.to_string())
@@ -149,7 +147,6 @@ fn joined(place: &Place, name: &str) -> Place {
     place
 }
 
-/// Returns the file that `#[path = "FILE"]` names.
 fn path_attribute(attrs: &[Attribute]) -> Option<String> {
     let attribute = attrs.iter().find(|attribute| attribute.path().is_ident("path"))?;
     let Meta::NameValue(meta) = &attribute.meta else { return None };

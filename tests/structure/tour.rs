@@ -25,7 +25,6 @@ fn places(text: &str, root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(places)
 }
 
-/// Returns the steps of the tour, without their numbers.
 fn steps(page: &str) -> Vec<String> {
     let (_, section) = page.split_once(SECTION).expect("the tour");
     let section = section.split("\n## ").next().unwrap_or_default();
