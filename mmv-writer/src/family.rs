@@ -94,8 +94,9 @@ pub trait Labels: Clone + Eq + Hash + Send + Sync + 'static {
 ///
 /// A family has at most 10 000 series, one of histograms 1000, or as many as
 /// [`MetricBuilder::max_series`] says, and never more than the file has room for. What is used
-/// beyond that is counted in one more series, the instance `overflow`: [`get`](Self::get) gives
-/// its handle and never fails. [`overflowed`](Self::overflowed) is the number of these calls.
+/// beyond that is counted in one more series, the instance `overflow`, for which the file keeps
+/// room from the registration of the family on: [`get`](Self::get) gives its handle and never
+/// fails. [`overflowed`](Self::overflowed) is the number of these calls.
 ///
 /// Series go with [`remove`](Self::remove) and [`retain`](Self::retain), or when the handle
 /// that [`scoped`](Self::scoped) gives is dropped. A series that is used again begins from 0,
@@ -336,15 +337,17 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
     ///
     /// The errors of [`MetricBuilder::build`], and [`Error::FixedInstances`] in a sealed registry.
     pub fn build_family<L: Labels>(self) -> Result<Family<L, H>, Error> {
-        let metric = register_series::<H>(self.registry, self.spec)?;
+        let metric = register_series::<H>(self.registry, self.spec, 1)?;
         Ok(Family::new(metric, self.max_series.unwrap_or(DEFAULT_MAX_SERIES)))
     }
 }
 
-/// Registers a metric on a domain of its own, for series with handles `H`.
+/// Registers a metric on a domain of its own, for series with handles `H`. Its file keeps room for
+/// `promised` instances, those of the series that the others overflow into.
 fn register_series<H: Handle + Clone>(
     registry: &Registry,
     spec: MetricSpec,
+    promised: usize,
 ) -> Result<SeriesMetric, Error> {
     let mut indom = IndomSpec::new(spec.name.clone());
     // Metrics may be registered in any order.
@@ -360,7 +363,7 @@ fn register_series<H: Handle + Clone>(
     // None by name: the domain is of this family, which removes its handles itself.
     let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<H>>::new();
     let on = (indom_id, indom.registered());
-    let id = files.change(|state| state.add_family(spec, on, by_name))?;
+    let id = files.change(|state| state.add_family(spec, on, by_name, promised))?;
     Ok(SeriesMetric { kept: FileKeeper::new(registry), files: Arc::clone(files), id })
 }
 

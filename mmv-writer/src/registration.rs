@@ -29,7 +29,7 @@ use crate::metric::{Members, ValueSlot};
 use crate::overflow::{Clusters, Overflow};
 use crate::{Error, Label};
 pub(crate) use instance_number::{numbers_used_up, serial_of};
-pub(crate) use need::{Need, ValueShape};
+pub(crate) use need::{Need, Promise, ValueShape};
 use numbers::{CheckedMetric, FileNumbers};
 pub(crate) use record::version_for_name;
 pub(crate) use record::{Help, IndomRecord, LabelRecord, MetricRecord};

@@ -51,12 +51,6 @@ impl HistogramMetric {
         let range = self.buckets.name(bucket).unwrap_or_default();
         format!("{series},bucket={range}")
     }
-
-    /// Returns the number of instances that are left to the series that the others overflow
-    /// into: its buckets and its sum.
-    fn overflow_instances(&self) -> usize {
-        self.buckets.count() + 1
-    }
 }
 
 impl SeriesHandle for Histogram {}
@@ -80,10 +74,10 @@ impl sealed::SeriesHandle for Histogram {
         creation: &mut Creation<'_>,
     ) -> Result<Self, Error> {
         let series = creation.name.to_owned();
-        if overflow.is_some() {
-            creation.state.check_room(metric.sum.id, metric.overflow_instances(), &series)?;
-        }
-        let slot = creation.state.create_value(metric.sum.id, &series)?;
+        let slot = match overflow {
+            Some(_) => creation.state.create_value(metric.sum.id, &series)?,
+            None => creation.state.create_promised_value(metric.sum.id, &series)?,
+        };
         let sum = metric.sum.kept.keeping(slot).cell;
         let source = SeriesBuckets {
             metric: Arc::clone(metric),
@@ -112,11 +106,11 @@ impl BucketSource for SeriesBuckets {
             return Some(Cell::private());
         }
         let name = metric.bucket_name(&self.series, bucket);
-        let room = match &self.overflow {
-            Some(_) => state.check_room(metric.counts, metric.overflow_instances(), &name),
-            None => Ok(()),
+        let created = match &self.overflow {
+            Some(_) => state.create_value(metric.counts, &name),
+            None => state.create_promised_value(metric.counts, &name),
         };
-        match room.and_then(|()| state.create_value(metric.counts, &name)) {
+        match created {
             Ok(slot) => {
                 registered.buckets.push(bucket);
                 metric.sum.files.announce(&mut state);
@@ -190,8 +184,8 @@ impl HistogramBuilder<'_> {
         let units = spec.units;
         let HistogramSpecs { counts, sum } = HistogramSpecs::new(spec);
         let counts_name = counts.name.clone();
-        let counts = register_series::<crate::Counter>(registry, counts)?;
-        let sum = register_series::<crate::Counter>(registry, sum).inspect_err(|_| {
+        let counts = register_series::<crate::Counter>(registry, counts, buckets.count())?;
+        let sum = register_series::<crate::Counter>(registry, sum, 1).inspect_err(|_| {
             registry.remove(&counts_name);
         })?;
         let metric = HistogramMetric { sum, counts: counts.id, buckets, units };

@@ -132,10 +132,14 @@ impl<H: Handle + Clone> sealed::SeriesHandle for H {
 
     fn create(
         metric: &Arc<SeriesMetric>,
-        _: Option<&Arc<Overflow<Self>>>,
+        overflow: Option<&Arc<Overflow<Self>>>,
         creation: &mut Creation<'_>,
     ) -> Result<Self, Error> {
-        let slot = creation.state.create_value(metric.id, creation.name)?;
+        let Creation { state, name, .. } = creation;
+        let slot = match overflow {
+            Some(_) => state.create_value(metric.id, name)?,
+            None => state.create_promised_value(metric.id, name)?,
+        };
         Ok(H::from_slot(metric.kept.keeping(slot)))
     }
 

@@ -37,7 +37,7 @@ impl<H: Handle + Clone> NamedFamily<H> {
         let removing = Arc::downgrade(&handles);
         let removing: Weak<dyn RemoveHandle> = removing;
         let on = (indom_id, indom.registered());
-        let id = files.change(|state| state.add_family(spec, on, removing))?;
+        let id = files.change(|state| state.add_family(spec, on, removing, 0))?;
         Ok(Self { kept, files: Arc::clone(files), id, handles })
     }
 

@@ -300,3 +300,56 @@ fn families_of_histograms_keep_the_file_until_the_last_handle() {
     drop(histogram);
     assert!(!path.exists());
 }
+
+/// Returns the sum of the values of a metric, or of those of an instance.
+fn total(registry: &Registry, metric: &str) -> u64 {
+    registry.announce();
+    let values = values_of(registry.path());
+    values.iter().filter(|(name, ..)| name == metric).map(|(.., value)| value).sum()
+}
+
+#[test]
+fn no_count_is_lost_when_another_metric_fills_the_file() {
+    let directory = directory();
+    let registry = builder(&directory).max_instances(40).build().unwrap();
+    let count: Family<Thing> = registry.counter("count").max_series(2).build_family().unwrap();
+    let small = registry.histogram("small").buckets(Buckets::new(0, 3)).max_series(1);
+    let small: Family<Thing, Histogram> = small.build_family().unwrap();
+    let other: Family<Thing> = registry.counter("other").build_family().unwrap();
+    let removed: Family<Thing> = registry.counter("removed").build_family().unwrap();
+    registry.remove("removed");
+    removed.get(&Thing(0)).inc();
+    for thing in 0..100 {
+        other.get(&Thing(thing)).inc();
+    }
+    // The promises: one instance of `count` and of `other`, and the sum and buckets of `small`.
+    let promised = 1 + 1 + 1 + Buckets::new(0, 3).count();
+    let places = 40 - promised;
+    assert_eq!(other.len(), places);
+    for thing in 0..5 {
+        count.get(&Thing(thing)).inc();
+        small.get(&Thing(thing)).record(thing as u64);
+    }
+    assert_eq!((count.overflowed(), small.overflowed()), (5, 5));
+    assert_eq!(other.overflowed(), 100 - places as u64);
+    let totals = ["count", "other", "small.bucket", "small.sum"].map(|name| total(&registry, name));
+    assert_eq!(totals, [5, 100, 5, 1 + 2 + 3 + 4]);
+    // What is removed leaves its place to its own metric.
+    other.remove(&Thing(0));
+    registry.announce();
+    std::thread::sleep(Duration::from_millis(150));
+    other.get(&Thing(100)).inc();
+    assert_eq!(other.len(), places);
+}
+
+#[test]
+fn a_family_without_room_for_its_overflow_series_is_an_error() {
+    let directory = directory();
+    let registry = builder(&directory).max_instances(5).build().unwrap();
+    let latency = registry.histogram("latency").build_family::<Thing>();
+    assert!(matches!(latency, Err(Error::Full { .. })), "{latency:?}");
+    let count: Family<Thing> = registry.counter("count").build_family().unwrap();
+    count.get(&Thing(1)).inc();
+    assert_eq!(total(&registry, "count"), 1);
+    assert!(registry.overflow().is_empty());
+}

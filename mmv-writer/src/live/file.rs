@@ -18,7 +18,7 @@ use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::{CellStrip, Segment};
 use crate::published::{Published, check_process};
-use crate::registration::ValueShape;
+use crate::registration::{Promise, ValueShape};
 use crate::system::{Instant, process_id, wall_time};
 use mmv_format::file::{allocate, extend, next_generation, size_limit};
 use mmv_format::layout::{Flags, Header, STRING_BYTES, SectionKind, TocEntry, Version, nul_padded};
@@ -41,6 +41,8 @@ pub(super) struct LiveFile {
     sections: Sections,
     /// Number of used entries, by [`Part`].
     used: [u32; 9],
+    /// Entries that are kept for the later instances of some metrics.
+    promised: Promise,
     /// Offset up to which disk space is allocated, by [`Part`].
     allocated: [u64; 9],
     len: u64,
@@ -84,6 +86,7 @@ impl LiveFile {
             segment,
             sections,
             used: [0; 9],
+            promised: Promise::default(),
             allocated: Part::TOC_ORDER.map(|part| sections.offset(part, 0)),
             len,
             extended: None,
@@ -118,6 +121,7 @@ impl LiveFile {
             segment: Arc::new(segment),
             sections,
             used: [0; 9],
+            promised: Promise::default(),
             allocated: [0; 9],
             len: sections.end(),
             extended: None,
@@ -154,9 +158,37 @@ impl LiveFile {
 
     /// Returns whether this many more entries of a kind fit.
     pub(super) fn has_room(&self, kind: SectionKind, count: usize) -> bool {
-        let count = count.saturating_sub(self.reusable(kind));
+        let count = count.saturating_sub(self.reusable(kind)) + self.promised.entries(kind);
         let free = self.sections.total(kind) - self.used(kind);
         u32::try_from(count).is_ok_and(|count| count <= free)
+    }
+
+    /// Returns the number of entries of a kind that an empty file has room for.
+    pub(super) fn total(&self, kind: SectionKind) -> usize {
+        self.sections.total(kind) as usize
+    }
+
+    /// Checks that this many more entries of a kind fit, for the registration of `name`.
+    pub(super) fn check_room(
+        &self,
+        kind: SectionKind,
+        count: usize,
+        name: &str,
+    ) -> Result<(), Error> {
+        if count > 0 && !self.has_room(kind, count) {
+            return Err(Error::full(plural(kind), self.sections.total(kind), name));
+        }
+        Ok(())
+    }
+
+    /// Keeps room from all other registrations.
+    pub(super) fn promise(&mut self, promise: Promise) {
+        self.promised = self.promised.plus(promise);
+    }
+
+    /// Makes room available that was promised.
+    pub(super) fn release_promise(&mut self, promise: Promise) {
+        self.promised = self.promised.without(promise);
     }
 
     /// Returns the number of removed entries that can be used again.
@@ -210,9 +242,7 @@ impl LiveFile {
 
     /// Returns the number of entries that must be new, not reused; fails if they do not fit.
     fn new_entries(&self, kind: SectionKind, count: usize, name: &str) -> Result<u32, Error> {
-        if count > 0 && !self.has_room(kind, count) {
-            return Err(Error::full(plural(kind), self.sections.total(kind), name));
-        }
+        self.check_room(kind, count, name)?;
         Ok(count.saturating_sub(self.reusable(kind)) as u32)
     }
 

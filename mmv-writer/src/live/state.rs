@@ -23,7 +23,8 @@ use crate::metric::ValueSlot;
 use crate::overflow::Clusters;
 use crate::published::Published;
 use crate::registration::{
-    FileId, Indom, IndomSpec, LabelRecord, MetricSpec, Need, Registrations, Store, numbers_used_up,
+    FileId, Indom, IndomSpec, LabelRecord, MetricSpec, Need, Promise, Registrations, Store,
+    ValueShape, numbers_used_up,
 };
 use crate::system::Instant;
 use crate::{Error, Label};
@@ -77,6 +78,8 @@ struct FamilyMetric {
     metric: LiveMetric,
     /// Value entries by index of the instance's slot.
     values: Vec<Option<Value>>,
+    /// The room that the file keeps for this metric.
+    promise: Promise,
     is_removed: bool,
     /// The handles by instance name. They keep the file, so this does not keep them.
     handles: Weak<dyn RemoveHandle>,
@@ -159,22 +162,26 @@ impl State {
         Ok((DynamicId(self.dynamic.len() - 1), indom))
     }
 
-    /// Adds a metric that has no value yet.
+    /// Adds a metric that has no value yet. The file keeps room for `promised` instances, which
+    /// [`State::create_promised_value`] creates.
     pub(crate) fn add_family(
         &mut self,
         spec: MetricSpec,
         (id, indom): (DynamicId, &Indom),
         handles: Weak<dyn RemoveHandle>,
+        promised: usize,
     ) -> Result<FamilyId, Error> {
         let name = spec.name.clone();
+        let promise = Promise::of_instances(ValueShape::new(&spec), promised);
         // Fails for a domain of another registry, before its index is used.
-        let family = Need { family: true, ..Need::default() };
+        let family = Need { family: true, promise, ..Need::default() };
         let prepared = self.registrations.prepare(spec, Some(indom), 0, family)?;
         let file = prepared.file;
         let (_, metric) = self.registrations.commit(prepared);
         let families = &mut self.dynamic[id.0].families;
+        let values = Vec::new();
         let mut family =
-            FamilyMetric { name, file, metric, values: Vec::new(), is_removed: false, handles };
+            FamilyMetric { name, file, metric, values, promise, is_removed: false, handles };
         if self.allows_absent {
             let store = &mut self.registrations.file_mut(file).store;
             if families.iter().any(|other| other.file == file && !other.is_removed) {
@@ -194,16 +201,27 @@ impl State {
         &self.dynamic[id.indom.0].families[id.index].name
     }
 
-    /// Checks that the file of a family has room for more than `reserved` instances with a value;
-    /// `name` is what the room is needed for.
-    pub(crate) fn check_room(
+    /// Creates a value as [`State::create_value`] does, in the room that the file keeps for the
+    /// family.
+    pub(crate) fn create_promised_value(
         &mut self,
         id: FamilyId,
-        reserved: usize,
         name: &str,
-    ) -> Result<(), Error> {
-        let file = self.dynamic[id.indom.0].families[id.index].file;
-        self.registrations.file_mut(file).store.check_room(reserved, name)
+    ) -> Result<ValueSlot, Error> {
+        let family = &mut self.dynamic[id.indom.0].families[id.index];
+        let before = family.promise;
+        let kept = Promise::of_instances(family.metric.shape, 1);
+        let after = before.without(kept);
+        self.replace_promise(id, after);
+        self.create_value(id, name).inspect_err(|_| self.replace_promise(id, before))
+    }
+
+    fn replace_promise(&mut self, id: FamilyId, promise: Promise) {
+        let family = &mut self.dynamic[id.indom.0].families[id.index];
+        let file = &mut self.registrations.file_mut(family.file).store.file;
+        file.release_promise(family.promise);
+        file.promise(promise);
+        family.promise = promise;
     }
 
     /// Creates the value of a family's instance, and the instance if its file does not have it yet.
@@ -328,7 +346,10 @@ impl State {
         file.store.remove_metric(metric.item);
         file.numbers.drop_metric_labels(metric.item);
         for family in self.dynamic.iter_mut().flat_map(|indom| &mut indom.families) {
-            family.is_removed |= family.name == name;
+            if family.name == name {
+                family.is_removed = true;
+                file.store.file.release_promise(std::mem::take(&mut family.promise));
+            }
         }
         true
     }

@@ -86,7 +86,11 @@ impl Store for LiveStore {
         if need.family && !self.file.has_room_for_families() {
             return false;
         }
-        SectionKind::ALL.into_iter().all(|kind| self.file.has_room(kind, need.entries(kind)))
+        // What no empty file could hold either is rejected in this one.
+        let fits_none =
+            SectionKind::ALL.into_iter().any(|kind| need.at_last(kind) > self.file.total(kind));
+        fits_none
+            || SectionKind::ALL.into_iter().all(|kind| self.file.has_room(kind, need.at_last(kind)))
     }
 
     fn reserve(&mut self, need: &Need, name: &str) -> Result<(), Error> {
@@ -94,7 +98,12 @@ impl Store for LiveStore {
         if need.family {
             self.file.add_family();
         }
-        self.file.ensure_all(|kind| need.entries(kind), name)
+        for kind in SectionKind::ALL {
+            self.file.check_room(kind, need.at_last(kind), name)?;
+        }
+        self.file.ensure_all(|kind| need.entries(kind), name)?;
+        self.file.promise(need.promise);
+        Ok(())
     }
 
     fn allow_absent(&mut self) {
@@ -168,17 +177,6 @@ impl LiveStore {
             let used = self.file.used(kind) as usize;
             self.file.has_room(kind, used)
         })
-    }
-
-    /// Checks that there is room for more than `reserved` instances with a value each.
-    pub(super) fn check_room(&self, reserved: usize, name: &str) -> Result<(), Error> {
-        for kind in [SectionKind::Instances, SectionKind::Values] {
-            if !self.file.has_room(kind, reserved + 1) {
-                let max = self.file.used(kind);
-                return Err(Error::full("instances of histograms", max, name));
-            }
-        }
-        Ok(())
     }
 
     /// Returns the instances of a domain in this file, if the file has the domain.

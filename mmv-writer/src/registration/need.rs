@@ -16,6 +16,54 @@ pub(crate) struct Need {
     pub(crate) labels: usize,
     /// True for a metric that gets values later.
     pub(crate) family: bool,
+    /// The values that such a metric must be able to get, whatever else the file gets.
+    pub(crate) promise: Promise,
+}
+
+/// Numbers of entries that a file keeps for instances that a metric may get later.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Promise {
+    instances: usize,
+    values: usize,
+    strings: usize,
+}
+
+impl Promise {
+    /// Returns the room for this many instances with a value each.
+    pub(crate) fn of_instances(shape: ValueShape, count: usize) -> Self {
+        let of_value = Need::of_values(shape, 1);
+        // A name, and perhaps a text.
+        let strings = 2 + of_value.strings;
+        Self { instances: count, values: count * of_value.values, strings: count * strings }
+    }
+
+    /// Returns the sum of two promises.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            instances: self.instances + other.instances,
+            values: self.values + other.values,
+            strings: self.strings + other.strings,
+        }
+    }
+
+    /// Returns what is left of a promise when this part of it is kept.
+    pub(crate) fn without(self, kept: Self) -> Self {
+        Self {
+            instances: self.instances.saturating_sub(kept.instances),
+            values: self.values.saturating_sub(kept.values),
+            strings: self.strings.saturating_sub(kept.strings),
+        }
+    }
+
+    /// Returns the number of entries of a section.
+    pub(crate) fn entries(self, kind: SectionKind) -> usize {
+        match kind {
+            SectionKind::Indoms | SectionKind::Instances => self.instances,
+            SectionKind::Values => self.values,
+            SectionKind::Strings => self.strings,
+            SectionKind::Metrics | SectionKind::Labels => 0,
+        }
+    }
 }
 
 impl Need {
@@ -52,6 +100,7 @@ impl Need {
             strings: self.strings + other.strings,
             labels: self.labels + other.labels,
             family: self.family || other.family,
+            promise: self.promise.plus(other.promise),
         }
     }
 
@@ -66,6 +115,11 @@ impl Need {
             SectionKind::Strings => self.strings,
             SectionKind::Labels => self.labels,
         }
+    }
+
+    /// Returns the number of entries of a section once the promise is kept.
+    pub(crate) fn at_last(&self, kind: SectionKind) -> usize {
+        self.entries(kind) + self.promise.entries(kind)
     }
 }
 
