@@ -96,7 +96,6 @@ impl Report {
         self.values
     }
 
-    /// Returns all findings, counted or kept.
     fn total(&self) -> u64 {
         self.findings.len() as u64 + self.suppressed
     }
@@ -132,7 +131,6 @@ impl Report {
     }
 }
 
-/// The state that all passes share.
 struct Checker {
     files: MemberFiles,
     /// The label that the others are compared with.

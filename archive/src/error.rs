@@ -118,7 +118,6 @@ fn instances_text(indom: Option<InDom>) -> String {
     }
 }
 
-/// Returns the name of a type code, or the code.
 fn type_text(code: i32) -> String {
     ValueType::from_code(code).map_or_else(|_| format!("code {code}"), |found| found.to_string())
 }

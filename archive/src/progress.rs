@@ -26,7 +26,6 @@ pub(crate) struct Progress<'w> {
 }
 
 impl<'w> Progress<'w> {
-    /// Creates the progress of a number of passes over the data volumes of an archive.
     pub(crate) fn new(
         files: &MemberFiles,
         passes: u64,

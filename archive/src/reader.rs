@@ -382,12 +382,10 @@ impl Archive {
         Source::from(self).records_back_from(from)
     }
 
-    /// Returns the position before the first record.
     fn at_start(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, Position::start(self.version()))
     }
 
-    /// Returns the position after the last record.
     fn at_end(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, self.end_position)
     }
@@ -404,12 +402,10 @@ impl Archive {
         Error::Corrupt { file: self.file_of(record), offset: record.offset(), source }
     }
 
-    /// Returns the file that a record is in.
     pub(crate) fn file_of(&self, record: &Record<'_>) -> PathBuf {
         self.volume_path(record.volume()).unwrap_or(&self.base).to_owned()
     }
 
-    /// Opens a data volume and checks that it belongs to the archive.
     pub(crate) fn open_volume(&self, at: usize) -> Result<Option<RecordFile>> {
         let Some(volume) = self.volumes.get(at) else { return Ok(None) };
         let mut file = volume.open(&self.base)?;

@@ -268,7 +268,6 @@ impl<'a> Columns<'a> {
         self
     }
 
-    /// Sets the limits of a chunk.
     #[cfg(test)]
     pub(crate) fn with_limits(mut self, limits: ChunkLimits) -> Self {
         self.limits = limits;

@@ -291,11 +291,9 @@ struct WithExtremes<'a> {
     extremes: GaugeExtremes,
 }
 
-/// The series with extremes of gauges.
 struct GaugeExtremes {
     /// Series of metrics from this place on are there for their gauges only.
     selected: usize,
-    /// The places of a gauge and of its extreme.
     pairs: Vec<(usize, usize, Side)>,
 }
 
@@ -339,7 +337,6 @@ impl GaugeExtremes {
 }
 
 impl Series {
-    /// Widens each cell by the extreme that is in its column.
     fn widen(&mut self, side: Side, extremes: &HashMap<u32, Cell>) {
         for Run { columns, cell } in &mut self.runs {
             for extreme in columns.clone().filter_map(|column| extremes.get(&column)) {
@@ -352,7 +349,6 @@ impl Series {
     }
 }
 
-/// Returns the place of each metric in a selection.
 fn places(selection: &Selection<'_>) -> HashMap<Pmid, usize> {
     selection.metrics().iter().map(|metric| metric.desc.pmid).zip(0..).collect()
 }

@@ -290,7 +290,6 @@ impl MetricTrack {
         self.metric.desc.pmid == programs::events_metric()
     }
 
-    /// Sorts the instances and determines when each exists.
     fn new(
         lives: Option<&Lifetimes>,
         timeline: &Timeline,
@@ -311,14 +310,12 @@ impl MetricTrack {
         Self { metric, columns, lives, shown, walls: TrackWalls::default() }
     }
 
-    /// Returns whether an instance is shown, and not only an operand.
     fn shows(&self, instance: Option<InstanceId>) -> bool {
         self.shown
             .as_ref()
             .is_none_or(|shown| instance.is_some_and(|instance| shown.contains(&instance)))
     }
 
-    /// Returns the place of an instance.
     fn place_of(&self, instance: Option<InstanceId>) -> Option<usize> {
         self.columns.binary_search_by_key(&instance, Column::instance).ok()
     }
@@ -327,7 +324,6 @@ impl MetricTrack {
         self.columns.iter().map(Column::instance)
     }
 
-    /// Returns the values at one moment by instance.
     fn values_at<'s>(
         &'s self,
         moment: &Moment,
@@ -350,7 +346,6 @@ impl MetricTrack {
     }
 }
 
-/// Returns the observations of one instance around a moment.
 fn column_value<'s>(
     column: &'s Column,
     semantics: Semantics,

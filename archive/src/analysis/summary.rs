@@ -208,7 +208,6 @@ fn numbers_with_extremes<'a>(
 }
 
 impl SummaryExtremes {
-    /// Joins the extremes to the summaries of their gauges.
     fn joined(&self, mut summaries: Vec<MetricSummary>) -> Vec<MetricSummary> {
         let places = summaries.iter().map(|summary| summary.metric.desc.pmid).zip(0..);
         let places: HashMap<Pmid, usize> = places.collect();
@@ -247,7 +246,6 @@ impl Statistics {
     }
 }
 
-/// The selection of a summary, and the options.
 struct SummaryScope<'s, 'a> {
     selection: &'s Selection<'a>,
     decrease: Decrease,
@@ -260,13 +258,11 @@ impl<'s, 'a> SummaryScope<'s, 'a> {
     }
 }
 
-/// The metrics in a span of time.
 struct SummarySegment<'s> {
     metrics: Vec<Tallies<'s>>,
 }
 
 impl<'s> SummarySegment<'s> {
-    /// Returns the columns that are left.
     fn read(scope: &'s SummaryScope<'_, '_>, columns: &mut Columns<'_>) -> Result<Self> {
         let metrics = scope.selection.metrics().iter();
         let metrics = metrics.map(|metric| Tallies::new(metric, scope.decrease)).collect();
@@ -289,7 +285,6 @@ impl<'s> SummarySegment<'s> {
         Ok(segment)
     }
 
-    /// Returns the summaries of segments that follow each other in a span.
     fn joined(
         segments: Vec<Self>,
         source: Source<'_>,
@@ -299,7 +294,6 @@ impl<'s> SummarySegment<'s> {
         whole.map_or(Vec::new(), |whole| whole.summaries(source, span))
     }
 
-    /// Appends the segment that follows this one.
     fn join(mut self, next: Self) -> Self {
         for (tallies, next) in self.metrics.iter_mut().zip(next.metrics) {
             tallies.join(next);
@@ -307,7 +301,6 @@ impl<'s> SummarySegment<'s> {
         self
     }
 
-    /// Returns the summaries of the metrics that have values in a span.
     fn summaries(self, source: Source<'_>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
         let start = source.start().max(*span.start());
         let summaries = self.metrics.into_iter();
@@ -347,7 +340,6 @@ impl<'s> Tallies<'s> {
         Self { metric, decrease, instances: InstanceStrands::default() }
     }
 
-    /// Adds the values of a chunk with its walls.
     fn add(&mut self, chunk: &Chunk, columns: &[Column], clock: &[f64], walls: &MetricWalls<'_>) {
         let InstanceStrands { all, run } = &mut self.instances;
         let new = columns.iter().skip(all.len());
@@ -362,7 +354,6 @@ impl<'s> Tallies<'s> {
         run.pass(walls);
     }
 
-    /// Adds the tallies of the span of time that follows.
     fn join(&mut self, next: Self) {
         self.instances.join(
             next.instances,

@@ -83,7 +83,6 @@ impl Checker {
     }
 }
 
-/// The order of times.
 struct TimeOrder {
     start: Timestamp,
     last: Option<Timestamp>,
@@ -108,7 +107,6 @@ struct EntryCheck<'i> {
     next: usize,
     /// Offset of the first record.
     first: u64,
-    /// The latest time of the records so far.
     latest: Option<Timestamp>,
 }
 
@@ -163,7 +161,6 @@ struct MetricState {
     desc: Option<MetricDesc>,
     /// The format of its values so far.
     format: Option<u32>,
-    /// The last values of a counter.
     counters: SequenceMap<Option<InstanceId>, f64>,
 }
 
@@ -189,7 +186,6 @@ impl<'m> ValueChecker<'m> {
         }
     }
 
-    /// Remembers the counters of a record without findings.
     fn remember(&mut self, record: &Record<'_>) {
         for set in record.value_sets() {
             let Some(state) = self.metrics.get_or_insert_with(set.pmid(), MetricState::default)

@@ -14,7 +14,6 @@ pub(super) struct Domains {
 }
 
 impl Domains {
-    /// Checks the next record of the file.
     pub(super) fn check(&mut self, record: &IndomRecord<'_>, add: &mut impl FnMut(Defect)) {
         let indom = record.indom;
         let mut seen = HashSet::new();

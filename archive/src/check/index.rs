@@ -9,20 +9,17 @@ use crate::files::RecordFile;
 use crate::format::{Bytes, Role, index};
 use crate::{IndexEntry, RecordError, Result};
 
-/// An entry and where it is in the index.
 pub(super) struct LocatedEntry {
     pub(super) offset: u64,
     pub(super) entry: IndexEntry,
 }
 
-/// Sizes of the files that entries point into.
 struct Sizes {
     metadata: Option<u64>,
     volumes: HashMap<u32, u64>,
 }
 
 impl Checker {
-    /// Checks the index; returns the entries that can be read.
     pub(super) fn check_index(&mut self) -> Result<Vec<LocatedEntry>> {
         let Some(path) = self.files.index.clone() else { return Ok(Vec::new()) };
         let Some(mut file) = self.open(&path, Role::Index)? else { return Ok(Vec::new()) };

@@ -31,7 +31,6 @@ pub(super) struct Checked {
 }
 
 impl Checker {
-    /// Checks the metadata; returns what can be read of it.
     pub(super) fn check_metadata(&mut self) -> Result<Checked> {
         let Some(path) = self.files.metadata.clone() else { return Ok(Checked::default()) };
         let Some(file) = self.open(&path, Role::Metadata)? else { return Ok(Checked::default()) };
@@ -213,7 +212,6 @@ fn check_labels(record: &LabelRecord, add: &mut impl FnMut(Defect)) {
     }
 }
 
-/// Returns the first thing that is wrong with a set.
 pub(crate) fn label_defect(set: &LabelSet) -> Option<&'static str> {
     if set.json.is_empty() {
         return None;

@@ -51,7 +51,6 @@ impl<'m> Pattern<'m> {
         is_same
     }
 
-    /// Returns the number of values in each record of the pattern.
     pub(super) const fn values(&self) -> u64 {
         self.values
     }
@@ -63,7 +62,6 @@ impl<'m> Pattern<'m> {
         is_ahead.then(|| Record::parse(version, &self.last, 0, 0).ok()).flatten()
     }
 
-    /// Makes a good record the pattern.
     pub(super) fn learn(&mut self, record: &Record<'_>, metadata: &'m Metadata) {
         self.forget();
         if record.shape().is_none() {

@@ -127,7 +127,6 @@ impl BlockTable {
     }
 }
 
-/// A block as a list has it.
 #[derive(Debug, Clone, Copy)]
 struct ListedBlock {
     at: u64,
@@ -191,7 +190,6 @@ impl CompressedBlock {
     }
 }
 
-/// Buffers and contexts that are reused from block to block.
 #[derive(Default)]
 struct BlockDecoder {
     packed: Vec<u8>,

@@ -45,7 +45,6 @@ const MAX_INDEX_RATIO: u64 = 64;
 const TOO_LARGE: io::ErrorKind = io::ErrorKind::FileTooLarge;
 /// A file may decompress to this however small it is.
 const MIN_LIMIT: u64 = 16 << 20;
-/// Read from the file at once.
 const INPUT_BUFFER: usize = 64 << 10;
 
 /// Returns the most bytes that a file of this length may decompress to.
@@ -53,16 +52,13 @@ pub(super) fn most_decompressed(len: u64) -> u64 {
     len.saturating_mul(MAX_RATIO).max(MIN_LIMIT)
 }
 
-/// Returns the limit on the decompressed size of an index.
 fn most_of_index(len: u64) -> u64 {
     len.saturating_mul(MAX_INDEX_RATIO).max(MIN_LIMIT)
 }
 
-/// The decompressed bytes of a file.
 pub(crate) struct Decompressed {
     file: Arc<File>,
     compression: Compression,
-    /// The most bytes that the file may decompress to.
     limit: u64,
     /// The stream that is being decoded; none between two of them.
     decoder: Option<Decoder>,
@@ -237,7 +233,6 @@ impl Decompressed {
         }
     }
 
-    /// Decompresses one piece, or opens the next stream; false at the end.
     fn step(&mut self) -> io::Result<bool> {
         let Some(decoder) = &mut self.decoder else { return self.open_stream() };
         let before = self.kept.len();

@@ -70,7 +70,6 @@ fn has_more_than_label(path: &Path) -> Result<bool> {
     Ok(file.available(0, 0, size + 1)? > size || file.damaged_until(size).is_some())
 }
 
-/// Returns the error about the label of a file that ends within it.
 fn cut_label(path: &Path) -> Result<Option<Error>> {
     let mut file = RecordFile::open(path)?;
     match file.read_any_label() {

@@ -16,7 +16,6 @@ const SHARE: u64 = 4;
 /// The files that all archives of this process hold.
 static HELD: AtomicU64 = AtomicU64::new(0);
 
-/// A file that stays open.
 #[derive(Debug)]
 pub(crate) struct HeldFile(File);
 

@@ -38,7 +38,6 @@ impl Compression {
         }
     }
 
-    /// Returns the suffix of files that are written.
     #[cfg(feature = "compression")]
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
@@ -60,7 +59,6 @@ pub(crate) struct Members {
     pub(crate) volumes: BTreeMap<u32, PathBuf>,
 }
 
-/// The existing files of an archive.
 #[derive(Debug, Default)]
 pub(crate) struct MemberFiles {
     pub(crate) base: PathBuf,
@@ -279,7 +277,6 @@ pub(super) fn split(path: &Path) -> Option<(PathBuf, MemberKind)> {
     Some((path.with_extension(""), part))
 }
 
-/// Returns whether a file is an index by its name.
 #[cfg(feature = "compression")]
 pub(super) fn is_index(path: &Path) -> bool {
     matches!(split(path), Some((_, MemberKind::Index)))

@@ -29,7 +29,6 @@ use std::thread;
 /// More threads than this wait for the one that hands out the jobs.
 const MAX_THREADS: usize = 8;
 
-/// The size of a thread's stack, in bytes.
 const STACK: usize = 2 << 20;
 
 /// Returns the number of threads that are worth starting on this machine. Determined once: the

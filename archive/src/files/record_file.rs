@@ -50,7 +50,6 @@ pub(crate) struct RecordFile {
     announced: Option<u64>,
 }
 
-/// The origin of a file's bytes.
 #[derive(Debug)]
 enum ByteSource {
     Plain {
@@ -68,10 +67,12 @@ enum ByteSource {
 pub(crate) enum NextRecord {
     /// A record of this many bytes, now in the buffer.
     Record(usize),
-    /// The end of the file.
     End,
     /// A record that needs more bytes than the file has.
-    Torn { needed: u64, left: u64 },
+    Torn {
+        needed: u64,
+        left: u64,
+    },
 }
 
 impl RecordFile {

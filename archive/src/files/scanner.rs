@@ -59,7 +59,6 @@ impl Scanner {
         Self::new(file, version, |version, bytes| metadata_record::parse(version, bytes).is_ok())
     }
 
-    /// Starts the scan at another offset.
     pub(crate) const fn starting_at(mut self, offset: u64) -> Self {
         self.offset = offset;
         self
@@ -165,7 +164,6 @@ impl Scanner {
         }
     }
 
-    /// Returns whether a good record starts at a place of a block of the file.
     fn is_record(
         &mut self,
         start: u64,

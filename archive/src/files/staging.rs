@@ -85,7 +85,6 @@ impl Staging {
         Ok(Self { base: base.to_owned(), directory, hidden, target })
     }
 
-    /// Returns the base name that the archive gets.
     pub(crate) fn base(&self) -> &Path {
         &self.base
     }

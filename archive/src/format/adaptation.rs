@@ -21,7 +21,6 @@ pub(crate) enum Adaptation {
     LeftOut,
 }
 
-/// A conversion of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct NumberConversion {
     /// The type in the archive.
@@ -36,7 +35,6 @@ pub(crate) struct NumberConversion {
 pub(crate) type Adaptations = HashMap<Pmid, Adaptation>;
 
 impl NumberConversion {
-    /// Converts a value of the type in the archive.
     pub(crate) fn apply<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
         if self.target == ValueType::HighresEvent {
             return Some(value);

@@ -57,7 +57,6 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Returns the volume word of the label.
     pub(crate) const fn volume(self) -> i32 {
         match self {
             Self::Data(number) => number as i32,

@@ -18,7 +18,6 @@ impl<'a> Bytes<'a> {
         Self { rest: bytes }
     }
 
-    /// Takes the next field.
     #[inline]
     pub(crate) fn take<T>(&mut self, field: &'static str) -> Result<&'a T, RecordError>
     where

@@ -31,7 +31,6 @@ use crate::{EncodeError, Pmid, RecordError, Timestamp, Value, ValueType, Version
 /// The low 24 bits of a parameter's type and length are its length.
 const LENGTH_MASK: u32 = 0x00ff_ffff;
 
-/// The time of a record in high resolution.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct HighresTimestamp {
@@ -39,7 +38,6 @@ struct HighresTimestamp {
     nanoseconds: I64,
 }
 
-/// The fields that follow the time of a record.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RecordHead {

@@ -16,7 +16,6 @@ use zerocopy::big_endian::U32;
 
 use crate::{EncodeError, RecordError};
 
-/// Bytes of one length word.
 pub(crate) const LENGTH_WORD: usize = 4;
 /// Bytes that the framing adds to a body.
 pub(crate) const OVERHEAD: usize = 2 * LENGTH_WORD;

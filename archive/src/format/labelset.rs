@@ -43,7 +43,6 @@ use crate::{EncodeError, InDom, InstanceId, MetricDesc, Pmid, RecordError, Times
 
 /// The longest JSON text of a set.
 const MAX_JSON: usize = 0xffff;
-/// The most labels of a set.
 const MAX_LABELS: usize = 255;
 /// The label does not identify the metric (`PM_LABEL_OPTIONAL`).
 const OPTIONAL: u8 = 0x80;

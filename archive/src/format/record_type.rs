@@ -2,7 +2,6 @@
 
 use crate::{RecordError, Version};
 
-/// The types of metadata record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordType {
     Desc = 1,

@@ -202,7 +202,6 @@ impl<'a> Record<'a> {
         self.adaptations.is_some()
     }
 
-    /// Sets the shape of the record.
     pub(crate) const fn of_shape(self, shape: Option<ShapeId>) -> Self {
         Self { shape, ..self }
     }
@@ -227,7 +226,6 @@ impl<'a> Record<'a> {
         self.offset
     }
 
-    /// Returns the end of the record in its volume.
     pub(crate) const fn end_offset(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
@@ -237,12 +235,10 @@ impl<'a> Record<'a> {
         self.bytes.len()
     }
 
-    /// Returns the whole record.
     pub(crate) const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Returns the version of its archive.
     pub(crate) fn version(&self) -> Version {
         let head = self.bytes.len() - frame::LENGTH_WORD - self.sets.len();
         if head == head_size(Version::V2) { Version::V2 } else { Version::V3 }
@@ -364,7 +360,6 @@ pub struct ValueSets<'a> {
 }
 
 impl<'a> ValueSets<'a> {
-    /// Returns the next set that is not left out.
     #[cold]
     fn next_adapted(&mut self, adaptations: &'a Adaptations) -> Option<ValueSetView<'a>> {
         loop {
@@ -485,7 +480,6 @@ impl<'a> ValueSetView<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
 
-    /// Returns whether the values are stored in the value set itself.
     pub(crate) const fn is_in_place(&self) -> bool {
         self.format == IN_PLACE
     }
@@ -561,7 +555,6 @@ pub struct Values<'a> {
     pairs: std::slice::Iter<'a, Pair>,
     pmid: Pmid,
     format: u32,
-    /// The type in the record.
     value_type: ValueType,
     conversion: Option<&'a NumberConversion>,
 }

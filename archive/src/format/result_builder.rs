@@ -92,7 +92,6 @@ impl ResultBuilder {
         ValueLocation::Sets(self.sets.len() - WORD)
     }
 
-    /// Adds the next value of the open set, in a block.
     #[inline]
     pub(crate) fn put_block(
         &mut self,
@@ -174,7 +173,6 @@ impl ResultBuilder {
         }
     }
 
-    /// Appends a set with all its values, which are of the metric's type.
     pub(crate) fn put_set(
         &mut self,
         set: &ValueSet,

@@ -24,7 +24,6 @@
 use super::{WORD, padded};
 use crate::{EncodeError, RecordError, Value, ValueType};
 
-/// Bytes of the header.
 pub(crate) const HEADER: usize = 4;
 /// The filling that PCP writes.
 pub(crate) const PADDING: u8 = 0x7e;
@@ -41,12 +40,10 @@ pub(crate) struct ValueBlock {
 }
 
 impl ValueBlock {
-    /// Returns the end of the payload.
     pub(crate) const fn end(self) -> usize {
         self.start + self.len
     }
 
-    /// Returns the start of the next block.
     pub(crate) const fn padded_end(self) -> usize {
         self.start + padded(self.len)
     }

@@ -227,17 +227,14 @@ impl<'a> ArchiveRecords<'a> {
         }
     }
 
-    /// Moves before the first record.
     pub(super) const fn move_to_start(&mut self) {
         self.position = Position::start(self.archive.version());
     }
 
-    /// Moves after the last record.
     pub(super) const fn move_to_end(&mut self) {
         self.position = self.archive.end_position;
     }
 
-    /// Moves after the last byte of a volume.
     pub(super) fn move_to_end_of(&mut self, volume: usize) -> Result<()> {
         self.open(volume)?;
         let offset = self.file.as_mut().map_or(Ok(0), |(_, file)| file.len())?;
@@ -379,7 +376,6 @@ impl<'a> ArchiveRecords<'a> {
         VolumeEnd { timestamp, position: if damaged { position } else { after }, torn, damaged }
     }
 
-    /// Returns the unfinished record at a position, if there is one.
     fn torn_at(&mut self, position: Position) -> Option<TornTail> {
         self.open(position.volume).ok()?;
         let (_, file) = self.file.as_mut()?;

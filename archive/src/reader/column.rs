@@ -63,7 +63,6 @@ impl Column {
         Some((self.rows.get(place)?, self.value(place)?))
     }
 
-    /// Returns the value at a place.
     #[inline]
     pub(crate) fn value(&self, place: usize) -> Option<Value<'_>> {
         let word = *self.words.get(place)?;
@@ -151,7 +150,6 @@ impl Column {
         }
     }
 
-    /// Removes the values of all rows that are not in a range.
     pub(crate) fn keep_rows(&mut self, kept: &Range<u32>) {
         let first = self.rows.get(0).is_none_or(|row| kept.contains(&row));
         let last = self.rows.last().is_none_or(|row| kept.contains(&row));

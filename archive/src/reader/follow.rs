@@ -50,7 +50,6 @@ pub struct Follower {
     metadata: Metadata,
     /// Number of times that it was read.
     metadata_version: u64,
-    /// The volume that is read, and its number.
     file: RecordFile,
     volume: u32,
     /// Offset of the next record in it, and of the one before.

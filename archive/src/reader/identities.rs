@@ -30,7 +30,6 @@ type OverTime = HashMap<InstanceId, Vec<(Timestamp, InstanceId)>>;
 pub(crate) struct Identities {
     /// The identities that each number of the domain is. The first also holds before its time.
     of_numbers: OverTime,
-    /// The numbers that each identity has.
     numbers: OverTime,
     /// The times at which a number becomes another identity, in order.
     changes: Vec<Timestamp>,
@@ -71,7 +70,6 @@ impl Identities {
         }
     }
 
-    /// Returns the numbers that some identities have at a time.
     pub(crate) fn numbers_of(
         &self,
         identities: &HashSet<InstanceId>,
@@ -126,7 +124,6 @@ struct Assignment {
     numbers: OverTime,
     /// A name has more than one if several instances had it at one time.
     of_names: HashMap<ByteText, Vec<InstanceId>>,
-    /// The identities that were given.
     given: HashSet<InstanceId>,
     /// The instances of the domain, and their identities.
     present: HashMap<InstanceId, (ByteText, InstanceId)>,
@@ -250,7 +247,6 @@ mod tests {
         )
     }
 
-    /// Returns the name that a number has at a time, by its identity.
     fn name(history: &IndomHistory, number: i32, seconds: i64) -> Option<String> {
         let identity = history.identity_at(id(number), time(seconds))?;
         Some(history.by_identity().name_at(identity, time(seconds))?.to_owned())

@@ -12,7 +12,6 @@ use crate::{Instance, InstanceId, Timestamp};
 #[derive(Debug)]
 pub struct IndomCursor<'m> {
     steps: &'m [IndomStep],
-    /// Number of steps that are applied.
     applied: usize,
     /// The last whole state among them.
     whole: &'m [Instance],
@@ -21,7 +20,6 @@ pub struct IndomCursor<'m> {
 }
 
 impl<'m> IndomCursor<'m> {
-    /// Creates a cursor before the first state.
     pub(super) const fn new(steps: &'m [IndomStep]) -> Self {
         let changed = BTreeMap::new();
         Self { steps, applied: 0, whole: &[], changed }

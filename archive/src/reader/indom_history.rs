@@ -135,7 +135,6 @@ impl IndomHistory {
         self.identities().map_or(Some(identity), |identities| identities.number_at(identity, time))
     }
 
-    /// Returns all identities that a number ever had.
     pub(crate) fn identities_of(&self, number: InstanceId) -> impl Iterator<Item = InstanceId> {
         let itself = self.has_constant_numbers().then_some(number);
         let ever = self.identities().into_iter().flat_map(move |all| all.ever(number));

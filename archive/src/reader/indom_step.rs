@@ -33,7 +33,6 @@ impl InstanceChange {
     }
 }
 
-/// Returns the instance with a number, of instances sorted by it.
 pub(super) fn find(instances: &[Instance], id: InstanceId) -> Option<&Instance> {
     let at = instances.binary_search_by_key(&id, |instance| instance.id).ok()?;
     instances.get(at)

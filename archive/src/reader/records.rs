@@ -23,7 +23,6 @@ use crate::{Error, Record, Result, Source, Timestamp, Version};
 #[derive(Debug)]
 pub struct Records<'a> {
     source: Source<'a>,
-    /// The archive that the position is in.
     at: usize,
     inside: ArchiveRecords<'a>,
     /// The mark between archives that was passed last.
@@ -65,7 +64,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns a record as one of an archive of a source.
 fn of_archive<'r>(record: Record<'r>, source: Source<'r>, at: usize) -> Record<'r> {
     let record = record.of_archive(at as u32);
     source.adaptations(at).map_or(record, |adaptations| record.adapted(adaptations))
@@ -208,7 +206,6 @@ impl Records<'_> {
         self.inside.pass_run(count);
     }
 
-    /// Returns the mark after an archive, as a record at that archive's end.
     fn mark(&mut self, after: usize, timestamp: Timestamp) -> Result<Record<'_>> {
         let (volume, offset) = self.source.archive(after).end_place();
         self.mark.clear();

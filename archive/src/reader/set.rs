@@ -34,7 +34,6 @@ pub struct ArchiveSet {
     passed_by: Vec<Error>,
     /// The reasons why archives of directories cannot be opened.
     unreadable: Vec<Error>,
-    /// The contradictions between the archives.
     left_out: Vec<Error>,
     /// Of each archive; none of a single one.
     adaptations: Vec<Adaptations>,
@@ -235,7 +234,6 @@ impl ArchiveSet {
         self.merged.as_ref().unwrap_or_else(|| self.first().metadata())
     }
 
-    /// Returns the earliest archive.
     #[expect(clippy::indexing_slicing, reason = "`of` rejects an empty list")]
     pub(super) fn first(&self) -> &Archive {
         &self.archives[0]

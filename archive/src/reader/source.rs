@@ -82,7 +82,6 @@ impl<'a> Source<'a> {
         self.archives.iter().all(Archive::is_seekable)
     }
 
-    /// Returns the version of the archive that a record is of.
     pub(crate) fn version_of(self, record: &Record<'_>) -> Version {
         self.archive(record.archive() as usize).version()
     }
@@ -112,7 +111,6 @@ impl<'a> Source<'a> {
         indexes.flat_map(TemporalIndex::entries).map(|entry| entry.timestamp)
     }
 
-    /// Returns the number of entries in the temporal indexes.
     pub(crate) fn index_entries(self) -> usize {
         self.archives.iter().map(|archive| archive.index().entries().len()).sum()
     }
@@ -122,7 +120,6 @@ impl<'a> Source<'a> {
         self.archive(record.archive() as usize).damaged(record, source)
     }
 
-    /// Returns the file that a record is in.
     pub(crate) fn file_of(self, record: &Record<'_>) -> PathBuf {
         self.archive(record.archive() as usize).file_of(record)
     }

@@ -224,7 +224,6 @@ mod tests {
         index_from(0, seconds, cut)
     }
 
-    /// Returns the index of an archive that starts at a certain time.
     fn index_from(start: i64, seconds: &[i64], cut: usize) -> TemporalIndex {
         let empty = ByteText::default;
         let label = ArchiveLabel {
@@ -242,7 +241,6 @@ mod tests {
         TemporalIndex::parse(&label, &bytes[..bytes.len() - cut], false)
     }
 
-    /// Returns the index of a closed archive of three records.
     fn closed() -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().join("a");

@@ -7,7 +7,6 @@ use super::{Column, Selection};
 use crate::reader::fast::RecordRun;
 use crate::{InstanceId, Record, RecordError, Records, Result, Source, Timestamp, ValueSetView};
 
-/// The limits at which a chunk ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkLimits {
     pub(crate) rows: usize,
@@ -45,7 +44,6 @@ pub struct Chunk {
     after: Option<RecordLocation>,
 }
 
-/// The rows and values that a chunk read.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkRows {
     pub(crate) timestamps: Vec<Timestamp>,
@@ -63,7 +61,6 @@ impl ChunkRows {
     }
 }
 
-/// The location of a record: archive, volume, offset.
 type RecordLocation = (u32, u32, u64);
 
 /// The first and last records that were read.
@@ -129,12 +126,10 @@ impl Chunk {
         self.rows.columns(metric)
     }
 
-    /// Returns the number of values that were read.
     pub(crate) const fn values(&self) -> usize {
         self.values
     }
 
-    /// Returns whether a metric, given by its index, has a column of an instance.
     pub(crate) fn has_column(&self, metric: usize, instance: Option<InstanceId>) -> bool {
         self.router.maps().get(metric).is_some_and(|map| map.has_column(instance))
     }
@@ -162,12 +157,10 @@ impl Chunk {
         }
     }
 
-    /// Returns the rows, with their columns.
     pub(crate) const fn rows(&self) -> &ChunkRows {
         &self.rows
     }
 
-    /// Returns the rows, with their columns.
     pub(crate) fn into_rows(self) -> ChunkRows {
         self.rows
     }
@@ -241,7 +234,6 @@ impl Chunk {
         Ok(true)
     }
 
-    /// Returns the time of the last row.
     pub(crate) const fn newest(&self) -> Option<Timestamp> {
         self.newest
     }

@@ -66,7 +66,6 @@ pub(super) fn skip_until(
     }
 }
 
-/// Returns the loss that an error describes.
 fn lost(error: Error, bytes: u64) -> Option<Loss> {
     let (file, offset, reason) = match error {
         Error::Corrupt { file, offset, source } => (file, offset, source.to_string()),

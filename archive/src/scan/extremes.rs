@@ -29,7 +29,6 @@ const DOMAINS: u32 = 256;
 /// The clusters of minima, and then of maxima.
 const CLUSTERS: u32 = 2048;
 
-/// One of the two extremes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Minimum,
@@ -39,7 +38,6 @@ pub(crate) enum Side {
 impl Side {
     pub(crate) const BOTH: [Self; 2] = [Self::Minimum, Self::Maximum];
 
-    /// Returns the name of the metric with this extreme of another.
     pub(crate) fn name(self, gauge: &str) -> String {
         format!("{BRANCH}{}.{gauge}", self.word())
     }
@@ -75,12 +73,10 @@ impl Side {
         Some(MetricDesc { pmid, indom, ..gauge.desc })
     }
 
-    /// Returns the name of the gauge of which a metric of this name is the extreme.
     pub(crate) fn gauge_of(self, name: &str) -> Option<&str> {
         name.strip_prefix(BRANCH)?.strip_prefix(self.word())?.strip_prefix('.')
     }
 
-    /// Returns the name of this extreme of a gauge, if the source has it.
     fn found(self, gauge: &SelectedMetric, metadata: &Metadata) -> Option<String> {
         let desc = self.desc(gauge)?;
         let name = self.name(&gauge.name);

@@ -76,7 +76,6 @@ impl HistogramLayout {
         Some(Self { name, sum, units, buckets, histograms })
     }
 
-    /// Returns the layout of one histogram without instances.
     pub(crate) fn single(
         name: String,
         sum: Option<MetricDesc>,

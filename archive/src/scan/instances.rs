@@ -71,7 +71,6 @@ mod tests {
     use crate::format::indom::IndomRecordKind;
     use crate::reader::indom_test_support::history;
 
-    /// Returns the numbers of the selected instances.
     fn numbers(text: &str, history: Option<&IndomHistory>) -> Vec<i32> {
         select_instances(&[text], history).iter().map(|id| id.get()).collect()
     }

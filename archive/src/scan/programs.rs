@@ -69,7 +69,6 @@ fn item(pmid: Pmid) -> Option<u32> {
     (pmid.domain() == DOMAIN && pmid.cluster() == OWN_CLUSTER).then(|| pmid.item())
 }
 
-/// The resolution of times in event arrays.
 const RESOLUTION: Duration = Duration::from_micros(1);
 
 /// One event of `mmv.agent.events`.
@@ -117,7 +116,6 @@ impl<'a> ProgramEvent<'a> {
         all
     }
 
-    /// Returns an event about a file.
     #[cfg(test)]
     pub(crate) const fn of_file(kind: &'a str, file: &'a str, at: Timestamp) -> Self {
         let file = Some(file);

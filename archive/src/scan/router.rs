@@ -71,7 +71,6 @@ impl Default for Ahead {
     }
 }
 
-/// The columns of one metric.
 #[derive(Debug)]
 pub(super) struct ColumnMap {
     value_type: ValueType,
@@ -199,13 +198,11 @@ impl Router {
         self.ahead.pause = self.ahead.pause.saturating_sub(1);
     }
 
-    /// Sets the cost of reading.
     #[cfg(test)]
     pub(super) fn with_effort(self, effort: ReadCost) -> Self {
         Self { effort, ..self }
     }
 
-    /// Prepares for another scan.
     pub(super) fn restart(&mut self) {
         self.ahead = Ahead::default();
     }
@@ -290,7 +287,6 @@ impl ColumnMap {
         Self { value_type, has_instances, identities, time, wanted, instances, places, last }
     }
 
-    /// Returns the type of all values.
     pub(super) const fn value_type(&self) -> ValueType {
         self.value_type
     }
@@ -300,7 +296,6 @@ impl ColumnMap {
         &self.instances
     }
 
-    /// Returns whether an instance has a column.
     pub(super) fn has_column(&self, instance: Option<InstanceId>) -> bool {
         self.places.contains_key(&instance)
     }

@@ -234,7 +234,6 @@ impl MetricLabels {
     }
 }
 
-/// Returns the labels of the instances of a domain.
 fn of_instances(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Labels> {
     let domain = metadata.indom_history(indom);
     let named =
@@ -262,7 +261,6 @@ fn layout_of(metadata: &Metadata, desc: &MetricDesc) -> Option<HistogramLayout> 
     names.iter().find_map(|name| HistogramLayout::find(metadata, name, desc))
 }
 
-/// Returns the labels of a set as text.
 fn pairs(set: &LabelSet) -> impl Iterator<Item = (String, String)> {
     set.pairs().map(|(name, value, _)| (name.to_owned(), unquoted(value)))
 }
@@ -306,7 +304,6 @@ impl FromStr for Selector {
     }
 }
 
-/// Returns a matcher at the beginning of a text, and what follows it.
 fn matcher(text: &str) -> Result<(Matcher, &str), String> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
     let (label, rest) = text.split_at(end.unwrap_or(text.len()));

@@ -15,7 +15,6 @@ use crate::{Error, Result, io_error};
 /// Writeback of a buffered file starts each time that this number of bytes was written.
 const WRITEBACK: u64 = 8 << 20;
 
-/// A file of an archive that is being written.
 #[derive(Debug)]
 pub(super) struct AppendFile {
     path: PathBuf,

@@ -201,7 +201,6 @@ fn compress_pieces(
     output.flush()
 }
 
-/// Compresses each piece into a block of its own.
 fn in_blocks(
     encoder: impl Fn() -> io::Result<BlockEncoder>,
     effort: Effort,

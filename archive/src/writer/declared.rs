@@ -83,7 +83,6 @@ impl DeclaredMetadata {
         self.account = account;
     }
 
-    /// Returns the descriptor of a declared metric.
     pub(super) fn desc(&self, pmid: Pmid) -> Result<&MetricDesc> {
         self.metrics.get(&pmid).ok_or_else(|| undeclared(pmid))
     }
@@ -98,7 +97,6 @@ impl DeclaredMetadata {
         self.add_metric(desc, &names, NameRules::All)
     }
 
-    /// Declares a metric of another archive.
     pub(super) fn declare_copied(
         &mut self,
         Metric { desc, names }: &Metric,

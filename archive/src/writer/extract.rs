@@ -173,7 +173,6 @@ struct ExtractPass<'p, 'a> {
     /// Numbers of wanted sets by shape of records; the newest shape in front.
     wanted: Vec<(ShapeId, usize)>,
     has_events: bool,
-    /// Start of the window.
     start: Timestamp,
     /// Metadata that was not written yet; from the first record on.
     changes: Option<Changes<'a>>,
@@ -255,7 +254,6 @@ impl ExtractPass<'_, '_> {
         count
     }
 
-    /// Declares the metadata up to the time of the next record.
     fn declare_until(&mut self, timestamp: Timestamp) -> Result<()> {
         let changes = self.changes.get_or_insert_with(|| {
             let is_whole = self.start <= self.source.start();

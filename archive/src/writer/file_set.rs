@@ -248,7 +248,6 @@ impl FileSet {
         Ok(())
     }
 
-    /// Writes what is buffered.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.metadata.flush()?;
         self.data.flush()?;
@@ -263,7 +262,6 @@ impl FileSet {
     }
 }
 
-/// Creates a file of an archive with its label.
 pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
     create_file(base.with_extension_added(&role.extension()), label, role)
 }

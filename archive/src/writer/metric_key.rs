@@ -86,7 +86,6 @@ impl<T: ?Sized> fmt::Debug for MetricKey<T> {
     }
 }
 
-/// The metrics that have keys, and their instance domains.
 #[derive(Debug)]
 pub(super) struct KeyedMetrics {
     writer: u64,
@@ -444,7 +443,6 @@ impl ArchiveWriter {
         self.write_built(timestamp)
     }
 
-    /// Returns a number that no declared metric has.
     fn unused_pmid(&self) -> Result<Pmid> {
         for number in self.keyed.metrics.len().. {
             let cluster = (number / ITEMS) as u32;

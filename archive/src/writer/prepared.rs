@@ -48,9 +48,7 @@ pub(crate) struct SetShape {
     pub(crate) pmid: Pmid,
     /// The type of the values; `None` for a set without values.
     pub(crate) value_type: Option<ValueType>,
-    /// The number of values.
     pub(crate) values: u32,
-    /// Number of values that are of an instance.
     pub(crate) with_instance: u32,
 }
 

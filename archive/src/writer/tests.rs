@@ -415,7 +415,6 @@ fn prepared_records_must_fit_what_was_declared_too() {
     assert!(shape(3, ValueType::U32, id, 0));
 }
 
-/// A time as an archive of a version has it.
 fn stored(version: Version, time: Timestamp) -> Timestamp {
     timestamp::stored(version, time).unwrap()
 }

@@ -15,7 +15,6 @@ pub(crate) struct Case {
     corpus: PathBuf,
 }
 
-/// Returns the corpus, if there is one on this machine.
 pub(crate) fn corpus() -> Option<PathBuf> {
     test_corpus::directory("")
 }
@@ -57,7 +56,6 @@ impl Case {
         self.corpus.join(format!("golden/{}.{file}.jsonl", self.name)).exists()
     }
 
-    /// Returns the lines of one kind in one of the archive's golden files.
     pub(crate) fn lines(&self, file: &str, kind: &str) -> Vec<Value> {
         let path = self.corpus.join(format!("golden/{}.{file}.jsonl", self.name));
         let text = fs::read_to_string(path).unwrap();
@@ -120,7 +118,6 @@ fn unswapped(value: &OwnedValue) -> OwnedValue {
     }
 }
 
-/// Changes the result to the one that libpcp returns.
 pub(crate) fn as_libpcp(name: &str, mut result: FetchResult) -> FetchResult {
     if name == STALE_BLOCK_TYPES {
         for values in result.value_sets.iter_mut().filter_map(|set| set.values.as_mut().ok()) {

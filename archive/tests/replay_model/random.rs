@@ -128,7 +128,6 @@ pub(crate) fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// A value and the identity of its instance.
 type Found<'v> = (Option<InstanceId>, Value<'v>);
 
 pub(crate) struct Archives {

@@ -26,7 +26,6 @@ fn agent(item: u32) -> Pmid {
     Pmid::new(70, 0, item).unwrap()
 }
 
-/// Returns an event of the program.
 fn event(second: u64, kind: &str, pid: u32) -> OwnedValue {
     let mut array = EventArrayBuilder::new();
     array.record(at(second), EventFlags::POINT).unwrap();

@@ -14,7 +14,6 @@ use crate::{Result, Timestamp};
 
 /// Windows of more bytes, by the index, are answered by the pyramid.
 const SMALL: u64 = 64 << 20;
-/// The bytes that a pyramid may take.
 const BUDGET: usize = 48 << 20;
 /// Bytes of a segment, unless the archive is too large for [`MAX_SEGMENTS`] of them.
 const SEGMENT: u64 = 16 << 20;

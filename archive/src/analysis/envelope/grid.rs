@@ -70,7 +70,6 @@ impl Grid {
         GridMoment { offset, column: is_inside.then(|| self.column_at(offset)) }
     }
 
-    /// Returns the time of a moment.
     pub(super) fn time_of(&self, moment: GridMoment) -> Timestamp {
         Timestamp::from_nanos(self.start.as_nanos().saturating_add(moment.offset))
     }
@@ -80,7 +79,6 @@ impl Grid {
         at.offset <= self.span
     }
 
-    /// Returns the column of an offset within the window.
     fn column_at(&self, offset: i128) -> u32 {
         // Times have 64 bits of seconds, offsets 94 bits: the product fits.
         let column = quotient(offset.max(0) * i128::from(self.columns), self.span);
@@ -109,7 +107,6 @@ impl Grid {
         Some((grid, ahead))
     }
 
-    /// Returns the offset at which a column begins.
     fn begin_of(&self, column: u32) -> i128 {
         let columns = i128::from(self.columns);
         quotient(i128::from(column) * self.span + columns - 1, columns)
@@ -165,7 +162,6 @@ fn quotient(dividend: i128, divisor: i128) -> i128 {
     }
 }
 
-/// Returns the seconds of a time in nanoseconds.
 #[inline]
 pub(super) fn seconds(nanos: i128) -> f64 {
     // Nearly all fit, and their conversion is an instruction.

@@ -60,7 +60,6 @@ impl EnvelopeScope {
     }
 }
 
-/// The part of a plan that belongs to one window.
 pub(super) struct WindowPlan<'s> {
     pub(super) grid: &'s Grid,
     pub(super) scope: &'s EnvelopeScope,

@@ -40,7 +40,6 @@ const MAX_COLUMNS: u32 = 1 << 16;
 const MIN_COLUMNS: u32 = 64;
 /// About the bytes of a cell.
 const CELL: usize = 24;
-/// Bytes of an instance without cells.
 const TRACK: usize = size_of::<(Option<InstanceId>, Option<InstanceTrack>)>() + size_of::<Cells>();
 
 /// A summary of the whole archive in columns; see the [module](self).
@@ -48,7 +47,6 @@ const TRACK: usize = size_of::<(Option<InstanceId>, Option<InstanceTrack>)>() + 
 pub(super) struct Pyramid {
     grid: Grid,
     scope: EnvelopeScope,
-    /// The start of the source.
     start: Timestamp,
     /// The metrics that the source has.
     known: HashSet<Pmid>,
@@ -209,7 +207,6 @@ impl Pyramid {
         true
     }
 
-    /// Adds the segment that follows, in columns of `grid`.
     pub(super) fn add(&mut self, mut grid: Grid, mut segment: EnvelopeSegment) {
         while grid.width() < self.grid.width() {
             let Some((coarser, ahead)) = grid.coarser() else { return self.give_up() };
@@ -223,12 +220,10 @@ impl Pyramid {
         self.store();
     }
 
-    /// Returns the beginning of a segment that follows, in the columns that there are now.
     pub(super) fn next(&self) -> EnvelopeSegment {
         self.whole.go_on()
     }
 
-    /// Appends a segment that follows the last one.
     pub(super) fn add_next(&mut self, segment: EnvelopeSegment) {
         self.whole.replace(&self.grid, segment);
         self.store();
@@ -335,7 +330,6 @@ impl Pyramid {
         Some(Envelope { grid: answer, series, marks })
     }
 
-    /// Returns the level and grid of an answer.
     fn level(&self, asked: &Grid) -> Option<(u32, Grid)> {
         let (start, end) = asked.window().into_inner();
         let width = end.nanos_since(start).max(1) / i128::from(asked.columns());
@@ -379,7 +373,6 @@ impl Pyramid {
     }
 }
 
-/// Returns the usual weight of a cell in a column of a grid.
 fn usual(kind: CellKind, grid: &Grid) -> Weight {
     match kind {
         CellKind::Rate(_) => {

@@ -25,13 +25,11 @@ const FEW_ROWS: usize = 16;
 #[derive(Debug)]
 pub(super) struct EnvelopeSegment {
     pub(super) metrics: Vec<Tracks>,
-    /// The first mark of each column.
     pub(super) marks: Vec<Timestamp>,
     /// The time of the last row, and how many rows at the end have it.
     pub(super) newest: Option<(Timestamp, u32)>,
 }
 
-/// The instances of a metric.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     /// `None` is an instance without a name.
@@ -140,7 +138,6 @@ impl EnvelopeSegment {
         self
     }
 
-    /// Adds the next span of time.
     pub(super) fn append(&mut self, plan: &WindowPlan<'_>, next: Self) {
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics).zip(next.metrics);
         for ((tracks, metric), more) in metrics {
@@ -262,7 +259,6 @@ impl Tracks {
         run.pass(walls);
     }
 
-    /// Adds the instances of the span of time that follows.
     fn join(&mut self, plan: &WindowPlan<'_>, metric: &SelectedMetric, next: Self) {
         self.instances.join(
             next.instances,
@@ -275,7 +271,6 @@ impl Tracks {
         );
     }
 
-    /// Takes over the instances that were seen.
     fn replace(&mut self, mut next: Self) {
         let mut more: HashMap<_, _> = next.instances.all.into_iter().collect();
         for (instance, track) in &mut self.instances.all {

@@ -76,7 +76,6 @@ impl InstanceTrack {
         self.strand.first().is_some()
     }
 
-    /// Returns the time of the last observation.
     pub(super) fn last_at(&self, grid: &Grid) -> Option<Timestamp> {
         self.strand.last().map(|last| grid.time_of(last.at))
     }
@@ -118,7 +117,6 @@ impl InstanceTrack {
         self.runs = runs;
     }
 
-    /// Returns the run that a later observation may change.
     pub(super) fn last_run(&self) -> Option<&Run> {
         self.runs.last()
     }
@@ -134,7 +132,6 @@ impl InstanceTrack {
         });
     }
 
-    /// Adds a chunk's observations of the instance, between its walls.
     pub(super) fn add(&mut self, rows: GridRows<'_>, column: &Column, walls: &[Wall]) {
         with_number!(column.value_type(), N => self.add_numbers::<N>(rows, column, walls), else ());
     }
@@ -146,7 +143,6 @@ impl InstanceTrack {
         });
     }
 
-    /// Adds the observations in consecutive rows.
     fn add_values<N: Number>(&mut self, rows: GridRows<'_>, words: &[u64], range: Range<usize>) {
         let is_always = self.life == Lifetime::ALWAYS;
         let timestamps = rows.timestamps.get(range.clone()).unwrap_or_default();
@@ -268,7 +264,6 @@ impl InstanceTrack {
         self.has_rate
     }
 
-    /// Adds the rate from one observation to the next, if there is one.
     fn add_rate<N: Number>(
         &mut self,
         grid: &Grid,

@@ -39,7 +39,6 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    /// From the beginning to the end of time.
     pub(crate) const ALWAYS: Self = Self { birth: Timestamp::MIN, death: Timestamp::MAX };
 
     /// Returns whether values exist at a moment; the end is inclusive.
@@ -60,17 +59,14 @@ impl Lifetime {
         nanos as f64 / end.nanos_since(start).max(1) as f64
     }
 
-    /// Returns the time of the first value.
     pub(crate) fn birth(self) -> Timestamp {
         self.birth
     }
 
-    /// Returns the time after which there are no values.
     pub(crate) fn death(self) -> Timestamp {
         self.death
     }
 
-    /// Returns whether values exist at some moment of a span.
     pub(crate) fn overlaps(self, span: &RangeInclusive<Timestamp>) -> bool {
         self.birth <= *span.end() && *span.start() <= self.death
     }
@@ -108,7 +104,6 @@ pub(crate) struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// Finds it; the presence of instances only of `counters`.
     pub(crate) fn new(selection: &Selection<'_>, gaps: Gaps, counters: bool) -> Self {
         let metrics = selection.metrics().iter();
         let indoms: HashSet<InDom> = metrics.filter_map(|metric| metric.desc.indom).collect();
@@ -224,7 +219,6 @@ pub(crate) struct Presence {
 /// The presence of the instances of a domain that come or go.
 pub(crate) type Presences = HashMap<InstanceId, Presence>;
 
-/// The presence of instances in the domains of programs' counters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CounterDomains(HashMap<InDom, Presences>);
 
@@ -241,7 +235,6 @@ impl CounterDomains {
         Self(domains.collect())
     }
 
-    /// Finds it for one metric.
     pub(crate) fn of_metric(metric: &SelectedMetric, metadata: &Metadata, gaps: Gaps) -> Self {
         let indom = indom_of_counter(metric).filter(|_| gaps == Gaps::Keep);
         let presences =
@@ -249,7 +242,6 @@ impl CounterDomains {
         Self(presences.into_iter().collect())
     }
 
-    /// Returns that of a counter of a program.
     pub(crate) fn presences(&self, metric: &SelectedMetric) -> Option<&Presences> {
         self.0.get(&indom_of_counter(metric)?)
     }
@@ -286,7 +278,6 @@ mod tests {
         Timestamp::new(seconds, 0).unwrap()
     }
 
-    /// Records of a domain, each with all its instances.
     type Records<'a> = &'a [(i64, Range<i32>)];
 
     fn life(records: Records<'_>, id: i32) -> Option<Lifetime> {

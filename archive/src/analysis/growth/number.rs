@@ -117,7 +117,6 @@ pub(crate) fn growth<'v>(
     if has_wrapped { Some(sum) } else { step(first, last, false) }
 }
 
-/// Returns how much a counter grew from one value to the next.
 fn step(before: Value<'_>, after: Value<'_>, wraps: bool) -> Option<f64> {
     match (before, after) {
         (Value::I32(before), Value::I32(after)) => before.growth_to(after, wraps),

@@ -46,7 +46,6 @@ impl<T: Copy> Strand<T> {
         self.last
     }
 
-    /// Returns the last value, if the next one continues it.
     #[inline]
     pub(crate) fn open_end(&self) -> Option<T> {
         self.last.filter(|_| !self.is_parted)
@@ -58,7 +57,6 @@ impl<T: Copy> Strand<T> {
         self.last = Some(last);
     }
 
-    /// Returns the first wall, if it precedes all values.
     pub(crate) const fn wall(&self) -> Option<Timestamp> {
         self.wall
     }
@@ -101,7 +99,6 @@ impl<T: Copy> Strand<T> {
         self.origin = origin;
     }
 
-    /// Changes the first and the last value.
     pub(crate) fn each(&mut self, change: impl Fn(&mut T)) {
         [&mut self.first, &mut self.last].into_iter().flatten().for_each(change);
     }

@@ -62,7 +62,6 @@ pub(crate) enum ColumnPart<'c> {
     Values(&'c [u64], Range<usize>),
 }
 
-/// Calls a function with the parts of a column between walls, in order.
 #[inline]
 pub(crate) fn each_part<'c>(
     column: &'c Column,
@@ -142,7 +141,6 @@ impl Walls {
         walls
     }
 
-    /// Adds the mark that is the first row.
     pub(crate) fn add_mark(&mut self, at: Timestamp) {
         self.marks.push(Wall { row: 0, origin: CounterOrigin::Unknown, at, is_birth: false });
     }
@@ -180,7 +178,6 @@ impl Walls {
         }
     }
 
-    /// Finds those of a chunk of a selection.
     pub(crate) fn of_chunk(
         chunk: &ChunkRows,
         selection: &Selection<'_>,
@@ -192,7 +189,6 @@ impl Walls {
         Self::find(&chunk.timestamps, &chunk.marks, events, before)
     }
 
-    /// Returns those of a metric, in the order of rows.
     fn walls_of_metric(&self, metric: &SelectedMetric) -> Vec<Wall> {
         let mut walls = self.marks.clone();
         if !self.boundaries.is_empty() {
@@ -220,12 +216,10 @@ pub(crate) struct RunState {
 }
 
 impl RunState {
-    /// Returns the origin of an instance which has its first value now.
     pub(crate) const fn origin(&self) -> CounterOrigin {
         if self.is_resumed { CounterOrigin::Unknown } else { self.origin }
     }
 
-    /// Returns the time of the last row.
     pub(crate) const fn newest(&self) -> Option<Timestamp> {
         self.newest
     }
@@ -255,7 +249,6 @@ impl RunState {
         }
     }
 
-    /// Adds the span of time that follows.
     pub(crate) fn join(&mut self, next: Self) {
         let is_parted = next.origin != CounterOrigin::Earlier;
         self.origin = self.resolve(next.origin);
@@ -271,7 +264,6 @@ impl RunState {
         self.newest = next.newest.or(self.newest);
     }
 
-    /// Adds the rows of a chunk without walls.
     fn pass_values(&mut self, walls: &MetricWalls<'_>) {
         let last = walls.columns.iter().filter_map(|column| column.rows().last()).max();
         if let Some(row) = last {
@@ -282,7 +274,6 @@ impl RunState {
         self.newest = walls.timestamps.last().copied();
     }
 
-    /// Adds the rows of a chunk.
     pub(crate) fn pass(&mut self, walls: &MetricWalls<'_>) {
         if walls.all.is_empty() && walls.resumed.is_empty() {
             self.pass_values(walls);
@@ -307,16 +298,13 @@ impl RunState {
     }
 }
 
-/// The walls of a metric in some rows.
 #[derive(Debug)]
 pub(crate) struct MetricWalls<'c> {
-    /// In the order of rows.
     pub(crate) all: Vec<Wall>,
     resumed: Vec<u32>,
     timestamps: &'c [Timestamp],
     columns: &'c [Column],
     presences: Option<&'c Presences>,
-    /// The state before the rows.
     run: RunState,
     /// The rows with values of the metric, ascending.
     rows: OnceCell<Vec<u32>>,
@@ -398,7 +386,6 @@ impl<'c> MetricWalls<'c> {
         is_in_run && last.map_or(start <= Some(birth), |last| last < birth)
     }
 
-    /// Returns the origin of an instance that was created and has its first value in a row.
     fn origin_of_new(&self, row: u32) -> CounterOrigin {
         let passed = self.all.partition_point(|wall| wall.row <= row);
         let wall = passed.checked_sub(1).and_then(|place| self.all.get(place));
@@ -419,7 +406,6 @@ impl<'c> MetricWalls<'c> {
         }
     }
 
-    /// Returns the rows with values of the metric, ascending.
     fn rows(&self) -> &[u32] {
         self.rows.get_or_init(|| {
             let mut has_values = vec![false; self.timestamps.len()];
@@ -442,7 +428,6 @@ mod tests {
         Timestamp::from_nanos(i128::from(millis) * 1_000_000)
     }
 
-    /// Returns the wall of an event in some rows.
     fn wall_of(kind: &str, at: i64, rows: &[i64], before: Option<i64>) -> Wall {
         let event = ProgramEvent::of_file(kind, "shop", time(at));
         let mut walls = Walls::default();

@@ -23,7 +23,6 @@ use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp
 /// The domain of the PMIDs that PCP gives to derived metrics
 /// (`DYNAMIC_PMID`).
 const DOMAIN: u32 = 511;
-/// Bits of a PMID that are the item.
 const ITEM_BITS: u32 = 10;
 
 /// A derived metric of a selection.
@@ -49,7 +48,6 @@ pub(super) struct LabelGroups {
 }
 
 impl LabelGroups {
-    /// Returns the groups and their names.
     fn named(&self) -> impl Iterator<Item = (InstanceId, &Arc<str>)> {
         let numbered = (0..).zip(&self.names);
         numbered.filter_map(|(number, name)| Some((InstanceId::new(number).ok()?, name)))
@@ -66,7 +64,6 @@ impl LabelGroups {
     }
 }
 
-/// Returns the groups of a domain, if it is one of groups.
 fn groups_of(all: &[LabelGroups], indom: InDom) -> Option<&LabelGroups> {
     if indom.domain() != DOMAIN {
         return None;
@@ -596,7 +593,6 @@ impl Replay<'_> {
         }
     }
 
-    /// Returns the tracks that are shown, and the derived metrics.
     pub(super) fn sample<'r>(
         &self,
         timestamp: Timestamp,
@@ -613,7 +609,6 @@ impl Replay<'_> {
         Sample { timestamp, is_mark: false, values }
     }
 
-    /// Returns the derived metrics at one moment.
     pub(super) fn derived_at<'r>(&self, now: &[ExpressionValues<'r>]) -> Vec<ExpressionValues<'r>> {
         let places = &self.operands;
         let gaps = self.gaps;
@@ -639,7 +634,6 @@ impl Replay<'_> {
         }
     }
 
-    /// Returns the values of the operands at two moments.
     fn with_moments<'r, T>(
         &self,
         pair: &TwoMoments<'r>,
@@ -690,7 +684,6 @@ impl Replay<'_> {
         rates.collect()
     }
 
-    /// Returns the instances of a derived metric that can have values.
     pub(super) fn derived_instances(&self, metric: usize) -> BTreeSet<Option<InstanceId>> {
         let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
         match derived.map(|derived| &derived.rule) {

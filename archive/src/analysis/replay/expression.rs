@@ -185,7 +185,6 @@ impl Expression {
         self.name != self.text
     }
 
-    /// Returns the error for a metric of the archive with this name.
     pub(crate) fn taken(&self) -> ExpressionError {
         Flaw::new(0, Problem::NameTaken(self.name.clone())).into_error(&self.text)
     }

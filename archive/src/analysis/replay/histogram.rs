@@ -61,9 +61,7 @@ pub(super) struct Quantile {
     chosen: Option<Arc<HashSet<InstanceId>>>,
     /// The operand that counts values by bucket.
     counts: usize,
-    /// The operand with the sum of the values, if it was logged.
     sum: Option<usize>,
-    /// Lines of the histograms in the records that were read.
     lines: Arc<[HistogramLines]>,
 }
 
@@ -119,7 +117,6 @@ impl Histogram {
         Some(Self { counts: metric.clone(), layout: Arc::new(layout), chosen: None })
     }
 
-    /// Limits it to the histograms that have one of these buckets.
     pub(super) fn limit_to(&mut self, buckets: &HashSet<InstanceId>) {
         if self.layout.indom().is_none() && !buckets.is_empty() {
             return;
@@ -190,7 +187,6 @@ impl Histogram {
 }
 
 impl Quantile {
-    /// Returns the name of the histogram.
     pub(super) fn histogram_name(&self) -> &str {
         self.layout.name()
     }
@@ -200,25 +196,21 @@ impl Quantile {
         matches!(self.value, HistogramValue::Quantile(_) | HistogramValue::Maximum)
     }
 
-    /// Returns the instances of the quantile.
     pub(super) fn instances(&self) -> BTreeSet<Option<InstanceId>> {
         let all = self.layout.histograms().iter().copied();
         all.filter(|instance| self.is_chosen(*instance)).collect()
     }
 
-    /// Returns whether the histogram of an instance is selected.
     fn is_chosen(&self, instance: Option<InstanceId>) -> bool {
         self.chosen
             .as_ref()
             .is_none_or(|chosen| instance.is_some_and(|instance| chosen.contains(&instance)))
     }
 
-    /// Returns whether another quantile is one of the same histograms.
     pub(super) fn has_same_histograms(&self, other: &Self) -> bool {
         (self.counts, self.sum) == (other.counts, other.sum)
     }
 
-    /// Takes the lines of another quantile of the same histograms.
     pub(super) fn share_lines(&mut self, other: &Self) {
         self.lines = Arc::clone(&other.lines);
     }
@@ -255,7 +247,6 @@ impl Quantile {
         values
     }
 
-    /// Returns what each selected histogram counted between two moments.
     pub(super) fn bucket_counts(
         &self,
         replay: &Replay<'_>,
@@ -270,7 +261,6 @@ impl Quantile {
         all
     }
 
-    /// Returns the counts of each selected histogram between two moments.
     fn counted_by_instance(
         &self,
         replay: &Replay<'_>,
@@ -284,7 +274,6 @@ impl Quantile {
     }
 }
 
-/// Returns the number of values per second.
 fn rate(counted: &CountedBuckets) -> Option<f64> {
     let count: f64 = counted.buckets.iter().map(|(_, count)| count).sum();
     (counted.seconds > 0.0).then(|| count / counted.seconds)

@@ -19,12 +19,10 @@
 use crate::analysis::growth::Decrease;
 use crate::{Semantics, Value};
 
-/// One observation: its time and its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ObservedValue<V> {
     /// Seconds since the archive's start.
     pub(crate) at: f64,
-    /// The value stored at that time.
     pub(crate) value: V,
 }
 

@@ -62,7 +62,6 @@ pub(super) struct TrackWalls {
 }
 
 impl TrackWalls {
-    /// Finds those of a metric.
     pub(super) fn find(
         track: &MetricTrack,
         walls: &Walls,
@@ -95,7 +94,6 @@ impl TrackWalls {
         found
     }
 
-    /// Returns those of all instances.
     pub(super) fn all(&self) -> &[Wall] {
         &self.all
     }
@@ -109,7 +107,6 @@ impl TrackWalls {
         self.with_births(place).unwrap_or(&self.all)
     }
 
-    /// Returns whether an instance fell at some time within a span.
     fn fall_within(&self, span: &Range<Timestamp>, timeline: &Timeline) -> bool {
         self.falls.iter().any(|fall| {
             let times = timeline.timestamp(fall.start).zip(timeline.timestamp(fall.end));
@@ -146,7 +143,6 @@ impl TrackWalls {
 pub(super) struct Line<'w> {
     /// Number of walls before it.
     pub(super) number: usize,
-    /// The wall right before it.
     pub(super) wall: Option<&'w Wall>,
     /// The places of its values in the column.
     pub(super) places: Range<usize>,
@@ -194,7 +190,6 @@ pub(super) struct Rise {
     fraction: f64,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
-    /// The time of the first value on the line.
     first: Timestamp,
 }
 
@@ -202,7 +197,6 @@ pub(super) struct Rise {
 #[derive(Debug)]
 pub(super) struct Fell;
 
-/// The growth of a counter over a span.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Grown {
     pub(super) by: f64,
@@ -227,7 +221,6 @@ pub(super) struct TrackGrowth {
 }
 
 impl Replay<'_> {
-    /// Computes what the instances of a counter grew between two moments.
     pub(super) fn growth_of(&self, track: &MetricTrack, moments: &[Moment; 2]) -> TrackGrowth {
         let [since, until] = moments;
         if track.walls.fall_within(&(since.at..until.at), &self.timeline) {

@@ -12,7 +12,6 @@ pub struct Observations<'r> {
     replay: &'r Replay<'r>,
     /// Every observation, by record, metric, instance.
     order: Vec<ObservationKey>,
-    /// The first one not yet returned.
     next: usize,
 }
 

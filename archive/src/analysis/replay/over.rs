@@ -22,9 +22,7 @@ use crate::{InstanceId, Timestamp, Value};
 #[derive(Debug, Clone)]
 pub(super) struct ValuesOver {
     pub(super) function: OverFunction,
-    /// The operand with the values.
     pub(super) operand: usize,
-    /// The instances that are wanted; `None` for one without instances.
     pub(super) instances: BTreeSet<Option<InstanceId>>,
 }
 
@@ -56,7 +54,6 @@ impl ValuesOver {
 }
 
 impl OverFunction {
-    /// Returns `None` without numbers.
     fn compute(self, numbers: impl Iterator<Item = f64>) -> Option<f64> {
         match self {
             Self::Min => numbers.reduce(f64::min),

@@ -98,7 +98,6 @@ impl Replay<'_> {
         Some(TwoMoments { since, at, now, before, rates, grown })
     }
 
-    /// Returns whether a mark lies after `since` and not after `at`.
     pub(super) fn has_mark_between(&self, since: Timestamp, at: Timestamp) -> bool {
         self.timeline.reach(since).prior.start != self.timeline.reach(at).prior.start
     }

@@ -61,7 +61,6 @@ impl<'a> ReplaySelection<'a> {
         }
     }
 
-    /// Returns whether there are few enough moments to search for each.
     pub(super) fn is_worth_searches(&self, moments: f64) -> bool {
         moments <= self.chosen.source().index_entries() as f64 * MOMENTS_PER_ENTRY
     }
@@ -93,7 +92,6 @@ impl<'a> ReplaySelection<'a> {
         }
     }
 
-    /// Reads the records that decide the values in some spans of time.
     pub(super) fn deciding(&self, spans: &[Span], reading: &mut Reading<'a>) -> Result<()> {
         reading.chunk.restart();
         let mut spans: Vec<&Span> =
@@ -159,7 +157,6 @@ impl<'a> ReplaySelection<'a> {
         births.map(|(_, life)| life.birth()).any(|birth| end < birth)
     }
 
-    /// Returns the instances that can have values within a span.
     fn keys_in(&self, span: &Span) -> HashSet<Key> {
         let mut keys = HashSet::new();
         for (place, metric) in self.metrics().iter().enumerate() {
@@ -331,7 +328,6 @@ impl<'a> Missing<'a> {
         Self { keys: search.keys.clone(), bounds, direction, places }
     }
 
-    /// Removes the instances that have no values beyond a time.
     fn remove_beyond(&mut self, timestamp: Timestamp) {
         while let Some((bound, key)) = self.bounds.last() {
             let is_beyond = match self.direction {
@@ -346,7 +342,6 @@ impl<'a> Missing<'a> {
         }
     }
 
-    /// Removes the instances that have a value in a record.
     fn remove_found(&mut self, record: &Record<'_>) {
         for set in record.value_sets() {
             let Some(Sought { place, desc, domain }) = self.places.get(&set.pmid()) else {
@@ -368,7 +363,6 @@ impl<'a> Missing<'a> {
     }
 }
 
-/// Sorts spans, and merges those that touch.
 pub(super) fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| *span.start());
     let mut joined: Vec<Span> = Vec::new();

@@ -19,7 +19,6 @@ use crate::{InstanceId, OwnedValue, Pmid, Timestamp, Value, ValueType};
 #[derive(Debug)]
 pub struct SuccessiveRates {
     gaps: Gaps,
-    /// The times of the first record and of the newest one.
     span: Option<[Timestamp; 2]>,
     /// Walls in the newest record.
     walls: Walls,
@@ -223,7 +222,6 @@ fn add_number<N: Number>(
     (seconds > 0.0).then_some(growth * time_scale? / seconds)
 }
 
-/// Returns the agent's events in a record.
 fn event_arrays<'f>(followed: &Followed<'f>) -> Vec<Value<'f>> {
     let desc = followed.metadata.metric(events_metric()).map(|metric| metric.desc);
     let value_type = desc.map_or(ValueType::Event, |desc| desc.value_type);

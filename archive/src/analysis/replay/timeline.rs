@@ -18,7 +18,6 @@ pub(crate) struct Timeline {
     timestamps: Vec<Timestamp>,
     /// The times in seconds, the form of PCP's arithmetic: each is used many times.
     seconds: Vec<f64>,
-    /// Record numbers, ascending.
     marks: Vec<u32>,
 }
 
@@ -66,22 +65,18 @@ impl Timeline {
         Self { start, timestamps, seconds, marks }
     }
 
-    /// Returns the timestamps of all records, in order.
     pub(crate) fn timestamps(&self) -> &[Timestamp] {
         &self.timestamps
     }
 
-    /// Returns the marks, ascending.
     pub(crate) fn marks(&self) -> &[u32] {
         &self.marks
     }
 
-    /// Returns the timestamp of a record.
     pub(crate) fn timestamp(&self, record: u32) -> Option<Timestamp> {
         self.timestamps.get(record as usize).copied()
     }
 
-    /// Returns the records within a span of time.
     pub(crate) fn rows_within(&self, span: RangeInclusive<Timestamp>) -> Range<u32> {
         let start = self.timestamps.partition_point(|timestamp| timestamp < span.start());
         let end = self.timestamps.partition_point(|timestamp| timestamp <= span.end());
@@ -127,7 +122,6 @@ mod tests {
         Timestamp::from_nanos(i128::from(millis) * 1_000_000)
     }
 
-    /// Returns the records of the module's example: 0, 10, 20, mark, 40, 50.
     fn with_a_mark() -> Timeline {
         let timestamps = [0, 10_000, 20_000, 20_001, 40_000, 50_000].map(time);
         Timeline::new(time(0), timestamps.to_vec(), vec![3])

@@ -19,7 +19,6 @@ pub(super) struct TwoMoments<'r> {
     pub(super) grown: Vec<Option<ExpressionValues<'r>>>,
 }
 
-/// Returns the value of an instance.
 pub(super) fn value_of<'v>(
     values: &[(Option<InstanceId>, Value<'v>)],
     instance: Option<InstanceId>,

@@ -48,7 +48,6 @@ pub struct Window<'a> {
     pub(super) moments: MomentReader<'a>,
     /// The moments that are left, by their numbers.
     pub(super) left: Range<i128>,
-    /// Number of moments in the next batch.
     pub(super) batch: i128,
     /// Approximate limit on the observations held.
     pub(super) most: usize,
@@ -70,10 +69,8 @@ pub(super) struct MomentReader<'a> {
     is_sparse: bool,
 }
 
-/// The records that were read for a batch.
 pub(super) struct Batch<'a> {
     pub(super) replay: Replay<'a>,
-    /// Number of observations.
     pub(super) values: usize,
     /// Most of it is outside of the batch: the batch was too short, whatever it
     /// holds.
@@ -248,7 +245,6 @@ impl<'a> Window<'a> {
 }
 
 impl<'a> MomentReader<'a> {
-    /// Returns the span from the first moment of a batch to its last.
     pub(super) fn span(&self, batch: Range<i128>) -> Span {
         let moment = |number: i128| {
             Timestamp::from_nanos(self.first.as_nanos() + number * self.step.as_nanos() as i128)

@@ -23,7 +23,6 @@ pub(super) struct Tally {
     sums: Sums,
 }
 
-/// The rules by which values of a metric are counted.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
     value_type: ValueType,
@@ -58,7 +57,6 @@ enum ValueKind {
     Discrete,
 }
 
-/// The value before the next one.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     word: u64,
@@ -88,12 +86,10 @@ impl Tally {
         Self { rules, strand: Strand::new(run.origin(), run.wall), sums: Sums::NONE }
     }
 
-    /// Returns whether there was any value, even without a rate.
     pub(super) const fn has_values(&self) -> bool {
         self.strand.last().is_some()
     }
 
-    /// Returns the time of the last value.
     pub(super) fn last_at(&self) -> Option<Timestamp> {
         self.strand.last().map(|last| last.at)
     }
@@ -376,7 +372,6 @@ impl Sums {
         }
     }
 
-    /// Adds the sums of what comes later.
     fn join(&mut self, later: &Self) {
         if self.count == 0 || (later.count > 0 && later.minimum.value < self.minimum.value) {
             self.minimum = later.minimum;
@@ -390,7 +385,6 @@ impl Sums {
         self.seconds += later.seconds;
     }
 
-    /// Counts a value, or a counter's rate.
     #[inline]
     fn count(&mut self, value: f64, at: Timestamp) {
         if self.count == 0 || value < self.minimum.value {
@@ -417,7 +411,6 @@ fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
     (falls >> 63 == 0).then_some(rises)
 }
 
-/// Returns the results of `with` for each pair at the same index.
 #[inline]
 fn zip<A: Copy, B: Copy>(
     one: &[A; BLOCK],

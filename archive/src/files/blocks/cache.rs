@@ -24,7 +24,6 @@ const MAX_SPARES: usize = 2;
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     entries: Mutex<CacheEntries>,
-    /// Limit on the number of blocks.
     most: usize,
 }
 
@@ -41,7 +40,6 @@ struct CacheEntries {
     bytes: usize,
     /// Blocks that threads are decompressing ahead.
     making: Vec<Making>,
-    /// Buffers of evicted blocks.
     spares: Vec<Buffer>,
     decoders: Vec<BlockDecoder>,
 }
@@ -65,13 +63,10 @@ struct Making {
     thread: Decompression,
 }
 
-/// A block by its number in a file.
 type BlockKey = (FileId, usize);
 
-/// A thread that decompresses a block.
 pub(super) type Decompression = JoinHandle<io::Result<Arc<Buffer>>>;
 
-/// The state of a block.
 pub(super) enum CacheLookup {
     Held(Arc<Buffer>),
     /// A thread decompresses it, for which only the caller waits.
@@ -80,7 +75,6 @@ pub(super) enum CacheLookup {
 }
 
 impl BlockCache {
-    /// Returns the cache of this process.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<BlockCache>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +108,6 @@ impl BlockCache {
         }
     }
 
-    /// Returns whether a block is held or in the making.
     #[cfg(test)]
     pub(super) fn has(&self, file: FileId, number: usize) -> bool {
         self.lock().has((file, number))
@@ -211,7 +204,6 @@ mod tests {
         FileId { device: 1, inode, len: 1, changed: (0, 0) }
     }
 
-    /// Returns the number of blocks that are held, and their bytes.
     fn held(cache: &BlockCache) -> (usize, usize) {
         let entries = cache.lock();
         (entries.blocks.len(), entries.bytes)

@@ -16,14 +16,11 @@ const SEEKABLE_MAGIC: u32 = 0x8f92_eab1;
 const FRAME_MAGIC: u32 = 0xfd2f_b528;
 /// Entries have a checksum of the decompressed bytes.
 const HAS_CHECKSUMS: u8 = 0x80;
-/// Bits that must be zero.
 const RESERVED: u8 = 0x7c;
 /// The most frames that do not start as the table says.
 const MAX_DAMAGED: usize = 4;
-/// The longest header of a frame.
 const FRAME_HEADER: u64 = 18;
 
-/// The head of a skippable frame.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Head {
@@ -155,7 +152,6 @@ fn content_size(header: &[u8]) -> Option<u64> {
     Some(if size == 2 { number + 256 } else { number })
 }
 
-/// Returns the seek table of frames with these compressed and decompressed sizes.
 pub(crate) fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
     let count = frames.len() as u32;
     let body = frames.len() * size_of::<SeekTableEntry>() + size_of::<Footer>();

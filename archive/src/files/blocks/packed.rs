@@ -28,7 +28,6 @@ impl FileId {
     }
 }
 
-/// A compressed file that lists its blocks.
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) file: File,

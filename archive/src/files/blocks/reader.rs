@@ -25,7 +25,6 @@ const BEFORE_END: u64 = 2 << 20;
 /// Shorter blocks have nothing but a label.
 const LITTLE: usize = 64 << 10;
 
-/// The decompressed bytes of a file of blocks.
 #[derive(Debug)]
 pub(crate) struct BlockFile {
     pub(super) packed: Arc<Packed>,
@@ -135,7 +134,6 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Loads a block, which is the current one afterwards.
     pub(super) fn load(&mut self, number: usize) -> io::Result<Arc<Buffer>> {
         let before = match &self.current {
             Some((current, block)) if *current == number => return Ok(Arc::clone(block)),

@@ -152,7 +152,6 @@ fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Returns the next multiple of four.
 pub(super) const fn padded(size: u64) -> u64 {
     size.next_multiple_of(4)
 }
@@ -161,7 +160,6 @@ pub(super) fn sum_of(bytes: &[u8]) -> [u8; 4] {
     U32::new(crc32fast::hash(bytes)).to_bytes()
 }
 
-/// Returns the header of a stream with checks of this type.
 pub(super) fn stream_header(check: u8) -> [u8; EDGE] {
     let mut header = [0; EDGE];
     let sum = sum_of(&[0, check]);
@@ -190,7 +188,6 @@ pub(crate) fn block_header(compressed: u64, len: u64, dictionary: u32) -> Vec<u8
     header
 }
 
-/// The index of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct XzIndex {
     count: u64,

@@ -82,7 +82,6 @@ fn length(word: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Returns a record with a body of this length.
     fn record(body: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let encoded = frame::encode(&mut out, |out| {

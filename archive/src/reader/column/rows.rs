@@ -16,7 +16,6 @@ pub struct Rows {
     others: Vec<Start>,
 }
 
-/// The start of a stretch.
 #[derive(Debug, Clone, Copy)]
 struct Start {
     row: u32,
@@ -128,7 +127,6 @@ impl Rows {
         self.len += rows.len();
     }
 
-    /// Takes the last row away.
     pub(crate) fn pop(&mut self) {
         self.len = self.len.saturating_sub(1);
         self.others.pop_if(|last| last.place as usize == self.len);

@@ -31,7 +31,6 @@ pub(crate) struct CopyStep {
     pub(crate) place: u32,
 }
 
-/// The form of a value in a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ValueForm {
     /// A number of four bytes.

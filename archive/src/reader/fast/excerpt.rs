@@ -29,7 +29,6 @@ use crate::{Record, ValueSetView, Version};
 /// Excerpts that are read at once are no longer than this together.
 const MAX_SIZE: usize = 256 * 1024;
 
-/// The cost of reading pieces of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadCost {
     /// Bytes that can be copied in the time that it takes to ask for a piece.
@@ -45,7 +44,6 @@ impl ReadCost {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { asking: 0, gap: 0 };
 
-    /// Returns whether reading pieces is worth it, for records of a length.
     fn is_worth(self, pieces: &[Range<usize>], len: usize) -> bool {
         // The end of a record and the start of the next one are read together.
         let read = pieces.iter().map(Range::len).sum::<usize>() * usize::from(self.asking > 0);
@@ -56,11 +54,8 @@ impl ReadCost {
 /// The pieces of a record that are read; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Excerpt {
-    /// The shape of the records.
     pub(crate) shape: ShapeId,
-    /// The version of their archive.
     pub(crate) version: Version,
-    /// The length of each record.
     pub(crate) record_len: usize,
     /// The pieces of a record that are read, ascending: the first begins with the record, the last
     /// ends with it.
@@ -130,7 +125,6 @@ impl Excerpt {
         })
     }
 
-    /// Returns the limit on excerpts that are read at once.
     pub(crate) fn most(&self) -> usize {
         (MAX_SIZE / self.len.max(1)).max(1)
     }
@@ -169,7 +163,6 @@ fn joined(mut pieces: Vec<Range<usize>>, gap: usize) -> Vec<Range<usize>> {
     joined
 }
 
-/// Returns the bytes of the pieces.
 fn cut(bytes: &[u8], pieces: &[Range<usize>]) -> Vec<u8> {
     pieces.iter().filter_map(|piece| bytes.get(piece.clone())).flatten().copied().collect()
 }

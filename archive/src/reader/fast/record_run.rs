@@ -17,7 +17,6 @@ use crate::{Record, Result, Timestamp, Version};
 /// Finds runs, and keeps the memory that the last one used.
 #[derive(Debug, Default)]
 pub(crate) struct RunFinder {
-    /// The length of each record.
     len: usize,
     timestamps: Vec<Timestamp>,
     excerpts: Vec<u8>,
@@ -31,7 +30,6 @@ pub(crate) struct RecordRun<'r> {
     pub(crate) bytes: &'r [u8],
     /// The length of each.
     pub(crate) stride: usize,
-    /// Set if they are excerpts.
     pub(crate) is_excerpt: bool,
     /// The timestamps of the records, one at least.
     pub(crate) timestamps: &'r [Timestamp],

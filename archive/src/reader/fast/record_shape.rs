@@ -46,7 +46,6 @@ pub(crate) struct RecordShapes {
     misses: u32,
 }
 
-/// The data that records of one shape have in common.
 #[derive(Debug)]
 struct RecordShape {
     id: ShapeId,
@@ -102,21 +101,18 @@ impl RecordShapes {
         Ok(Some(id))
     }
 
-    /// Returns the shape of a record, given by its bytes, if it is known.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<ShapeId> {
         let place = self.known.iter().position(|shape| shape.is_of(bytes))?;
         self.known.get_mut(..=place)?.rotate_right(1);
         self.known.first().map(|shape| shape.id)
     }
 
-    /// Returns whether a record is of the shape that was found last.
     pub(crate) fn is_found_last(&self, bytes: &[u8]) -> bool {
         self.known.first().is_some_and(|shape| shape.is_of(bytes))
     }
 }
 
 impl RecordShape {
-    /// Returns the shape of a record that was checked.
     fn new(version: Version, record: &Record<'_>) -> Self {
         let bytes = record.bytes();
         let start = count_offset(version);

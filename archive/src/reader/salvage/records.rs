@@ -21,7 +21,6 @@ pub struct SalvagedRecords<'s> {
     /// The volume being read, or the next one.
     volume: u32,
     scanner: Option<Scanner>,
-    /// The time of the last good record.
     last: Option<Timestamp>,
 }
 

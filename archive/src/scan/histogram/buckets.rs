@@ -7,7 +7,6 @@ use crate::{Instance, InstanceId};
 /// A higher precision than any writer has.
 const MAX_PRECISION: u32 = 32;
 
-/// The bounds of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bucket {
     /// The index of its histogram among those of the metric.
@@ -26,7 +25,6 @@ impl Bucket {
     }
 }
 
-/// The buckets of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Buckets {
     /// Of one histogram, their instances' numbers.
@@ -61,7 +59,6 @@ impl Buckets {
         Self::Named(buckets.collect())
     }
 
-    /// Returns the bucket of an instance.
     pub(super) fn get(&self, id: InstanceId) -> Option<Bucket> {
         match self {
             Self::Numbered(numbered) => numbered.bucket(id.get()),

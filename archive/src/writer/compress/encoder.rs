@@ -42,7 +42,6 @@ impl BlockEncoder {
         Ok(EncodedBlock { packed, len: bytes.len() as u64, sum })
     }
 
-    /// Returns a file for its blocks.
     pub(super) fn container(&self) -> Container {
         match self {
             Self::Xz => Container::Xz(XzIndex::default()),
@@ -60,7 +59,6 @@ pub(super) enum Container {
 }
 
 impl Container {
-    /// Writes the beginning of the file.
     pub(super) fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Xz(_) => out.write_all(&XzIndex::header(CRC32)),

@@ -27,11 +27,9 @@ pub(super) struct Pieces<R> {
     order: Option<Order>,
 }
 
-/// The order of the records of an archive's volumes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     version: Version,
-    /// The time of the last record.
     last: Option<Timestamp>,
 }
 
@@ -186,7 +184,6 @@ mod tests {
         out
     }
 
-    /// The lengths of the pieces, and how many records they have.
     fn counted(bytes: &[u8]) -> (Vec<usize>, Option<u64>) {
         let mut pieces = Pieces::new(bytes);
         let all: Vec<_> = std::iter::from_fn(|| pieces.next().unwrap()).collect();

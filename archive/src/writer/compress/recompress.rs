@@ -109,10 +109,8 @@ pub fn recompress(
     Ok((made_anew.end() == archive.end()).then_some(made))
 }
 
-/// A volume that was copied.
 struct Copied {
     records: u64,
-    /// The bytes of the copy.
     written: u64,
     /// Bytes of its records and its label.
     plain: u64,
@@ -287,7 +285,6 @@ mod tests {
         recompress(&archive, to, compression, Effort::Usual, &mut |_| {}).unwrap()
     }
 
-    /// Returns the names after the base name, and the bytes.
     fn files(base: &Path) -> Vec<(String, Vec<u8>)> {
         let len = base.to_str().unwrap().len();
         let files = member_files(base).unwrap().into_iter();

@@ -34,7 +34,6 @@ struct RenumberedInstances {
 /// The selection, looked up for each value set.
 #[derive(Debug, Default)]
 pub(in crate::writer) struct Mapping {
-    /// By the PMIDs of the source.
     metrics: HashMap<Pmid, ExtractedMetric>,
     indoms: HashMap<InDom, WantedInstances>,
     renumbered: HashMap<InDom, RenumberedInstances>,
@@ -50,7 +49,6 @@ pub(in crate::writer) struct Mapping {
     unnameable: Vec<(Pmid, usize)>,
 }
 
-/// A metric that is extracted.
 #[derive(Debug)]
 struct ExtractedMetric {
     /// With its name and PMID in the new archive.
@@ -354,7 +352,6 @@ fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, ByteText)
     })
 }
 
-/// Returns the instances or labels that are wanted.
 fn only<T: Clone>(
     all: &[T],
     wanted: &WantedInstances,

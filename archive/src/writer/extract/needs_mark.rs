@@ -25,7 +25,6 @@ pub(super) struct NeedsMark {
     server: Option<Server>,
     /// The mark that will be due.
     mark: Option<Timestamp>,
-    /// The next record is the first of its archive.
     is_first: bool,
 }
 
@@ -55,7 +54,6 @@ impl NeedsMark {
     }
 }
 
-/// Returns the server that a first or last record names.
 fn server(record: &Record<'_>) -> Option<Server> {
     if record.len() != VALUES {
         return None;

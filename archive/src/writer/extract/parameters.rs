@@ -36,7 +36,6 @@ pub(super) fn declare(
     declare_all(found, record.timestamp(), mapping, metadata, writer)
 }
 
-/// Declares those of some parameters that are not known yet.
 pub(in crate::writer) fn declare_all(
     found: HashSet<Pmid>,
     timestamp: Timestamp,

@@ -33,7 +33,6 @@ pub(super) struct RecordOrder {
 }
 
 impl RecordOrder {
-    /// Passes a record that is copied.
     pub(super) fn pass(&mut self, record: &Record<'_>, source: Source<'_>) {
         let timestamp = record.timestamp();
         let latest = *self.latest.get_or_insert(timestamp);

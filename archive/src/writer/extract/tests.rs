@@ -90,7 +90,6 @@ fn archive(directory: &TempDir) -> Archive {
     Archive::open(directory.path().join("old")).unwrap()
 }
 
-/// What of an archive the names stand for.
 fn selection<'a>(source: impl Into<Source<'a>>, names: &[&str]) -> Selection<'a> {
     let mut selection = Selection::new(source);
     for name in names {

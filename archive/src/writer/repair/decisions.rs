@@ -12,7 +12,6 @@ use crate::progress::Progress;
 use crate::reader::salvage::{Loss, MetadataPlace, Salvage, Salvaged};
 use crate::{ArchiveLabel, ByteText, Error, Metadata, Pmid, Result, Timestamp, Version};
 
-/// The most archives that a repair makes of one.
 const MAX_PARTS: usize = 8;
 
 /// Made by one pass over the data; the copying is the second.

@@ -20,7 +20,6 @@ use crate::{
     ByteText, EncodeError, InDom, InstanceId, LabelClass, Metadata, Pmid, RecordError, Version,
 };
 
-/// The fate of a record.
 #[derive(Debug)]
 pub(super) enum FilteredRecord {
     Whole,
@@ -36,12 +35,10 @@ pub(super) enum FilteredRecord {
 pub(super) struct MetadataFilter<'m> {
     /// The instances of each domain after the records so far.
     domains: HashMap<InDom, HashSet<InstanceId>>,
-    /// The metadata of the old archive.
     old: &'m Metadata,
 }
 
 impl<'m> MetadataFilter<'m> {
-    /// Creates a filter for the records of an archive with this metadata.
     pub(super) fn new(metadata: &'m Metadata) -> Self {
         Self { domains: HashMap::new(), old: metadata }
     }

@@ -11,12 +11,10 @@ use crate::{ArchiveLabel, IndexEntry, Result, Timestamp, Version};
 const INDEX_BYTES: u64 = 100_000;
 const BUFFER: usize = 64 << 10;
 
-/// Creates a file of an archive with its label.
 pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
     Ok(file_set::create(base, label, role)?.buffered(BUFFER))
 }
 
-/// The numbers of new data volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VolumeNumbers {
     /// Those of the old volumes, which the new ones replace.

@@ -16,7 +16,6 @@ pub(super) struct PendingMark {
 }
 
 impl PendingMark {
-    /// Notes that records are missing at this place.
     pub(super) const fn records_missing(&mut self) {
         self.records_missing = true;
     }

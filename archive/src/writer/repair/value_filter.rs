@@ -18,7 +18,6 @@ pub(super) struct ValueFilter<'m> {
 /// A record that passed.
 pub(super) struct Filtered<'b> {
     pub(super) bytes: &'b [u8],
-    /// Some of its value sets were left out.
     pub(super) is_thinned: bool,
 }
 

@@ -40,7 +40,6 @@ fn life() -> Vec<Step> {
     ]
 }
 
-/// Lives, with a fault or without one.
 fn live(version: Version, fault: Option<Fault>) -> (TempDir, Logger) {
     let directory = tempfile::tempdir().unwrap();
     let options = WriterOptions { version, ..WriterOptions::default() };

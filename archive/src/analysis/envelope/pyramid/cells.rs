@@ -61,7 +61,6 @@ impl Cells {
         }
     }
 
-    /// Returns the runs that have some of the columns.
     pub(super) fn runs(&self, columns: Range<u32>, usual: Weight) -> Vec<Run> {
         let first = self.blocks.partition_point(|block| block.end <= columns.start);
         let mut end = first.checked_sub(1).and_then(|n| self.blocks.get(n)).map_or(0, |b| b.end);
@@ -85,12 +84,10 @@ impl Cells {
         runs
     }
 
-    /// Takes all runs, which are not here any more.
     pub(super) fn take(&mut self, usual: Weight) -> Vec<Run> {
         std::mem::take(self).runs(0..u32::MAX, usual)
     }
 
-    /// Returns the bytes that the runs take.
     pub(super) fn bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|block| block.bytes.len()).sum();
         blocks
@@ -179,7 +176,6 @@ fn encode_rows(rows: &[Row]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the rows of a block.
 fn opened(bytes: &[u8]) -> [Row; BLOCK] {
     let (masks, rest) = bytes.split_at_checked(WORDS).unwrap_or_default();
     let (first, mut planes) = rest.split_at_checked(size_of::<Row>()).unwrap_or_default();

@@ -75,7 +75,6 @@ pub(super) fn is_true(value: Value<'_>) -> Option<bool> {
     Some(value.as_f64()? != 0.0)
 }
 
-/// Returns the result of an arithmetic operator in its type.
 fn number(
     operator: Operator,
     left: Value<'_>,
@@ -127,7 +126,6 @@ pub(super) fn constant(value: Value<'_>, value_type: ValueType) -> Option<Value<
     }
 }
 
-/// Returns the difference of two values in the type of `delta`.
 pub(super) fn growth(
     before: Value<'_>,
     now: Value<'_>,
@@ -139,7 +137,6 @@ pub(super) fn growth(
     }
 }
 
-/// Returns the negated value in a signed type.
 pub(super) fn negative(value: Value<'_>, value_type: ValueType) -> Option<Value<'static>> {
     match value {
         Value::Float(v) => Some(Value::Float(-v)),

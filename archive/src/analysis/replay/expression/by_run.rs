@@ -24,7 +24,6 @@ use super::parse::{Function, Operator};
 use super::{Bound, ExpressionValues, OperandValues};
 use crate::{Semantics, Value, ValueType};
 
-/// The form in which growth is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum GrowthForm {
     /// Per second of the time in which the operand was observed.
@@ -71,7 +70,6 @@ impl Term {
         self.units.time_scale_in_seconds().filter(|_| is_time).unwrap_or(1.0)
     }
 
-    /// Returns whether an operand was cut.
     fn is_cut<'v>(&self, moments: &OperandValues<'_, 'v>, before: &Before<'_, 'v>) -> bool {
         let any = |terms: &[&Self]| terms.iter().any(|term| term.is_cut(moments, before));
         match &self.action {
@@ -186,7 +184,6 @@ impl Term {
     }
 }
 
-/// Returns a difference of values in other units.
 fn difference(conversion: Conversion, value: Value<'_>) -> Option<Value<'_>> {
     Some(Value::Double(conversion.apply(value.as_f64()?) - conversion.apply(0.0)))
 }

@@ -38,7 +38,6 @@ use super::{Expression, ExpressionError, Filter, Flaw, Limit, Problem};
 use crate::scan::Selector;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
 
-/// A metric of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Operand {
     /// The index of its values.
@@ -65,7 +64,6 @@ pub(crate) type InstanceGroups = (InDom, Vec<(InstanceId, InstanceId)>);
 
 /// The archive that gives names their meaning.
 pub(crate) trait NameResolver {
-    /// Returns the metric of a name, as an operand.
     fn metric(&mut self, name: &str) -> Option<Operand>;
     /// Returns a metric of a name, and its instances within a limit.
     ///
@@ -132,7 +130,6 @@ pub(super) struct Term {
     pub(super) indom: Option<InDom>,
 }
 
-/// The computation of the values of a node.
 #[derive(Debug, Clone)]
 pub(super) enum Action {
     /// The value of each of these instances.
@@ -183,7 +180,6 @@ impl Bound {
         Ok(Self { root, needs_moment_before: checker.needs_moment_before })
     }
 
-    /// Returns the descriptor of the values, with this PMID.
     pub(crate) fn desc(&self, pmid: Pmid) -> MetricDesc {
         let Term { value_type, semantics, units, indom, .. } = self.root;
         MetricDesc { pmid, value_type, indom, semantics, units }
@@ -236,7 +232,6 @@ impl TypeChecker<'_> {
         }
     }
 
-    /// Returns a constant, or `novalue` if there is no value.
     fn constant(
         &self,
         at: usize,
@@ -298,7 +293,6 @@ impl TypeChecker<'_> {
         Problem::UnknownMetric(name.to_owned())
     }
 
-    /// Checks a metric that is limited to some of its instances.
     fn limited(&mut self, at: usize, name: &str, limit: &Limit) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         let found = self.scope.limited(name, limit).map_err(flaw)?;
@@ -355,7 +349,6 @@ impl TypeChecker<'_> {
         Ok(Term { action, value_type, semantics, units, indom: Some(indom) })
     }
 
-    /// Checks a function of the values in the interval.
     fn over(&mut self, at: usize, function: OverFunction, of: &Selector) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         if self.within.is_some() {
@@ -602,7 +595,6 @@ impl TypeChecker<'_> {
     }
 }
 
-/// Returns the values of a function.
 fn called(function: Function, inner: Term) -> Result<Term, Problem> {
     let Term { mut value_type, mut semantics, mut units, mut indom, .. } = inner;
     let was = semantics;

@@ -125,7 +125,6 @@ h = -x\"#;
     }
 
     proptest::proptest! {
-        /// forall texts: definitions or errors
         #[test]
         fn every_text_is_read(text in "[ab=('\"#\\\\\n ]{0,60}") {
             let _ = definitions(&text);

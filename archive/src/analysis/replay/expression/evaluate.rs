@@ -15,7 +15,6 @@ use crate::{InstanceId, Semantics, Value, ValueType};
 /// The values of one metric by instance, ascending; `None` without instances.
 pub type ExpressionValues<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
 
-/// The values of the operands.
 #[derive(Debug)]
 pub(crate) struct OperandValues<'m, 'v> {
     /// For each operand the index of its values in the lists below.
@@ -29,7 +28,6 @@ pub(crate) struct OperandValues<'m, 'v> {
     pub(crate) gaps: Gaps,
 }
 
-/// The operands at the moment before.
 #[derive(Debug)]
 pub(crate) struct Before<'m, 'v> {
     pub(crate) values: &'m [ExpressionValues<'v>],
@@ -43,7 +41,6 @@ pub(crate) struct Before<'m, 'v> {
 }
 
 impl<'v> OperandValues<'_, 'v> {
-    /// Returns the values of an operand in one of the lists.
     pub(super) fn values(
         &self,
         operand: usize,
@@ -64,7 +61,6 @@ impl<'v> OperandValues<'_, 'v> {
 }
 
 impl Bound {
-    /// Returns the values of the expression.
     pub(crate) fn values<'v>(&self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
         self.root.values(moments, moments.now)
     }
@@ -79,7 +75,6 @@ impl Bound {
 }
 
 impl Term {
-    /// Returns the values at one of the two moments.
     pub(super) fn values<'v>(
         &self,
         moments: &OperandValues<'_, 'v>,
@@ -187,7 +182,6 @@ impl Term {
         }
     }
 
-    /// Returns a sum of nothing.
     pub(super) fn nothing<'v>(&self) -> ExpressionValues<'v> {
         let zero = constant(Value::U32(0), self.value_type);
         zero.map(|zero| (None, zero)).into_iter().collect()
@@ -240,7 +234,6 @@ impl Term {
             .collect()
     }
 
-    /// Returns the rates of the values, between the two moments.
     fn rates<'v>(&self, moments: &OperandValues<'_, 'v>) -> ExpressionValues<'v> {
         let Some(before) = &moments.before else { return ExpressionValues::new() };
         let is_counter = self.semantics == Semantics::Counter;
@@ -265,7 +258,6 @@ impl Term {
         rates.collect()
     }
 
-    /// Returns one value from all instances.
     fn over_all<'v>(
         &self,
         function: Function,
@@ -337,7 +329,6 @@ impl Term {
 }
 
 impl Converted {
-    /// Returns a value in the scale of the result.
     pub(super) fn in_scale<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
         match self.conversion {
             None => Some(value),
@@ -407,7 +398,6 @@ fn either<'v>(
     first
 }
 
-/// Returns the results for each value, without the instances that have none.
 pub(super) fn each<'v>(
     values: ExpressionValues<'v>,
     result: impl Fn(Value<'v>) -> Option<Value<'v>>,

@@ -26,7 +26,6 @@ const MAX_DEPTH: usize = 100;
 /// The start of an operand, for error messages.
 const OPERAND: &str = "a metric, a number, a function or \"(\"";
 
-/// A node of the tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     /// The byte that errors about it point at.
@@ -36,13 +35,11 @@ pub(crate) struct Node {
     depth: usize,
 }
 
-/// The kind of a node, with its operands.
 #[derive(Debug, Clone)]
 pub(super) enum NodeKind {
     Constant(Value<'static>, ConstantMetadata),
     NoValue(ConstantMetadata),
     Metric(String),
-    /// Some instances of a metric.
     Limited(String, Limit),
     Defined(String),
     Negative(Box<Node>),
@@ -128,7 +125,6 @@ const RELATION: u8 = 3;
 const SUM: u8 = 4;
 const PRODUCT: u8 = 5;
 
-/// The operators with their signs and levels.
 const OPERATORS: [(Operator, &str, u8); 12] = [
     (Operator::Or, "||", BOOLEAN),
     (Operator::And, "&&", BOOLEAN),
@@ -150,7 +146,6 @@ impl Operator {
     }
 }
 
-/// A function of one expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     Rate,
@@ -164,7 +159,6 @@ pub(super) enum Function {
     Scalar,
 }
 
-/// The functions by their names.
 const FUNCTIONS: [(&str, Function); 9] = [
     ("rate", Function::Rate),
     ("delta", Function::Delta),
@@ -194,7 +188,6 @@ pub(crate) enum OverFunction {
     Avg,
 }
 
-/// These functions by their names.
 const OVER_FUNCTIONS: [(&str, OverFunction); 3] = [
     ("min_over", OverFunction::Min),
     ("max_over", OverFunction::Max),
@@ -202,7 +195,6 @@ const OVER_FUNCTIONS: [(&str, OverFunction); 3] = [
 ];
 
 impl OverFunction {
-    /// Returns the name in expressions.
     pub(super) fn name(self) -> &'static str {
         OVER_FUNCTIONS.iter().find(|row| row.1 == self).map_or("", |row| row.0)
     }
@@ -251,12 +243,10 @@ impl<'p, 't> Parser<'p, 't> {
         self.tokens.get(self.next).map_or(&Token::End, |(_, token)| token)
     }
 
-    /// Returns the byte of the next token.
     fn offset(&self) -> usize {
         self.tokens.get(self.next).map_or(self.text.len(), |(at, _)| *at)
     }
 
-    /// Takes the next token if it is this sign.
     fn takes(&mut self, sign: &'static str) -> bool {
         let is_next = *self.peek() == Token::Sign(sign);
         self.next += usize::from(is_next);
@@ -373,7 +363,6 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(number)
     }
 
-    /// Parses the unit of time that may follow a number.
     fn time_unit(&mut self) -> Result<Option<Units>, Flaw> {
         let at = self.offset();
         let Token::Name(name) = self.peek() else { return Ok(None) };
@@ -384,7 +373,6 @@ impl<'p, 't> Parser<'p, 't> {
         units(at, unit).map(Some)
     }
 
-    /// Parses the first argument of `quantile`.
     fn rank(&mut self) -> Result<f64, Flaw> {
         let at = self.offset();
         let found = self.peek().quoted();
@@ -487,14 +475,12 @@ impl<'p, 't> Parser<'p, 't> {
         node(at, kind, depth)
     }
 
-    /// Parses a number, and the unit of time that may follow it.
     fn constant(&mut self, at: usize) -> Result<Node, Flaw> {
         let number = self.number()?;
         let metadata = ConstantMetadata { units: self.time_unit()?, ..ConstantMetadata::default() };
         node(at, NodeKind::Constant(number, metadata), 0)
     }
 
-    /// Parses the arguments of `below`.
     fn below(&mut self) -> Result<(NodeKind, usize), Flaw> {
         let limit = self.expression(0)?;
         self.expect(&Token::Sign(","), "\",\" and a histogram")?;
@@ -502,7 +488,6 @@ impl<'p, 't> Parser<'p, 't> {
         Ok((NodeKind::Below(Box::new(limit), self.selector()?), depth))
     }
 
-    /// Parses `by (LABEL, ...) (EXPRESSION)`.
     fn by_labels(&mut self, at: usize, function: Function) -> Result<Node, Flaw> {
         self.next += 1;
         self.expect(&Token::Sign("("), "\"(\" and labels")?;
@@ -523,7 +508,6 @@ impl<'p, 't> Parser<'p, 't> {
         node(at, NodeKind::By(function, labels, Box::new(inner)), depth)
     }
 
-    /// Parses the arguments of `topk`.
     fn topk(&mut self) -> Result<(NodeKind, usize), Flaw> {
         let at = self.offset();
         let found = self.peek().quoted();
@@ -543,7 +527,6 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(self.labels(name)?.unwrap_or_else(|| Selector::of_name(name)))
     }
 
-    /// Parses `/pattern/` or `!/pattern/`.
     fn pattern(&mut self) -> Result<Filter, Flaw> {
         let is_negated = self.takes("!");
         let Token::Pattern(pattern) = self.peek() else {
@@ -606,7 +589,6 @@ impl<'p, 't> Parser<'p, 't> {
         }
     }
 
-    /// Parses a value of a parameter as written, without quotes.
     fn parameter(&mut self) -> Result<&'t str, Flaw> {
         let at = self.offset();
         let token = self.peek();

@@ -94,7 +94,6 @@ fn values(rows: &[(&str, &[(i32, Value<'static>)])]) -> Vec<ExpressionValues<'st
     all
 }
 
-/// The value of an expression by instance.
 fn evaluated(
     text: &str,
     now: &[ExpressionValues<'static>],

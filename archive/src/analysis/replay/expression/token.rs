@@ -20,7 +20,6 @@ pub(super) enum Token<'t> {
     Pattern(String),
     /// An operator or a delimiter.
     Sign(&'static str),
-    /// The end of the text.
     End,
 }
 
@@ -31,7 +30,6 @@ const SIGNS: [&str; 19] = [
 ];
 
 impl Token<'_> {
-    /// Returns the token as error messages quote it.
     pub(super) fn quoted(&self) -> String {
         match self {
             Self::Name(name) => format!("\"{name}\""),
@@ -231,7 +229,6 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// forall texts: tokens, or an error at a place within the text
         #[test]
         fn every_text_is_tokens_or_an_error(text: String) {
             match tokens(&text) {

@@ -33,7 +33,6 @@ use crate::analysis::replay::{Column, Decrease, Gaps, MetricTrack, Moment, Repla
 use crate::scan::histogram::{Bucket, HistogramLayout};
 use crate::{Timestamp, Value};
 
-/// The lines of the counters of a histogram.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HistogramLines {
     members: Vec<Member>,
@@ -56,13 +55,11 @@ pub(super) struct CountedBuckets {
     pub(super) seconds: f64,
 }
 
-/// A counter of a histogram.
 #[derive(Debug, Clone, Copy)]
 struct Member {
     /// `None` for the sum of the values.
     bucket: Option<Bucket>,
     track: usize,
-    /// The place of the column in the track.
     column: usize,
 }
 
@@ -162,8 +159,7 @@ impl HistogramLines {
         rows.map(|(_, row)| row).collect()
     }
 
-    /// Computes how much each bucket grew between two moments, in the order of buckets; nothing if a
-    /// counter fell without a reset, as floating-point numbers that wrap.
+    /// /// Nothing if a counter fell without a reset, as floating-point numbers that wrap.
     pub(super) fn counted(&self, replay: &Replay<'_>, moments: &[Moment; 2]) -> CountedBuckets {
         if replay.gaps == Gaps::Join && !self.is_joined(replay, moments) {
             return CountedBuckets::default();
@@ -186,7 +182,6 @@ impl HistogramLines {
         counted
     }
 
-    /// Computes how much a counter grew; `None` if it fell.
     fn grown(&self, replay: &Replay<'_>, member: Member, moments: &[Moment; 2]) -> Option<Grown> {
         let track = replay.tracks.get(member.track);
         let column = track.and_then(|track| track.columns.get(member.column));
@@ -272,7 +267,6 @@ impl HistogramLines {
     }
 }
 
-/// Returns whether any instance of a metric had a value by a moment in its run.
 fn has_values(track: &MetricTrack, moment: &Moment) -> bool {
     let run = moment.reach.limited(track.walls.all());
     track.columns.iter().any(|column| run.neighbours(column.rows()).0.is_some())

@@ -22,26 +22,21 @@ use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 pub struct SuccessiveQuantiles {
     counts: SelectedMetric,
     layout: Arc<HistogramLayout>,
-    /// Number of states that the domains had.
     states: usize,
     /// From 0 to 1, and the metric of each.
     ranks: Vec<(f64, SelectedMetric)>,
-    /// The last value of each counter.
     last: HashMap<CounterKey, OwnedValue>,
     /// Counters without a last value began at 0.
     from_zero: bool,
-    /// The values of the record so far.
     now: Vec<(CounterKey, OwnedValue)>,
 }
 
-/// A counter of the histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct CounterKey {
     is_sum: bool,
     instance: Option<InstanceId>,
 }
 
-/// The values of a histogram in a record.
 #[derive(Debug, Clone)]
 struct InRecord {
     is_there: bool,
@@ -163,13 +158,11 @@ impl SuccessiveQuantiles {
         own.into_iter().any(|(key, value)| !key.is_sum || is_zero(value.as_value()))
     }
 
-    /// Returns the place of the histogram that a counter belongs to.
     fn place_of(&self, key: CounterKey) -> Option<usize> {
         place_in(&self.layout, key)
     }
 }
 
-/// Returns the number of states of some domains.
 fn states_of(metadata: &Metadata, indoms: [Option<InDom>; 2]) -> usize {
     let histories = indoms.into_iter().flatten().filter_map(|indom| metadata.indom_history(indom));
     histories.map(|history| history.states().len()).sum()
@@ -216,7 +209,6 @@ mod tests {
         }
     }
 
-    /// Returns the maximum after a record with these buckets and this sum.
     fn next(all: &mut SuccessiveQuantiles, buckets: &[(i32, u64)], sum: u64) -> Option<f64> {
         let [counts, total] = [1, 2].map(|item| Pmid::new(70, 1, item).unwrap());
         for (bucket, count) in buckets {
