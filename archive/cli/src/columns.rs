@@ -54,7 +54,6 @@ pub(crate) struct Scale {
     conversion: Option<Conversion>,
 }
 
-/// The time that the value of a sample stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueTime {
     /// The interval before the sample, of which it is the mean.
@@ -72,7 +71,6 @@ impl ValueTime {
         }
     }
 
-    /// Returns the time of the values of a metric, or of its rates.
     fn new(metric: &SelectedMetric, is_rate: bool) -> Option<Self> {
         match metric.desc.semantics {
             _ if is_rate => Some(Self::Interval),
@@ -158,7 +156,6 @@ pub(crate) fn conversion_to(own: Units, wanted: &[WantedUnits]) -> Option<(Conve
     })
 }
 
-/// Returns the unit that is most like a word, if one is.
 fn most_like(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     let word = word.as_str();
@@ -174,7 +171,6 @@ fn most_like(word: &str) -> Option<&'static str> {
     (best.0 >= MIN_LIKENESS).then_some(best.1)
 }
 
-/// The names of units that are proposed.
 const UNITS: [&str; 16] = [
     "byte", "Kbyte", "Mbyte", "Gbyte", "Tbyte", "Pbyte", "Ebyte", "Zbyte", "Ybyte", "nanosec",
     "microsec", "millisec", "sec", "min", "hour", "count",
@@ -297,7 +293,6 @@ impl<'a> InstanceLabels<'a> {
     }
 }
 
-/// Returns the names of the instances of a domain of the archive or of an expression.
 pub(crate) fn names_in_replay(
     metadata: &Metadata,
     replay: &Replay<'_>,
@@ -362,7 +357,6 @@ pub(crate) fn warn_of_unused_units(wanted: &[WantedUnits], own: &[(Units, String
     }
 }
 
-/// Returns the value in a column of a sample, in the column's units.
 pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>> {
     let values = sample.values.get(column.metric)?;
     let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
@@ -400,7 +394,6 @@ pub(crate) fn compare_names(one: Option<&str>, other: Option<&str>) -> Ordering 
     }
 }
 
-/// Returns the newest number that records have for an instance.
 pub(crate) fn number_in_records(
     metadata: &Metadata,
     indom: Option<InDom>,

@@ -63,7 +63,6 @@ _mmv-archive_metric_names() {
 }
 "#;
 
-/// Returns the script of a shell.
 pub(crate) fn script(shell: Shell, mut command: Command) -> String {
     let mut generated = Vec::new();
     let takers = takers_of_metrics(&command);
@@ -90,7 +89,6 @@ pub(crate) fn script(shell: Shell, mut command: Command) -> String {
     script
 }
 
-/// Returns the commands that have metrics among their arguments.
 fn takers_of_metrics(command: &Command) -> Vec<String> {
     let mut names = Vec::new();
     for command in command.get_subcommands() {

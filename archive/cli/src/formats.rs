@@ -18,7 +18,6 @@ use crate::columns::Column;
 use crate::text::Output;
 use crate::time::Zone;
 
-/// Formats of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// One line per time, one column per instance
@@ -49,14 +48,12 @@ pub(crate) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Returns a time as text for a table.
     fn time_text(&self, zone: &Zone, at: Timestamp) -> String {
         let has_date = self.title.as_ref().is_none_or(String::is_empty);
         table::time_text(zone, at, self.places, has_date)
     }
 }
 
-/// Writes samples in one of the formats.
 pub(crate) struct Writer<'a> {
     out: Output,
     report: Report<'a>,
@@ -69,7 +66,6 @@ pub(crate) struct Writer<'a> {
 /// Samples as text, or as the rows of a table.
 struct Formatted {
     text: Vec<u8>,
-    /// The number of values in the text.
     values: u64,
     rows: Vec<table::Row>,
 }

@@ -24,7 +24,6 @@ const OVERSAMPLING: u32 = 2;
 /// The valid width and height in pixels.
 const SIDES: std::ops::RangeInclusive<u32> = 100..=10_000;
 
-/// An error of drawing an image.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ImageError {
@@ -84,7 +83,6 @@ impl<'a> Image<'a> {
         Self { title, subtitle: "", panels, size: (1200, 675), time_label, note: "" }
     }
 
-    /// Returns how many panels can be read in an image of this size.
     pub(crate) fn max_panels(size: (u32, u32)) -> usize {
         draw::max_panels(size)
     }

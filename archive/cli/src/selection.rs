@@ -267,7 +267,6 @@ pub(crate) fn check_complete(replay: &Replay<'_>, archives: &ArchiveSet) -> Resu
     if replay.lost().is_empty() { Ok(()) } else { Err(Failure::Lost) }
 }
 
-/// Warns of records that a replay skips.
 pub(crate) fn warn_of_losses(replay: &Replay<'_>) {
     if replay.backward_records() > 0 {
         let count = replay.backward_records();

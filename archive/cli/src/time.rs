@@ -33,7 +33,6 @@ use crate::Failure;
 pub(crate) use window::{SpanOptions, Window, WindowOptions};
 pub(crate) use zone::{Zone, ZoneOptions};
 
-/// An error of a time on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TimeError {
     /// None of the forms of a time.

@@ -42,7 +42,6 @@ const TIME: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 256 << 10;
 /// Bytes that a file decompresses to.
 const ZEROS: usize = 10 << 30;
-/// Bytes of one part of it.
 const PART: usize = 1 << 20;
 
 fn run(directory: &Path, arguments: &[&str]) -> ResUse {

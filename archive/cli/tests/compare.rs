@@ -306,7 +306,6 @@ fn a_table_has_the_change_and_the_rest_in_numbers() {
 mod engines {
     use super::*;
 
-    /// Returns the values of a run by second, as the script of the test reads them.
     fn table(run: &TestArchive) -> Value {
         let output = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
             .arg("report")

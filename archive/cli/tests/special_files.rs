@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use test_archives::Builder;
 
-/// All commands that read an archive.
 const COMMANDS: [&[&str]; 17] = [
     &["info"],
     &["metrics"],

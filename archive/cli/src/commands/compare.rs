@@ -248,7 +248,6 @@ impl Arguments {
         )
     }
 
-    /// Returns an error for the first condition that holds.
     fn check_conditions(&self, comparison: &Comparison) -> Result<(), Failure> {
         let mut failed = Ok(());
         for condition in &self.fail_if {

@@ -262,12 +262,10 @@ impl Dump<'_> {
         self.out.text.extend_from_slice(text.as_bytes());
     }
 
-    /// Appends a name or a text of one line.
     fn name(&mut self, name: &str) {
         self.out.text.extend_from_slice(&line_of(name, self.is_raw));
     }
 
-    /// Appends a text that may have several lines.
     fn several_lines(&mut self, text: &str) {
         for part in text.split_inclusive(['\n', '\t']) {
             let end = part.trim_end_matches(['\n', '\t']).len();
@@ -322,7 +320,6 @@ impl Dump<'_> {
     }
 }
 
-/// Formats a name in one line, or its bytes.
 fn line_of(name: &str, is_raw: bool) -> Cow<'_, [u8]> {
     if is_raw {
         return ByteText::unescape(name);

@@ -31,7 +31,6 @@ use crate::walk::Walk;
 /// Time after which another growth of a program has a line of its own.
 const MAX_GROWTH_PAUSE: Duration = Duration::from_secs(60);
 
-/// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
   When did programs start, restart or end during the last day?

@@ -210,7 +210,6 @@ impl<'a> Queue<'a> {
         Self { path, done: HashSet::new() }
     }
 
-    /// Opens the newest archive.
     fn newest(&mut self) -> Result<Follower, Failure> {
         let mut newest: Option<(Timestamp, PathBuf)> = None;
         let bases = ArchiveSet::bases(&[self.path])?;
@@ -236,7 +235,6 @@ impl<'a> Queue<'a> {
         Ok(Follower::open(path)?)
     }
 
-    /// Opens the next archive after the current one, if there is one.
     fn after(&mut self, current: &Follower) -> Result<Option<Follower>, Failure> {
         if !self.path.is_dir() {
             return Ok(None);

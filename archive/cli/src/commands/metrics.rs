@@ -26,7 +26,6 @@ use crate::selection::{selector_of, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
 use crate::text::{Output, shown};
 
-/// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
   Which programs and metrics are there?
@@ -104,7 +103,6 @@ impl Arguments {
         self.archive.each(self.json, |archive, out| self.print_all(archive, out))
     }
 
-    /// Prints the metrics of all archives as a tree.
     fn print_tree(&self) -> Result<(), Failure> {
         let tree = RefCell::new(MetricTree::default());
         let failed = self.archive.each_quietly(|archive| {

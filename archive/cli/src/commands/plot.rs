@@ -118,7 +118,6 @@ pub(crate) struct Arguments {
 /// The seconds of a sample by the clock, and what it has for each column.
 type Row = (f64, Vec<Option<Reading>>);
 
-/// The window of a plot.
 type Span = std::ops::RangeInclusive<Timestamp>;
 
 /// The value of a line at a time.
@@ -430,7 +429,6 @@ struct PlotSource<'r, 'a> {
     window: Window,
 }
 
-/// Returns an upper bound of the rows of a window.
 fn most_rows(window: Window, step: Duration) -> u128 {
     let span = window.end.nanos_since(window.start).unsigned_abs();
     span / step.as_nanos().max(1) + 1

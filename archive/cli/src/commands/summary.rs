@@ -37,7 +37,6 @@ const MIN_COVERAGE: f64 = 0.1;
 /// The cell of a missing value.
 const MISSING: &str = "-";
 
-/// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
   Which endpoint is the busiest?
@@ -159,7 +158,6 @@ enum Sort {
     Quantile(f64),
 }
 
-/// Parses a column to sort by.
 fn sort_column(text: &str) -> Result<Sort, String> {
     if let Ok(column) = <Sort as ValueEnum>::from_str(text, true) {
         return Ok(column);
@@ -589,7 +587,6 @@ impl Line<'_> {
     }
 }
 
-/// Returns the units of the numbers of lines, and their text.
 fn own_units(lines: &[Line<'_>]) -> Vec<(Units, String)> {
     let mut all = Vec::new();
     for line in lines {
@@ -634,7 +631,6 @@ fn quantile_title(rank: f64) -> String {
     format!("p{}", (rank * 1e8).round() / 1e6)
 }
 
-/// Returns a line for each instance of all metrics.
 fn metric_lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s>> {
     let mut names: HashMap<_, HashMap<InstanceId, Arc<str>>> = HashMap::new();
     let mut lines = Vec::new();

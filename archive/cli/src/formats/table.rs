@@ -34,7 +34,6 @@ const NAME_WIDTH: usize = 16;
 const PLACES: usize = 3;
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// The most rows of a block.
 const BLOCK_ROWS: usize = 1000;
 /// The most cells of a block of more than one row.
 const BLOCK_CELLS: usize = 100_000;
@@ -44,7 +43,6 @@ pub(crate) struct Row {
     pub(crate) at: Timestamp,
     pub(crate) time: String,
     pub(crate) cells: Vec<TableCell>,
-    /// The text of an event, if the row is one.
     pub(crate) event: Option<String>,
 }
 
@@ -130,7 +128,6 @@ impl Blocks {
     }
 }
 
-/// Returns the number of rows of a block with this number of columns.
 fn block_len(columns: usize) -> usize {
     (BLOCK_CELLS / columns.max(1)).clamp(1, BLOCK_ROWS)
 }
@@ -140,7 +137,6 @@ pub(crate) struct Table {
     columns: Vec<TableColumn>,
     /// The line above a table for people.
     title: Option<String>,
-    /// The width of the terminal.
     width: usize,
     /// The width of each column so far. It never shrinks.
     widths: Vec<usize>,
@@ -149,7 +145,6 @@ pub(crate) struct Table {
     begun: bool,
 }
 
-/// The head of a column.
 #[derive(Default)]
 struct TableColumn {
     /// The index of the metric: its columns are in one panel if they fit.

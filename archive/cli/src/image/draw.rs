@@ -29,7 +29,6 @@ pub(super) fn max_panels((width, height): (u32, u32)) -> usize {
     (panels as usize).max(1)
 }
 
-/// Returns the height of text that suits the size of an image.
 fn text_size((width, height): (u32, u32)) -> f64 {
     (f64::from(width) / 80.0).min(f64::from(height) / 42.0)
 }
@@ -95,7 +94,6 @@ pub(super) fn draw<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Returns the first and the last time of all panels.
 fn span(panels: &[Panel]) -> (f64, f64) {
     let lines = panels.iter().flat_map(|panel| &panel.lines);
     let times = lines.flat_map(|line| line.points.iter().map(|&(time, _)| time));

@@ -28,7 +28,6 @@ const COLORS: [RGBColor; 12] = [
 const SUM: RGBColor = RGBColor(0x9a, 0xa0, 0xa6);
 /// The color of the lines at which a program began.
 const MARK: RGBColor = RGBColor(0xb0, 0x41, 0x3e);
-/// The line height of the legend.
 const LEGEND_LINE: f64 = 1.45;
 /// The width of the stroke before a name in the legend, with its margins.
 const SWATCH: f64 = 2.6;
@@ -87,7 +86,6 @@ pub(super) fn legend_width<DB: DrawingBackend>(
     Ok((widest + sheet.ems(SWATCH + 1.2)).min(most))
 }
 
-/// Returns the width of the value axes of all panels.
 pub(super) fn axis_width<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panels: &[Panel],

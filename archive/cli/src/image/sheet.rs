@@ -8,7 +8,6 @@ use plotters::prelude::{
 use plotters::style::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The result of drawing on a backend.
 pub(super) type DrawResult<DB, T = ()> =
     Result<T, DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
@@ -87,7 +86,6 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         Ok(String::new())
     }
 
-    /// Draws a text at a point, with this anchor.
     pub(super) fn text(
         &self,
         text: &str,
@@ -103,7 +101,6 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         self.area.draw_text(text, &self.style(size, color, anchor), (point.0, point.1 + sink))
     }
 
-    /// Fills a rectangle between two corners.
     pub(super) fn fill(&self, corners: [(i32, i32); 2], color: RGBColor) -> DrawResult<DB> {
         self.area.draw(&Rectangle::new(corners, color.filled()))
     }

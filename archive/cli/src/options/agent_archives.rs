@@ -9,7 +9,6 @@ use mmv_format::directory::{SYSTEM_ARCHIVES, UserDirectories};
 
 /// Stands for the archives of an agent.
 const AGENT: &str = "@";
-/// Stands for the archives of an agent's flight recorder.
 const RECORDER: &str = "@recorder";
 /// The flight recorder of the system's agent.
 const SYSTEM_RECORDER: &str = "/run/mmv-agent/recorder";

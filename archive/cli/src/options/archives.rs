@@ -343,7 +343,6 @@ fn warn_of_unused(set: &ArchiveSet) {
     set.archives().iter().for_each(warn_of_defects);
 }
 
-/// Warns of an archive of a directory that is skipped.
 fn warn_of_half_made(reason: &Error) {
     warn(&format_args!("{reason}; its writer ended while it created the archive; skipped"));
 }
@@ -388,7 +387,6 @@ fn warn_of_first<T>(all: &[T], line: impl Fn(&T) -> String, more: impl Fn(usize)
     }
 }
 
-/// Warns of the parts of an archive that are not used.
 fn warn_of_defects(archive: &Archive) {
     if let Some(tail) = archive.torn_tail() {
         let file = shown_path(&tail.file);

@@ -45,7 +45,6 @@ impl DisplayOptions {
         self.units.iter().map(|text| WantedUnits::parse(text)).collect()
     }
 
-    /// Returns whether units are given.
     pub(crate) const fn has_units(&self) -> bool {
         !self.units.is_empty()
     }

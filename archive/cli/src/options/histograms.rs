@@ -40,16 +40,13 @@ impl QuantileOptions {
     }
 }
 
-/// The quantiles among them.
 pub(crate) const DEFAULT_QUANTILES: [f64; 3] = [0.5, 0.99, 1.0];
 
-/// Returns whether a counter of buckets is named.
 pub(crate) fn names_buckets(names: &[String]) -> bool {
     let selectors = names.iter().filter_map(|name| name.parse::<Selector>().ok());
     selectors.into_iter().any(|selector| selector.name().ends_with(BUCKETS))
 }
 
-/// Returns whether a histogram is shown as itself: its counter of buckets was not named.
 pub(crate) fn is_shown_as_itself(names: &[String], buckets: &SelectedMetric) -> bool {
     let selectors = names.iter().filter_map(|name| name.parse::<Selector>().ok());
     let mut of_buckets = selectors.filter(|selector| selector.name().ends_with(BUCKETS));

@@ -292,7 +292,6 @@ fn bytes_of(archive: &Archive) -> u64 {
     total_size(archive.volumes().filter_map(|number| archive.volume_path(number)))
 }
 
-/// Returns the size in bytes of all files that can be read.
 pub(crate) fn total_size(files: impl IntoIterator<Item = impl AsRef<Path>>) -> u64 {
     let sizes = files.into_iter().filter_map(|file| fs::metadata(file).ok());
     sizes.map(|found| found.len()).sum()

@@ -13,7 +13,6 @@ use super::ArchiveArgument;
 use crate::Failure;
 use crate::text::shown_path;
 
-/// The most archives side by side.
 const MAX_SIDES: usize = 8;
 /// The longest name of an archive, in bytes.
 const MAX_NAME: usize = 32;

@@ -24,7 +24,6 @@ pub(crate) fn units(units: Units) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// Returns the name of a type in JSON.
 pub(crate) fn type_name(value_type: ValueType) -> &'static str {
     match value_type {
         ValueType::NoSupport => "nosupport",

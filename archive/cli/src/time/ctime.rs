@@ -24,7 +24,6 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("sat", Weekday::Saturday),
 ];
 
-/// The parts that are given.
 #[derive(Debug, Default)]
 struct Parts {
     weekday: Option<Weekday>,

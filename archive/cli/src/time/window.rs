@@ -60,7 +60,6 @@ pub(crate) struct Window {
 }
 
 impl SpanOptions {
-    /// Returns whether any option is given.
     pub(crate) const fn is_given(&self) -> bool {
         self.start.is_some() || self.finish.is_some() || self.last.is_some()
     }

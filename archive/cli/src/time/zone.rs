@@ -120,7 +120,6 @@ fn at_zero(abbreviation: &str) -> Result<TimeZone, Failure> {
 
 /// Seconds of a quarter of an hour.
 const QUARTER: i64 = 900;
-/// Seconds of a day.
 const DAY: i64 = 86_400;
 
 impl Zone {

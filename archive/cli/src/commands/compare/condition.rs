@@ -64,7 +64,6 @@ impl Condition {
         &self.text
     }
 
-    /// Returns whether the condition applies to a change.
     pub(super) fn is_about(&self, change: &Change) -> bool {
         let is_instance =
             self.instance.as_deref().is_none_or(|name| change.instance.as_deref() == Some(name));

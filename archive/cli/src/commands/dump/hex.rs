@@ -7,7 +7,6 @@ use pcp_archive::internal::{RawFile, RawPiece};
 use crate::Failure;
 use crate::text::{Output, push_hex, shown_path};
 
-/// Bytes in a line.
 const LINE: usize = 32;
 /// Bytes in a word of a line.
 const WORD: usize = 4;

@@ -62,7 +62,6 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
     Ok(defects.all(|defect| defect.entry.is_some() || defect.is_torn()))
 }
 
-/// Returns the size of a file that is not compressed.
 fn plain_size(path: &Path) -> Option<u64> {
     let extension = path.extension()?.to_str()?;
     let is_plain = extension == "meta" || extension.bytes().all(|byte| byte.is_ascii_digit());

@@ -10,7 +10,6 @@ use crate::Failure;
 use crate::text::{EpochSeconds, Json, Rfc3339};
 use crate::walk::Walk;
 
-/// A record as a line of JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     time: Rfc3339,
@@ -31,7 +30,6 @@ struct JsonValueSet<'a> {
     values: Vec<(Option<i32>, Json<'a>)>,
 }
 
-/// Prints each record as a line of JSON.
 pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
     let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
     loop {

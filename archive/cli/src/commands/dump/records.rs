@@ -13,7 +13,6 @@ use crate::Failure;
 use crate::text::number;
 use crate::time::Window;
 
-/// Options for printing records.
 pub(super) struct Options<'a> {
     /// The chosen metrics in their order; `None` for all.
     pub(super) chosen: Option<&'a [Pmid]>,
@@ -77,7 +76,6 @@ pub(super) struct Cache<'a> {
 }
 
 impl<'a> Cache<'a> {
-    /// Returns the metric of a value set and its domain at the record's time.
     fn metric(
         &mut self,
         archive: &'a Archive,
@@ -99,7 +97,6 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// Prints a record if the options include it.
 pub(super) fn print_record<'a>(
     dump: &mut Dump<'a>,
     options: &Options<'_>,
@@ -142,7 +139,6 @@ pub(super) fn print_reversed(dump: &mut Dump<'_>, timestamp: Timestamp) {
     dump.text(&format!(" {year} - dump in reverse order\n"));
 }
 
-/// Prints the size and the time of a record.
 fn print_head(dump: &mut Dump<'_>, options: &Options<'_>, record: &Record<'_>) {
     dump.text("\n");
     if options.sizes {
@@ -233,7 +229,6 @@ fn print_set(
     Ok(())
 }
 
-/// Returns the values of a set with their instances and places.
 fn observations<'r>(
     set: &ValueSetView<'r>,
     value_type: ValueType,

@@ -31,7 +31,6 @@ pub(super) struct Choice<'o> {
     pub(super) names: &'o [String],
     /// Metrics of the agent and pmcd are shown only if they are named.
     pub(super) hides_machinery: bool,
-    /// The names or numbers of instances; all if empty.
     pub(super) instances: &'o [String],
     /// Counters are converted to rates.
     pub(super) rates: bool,
@@ -54,7 +53,6 @@ impl Choice<'_> {
         wanted.filter(move |name| metadata.select(name).next().is_none())
     }
 
-    /// Returns whether a selected metric of an archive is a histogram.
     pub(super) fn has_histogram(&self, metadata: &Metadata) -> bool {
         let pmids = metadata.metrics().iter().map(|metric| metric.desc.pmid);
         pmids.into_iter().any(|pmid| Histogram::with_part(self, pmid, metadata).is_some())
@@ -172,7 +170,6 @@ impl ShownMetric {
         labels.cloned().unwrap_or_default()
     }
 
-    /// Returns whether the texts select an instance.
     fn is_chosen(
         &mut self,
         texts: &[String],
@@ -189,7 +186,6 @@ impl ShownMetric {
     }
 }
 
-/// A column, and the metric that it is of.
 struct Live {
     column: Column,
     metric: SelectedMetric,

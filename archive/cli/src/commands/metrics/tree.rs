@@ -29,7 +29,6 @@ struct Leaf {
 }
 
 impl MetricTree {
-    /// Adds the metrics of an archive.
     pub(super) fn add(&mut self, metadata: &Metadata) {
         let mut ranks = SeriesOrder::new(metadata);
         for (name, metric) in metadata.subtree("") {

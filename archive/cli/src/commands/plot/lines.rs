@@ -16,7 +16,6 @@ const LEGEND_LINES: usize = 18;
 /// A sum larger than the largest line times this has a panel of its own.
 const MAX_SUM_RATIO: f64 = 3.0;
 
-/// The number of lines that are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineCount {
     /// This number of each metric, and the sum of its others.
@@ -44,7 +43,6 @@ pub(super) struct Layout<'o, 'a> {
     /// Each line has a chart of its own, in the terminal: a panel is a metric, or one instance of a
     /// histogram. Otherwise it is a unit, or a histogram.
     pub(super) is_separate: bool,
-    /// Values keep the units of their columns.
     pub(super) keeps_units: bool,
     /// Returns the name of the histogram of which a metric is a quantile.
     pub(super) histogram: &'o dyn Fn(usize) -> Option<&'a str>,
@@ -109,7 +107,6 @@ fn grouped<'c, 'a>(
     groups
 }
 
-/// Returns an empty panel with the names of its metrics.
 fn with_names(group: &Group<'_>) -> Panel {
     let mut metrics: Vec<String> = group.iter().map(|(_, column)| column.name.clone()).collect();
     metrics.dedup();
@@ -168,7 +165,6 @@ fn quantile_panel(
     Some(Panel { unit: named(&title, &unit), lines, ..with_names(&group) })
 }
 
-/// Converts lines to a unit of their size, and returns its name.
 fn scale_lines(lines: &mut [Line], group: &Group<'_>, keeps_units: bool) -> String {
     let Some((_, column)) = group.first() else { return String::new() };
     let own = column.scale.units.clone();
@@ -187,7 +183,6 @@ fn scale_lines(lines: &mut [Line], group: &Group<'_>, keeps_units: bool) -> Stri
     unit
 }
 
-/// Returns the number of lines that the legend of a panel has room for.
 fn fitting(panels: usize) -> LineCount {
     LineCount::UnitTotal((LEGEND_LINES / panels.max(1)).clamp(4, 13))
 }
@@ -282,7 +277,6 @@ fn lines_per_metric(sizes: &[usize], most: usize) -> usize {
     fits.last().unwrap_or(1)
 }
 
-/// Returns the largest absolute value of a line.
 fn largest_value(line: &Line) -> f64 {
     line.points.iter().filter_map(|(_, value)| value.map(f64::abs)).fold(0.0, f64::max)
 }
@@ -324,7 +318,6 @@ fn heading(unit: &str, group: &[(usize, &Column)], panels: usize) -> String {
     }
 }
 
-/// Formats a name and the unit, if there is one.
 fn named(name: &str, unit: &str) -> String {
     if unit.is_empty() { name.to_owned() } else { format!("{name}: {unit}") }
 }
@@ -420,7 +413,6 @@ mod tests {
         Layout { count, is_separate: false, keeps_units: false, histogram: &|_| None }
     }
 
-    /// Rows of one time with these values.
     fn row(values: &[f64]) -> [Row; 1] {
         [(0.0, values.iter().map(|value| Some(Reading { value: *value, spread: None })).collect())]
     }

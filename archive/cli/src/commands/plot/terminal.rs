@@ -16,12 +16,10 @@ const MAX_NAMED: usize = 4;
 /// Lines of the title, the line below it, and those about marks and what is left out.
 const HEAD: usize = 5;
 
-/// Returns how many charts fit a terminal of this height.
 pub(super) fn max_charts(height: usize) -> usize {
     (height.saturating_sub(HEAD) / (MIN_HEIGHT + 1)).max(1)
 }
 
-/// Returns the number of charts of a panel.
 fn count_charts(panel: &Panel) -> usize {
     let is_one = panel.is_histogram || !panel.heat.is_empty();
     if is_one { 1 } else { panel.lines.len() }
@@ -104,7 +102,6 @@ pub(super) fn render(
     out
 }
 
-/// Returns a text in one line of a width.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return format!("{text}\n");

@@ -18,7 +18,6 @@ use crate::{Failure, columns};
 /// The longest part of a window whose counts are read at once, which bounds the memory.
 const MAX_PART: Duration = Duration::from_secs(3600);
 
-/// The histograms of a selection.
 #[derive(Default)]
 pub(super) struct Histograms {
     histograms: Vec<Histogram>,
@@ -28,12 +27,10 @@ pub(super) struct Histograms {
 struct Histogram {
     /// The rate, under the name of the histogram.
     rate: MetricSummary,
-    /// The units of the values.
     units: Units,
     instances: BTreeMap<Option<InstanceId>, Counted>,
 }
 
-/// The counts of a histogram.
 #[derive(Default)]
 struct Counted {
     /// By the bits of the least value of each bucket, whose order is that of the values, which are
@@ -45,7 +42,6 @@ struct Counted {
 
 /// The numbers of a histogram in a line of the summary.
 pub(super) struct CountedValues {
-    /// Number of values.
     pub(super) count: f64,
     /// Values per second.
     pub(super) rate: f64,
@@ -58,7 +54,6 @@ pub(super) struct CountedValues {
 }
 
 impl CountedValues {
-    /// Converts the quantiles to units of the same dimension.
     pub(super) fn convert(&mut self, wanted: &[WantedUnits]) {
         let Some((conversion, text)) = conversion_to(self.units, wanted) else { return };
         for quantile in self.quantiles.iter_mut().flatten() {
@@ -67,7 +62,6 @@ impl CountedValues {
         self.converted_to = Some(text.to_owned());
     }
 
-    /// Returns the units of the quantiles as text.
     pub(super) fn units_text(&self) -> String {
         self.converted_to.clone().unwrap_or_else(|| self.units.to_string())
     }
@@ -148,7 +142,6 @@ impl Histograms {
         self.histograms.is_empty()
     }
 
-    /// Returns a line for each histogram, with these quantiles.
     pub(super) fn lines(&self, metadata: &Metadata, ranks: &[f64]) -> Vec<Line<'_>> {
         let mut lines = Vec::new();
         for histogram in &self.histograms {

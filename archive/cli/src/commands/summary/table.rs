@@ -19,7 +19,6 @@ use crate::text::{Output, shown};
 use crate::time::{Window, Zone};
 use pcp_types::scaled::ColumnUnit;
 
-/// The options of the table.
 pub(super) struct SummaryTable<'o> {
     /// The quantiles of histograms.
     pub(super) ranks: &'o [f64],
@@ -153,7 +152,6 @@ impl SummaryTable<'_> {
     }
 }
 
-/// The cells of the table so far.
 struct Cells<'g, 'o> {
     table: &'g SummaryTable<'o>,
     grid: &'g mut Grid,
@@ -222,7 +220,6 @@ impl Cells<'_, '_> {
         }
     }
 
-    /// Adds a line with a name and units alone.
     fn push_heading(&mut self, name: &str, units: &str) {
         self.grid.cell(|text| text.push_str(&shown(name)));
         let heads = self.table.heads(self.ranks, self.has_statistics).len();

@@ -218,7 +218,6 @@ fn fitting(wanted: u32, series: usize) -> u32 {
     columns
 }
 
-/// Returns the time of the first sample after a time.
 fn next(
     selection: &Selection<'_>,
     at: Timestamp,
@@ -238,7 +237,6 @@ fn next(
     Ok(None)
 }
 
-/// Returns the time of the last sample before a time.
 fn former(
     selection: &Selection<'_>,
     at: Timestamp,

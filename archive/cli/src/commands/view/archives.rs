@@ -23,7 +23,6 @@ use crate::page::sides::{Side, Sides};
 use crate::time::{Window, Zone};
 use crate::{Failure, columns};
 
-/// The least time between two looks at the files.
 const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Ratio of the pause before archives are opened again to the time that opening took.
 const PAUSE_FACTOR: u32 = 10;
@@ -69,11 +68,9 @@ struct File {
     modified: (i64, i64),
 }
 
-/// The archives as they were when they were opened.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) sides: Sides,
-    /// The histograms of each side.
     pub(super) histograms: Vec<Vec<Histogram>>,
     pub(super) end: Timestamp,
     /// The header of the page as JSON, whose end is that of [`ViewState`].
@@ -94,7 +91,6 @@ struct LiveHeader<'h> {
     histograms: Vec<HistogramHeader>,
 }
 
-/// One histogram of one side.
 #[derive(Serialize)]
 struct HistogramHeader {
     side: usize,
@@ -155,18 +151,15 @@ impl Archives {
         Ok(())
     }
 
-    /// Returns the archives as they were last opened.
     pub(super) fn opened(&self) -> Arc<Opened> {
         Arc::clone(&lock(&self.state).opened)
     }
 
-    /// Returns the time of an offset in seconds from the start.
     pub(super) fn timestamp(&self, offset: f64) -> Timestamp {
         let nanos = (offset * 1e9).round() as i128;
         Timestamp::from_nanos(self.origin.as_nanos().saturating_add(nanos))
     }
 
-    /// Returns the offset of a time in seconds.
     pub(super) fn offset(&self, at: Timestamp) -> f64 {
         at.nanos_since(self.origin) as f64 / 1e9
     }

@@ -3,9 +3,7 @@
 //! In: the part of an address after the token. Out: a [`Question`] whose numbers are within
 //! their limits, or `None`. Everything in it is digits and a few signs: nothing is decoded.
 
-/// The most metrics of one question.
 const MAX_METRICS: usize = 100;
-/// The most columns of one answer.
 const MAX_COLUMNS: u32 = 1 << 13;
 /// The furthest offset from the start, in seconds: 10 000 years.
 const MAX_OFFSET: f64 = 3.2e11;

@@ -84,7 +84,6 @@ impl Server {
         Ok(Self { runtime, listener, shared })
     }
 
-    /// Returns the address of the page.
     pub(super) fn address(&self) -> String {
         format!("http://{}/{}/", self.shared.address, self.shared.token)
     }

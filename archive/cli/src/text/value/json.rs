@@ -30,7 +30,6 @@ pub(crate) struct Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// Creates a value of an archive with this metadata.
     pub(crate) const fn new(value: Value<'a>, metadata: &'a Metadata) -> Self {
         Self { value, metadata: Some(metadata) }
     }
@@ -115,7 +114,6 @@ fn not_finite(value: f64) -> &'static str {
     }
 }
 
-/// Formats bytes as hexadecimal digits.
 fn hex_digits(bytes: &[u8]) -> String {
     let mut digits = Vec::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -124,7 +122,6 @@ fn hex_digits(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&digits).into_owned()
 }
 
-/// One record of an event array, with its time.
 #[derive(Debug, Serialize)]
 struct TimedEventJson<'a> {
     time: Rfc3339,
@@ -154,7 +151,6 @@ struct ParameterJson<'a> {
 }
 
 impl<'a> EventJson<'a> {
-    /// Creates a record of an event array, with the names that the metadata has.
     pub(crate) fn new(record: EventRecord<'a>, metadata: Option<&'a Metadata>) -> Self {
         let parameters = record.parameters();
         let parameters = parameters.map(|(pmid, value)| ParameterJson::new(pmid, value, metadata));
