@@ -13,7 +13,6 @@ pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Returns the first and the last time.
 pub(crate) fn time_span(points: &[Point]) -> (f64, f64) {
     range(points.iter().map(|&(time, _)| time)).unwrap_or((0.0, 0.0))
 }
@@ -144,7 +143,6 @@ const CLOCK: [f64; 24] = [
     31_536_000.0,
 ];
 
-/// The ticks of a time axis, left to right.
 #[derive(Debug)]
 pub(crate) struct TimeTicks {
     columns: usize,
@@ -195,7 +193,6 @@ impl TimeTicks {
         Self { columns, ticks }
     }
 
-    /// Draws the axis with a notch at each tick.
     pub(crate) fn line(&self) -> String {
         let mut line = String::new();
         for column in 0..self.columns {

@@ -47,9 +47,7 @@ use socket::Socket;
 pub const MAX_CONNECTIONS: usize = 128;
 /// Time to receive a header, which also limits how long a connection may be idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit on the bytes of a header.
 const MAX_HEADER: usize = 16 << 10;
-/// Limit on the fields of a header.
 const MAX_FIELDS: usize = 64;
 /// Time for which a connection accepts requests, and again the time for its last answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);

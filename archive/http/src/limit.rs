@@ -22,13 +22,11 @@ const GRACE: Duration = Duration::from_millis(50);
 pub(crate) struct Limit {
     max: usize,
     inner: Mutex<Inner>,
-    /// Notified when a connection is closed.
     closed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Connections by number.
     open: HashMap<u64, Connection>,
     /// The logical time since which a connection is idle, and its number.
     idle: BTreeSet<(u64, u64)>,
@@ -93,7 +91,6 @@ impl Limit {
         self.inner().open.len() >= self.max
     }
 
-    /// Closes the connection that has been idle longest, and returns whether there was one.
     pub(crate) fn close_idle(&self) -> bool {
         self.inner().close_idle()
     }
@@ -105,7 +102,6 @@ impl Inner {
         self.next
     }
 
-    /// Returns the longest idle time of all connections.
     fn longest_idle(&self) -> Option<Duration> {
         let (_, number) = self.idle.first()?;
         self.open.get(number).map(|entry| entry.since.elapsed())
@@ -121,7 +117,6 @@ impl Inner {
 }
 
 impl ConnectionPlace {
-    /// Sets the task that is aborted to close the connection.
     pub(crate) fn set_task(&self, task: AbortHandle) {
         if let Some(entry) = self.limit.inner().open.get_mut(&self.number) {
             entry.task = Some(task);

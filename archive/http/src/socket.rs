@@ -27,7 +27,6 @@ pub(crate) struct Socket<S> {
     timeout: Duration,
     /// Bytes that the peer has read of the current [`MIN_PROGRESS`].
     taken: usize,
-    /// Time spent waiting for them.
     waited: Duration,
     /// The start of the current wait, and its timer.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
