@@ -79,7 +79,6 @@ impl Error {
         move |source| Self::Setup { what, source }
     }
 
-    /// Returns the exit status for this kind of error.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ArchiveDirectory { source, .. } | Self::Setup { source, .. } => {

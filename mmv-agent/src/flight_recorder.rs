@@ -91,7 +91,6 @@ pub(crate) struct RecorderWriter {
     retried: Option<Instant>,
 }
 
-/// The archives, and their housekeeping.
 #[derive(Debug)]
 struct Archives {
     archiver: Archiver,
@@ -103,10 +102,8 @@ struct Archives {
     metadata: (u64, u64),
 }
 
-/// Limits on the files.
 #[derive(Debug, Clone, Copy)]
 struct RecorderLimits {
-    /// Bytes of all files.
     bytes: u64,
     /// Bytes of a data volume.
     volume: u64,

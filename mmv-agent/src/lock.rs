@@ -153,7 +153,6 @@ fn lock_directory(directory: File) -> Result<Option<Flock<File>>, ()> {
     Ok(None)
 }
 
-/// Locks the file beside a state file.
 fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
     let path = state.with_extension("lock");
     let directory = path.parent().unwrap_or(Path::new("."));
@@ -180,7 +179,6 @@ fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
     }
 }
 
-/// Opens the lock file, and creates it if necessary.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(MODE);

@@ -36,7 +36,6 @@ use crate::sampling::{Driver, Sampler, SamplerCommand, SamplerReport, driver, sa
 use crate::telemetry::{OwnMetrics, SharedStatus, notify};
 use crate::threads;
 
-/// Totals of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub sampler: SamplerReport,
@@ -285,7 +284,6 @@ struct Worker<T> {
 }
 
 impl<T> Worker<T> {
-    /// Waits for the thread for a limited time.
     fn wait_at_most(self, longest: Duration) -> Result<Result<T, Error>, Unfinished> {
         let until = Instant::now() + longest;
         while !self.thread.is_finished() {
@@ -309,7 +307,6 @@ fn prepare(directory: &Path) -> io::Result<()> {
     access(directory, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
 }
 
-/// Runs the archive writer thread.
 fn write_all(mut archiver: Archiver, receiver: &QueueReceiver) -> ArchiverReport {
     while let Some(job) = receiver.next() {
         match job {

@@ -121,7 +121,6 @@ pub(crate) enum RejectReason {
 }
 
 impl RejectReason {
-    /// Returns the state of a file that is rejected for this reason.
     pub(crate) fn state(&self) -> FileState {
         match self {
             _ if self.is_transient() => FileState::Waiting,
@@ -228,7 +227,6 @@ pub(crate) struct PassReport {
     pub unlinked: bool,
 }
 
-/// Options of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PassOptions {
     /// Microseconds since 1970, for running timers.

@@ -8,7 +8,6 @@ use crate::control::status_socket;
 use crate::host::Host;
 use crate::lock;
 
-/// The location of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Agent {
     /// It answers at this status socket, if at all.

@@ -167,7 +167,6 @@ impl MetricLines {
         ]
     }
 
-    /// Returns the names of the units of the numbers that there are.
     fn title(&self, [last, rate, quantiles]: &[ColumnUnit; 3]) -> String {
         let has_last = self.lines.iter().any(|line| line.last_number().is_some());
         let has_rate = self.lines.iter().any(|line| line.rate.is_some());
@@ -320,7 +319,6 @@ impl Row {
         }
     }
 
-    /// Returns the points of a chart: the values.
     fn values(&self, start: Timestamp, samples: &[Sample<'_>]) -> Vec<Point> {
         let points = samples.iter().map(|sample| {
             let value = self.value(sample).and_then(Value::as_f64);

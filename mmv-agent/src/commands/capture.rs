@@ -20,7 +20,6 @@ use crate::config::name_of_group;
 use crate::control::Unanswered;
 use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
 
-/// Bytes of a file that are written at once.
 const WRITTEN_AT_ONCE: usize = 256 << 10;
 
 /// The reason why a capture or the status failed.
@@ -84,7 +83,6 @@ impl Error {
     }
 }
 
-/// The result of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) struct Captured {

@@ -116,7 +116,6 @@ impl Scene {
         Ok(Self { directory, mmv_dir, base })
     }
 
-    /// Keeps the archive only.
     fn keep(self) -> Result<(), Error> {
         fs::remove_dir_all(&self.mmv_dir)
             .map_err(|source| Error::Directory { directory: self.mmv_dir, source })?;

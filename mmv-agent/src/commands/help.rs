@@ -13,7 +13,6 @@ use crate::error::{
 /// 128 plus the number of a signal.
 const SIGNAL: &str = "128+N";
 
-/// The end of a help text.
 pub(super) struct Ending {
     /// Exit statuses and their meanings, in ascending order.
     statuses: &'static [(&'static dyn Display, &'static str)],

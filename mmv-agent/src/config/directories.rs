@@ -24,11 +24,9 @@ const SOCKET: &str = "status.sock";
 /// Directory of the flight recorder next to that socket, and next to a socket among archives.
 const RECORDER: &str = "recorder";
 const HIDDEN_RECORDER: &str = ".mmv-recorder";
-/// Path of the socket with our unit.
 const UNIT_SOCKET: &str = "/run/mmv-agent/status.sock";
 /// Limit on files that are listed when one is missing.
 const LISTED: usize = 10;
-/// Our part of the user's directories.
 const OURS: &str = "mmv-agent";
 
 /// Returns the directory of MMV files: for a service of the system by PCP's rule, else the one
@@ -97,7 +95,6 @@ fn user_archives() -> Option<PathBuf> {
     UserDirectories::of_this_process().archives()
 }
 
-/// Returns true for the default archive directory of this user.
 pub(super) fn are_of_the_user(archives: &Path) -> bool {
     user_archives().is_some_and(|own| own == archives || resolved(&own) == resolved(archives))
 }
@@ -149,7 +146,6 @@ fn socket_among_archives(directory: &Path, host: &str) -> PathBuf {
     host_directory(directory, host).join(".mmv-agent.sock")
 }
 
-/// Returns the directory of a host's archives.
 pub(crate) fn host_directory(archives: &Path, host: &str) -> PathBuf {
     archives.join(file_name(host))
 }

@@ -22,7 +22,6 @@ pub(crate) struct OwnerLimits {
     pub disk_a_day: Option<u64>,
 }
 
-/// The limits of all users that have some.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct OwnersLimits {
     /// Limits by uid.

@@ -96,7 +96,6 @@ impl Pins {
         branches(name).find_map(|branch| self.by_subtree.get(branch))
     }
 
-    /// Returns true if a name is in a pinned subtree.
     pub(crate) fn covers(&self, name: &str) -> bool {
         self.innermost(name).is_some()
     }

@@ -47,7 +47,6 @@ pub(super) fn read(file: &Path) -> Result<Vec<Group>, ConfigError> {
     })
 }
 
-/// An error and its line.
 #[derive(Debug, PartialEq, Eq)]
 struct StatementError {
     line: usize,

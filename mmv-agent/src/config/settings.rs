@@ -16,7 +16,6 @@ use super::owners::OwnersLimits;
 use super::pins::Pins;
 use super::values::{self, SyncPolicy};
 
-/// All settings of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Settings that hold until the agent ends.
@@ -129,7 +128,6 @@ pub(crate) struct Group {
     pub log: LogMode,
 }
 
-/// A set of instances.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub(crate) enum InstancePattern {
@@ -149,7 +147,6 @@ impl From<String> for InstancePattern {
 }
 
 impl InstancePattern {
-    /// Returns true if the instance is in the set.
     pub(crate) fn matches(&self, id: InstanceId, name: &str) -> bool {
         match self {
             Self::Matching(pattern) => names::matches_pattern(pattern, name),
@@ -227,7 +224,6 @@ pub(crate) struct CompressionPolicy {
     pub after: Duration,
 }
 
-/// Limits on the resources of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Limits {
@@ -415,7 +411,6 @@ impl Settings {
 }
 
 impl ReloadableSettings {
-    /// Returns the interval of a group.
     pub(crate) fn interval_of(&self, group: &Group) -> Duration {
         group.interval.unwrap_or(self.interval)
     }

@@ -110,14 +110,12 @@ pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D
     parsed(from, parse_duration)
 }
 
-/// Deserializes an interval for an optional key.
 pub(super) fn some_interval<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Duration>, D::Error> {
     interval(from).map(Some)
 }
 
-/// Deserializes an interval or "none".
 pub(super) fn interval_or_none<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Duration>, D::Error> {
@@ -130,12 +128,10 @@ pub(super) fn size<'de, D: Deserializer<'de>, T: TryFrom<u64>>(from: D) -> Resul
     T::try_from(bytes).map_err(|_| D::Error::custom("more than this machine can address"))
 }
 
-/// Deserializes a number of bytes or "none".
 pub(super) fn size_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     or_none(from, parse_size)
 }
 
-/// Deserializes a number of bytes for an optional key.
 pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     size(from).map(Some)
 }
@@ -227,7 +223,6 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-/// Deserializes names and patterns of metrics.
 pub(super) fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let patterns = Vec::<Pattern>::deserialize(from)?;
     Ok(patterns.into_iter().map(|Pattern(text)| text).collect())
@@ -262,7 +257,6 @@ impl TryFrom<String> for LabelName {
     }
 }
 
-/// The value of a label as JSON.
 struct LabelValue(String);
 
 impl<'de> Deserialize<'de> for LabelValue {
@@ -283,7 +277,6 @@ impl<'de> Deserialize<'de> for LabelValue {
     }
 }
 
-/// Deserializes labels by name, with JSON values.
 pub(super) fn labels<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {

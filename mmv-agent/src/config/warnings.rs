@@ -68,7 +68,6 @@ impl Settings {
     }
 }
 
-/// Returns a warning if a directory does not exist.
 fn missing(key: &str, directory: &Path, effect: &str) -> Option<String> {
     let directory_is = directory.display();
     match directory.metadata() {

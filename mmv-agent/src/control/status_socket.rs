@@ -23,7 +23,6 @@ use crate::telemetry::{FileReport, Status};
 const REUSE_TIME: Duration = Duration::from_millis(100);
 /// An answer that was slow to compute is reused for this multiple of its computing time.
 const REUSE_FACTOR: u32 = 20;
-/// Time for the sampler thread's reply.
 const SAMPLER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the loader's reply if it has replied before.
 const FILES_TIMEOUT: Duration = Duration::from_millis(500);
@@ -32,7 +31,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(6);
 /// Pause of a client after an agent has refused to answer.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
-/// Limits on the clients of the socket.
 const LIMITS: ClientLimits = ClientLimits {
     connections: Quota { each: 8, all: 32 },
     transfers: Quota { each: 8, all: 32 },
@@ -72,7 +70,6 @@ struct Reports {
 }
 
 impl Reports {
-    /// Returns the answer at a time.
     fn answer(&mut self, now: Instant) -> Option<Answer> {
         if self.last.as_ref().is_none_or(|(until, _)| *until < now) {
             let report = self.report();

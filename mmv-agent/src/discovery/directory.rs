@@ -41,7 +41,6 @@ const MAX_STRANGERS: usize = 10_000;
 /// Number of entries in a slice of a listing: some milliseconds.
 const SLICE: usize = 2_000;
 
-/// A watched directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -83,7 +82,6 @@ struct OpenDirectory {
     owner_for_root: u32,
 }
 
-/// The result of a scan of the directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirectoryScan {
     /// All entries, if a listing is complete.
@@ -95,7 +93,6 @@ pub(crate) struct DirectoryScan {
 }
 
 impl DirectoryScan {
-    /// Returns true if the scan has read the directory.
     pub(super) fn has_read(&self) -> bool {
         self.listing.is_some() || !self.touched.is_empty() || self.is_partial
     }

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// First pause before a file that is being written is tried again.
 const SHORT_PAUSE: Duration = Duration::from_millis(5);
-/// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The identity of a file, whatever its name.
@@ -29,7 +28,6 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
-    /// Returns the identity of the file with this metadata.
     pub(crate) fn new(metadata: &Metadata) -> Self {
         let since_epoch = |born: SystemTime| born.duration_since(SystemTime::UNIX_EPOCH).ok();
         let born = metadata.created().ok().and_then(since_epoch);
@@ -38,7 +36,6 @@ impl FileId {
     }
 }
 
-/// A regular file in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedFile {
     pub name: OsString,
@@ -48,7 +45,6 @@ pub(crate) struct ListedFile {
     pub bytes: u64,
 }
 
-/// A change to a known file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Another file has taken the name.
@@ -110,7 +106,6 @@ pub(crate) struct FileEntry {
 }
 
 impl FileEntry {
-    /// Returns the reason why the file is not harvested.
     pub(crate) fn reason(&self) -> Option<&str> {
         (self.state != FileState::Harvested).then_some(&self.retry.reason)
     }
@@ -246,7 +241,6 @@ impl FileTable {
         }
     }
 
-    /// Returns the number of files.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -13,7 +13,6 @@ use crate::limits::Quota;
 /// Limit on listed entries that are no regular files; each of them is logged once.
 pub(super) const MAX_OTHERS: usize = 1_000;
 
-/// Limits on the files of a directory that the agent keeps track of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirectoryLimits {
     pub quota: Quota,
@@ -63,7 +62,6 @@ pub(crate) struct Listing {
     pub(crate) left_out: usize,
 }
 
-/// A listing in progress.
 #[derive(Debug)]
 pub(super) struct Collector {
     limits: DirectoryLimits,
@@ -73,12 +71,10 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Returns a collector of files within limits.
     pub(super) fn new(limits: DirectoryLimits) -> Self {
         Self { limits, users: HashMap::new(), count: 0, listing: Listing::default() }
     }
 
-    /// Adds a regular file.
     pub(super) fn add(&mut self, file: ListedFile) {
         let user = file.owner;
         let files = self.users.entry(user).or_default();

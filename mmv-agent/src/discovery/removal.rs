@@ -43,7 +43,6 @@ pub(crate) struct DeadFile {
     pub process: Producer,
 }
 
-/// The reason why a file was not removed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRemoved {
     #[error("its name is gone or refers to another file")]
@@ -103,7 +102,6 @@ impl Removal {
         }
     }
 
-    /// Forgets the files that are not listed.
     pub(crate) fn retain(&mut self, listed: &HashSet<FileId>) {
         self.requested.retain(|id| listed.contains(id));
     }

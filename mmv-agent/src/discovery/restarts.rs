@@ -26,7 +26,6 @@ pub(crate) struct Restarts {
 }
 
 impl Restarts {
-    /// Notes that a file is harvested.
     pub(crate) fn harvested(&mut self, name: &OsStr, id: FileId) {
         if let Some(before) = self.known.insert(name.to_owned(), id) {
             self.detected |= before != id;

@@ -32,7 +32,6 @@ impl Resource {
     pub(crate) const ALL: [Self; 5] =
         [Self::Files, Self::Descriptors, Self::Values, Self::Mapped, Self::Metadata];
 
-    /// Returns the unit for messages.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::Files => "files",
@@ -44,12 +43,10 @@ impl Resource {
     }
 }
 
-/// An amount of each resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Amounts([u64; Resource::ALL.len()]);
 
 impl Amounts {
-    /// Returns the amounts that one file uses.
     pub(crate) const fn of_file(descriptors: u64, values: u64, mapped: u64, metadata: u64) -> Self {
         Self([1, descriptors, values, mapped, metadata])
     }
@@ -104,7 +101,6 @@ pub(crate) struct ResourceQuotas {
 }
 
 impl ResourceQuotas {
-    /// Creates quotas from the configured limits and the descriptors that the system permits.
     pub(crate) fn new(
         limits: &Limits,
         owners: &BTreeMap<u32, OwnerLimits>,
@@ -121,7 +117,6 @@ impl ResourceQuotas {
         limit - limit / RESERVE
     }
 
-    /// Returns the limit on what the files of a user use.
     pub(crate) fn limit(&self, user: u32, resource: Resource) -> u64 {
         let configured = self.owners.get(&user).and_then(|own| configured(own, resource));
         if user == ROOT {

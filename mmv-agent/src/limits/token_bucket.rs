@@ -10,7 +10,6 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Creates a full bucket.
     pub(crate) fn new(capacity: f64, per_second: f64) -> Self {
         Self { capacity, per_second, tokens: capacity, updated: Duration::ZERO }
     }
@@ -24,7 +23,6 @@ impl TokenBucket {
         self.tokens > 0.0
     }
 
-    /// Takes tokens if the bucket has that many; returns true if it had.
     pub(crate) fn try_take(&mut self, tokens: f64, now: Duration) -> bool {
         let enough = self.has_any(now) && self.tokens >= tokens;
         if enough {

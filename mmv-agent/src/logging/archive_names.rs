@@ -90,7 +90,6 @@ impl ArchiveNames {
         Ok(numbered(&wanted, number))
     }
 
-    /// Notes that an archive of this name exists.
     pub(crate) fn note(&mut self, base: &Path) {
         self.last = base.to_str().map(split_number);
     }

@@ -141,7 +141,6 @@ impl Loss {
     }
 }
 
-/// The archives of one run.
 #[derive(Debug)]
 pub(crate) struct Archiver {
     names: ArchiveNames,
@@ -245,7 +244,6 @@ impl Archiver {
         }
     }
 
-    /// Completes the last archive.
     pub(crate) fn finish(mut self) -> ArchiverReport {
         self.close_archive();
         self.links.shared.end();

@@ -20,7 +20,6 @@ use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType}
 
 use crate::housekeeping::PrologueIds;
 
-/// Domain of pmcd.
 const DOMAIN: u32 = 2;
 
 /// Writes the prologue of the archive `base` that starts at `timestamp`.

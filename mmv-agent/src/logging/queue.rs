@@ -21,7 +21,6 @@ const MIN_WAITING_RECORDS: usize = 2;
 /// memory shrinks after a stall.
 const MAX_SPARE_BUFFERS: usize = 2;
 
-/// A message to the archive writer.
 #[derive(Debug)]
 pub(crate) enum WriterMessage {
     Write(Sample),
@@ -100,7 +99,6 @@ impl QueueSender {
         let _ = self.jobs.send(WriterMessage::Do(order));
     }
 
-    /// Returns the number of waiting bytes.
     pub(crate) fn waiting(&self) -> usize {
         self.load.bytes.load(Ordering::Acquire)
     }
@@ -137,13 +135,11 @@ impl QueueReceiver {
         self.jobs.recv().ok()
     }
 
-    /// Returns the next message, if one is waiting.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> Option<WriterMessage> {
         self.jobs.try_recv().ok()
     }
 
-    /// Returns a sample's buffers to the sampler.
     pub(crate) fn done(&self, sample: Sample) {
         self.load.bytes.fetch_sub(sample.size(), Ordering::AcqRel);
         self.load.records.fetch_sub(1, Ordering::AcqRel);

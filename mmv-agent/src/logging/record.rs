@@ -35,7 +35,6 @@ pub(crate) struct Recorder {
     values: usize,
 }
 
-/// Builds the recorders of one group.
 #[derive(Debug)]
 pub(crate) struct RecorderBuilder {
     version: Version,
@@ -47,7 +46,6 @@ pub(crate) struct RecorderBuilder {
 type PlannedSlot = (ValueLocation, ValueType, PendingSlot);
 
 impl RecorderBuilder {
-    /// Creates a builder of records for archives of a version.
     pub(crate) fn new(version: Version) -> Self {
         Self { version, template: TemplateBuilder::of_version(version), planned: Vec::new() }
     }
@@ -103,7 +101,6 @@ impl RecorderBuilder {
         Ok(Some(Recorder { template, sources: slots, included, values: self.planned.len() }))
     }
 
-    /// Adds the value set of one metric with the present values.
     fn add(
         &mut self,
         set: ValueSetShape<'_>,
@@ -129,12 +126,10 @@ impl RecorderBuilder {
 }
 
 impl Recorder {
-    /// Returns the number of values in a record.
     pub(crate) fn values(&self) -> usize {
         self.values
     }
 
-    /// Returns the bytes of a record.
     pub(crate) fn bytes(&self) -> usize {
         self.template.size()
     }

@@ -22,7 +22,6 @@ const INSTANCE_BYTES: u64 = 12;
 /// Last-known values of all metrics that are logged once or on change.
 pub(crate) type LastKnown = Arc<Vec<ValueSet>>;
 
-/// Values that have changed at this tick.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct ChangedValues {
     /// Previous values.

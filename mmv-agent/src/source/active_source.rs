@@ -54,7 +54,6 @@ impl Finding {
     }
 }
 
-/// The result of a pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PassResult {
     /// Records need another shape: other values are present, or strings have other lengths.

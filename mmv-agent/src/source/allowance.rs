@@ -15,7 +15,6 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Creates an allowance until a moment.
     pub(crate) fn until(until: Instant) -> Self {
         Self { until: Some(until), exceeded: Cell::new(false) }
     }

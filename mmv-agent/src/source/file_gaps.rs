@@ -43,10 +43,7 @@ pub(crate) struct Gap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GapChange {
     Began(GapCause),
-    Ended {
-        /// Number of missing samples.
-        missing: u64,
-    },
+    Ended { missing: u64 },
 }
 
 impl FileGaps {
@@ -54,7 +51,6 @@ impl FileGaps {
         Self { file, missing: AtomicU64::new(0), spell: AtomicU64::new(0) }
     }
 
-    /// Returns the number of missing samples.
     pub(crate) fn missing(&self) -> u64 {
         self.missing.load(Ordering::Relaxed)
     }

@@ -53,7 +53,6 @@ pub(crate) struct Elapsed {
     pub extra: usize,
 }
 
-/// All values of one file.
 #[derive(Debug, Default)]
 pub(crate) struct ValuePlan {
     pub(crate) cells: CellPlan,

@@ -19,10 +19,8 @@ const IN_A_ROW: f64 = 1_000.0;
 /// Limit on events a second after that: some 5 MB a day.
 const PER_SECOND: f64 = 0.5;
 
-/// Resolution of times in event arrays.
 const RESOLUTION: Duration = Duration::from_micros(1);
 
-/// The last event of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PreviousState {
     Harvested,
@@ -197,7 +195,6 @@ impl EventLog {
         });
     }
 
-    /// Adds an event for the end of a file's producer.
     pub(crate) fn ended(&mut self, name: &OsStr, pid: i32) {
         self.last.insert(name.to_owned(), PreviousState::Left);
         self.of_file(EventKind::Ended, name, |event| event.pid = Some(pid));
@@ -350,7 +347,6 @@ mod tests {
         assert_eq!(times, [at(1_000), at(1_000)]);
     }
 
-    /// Takes the events and clears them.
     fn take(event_log: &mut EventLog) -> Vec<&'static str> {
         let events = event_log.due();
         event_log.clear();

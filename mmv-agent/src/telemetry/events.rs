@@ -27,7 +27,6 @@ const LONG_TIMES: i64 = 2_145_916_800;
 /// Limit on the text of a parameter, in bytes; it may come from a file.
 const TEXT: usize = 255;
 
-/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// A file is harvested for the first time.
@@ -81,7 +80,6 @@ impl EventKind {
         "left-out",
     ];
 
-    /// Returns the name in archives.
     pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -107,7 +105,6 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Creates an event without details.
     pub(crate) const fn new(kind: EventKind, timestamp: Timestamp) -> Self {
         let file = None;
         let reason = None;

@@ -9,7 +9,6 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process;
 use std::time::Duration;
 
-/// Tells systemd that the agent is harvesting.
 pub(crate) fn ready() {
     notify("READY=1");
 }
@@ -27,7 +26,6 @@ pub(crate) fn status(text: &str) {
     notify(&format!("STATUS={text}"));
 }
 
-/// Tells systemd that the agent is alive.
 pub(crate) fn alive() {
     notify("WATCHDOG=1");
 }

@@ -25,7 +25,6 @@ use super::EventKind;
 use crate::discovery::{FileState, Process, directory};
 use crate::metadata::MAX_AUTOMATIC;
 
-/// Name of the file.
 const NAME: &str = "agent";
 /// Limit on agents with files in one directory.
 const MAX_AGENTS: u32 = 9;
@@ -70,7 +69,6 @@ pub(crate) struct OwnMetrics {
     pub archive_bytes: Gauge<u64>,
 }
 
-/// Totals of compression.
 #[derive(Debug, Default)]
 pub(crate) struct Compressed {
     /// Compressed data volumes.

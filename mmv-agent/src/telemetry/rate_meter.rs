@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Number of readings that are kept.
 const READINGS: usize = 13;
 
 /// Readings of two counters.

@@ -14,7 +14,6 @@ use super::OwnMetrics;
 use super::status::{ArchiveStatus, LastError, RetainedArchives};
 use crate::threads::lock;
 
-/// A compressed data volume, with its bytes before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CompressedVolume {
     /// The plain file, which is gone.
@@ -43,7 +42,6 @@ pub(crate) struct SharedStatus {
 }
 
 impl SharedStatus {
-    /// Returns the agent's own metrics.
     pub(crate) fn own(&self) -> Arc<OwnMetrics> {
         Arc::clone(&lock(&self.own))
     }
@@ -112,7 +110,6 @@ impl SharedStatus {
         kept.free = free;
     }
 
-    /// Counts a compressed volume, and the processor time that it took.
     pub(crate) fn add_compressed(&self, volume: CompressedVolume, time: Duration) {
         let own = self.own();
         let CompressedVolume { before, after, .. } = volume;
@@ -135,7 +132,6 @@ impl SharedStatus {
         RetainedArchives { oldest: *lock(&self.oldest), ..lock(&self.kept).clone() }
     }
 
-    /// Sets the last error.
     pub(crate) fn note_error(&self, what: String) {
         let at = Timestamp::now().seconds();
         *lock(&self.last_error) = Some(LastError { what, at });
@@ -155,7 +151,6 @@ impl SharedStatus {
         lock(&self.state_error).clone()
     }
 
-    /// Sets the warnings of the status.
     pub(crate) fn set_warnings(&self, warnings: Vec<String>) {
         *lock(&self.warnings) = warnings;
     }

@@ -109,7 +109,6 @@ pub(crate) struct LastError {
     pub at: i64,
 }
 
-/// The status of one file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct SourceStatus {
@@ -130,7 +129,6 @@ pub(crate) struct SourceStatus {
     pub left_out: Vec<String>,
 }
 
-/// The status of one group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct GroupStatus {
@@ -149,7 +147,6 @@ pub(crate) struct GroupStatus {
     pub log: LogMode,
 }
 
-/// The status of the flight recorder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct FlightRecorderStatus {
@@ -175,7 +172,6 @@ pub(crate) struct FlightRecorderStatus {
     pub lost: u64,
 }
 
-/// The status of the archive writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct ArchiveStatus {

@@ -15,7 +15,6 @@ pub(super) struct Directions {
 }
 
 impl Directions {
-    /// Returns the directions for this process.
     pub(super) fn here() -> Self {
         Self {
             exe: env::current_exe().unwrap_or_default(),
@@ -81,7 +80,6 @@ fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let mut bytes = path.as_os_str().as_encoded_bytes().iter();

@@ -114,7 +114,6 @@ impl Drop for Shop {
     }
 }
 
-/// A visitor in the queue.
 struct Visitor {
     page: usize,
     arrived: Instant,

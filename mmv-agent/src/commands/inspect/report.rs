@@ -67,7 +67,6 @@ pub(crate) struct Section {
     pub offset: u64,
 }
 
-/// A metric with its values.
 #[derive(Debug, Serialize)]
 pub(crate) struct MetricValues {
     #[serde(flatten)]

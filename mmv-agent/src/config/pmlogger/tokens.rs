@@ -23,7 +23,6 @@ const RESERVED: [&str; 15] = [
     "except",
 ];
 
-/// Units in milliseconds.
 const UNITS: [(&str, u64); 7] = [
     ("msec", 1),
     ("millisecond", 1),
@@ -90,7 +89,6 @@ impl<'t> Tokens<'t> {
         Ok(Self { all: tokens, at: 0, last_line: line })
     }
 
-    /// Returns the next token and its line.
     pub(super) fn peek(&self) -> (Token<'t>, usize) {
         self.all.get(self.at).copied().unwrap_or((Token::End, self.last_line))
     }
@@ -127,7 +125,6 @@ impl<'t> Tokens<'t> {
         })
     }
 
-    /// Takes a unit; returns its milliseconds.
     pub(super) fn take_unit(&mut self) -> Option<u64> {
         self.take_if(|found| match found {
             Token::Word(word) => milliseconds(word),

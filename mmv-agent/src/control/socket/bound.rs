@@ -18,7 +18,6 @@ const BACKLOG: i32 = 128;
 /// Any user may connect.
 const MODE: u32 = 0o666;
 
-/// A listening socket.
 #[derive(Debug)]
 pub(super) struct Bound {
     path: PathBuf,
@@ -34,7 +33,6 @@ impl Bound {
         Self { path: path.to_owned(), listener: None, warned: String::new() }
     }
 
-    /// Returns the listening socket, if there is one.
     pub(super) fn listener(&self) -> Option<&UnixListener> {
         self.listener.as_ref().map(|(listener, _)| listener)
     }

@@ -11,7 +11,6 @@ use rustix::event::PollFlags;
 use super::{Answer, ClientLimits};
 use crate::limits::NOBODY;
 
-/// Limit on the bytes of one write.
 pub(super) const MAX_WRITE: usize = 64 << 10;
 
 pub(super) struct Connection {
@@ -23,7 +22,6 @@ pub(super) struct Connection {
     pub delayed: Instant,
 }
 
-/// The state of a connection.
 pub(super) enum Stage {
     Waiting,
     /// Reads the answer, until that time; `sent` bytes of it are sent.
@@ -59,7 +57,6 @@ impl Connection {
         }
     }
 
-    /// Begins to send the answer.
     pub(super) fn send(&mut self, answer: Answer, limits: &ClientLimits, now: Instant) {
         let until = now + limits.time_for(answer.len() as u64);
         self.stage = Stage::Reading { answer, sent: 0, until };

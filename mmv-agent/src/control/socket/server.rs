@@ -25,18 +25,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Limit on writes to one client in a turn.
 const MAX_WRITES: usize = 8;
 
-/// A socket and its clients.
 pub(super) struct SocketServer<A> {
     bound: Bound,
     /// Readable when the agent ends.
     stop: UnixStream,
     limits: ClientLimits,
     peers: Peers,
-    /// Returns the answer to a client, if there is one.
     answer: A,
     /// Open connections, the oldest first.
     connections: Vec<Connection>,
-    /// Time of the next accept.
     accept: Instant,
     /// Time of the last check of the socket.
     looked: Instant,

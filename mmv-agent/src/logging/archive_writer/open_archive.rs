@@ -38,7 +38,6 @@ pub(super) struct OpenArchive {
     ends_in_mark: bool,
     /// Set if all last-known values were written since the start or the last mark.
     has_last_known: bool,
-    /// Number of events in the last array of them.
     last_events: usize,
     /// Bytes of metadata with the first sample.
     first_metadata: Option<u64>,
@@ -134,7 +133,6 @@ impl OpenArchive {
         Ok(())
     }
 
-    /// Writes values as a record, if there are any.
     fn write(&mut self, timestamp: Timestamp, value_sets: &[ValueSet]) -> Result<(), Error> {
         if value_sets.is_empty() {
             return Ok(());

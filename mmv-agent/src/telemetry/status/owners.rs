@@ -12,7 +12,6 @@ pub(crate) struct OwnerUsage {
     pub limit: u64,
 }
 
-/// The usage of one user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct OwnerStatus {
@@ -41,7 +40,6 @@ pub(crate) struct OwnerStatus {
 const REASONS: usize = 5;
 
 impl OwnerStatus {
-    /// Adds a waiting file with its reason.
     pub(crate) fn wait(&mut self, reason: &str) {
         self.waiting += 1;
         if self.reasons.len() < REASONS && !self.reasons.iter().any(|known| known == reason) {
