@@ -16,7 +16,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mmv_writer::{Counter, Family, Gauge, Histogram, Labels, Metrics, Registry};
 
 const ENDPOINTS: [&str; 4] = ["/render", "/mail", "/render", "/thumb"];
-/// Time between two jobs.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Time of a job of `/render` outside the incident.
 const USUAL: Duration = Duration::from_millis(4);

@@ -26,17 +26,14 @@ pub(crate) enum Absent {
 #[derive(Debug, Clone)]
 pub(crate) struct FileIdentity {
     pub(crate) name: String,
-    /// The path after publication.
     pub(crate) path: PathBuf,
     /// The directory, if the program names none: it is created where that is allowed.
     pub(crate) chosen: Option<MmvDirectory>,
     pub(crate) cluster: u32,
     /// True if it replaces the file of another running process.
     pub(crate) replace_running: bool,
-    /// The flags that the file is created with.
     pub(crate) flags: Flags,
     pub(crate) absent: Absent,
-    /// The prefix of all metric names in the file.
     pub(crate) prefix: String,
     /// Number of names that were given up because other users have them.
     pub(crate) attempts: u32,

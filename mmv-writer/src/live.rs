@@ -50,7 +50,6 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// Creates the first file and publishes it.
     pub(crate) fn new(
         options: &RegistryBuilder,
         identity: (FileIdentity, Clusters),

@@ -286,7 +286,6 @@ pub(crate) struct CellStrip {
     first: NonNull<AtomicU64>,
     /// Bytes from one word to the next.
     stride: usize,
-    /// Index of the last word.
     last: usize,
     _owner: Arc<Segment>,
 }
@@ -322,7 +321,6 @@ impl CellStrip {
         Word(unsafe { &*word })
     }
 
-    /// Returns all words, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Word<'_>> {
         (0..=self.last).map(|index| self.get_or_last(index))
     }
@@ -339,7 +337,6 @@ impl fmt::Debug for CellStrip {
 pub(crate) struct Word<'a>(&'a AtomicU64);
 
 impl Word<'_> {
-    /// Returns the current word.
     #[inline]
     pub(crate) fn load(self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -63,7 +63,6 @@ pub struct ValueSlot {
     pub(crate) cell: Cell,
     /// The value entry's second word: elapsed time has its running interval there.
     pub(crate) extra: Cell,
-    /// The text of a string value.
     pub(crate) text: Option<Arc<SharedText>>,
 }
 
@@ -103,9 +102,7 @@ pub(crate) mod sealed {
 
     /// The properties of a handle that the registry depends on.
     pub trait Handle: Sized {
-        /// The type code of the metric.
         const TYPE_CODE: i32;
-        /// The semantics of the metric.
         const SEMANTICS: Semantics;
         /// The units, unless the program chooses others.
         const UNITS: Units = Units::NONE;
@@ -114,7 +111,6 @@ pub(crate) mod sealed {
         /// True if the value may be absent, as it is at first.
         const OPTIONAL: bool = false;
 
-        /// Makes the handle on a value.
         fn from_slot(slot: ValueSlot) -> Self;
     }
 }

@@ -16,7 +16,6 @@ use crate::identity::FileIdentity;
 use crate::published::Published;
 use crate::system::{has_ended, is_locked};
 
-/// The clusters that overflow files ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clusters {
     /// There are no overflow files.
@@ -32,7 +31,6 @@ pub(crate) enum Clusters {
 pub(crate) struct Overflow {
     first: FileIdentity,
     clusters: Clusters,
-    /// Number of overflow files.
     count: u32,
     /// The number in the name of the last one.
     number: u32,
@@ -86,7 +84,6 @@ impl Overflow {
     }
 }
 
-/// Returns the path of an overflow file.
 fn numbered(first: &Path, number: u32) -> PathBuf {
     let mut path = first.as_os_str().to_owned();
     path.push(format!(".{number}"));

@@ -80,7 +80,6 @@ impl Published {
         self.process != process_id()
     }
 
-    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -76,7 +76,6 @@ pub(crate) trait Store: Debug + Sized {
     /// Adds a label that was checked.
     fn add_label(&mut self, label: &LabelRecord);
 
-    /// Adds the value of a singular metric.
     fn add_value(&mut self, metric: &Self::Metric) -> ValueSlot;
 
     /// Adds the values of a metric for all fixed instances of its domain.
@@ -111,7 +110,6 @@ pub(crate) struct Registrations<S: Store> {
     others: Vec<RegisteredFile<S>>,
 }
 
-/// One file of a registry.
 #[derive(Debug)]
 pub(crate) struct RegisteredFile<S> {
     pub(crate) numbers: FileNumbers,
@@ -143,7 +141,6 @@ pub(crate) struct Prepared {
 }
 
 impl<S: Store> Registrations<S> {
-    /// Creates the first file.
     pub(crate) fn new(
         (mut first, clusters): (FileIdentity, Clusters),
         settings: S::Settings,
@@ -176,7 +173,6 @@ impl<S: Store> Registrations<S> {
         once(&mut self.first).chain(&mut self.others)
     }
 
-    /// Returns the file with this index.
     pub(crate) fn file_mut(&mut self, file: FileId) -> &mut RegisteredFile<S> {
         match file.0.checked_sub(1) {
             None => &mut self.first,
@@ -254,14 +250,12 @@ impl<S: Store> Registrations<S> {
         Ok(indom)
     }
 
-    /// Adds a metric with one value.
     pub(crate) fn add_singular(&mut self, spec: MetricSpec) -> Result<ValueSlot, Error> {
         let prepared = self.prepare(spec, None, 1, Need::default())?;
         let (store, metric) = self.commit(prepared);
         Ok(store.add_value(&metric))
     }
 
-    /// Adds a metric with one value for each fixed instance of a domain.
     pub(crate) fn add_fixed(
         &mut self,
         spec: MetricSpec,
@@ -468,7 +462,6 @@ fn check_instance_number(indom: &str, number: i32) -> Result<(), Error> {
     })
 }
 
-/// Finds the instances that labels describe.
 fn check_targets(
     indom: &str,
     members: &Members,

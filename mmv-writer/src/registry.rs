@@ -106,7 +106,6 @@ enum Engine {
     Sealed(Box<Mutex<Sealed>>),
 }
 
-/// The state of a sealed registry.
 #[derive(Debug)]
 enum Sealed {
     Filling(Box<Registrations<Draft>>),
@@ -341,7 +340,6 @@ impl Registry {
         self.inner.publication.get().map_or(0, |publication| publication.generation)
     }
 
-    /// Returns true if the files were withdrawn.
     fn is_withdrawn(&self) -> bool {
         match &self.inner.engine {
             Engine::Growing(growing) => growing.read().published().is_none(),
@@ -361,13 +359,11 @@ impl Registry {
             .map(Indom::fixed)
     }
 
-    /// Registers a metric with one value.
     pub(crate) fn add_singular(&self, spec: MetricSpec) -> Result<ValueSlot, Error> {
         change!(self, spec.name.clone(), |registrations| registrations.add_singular(spec))
             .map(|slot| self.keeping(slot))
     }
 
-    /// Registers a metric with a value for each fixed instance.
     pub(crate) fn add_fixed(&self, spec: MetricSpec, on: &Indom) -> Result<Vec<ValueSlot>, Error> {
         let on = on.registered();
         let slots =

@@ -104,7 +104,6 @@ impl Metadata {
         &[]
     }
 
-    /// Returns the type of a value's metric.
     #[inline]
     pub(crate) fn type_code(&self, entry: &MappedValue) -> i32 {
         let v1 = offset_of!(MetricV1, type_code);
@@ -113,7 +112,6 @@ impl Metadata {
         *unsafe { self.field(entry.metric as usize + field) }
     }
 
-    /// Returns whether a value is its metric's only one.
     pub(crate) fn is_singular(&self, entry: &MappedValue) -> bool {
         let v1 = offset_of!(MetricV1, indom);
         let field = if self.is_v1 { v1 } else { offset_of!(MetricV2, indom) };
@@ -121,7 +119,6 @@ impl Metadata {
         is_singular(*unsafe { self.field(entry.metric as usize + field) })
     }
 
-    /// Returns the name of a value's metric.
     pub(crate) fn metric_name(&self, entry: &MappedValue) -> *const c_char {
         let at = entry.metric as usize;
         self.name(at + offset_of!(MetricV1, name), at + offset_of!(MetricV2, name))
@@ -145,12 +142,10 @@ impl Metadata {
         self.base.wrapping_add(at).cast()
     }
 
-    /// Returns whether two values are of one metric.
     pub(crate) fn is_same_metric(one: &MappedValue, other: &MappedValue) -> bool {
         one.metric == other.metric
     }
 
-    /// Returns the text of a value of a text metric.
     pub(crate) fn text(&self, extra: i64) -> &[AtomicU64; TEXT_WORDS] {
         // SAFETY: `extra` of such a value leads to a string entry, and never
         // changes; the string is only accessed as atomic words.

@@ -23,7 +23,6 @@ const TYPE_I64: i32 = ValueType::I64.code();
 const TYPE_U64: i32 = ValueType::U64.code();
 const TYPE_FLOAT: i32 = ValueType::Float.code();
 const TYPE_DOUBLE: i32 = ValueType::Double.code();
-/// The type code of texts.
 pub(crate) const TYPE_STRING: i32 = ValueType::String.code();
 
 /// Limit on texts in bytes, as in libpcp_mmv; longer ones are ignored.
@@ -70,7 +69,6 @@ impl Value<'_> {
         matches!(self.type_code, TYPE_I32 | TYPE_U32 | TYPE_FLOAT)
     }
 
-    /// Returns whether the value is a text.
     pub(crate) fn is_text(&self) -> bool {
         self.type_code == TYPE_STRING
     }

@@ -396,7 +396,6 @@ impl Contents {
     }
 }
 
-/// Reads the header and copies all sections.
 fn read_sections<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     skipped: &mut Vec<Defect>,
@@ -538,13 +537,11 @@ impl<T> Lookup<T> {
     }
 }
 
-/// Serializes what a value prints.
 #[cfg(feature = "serde")]
 fn as_text<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
-/// Serializes the number of an instance, if there is one.
 #[cfg(feature = "serde")]
 fn as_number<T: Copy + Into<Option<InstanceId>>, S: serde::Serializer>(
     id: &T,

@@ -136,7 +136,6 @@ fn field_of(status: &[u8], field: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// Returns the number of open file descriptors.
 fn open_files() -> io::Result<u64> {
     const DIRECTORY: &str = "/proc/self/fd";
     // Linux 6.2 and later have their number as the size.

@@ -137,7 +137,6 @@ impl<'r> HistogramBuilder<'r> {
         Ok(OwnedHistogram::new(self.cells()?))
     }
 
-    /// Returns the metric and its buckets, for a family.
     pub(crate) fn into_parts(self) -> (MetricBuilder<'r, Counter>, Buckets) {
         let buckets = self.buckets.unwrap_or(Buckets::for_units(self.metric.spec.units));
         (self.metric, buckets)

@@ -35,7 +35,6 @@ pub(super) struct LiveFile {
     path: PathBuf,
     /// `None` if the values are in private memory.
     file: Option<Arc<File>>,
-    /// The process that made the file.
     process: u32,
     segment: Arc<Segment>,
     sections: Sections,
@@ -55,12 +54,10 @@ pub(super) struct LiveFile {
     flags: Flags,
     /// True if something was written since the last announcement.
     changed: bool,
-    /// Entries of labels that were removed.
     removed_labels: Quarantine<u64>,
 }
 
 impl LiveFile {
-    /// Creates and publishes an empty file.
     pub(super) fn create(
         identity: &FileIdentity,
         sections: Sections,
@@ -156,7 +153,6 @@ impl LiveFile {
         check_process(self.process, &self.path)
     }
 
-    /// Returns whether this many more entries of a kind fit.
     pub(super) fn has_room(&self, kind: SectionKind, count: usize) -> bool {
         let count = count.saturating_sub(self.reusable(kind)) + self.promised.entries(kind);
         let free = self.sections.total(kind) - self.used(kind);
@@ -196,12 +192,10 @@ impl LiveFile {
         if kind == SectionKind::Labels { self.removed_labels.ready() } else { 0 }
     }
 
-    /// Returns whether families may be registered in the file.
     pub(super) fn has_room_for_families(&self) -> bool {
         self.sections.has_room_for_families()
     }
 
-    /// Records that a family is registered in the file.
     pub(super) fn add_family(&mut self) {
         self.keeps_room = true;
     }
@@ -356,7 +350,6 @@ impl LiveFile {
         self.sections.offset(part, index)
     }
 
-    /// Returns the number of used entries of a kind.
     pub(super) fn used(&self, kind: SectionKind) -> u32 {
         let later = Part::later(kind).map_or(0, |part| self.used[part as usize]);
         self.used[Part::first(kind) as usize] + later
@@ -381,7 +374,6 @@ impl LiveFile {
         at
     }
 
-    /// Makes an error of this file.
     pub(super) fn error(&self, action: &'static str, kind: ErrorKind) -> Error {
         Error::io(action, &self.path)(kind.into())
     }

@@ -33,7 +33,6 @@ impl<H> HandleIndex<H> {
         self.handles.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the handle of an instance.
     pub(crate) fn add(&self, name: &str, handle: H) {
         self.write().insert(name.into(), handle);
     }

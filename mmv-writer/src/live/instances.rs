@@ -23,9 +23,7 @@ pub(super) struct InstanceTable {
     /// The domain's serial in this file.
     pub(super) serial: u32,
     slots: Vec<InstanceSlot>,
-    /// Slots of the existing instances, by name.
     names: HashMap<SmolStr, usize>,
-    /// Slots of removed instances.
     removed: Quarantine<usize>,
     /// Numbers of instances whose removal is not announced yet.
     unannounced: HashSet<i32>,
@@ -37,7 +35,6 @@ pub(super) struct InstanceSlot {
     indom_at: u64,
     pub(super) instance_at: u64,
     name_at: u64,
-    /// The number of the current or last instance.
     id: i32,
     /// Number of instances that had the slot before the current or last one.
     reuses: u32,
@@ -47,7 +44,6 @@ pub(super) struct InstanceSlot {
     pub(super) lease: Arc<Lease>,
 }
 
-/// The slot and number of an existing instance.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InstanceKey {
     pub(super) serial: u32,
@@ -66,13 +62,11 @@ impl InstanceTable {
         }
     }
 
-    /// Returns the existing instance with a name.
     pub(super) fn find(&self, name: &str) -> Option<InstanceKey> {
         let slot = *self.names.get(name)?;
         Some(InstanceKey { serial: self.serial, slot, id: self.slots[slot].id })
     }
 
-    /// Returns a slot by its index.
     pub(super) fn slot(&self, index: usize) -> &InstanceSlot {
         &self.slots[index]
     }
@@ -87,7 +81,6 @@ impl InstanceTable {
         self.names.values().copied()
     }
 
-    /// Returns the number of instances.
     pub(super) fn len(&self) -> usize {
         self.names.len()
     }
@@ -97,7 +90,6 @@ impl InstanceTable {
         self.names.keys().map(SmolStr::as_str)
     }
 
-    /// Records the entry of a label of an instance.
     pub(super) fn add_label(&mut self, slot: usize, at: u64) {
         self.slots[slot].labels.push(at);
     }

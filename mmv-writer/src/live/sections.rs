@@ -76,7 +76,6 @@ impl Part {
         }
     }
 
-    /// Returns the part with the first entries of a kind.
     pub(super) const fn first(kind: SectionKind) -> Self {
         match kind {
             SectionKind::Labels => Self::Labels,
@@ -88,7 +87,6 @@ impl Part {
         }
     }
 
-    /// Returns the part with the other entries of a kind, if there is one.
     pub(super) const fn later(kind: SectionKind) -> Option<Self> {
         match kind {
             SectionKind::Indoms => Some(Self::LaterIndoms),
@@ -278,7 +276,6 @@ impl Sections {
         self.capacity(Part::first(kind)) + later
     }
 
-    /// Returns the offset of an entry.
     pub(super) fn offset(&self, part: Part, index: u32) -> u64 {
         self.places[part as usize].0 + u64::from(index) * part.entry_bytes()
     }

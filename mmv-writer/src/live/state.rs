@@ -66,7 +66,6 @@ struct DynamicIndom {
     families: Vec<FamilyMetric>,
     /// Labels of the existing instances.
     labels: HashMap<String, Vec<Label>>,
-    /// Numbers of the existing instances.
     numbers: InstanceNumbers,
 }
 
@@ -108,7 +107,6 @@ impl State {
         self.registrations.files().next()?.store.published.as_ref()
     }
 
-    /// Returns the paths of the overflow files, in order.
     pub(crate) fn overflow(&self) -> Vec<PathBuf> {
         let overflow = self.registrations.files().skip(1);
         let published = overflow.filter_map(|file| file.store.published.as_ref());
@@ -196,7 +194,6 @@ impl State {
         Ok(FamilyId { indom: id, index: families.len() - 1 })
     }
 
-    /// Returns the name of a family's metric.
     pub(crate) fn family_name(&self, id: FamilyId) -> &str {
         &self.dynamic[id.indom.0].families[id.index].name
     }
@@ -361,7 +358,6 @@ impl State {
         tables.flat_map(InstanceTable::names).collect()
     }
 
-    /// Returns the number of instances of a domain.
     pub(crate) fn instance_count(&self, id: DynamicId) -> usize {
         let indom = &self.dynamic[id.0].indom;
         let mut tables = self.registrations.files().filter_map(|file| file.store.table(indom));
@@ -394,7 +390,6 @@ impl FamilyMetric {
     }
 }
 
-/// Makes the label of an instance.
 fn instance_label(serial: u32, id: i32, label: Label) -> Result<LabelRecord, Error> {
     LabelRecord::new(LABEL_INSTANCES, serial, InstanceId::new(id).ok(), label)
 }

@@ -23,7 +23,6 @@ use crate::system::Instant;
 
 /// Size of the offset of the name, at the beginning of a metric's entry.
 const NAME_FIELD: usize = size_of::<u64>();
-/// Offset of the item in a metric's entry.
 const ITEM_OFFSET: u64 = std::mem::offset_of!(MetricV2, item) as u64;
 
 /// A file, its instances, and its publication.
@@ -199,7 +198,6 @@ impl LiveStore {
         table_mut(&mut self.instances, indom).create(&mut self.file, name, id)
     }
 
-    /// Adds labels of an instance.
     pub(super) fn add_instance_labels(
         &mut self,
         indom: &Indom,

@@ -61,7 +61,6 @@ impl Mapped {
     }
 }
 
-/// Returns the size of a page.
 fn page_size() -> u64 {
     // SAFETY: sysconf has no requirements (POSIX).
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

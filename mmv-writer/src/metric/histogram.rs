@@ -52,7 +52,6 @@ pub struct Histogram {
     cells: SharedCells,
 }
 
-/// The cells of a histogram that threads share.
 #[derive(Debug, Clone)]
 enum SharedCells {
     /// All buckets are registered with the histogram.
@@ -71,11 +70,9 @@ pub struct OwnedHistogram {
     sum: u64,
 }
 
-/// The cells of a histogram.
 #[derive(Debug, Clone)]
 pub(crate) struct Cells {
     buckets: Buckets,
-    /// Counts by bucket.
     counts: CellStrip,
     sum: Cell,
     /// Nanoseconds in the unit of the values; 1 if that is not a unit of time.
@@ -83,7 +80,6 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// Makes cells of a histogram without values.
     pub(crate) fn new(buckets: Buckets, counts: CellStrip, sum: Cell, units: Units) -> Self {
         counts.iter().for_each(|count| count.store(NO_VALUE));
         Self { buckets, counts, sum, per_unit: nanoseconds_in(units) }
@@ -235,7 +231,6 @@ impl Histogram {
         Self { cells: SharedCells::All(cells) }
     }
 
-    /// Returns the metric of a histogram in a static.
     pub(crate) fn static_metric(&self) -> Option<&StaticMetric<Cells>> {
         match &self.cells {
             SharedCells::Static(metric) => Some(metric),

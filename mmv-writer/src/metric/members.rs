@@ -25,7 +25,6 @@ struct Positions {
 }
 
 impl Members {
-    /// Returns the position of an instance by its name.
     pub(crate) fn position_of(&self, name: &str) -> Option<usize> {
         if self.list.len() <= MAX_SCANNED {
             return self.list.iter().position(|(_, member)| member == name);
@@ -33,7 +32,6 @@ impl Members {
         self.positions().by_name.get(name).copied()
     }
 
-    /// Returns the position of an instance by its number.
     pub(crate) fn position_of_id(&self, id: InstanceId) -> Option<usize> {
         if self.list.len() <= MAX_SCANNED {
             return self.list.iter().position(|(member, _)| *member == id);

@@ -61,7 +61,6 @@ struct State<P: StaticPlace> {
     before: Mutex<Before<P>>,
 }
 
-/// The state of a metric before it is registered.
 struct Before<P> {
     private: P,
     /// True if the program's registry, if there is one, knows the metric.
@@ -168,9 +167,7 @@ pub(super) const fn checked_help(text: &'static str) -> &'static str {
     text
 }
 
-/// A registry as statics need it.
 pub(crate) trait StaticRegistry {
-    /// Registers a metric with one value.
     fn add_value(&self, description: &StaticDescription, kind: StaticKind) -> Result<Cell, Error>;
 
     fn add_histogram(
@@ -189,10 +186,8 @@ pub(crate) struct StaticKind {
     pub(crate) units: Units,
 }
 
-/// The places of a registered histogram.
 pub(crate) struct RegisteredHistogram {
     pub(crate) buckets: Buckets,
-    /// Counts by bucket.
     pub(crate) counts: CellStrip,
     pub(crate) sum: Cell,
 }

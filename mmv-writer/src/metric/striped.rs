@@ -97,7 +97,6 @@ impl Stripes {
         }
     }
 
-    /// Returns the sum of all stripes.
     pub(super) fn value<T: Number>(&self) -> T {
         let own = self.own.iter().map(|cell| T::from_cell(cell.load()));
         own.fold(T::from_cell(self.shared.load()), T::plus)

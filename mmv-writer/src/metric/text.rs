@@ -8,7 +8,6 @@ use super::{Handle, ValueSlot, sealed};
 use crate::mapping::{Cell, Segment};
 use mmv_format::layout::STRING_BYTES;
 
-/// Size of a string entry in words.
 const WORDS: usize = STRING_BYTES / 8;
 
 /// A text of at most 255 bytes, shared between threads.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::system::Instant;
 
-/// A metric that times are added to.
 pub(super) trait AddDuration: Sync {
     fn add_duration(&self, time: Duration);
 }

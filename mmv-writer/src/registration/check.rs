@@ -51,7 +51,6 @@ pub(super) fn help(help: &Help<String>, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks a label's name and value.
 pub(super) fn label(label: &Label) -> Result<(), Error> {
     if !is_label_name(&label.name) {
         return Err(Error::LabelName { name: label.name.clone() });

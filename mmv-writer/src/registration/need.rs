@@ -67,14 +67,12 @@ impl Promise {
 }
 
 impl Need {
-    /// Returns the need of a domain with its fixed instances.
     pub(crate) fn of_indom(instances: usize, labels: usize) -> Self {
         // Two help texts; a name for each instance, and perhaps a text.
         let strings = 2 + 2 * instances;
         Self { indoms: 1, instances, strings, labels, ..Self::default() }
     }
 
-    /// Returns the need of a metric with this many values.
     pub(crate) fn of_metric(spec: &MetricSpec, values: usize) -> Self {
         let shape = ValueShape::new(spec);
         let of_values = Self::of_values(shape, values);
@@ -83,7 +81,6 @@ impl Need {
         Self { metrics: 1, labels: spec.labels.len(), strings, ..of_values }
     }
 
-    /// Returns the need of this many values of a metric.
     pub(crate) fn of_values(shape: ValueShape, count: usize) -> Self {
         // An isolated value takes a cache line; the first may also fill up the one before.
         let values = if shape.isolated && count > 0 { 2 * count + 1 } else { count };
@@ -104,7 +101,6 @@ impl Need {
         }
     }
 
-    /// Returns the number of entries of a section in a growing file.
     pub(crate) fn entries(&self, kind: SectionKind) -> usize {
         match kind {
             // A live file has an entry for each instance as well.

@@ -16,12 +16,10 @@ use super::record::{Help, LabelRecord, MetricRecord, MetricSpec, SerialChoice, v
 use crate::identity::{Absent, FileIdentity};
 use crate::{Error, Label};
 
-/// The numbers and labels of one file.
 #[derive(Debug)]
 pub(crate) struct FileNumbers {
     cluster: u32,
     absent: Absent,
-    /// The prefix of all metric names in the file.
     prefix: String,
     pinned: Option<Version>,
     items: NumberAllocator,
@@ -39,7 +37,6 @@ struct NumberAllocator {
     next: u32,
 }
 
-/// A metric that may be registered.
 pub(crate) struct CheckedMetric {
     /// The name without the file's prefix.
     pub(crate) name: String,
@@ -99,7 +96,6 @@ impl FileNumbers {
         self.choose_serial(name, serial)
     }
 
-    /// Takes a domain's serial.
     pub(super) fn take_serial(&mut self, serial: u32) {
         self.serials.take(serial);
     }
@@ -126,7 +122,6 @@ impl FileNumbers {
         }
     }
 
-    /// Checks the name of an instance.
     pub(crate) fn check_instance_name(&self, indom: &str, name: &str) -> Result<(), Error> {
         check::instance_name(indom, name)?;
         self.check_version("instance name", name, version_for_name(name))
@@ -164,7 +159,6 @@ impl FileNumbers {
         Ok(CheckedMetric { name: spec.name, record, labels, shape })
     }
 
-    /// Checks that this many more metrics fit the file.
     pub(super) fn check_room_for_metrics(&self, count: usize, name: &str) -> Result<(), Error> {
         if self.items.count + count > MAX_METRICS as usize {
             return Err(Error::full("metrics", MAX_METRICS, name));
@@ -172,7 +166,6 @@ impl FileNumbers {
         Ok(())
     }
 
-    /// Takes a metric's item.
     pub(super) fn take_item(&mut self, item: u32) {
         self.items.take(item);
     }
@@ -187,7 +180,6 @@ impl FileNumbers {
         self.items.check_free("item", name, item)
     }
 
-    /// Checks a label of the whole file.
     pub(super) fn check_file_label(&self, label: Label) -> Result<LabelRecord, Error> {
         if self.cluster == 0 {
             return Err(Error::LabelNeedsCluster { name: label.name });
@@ -197,7 +189,6 @@ impl FileNumbers {
         Ok(record)
     }
 
-    /// Forgets the labels of an instance that is removed.
     pub(crate) fn drop_instance_labels(&mut self, serial: u32, id: i32) {
         self.labels.retain(|label| {
             label.class != LABEL_INSTANCES

@@ -13,7 +13,6 @@ use super::check;
 use crate::metric::Members;
 use crate::{Error, Label};
 
-/// The help texts of a metric or domain.
 pub(crate) type Help = content::Help<String>;
 
 /// A checked metric, with its complete name and its numbers in a file.
@@ -128,7 +127,6 @@ impl LabelRecord {
         Ok(Self { class, optional, identity, instance, name, json })
     }
 
-    /// Returns the label's entry.
     pub(crate) fn entry(&self) -> LabelEntry {
         LabelEntry {
             flags: self.class | if self.optional { LABEL_OPTIONAL } else { 0 },

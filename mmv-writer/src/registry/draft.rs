@@ -161,12 +161,10 @@ impl Draft {
         self.temporary().map_or(Path::new(""), TemporaryFile::path)
     }
 
-    /// Returns the file, if there is one.
     fn temporary(&self) -> Option<&TemporaryFile> {
         self.temporary.as_ref().map(|(file, _)| file)
     }
 
-    /// Returns the index of the next value of this shape.
     fn next_index(&self, shape: ValueShape) -> usize {
         let next = self.content.values.len();
         let line = (shape.step() * ValueEntry::BYTES) as u64;
@@ -275,7 +273,6 @@ impl Draft {
         names.all(|name| name.len() < longest)
     }
 
-    /// Returns the lowest version that can hold everything.
     fn lowest_version(&self) -> Version {
         if !self.content.labels.is_empty() {
             return Version::V3;
@@ -329,7 +326,6 @@ impl Draft {
     }
 }
 
-/// Allocates and maps a chunk of the file.
 fn map_chunk(temporary: &TemporaryFile, offset: u64) -> Result<Segment, Error> {
     let path = temporary.path();
     allocate(temporary.file(), offset, CHUNK).map_err(Error::io("allocate", path))?;

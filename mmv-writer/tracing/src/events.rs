@@ -8,7 +8,6 @@ struct EventLabels {
     level: &'static str,
 }
 
-/// The names of the levels.
 const LEVELS: [(Level, &str); 5] = [
     (Level::ERROR, "error"),
     (Level::WARN, "warn"),

@@ -18,7 +18,6 @@ const UNITS: Units = Units::nanoseconds();
 /// Name of the histogram of spans that have none of their own.
 const OVERFLOW: &str = "span_overflow";
 
-/// The histograms of spans.
 #[derive(Debug)]
 pub(crate) struct Spans {
     registry: Registry,
@@ -31,12 +30,10 @@ pub(crate) struct Spans {
 
 #[derive(Debug, Default)]
 struct ByName {
-    /// Metrics by their names.
     own: HashMap<String, SpanMetric>,
     overflow: Option<Histogram>,
 }
 
-/// The metric of all spans of one name.
 #[derive(Debug, Clone)]
 enum SpanMetric {
     Plain(Histogram),
@@ -49,7 +46,6 @@ impl Spans {
         Self { registry, max, fields, by_callsite, by_name: Mutex::default() }
     }
 
-    /// Returns the labels of a new span.
     pub(crate) fn labels(&self, span: &Attributes<'_>) -> SpanLabels {
         let mut labels = SpanLabels::new(span.metadata(), &self.fields);
         if !labels.is_empty() {
@@ -58,7 +54,6 @@ impl Spans {
         labels
     }
 
-    /// Records the duration of a span.
     pub(crate) fn record(
         &self,
         span: &'static Metadata<'static>,

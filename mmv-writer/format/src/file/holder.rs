@@ -82,7 +82,6 @@ fn is_fed(header: &Header, changed: i64) -> bool {
         && started(header.pid).is_some_and(|started| started <= changed + SLACK)
 }
 
-/// Returns whether a process of this number is running.
 pub(super) fn is_running(process: i32) -> bool {
     started(process).is_some()
 }

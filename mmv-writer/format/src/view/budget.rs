@@ -144,7 +144,6 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
         Ok(())
     }
 
-    /// Appends to a list, charged to the budget.
     pub(super) fn push<T>(&mut self, list: &mut Vec<T>, item: T) -> Result<(), Refusal> {
         self.spend(size_of::<T>() as u64)?;
         list.try_reserve(1).map_err(|error| no_memory(&error, size_of::<T>() as u64))?;
@@ -162,7 +161,6 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
         Ok(list)
     }
 
-    /// Fills a buffer from the source.
     pub(super) fn fill(&mut self, buffer: &mut [u8], offset: u64) -> Result<(), Refusal> {
         let needed = self.cost.read.saturating_add(buffer.len() as u64);
         if needed > self.limit {

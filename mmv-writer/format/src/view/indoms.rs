@@ -10,10 +10,8 @@ use crate::layout::{
     IndomEntry, InstanceV1, InstanceV2, MAX_INDOMS, SectionKind, Version, until_nul,
 };
 
-/// The instance of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryOwner {
-    /// Index of the domain.
     pub(super) domain: u32,
     pub(super) id: InstanceId,
     /// Number of instances that had the entry before.
@@ -34,7 +32,6 @@ pub(super) struct Indoms {
 }
 
 impl Indoms {
-    /// Returns the index of the domain with a serial.
     pub(super) fn find(&self, serial: u32) -> Option<usize> {
         self.by_serial.get(&serial).copied()
     }
@@ -44,7 +41,6 @@ impl Indoms {
         Lookup::new(&section.find(offset), &self.owners)
     }
 
-    /// Returns whether a domain has an instance with this number, to which a label is attached.
     pub(super) fn has_labelled(&self, serial: u32, id: InstanceId) -> bool {
         self.labelled.contains(&(serial, id.get()))
     }
@@ -110,7 +106,6 @@ struct RawInstance<'a> {
     name: NameField<'a>,
 }
 
-/// The location of a name.
 pub(super) enum NameField<'a> {
     /// In the entry: its 64 bytes with the NUL, and their offset in the file.
     Inline(&'a [u8], u64),

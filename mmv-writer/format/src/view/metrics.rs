@@ -16,7 +16,6 @@ pub(super) struct Metrics {
     /// Index in `all`, by number of the copied entry; `None` for entries left out.
     by_entry: Vec<Option<usize>>,
     items: HashSet<u32>,
-    /// Items of metrics that were removed.
     removed: HashSet<u32>,
 }
 
@@ -26,12 +25,10 @@ impl Metrics {
         Lookup::new(&section.find(offset), &self.by_entry)
     }
 
-    /// Returns whether a metric has this item.
     pub(super) fn has_item(&self, item: u32) -> bool {
         self.items.contains(&item)
     }
 
-    /// Returns whether a metric that was removed had this item.
     pub(super) fn was_removed(&self, item: u32) -> bool {
         self.removed.contains(&item)
     }

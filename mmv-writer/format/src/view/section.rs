@@ -13,7 +13,6 @@ use super::budget::Run;
 /// last one in the table of contents, and ours from the first one here.
 #[derive(Debug, Default)]
 pub(super) struct Section {
-    /// Size of an entry.
     size: usize,
     parts: Vec<SectionPart>,
 }
@@ -30,19 +29,16 @@ struct SectionPart {
     copies: usize,
 }
 
-/// An entry that was copied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CopiedEntry<'a> {
     /// Number of the copy, across all parts.
     pub(super) number: usize,
     /// Index among all entries.
     pub(super) index: usize,
-    /// Offset in the file.
     pub(super) offset: u64,
     pub(super) bytes: &'a [u8],
 }
 
-/// The result of looking up the offset of an entry.
 pub(super) enum EntryLookup {
     /// The offset is not the start of an entry.
     Nothing,
@@ -72,7 +68,6 @@ impl Section {
         }
     }
 
-    /// Returns the number of copies.
     pub(super) fn copies(&self) -> usize {
         self.parts.iter().map(|part| part.copies).sum()
     }
@@ -187,7 +182,6 @@ impl Section {
 }
 
 impl SectionPart {
-    /// Returns the number of copies of entries before this index.
     fn copies_before(&self, index: u64, size: usize) -> usize {
         let next = self.runs.partition_point(|(_, run)| run.first < index);
         let Some((before, run)) = next.checked_sub(1).and_then(|last| self.runs.get(last)) else {

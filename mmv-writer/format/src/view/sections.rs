@@ -137,7 +137,6 @@ impl Sections {
         Ok(Self { version, toc, growing, are_settled: false, parts })
     }
 
-    /// Returns all sections of a kind.
     pub(super) fn get(&self, kind: SectionKind) -> &Section {
         #[expect(clippy::indexing_slicing, reason = "one part for each kind")]
         &self.parts[kind as usize]
@@ -213,7 +212,6 @@ const fn may_be_several(kind: SectionKind) -> bool {
     matches!(kind, SectionKind::Indoms | SectionKind::Instances | SectionKind::Strings)
 }
 
-/// Checks one section by itself.
 fn check_extent<S: Source + ?Sized>(
     budget: &Budget<'_, S>,
     kind: SectionKind,
@@ -251,7 +249,6 @@ fn check_extent<S: Source + ?Sized>(
     Ok(Extent { kind, offset, count, bytes })
 }
 
-/// Checks the sections against each other.
 fn check_set(extents: &[Extent]) -> Result<(), Refusal> {
     for section in [SectionKind::Metrics, SectionKind::Values] {
         if !extents.iter().any(|extent| extent.kind == section) {

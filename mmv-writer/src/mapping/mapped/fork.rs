@@ -59,7 +59,6 @@ fn lock() -> MutexGuard<'static, Table> {
 #[derive(Debug)]
 pub(in crate::mapping) struct Registration(WritableMapping);
 
-/// Adds a mapping to the table.
 pub(super) fn register(entry: WritableMapping) -> Registration {
     install();
     lock().mappings.push(entry);
@@ -80,7 +79,6 @@ pub(crate) struct LockRegistration {
 }
 
 impl LockRegistration {
-    /// Adds the lock of a file to the table.
     pub(crate) fn new(file: &TemporaryFile) -> Self {
         install();
         let locked = Arc::clone(file.lock());

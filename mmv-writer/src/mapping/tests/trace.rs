@@ -25,7 +25,6 @@ pub(crate) fn stores_of(work: impl FnOnce()) -> Vec<Store> {
     STORES.take().unwrap_or_default()
 }
 
-/// Records a store if this thread is traced.
 pub(crate) fn note(at: usize, word: u64, order: Ordering) {
     STORES.with_borrow_mut(|stores| {
         if let Some(stores) = stores {

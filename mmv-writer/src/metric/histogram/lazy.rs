@@ -12,7 +12,6 @@ use crate::mapping::Cell;
 /// Number of buckets whose cells are allocated together: most histograms hit few powers of two.
 const ROW: usize = 16;
 
-/// The registration of the buckets of one histogram.
 pub(crate) trait BucketSource: fmt::Debug + Send + Sync {
     /// Registers a bucket and returns its cell; `None` if it does not fit. Once the series is
     /// [closed](Self::close), returns a cell that no reader sees.
