@@ -34,7 +34,6 @@ const SIZE_RATES: [(f64, &str); 6] =
     [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s"), (1e15, "PB/s")];
 const COUNTS: [(f64, &str); 4] = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
 const COUNT_RATES: [(f64, &str); 4] = [(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")];
-/// Significant digits.
 const DIGITS: i32 = 3;
 /// Numbers of a column from here on have a larger unit: more digits are hard to compare.
 const MAX_IN_COLUMN: f64 = 1e5;
@@ -104,7 +103,6 @@ pub fn scaled(value: f64, units: Units) -> String {
 /// The unit of the numbers in a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnUnit {
-    /// Conversion from the units of the metric.
     conversion: Conversion,
     title: String,
     /// All numbers that it was chosen for are whole.

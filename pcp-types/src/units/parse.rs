@@ -228,7 +228,6 @@ fn parse_power(power: &str, word: &str) -> Result<i32, Error> {
     if (-8..=15).contains(&number) { Ok(number) } else { Err(Error::PowerOutOfRange(number)) }
 }
 
-/// Returns the number at the start of a word, and the remaining text.
 fn leading_number(word: &str) -> Option<(f64, &str)> {
     if !word.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-') {
         return None;
