@@ -12,7 +12,6 @@ use crate::harness::corpus;
 use crate::harness::oracle::Oracle;
 
 const ARCHIVES: [&str; 4] = ["reduce-1", "foo_plus", "sample-proc_v2", "ok-foo_v3"];
-/// Types that a descriptor is given.
 const TYPES: [ValueType; 8] = [
     ValueType::I32,
     ValueType::U32,

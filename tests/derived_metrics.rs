@@ -231,7 +231,6 @@ fn name(place: usize) -> String {
     format!("d.e{place}")
 }
 
-/// Returns the output of pmrep for derived metrics, with raw counters.
 fn theirs(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions: &[&str]) -> Output {
     let definitions = scratch.path().join("definitions");
     let line = |(place, text): (usize, &&str)| format!("{} = {text}\n", name(place));

@@ -28,7 +28,6 @@ pub(crate) fn small_disk() -> PathBuf {
     std::env::var_os(DISK).map_or_else(|| panic!("no {DISK}"), PathBuf::from)
 }
 
-/// Runs an ignored test of this program in a process that has a disk of this size.
 #[track_caller]
 pub(crate) fn run_on_small_disk(size: &str, test: &str) {
     let scratch = Scratch::new();

@@ -175,7 +175,6 @@ fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
     mmv_archive(&base, "repair", &["--index"]);
 }
 
-/// Damages the metadata or the data volume.
 type Damage = fn(meta: &Path, volume: &Path);
 
 #[test]

@@ -10,7 +10,6 @@ use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 
-/// Seconds before, in and after the incident.
 const SPANS: [&str; 3] = ["5", "4", "4"];
 /// Limit on the error of a time: the rows of the report are a second or two apart.
 const MAX_LATE: f64 = 2.5;

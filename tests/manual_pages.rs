@@ -123,7 +123,6 @@ fn pages_name_the_variables_that_programs_read() {
     }
 }
 
-/// Reads all sources in some directories, without tests.
 fn product_sources(directories: &[String]) -> String {
     let mut sources = String::new();
     let mut directories: Vec<_> =

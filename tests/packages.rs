@@ -33,7 +33,6 @@ fn dist(programs: &Path, into: &Path, umask: &str) {
         .env("SOURCE_DATE_EPOCH", "1700000000"));
 }
 
-/// Returns the only file of a directory with this end of its name.
 fn file(directory: &Path, end: &str) -> PathBuf {
     let entries = fs::read_dir(directory).expect("list the packages");
     let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();

@@ -240,7 +240,6 @@ enum Metadata {
     Text,
 }
 
-/// Reads the records of an archive's metadata, in their order.
 fn metadata_records(base: &Path) -> Vec<Metadata> {
     let bytes = std::fs::read(format!("{}.meta", base.display())).expect("the metadata");
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));

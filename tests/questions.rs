@@ -68,7 +68,6 @@ fn start(scratch: &Scratch, log: &Path) -> Child {
     program
 }
 
-/// Counts the ends of the program, by the events in an archive.
 fn ended(base: &Path) -> usize {
     // There is no archive yet, or no event in it.
     let text = String::from_utf8(answer(&["events", path(base), "--json"]).stdout);

@@ -26,7 +26,6 @@ use crate::producers::Producer;
 /// Records of last values that a user has at once; and one more each second.
 const LAST_VALUES_IN_A_ROW: usize = 10;
 
-/// Returns the number of repetitions of the short or the long form.
 fn times(short: u64, long: u64) -> u64 {
     if std::env::var_os("MMV_LONG").is_some() { long } else { short }
 }

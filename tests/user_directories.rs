@@ -40,7 +40,6 @@ impl Drop for Running {
 }
 
 impl Home {
-    /// Creates a home with variables that name directories in the scratch directory.
     fn new(variables: &[(&'static str, &str)]) -> Self {
         let scratch = Scratch::new();
         let home = Self { variables: Vec::new(), scratch };

@@ -192,7 +192,6 @@ impl Log {
     }
 }
 
-/// Adds a change to the instance that is there, or to a new one.
 fn add(segments: &mut Vec<Segment>, life: usize, is_counter: bool, store: Store) {
     let is_present =
         segments.last().is_some_and(|last| last.life == life && last.removed.is_none());

@@ -27,7 +27,6 @@ impl Reading {
     }
 }
 
-/// The branches of the name space of all programs.
 pub(super) const BRANCHES: [&str; 7] = [
     "mmv.steady",
     "mmv.live",

@@ -5,9 +5,7 @@ use crate::harness::dice::Dice;
 /// Names of metrics with a meaning, as readers see them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Metrics {
-    /// Counters with instances.
     pub(super) counters: Vec<String>,
-    /// Gauges with the same instances.
     pub(super) gauges: Vec<String>,
     /// A counter without instances.
     pub(super) total: Option<String>,
@@ -21,14 +19,12 @@ pub(super) trait Target: Sync {
     fn histogram_name(&self, _instance: u64) -> String {
         String::new()
     }
-    /// Adds to a counter of the list, creating its instance.
     fn add(&self, counter: usize, instance: u64, delta: u64);
     fn set(&self, gauge: usize, instance: u64, value: u64);
     fn add_total(&self, _delta: u64) {}
     fn record(&self, _instance: u64, _value: u64) {}
     /// Removes an instance from all metrics, and lets readers know.
     fn remove(&self, _instance: u64) {}
-    /// Returns whether it can remove instances.
     fn removes(&self) -> bool {
         false
     }

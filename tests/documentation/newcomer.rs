@@ -216,7 +216,6 @@ fn link_compiled(copy: &Path) {
     }
 }
 
-/// Copies the files of the workspace that git knows or would add.
 fn copy_workspace(copy: &Path) {
     let workspace = binaries::workspace();
     let list = Command::new("git")

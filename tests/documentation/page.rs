@@ -26,7 +26,6 @@ pub(crate) struct Input {
     pub(crate) running: bool,
 }
 
-/// The interrupt key, as a page shows it.
 pub(crate) const INTERRUPT: &str = "^C";
 
 pub(crate) fn steps(text: &str) -> Vec<Step> {

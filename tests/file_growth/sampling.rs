@@ -82,7 +82,6 @@ impl Program {
         }
     }
 
-    /// Ends the program. Returns the last values of its instances.
     fn end(self) -> (Vec<(Timestamp, u64)>, HashMap<String, u64>) {
         let last = self.handles.iter().enumerate();
         let last = last.map(|(number, handle)| (format!("i{number}"), handle.value())).collect();

@@ -174,7 +174,6 @@ impl Agent {
         kill(Pid::from_raw(id), signal).expect("signal the agent");
     }
 
-    /// Ends it by SIGTERM and returns its exit status.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         wait::until("the agent to end on SIGTERM", || {

@@ -53,7 +53,6 @@ pub(crate) struct Record {
     pub(crate) sets: Vec<(String, Values)>,
 }
 
-/// The values of one metric in one record.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Values {
     /// By instance, in the order of the record. Numbers are in the form of
@@ -78,7 +77,6 @@ impl Record {
         values.iter().map(|(id, text)| (*id, text.as_str()))
     }
 
-    /// Returns the value of a metric and instance, if the record has one.
     pub(crate) fn value(&self, pmid: &str, instance: Option<i32>) -> Option<&str> {
         self.values(pmid).find(|(id, _)| *id == instance).map(|(_, text)| text)
     }

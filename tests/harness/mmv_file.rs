@@ -59,7 +59,6 @@ fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
     bytes[at..at + what.len()].copy_from_slice(what);
 }
 
-/// Sets the value of a counter in a file, as its program would.
 pub(crate) fn set(file: &Path, index: usize, value: u64) {
     let file = OpenOptions::new().write(true).open(file).expect("open the MMV file");
     file.write_all_at(&value.to_ne_bytes(), value_at(index) as u64).expect("set a value");
@@ -80,12 +79,10 @@ pub(crate) fn without_prefix(image: &[u8]) -> Vec<u8> {
     patched(image, FLAGS_AT, &1_u32.to_ne_bytes())
 }
 
-/// Copies an image and gives its first metric another item.
 pub(crate) fn with_first_item(image: &[u8], item: u32) -> Vec<u8> {
     patched(image, METRICS_AT + 64, &item.to_ne_bytes())
 }
 
-/// Copies an image and makes its first metric discrete.
 pub(crate) fn with_first_discrete(image: &[u8]) -> Vec<u8> {
     const PM_SEM_DISCRETE: u32 = 4;
     patched(image, METRICS_AT + 64 + 8, &PM_SEM_DISCRETE.to_ne_bytes())

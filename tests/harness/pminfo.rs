@@ -22,7 +22,6 @@ use super::oracle::Oracle;
 /// Labels by name. Nested ones are flattened, see [`labels`].
 pub(crate) type Labels = BTreeMap<String, Value>;
 
-/// All that pminfo prints of one metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metric {
     /// In the form `70.321.6`.
@@ -41,7 +40,6 @@ pub(crate) struct Metric {
     pub(crate) labels: Labels,
     /// Values by instance, as `0 or "first"`; under the empty name for a singular one.
     pub(crate) values: BTreeMap<String, String>,
-    /// The merged labels with those of each instance added.
     pub(crate) instance_labels: BTreeMap<String, Labels>,
 }
 
@@ -56,7 +54,6 @@ pub(crate) fn ask(oracle: &Oracle, source: [&str; 2]) -> BTreeMap<String, Metric
     metrics
 }
 
-/// Parses what pminfo printed of any number of metrics.
 pub(crate) fn parse(printed: &str) -> BTreeMap<String, Metric> {
     let mut metrics = BTreeMap::new();
     let mut current: Option<(String, Block)> = None;

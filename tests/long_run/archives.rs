@@ -19,7 +19,6 @@ const SEQUENCE: u32 = 24;
 #[derive(Debug)]
 pub(super) struct Logged {
     pub(super) program: usize,
-    /// The last part of the metric's name.
     pub(super) metric: String,
     pub(super) instance: Option<String>,
     pub(super) value_type: ValueType,
@@ -62,7 +61,6 @@ pub(super) struct Volume {
     pub(super) samples: usize,
 }
 
-/// Reads an archive, which must be sound, and shows its records.
 #[track_caller]
 pub(super) fn read(base: &Path, mut show: impl FnMut(Entry)) -> Volume {
     let archive = fine(base, Archive::open(base));

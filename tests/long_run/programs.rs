@@ -132,7 +132,6 @@ impl Crowd {
         }
     }
 
-    /// Ends all, and returns the lives of each.
     pub(super) fn end(mut self) -> Vec<Vec<Life>> {
         (0..PROGRAMS).for_each(|program| self.kill(program, u64::MAX / 2));
         std::mem::take(&mut self.over)

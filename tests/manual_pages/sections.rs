@@ -236,7 +236,6 @@ pub(super) fn documents(program: &str) -> &'static [&'static str] {
     of(DOCUMENTS, program).next().unwrap_or_default()
 }
 
-/// Returns all pages that the tables name.
 pub(super) fn pages() -> impl Iterator<Item = &'static str> {
     let lists = ENVIRONMENT.iter().chain(FILES).map(|(pages, _)| *pages);
     lists.chain(RELATED.iter().map(|(pages, _)| *pages)).flatten().copied()

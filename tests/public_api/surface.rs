@@ -14,7 +14,6 @@ const MAX_DEPTH: usize = 16;
 /// The place of a module in its crate; empty for the root.
 type Place = Vec<String>;
 
-/// The modules of a crate with their items, except for tests.
 #[derive(Default)]
 struct Modules(BTreeMap<Place, Vec<Item>>);
 

@@ -31,7 +31,6 @@ const READY: &str = "MMV_STORM_READY";
 /// group of its own: what is tested is what they do to it, not how they share processors.
 const NICENESS: i32 = 10;
 
-/// Means of an attacker.
 #[derive(Debug)]
 struct Attacker {
     directory: PathBuf,
@@ -151,7 +150,6 @@ impl Attack {
         Process::start("storm::attacks::attacker", self.user, NICENESS, &variables)
     }
 
-    /// Returns whether it has begun in a scratch directory.
     pub(super) fn has_begun(&self, scratch: &Scratch) -> bool {
         ready_directory(scratch).join(self.name).exists()
     }
@@ -259,7 +257,6 @@ fn meanings(attacker: &mut Attacker) -> io::Result<()> {
     image.publish(&attacker.directory, &format!("meaning{user}"))
 }
 
-/// Publishes more tiny files than there are clusters.
 fn tiny_files(attacker: &mut Attacker) -> io::Result<()> {
     for _ in 0..200 {
         let number = attacker.dice.below(2100);
@@ -471,7 +468,6 @@ fn fill(attacker: &mut Attacker) -> io::Result<()> {
     Ok(())
 }
 
-/// Requests in a storm at all sockets that are there.
 fn sockets(attacker: &mut Attacker) -> io::Result<()> {
     let request: &[u8] = match attacker.dice.below(3) {
         0 => b"{}\n",

@@ -31,7 +31,6 @@ pub(super) const LABELS: u32 = 6;
 const METRICS_AT: u64 = 4096;
 const VALUES_AT: u64 = 16 << 10;
 const STRINGS_AT: u64 = 32 << 10;
-/// Free for other sections.
 pub(super) const FREE_AT: u64 = 128 << 10;
 
 #[derive(Debug, Clone)]

@@ -18,7 +18,6 @@ use crate::harness::dice::Dice;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-/// The names of the files.
 pub(super) const STEADY: &str = "honest";
 pub(super) const RETURNING: &str = "returning";
 /// The instances of `by`, and the value of `constant`.

@@ -104,7 +104,6 @@ impl Verdict {
         }
     }
 
-    /// Takes the records of the next archive.
     pub(super) fn read(&mut self, base: &Path) {
         let archive = Archive::open(base);
         let archive = match archive {

@@ -27,7 +27,6 @@ impl<'a> Rival<'a> {
     }
 }
 
-/// The medians of a rival's runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Medians {
     pub(crate) wall: Duration,
@@ -67,7 +66,6 @@ pub(crate) fn head() {
     println!("|---|---|---|---|---|---|---|");
 }
 
-/// Prints a line of the table: a peer against ours.
 pub(crate) fn row(work: &str, peer: (&str, Medians), ours: Medians, target: Option<f64>) {
     let (name, peer) = peer;
     let wall = ratio(peer.wall, ours.wall);

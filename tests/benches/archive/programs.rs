@@ -10,7 +10,6 @@ pub(crate) struct Programs {
     ours: PathBuf,
     /// The environment in which PCP's programs run from where they were unpacked.
     environment: BTreeMap<String, String>,
-    /// Directory that the C programs are built in.
     built: PathBuf,
 }
 
@@ -32,7 +31,6 @@ impl Programs {
         command
     }
 
-    /// Returns whether mmv-archive has a command.
     pub(crate) fn has(&self, command: &str) -> bool {
         let output = self.ours(&[command, "--help"]).output();
         output.is_ok_and(|output| output.status.success())

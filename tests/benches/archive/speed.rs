@@ -26,7 +26,6 @@ struct Work {
     /// PCP's, with the arguments before the archive.
     peer: &'static [&'static str],
     ours: &'static [&'static str],
-    /// The arguments after the archive.
     after: &'static [&'static str],
     target: f64,
 }

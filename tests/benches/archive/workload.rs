@@ -15,7 +15,6 @@ const REQUESTS: u64 = 2_000;
 /// Buckets of a histogram: eight for each doubling.
 const BUCKETS_PER_DOUBLING: f64 = 8.0;
 
-/// What the values of an archive are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Workload {
     /// Counters that are idle for a minute and busy for ten seconds, on average.

@@ -21,7 +21,6 @@ use crate::cost::{lateness, median, quantile};
 use crate::pipeline::{log, own_binary, scratch};
 use crate::process::Process;
 
-/// Counters that are there from the start.
 const STEADY: usize = 1000;
 /// New instances a second.
 const GROWTH: u32 = 500;

@@ -54,7 +54,6 @@ impl Source {
     }
 }
 
-/// Harvests a directory until it is killed.
 pub(crate) fn run(directory: &Path, output: &Path, interval: Duration) -> Result<(), String> {
     guard::install().map_err(|error| error.to_string())?;
     let failed = |error: std::io::Error| format!("{}: {error}", directory.display());

@@ -94,7 +94,6 @@ fn size(base: &Path) -> u64 {
     fs::metadata(volume(base, 0)).map_or(0, |found| found.len())
 }
 
-/// Waits until the archive has more than these bytes of records.
 fn wait_for(agent: &mut Process, base: &Path, bytes: u64) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(60);
     while size(base) <= bytes {

@@ -91,7 +91,6 @@ impl Process {
     }
 }
 
-/// Parses the number after a name in one of the kernel's texts.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
