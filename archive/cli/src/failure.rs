@@ -1,5 +1,7 @@
 //! Errors of the commands and their exit statuses.
 
+use mmv_arguments::ArgumentError;
+use mmv_arguments::time::TimeError;
 use pcp_archive::Error;
 use pcp_archive::internal::ExitStatus;
 
@@ -59,6 +61,21 @@ impl Failure {
             Self::Archive(error) => ExitStatus::from_error(error),
             Self::Input(_) | Self::Image(_) | Self::Output(_) => ExitStatus::Io,
         }
+    }
+}
+
+impl From<ArgumentError> for Failure {
+    fn from(error: ArgumentError) -> Self {
+        match error {
+            ArgumentError::Usage(reason) => Self::Usage(reason),
+            ArgumentError::NoData(reason) => Self::NoData(reason),
+        }
+    }
+}
+
+impl From<TimeError> for Failure {
+    fn from(error: TimeError) -> Self {
+        Self::Usage(error.to_string())
     }
 }
 

@@ -1,6 +1,5 @@
 //! Options that several subcommands share.
 
-pub(crate) mod agent_archives;
 pub(crate) mod archives;
 pub(crate) mod display;
 pub(crate) mod histograms;

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use mmv_arguments::archives;
 use pcp_archive::follow::{Follower, start_of};
 use pcp_archive::internal::half_made;
 use pcp_archive::replay::Gaps;
@@ -17,9 +18,7 @@ use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
 use crate::options::histograms::{DEFAULT_QUANTILES, names_buckets};
-use crate::options::{
-    DisplayOptions, GapOptions, QuantileOptions, agent_archives, warn_of_unreadable,
-};
+use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
 use crate::order::is_unnamed_machinery;
 use crate::selection::selector_of;
 use crate::text::{Output, warn};
@@ -98,7 +97,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let poll = parse_interval(&self.poll)?;
-        let archive = agent_archives::resolve(&self.archive);
+        let archive = archives::resolve(&self.archive);
         let mut queue = Queue::new(&archive);
         let mut follower = queue.newest()?;
         let zone = self.zone.zone(follower.label())?;

@@ -1,18 +1,15 @@
 //! The archives of a command: one, a list, or all of a directory.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use glob::Pattern;
-use pcp_archive::internal::{directory_of, half_made, has_metadata, member_files};
+use mmv_arguments::archives;
+use pcp_archive::internal::{half_made, has_metadata, member_files};
 use pcp_archive::raw::{IndexDefect, LabelDefect};
 use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Error, Result};
 use pcp_types::names::selects;
 use serde::Serialize;
 
-use super::agent_archives;
 use crate::Failure;
 use crate::left_out::check_whole;
 use crate::text::{Output, shown_path, warn};
@@ -211,49 +208,10 @@ impl ArchiveArgument {
         Ok(all)
     }
 
-    /// Returns the elements of the list. A name with commas that exists is not a list.
+    /// Returns the paths that the argument stands for.
     pub(crate) fn paths(&self) -> Result<Vec<PathBuf>> {
-        let mut all = Vec::new();
-        for path in self.parts()? {
-            all.extend(expand(path)?);
-        }
-        Ok(all)
+        archives::paths(&self.archive)
     }
-
-    /// Returns the elements of the list, with patterns as they are.
-    fn parts(&self) -> Result<Vec<PathBuf>> {
-        let archive = agent_archives::resolve(&self.archive);
-        let name = archive.as_os_str().as_bytes();
-        if !name.contains(&b',') || archive.exists() || !member_files(&archive)?.is_empty() {
-            return Ok(vec![archive]);
-        }
-        let parts = name.split(|byte| *byte == b',').filter(|part| !part.is_empty());
-        Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
-    }
-}
-
-/// Returns the archives whose base names, or names of files, a pattern matches: the shell leaves a
-/// pattern alone that is in quotes, or that matches no file. Any other path is itself, also one
-/// with a bracket that is not closed.
-fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
-    let name = path.file_name().and_then(OsStr::to_str);
-    let pattern = name.filter(|name| name.contains(['*', '?', '[']));
-    let Some(pattern) = pattern.and_then(|pattern| Pattern::new(pattern).ok()) else {
-        return Ok(vec![path]);
-    };
-    if path.exists() || !member_files(&path)?.is_empty() {
-        return Ok(vec![path]);
-    }
-    let mut found = ArchiveSet::bases(&[directory_of(&path)]).unwrap_or_default();
-    let matches = |file: &Path| {
-        let name = file.file_name().map(OsStr::to_string_lossy);
-        name.is_some_and(|name| pattern.matches(&name))
-    };
-    found.retain(|base| {
-        let files = member_files(base).unwrap_or_default();
-        matches(base) || files.iter().any(|file| matches(file))
-    });
-    if found.is_empty() { Err(pcp_archive::Error::NotFound { path }) } else { Ok(found) }
 }
 
 /// Calls `print` for each base name, with headings if there are several.
@@ -422,48 +380,6 @@ fn warn_of_defects(archive: &Archive) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_is_split_at_its_commas_unless_it_is_a_name() {
-        let directory = tempfile::tempdir().unwrap();
-        let paths = |name: &str| {
-            let archive = directory.path().join(name);
-            let paths = ArchiveArgument { archive }.paths().unwrap();
-            paths.into_iter().map(|path| path.to_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        let inside = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-        assert_eq!(paths("a"), [inside("a")]);
-        assert_eq!(paths("a,b,,c,"), [inside("a"), "b".to_owned(), "c".to_owned()]);
-        std::fs::write(directory.path().join("a,b.meta"), "").unwrap();
-        assert_eq!(paths("a,b"), [inside("a,b")]);
-    }
-
-    #[test]
-    fn a_pattern_stands_for_the_archives_that_it_matches() {
-        let directory = tempfile::tempdir().unwrap();
-        for file in ["web-1.meta", "web-1.0", "web-2.meta", "db.meta", "web-x", ".web-3.meta"] {
-            std::fs::write(directory.path().join(file), "").unwrap();
-        }
-        let paths = |name: &str| {
-            let archive = directory.path().join(name);
-            let paths = ArchiveArgument { archive }.paths();
-            let paths = paths?.into_iter();
-            Ok(paths
-                .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
-                .collect::<Vec<_>>())
-        };
-        assert_eq!(paths("web-*").unwrap(), ["web-1", "web-2"]);
-        assert_eq!(paths("web-?,db").unwrap()[..2], ["web-1", "web-2"]);
-        assert_eq!(paths("*.0").unwrap(), ["web-1"]);
-        assert_eq!(paths("db*").unwrap(), ["db"]);
-        assert_eq!(paths("web-[2-9]").unwrap(), ["web-2"]);
-        assert_eq!(paths("[!w]*").unwrap(), ["db"]);
-        assert_eq!(paths("web-[1").unwrap(), ["web-[1"], "no pattern");
-        assert!(matches!(paths("none*"), Err(pcp_archive::Error::NotFound { .. })));
-        // A name is no pattern if there is such an archive.
-        std::fs::write(directory.path().join("w*.meta"), "").unwrap();
-        assert_eq!(paths("w*").unwrap(), ["w*"]);
-    }
 
     #[test]
     fn archive_removed_before_it_is_read_is_no_failure() {

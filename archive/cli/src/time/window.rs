@@ -1,4 +1,4 @@
-//! The window of time of a command.
+//! The window of samples of a command.
 //!
 //! The options apply in this order, as in PCP (`src/libpcp/src/rtime.c`): start and
 //! end of the archive, then `-S`, `-A`, `-T`, `-O`.
@@ -10,30 +10,9 @@ use jiff::tz::TimeZone;
 use pcp_archive::Timestamp;
 use pcp_types::parse_interval;
 
+use crate::Failure;
 use crate::text::warn;
-use crate::time::{Frame, Zone};
-use crate::{Failure, time};
-
-/// Start and end of a window.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct SpanOptions {
-    /// Start of the window: a time of day (18:05) or date (2024-05-01T18:05:00Z, "yesterday
-    /// 18:05", "last monday", @1714557600.5), or a time after the start of the archive (30s,
-    /// 1h30m), before its end (-5min), or before now ("2 hours ago")
-    #[arg(short = 'S', long = "start", value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(visible_aliases = ["since", "from"])]
-    pub(crate) start: Option<String>,
-
-    /// End of the window: a date, or a time after the start of the window or before the end of
-    /// the archive
-    #[arg(short = 'T', long = "finish", value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(visible_aliases = ["until", "to"])]
-    pub(crate) finish: Option<String>,
-
-    /// The last part of the archive, of this length: 1m, 2h, 1w
-    #[arg(long, value_name = "INTERVAL", conflicts_with_all = ["start", "finish"])]
-    pub(crate) last: Option<String>,
-}
+use crate::time::{Frame, SpanOptions, Window, parse_time};
 
 /// Options of a window of samples.
 #[derive(Debug, Clone, Default, Args)]
@@ -50,36 +29,6 @@ pub(crate) struct WindowOptions {
     pub(crate) origin: Option<String>,
 }
 
-/// A window of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) start: Timestamp,
-    pub(crate) end: Timestamp,
-    /// The time of the first sample.
-    pub(crate) origin: Timestamp,
-}
-
-impl SpanOptions {
-    pub(crate) const fn is_given(&self) -> bool {
-        self.start.is_some() || self.finish.is_some() || self.last.is_some()
-    }
-
-    /// Returns the window in an archive from `first` to `last`.
-    ///
-    /// # Errors
-    ///
-    /// As [`WindowOptions::window`].
-    pub(crate) fn window(
-        &self,
-        first: Timestamp,
-        last: Timestamp,
-        zone: &TimeZone,
-    ) -> Result<Window, Failure> {
-        let options = WindowOptions { span: self.clone(), align: None, origin: None };
-        options.window(first, last, zone)
-    }
-}
-
 impl WindowOptions {
     /// Returns the window in an archive from `first` to `last`.
     ///
@@ -93,25 +42,8 @@ impl WindowOptions {
         last: Timestamp,
         zone: &TimeZone,
     ) -> Result<Window, Failure> {
-        let now = Timestamp::now();
-        let read = |text: &Option<String>, start, default| match text {
-            Some(text) => {
-                let frame = Frame { start, end: last, now, zone: zone.clone() };
-                time::parse_time(text, &frame).map_err(Failure::from)
-            }
-            None => Ok(default),
-        };
-        let text_of = |timestamp| Zone::new(zone.clone()).long(timestamp);
-        let given = match &self.span.last {
-            Some(interval) => last.saturating_sub(parse_interval(interval)?),
-            None => read(&self.span.start, first, first)?,
-        };
-        if given > last {
-            let given = text_of(given);
-            let last = text_of(last);
-            let reason = format!("the archive ends at {last}, before the window begins at {given}");
-            return Err(Failure::NoData(reason));
-        }
+        let frame = Frame { start: first, end: last, now: Timestamp::now(), zone: zone.clone() };
+        let given = self.span.start(&frame)?;
         let start = given.max(first);
         let step = self.align.as_deref().map(parse_interval).transpose()?;
         let aligned = step.map_or(start, |step| round_up(start, step));
@@ -121,23 +53,12 @@ impl WindowOptions {
             warn(&"the alignment leads out of the archive and is ignored");
         }
         let start = step.map_or(start, |_| aligned);
-        let finish = read(&self.span.finish, start, last)?;
-        // Without a given start, an end before the archive is not an invalid window.
-        if finish < first && (self.span.start.is_none() || given <= finish) {
-            let finish = text_of(finish);
-            let first = text_of(first);
-            let reason =
-                format!("the archive begins at {first}, after the window ends at {finish}");
-            return Err(Failure::NoData(reason));
-        }
-        let end = finish.min(last);
-        if end < start {
-            let end = text_of(end);
-            let start = text_of(start);
-            let reason = format!("the window ends at {end}, before its start at {start}");
-            return Err(Failure::Usage(reason));
-        }
-        let origin = read(&self.origin, start, start)?.clamp(start, end);
+        let end = self.span.end(given, start, &frame)?;
+        let origin = match &self.origin {
+            Some(text) => parse_time(text, &Frame { start, ..frame })?,
+            None => start,
+        };
+        let origin = origin.clamp(start, end);
         let origin = step.map_or(origin, |step| {
             let up = round_up(origin, step);
             if up > end { round_down(origin, step).max(start) } else { up }

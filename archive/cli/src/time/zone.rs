@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use jiff::tz::TimeZone;
+use mmv_arguments::zone::{at_zero, local, named};
 use pcp_archive::{ArchiveLabel, Timestamp};
 
 use crate::Failure;
@@ -68,32 +69,6 @@ impl ZoneOptions {
     }
 }
 
-/// Returns the local zone. Without TZ the system's own file is read, and the time zone database is
-/// not searched for its name, which takes longer than most commands.
-fn local() -> TimeZone {
-    if std::env::var_os("TZ").is_some() {
-        return TimeZone::system();
-    }
-    let file = std::fs::read("/etc/localtime").ok();
-    let zone = file.and_then(|file| TimeZone::tzif("Local", &file).ok());
-    zone.unwrap_or_else(TimeZone::system)
-}
-
-/// Returns a zone by its name in the time zone database, also with the colon of `:Area/City`, or by
-/// a POSIX rule. UTC and GMT need no database.
-fn named(name: &str) -> Result<TimeZone, Failure> {
-    let plain = name.strip_prefix(':').unwrap_or(name);
-    if plain == "UTC" || plain == "GMT" {
-        return at_zero(plain);
-    }
-    TimeZone::get(plain).or_else(|_| TimeZone::posix(plain)).map_err(|_| {
-        Failure::Usage(format!(
-            "\"{name}\" is not a time zone: neither a name such as Europe/Berlin, \
-             nor a POSIX rule with an offset such as PST8PDT"
-        ))
-    })
-}
-
 /// Returns the zone of an archive's label: its rule, else its name, else UTC with a note. C
 /// libraries take an abbreviation without an offset in TZ as an offset of zero, and labels have
 /// such abbreviations. On the command line they are an error.
@@ -110,12 +85,6 @@ fn of_label(label: &ArchiveLabel) -> TimeZone {
     };
     warn(&format_args!("the label of the archive {reason}: times are UTC"));
     TimeZone::UTC
-}
-
-/// Returns a zone of this abbreviation with the clock of UTC.
-fn at_zero(abbreviation: &str) -> Result<TimeZone, Failure> {
-    TimeZone::posix(&format!("{abbreviation}+0"))
-        .map_err(|_| Failure::Usage(format!("\"{abbreviation}\" is not a time zone")))
 }
 
 /// Seconds of a quarter of an hour.
@@ -204,7 +173,7 @@ impl Zone {
 
     /// Formats a date and time such as `2023-11-14 22:13:20.123456789 UTC`.
     pub(crate) fn long(&self, timestamp: Timestamp) -> String {
-        self.strftime(timestamp, "%Y-%m-%d %H:%M:%S%.9f %Z")
+        mmv_arguments::time::long(timestamp, &self.zone)
     }
 
     /// Formats a window, with the date only once if both ends are on the same day.
@@ -324,7 +293,7 @@ mod tests {
     #[test]
     fn other_text_is_not_a_zone() {
         for name in ["Mars/Olympus", "PST", "Berlin", "foo", ""] {
-            assert!(matches!(named(name), Err(Failure::Usage(_))), "{name}");
+            assert!(matches!(named(name), Err(mmv_arguments::ArgumentError::Usage(_))), "{name}");
         }
     }
 

@@ -17,7 +17,7 @@ const USER_RECORDER: &str = "mmv-agent/recorder";
 
 /// Returns the archive that an argument names: for `@` and `@recorder` the directory of this
 /// user's agent or of the system's, where a file was written last.
-pub(crate) fn resolve(archive: &Path) -> PathBuf {
+pub fn resolve(archive: &Path) -> PathBuf {
     let directories = UserDirectories::of_this_process();
     let (user, system) = if archive.as_os_str() == OsStr::new(AGENT) {
         (directories.archives(), SYSTEM_ARCHIVES)
