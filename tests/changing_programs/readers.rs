@@ -102,7 +102,8 @@ pub(super) fn gauges(record: &Record) -> Reading {
 pub(super) fn tables(record: &Record) -> Reading {
     let mut reading = Reading::new("parquet --narrow");
     let directory = record.scratch.path().join("tables");
-    let arguments = ["parquet", path(&directory), path(&record.archives), "--narrow", "--jsonl"];
+    let arguments =
+        ["parquet", path(&record.archives), "-o", path(&directory), "--narrow", "--jsonl"];
     printed(&binaries::directory().join("mmv-export"), &arguments);
     let mut files = Vec::new();
     find_files(&directory, &mut files);

@@ -129,7 +129,7 @@ fn measure(program: &Path, scratch: &Path, options: &[&str]) -> Run {
     let lake = scratch.join("lake");
     let _ = std::fs::remove_dir_all(&lake);
     let mut command = Command::new(program);
-    command.arg("parquet").arg(&lake).arg(scratch.join("web1")).args(options);
+    command.arg("parquet").arg(scratch.join("web1")).arg("-o").arg(&lake).args(options);
     let mut child = command.stdout(Stdio::null()).spawn().expect("start mmv-export");
     let peak = server::peak_memory(child.id());
     let used = child.wait4().expect("its end");

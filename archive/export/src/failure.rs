@@ -1,5 +1,6 @@
 //! Errors of the commands and their exit statuses.
 
+use mmv_arguments::ArgumentError;
 use pcp_archive::Error;
 use pcp_archive::internal::ExitStatus;
 
@@ -20,6 +21,9 @@ pub(crate) enum Failure {
     /// The archives are valid and have no data for the request.
     #[error("{0}")]
     NoData(String),
+    /// The command line is invalid.
+    #[error("{0}")]
+    Usage(String),
     /// An archive cannot be opened or read.
     #[error(transparent)]
     Archive(#[from] Error),
@@ -85,6 +89,7 @@ impl Failure {
         match self {
             Self::Closed => ExitStatus::Success,
             Self::NoData(_) => ExitStatus::NoData,
+            Self::Usage(_) => ExitStatus::Usage,
             Self::Archive(error) => ExitStatus::from_error(error),
             Self::Hosts { .. } => ExitStatus::Damaged,
             #[cfg(feature = "serve")]
@@ -102,6 +107,15 @@ impl Failure {
             Self::Unsent { .. } | Self::GaveUp(_) | Self::Stopped => ExitStatus::Later,
             #[cfg(feature = "push")]
             Self::NoReceiver(_) => ExitStatus::Protocol,
+        }
+    }
+}
+
+impl From<ArgumentError> for Failure {
+    fn from(error: ArgumentError) -> Self {
+        match error {
+            ArgumentError::Usage(reason) => Self::Usage(reason),
+            ArgumentError::NoData(reason) => Self::NoData(reason),
         }
     }
 }

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`mapping`] | names, units and labels of metrics in other engines (`docs/export-mapping.md`) |
 //! | [`tree`] | hosts and their archives |
+//! | [`selection`] | the metrics and instances that are exported |
 //! | [`position`] | a position between two records, to resume from |
 //! | [`walk`] | the values of a host's archives in order |
 //! | [`samples`] | the values as samples of Prometheus: milliseconds, doubles, stale markers, histograms |
@@ -44,6 +45,7 @@ pub mod position;
 #[cfg(feature = "push")]
 mod push;
 pub mod samples;
+pub mod selection;
 #[cfg(feature = "serve")]
 mod serve;
 mod shared_values;
@@ -79,11 +81,11 @@ const NOTES: &str = "docs/export-mapping.md has the rules for names, labels and 
 const EXAMPLES: &str = "\
 Examples:
   Begin with the names that the metrics of this machine's agent have elsewhere:
-    mmv-export mapping /var/log/mmv-agent
+    mmv-export mapping @
   Then let Prometheus query the archives, without an import:
-    mmv-export serve /var/log/mmv-agent
+    mmv-export serve @
   Or write tables for DuckDB and others:
-    mmv-export parquet lake /var/log/mmv-agent
+    mmv-export parquet @ -o lake
 
 \"mmv-export COMMAND --help\" has examples of each command.";
 
@@ -177,6 +179,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn archive_comes_before_metrics_in_every_command() {
+        for command in Arguments::command().get_subcommands() {
+            let names: Vec<&str> =
+                command.get_positionals().map(|argument| argument.get_id().as_str()).collect();
+            let is_reader = command.get_name() != "completions";
+            let expected: &[&str] = if is_reader { &["archive", "metrics"] } else { &["shell"] };
+            assert_eq!(names, expected, "{}", command.get_name());
+        }
     }
 
     #[test]

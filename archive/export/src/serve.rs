@@ -38,7 +38,7 @@ use mmv_http::Listener;
 use tokio::runtime::Builder;
 
 use crate::Failure;
-use crate::options::HostOptions;
+use crate::options::SourceOptions;
 use crate::text::warn;
 use newest::Newest;
 use service::Service;
@@ -50,19 +50,19 @@ const READER_THREADS: usize = 4;
 const EXAMPLES: &str = "\
 Examples:
   Answer Prometheus' remote reads and scrapes on http://127.0.0.1:9465:
-    mmv-export serve /var/log/mmv-agent
+    mmv-export serve @
   Print the newest values as Prometheus scrapes them:
     curl http://127.0.0.1:9465/metrics
   Serve some of the hosts, on another port:
     mmv-export serve --listen 127.0.0.1:9466 /srv/archives --host 'web*'
   Serve on a socket, for a proxy with authentication:
-    mmv-export serve --socket /run/mmv-export/socket /var/log/mmv-agent";
+    mmv-export serve --socket /run/mmv-export/socket @";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    hosts: HostOptions,
+    source: SourceOptions,
 
     /// Loopback address to listen on; port 0 for any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9465", value_parser = loopback)]
@@ -91,7 +91,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         // Reports options that select no host, and missing paths, at the start.
-        self.hosts.hosts()?;
+        self.source.hosts()?;
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(READER_THREADS)
@@ -99,10 +99,10 @@ impl Arguments {
             .map_err(Failure::Serve)?;
         runtime.block_on(async {
             let listener = self.listen().map_err(Failure::Serve)?;
-            let newest = Newest::follow(self.hosts.clone())?;
+            let newest = Newest::follow(self.source.clone())?;
             let is_tcp = self.socket.is_none();
             let service =
-                Service::new(self.hosts.clone(), newest, self.max_samples, READER_THREADS, is_tcp);
+                Service::new(self.source.clone(), newest, self.max_samples, READER_THREADS, is_tcp);
             let service = Arc::new(service);
             let serving = mmv_http::serve(
                 listener,

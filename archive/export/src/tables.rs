@@ -33,6 +33,7 @@ use std::path::PathBuf;
 use hashbrown::HashMap;
 use pcp_archive::{Error, Result, Timestamp};
 
+use crate::selection::MetricSelection;
 use crate::tree::Host;
 use crate::walk::{Counts, Start, Walk, nanos};
 use batch::CellType;
@@ -70,6 +71,8 @@ pub struct Options {
     /// Whether to write one table with a row for each value, instead of a table for each instance
     /// domain.
     pub is_narrow: bool,
+    /// The metrics and instances.
+    pub selection: MetricSelection,
     /// The first time; `None` for all.
     pub start: Option<Timestamp>,
     /// The last time; `None` for all.
@@ -150,7 +153,7 @@ impl Exporter {
     ) -> std::result::Result<bool, WriteError> {
         let start = self.options.start.map_or(Start::First, Start::Time);
         let mut walk = match Walk::new(host.archives.clone(), start) {
-            Ok(walk) => walk,
+            Ok(walk) => walk.select(&self.options.selection),
             Err(error) => {
                 report(&error);
                 return Ok(false);

@@ -54,6 +54,7 @@ pub use series::{Series, SeriesId};
 
 use crate::mapping::Family;
 use crate::position::Position;
+use crate::selection::MetricSelection;
 use crate::tree::Archives;
 use catalog::{Output, RecordContext};
 use newest::{RecordPlace, newest_records};
@@ -153,7 +154,11 @@ pub struct Counts {
     pub damaged: u64,
 }
 
-type Wants = Box<dyn Fn(&Family) -> bool + Send>;
+/// Decides which values are read.
+struct Wanted {
+    selection: MetricSelection,
+    families: Box<dyn Fn(&Family) -> bool + Send>,
+}
 
 /// Reads the archives of one host.
 pub struct Walk {
@@ -162,7 +167,7 @@ pub struct Walk {
     metadata_version: u64,
     catalog: Catalog,
     output: Output,
-    wants: Wants,
+    wanted: Wanted,
     position: Position,
     /// The position to resume from; steps before it are repeated.
     resume: Option<Position>,
@@ -233,7 +238,7 @@ impl Walk {
             metadata_version: 0,
             catalog: Catalog::default(),
             output: Output::default(),
-            wants: Box::new(|_| true),
+            wanted: Wanted { selection: MetricSelection::default(), families: Box::new(|_| true) },
             position: Position { archive: String::new(), volume: 0, offset: 0, time: 0 },
             resume,
             is_position_lost,
@@ -251,7 +256,14 @@ impl Walk {
     /// Limits the walk to the values of families for which a function returns true.
     #[must_use]
     pub fn only(mut self, wants: impl Fn(&Family) -> bool + Send + 'static) -> Self {
-        self.wants = Box::new(wants);
+        self.wanted.families = Box::new(wants);
+        self
+    }
+
+    /// Limits the walk to the metrics and instances of a selection.
+    #[must_use]
+    pub fn select(mut self, selection: &MetricSelection) -> Self {
+        self.wanted.selection = selection.clone();
         self
     }
 
@@ -352,7 +364,7 @@ impl Walk {
             self.chosen = newest_records(&mut follower).unwrap_or_default();
         }
         let label = follower.label();
-        self.catalog.begin(label.hostname.as_str(), follower.metadata(), &*self.wants);
+        self.catalog.begin(label.hostname.as_str(), follower.metadata(), &self.wanted);
         let time = nanos(label.start);
         self.position = Position { archive: name_of(base), volume: 0, offset: 0, time };
         self.metadata_version = 0;
@@ -371,7 +383,7 @@ impl Walk {
         let metadata = next.metadata;
         let version = next.metadata_version;
         if std::mem::replace(&mut self.metadata_version, version) != version {
-            self.catalog.set_metadata(metadata, &*self.wants);
+            self.catalog.set_metadata(metadata, &self.wanted);
         }
         self.records += 1;
         let timestamp = record.timestamp();

@@ -52,10 +52,34 @@ fn an_archive_in_the_working_directory_has_its_host_by_any_name() {
     let web1 = tree.path().join("web1");
     archive(&web1.join("a"), "web1.example.org", "mmv.shop.orders");
     let expected = "web1 mmv.shop.orders -> mmv_shop_orders_total (counter)\n";
-    for names in [&["a"][..], &["a.meta"], &["./a"], &["."], &["a", "./a.0"]] {
+    for names in [&["a"][..], &["a.meta"], &["./a"], &["."], &["a,./a.0"]] {
         let output = mmv_export(&[&["mapping"], names].concat(), &web1);
         assert_eq!(stdout(&output), expected, "{names:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn agent_archives_are_named_by_an_at_sign() {
+    let state = tempfile::tempdir().unwrap();
+    archive(&state.path().join("mmv-agent/archives/web1/a"), "web1", "mmv.shop.orders");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
+    let output = command.env("XDG_STATE_HOME", state.path()).args(["mapping", "@"]).output();
+    let output = output.unwrap();
+    let expected = "web1 mmv.shop.orders -> mmv_shop_orders_total (counter)\n";
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+}
+
+#[test]
+fn mapping_is_of_selected_metrics() {
+    let tree = tempfile::tempdir().unwrap();
+    archive(&tree.path().join("web1/a"), "web1", "mmv.shop.orders");
+    archive(&tree.path().join("db1/a"), "db1", "mmv.db.reads");
+    let output = mmv_export(&["mapping", ".", "mmv.shop", "mmv.nothing"], tree.path());
+    assert_eq!(stdout(&output), "web1 mmv.shop.orders -> mmv_shop_orders_total (counter)\n");
+    let expected = "mmv-export: mmv.nothing: no metric of this name in the archives\n";
+    assert_eq!(stderr(&output), expected);
+    let output = mmv_export(&["mapping", ".", "mmv.shop{code"], tree.path());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn lake(scratch: &tempfile::TempDir) -> Vec<(&'static str, [f64; 4])> {
         let median = loads[loads.len() / 2] as f64 / 4.0;
         expected.push((host, [load.count as f64, load.sum, median, orders.sum]));
     }
-    export(&["lake", "hosts"], scratch.path());
+    export(&["hosts", "-o", "lake"], scratch.path());
     expected
 }
 
@@ -283,7 +283,7 @@ fn damage_costs_only_itself() {
     bytes[middle..middle + 40].fill(0xff);
     fs::write(&volume, bytes).unwrap();
     fs::write(hosts.join("web2/20231114.meta"), [0xff; 2_000]).unwrap();
-    let (status, printed, error) = parquet(&["lake", "hosts"], scratch.path());
+    let (status, printed, error) = parquet(&["hosts", "-o", "lake"], scratch.path());
     assert_eq!(status, Some(65), "{error}");
     assert!(
         error.contains("mmv-export: web1: ") && error.contains("mmv-export: web2: "),
@@ -302,7 +302,8 @@ fn archives_named_without_a_directory_keep_their_hosts_apart() {
     let scratch = tempfile::tempdir().unwrap();
     for host in ["web1", "web2"] {
         write_host(scratch.path(), host, 1);
-        let (status, _, error) = parquet(&["../lake", "20231114"], &scratch.path().join(host));
+        let (status, _, error) =
+            parquet(&["20231114", "-o", "../lake"], &scratch.path().join(host));
         assert_eq!(status, Some(0), "{error}");
     }
     let table = fs::read_dir(scratch.path().join("lake/mmv_shop")).unwrap();
@@ -318,13 +319,14 @@ fn exit_statuses_are_those_of_the_help() {
     write_host(&scratch.path().join("others"), "web1", 1);
     fs::write(scratch.path().join("file"), b"").unwrap();
     for (arguments, status) in [
-        (&["lake", "hosts"][..], 0),
-        (&["lake", "hosts", "-S", "2030-01-01T00:00:00Z"], 1),
-        (&["lake", "hosts", "others"], 2),
-        (&["lake", "hosts", "-S", "never"], 2),
-        (&["lake", "hosts", "--csv", "--jsonl"], 2),
-        (&["file", "hosts"], 74),
-        (&["lake", "none"], 74),
+        (&["-o", "lake", "hosts"][..], 0),
+        (&["-o", "lake", "hosts", "-S", "2030-01-01T00:00:00Z"], 1),
+        (&["-o", "lake", "hosts", "mmv.nothing"], 1),
+        (&["-o", "lake", "hosts,others"], 2),
+        (&["-o", "lake", "hosts", "-S", "never"], 2),
+        (&["-o", "lake", "hosts", "--csv", "--jsonl"], 2),
+        (&["-o", "file", "hosts"], 74),
+        (&["-o", "lake", "none"], 74),
     ] {
         let (found, _, error) = parquet(arguments, scratch.path());
         assert_eq!(found, Some(status), "{arguments:?}: {error}");
@@ -335,7 +337,7 @@ fn exit_statuses_are_those_of_the_help() {
 fn a_killed_run_leaves_no_part_of_a_file() {
     let scratch = tempfile::tempdir().unwrap();
     write_host(&scratch.path().join("hosts"), "web1", 1);
-    let whole = parquet(&["lake", "hosts"], scratch.path());
+    let whole = parquet(&["hosts", "-o", "lake"], scratch.path());
     assert_eq!(whole.0, Some(0));
     let part = "mmv_shop/host=web1/date=2023-11-14/part-20231114-0.parquet";
     let expected = fs::read(scratch.path().join("lake").join(part)).unwrap();
@@ -343,7 +345,7 @@ fn a_killed_run_leaves_no_part_of_a_file() {
         let lake = format!("lake-{micros}");
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
         let mut child = command
-            .args(["parquet", &lake, "hosts"])
+            .args(["parquet", "hosts", "-o", &lake])
             .current_dir(scratch.path())
             .stdout(Stdio::null())
             .spawn()
@@ -354,9 +356,92 @@ fn a_killed_run_leaves_no_part_of_a_file() {
         if let Ok(found) = fs::read(scratch.path().join(&lake).join(part)) {
             assert!(found == expected, "killed after {micros} us");
         }
-        assert_eq!(parquet(&[&lake, "hosts"], scratch.path()).0, Some(0));
+        assert_eq!(parquet(&["hosts", "-o", &lake], scratch.path()).0, Some(0));
         assert!(fs::read(scratch.path().join(&lake).join(part)).unwrap() == expected);
     }
+}
+
+/// Returns the rows of `mmv-export parquet --narrow` as lines `TIME NAME INSTANCE VALUE`.
+fn narrow_rows(arguments: &[&str], directory: &Path) -> Vec<String> {
+    let lake = tempfile::tempdir().unwrap();
+    let output = ["-o", lake.path().to_str().unwrap(), "--narrow", "--jsonl"];
+    let (status, _, error) = parquet(&[arguments, &output].concat(), directory);
+    assert_eq!(status, Some(0), "{arguments:?}: {error}");
+    let mut rows = Vec::new();
+    for host in fs::read_dir(lake.path().join("metrics")).unwrap() {
+        for date in fs::read_dir(host.unwrap().path()).unwrap() {
+            for file in fs::read_dir(date.unwrap().path()).unwrap() {
+                let text = fs::read_to_string(file.unwrap().path()).unwrap();
+                rows.extend(text.lines().map(|line| {
+                    let row: Value = serde_json::from_str(line).unwrap();
+                    let instance = row["instname"].as_str().unwrap_or("-");
+                    let time = row["timestamp"].as_str().unwrap();
+                    let name = row["name"].as_str().unwrap();
+                    format!("{time} {name} {instance} {}", row["value"])
+                }));
+            }
+        }
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn metrics_and_instances_are_selected_as_in_reports() {
+    let scratch = tempfile::tempdir().unwrap();
+    let labels: &[(&str, &[(&str, &str)])] =
+        &[("a", &[("path", "/cart")]), ("b", &[("path", "/pay")])];
+    Builder::of_host("web1", &scratch.path().join("hosts/web1/a"))
+        .metric("mmv.shop.orders", "u64 counter count")
+        .metric("mmv.shop.requests", "u64 counter count")
+        .metric("mmv.db.reads", "u64 counter count")
+        .instances("mmv.shop.requests", ["a", "b"])
+        .instance_labels("mmv.shop.requests", labels)
+        .row(
+            0,
+            [
+                ("mmv.shop.orders", Cell::from(1)),
+                ("mmv.shop.requests[a]", 2.into()),
+                ("mmv.shop.requests[b]", 3.into()),
+                ("mmv.db.reads", 4.into()),
+            ],
+        )
+        .finish();
+    let values = |arguments: &[&str]| -> Vec<String> {
+        let rows = narrow_rows(&[&["hosts"], arguments].concat(), scratch.path());
+        rows.iter().map(|row| row.split_once(' ').unwrap().1.to_owned()).collect()
+    };
+    let [db, orders, a, b] = [
+        "mmv.db.reads - 4.0",
+        "mmv.shop.orders - 1.0",
+        "mmv.shop.requests a 2.0",
+        "mmv.shop.requests b 3.0",
+    ];
+    assert_eq!(values(&[]), [db, orders, a, b]);
+    assert_eq!(values(&["mmv.shop"]), [orders, a, b]);
+    assert_eq!(values(&["mmv.*.reads", "mmv.shop.orders"]), [db, orders]);
+    assert_eq!(values(&["mmv.shop.requests{path=\"/pay\"}"]), [b]);
+    assert_eq!(values(&["-i", "a"]), [db, orders, a]);
+}
+
+#[test]
+fn window_is_that_of_reports_and_ends_with_the_newest_record() {
+    let scratch = tempfile::tempdir().unwrap();
+    for (host, seconds) in [("web1", [0, 60, 120]), ("web2", [0, 60, 180])] {
+        Builder::of_host(host, &scratch.path().join("hosts").join(host).join("a"))
+            .metric("m", "u64 instant")
+            .rows(seconds.map(|second| (second, [("m", second)])))
+            .finish();
+    }
+    let times = |arguments: &[&str]| -> Vec<String> {
+        let rows = narrow_rows(&[&["hosts"], arguments].concat(), scratch.path());
+        rows.iter().map(|row| row.rsplit_once(' ').unwrap().1.to_owned()).collect()
+    };
+    assert_eq!(times(&["--last", "2m"]), ["60.0", "60.0", "120.0", "180.0"]);
+    assert_eq!(times(&["--since", "22:15", "-Z", "UTC"]), ["120.0", "180.0"]);
+    assert_eq!(times(&["-S", "30s", "-T", "1m"]), ["60.0", "60.0"]);
+    assert_eq!(times(&["--from", "22:14", "--until", "22:14:30", "-Z", "UTC"]), ["60.0", "60.0"]);
+    assert_eq!(times(&["-Z", "CET-1", "--since", "23:16"]), ["180.0"]);
 }
 
 /// Returns the archives of the corpus, by their names.
@@ -401,7 +486,7 @@ fn figures_of_the_corpus_in_duckdb_are_those_of_summaries() {
         let scratch = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
         let output =
-            command.args(["parquet", "lake"]).arg(base).current_dir(scratch.path()).output();
+            command.args(["parquet", "-o", "lake"]).arg(base).current_dir(scratch.path()).output();
         let output = output.unwrap();
         if output.status.code() == Some(1) {
             continue;

@@ -169,7 +169,7 @@ impl Bench<'_> {
         for base in archives {
             let tables = tempfile::tempdir_in(self.scratch.path())?;
             let mut command = Command::new(&export);
-            command.arg("parquet").arg(tables.path()).arg(base);
+            command.arg("parquet").arg(base).arg("-o").arg(tables.path());
             output(&mut command)?;
             parquet += bytes_below(tables.path())?;
             columns.add_line(&output(Command::new(&codec).arg(base))?)?;
@@ -271,7 +271,7 @@ impl Bench<'_> {
         let python = std::env::var_os("BENCH_PYTHON").ok_or("BENCH_PYTHON: run by ci/bench")?;
         let tables = tempfile::tempdir_in(self.scratch.path())?;
         let mut export = Command::new(built("mmv-export")?);
-        output(export.arg("parquet").arg(tables.path()).arg(self.base("plain")))?;
+        output(export.arg("parquet").arg(self.base("plain")).arg("-o").arg(tables.path()))?;
         let mut query = Command::new(python);
         query.arg("-c").arg(SUMMARY_IN_DUCKDB).arg(tables.path());
         let millis = output(query.arg(self.options.rounds.to_string()))?;

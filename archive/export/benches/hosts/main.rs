@@ -21,6 +21,7 @@ mod receiver;
 mod server;
 mod sizing;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -70,6 +71,11 @@ struct Usage {
     cpu: f64,
     /// The most memory that one of them had, in bytes.
     peak: u64,
+}
+
+/// Returns directories as one argument.
+fn listed(hosts: &[PathBuf]) -> OsString {
+    hosts.iter().map(|host| host.as_os_str()).collect::<Vec<_>>().join(OsStr::new(","))
 }
 
 struct Processes {
@@ -144,7 +150,7 @@ fn main() {
     let url = format!("http://{}/api/v1/write", receiver.address());
     let push = |command: &mut Command, number: usize, hosts: &[PathBuf]| {
         let state = scratch.path().join(format!("state{number}"));
-        command.args(["push", "--url", &url, "--state"]).arg(state).args(hosts);
+        command.args(["push", "--url", &url, "--state"]).arg(state).arg(listed(hosts));
     };
     let sent = Processes::start(&parts, scratch.path(), push).usage();
     let registered = receiver.usage_until(fleet.samples());
@@ -176,7 +182,7 @@ fn main() {
 
     let tree = scratch.path().join("lake");
     let tables = Processes::start(&parts, scratch.path(), |command, _, hosts| {
-        command.arg("parquet").arg(&tree).args(hosts);
+        command.arg("parquet").arg(listed(hosts)).arg("-o").arg(&tree);
     });
     let tables = tables.usage();
     let bytes = disk_usage::directory_bytes(&tree);

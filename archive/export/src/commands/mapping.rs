@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::mapping::{Mapping, MetricLabels, Role};
-use crate::options::HostOptions;
+use crate::options::{SourceOptions, warn_of_unknown};
+use crate::selection::MetricSelection;
 use crate::text::{json_line, print, warn};
 use crate::tree::Host;
 
@@ -15,17 +16,17 @@ use crate::tree::Host;
 const EXAMPLES: &str = "\
 Examples:
   What are the metrics called in Prometheus, and which are left out?
-    mmv-export mapping /var/log/mmv-agent/web1
-  What are those of some hosts called?
-    mmv-export mapping /srv/archives --host 'web*'
+    mmv-export mapping @
+  What are those of one program on some hosts called?
+    mmv-export mapping /srv/archives mmv.shop --host 'web*'
   Which column of its table has each metric?
-    mmv-export mapping /var/log/mmv-agent --json | jq '{metric, column}'";
+    mmv-export mapping @ --json | jq '{metric, column}'";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    hosts: HostOptions,
+    source: SourceOptions,
 
     /// Print JSON Lines, one object per metric
     #[arg(long)]
@@ -50,17 +51,19 @@ struct Line<'a> {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let hosts = self.hosts.hosts()?;
+        let hosts = self.source.hosts()?;
+        let selection = self.source.selection();
         let mut failed = 0;
         for host in &hosts {
-            failed += usize::from(!self.print_host(host)?);
+            failed += usize::from(!self.print_host(host, &selection)?);
         }
+        warn_of_unknown(&selection);
         if failed > 0 { Err(Failure::Hosts { hosts: failed, all: hosts.len() }) } else { Ok(()) }
     }
 
     /// Prints the metrics of the newest archive with the names that earlier archives leave them, and
     /// returns false if an archive cannot be read.
-    fn print_host(&self, host: &Host) -> Result<bool, Failure> {
+    fn print_host(&self, host: &Host, selection: &MetricSelection) -> Result<bool, Failure> {
         let mut mapping = Mapping::new();
         let mut is_whole = true;
         let mut newest = None;
@@ -89,6 +92,8 @@ impl Arguments {
         };
         let metadata = newest.metadata();
         let mut metrics: Vec<&Metric> = metadata.metrics().iter().collect();
+        let selected = selection.in_archive(metadata);
+        metrics.retain(|metric| selected.instances(metric.desc.pmid).is_some());
         metrics.sort_by(|one, other| one.names.first().cmp(&other.names.first()));
         for metric in metrics {
             let line = line(host, metric, metadata, newest.label().hostname.as_str(), &mapping);

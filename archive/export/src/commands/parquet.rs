@@ -6,7 +6,7 @@ use clap::Args;
 use hashbrown::HashSet;
 
 use crate::Failure;
-use crate::options::HostOptions;
+use crate::options::{SourceOptions, warn_of_unknown};
 use crate::tables::{Exporter, Format, Options};
 use crate::text::{print, warn};
 use crate::tree::Host;
@@ -15,24 +15,25 @@ use crate::window::WindowOptions;
 /// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
-  Write all archives of all hosts as tables:
-    mmv-export parquet lake /var/log/mmv-agent
+  Write the archives of this machine's agent as tables:
+    mmv-export parquet @ -o lake
   Then query them, here the newest rows of a table in DuckDB:
     duckdb -c \"FROM 'lake/mmv_shop/**/*.parquet' \\
         ORDER BY timestamp DESC LIMIT 5\"
-  Write an hour as CSV, with a row for each value:
-    mmv-export parquet hour /var/log/mmv-agent --narrow --csv \\
-        --start 2026-11-23T18:00:00Z --finish 2026-11-23T19:00:00Z";
+  Write one program's metrics between two times of day:
+    mmv-export parquet @ mmv.shop -o lake --since 18:00 --until 19:00
+  Write the last hour as CSV, with a row for each value:
+    mmv-export parquet @ -o hour --last 1h --narrow --csv";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Directory of the tables, created if it is missing
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-
     #[command(flatten)]
-    hosts: HostOptions,
+    source: SourceOptions,
+
+    /// Directory of the tables, created if it is missing
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
 
     #[command(flatten)]
     window: WindowOptions,
@@ -53,18 +54,21 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let hosts = self.hosts.hosts()?;
+        let hosts = self.source.hosts()?;
         check_names(&hosts)?;
+        let window = self.window.window(&hosts)?;
+        let selection = self.source.selection();
         let mut exporter = Exporter::new(Options {
-            directory: self.directory.clone(),
+            directory: self.output.clone(),
             format: match (self.csv, self.jsonl) {
                 (true, _) => Format::Csv,
                 (_, true) => Format::JsonLines,
                 _ => Format::Parquet,
             },
             is_narrow: self.narrow,
-            start: self.window.start,
-            finish: self.window.finish,
+            selection: selection.clone(),
+            start: window.map(|window| window.start),
+            finish: window.map(|window| window.end),
         });
         let mut failed = 0;
         for host in &hosts {
@@ -74,6 +78,7 @@ impl Arguments {
             failed += usize::from(!is_whole);
         }
         warn_of_left_out(&exporter);
+        warn_of_unknown(&selection);
         for (table, totals) in exporter.totals() {
             let crate::tables::Totals { files, rows, values, bytes } = totals;
             print(&format!(
@@ -82,7 +87,7 @@ impl Arguments {
         }
         match failed {
             0 if exporter.totals().is_empty() => {
-                Err(Failure::NoData("the archives have no numbers in this window".into()))
+                Err(Failure::NoData("the archives have no such numbers in this window".into()))
             }
             0 => Ok(()),
             hosts_failed => Err(Failure::Hosts { hosts: hosts_failed, all: hosts.len() }),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::Failure;
-use crate::options::HostOptions;
+use crate::options::SourceOptions;
 use crate::push::client::{Client, ClientOptions};
 use crate::push::queue::{Filled, HostQueue, OpenError, shown};
 use crate::push::sender::{BATCH, Sender, Undelivered};
@@ -29,27 +29,27 @@ const EXAMPLES: &str = "\
 Examples:
   Send all existing data to Prometheus:
     mmv-export push --url http://127.0.0.1:9090/api/v1/write \\
-        --state /var/lib/mmv-export /var/log/mmv-agent
-  Also send what is logged later, until a signal:
+        --state /var/lib/mmv-export @
+  Also send what one program logs later, until a signal:
     mmv-export push --follow --url http://127.0.0.1:9090/api/v1/write \\
-        --state /var/lib/mmv-export /var/log/mmv-agent
+        --state /var/lib/mmv-export-shop @ mmv.shop
   Send to a receiver of OTLP, with a token:
     mmv-export push --protocol otlp --bearer-token-file /etc/token \\
         --url https://otlp.example.org/v1/metrics \\
-        --state /var/lib/mmv-export-otlp /var/log/mmv-agent";
+        --state /var/lib/mmv-export-otlp @";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    hosts: HostOptions,
+    source: SourceOptions,
 
     /// Receiver, without credentials
     #[arg(long, help = "Receiver, as in http://127.0.0.1:9090/api/v1/write; without credentials")]
     url: String,
 
     /// Directory that stores, for each host, the position up to which archives were sent; for
-    /// one receiver and one process at a time
+    /// one receiver, one selection of metrics and one process at a time
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
 
@@ -87,8 +87,8 @@ pub(crate) struct Arguments {
     retry_for: u64,
 
     /// Publish counts of each host as metrics mmv.NAME.*, which mmv-agent logs
-    #[arg(long, value_name = "NAME", requires = "follow")]
-    metrics: Option<String>,
+    #[arg(long = "metrics", value_name = "NAME", requires = "follow")]
+    own_metrics: Option<String>,
 
     /// Drop samples that the receiver refuses as too old or out of order, and count them
     #[arg(long)]
@@ -137,12 +137,12 @@ impl Arguments {
     }
 
     fn open(&self, host: &Host, state: &StateDirectory) -> Result<HostQueue, OpenError> {
-        HostQueue::open(host, state, &self.url, self.protocol)
+        HostQueue::open(host, &self.source.selection(), state, &self.url, self.protocol)
     }
 
     /// Sends all existing data, one host after the other.
     fn back_fill(&self, sender: &Sender, state: &StateDirectory) -> Result<(), Failure> {
-        let hosts = self.hosts.hosts()?;
+        let hosts = self.source.hosts()?;
         let mut counts = Counts::default();
         let mut unsent = 0;
         let mut damaged = 0;

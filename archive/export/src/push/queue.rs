@@ -13,6 +13,7 @@ use super::state::{Cursor, StateDirectory, StateError, StateFile};
 use super::{Counts, Protocol};
 use crate::position::Position;
 use crate::samples::{Sample, SampleSeriesId, Samples};
+use crate::selection::MetricSelection;
 use crate::text::warn;
 use crate::tree::{Archives, Host};
 use crate::walk::{Start, Step, StepKind, Walk};
@@ -96,9 +97,10 @@ struct SeenArchives {
 }
 
 impl HostQueue {
-    /// Resumes from the cursor of the host.
+    /// Resumes from the cursor of the host, with the values of a selection.
     pub(crate) fn open(
         host: &Host,
+        selection: &MetricSelection,
         state: &StateDirectory,
         url: &str,
         protocol: Protocol,
@@ -106,7 +108,7 @@ impl HostQueue {
         let file = state.file(&host.name, url);
         let cursor = file.read()?;
         let start = cursor.sent.clone().map_or(Start::First, Start::Position);
-        let walk = Walk::new(host.archives.clone(), start)?;
+        let walk = Walk::new(host.archives.clone(), start)?.select(selection);
         let mut queue = Self {
             name: host.name.clone(),
             archives: host.archives.clone(),

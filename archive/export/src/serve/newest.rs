@@ -16,7 +16,7 @@ use super::exposition::{Format, series};
 use super::stream::{Closed, Sink};
 use crate::Failure;
 use crate::mapping::{Family, FamilyId, Label, Mapping};
-use crate::options::HostOptions;
+use crate::options::SourceOptions;
 use crate::samples::{FamilyPart, SampleKind, SampleSeries, SampleSeriesId, Samples};
 use crate::shared_values::put;
 use crate::text::warn;
@@ -101,7 +101,7 @@ impl Newest {
     /// # Errors
     ///
     /// [`Failure::Output`] if the thread cannot be started.
-    pub(super) fn follow(options: HostOptions) -> Result<Self, Failure> {
+    pub(super) fn follow(options: SourceOptions) -> Result<Self, Failure> {
         let newest = Self::default();
         let table = newest.clone();
         thread::Builder::new()
@@ -115,7 +115,7 @@ impl Newest {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, options: &HostOptions) {
+    fn run(&self, options: &SourceOptions) {
         let mut followed: Vec<Followed> = Vec::new();
         let mut looked: Option<Instant> = None;
         loop {
@@ -135,17 +135,19 @@ impl Newest {
         }
     }
 
-    fn add_hosts(&self, options: &HostOptions, followed: &mut Vec<Followed>) {
+    fn add_hosts(&self, options: &SourceOptions, followed: &mut Vec<Followed>) {
         let hosts = options.hosts().unwrap_or_else(|failure| {
             warn(&failure);
             Vec::new()
         });
+        let selection = options.selection();
         for host in hosts {
             if followed.iter().any(|one| one.host.archives == host.archives) {
                 continue;
             }
             match Walk::new(host.archives.clone(), Start::NewestValues) {
                 Ok(walk) => {
+                    let walk = walk.select(&selection);
                     let samples = Samples::new();
                     followed.push(Followed { host, walk, samples, is_checked: false });
                     self.table().hosts.push(HostTable::default());

@@ -21,6 +21,7 @@ use super::messages::{
 use super::select::{SelectError, Selected, Span, select};
 use super::stream::{Closed, Sink};
 use super::xor;
+use crate::selection::MetricSelection;
 use crate::tree::Host;
 
 /// Limit on the bytes of a decompressed request.
@@ -93,13 +94,14 @@ impl ReadQuery {
     pub(super) fn select(
         &self,
         hosts: &[Host],
+        selection: &MetricSelection,
         most: usize,
         is_over: &AtomicBool,
     ) -> Result<Vec<Vec<Selected>>, ReadError> {
         let mut results = Vec::new();
         let mut left = most;
         for (matchers, span) in &self.queries {
-            let selected = select(hosts, matchers, *span, left, is_over);
+            let selected = select(hosts, selection, matchers, *span, left, is_over);
             let selected = selected.map_err(|error| match error {
                 SelectError::TooMany => ReadError::TooMany(most),
                 SelectError::Over => ReadError::Over,
@@ -220,8 +222,12 @@ mod tests {
     fn answer(request: &ReadRequest, most: usize) -> Result<ReadResponse, ReadError> {
         let tree = tree_of_two();
         let hosts = tree::hosts(&[tree.path().join("a")], None).unwrap();
-        let selected =
-            ReadQuery::parse(&body(request))?.select(&hosts, most, &AtomicBool::new(false))?;
+        let selected = ReadQuery::parse(&body(request))?.select(
+            &hosts,
+            &MetricSelection::default(),
+            most,
+            &AtomicBool::new(false),
+        )?;
         let message = snap::raw::Decoder::new().decompress_vec(&samples(selected)?).unwrap();
         Ok(ReadResponse::decode(&*message).unwrap())
     }
@@ -251,7 +257,9 @@ mod tests {
         let tree = tree_of_two();
         let hosts = tree::hosts(&[tree.path().to_owned()], None).unwrap();
         let read = ReadQuery::parse(&body(&request("mmv_shop_orders_total", 0..=9))).unwrap();
-        let error = read.select(&hosts, 100, &AtomicBool::new(true)).unwrap_err();
+        let error = read
+            .select(&hosts, &MetricSelection::default(), 100, &AtomicBool::new(true))
+            .unwrap_err();
         assert!(matches!(error, ReadError::Over), "{error}");
     }
 
@@ -297,7 +305,7 @@ mod tests {
             }
             if let Ok(read) = ReadQuery::parse(&bytes) {
                 // Of no hosts: what is selected is looked at by the tests above.
-                let selected = read.select(&[], 10, &AtomicBool::new(false)).unwrap();
+                let selected = read.select(&[], &MetricSelection::default(), 10, &AtomicBool::new(false)).unwrap();
                 prop_assert!(selected.iter().all(Vec::is_empty));
             }
         }

@@ -10,6 +10,7 @@ use pcp_archive::Timestamp;
 use super::matcher::Matchers;
 use crate::mapping::Label;
 use crate::samples::{SampleSeries, SampleSeriesId, Samples, all_labels};
+use crate::selection::MetricSelection;
 use crate::shared_values::put;
 use crate::text::warn;
 use crate::tree::Host;
@@ -63,12 +64,14 @@ pub(super) struct Span {
 /// after `is_over` is set.
 pub(super) fn select(
     hosts: &[Host],
+    selection: &MetricSelection,
     matchers: &Arc<Matchers>,
     span: Span,
     most: usize,
     is_over: &AtomicBool,
 ) -> Result<Vec<Selected>, SelectError> {
-    let mut selection = Selection {
+    let mut reading = Reading {
+        selection,
         matchers,
         span,
         most,
@@ -78,9 +81,9 @@ pub(super) fn select(
         samples: 0,
     };
     for host in hosts {
-        selection.read(host)?;
+        reading.read(host)?;
     }
-    let mut all = selection.all;
+    let mut all = reading.all;
     all.retain(|series| !series.samples.is_empty());
     for series in &mut all {
         // Directories with archives of the same host may overlap: the first one counts.
@@ -93,7 +96,9 @@ pub(super) fn select(
     Ok(all)
 }
 
-struct Selection<'q> {
+/// The series that were read so far.
+struct Reading<'q> {
+    selection: &'q MetricSelection,
     matchers: &'q Arc<Matchers>,
     span: Span,
     most: usize,
@@ -103,13 +108,13 @@ struct Selection<'q> {
     samples: usize,
 }
 
-impl Selection<'_> {
+impl Reading<'_> {
     fn read(&mut self, host: &Host) -> Result<(), SelectError> {
         let nanos = i128::from(self.span.start) * 1_000_000;
         let start = Start::Time(Timestamp::from_nanos(nanos));
         let matchers = Arc::clone(self.matchers);
         let mut walk = match Walk::new(host.archives.clone(), start) {
-            Ok(walk) => walk.only(move |family| matchers.may_match(family)),
+            Ok(walk) => walk.only(move |family| matchers.may_match(family)).select(self.selection),
             Err(error) => {
                 warn(&format_args!("{}: {error}", host.name));
                 return Ok(());

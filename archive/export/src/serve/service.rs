@@ -23,7 +23,7 @@ use super::newest::Newest;
 use super::read::{self, ReadError, ReadQuery};
 use super::select::Selected;
 use super::stream::{Cut, stream};
-use crate::options::HostOptions;
+use crate::options::SourceOptions;
 
 /// Limit on the bytes of a request's body, which is compressed.
 const MAX_BODY: usize = 1 << 18;
@@ -48,7 +48,7 @@ struct Answer {
 /// The state that all requests share.
 #[derive(Debug)]
 pub(super) struct Service {
-    hosts: HostOptions,
+    source: SourceOptions,
     newest: Newest,
     max_samples: usize,
     readers: Arc<Semaphore>,
@@ -60,7 +60,7 @@ pub(super) struct Service {
 impl Service {
     /// Creates a service that reads the archives of hosts for at most `readers` requests at a time.
     pub(super) fn new(
-        hosts: HostOptions,
+        source: SourceOptions,
         newest: Newest,
         max_samples: usize,
         readers: usize,
@@ -68,7 +68,7 @@ impl Service {
     ) -> Self {
         let readers = Arc::new(Semaphore::new(readers));
         let waiting = Semaphore::new(MAX_WAITING);
-        Self { hosts, newest, max_samples, readers, waiting, is_tcp }
+        Self { source, newest, max_samples, readers, waiting, is_tcp }
     }
 
     pub(super) async fn answer(
@@ -129,7 +129,7 @@ impl Service {
         };
         let job = Job {
             read,
-            hosts: self.hosts.clone(),
+            source: self.source.clone(),
             most: self.max_samples,
             is_over: Arc::default(),
             _permit: Arc::clone(&permit),
@@ -157,7 +157,7 @@ impl Service {
 /// A remote read, which runs in a blocking thread.
 struct Job {
     read: ReadQuery,
-    hosts: HostOptions,
+    source: SourceOptions,
     most: usize,
     /// Whether the client has disconnected.
     is_over: Arc<AtomicBool>,
@@ -176,9 +176,10 @@ impl Drop for OverOnDrop {
 impl Job {
     /// Reads the series of the request.
     fn selected(&self) -> Result<Vec<Vec<Selected>>, ReadError> {
-        let hosts = self.hosts.hosts();
+        let hosts = self.source.hosts();
         let hosts = hosts.map_err(|failure| ReadError::Archives(failure.to_string()))?;
-        self.read.select(&hosts, self.most, &self.is_over)
+        let selection = self.source.selection();
+        self.read.select(&hosts, &selection, self.most, &self.is_over)
     }
 
     /// Answers with one message; `None` if the thread failed.

@@ -36,6 +36,7 @@ impl FileTarget {
             directory: self.lake(),
             format: Format::Parquet,
             is_narrow: false,
+            selection: MetricSelection::default(),
             start: None,
             finish: None,
         }

@@ -13,10 +13,9 @@ use pcp_archive::raw::{IndomCursor, ValueSetView};
 use pcp_archive::{ByteText, InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp};
 
 use super::series::{Series, SeriesId, SeriesTable};
-use super::{Change, Counts, Number, Observation};
-use crate::mapping::{
-    Family, HISTOGRAM_LABEL, LabelledInstance, LeftOut, Mapping, MetricLabels, Role,
-};
+use super::{Change, Counts, Number, Observation, Wanted};
+use crate::mapping::{HISTOGRAM_LABEL, LabelledInstance, LeftOut, Mapping, MetricLabels, Role};
+use crate::selection::SelectedInstances;
 
 /// Metrics and series at the time of a step.
 #[derive(Debug, Default)]
@@ -45,7 +44,8 @@ struct Metric {
     name: String,
     desc: MetricDesc,
     role: Role,
-    is_wanted: bool,
+    /// `None` if the metric is not wanted.
+    wanted: Option<SelectedInstances>,
     /// In the order of the last record that had values.
     slots: Vec<InstanceSeries>,
     /// The version of the labels and names of `slots`.
@@ -66,6 +66,7 @@ struct Metric {
 struct InstanceSeries {
     instance: Option<InstanceId>,
     series: SeriesId,
+    is_wanted: bool,
     is_live: bool,
     /// The time from which an instance that its program has created counts from 0, until its
     /// first value.
@@ -119,12 +120,7 @@ impl Catalog {
     }
 
     /// Begins an archive without series. Numbers of earlier series become invalid.
-    pub(super) fn begin(
-        &mut self,
-        hostname: &str,
-        metadata: &Metadata,
-        wants: &dyn Fn(&Family) -> bool,
-    ) {
+    pub(super) fn begin(&mut self, hostname: &str, metadata: &Metadata, wanted: &Wanted) {
         hostname.clone_into(&mut self.hostname);
         let starts = self.metrics.drain(..).filter_map(|metric| Some((metric.name, metric.start?)));
         self.earlier_starts = starts.collect();
@@ -132,20 +128,23 @@ impl Catalog {
         self.series.clear();
         self.removed.clear();
         self.label_times_over = 0;
-        self.set_metadata(metadata, wants);
+        self.set_metadata(metadata, wanted);
     }
 
     /// Adds new metrics and labels of the metadata.
-    pub(super) fn set_metadata(&mut self, metadata: &Metadata, wants: &dyn Fn(&Family) -> bool) {
+    pub(super) fn set_metadata(&mut self, metadata: &Metadata, wanted: &Wanted) {
         self.mapping.set_metadata(metadata);
+        let selected = wanted.selection.in_archive(metadata);
         self.version += 1;
         for metric in metadata.metrics() {
             let role = self.mapping.role(metric.desc.pmid);
-            let is_wanted = self.mapping.role_family(role).is_some_and(wants);
+            let family = self.mapping.role_family(role);
+            let is_wanted = family.is_none_or(&wanted.families);
+            let wanted = selected.instances(metric.desc.pmid).filter(|_| is_wanted);
             if let Some(known) = self.by_pmid.get(&metric.desc.pmid) {
                 if let Some(known) = self.metrics.get_mut(*known) {
                     known.role = role;
-                    known.is_wanted = is_wanted;
+                    known.wanted = wanted;
                 }
                 continue;
             }
@@ -156,7 +155,7 @@ impl Catalog {
                 name,
                 desc: metric.desc,
                 role,
-                is_wanted,
+                wanted,
                 slots: Vec::new(),
                 version: self.version,
                 states: 0,
@@ -240,12 +239,15 @@ impl Catalog {
             return;
         };
         let Some(metric) = self.metrics.get_mut(place) else { return };
+        if metric.wanted.is_none() {
+            return;
+        }
         if let Role::LeftOut(reason) = metric.role {
             output.counts.leave_out(reason, set.len() as u64);
             return;
         }
         // A second set of a metric in one record is ignored.
-        if !metric.is_wanted || std::mem::replace(&mut metric.record, at.record) == at.record {
+        if std::mem::replace(&mut metric.record, at.record) == at.record {
             return;
         }
         let history = metric.desc.indom.and_then(|indom| at.metadata.indom_history(indom));
@@ -268,7 +270,13 @@ impl Catalog {
         let has_same_common = source.labels.has_same_common(&before);
         let series = &mut self.series;
         let removed = &mut self.removed;
-        metric.slots.retain(|slot| {
+        let wanted = metric.wanted.clone().unwrap_or_default();
+        metric.slots.retain_mut(|slot| {
+            slot.is_wanted = wanted.has(slot.instance.and_then(|id| source.identity(id)));
+            if !slot.is_wanted {
+                output.end(slot, at.nanos);
+                slot.is_live = false;
+            }
             let is_same = series.get(slot.series).is_some_and(|known| {
                 if has_same_common
                     && known.role == source.role
@@ -321,6 +329,9 @@ impl Catalog {
             let slot = metric.slots.get_mut(place).filter(|slot| slot.instance == instance);
             let Some(slot) = slot else { continue };
             place += 1;
+            if !slot.is_wanted {
+                continue;
+            }
             let Some(number) = Number::from_value(value) else { continue };
             if !slot.is_live {
                 slot.is_live = true;
@@ -349,6 +360,7 @@ impl Catalog {
             slots.iter().map(|slot| (slot.instance, *slot)).collect();
         let mut seen = HashSet::with_capacity(set.len());
         let source = Source::new(metric, &self.hostname, at);
+        let wanted = metric.wanted.clone().unwrap_or_default();
         let mut earlier = None;
         let mut now = Vec::with_capacity(set.len());
         for instance in set.instances().filter(|instance| seen.insert(*instance)) {
@@ -359,8 +371,9 @@ impl Catalog {
             let series = source.series(instance);
             let earlier = earlier.get_or_insert_with(|| EarlierInstances::new(metric, at.metadata));
             let from_zero = earlier.creation(series.instance_name.as_deref());
+            let is_wanted = wanted.has(series.identity);
             let series = self.series.add(series);
-            now.push(InstanceSeries { instance, series, is_live: false, from_zero });
+            now.push(InstanceSeries { instance, series, is_wanted, is_live: false, from_zero });
         }
         // In the order of slots, so that an archive always has the same changes.
         for slot in slots.iter().filter(|slot| old.contains_key(&slot.instance)) {

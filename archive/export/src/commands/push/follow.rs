@@ -33,7 +33,7 @@ pub(super) fn run(
     sender: &Sender,
     state: &StateDirectory,
 ) -> Result<(), Failure> {
-    let own = arguments.metrics.as_deref().map(OwnMetrics::publish).transpose();
+    let own = arguments.own_metrics.as_deref().map(OwnMetrics::publish).transpose();
     let own = own.map_err(Failure::OwnMetrics)?;
     // Each host has several open files.
     open_files::raise_limit(MAX_OPEN_FILES);
@@ -90,7 +90,7 @@ impl Hosts<'_> {
 
     /// Adds new hosts.
     fn look(&mut self) -> Result<(), Failure> {
-        let found = match self.arguments.hosts.hosts() {
+        let found = match self.arguments.source.hosts() {
             Ok(found) => found,
             // Hosts may be created later.
             Err(Failure::NoData(_)) => Vec::new(),
