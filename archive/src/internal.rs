@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ArchiveWriter;
+use crate::{ArchiveWriter, InDom, Instance};
 
 pub use crate::exit_status::ExitStatus;
 pub use crate::files::{
@@ -24,4 +24,9 @@ pub fn charge_to(writer: &mut ArchiveWriter, account: u32) {
 /// index entries that came with them; nothing that was declared again.
 pub fn take_charges(writer: &mut ArchiveWriter) -> BTreeMap<u32, u64> {
     writer.take_charges()
+}
+
+/// Returns the instances of a domain as declared last, in order of their numbers.
+pub fn declared_instances(writer: &ArchiveWriter, indom: InDom) -> &[Instance] {
+    writer.declared_instances(indom)
 }

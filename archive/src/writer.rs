@@ -182,6 +182,11 @@ impl ArchiveWriter {
         std::mem::take(&mut self.charges)
     }
 
+    /// Returns the instances of a domain as declared last, in order of their numbers.
+    pub(crate) fn declared_instances(&self, indom: InDom) -> &[Instance] {
+        self.declared.instances(indom)
+    }
+
     /// Makes a metric and its names known. Nothing happens if they are.
     ///
     /// # Errors

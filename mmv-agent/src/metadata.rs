@@ -20,7 +20,7 @@ mod payers;
 mod record_shape;
 mod translation;
 
-pub(crate) use catalog::{Catalog, CatalogSource, Conflict, Merged, merge};
+pub(crate) use catalog::{Catalog, CatalogSource, Conflict, Merged, Recreations, merge};
 pub(crate) use clusters::{Assignments, Claim, ClusterAllocator, Collision, FileCluster};
 pub(crate) use declared::{Declared, needs_new_archive};
 pub(crate) use descriptor_changes::DescriptorChanges;

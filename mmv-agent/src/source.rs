@@ -468,6 +468,12 @@ impl Source {
         &self.plan
     }
 
+    /// Returns metric and instance of each value by their entries, in the order of the plan, if the
+    /// file grows.
+    pub(crate) fn owners(&self) -> Option<&CellOwners> {
+        self.growing.as_ref().map(|growing| &growing.owners)
+    }
+
     /// Returns the process that feeds the file, if its header names one.
     pub(crate) fn process(&self) -> Option<&Process> {
         self.process.as_deref()

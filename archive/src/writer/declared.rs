@@ -91,6 +91,10 @@ impl DeclaredMetadata {
         self.indoms.contains_key(&indom)
     }
 
+    pub(super) fn instances(&self, indom: InDom) -> &[Instance] {
+        self.indoms.get(&indom).map_or(&[], |domain| &domain.now)
+    }
+
     pub(super) fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
         names.iter().try_for_each(|name| desc::check_name(name))?;
         let names: Vec<ByteText> = names.iter().map(|name| ByteText::from(*name)).collect();

@@ -117,6 +117,49 @@ fn instance_created_again_is_not_logged_as_the_removed_one() {
 }
 
 #[test]
+fn instance_created_again_above_its_former_value_is_counted_from_0() {
+    // With a pause it gets its former entry back.
+    for pause in [Duration::ZERO, REUSE_DELAY + REUSE_DELAY / 2] {
+        let mut rig = Rig::new();
+        let growing = GrowingProgram::new(&rig);
+        growing.add("a", 1);
+        growing.add("other", 3);
+        rig.tick();
+        assert!(growing.things.remove("a"));
+        std::thread::sleep(pause);
+        growing.add("a", 5);
+        growing.add("other", 4);
+        for _ in 0..3 {
+            rig.tick();
+        }
+        let log = rig.finish();
+        assert_eq!(log.series("mmv.app.count[other]")[1..], u64s(&[7; 3]));
+        assert_eq!(log.series("mmv.app.count[a]").last(), Some(&Some(OwnedValue::U64(5))));
+        assert_eq!(log.increase("mmv.app.count"), 5 + 4, "after a pause of {pause:?}");
+    }
+}
+
+#[test]
+fn only_instance_of_a_domain_is_removed_and_created_again() {
+    let mut rig = Rig::new();
+    let growing = GrowingProgram::new(&rig);
+    growing.add("a", 1);
+    rig.tick();
+    assert!(growing.things.remove("a"));
+    rig.tick();
+    std::thread::sleep(REUSE_DELAY + REUSE_DELAY / 2);
+    rig.tick();
+    growing.add("a", 5);
+    rig.tick();
+    growing.add("a", 2);
+    rig.tick();
+    let log = rig.finish();
+    let [first, second, third] = [1, 5, 7].map(|value| Some(OwnedValue::U64(value)));
+    assert_eq!(log.series("mmv.app.count[a]"), [first, None, None, second, third]);
+    assert_eq!(log.increase("mmv.app.count"), 7);
+}
+
+#[test]
 fn values_that_become_absent_by_a_new_flag_are_absent_at_once() {
     let mut rig = agent_with_room_for(1);
     let registry = builder(&rig, "app").announce_interval(Duration::ZERO).build().unwrap();

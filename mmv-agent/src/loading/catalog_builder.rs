@@ -147,6 +147,7 @@ impl CatalogBuilder {
         if logged {
             events::declare(&mut catalog, self.have_long_times);
         }
+        catalog.note_births(&self.catalog);
         self.catalog = Arc::new(catalog);
         self.catalog()
     }

@@ -4,7 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::metadata::{CatalogSource, Translation};
+use hashbrown::{HashMap, HashSet};
+use mmv_format::growth::CellOwners;
+use pcp_types::{InDom, InstanceId, Pmid};
+
+use crate::metadata::{CatalogSource, Recreations, Translation};
 use crate::source::{ActiveSource, FileGaps, Source, Ticket};
 
 /// First pause before metadata that could not be read is read again. Each further pause is twice
@@ -84,6 +88,16 @@ pub(crate) struct LoadedSource {
     /// Time at which the sampler was asked to read its last values at once.
     pub(super) last_values_requested: Option<Duration>,
     translation: Translation,
+    recreations: Recreations,
+}
+
+/// A value of an instance in a growing file.
+struct OwnedValue {
+    pmid: Pmid,
+    indom: InDom,
+    instance: InstanceId,
+    /// Offset of the instance's entry, and its count of reuses.
+    entry: (u32, u32),
 }
 
 impl LoadedSource {
@@ -117,7 +131,41 @@ impl LoadedSource {
             departure: None,
             last_values_requested: None,
             translation,
+            recreations: Recreations::new(),
         }
+    }
+
+    /// Counts the instances that were removed and created again since the `earlier` metadata of
+    /// the file was read: their values have another instance entry, or one with another count of
+    /// reuses.
+    pub(crate) fn count_recreations(&mut self, earlier: &Self) {
+        let known: HashMap<_, _> = earlier
+            .owned_values()
+            .map(|value| ((value.pmid, value.instance), value.entry))
+            .collect();
+        let mut counts = Recreations::new();
+        let mut recreated = HashSet::new();
+        for OwnedValue { pmid, indom, instance, entry } in self.owned_values() {
+            let key = (indom, instance);
+            counts.extend(earlier.recreations.get(&key).map(|count| (key, *count)));
+            if known.get(&(pmid, instance)).is_some_and(|known| *known != entry) {
+                recreated.insert(key);
+            }
+        }
+        for key in recreated {
+            *counts.entry(key).or_default() += 1;
+        }
+        self.recreations = counts;
+    }
+
+    /// Returns the values of instances, if the file grows.
+    fn owned_values(&self) -> impl Iterator<Item = OwnedValue> {
+        let entries = self.source.owners().into_iter().flat_map(CellOwners::instances);
+        self.source.plan().keys.iter().zip(entries).filter_map(|(key, entry)| {
+            let desc = &self.translation.metrics.get(key.metric)?.as_ref()?.desc;
+            let (indom, instance) = desc.indom.zip(key.instance)?;
+            Some(OwnedValue { pmid: desc.pmid, indom, instance, entry })
+        })
     }
 
     /// Has the last values of a growing source read by the known metadata, once. Returns false
@@ -166,7 +214,14 @@ impl LoadedSource {
 
     /// Returns the source for the catalog; `payer` is the user charged for it.
     pub(crate) fn member(&self, payer: u32) -> CatalogSource<'_> {
-        let Self { name, source, translation, .. } = self;
-        CatalogSource { file: name, owner: source.owner, payer, translation, plan: source.plan() }
+        let Self { name, source, translation, recreations, .. } = self;
+        CatalogSource {
+            file: name,
+            owner: source.owner,
+            payer,
+            translation,
+            plan: source.plan(),
+            recreations,
+        }
     }
 }

@@ -696,7 +696,8 @@ impl Sources {
         let (source, contents) = read.map_err(Rejected::Reason)?;
         let source = (source, ticket, Arc::clone(&known.gaps));
         let active = self.admission.admit(source, &contents, Some(known), reporter);
-        let active = active.map_err(Rejected::Collision)?;
+        let mut active = active.map_err(Rejected::Collision)?;
+        active.count_recreations(known);
         reporter.grown(name, active.logged);
         self.put(active, now);
         Ok(())

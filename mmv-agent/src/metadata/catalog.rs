@@ -35,6 +35,9 @@ const INSTANCE_BYTES: usize = 12;
 /// Limit on the conflicts of one file that are reported.
 pub(crate) const MAX_REPORTED: usize = 5;
 
+/// For each instance that was removed and created again while it was not looked at: how often.
+pub(crate) type Recreations = BTreeMap<(InDom, InstanceId), u32>;
+
 /// The metadata that a reader of records needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
@@ -42,10 +45,15 @@ pub(crate) struct Catalog {
     pub id: u64,
     /// Descriptor and name, by PMID.
     pub metrics: Vec<(MetricDesc, Arc<str>)>,
-    /// Instance domains that have instances, with the instances in order of their numbers.
+    /// Instance domains, with the instances in order of their numbers.
     pub indoms: Vec<(InDom, Vec<Instance>)>,
     pub labels: Vec<(LabelTarget, Vec<LabelSet>)>,
     pub texts: Vec<(TextTarget, TextKind, String)>,
+    /// How often instances were created again since their files are harvested.
+    pub recreations: Recreations,
+    /// For instances that a domain got after its first catalog, or that were created again: the
+    /// catalog that had them first.
+    pub births: HashMap<(InDom, InstanceId), u64>,
     /// Users charged for the metadata.
     pub payers: Payers,
 }
@@ -72,6 +80,23 @@ impl Catalog {
             TextTarget::InDom(_) => true,
         });
         self.shrink();
+    }
+
+    /// Notes which instances are not those of the catalog before it.
+    pub(crate) fn note_births(&mut self, before: &Self) {
+        for (indom, instances) in &self.indoms {
+            let found = before.indoms.binary_search_by_key(indom, |(known, _)| *known);
+            let Some((_, known)) = found.ok().and_then(|at| before.indoms.get(at)) else {
+                continue;
+            };
+            for Instance { id, .. } in instances {
+                let key = (*indom, *id);
+                let goes_on = known.binary_search_by_key(id, |instance| instance.id).is_ok()
+                    && self.recreations.get(&key) <= before.recreations.get(&key);
+                let birth = if goes_on { before.births.get(&key).copied() } else { Some(self.id) };
+                self.births.extend(birth.map(|birth| (key, birth)));
+            }
+        }
     }
 
     /// Returns an upper bound of the bytes that it takes in an archive.
@@ -113,6 +138,7 @@ pub(crate) struct CatalogSource<'a> {
     pub payer: u32,
     pub translation: &'a Translation,
     pub plan: &'a ValuePlan,
+    pub recreations: &'a Recreations,
 }
 
 impl<'a> CatalogSource<'a> {
@@ -260,6 +286,7 @@ struct Merger {
     metrics: BTreeMap<Pmid, MergedMetric>,
     indoms: BTreeMap<InDom, MergedIndom>,
     labels: BTreeMap<LabelTarget, Labels>,
+    recreations: Recreations,
     conflicts: Vec<(String, Conflict)>,
     unlisted: usize,
     payers: Payers,
@@ -278,7 +305,7 @@ impl Merger {
             match self.foreign_owner(indom.indom, cluster) {
                 None => {
                     self.payers.add_indom(indom.indom, member.payer);
-                    self.add_indom(member.file, indom, &mut misnamed);
+                    self.add_indom(member, indom, &mut misnamed);
                 }
                 Some(owner) => {
                     let indom = indom.indom;
@@ -380,7 +407,12 @@ impl Merger {
 
     /// Adds new instances. An instance whose number has another name already goes into `misnamed`:
     /// its values would be logged under the wrong name.
-    fn add_indom(&mut self, file: &OsStr, found: &LoggedIndom, misnamed: &mut Misnamed) {
+    fn add_indom(
+        &mut self,
+        member: &CatalogSource<'_>,
+        found: &LoggedIndom,
+        misnamed: &mut Misnamed,
+    ) {
         let indom = found.indom;
         let merged = self.indoms.entry(indom).or_default();
         let mut conflicts = Vec::new();
@@ -388,6 +420,9 @@ impl Merger {
             match merged.instances.entry(instance.id) {
                 Entry::Vacant(entry) => {
                     entry.insert(instance.name.clone());
+                    let key = (indom, instance.id);
+                    let count = member.recreations.get(&key);
+                    self.recreations.extend(count.map(|count| (key, *count)));
                 }
                 Entry::Occupied(entry) if *entry.get() != instance.name => {
                     misnamed.insert((indom, instance.id));
@@ -398,7 +433,10 @@ impl Merger {
                         expected: entry.get().clone(),
                     });
                 }
-                Entry::Occupied(_) => {}
+                // The instance of the earlier file goes on.
+                Entry::Occupied(_) => {
+                    self.recreations.remove(&(indom, instance.id));
+                }
             }
         }
         if merged.short_help.is_none() {
@@ -408,7 +446,7 @@ impl Merger {
             merged.long_help.clone_from(&found.long_help);
         }
         for conflict in conflicts {
-            self.conflict(file, conflict);
+            self.conflict(member.file, conflict);
         }
     }
 
@@ -476,11 +514,9 @@ impl Merger {
         for (indom, found) in self.indoms {
             let texts = &mut merged.catalog.texts;
             push_texts(texts, TextTarget::InDom(indom), found.short_help, found.long_help);
-            if !found.instances.is_empty() {
-                let instances = found.instances.into_iter();
-                let instances = instances.map(|(id, name)| Instance { id, name }).collect();
-                merged.catalog.indoms.push((indom, instances));
-            }
+            let instances = found.instances.into_iter();
+            let instances = instances.map(|(id, name)| Instance { id, name }).collect();
+            merged.catalog.indoms.push((indom, instances));
         }
         merged.catalog.metrics.reserve_exact(self.metrics.len());
         for (pmid, MergedMetric { metric, owners, mut places }) in self.metrics {
@@ -498,6 +534,7 @@ impl Merger {
             merged.shape.push(ValueSetShape { pmid, value_type, owners, places });
             merged.catalog.metrics.push((desc, name));
         }
+        merged.catalog.recreations = self.recreations;
         merged.catalog.shrink();
         merged.names = self.names;
         merged.conflicts = self.conflicts;
@@ -592,6 +629,7 @@ mod tests {
 
     fn merged(translations: &[Translation]) -> Merged {
         let plan = ValuePlan::default();
+        let recreations = Recreations::new();
         let files = ["a", "b", "c"];
         let members: Vec<CatalogSource<'_>> = translations
             .iter()
@@ -602,6 +640,7 @@ mod tests {
                 payer: 1000,
                 translation,
                 plan: &plan,
+                recreations: &recreations,
             })
             .collect();
         let reserved = crate::telemetry::events::names();
@@ -704,13 +743,6 @@ mod tests {
         }));
         assert_eq!(result.conflicts.len(), 2 * MAX_REPORTED);
         assert_eq!(result.unlisted, 2 * (100 - MAX_REPORTED));
-    }
-
-    #[test]
-    fn an_empty_domain_is_not_declared() {
-        let translation =
-            Translation { indoms: vec![indom(&[], "empty")], ..Translation::default() };
-        assert!(merged(&[translation]).catalog.indoms.is_empty());
     }
 
     #[test]

@@ -3,13 +3,14 @@
 //! Input: catalogs. Output: declarations of what is new in them. Invariant: the descriptors of a
 //! record's metrics are written before the record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use pcp_archive::internal::charge_to;
+use hashbrown::{HashMap, HashSet};
+use pcp_archive::internal::{charge_to, declared_instances};
 use pcp_archive::raw::{LabelSet, LabelTarget};
 use pcp_archive::{ArchiveWriter, Error};
-use pcp_types::Pmid;
+use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
 use super::Catalog;
 
@@ -99,6 +100,39 @@ impl Declared {
         }
         self.catalog = Some(catalog.id);
         Ok(())
+    }
+
+    /// Declares that the instances of this archive were removed at `time`, after the last record,
+    /// in whose place a catalog has later ones. Otherwise a counter that was created again, and is
+    /// above its former value, would look continuous.
+    ///
+    /// # Errors
+    ///
+    /// From the writer.
+    pub(crate) fn declare_removals(
+        &self,
+        catalog: &Catalog,
+        time: Timestamp,
+        writer: &mut ArchiveWriter,
+    ) -> Result<(), Error> {
+        let Some(last) = self.catalog else { return Ok(()) };
+        let mut replaced: BTreeMap<InDom, HashSet<InstanceId>> = BTreeMap::new();
+        for ((indom, id), birth) in &catalog.births {
+            let declared = declared_instances(writer, *indom);
+            if *birth > last && declared.binary_search_by_key(id, |known| known.id).is_ok() {
+                replaced.entry(*indom).or_default().insert(*id);
+            }
+        }
+        if replaced.is_empty() {
+            return Ok(());
+        }
+        for (indom, removed) in replaced {
+            let mut others = declared_instances(writer, indom).to_vec();
+            others.retain(|instance| !removed.contains(&instance.id));
+            charge_to(writer, catalog.payers.of_indom(indom));
+            writer.declare_indom(indom, &others)?;
+        }
+        writer.date_metadata(time)
     }
 }
 

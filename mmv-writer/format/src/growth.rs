@@ -126,6 +126,12 @@ impl CellOwners {
         owners.collect::<Option<_>>().map(Self)
     }
 
+    /// Returns the offset of the instance's entry and its count of reuses for each value, in order;
+    /// the offset is 0 for a singular metric.
+    pub fn instances(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.0.iter().map(|owner| (owner.instance, owner.reuses))
+    }
+
     /// Returns the end of the compared part of an instance entry.
     pub const fn end_of_instance(instance_at: u64) -> u64 {
         instance_at.saturating_add(ID_WORD + 8)

@@ -119,6 +119,10 @@ impl OpenArchive {
         if self.has_last_known {
             self.write_before(sample.timestamp, &sample.changes.before)?;
         }
+        let before = self.time_before(sample.timestamp);
+        if self.writer.last_timestamp().is_some_and(|last| last <= before) {
+            self.declared.declare_removals(&sample.catalog, before, &mut self.writer)?;
+        }
         self.declared.declare(&sample.catalog, &mut self.writer)?;
         self.write_events(sample, events)?;
         *reported = true;
@@ -143,15 +147,19 @@ impl OpenArchive {
         Ok(())
     }
 
-    /// Writes values at the latest time before `timestamp` that the archive can represent, unless
-    /// a record has that time already. Declares nothing new for them, so that a reader finds
-    /// changes of metadata at the time of the change.
-    fn write_before(&mut self, timestamp: Timestamp, sets: &[ValueSet]) -> Result<(), Error> {
+    /// Returns the latest time before `timestamp` that the archive can represent.
+    fn time_before(&self, timestamp: Timestamp) -> Timestamp {
         let least = match self.writer.version() {
             Version::V2 => 1_000,
             Version::V3 => 1,
         };
-        let before = Timestamp::from_nanos(timestamp.as_nanos() - least);
+        Timestamp::from_nanos(timestamp.as_nanos() - least)
+    }
+
+    /// Writes values right before `timestamp`, unless a record has that time already. Declares nothing new for them, so that a reader finds
+    /// changes of metadata at the time of the change.
+    fn write_before(&mut self, timestamp: Timestamp, sets: &[ValueSet]) -> Result<(), Error> {
+        let before = self.time_before(timestamp);
         let known = sets.iter().all(|set| self.declared.knows(set.pmid));
         if known && self.writer.last_timestamp() < Some(before) {
             self.write(before, sets)?;
