@@ -38,8 +38,8 @@ const LONGEST_WAIT: Duration = Duration::from_millis(5);
 const WAITS_IN_A_ROW: f64 = 0.05;
 const WAITS_PER_SECOND: f64 = 0.01;
 
-/// Time that the last tick waits for the loader.
-const LAST_WAIT: Duration = Duration::from_millis(500);
+/// Time that the last tick waits for the loader, which may be in its longest pause.
+const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Time that it waits until the loader has opened all files, where none may be missing.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
