@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use pcp_types::Timestamp;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::Loader;
 use super::last_values::LastValuesRequest;
@@ -23,9 +24,9 @@ use crate::moment::Moment;
 /// Maximum time between two checks for due work.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// After work that took longer than [`SHORT_WORK`] the thread pauses for as long, up to
-/// [`LONGEST_PAUSE`], so that it takes at most half a processor. A lower priority would delay new
-/// files on a busy machine as well.
+/// After work that took more processor time than [`SHORT_WORK`] the thread pauses for as long, up
+/// to [`LONGEST_PAUSE`], so that it takes at most half a processor. A lower priority, or a pause for
+/// the time that it waited for a processor, would delay new files on a busy machine.
 const SHORT_WORK: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -326,8 +327,8 @@ impl LoaderThread {
     pub(crate) fn run(mut self) {
         let start = Instant::now();
         loop {
-            let began = Instant::now();
-            let now = Moment { monotonic: began.duration_since(start), wall: Timestamp::now() };
+            let worked_before = thread_time();
+            let now = Moment { monotonic: start.elapsed(), wall: Timestamp::now() };
             self.loader.begin(now);
             while let Ok(request) = self.requests.try_recv() {
                 if !self.loader.handle(request) {
@@ -343,7 +344,7 @@ impl LoaderThread {
             for request in self.loader.sources.take_last_values_requests() {
                 (self.request_last_values)(request);
             }
-            let worked = began.elapsed();
+            let worked = thread_time().saturating_sub(worked_before);
             if worked > SHORT_WORK {
                 thread::sleep(worked.min(LONGEST_PAUSE));
             }
@@ -389,6 +390,12 @@ impl LoaderThread {
         let _ = poll(&mut fds, timeout.as_ref());
         let _ = rustix::io::read(bell, &mut [0; 8]);
     }
+}
+
+/// Returns the processor time of this thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 impl Drop for LoaderThread {
