@@ -171,6 +171,26 @@ fn a_rate_of_a_program_over_a_mark_is_of_the_time_that_was_observed() {
     assert_eq!(rates("a.count", 90, &["-t", "30s"]), "10,5", "of other producers too");
 }
 
+#[test]
+fn a_rate_over_two_archives_is_of_the_times_that_they_have() {
+    let directory = test_archives::scratch();
+    for (name, seconds) in [("day1", 0..60), ("day2", 120..180)] {
+        Builder::in_directory(directory.path(), name)
+            .metric("app.requests", "u64 counter count")
+            .rows(seconds.map(|second: u64| (second, [("app.requests", 10 * second)])))
+            .finish();
+    }
+    let rate = |options: &[&str]| -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("report").arg(directory.path()).args(["app.requests", "--rate", "-t", "170s"]);
+        command.args(["--at", "@1700000179", "--format", "csv", "-Z", "UTC"]).args(options);
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        text.lines().nth(1).map(cells).unwrap_or_default()
+    };
+    assert_eq!(rate(&[]), "10");
+    assert_eq!(rate(&["--pcp"]), "");
+}
+
 fn requests() -> Builder {
     let mut builder = Builder::new().metric("mmv.shop.requests", "u64 counter count");
     let labels: [(&str, &[(&str, &str)]); 2] =
