@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Error;
+use crate::{Error, decimal};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -67,12 +67,14 @@ pub fn parse_interval(text: &str) -> Result<Duration, Error> {
 
 /// Returns one number with its unit, and the text after it.
 fn term(text: &str) -> Option<(Duration, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, after) = text.split_at(end);
+    let (number, after) = decimal::split(text);
     let after = after.trim_start();
     let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
     let (word, after) = after.split_at(end);
-    Some((times(number, unit(word)?)?, after))
+    let nanos = decimal::times(number, unit(word)?)?;
+    let second = u128::from(SECOND);
+    let duration = Duration::new(u64::try_from(nanos / second).ok()?, (nanos % second) as u32);
+    Some((duration, after))
 }
 
 fn unit(word: &str) -> Option<u64> {
@@ -82,22 +84,6 @@ fn unit(word: &str) -> Option<u64> {
     let find = |word: &str| UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
     let (_, nanos) = find(word).or_else(|| find(word.strip_suffix(['s', 'S'])?))?;
     Some(*nanos)
-}
-
-/// Returns a decimal number times `unit`, exact to the nanosecond.
-fn times(number: &str, unit: u64) -> Option<Duration> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if number == "." || number.is_empty() || fraction.contains('.') {
-        return None;
-    }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // Eighteen digits resolve a nanosecond of a day.
-    let digits = fraction.get(..18).unwrap_or(fraction);
-    let part: u128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
-    let part = part * u128::from(unit) / 10_u128.pow(digits.len() as u32);
-    let nanos = u128::from(whole) * u128::from(unit) + part;
-    let second = u128::from(SECOND);
-    Some(Duration::new(u64::try_from(nanos / second).ok()?, (nanos % second) as u32))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! | [`Units`] | `pmUnits` | one 32-bit word |
 //! | [`Timestamp`] | `struct timespec` | seconds since 1970 UTC, nanoseconds |
 //! | [`parse_interval`] | `pmParseInterval` | lengths of time as text |
+//! | [`parse_size`] | | numbers of bytes as text |
 //! | [`NameSpace`] | PMNS | names of metrics, each a leaf or a branch |
 //! | [`names`] | | syntax of names of metrics and labels, patterns |
 //! | [`json`] | | values of labels |
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod decimal;
 mod error_code;
 mod indom;
 mod instance_number;
@@ -39,6 +41,7 @@ mod pmid;
 pub mod printable;
 pub mod scaled;
 mod semantics;
+mod size;
 mod timestamp;
 mod units;
 mod value_type;
@@ -50,6 +53,7 @@ pub use interval::parse_interval;
 pub use name_space::{NameConflict, NameSpace};
 pub use pmid::Pmid;
 pub use semantics::Semantics;
+pub use size::parse_size;
 pub use timestamp::Timestamp;
 pub use units::{Combined, Conversion, ExtraUnit, ParsedUnits, SpaceScale, TimeScale, Units};
 pub use value_type::ValueType;
@@ -67,6 +71,8 @@ pub enum Error {
     Syntax { what: &'static str, text: String },
     /// Not a sum of numbers with units of time.
     Interval(String),
+    /// Not a number of bytes, or one out of range.
+    Size(String),
     /// A `PM_TYPE_*` code that does not exist.
     UnknownType(i32),
     /// A `PM_SEM_*` code that does not exist.
@@ -93,6 +99,10 @@ impl std::fmt::Display for Error {
             Self::Interval(text) => {
                 write!(f, "\"{text}\" is not an interval such as 10, 250ms, 1h30m or \"2 days 3\"")
             }
+            Self::Size(text) => write!(
+                f,
+                "\"{text}\" is not a size such as 500kB, 64MB, 1.5GB or 512KiB, from 1B to 1000000TB"
+            ),
             Self::UnknownType(code) => write!(f, "{code} is no metric type (-1..=10)"),
             Self::UnknownSemantics(code) => write!(f, "{code} is no semantics (1, 3 or 4)"),
             Self::Nanoseconds(n) => write!(f, "{n} nanoseconds are not within 0..=999999999"),

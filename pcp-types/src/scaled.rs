@@ -12,7 +12,7 @@
 //! The numbers of a column have one unit, [`ColumnUnit`], which its head names: the largest of which
 //! half of the numbers, zeros apart, are at least one; a larger one where the greatest number would
 //! have more than five digits. Numbers without unit are not scaled, nor are whole counts of at most
-//! five digits.
+//! five digits. A counter without unit counts: its rates are shown as those of a count.
 //!
 //! Sizes of bytes are decimal.
 
@@ -47,11 +47,12 @@ struct UnitFamily {
 impl UnitFamily {
     /// Returns the units for these; `None` for a plain number and for units that have no others.
     fn find(units: Units) -> Option<Self> {
-        let families: [(Units, &[(f64, &str)]); 5] = [
+        let families: [(Units, &[(f64, &str)]); 6] = [
             (Units::seconds(), &TIMES),
             (Units::bytes(), &SIZES),
             (Units::bytes().per_second(), &SIZE_RATES),
             (Units::count().per_second(), &COUNT_RATES),
+            (Units::NONE.per_second(), &COUNT_RATES),
             (Units::count(), &COUNTS),
         ];
         let mut families = families.into_iter();
@@ -77,6 +78,7 @@ pub fn axis_unit(largest: f64, units: Units) -> Option<(f64, String)> {
         (Units::bytes(), &SIZES[..]),
         (Units::bytes().per_second(), &SIZE_RATES[..]),
         (Units::count().per_second(), &COUNT_RATES[..1]),
+        (Units::NONE.per_second(), &COUNT_RATES[..1]),
     ] {
         let Some(conversion) = units.conversion_to(base) else { continue };
         let largest = conversion.apply(largest.abs());
@@ -225,6 +227,7 @@ mod tests {
             (4_000_000.0, Units::kilobytes(), Some((1e9 / 1024.0, "GB"))),
             (2_000.0, Units::bytes().per_second(), Some((1e3, "kB/s"))),
             (2_000.0, Units::count().per_second(), Some((1.0, "/s"))),
+            (2_000.0, Units::NONE.per_second(), Some((1.0, "/s"))),
             (7.0, Units::count(), None),
             (7.0, Units::NONE, None),
         ] {
@@ -249,6 +252,7 @@ mod tests {
             (2.0, Units::megabytes(), "2.1 MB"),
             (403.0, Units::count().per_second(), "403 /s"),
             (12_345.0, Units::count().per_second(), "12.3 k/s"),
+            (12_345.0, Units::NONE.per_second(), "12.3 k/s"),
             (7.0, Units::count(), "7"),
             (0.25, Units::NONE, "0.25"),
             (0.0, time, "0"),
@@ -264,13 +268,16 @@ mod tests {
     fn the_numbers_of_a_column_have_one_unit() {
         let parts = Units::new([0, 0, 1], [0, 0, -6]).unwrap();
         let rate = Units::count().per_second();
-        let cases: [(Units, &[f64], &str, &str); 10] = [
+        let plain_rate = Units::NONE.per_second();
+        let cases: [(Units, &[f64], &str, &str); 12] = [
             (Units::nanoseconds(), &[1.11e6, 4.4e7, 0.0, 4e3], "ms", "1.11 44.0 0 0.004"),
             (Units::nanoseconds(), &[1.1e6, 1.2e9, 1.0e6], "ms", "1.10 1200 1.00"),
             (Units::nanoseconds(), &[1.1e6, 2.0e11], "s", "0.001 200"),
             (Units::bytes().per_second(), &[2_868_514.6, 4_280_399.0], "MB/s", "2.87 4.28"),
             (rate, &[53.0, 106.0, 5270.0], "count/s", "53 106 5270"),
             (rate, &[53.0, 106.4], "count/s", "53.0 106"),
+            (plain_rate, &[53.0, 106.4], "count/s", "53.0 106"),
+            (plain_rate, &[53_000.0, 106_400.0], "k/s", "53.0 106"),
             (Units::count(), &[99_999.0], "count", "99999"),
             (Units::count(), &[1_234_567.0], "M", "1.23"),
             (parts, &[4_500_000.0, 100_000.0], "", "4.50 0.100"),

@@ -237,10 +237,7 @@ mod tests {
             ("interval = \"1s\"\nintervall = \"2s\"", "agent.toml:2:1: intervall: unknown field"),
             ("\ninterval = 1", "agent.toml:2:12: interval: invalid type: integer `1`"),
             ("interval = \"0s\"", "agent.toml:1:12: interval: \"0s\" is not between 1ms and"),
-            (
-                "[limits]\nqueue = \"1 MB\"",
-                "agent.toml:2:9: limits.queue: \"1 MB\" is not a number",
-            ),
+            ("[limits]\nqueue = \"1 PB\"", "agent.toml:2:9: limits.queue: \"1 PB\" is not a size"),
             ("[limits]\nfiles = -1", "agent.toml:2:9: limits.files: invalid value: integer `-1`"),
             ("[limits]\ndepth = 1", "agent.toml:2:1: limits.depth: unknown field"),
             ("[labels]\n9a = 1", "agent.toml:2:1: labels.9a: "),
@@ -248,10 +245,7 @@ mod tests {
             ("[labels]\nrack = [1]", "agent.toml:2:8: labels.rack: invalid type: array"),
             ("[labels]\nrack = nan", "agent.toml:2:8: labels.rack: JSON has no such number"),
             ("sync = \"often\"", "agent.toml:1:8: sync: \"often\" is not an interval"),
-            (
-                "[retention]\nsize = \"1d\"",
-                "agent.toml:2:8: retention.size: \"1d\" is not a number",
-            ),
+            ("[retention]\nsize = \"1d\"", "agent.toml:2:8: retention.size: \"1d\" is not a size"),
             (
                 "[compression]\nmethod = \"lzma\"",
                 "agent.toml:2:10: compression.method: unknown variant",
@@ -280,7 +274,7 @@ mod tests {
                 "[hindsight]\nmetrics = [\"a b\"]",
                 "agent.toml:2:12: hindsight.metrics[0]: \"a b\" is",
             ),
-            ("limits.queue = \"1 MB\"", "agent.toml:1:16: limits.queue: \"1 MB\" is not"),
+            ("limits.queue = \"1 PB\"", "agent.toml:1:16: limits.queue: \"1 PB\" is not"),
             ("limits = { files = 1, depth = 2 }", "agent.toml:1:23: limits.depth: unknown field"),
             ("limits = { files = 1, files = 2 }", "agent.toml:1:23: limits.files: duplicate key"),
             ("group = [{ metrics = [] }]", "agent.toml:1:22: group[0].metrics: a group without"),

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::Args;
 use pcp_archive::envelope::{Envelope, Grid, Options};
 use pcp_archive::scan::{SelectedMetric, Selection};
+use pcp_types::scaled::scaled;
+use pcp_types::{Units, parse_size};
 
 use crate::groups::groups;
 use crate::left_out::check_whole_set;
@@ -39,8 +41,8 @@ Examples:
   Compare two days, with the second shifted over the first:
     mmv-archive snapshot monday=logs/mon tuesday=logs/tue --align start \\
         -o days.html
-  Limit the page to the metrics of one program, and its size to 500 KB:
-    mmv-archive snapshot @ mmv.shop --max-size 500K -o shop.html";
+  Limit the page to the metrics of one program, and its size to 500 kB:
+    mmv-archive snapshot @ mmv.shop --max-size 500kB -o shop.html";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -52,8 +54,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', long, value_name = "FILE.html")]
     output: PathBuf,
 
-    /// Largest size of the file, as 500K or 20M: time is divided into fewer columns until it fits
-    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = size)]
+    /// Largest size of the file, as 500kB or 20MB: time is divided into fewer columns until it fits
+    #[arg(long, value_name = "SIZE", default_value = "8MB", value_parser = parse_size)]
     max_size: u64,
 
     #[command(flatten)]
@@ -64,20 +66,6 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     zone: ZoneOptions,
-}
-
-/// Parses a size such as 500K, 20M or 1G, with multiples of 1024.
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let scale = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
-        "" | "B" => 1,
-        "K" | "KB" | "KIB" => 1 << 10,
-        "M" | "MB" | "MIB" => 1 << 20,
-        "G" | "GB" | "GIB" => 1 << 30,
-        _ => return Err("not a size such as 500K or 20M".to_owned()),
-    };
-    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
-    size.filter(|size| *size > 0).ok_or_else(|| "not a size such as 500K or 20M".to_owned())
 }
 
 impl Arguments {
@@ -184,7 +172,7 @@ impl Arguments {
     fn say(&self, window: Window, html: &str, [most, columns]: [u32; 2]) {
         let seconds = window.end.seconds_since(window.start) / f64::from(columns);
         let path = self.output.display();
-        let kibibytes = html.len().div_ceil(1024);
+        let size = scaled(html.len() as f64, Units::bytes());
         let each = if seconds < 1.0 {
             format!("{:.3} ms", seconds * 1e3)
         } else {
@@ -195,7 +183,7 @@ impl Arguments {
         } else {
             String::new()
         };
-        warn(&format_args!("{path}: {kibibytes} KiB, {columns} columns of {each}{why}"));
+        warn(&format_args!("{path}: {size}, {columns} columns of {each}{why}"));
     }
 }
 
@@ -207,17 +195,4 @@ fn columns_for(selections: &[Selection<'_>]) -> u32 {
         columns /= 2;
     }
     columns
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_size_has_a_unit() {
-        assert_eq!([size("500K"), size("20M"), size("7")], [Ok(512_000), Ok(20 << 20), Ok(7)]);
-        for text in ["", "M", "-1M", "1.5M", "0", "99999999999G", "1T"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-    }
 }

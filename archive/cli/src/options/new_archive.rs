@@ -18,6 +18,7 @@ use pcp_archive::{
     Archive, ArchiveSet, ArchiveWriter, Compression, Error, Pmid, Source, Summary, Timestamp,
     Version, WriterLabel, WriterOptions,
 };
+use pcp_types::parse_size;
 use serde::Serialize;
 
 use super::ProgressOptions;
@@ -37,7 +38,7 @@ pub(crate) struct OutputOptions {
     base: PathBuf,
 
     /// Maximum size of a data volume in bytes, or with a unit such as 100MB or 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = volume_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     volume_size: Option<u64>,
 
     /// Version of the format: 2 or 3; version 2 stores microseconds only
@@ -303,42 +304,5 @@ fn archive_version(text: &str) -> Result<Version, String> {
         "2" => Ok(Version::V2),
         "3" => Ok(Version::V3),
         _ => Err("the version is 2 or 3".to_owned()),
-    }
-}
-
-/// Parses a number of bytes, optionally with a unit.
-fn volume_size(text: &str) -> Result<u64, String> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" => 1000,
-        "kib" => 1 << 10,
-        "m" | "mb" => 1_000_000,
-        "mib" => 1 << 20,
-        "g" | "gb" => 1_000_000_000,
-        "gib" => 1 << 30,
-        _ => return Err("not a size in bytes, or with a unit such as MB or MiB".to_owned()),
-    };
-    let number: Option<u64> = number.parse().ok();
-    let bytes = number.and_then(|number| number.checked_mul(factor)).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| "not a size greater than zero".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_size_has_decimal_and_binary_units() {
-        for (text, bytes) in
-            [("1", 1), ("100MB", 100_000_000), ("64MiB", 64 << 20), ("2 g", 2_000_000_000)]
-        {
-            assert_eq!(volume_size(text), Ok(bytes));
-        }
-        for text in ["", "0", "-1", "MB", "1TB", "99999999999999999999", "9999999999999GB", "1.5MB"]
-        {
-            assert!(volume_size(text).is_err(), "{text}");
-        }
     }
 }

@@ -79,7 +79,7 @@ const UNITS = new Map([
 // The unit of values up to the largest of some in other units: how many of these it is, and
 // its name.
 function unitOf(units, largest) {
-  if (units === 'count / sec') return { size: 1, name: '/s' };
+  if (units === 'count / sec' || units === '/ sec') return { size: 1, name: '/s' };
   const [name, per] = units.split(' / '), [base, sizes] = UNITS.get(name) ?? [];
   if (!sizes || (per !== undefined && per !== 'sec')) return { size: 1, name: units };
   const [size, text] = sizes.findLast((one) => one[0] <= largest * base * 1.0005) ?? sizes[0];
