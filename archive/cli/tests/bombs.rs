@@ -36,9 +36,9 @@ const COMMANDS: [&[&str]; 16] = [
     &["repair", "--index"],
 ];
 
-/// /// Limit for a build without optimization on a busy machine.
+/// Limit for a build without optimization on a busy machine.
 const TIME: Duration = Duration::from_secs(20);
-/// /// In KB.
+/// In KB.
 const MEMORY: u64 = 256 << 10;
 /// Bytes that a file decompresses to.
 const ZEROS: usize = 10 << 30;

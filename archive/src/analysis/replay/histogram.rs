@@ -65,6 +65,13 @@ pub(super) struct Quantile {
     lines: Arc<[HistogramLines]>,
 }
 
+/// What a bucket counted between two moments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct BucketGrowth {
+    bucket: Bucket,
+    count: f64,
+}
+
 /// The count of one bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BucketCount {
@@ -80,8 +87,13 @@ impl BucketCount {
     /// Returns a quantile, from 0 to 1, of counts in the order of their buckets; `None` if nothing
     /// was counted.
     pub fn quantile(counts: &[Self], rank: f64) -> Option<f64> {
-        let place = place_of_quantile(counts.iter().map(|bucket| bucket.count), rank)?;
-        let bucket = counts.get(place)?;
+        let total: f64 = counts.iter().map(|bucket| bucket.count).sum();
+        let rank = (rank * total).min(total);
+        let mut so_far = 0.0;
+        let bucket = counts.iter().find(|bucket| {
+            so_far += bucket.count;
+            so_far >= rank
+        })?;
         Some(f64::midpoint(bucket.first, bucket.last))
     }
 }
@@ -238,8 +250,8 @@ impl Quantile {
         for (instance, counted) in self.counted_by_instance(replay, since, at) {
             let value = match self.value {
                 HistogramValue::Rate => rate(&counted),
-                HistogramValue::Quantile(rank) => quantile(counted.buckets, rank),
-                HistogramValue::Maximum => quantile(counted.buckets, 1.0),
+                HistogramValue::Quantile(rank) => quantile(&counted.buckets, rank),
+                HistogramValue::Maximum => quantile(&counted.buckets, 1.0),
                 HistogramValue::Below(limit) => part_below(&counted.buckets, limit),
             };
             values.extend(value.map(|value| (instance, Value::Double(value))));
@@ -255,7 +267,7 @@ impl Quantile {
     ) -> Vec<HistogramCounts> {
         let mut all = Vec::new();
         for (instance, counted) in self.counted_by_instance(replay, since, at) {
-            let buckets = in_order(counted.buckets);
+            let buckets = in_order(&counted.buckets);
             all.push(HistogramCounts { instance, buckets, seconds: counted.seconds });
         }
         all
@@ -275,16 +287,16 @@ impl Quantile {
 }
 
 fn rate(counted: &CountedBuckets) -> Option<f64> {
-    let count: f64 = counted.buckets.iter().map(|(_, count)| count).sum();
+    let count: f64 = counted.buckets.iter().map(|growth| growth.count).sum();
     (counted.seconds > 0.0).then(|| count / counted.seconds)
 }
 
 /// Returns the fraction of the counted values that are at most a limit, interpolated linearly
 /// within the bucket that contains it. `None` if nothing was counted.
-fn part_below(counted: &[(Bucket, f64)], limit: f64) -> Option<f64> {
+fn part_below(counted: &[BucketGrowth], limit: f64) -> Option<f64> {
     let mut below = 0.0;
     let mut all = 0.0;
-    for (bucket, count) in counted {
+    for BucketGrowth { bucket, count } in counted {
         let part = match bucket.last {
             Some(last) if last <= limit => 1.0,
             Some(last) if bucket.first <= limit => (limit - bucket.first) / (last - bucket.first),
@@ -296,45 +308,23 @@ fn part_below(counted: &[(Bucket, f64)], limit: f64) -> Option<f64> {
     (all > 0.0).then(|| below / all)
 }
 
-/// Returns the quantile of values that are counted by bucket.
-fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
-    sort(&mut counted);
-    let place = place_of_quantile(counted.iter().map(|(_, count)| *count), rank)?;
-    counted.get(place).map(|(bucket, _)| bucket.middle())
-}
-
-/// Returns the place of the count in which a quantile is, from 0 to 1; `None` if there are no
-/// counts.
-fn place_of_quantile(counts: impl Iterator<Item = f64> + Clone, rank: f64) -> Option<usize> {
-    let total: f64 = counts.clone().sum();
-    let rank = (rank * total).min(total);
-    let mut so_far = 0.0;
-    let mut reached = None;
-    for (place, count) in counts.enumerate() {
-        so_far += count;
-        reached = Some(place);
-        if so_far >= rank {
-            break;
-        }
-    }
-    reached
-}
-
-/// Sorts counts by bucket, without those of buckets in which nothing was counted.
-fn sort(counted: &mut Vec<(Bucket, f64)>) {
-    counted.retain(|(_, count)| *count > 0.0);
-    counted.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
+fn quantile(counted: &[BucketGrowth], rank: f64) -> Option<f64> {
+    BucketCount::quantile(&in_order(counted), rank)
 }
 
 /// Returns the buckets in which something was counted, in their order.
-fn in_order(mut counted: Vec<(Bucket, f64)>) -> Vec<BucketCount> {
-    sort(&mut counted);
-    let buckets = counted.into_iter().map(|(bucket, count)| BucketCount {
-        first: bucket.first,
-        last: bucket.last.unwrap_or(bucket.first),
-        count,
-    });
-    buckets.collect()
+fn in_order(counted: &[BucketGrowth]) -> Vec<BucketCount> {
+    let mut buckets: Vec<BucketCount> = counted
+        .iter()
+        .filter(|growth| growth.count > 0.0)
+        .map(|BucketGrowth { bucket, count }| BucketCount {
+            first: bucket.first,
+            last: bucket.last.unwrap_or(bucket.first),
+            count: *count,
+        })
+        .collect();
+    buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
+    buckets
 }
 
 #[cfg(test)]

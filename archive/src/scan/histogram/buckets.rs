@@ -17,14 +17,6 @@ pub(crate) struct Bucket {
     pub(crate) last: Option<f64>,
 }
 
-impl Bucket {
-    /// Returns the value that stands for all values in it: the middle of the bucket, or the least
-    /// value of the last one.
-    pub(crate) fn middle(&self) -> f64 {
-        self.last.map_or(self.first, |last| f64::midpoint(self.first, last))
-    }
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Buckets {
     /// Of one histogram, their instances' numbers.
@@ -140,11 +132,10 @@ mod tests {
         let buckets = Numbered::new(1, 10).unwrap();
         let starts: Vec<_> = (0..8).map(|bucket| buckets.start(bucket).unwrap()).collect();
         assert_eq!(starts, [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]);
-        let middles: Vec<_> =
-            (0..9).map(|bucket| buckets.bucket(bucket).map(|bucket| bucket.middle())).collect();
-        let known = [0.0, 1.0, 2.0, 3.0, 4.5, 6.5, 9.5, 12.0].map(Some);
-        assert_eq!((&middles[..8], middles[8]), (&known[..], None));
-        assert_eq!(buckets.bucket(-1), None);
+        let lasts: Vec<_> = (0..8).map(|bucket| buckets.bucket(bucket).unwrap().last).collect();
+        assert_eq!(lasts[..7], [0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 11.0].map(Some));
+        assert_eq!(lasts[7], None, "the last bucket has no upper bound");
+        assert_eq!([8, -1].map(|bucket| buckets.bucket(bucket)), [None, None]);
     }
 
     #[test]
@@ -153,7 +144,8 @@ mod tests {
             let buckets = Numbered::new(precision, u64::MAX).unwrap();
             let highest = i32::try_from(buckets.last - 1);
             if let Ok(highest) = highest {
-                let middle = buckets.bucket(highest).unwrap().middle();
+                let Bucket { first, last, .. } = buckets.bucket(highest).unwrap();
+                let middle = f64::midpoint(first, last.unwrap());
                 assert!(middle > 2f64.powi(63) && middle < 2f64.powi(64), "{precision}: {middle}");
             }
         }

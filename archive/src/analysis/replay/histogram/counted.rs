@@ -27,6 +27,7 @@
 //! before it, as that of the other buckets. Other lines begin with their first value.
 
 use crate::analysis::growth::walls::{CounterOrigin, Wall};
+use crate::analysis::replay::histogram::BucketGrowth;
 use crate::analysis::replay::lines::{Grown, Line, lines};
 use crate::analysis::replay::resets::falls;
 use crate::analysis::replay::{Column, Decrease, Gaps, MetricTrack, Moment, Replay};
@@ -50,7 +51,7 @@ pub(super) struct HistogramLines {
 #[derive(Debug, Default)]
 pub(super) struct CountedBuckets {
     /// In the order of buckets, also those in which nothing was counted.
-    pub(super) buckets: Vec<(Bucket, f64)>,
+    pub(super) buckets: Vec<BucketGrowth>,
     /// The seconds in which that was observed.
     pub(super) seconds: f64,
 }
@@ -159,7 +160,7 @@ impl HistogramLines {
         rows.map(|(_, row)| row).collect()
     }
 
-    /// /// Nothing if a counter fell without a reset, as floating-point numbers that wrap.
+    /// Nothing if a counter fell without a reset, as floating-point numbers that wrap.
     pub(super) fn counted(&self, replay: &Replay<'_>, moments: &[Moment; 2]) -> CountedBuckets {
         if replay.gaps == Gaps::Join && !self.is_joined(replay, moments) {
             return CountedBuckets::default();
@@ -169,14 +170,15 @@ impl HistogramLines {
             let Some(grown) = self.grown(replay, *member, moments) else {
                 return CountedBuckets::default();
             };
-            counted.buckets.extend(member.bucket.map(|bucket| (bucket, grown.by)));
+            let growth = member.bucket.map(|bucket| BucketGrowth { bucket, count: grown.by });
+            counted.buckets.extend(growth);
             // All counters of a histogram are logged together, but a bucket only since it counted.
             counted.seconds = counted.seconds.max(grown.seconds);
         }
-        counted.buckets.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
-        counted.buckets.dedup_by(|(later, grown), (first, sum)| {
-            let is_same = later == first;
-            *sum += if is_same { *grown } else { 0.0 };
+        counted.buckets.sort_by(|one, other| one.bucket.first.total_cmp(&other.bucket.first));
+        counted.buckets.dedup_by(|later, first| {
+            let is_same = later.bucket == first.bucket;
+            first.count += if is_same { later.count } else { 0.0 };
             is_same
         });
         counted

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::counted::is_zero;
-use super::{Histogram, HistogramValue, quantile};
+use super::{BucketGrowth, Histogram, HistogramValue, quantile};
 use crate::analysis::growth::{Decrease, growth};
 use crate::scan::SelectedMetric;
-use crate::scan::histogram::{Bucket, HistogramLayout};
+use crate::scan::histogram::HistogramLayout;
 use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 
 /// The quantiles of a histogram from each of its records to the next.
@@ -41,7 +41,7 @@ struct CounterKey {
 struct InRecord {
     is_there: bool,
     /// The values since the record before, by bucket; `None` after a reset.
-    counted: Option<Vec<(Bucket, f64)>>,
+    counted: Option<Vec<BucketGrowth>>,
 }
 
 impl SuccessiveQuantiles {
@@ -129,7 +129,9 @@ impl SuccessiveQuantiles {
                 let bucket = self.layout.bucket_in(key.instance).filter(|_| !key.is_sum);
                 match (grown, counted.as_mut()) {
                     (None, _) => *counted = None,
-                    (Some(grown), Some(all)) => all.extend(bucket.map(|bucket| (bucket, grown))),
+                    (Some(count), Some(all)) => {
+                        all.extend(bucket.map(|bucket| BucketGrowth { bucket, count }));
+                    }
                     (Some(_), None) => {}
                 }
             }
@@ -144,7 +146,7 @@ impl SuccessiveQuantiles {
             let all = self.layout.histograms().iter().zip(&all);
             let there = all.filter(|(_, record)| record.is_there);
             let values = there.map(|(instance, record)| {
-                let counted = record.counted.clone();
+                let counted = record.counted.as_deref();
                 (*instance, counted.and_then(|counted| quantile(counted, *rank)))
             });
             values.collect()
