@@ -8,16 +8,16 @@ mod scoped;
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use hashbrown::HashMap;
 
 use crate::builder::MetricBuilder;
-use crate::live::{HandleIndex, Released, RemoveHandle};
+use crate::live::Released;
 use crate::mapping::Owner;
 use crate::metric::{Handle, ValueSlot};
-use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
+use crate::registration::MetricSpec;
 use crate::{Error, Label, Registry};
 pub use kind::SeriesHandle;
 use kind::{Creation, Overflow, SeriesMetric};
@@ -337,33 +337,22 @@ impl<H: Handle + Clone> MetricBuilder<'_, H> {
     ///
     /// The errors of [`MetricBuilder::build`], and [`Error::FixedInstances`] in a sealed registry.
     pub fn build_family<L: Labels>(self) -> Result<Family<L, H>, Error> {
-        let metric = register_series::<H>(self.registry, self.spec, 1)?;
+        let metric = register_series(self.registry, self.spec, 1)?;
         Ok(Family::new(metric, self.max_series.unwrap_or(DEFAULT_MAX_SERIES)))
     }
 }
 
-/// Registers a metric on a domain of its own, for series with handles `H`. Its file keeps room for
-/// `promised` instances, those of the series that the others overflow into.
-fn register_series<H: Handle + Clone>(
+/// Registers a metric on a domain of its own. Its file keeps room for `promised` instances, those of
+/// the series that the others overflow into.
+fn register_series(
     registry: &Registry,
     spec: MetricSpec,
     promised: usize,
 ) -> Result<SeriesMetric, Error> {
-    let mut indom = IndomSpec::new(spec.name.clone());
-    // Metrics may be registered in any order.
-    indom.serial = SerialChoice::From(serial_of(&spec.name));
     let Some(files) = registry.growing() else {
-        return Err(Error::FixedInstances { name: spec.name, indom: indom.name });
+        return Err(Error::FixedInstances { indom: spec.name.clone(), name: spec.name });
     };
-    let indom = registry.add_indom(indom)?;
-    let Some(indom_id) = indom.dynamic_id() else {
-        let indom = indom.registered().record.name.clone();
-        return Err(Error::FixedInstances { name: spec.name, indom });
-    };
-    // None by name: the domain is of this family, which removes its handles itself.
-    let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<H>>::new();
-    let on = (indom_id, indom.registered());
-    let id = files.change(|state| state.add_family(spec, on, by_name, promised))?;
+    let id = files.change(|state| state.add_series(spec, promised))?;
     Ok(SeriesMetric { kept: FileKeeper::new(registry), files: Arc::clone(files), id })
 }
 

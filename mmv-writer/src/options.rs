@@ -78,11 +78,6 @@ impl RegistryBuilder {
         self
     }
 
-    /// Returns the limit on the instances of all domains together, in each file.
-    pub fn instance_limit(&self) -> u32 {
-        self.capacity.instances
-    }
-
     /// Sets the limit on the values of all metrics together, in each file; 262 144 by default.
     /// An isolated value counts for two or three. With all of its room a file has to be
     /// smaller than 4 GiB.

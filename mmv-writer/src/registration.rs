@@ -250,6 +250,29 @@ impl<S: Store> Registrations<S> {
         Ok(indom)
     }
 
+    /// Makes a domain without instances that is in no file yet: it comes with the first metric that
+    /// is registered on it. Its serial is `serial`, or the next free one.
+    pub(crate) fn new_indom(&mut self, name: String, serial: u32) -> Result<Indom, Error> {
+        let file = self.others.last().unwrap_or(&self.first);
+        let help = Help::default();
+        let serial = match file.numbers.check_indom(&name, SerialChoice::From(serial), &help) {
+            // The metric begins another file.
+            Err(Error::Full { .. }) => serial,
+            serial => serial?,
+        };
+        let record = IndomRecord {
+            name,
+            serial,
+            help,
+            labels: Vec::new(),
+            instance_labels: Vec::new(),
+            members: Arc::new(std::iter::empty().collect()),
+        };
+        let indom = Indom { registry: self.id, index: self.indoms, record: Arc::new(record) };
+        self.indoms += 1;
+        Ok(indom)
+    }
+
     pub(crate) fn add_singular(&mut self, spec: MetricSpec) -> Result<ValueSlot, Error> {
         let prepared = self.prepare(spec, None, 1, Need::default())?;
         let (store, metric) = self.commit(prepared);

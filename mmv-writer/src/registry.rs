@@ -329,11 +329,6 @@ impl Registry {
         }
     }
 
-    /// Returns the limit on the instances of all domains together, in each file.
-    pub fn instance_limit(&self) -> u32 {
-        self.inner.options.instance_limit()
-    }
-
     /// Returns the generation in the file's header: the time of publication in nanoseconds
     /// since 1970, different from that of the file before it. 0 before publication.
     pub fn generation(&self) -> u64 {

@@ -9,9 +9,6 @@ use crate::cache::Cache;
 use crate::state::State;
 use crate::{Recorder, Shared, idle};
 
-/// Default buckets of histograms: off by at most 6.3 %, up to the largest number.
-const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
-
 /// Options for a recorder; see [`Recorder::builder`].
 ///
 /// ```
@@ -24,7 +21,7 @@ const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let registry = Registry::builder("shop").directory(directory.path()).build()?;
 /// let recorder = Recorder::builder(&registry)
-///     .max_series(10_000)
+///     .max_series(500)
 ///     .idle_timeout(Duration::from_secs(600))
 ///     .build();
 /// metrics::with_local_recorder(&recorder, || {
@@ -37,29 +34,28 @@ const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
 #[must_use = "a recorder is made by build()"]
 pub struct RecorderBuilder {
     registry: Registry,
-    buckets: Buckets,
-    max_series: u32,
+    buckets: Option<Buckets>,
+    max_series: Option<usize>,
     idle_timeout: Option<Duration>,
 }
 
 impl RecorderBuilder {
     pub(crate) fn new(registry: Registry) -> Self {
-        let max_series = registry.instance_limit();
-        Self { registry, buckets: BUCKETS, max_series, idle_timeout: None }
+        Self { registry, buckets: None, max_series: None, idle_timeout: None }
     }
 
     /// Sets the buckets of all histograms, in the units that the crate's documentation
-    /// states.
+    /// states; by default [`Buckets::for_units`].
     pub fn buckets(mut self, buckets: Buckets) -> Self {
-        self.buckets = buckets;
+        self.buckets = Some(buckets);
         self
     }
 
-    /// Sets the limit on instances of all metrics together, the buckets of histograms included;
-    /// by default the limit of the file. The crate's documentation states where others are
-    /// counted.
-    pub fn max_series(mut self, most: u32) -> Self {
-        self.max_series = most;
+    /// Sets the limit on the sets of labels of each metric; by default 10 000, of a histogram
+    /// 1000. Others are counted in its instance `overflow`: see
+    /// [cardinality](mmv_writer::Family#cardinality).
+    pub fn max_series(mut self, most: usize) -> Self {
+        self.max_series = Some(most);
         self
     }
 

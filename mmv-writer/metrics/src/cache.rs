@@ -24,11 +24,11 @@ impl<H> Default for Cache<H> {
     }
 }
 
-impl<H: Clone> Cache<H> {
-    /// Returns the handle of a key, if it is cached.
-    pub(crate) fn get(&self, key: &Key) -> Option<H> {
+impl<H> Cache<H> {
+    /// Returns what `read` makes of the handle of a key, if it is cached.
+    pub(crate) fn get<R>(&self, key: &Key, read: impl FnOnce(&H) -> R) -> Option<R> {
         let shard = self.shard(key)?.read().unwrap_or_else(PoisonError::into_inner);
-        shard.get(key).cloned()
+        shard.get(key).map(read)
     }
 
     /// Adds the handle of a key.

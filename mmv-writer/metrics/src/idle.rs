@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
 use crate::measure::Measure;
-use crate::state::SeriesHandle;
+use crate::state::Series;
 use crate::{Shared, warning};
 
 /// Limit on the time between two looks at the notes.
@@ -31,13 +31,13 @@ pub(crate) struct Tracked<M> {
 
 struct Current<M> {
     /// The handle with its instance; `None` if the series was removed.
-    given: Option<SeriesHandle<M>>,
+    given: Option<Series<M>>,
     /// Time at which an update was last noted.
     seen: Instant,
 }
 
 impl<M: Measure> Tracked<M> {
-    pub(crate) fn new(recorder: Weak<Shared>, key: &Key, given: SeriesHandle<M>) -> Self {
+    pub(crate) fn new(recorder: Weak<Shared>, key: &Key, given: Series<M>) -> Self {
         let current = RwLock::new(Current { given: Some(given), seen: Instant::now() });
         Self { recorder, key: key.to_retained(), updated: AtomicBool::new(true), current }
     }
@@ -69,7 +69,7 @@ impl<M: Measure> Tracked<M> {
         if current.given.is_some() {
             return true;
         }
-        match M::make(&mut state, &self.key) {
+        match state.series(&self.key) {
             Ok(given) => {
                 *current = Current { given: Some(given), seen: Instant::now() };
                 self.updated.store(true, Ordering::Relaxed);
@@ -94,7 +94,6 @@ impl<M: Measure> Tracked<M> {
         if let Some(given) = current.given.take()
             && let Some(remove) = given.remove
         {
-            given.handle.remove_parts();
             remove();
         }
         true

@@ -26,8 +26,8 @@
 //! | `gauge!("a.b")` | the gauge `mmv.shop.a.b`, double |
 //! | `histogram!("a.b")` | the counters `a.b.bucket`, with an instance a bucket, and `a.b.sum` |
 //! | a name with labels | another metric, `mmv.shop.a.b_by`, whether or not there is one without labels: as `disk.all` and `disk.dev` of PCP, one has the total and one its parts |
-//! | labels | an instance of that metric, on a domain of its own, named `code=200,path=/`: sorted by key, with a backslash before `,`, `=` and `\` in a label |
-//! | each label | also a label of that instance, of counters, gauges and sums, while there is room (255 in a file); `_` takes the place of what is not legal in its name |
+//! | labels | a series of that metric, which is a [`Family`](mmv_writer::Family): an instance named `code=200,path=/`, sorted by key |
+//! | each label | also a label of that instance, of counters, gauges and sums, while there is room (255 in a file); of labels whose names become one by `_` in place of what is not legal, the first |
 //! | labels of a histogram | `a.b_by.bucket` and `a.b_by.sum`, with the labels before the bucket: `path=/,bucket=96..103` |
 //! | a unit, if [described](metrics::describe_counter) before the first use | the metric's units |
 //! | a description | its help text, up to 255 bytes |
@@ -37,7 +37,6 @@
 //! | a name has other characters than letters, digits, `_` and `.`, or an empty part | they become `_x`, their bytes in hexadecimal, and `_`: `a b` is `a_x20_b`, `a-b` is `a_x2d_b`, `a::b` is `a_x3a3a_b`, `2xx` is `x32_xx`. What looks like this in a name is escaped itself, and so is `_by` at its end: no two names become one. The long help text has the name |
 //! | a name is the start of another's, as `http` of `http.requests` | PCP cannot have both. The second one is escaped without dots, `http_x2e_requests` or `http_x2e_`, and one line on standard error names both |
 //! | a name takes more than 200 bytes | it is cut, with a checksum at its end |
-//! | the labels take more than 200 bytes | the name of the instance is cut, with a checksum at its end |
 //! | a name is used for two kinds of metric, or there is no room left | no reader sees the second one, and one line on standard error names both, or gives the reason |
 //!
 //! So a name does not depend on which use came first, with the one exception above.
@@ -45,17 +44,15 @@
 //! **Histograms** are sorted by [`Buckets`](mmv_writer::Buckets) of whole numbers. Values described as
 //! times are kept in nanoseconds, as sizes in bytes, as counts in ones, all others
 //! in millionths (`count x 10^-6`). A bucket is named by its first and last
-//! value, and made when it is first hit. Negative values count as 0, NaN does not
+//! value, and registered when it is first hit, in room that the file keeps for it. Negative values count as 0, NaN does not
 //! count. `mmv-archive report --quantile 0.5,0.99` has the quantiles of each set of
 //! labels, for any window of an archive.
 //!
-//! **Limits** are those of the [`Registry`]. Of its 65 536 instances each metric
-//! with labels keeps one. Where there is no room for more, or more than
-//! [`RecorderBuilder::max_series`] sets, the metric's instance `overflow`, with the
-//! label `{"overflow":true}`, counts all sets of labels without a place: the sum for
-//! counters, the last value set and what is added and subtracted for gauges. For the
-//! buckets of a histogram it is `overflow,bucket=0..`. No labels have these names. One
-//! line on standard error says so. To count there takes a lock.
+//! **Limits** are those of the [`Registry`] and, for the sets of labels of a metric, of a family
+//! or [`RecorderBuilder::max_series`]. Sets of labels without a place are counted in the
+//! metric's instance `overflow`, with the label `{"overflow":true}`, for which the file keeps room:
+//! the sum for counters, the last value set and what is added and subtracted for gauges, a histogram
+//! for histograms. One line on standard error says so. To find it takes a lock.
 //!
 //! **Idle series** stay as long as the program, unless
 //! [`RecorderBuilder::idle_timeout`] sets a time.
@@ -77,11 +74,10 @@
 
 mod builder;
 mod cache;
-mod handles;
 mod idle;
+mod labels;
 mod measure;
 mod names;
-mod series;
 mod state;
 mod units;
 
@@ -95,9 +91,8 @@ use mmv_writer::Registry;
 
 pub use builder::RecorderBuilder;
 use cache::Cache;
-use handles::{Counting, Gauging, Recording};
 use idle::Tracked;
-use measure::Measure;
+use measure::{Counting, Gauging, Measure, Recording};
 use state::State;
 
 /// Limit on the lines that are printed: if one metric does not fit, others do not either.
@@ -114,9 +109,9 @@ struct Shared {
     state: Mutex<State>,
     /// Time without updates after which a series is removed.
     idle_timeout: Option<Duration>,
-    counters: Cache<Arc<CachedHandle<Counting>>>,
-    gauges: Cache<Arc<CachedHandle<Gauging>>>,
-    histograms: Cache<Arc<CachedHandle<Recording>>>,
+    counters: Cache<CachedHandle<Counting>>,
+    gauges: Cache<CachedHandle<Gauging>>,
+    histograms: Cache<CachedHandle<Recording>>,
 }
 
 /// A handle for the facade.
@@ -159,21 +154,23 @@ impl Shared {
     /// Returns the handle of a key, from the cache or new; `None` if it cannot be made.
     fn handle<M: Measure>(
         self: &Arc<Self>,
-        cache: &Cache<Arc<CachedHandle<M>>>,
+        cache: &Cache<CachedHandle<M>>,
         key: &Key,
     ) -> Option<M::Facade>
     where
         M::Facade: From<Arc<Tracked<M>>>,
     {
-        if let Some(known) = cache.get(key) {
-            return Some(known.facade.clone());
+        let known = cache.get(key, CachedHandle::facade);
+        if known.is_some() {
+            return known;
         }
         let mut state = self.state();
         // Another thread may have come first.
-        if let Some(known) = cache.get(key) {
-            return Some(known.facade.clone());
+        let known = cache.get(key, CachedHandle::facade);
+        if known.is_some() {
+            return known;
         }
-        let given = M::make(&mut state, key).inspect_err(warning).ok()?;
+        let given = state.series::<M>(key).inspect_err(warning).ok()?;
         if given.is_overflow {
             // Not kept: there may be any number of such keys.
             return Some(Arc::new(given.handle).into());
@@ -184,7 +181,7 @@ impl Shared {
         } else {
             (Arc::new(given.handle).into(), None)
         };
-        cache.insert(key, Arc::new(CachedHandle { facade: facade.clone(), tracked }));
+        cache.insert(key, CachedHandle { facade: facade.clone(), tracked });
         Some(facade)
     }
 
@@ -199,6 +196,10 @@ impl Shared {
 }
 
 impl<M: Measure> CachedHandle<M> {
+    fn facade(&self) -> M::Facade {
+        self.facade.clone()
+    }
+
     /// Removes the series if it had no update for this long. Returns whether the handle is kept:
     /// always if the program has it, too, so that a series has only one.
     fn is_kept(&self, idle: Duration) -> bool {

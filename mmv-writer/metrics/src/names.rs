@@ -1,19 +1,14 @@
-//! The facade's names and labels as names of metrics and instances.
+//! The facade's names as names of metrics.
 //!
 //! A name in the file is a function of the facade's name and of whether it is used
 //! with labels, never of what was used before. Two short names never become one: what
 //! is not legal in a name is escaped, and so is what looks like an escape.
-
-use metrics::Key;
 
 /// Limit on the bytes of a name, which leaves room for what is appended to it.
 const LONGEST: usize = 200;
 
 /// Suffix of the name of a metric with labels.
 const BY: &str = "_by";
-
-/// Name of the instance for labels without a place. No labels have it, as it has no `=`.
-pub(crate) const OVERFLOW: &str = "overflow";
 
 /// Returns a metric's name: letters, digits, `_` and single dots; it starts with a letter, and
 /// ends with `_by` if it has labels.
@@ -116,62 +111,9 @@ fn shortened(mut made: String, whole: &str) -> String {
     made
 }
 
-/// Returns the instance of a metric's labels, `key=value` pairs, sorted, with commas between
-/// them; `None` without labels. A comma, an equals sign or a backslash in a label has a
-/// backslash before it, so that no two sets of labels have the same name. The end of a long
-/// name is replaced by a checksum.
-pub(crate) fn instance(key: &Key) -> Option<String> {
-    let mut pairs: Vec<String> = key
-        .labels()
-        .map(|label| format!("{}={}", plain(label.key()), plain(label.value())))
-        .collect();
-    if pairs.is_empty() {
-        return None;
-    }
-    pairs.sort_unstable();
-    let mut name = pairs.join(",");
-    if name.len() > LONGEST {
-        let checksum = format!("~{:016x}", checksum(&name));
-        name = cut(&name, LONGEST - checksum.len()).to_owned() + &checksum;
-    }
-    Some(name)
-}
-
-/// Returns the names of labels, in the order of the key's: a letter, then letters, digits and
-/// `_`. Names that would be the same are escaped.
-pub(crate) fn labels(key: &Key) -> Vec<String> {
-    let names = key.labels().map(|label| {
-        let mut simple = label.key().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-        if !simple.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            simple.insert_str(0, "m_");
-        }
-        cut(&simple, LONGEST).to_owned()
-    });
-    let names: Vec<String> = names.collect();
-    let distinct = key.labels().zip(&names).map(|(label, name)| {
-        let is_unique = names.iter().filter(|other| *other == name).count() == 1;
-        if is_unique || name == label.key() {
-            return name.clone();
-        }
-        shortened(escaped(label.key(), false, true), label.key())
-    });
-    distinct.collect()
-}
-
 /// Returns as much of a text as fits into a help text, without NUL.
 pub(crate) fn help(text: &str) -> String {
     cut(&text.replace('\0', " "), 255).to_owned()
-}
-
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, ',' | '=' | '\\' | '\0') {
-            plain.push('\\');
-        }
-        plain.push(if c == '\0' { '0' } else { c });
-    }
-    plain
 }
 
 /// Returns the start of a text, at most `most` bytes, cut between characters.

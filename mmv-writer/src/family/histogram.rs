@@ -7,13 +7,13 @@ use pcp_types::Units;
 
 use super::kind::{Creation, Overflow, SeriesHandle, SeriesMetric, sealed};
 use super::{DEFAULT_MAX_HISTOGRAMS, Family, Labels, register_series};
-use crate::Error;
 use crate::builder::{HistogramBuilder, HistogramSpecs, MetricBuilder};
-use crate::live::FamilyId;
 use crate::mapping::Cell;
 use crate::metric::histogram::{BucketSource, LazyCells};
 use crate::metric::{Buckets, Histogram};
 use crate::published::warn;
+use crate::registration::MetricSpec;
+use crate::{Error, Registry};
 
 /// Limit on the bytes of the name of a series, which leaves room for `,bucket=` and two numbers
 /// of 64 bits in the names of its buckets.
@@ -24,19 +24,30 @@ const MAX_NAME: usize = 205;
 pub struct HistogramMetric {
     /// The metric `NAME.sum`.
     sum: SeriesMetric,
-    /// The metric `NAME.bucket`.
-    counts: FamilyId,
-    buckets: Buckets,
+    counts: Arc<CountsMetric>,
     units: Units,
 }
 
-/// The buckets of one series.
-struct SeriesBuckets {
-    metric: Arc<HistogramMetric>,
-    /// `None` for the series that the others overflow into: so nothing refers to itself.
-    overflow: Option<Arc<Overflow<Histogram>>>,
-    series: String,
+/// The metric `NAME.bucket`.
+struct CountsMetric {
+    metric: SeriesMetric,
+    buckets: Buckets,
+}
+
+/// The buckets of one histogram.
+struct LazyBuckets {
+    counts: Arc<CountsMetric>,
+    /// Name of the series; `None` for a histogram without labels.
+    series: Option<String>,
+    /// The series that records what does not fit. `None` for a histogram with room for all of its
+    /// buckets, as that series itself is: so nothing refers to itself.
+    overflow: Option<OverflowOf>,
     registered: Mutex<Registered>,
+}
+
+struct OverflowOf {
+    metric: Arc<HistogramMetric>,
+    series: Arc<Overflow<Histogram>>,
 }
 
 #[derive(Default)]
@@ -45,11 +56,24 @@ struct Registered {
     is_closed: bool,
 }
 
-impl HistogramMetric {
+impl CountsMetric {
+    /// Registers the metric, with room for all buckets of one histogram.
+    fn register(
+        registry: &Registry,
+        counts: MetricSpec,
+        buckets: Buckets,
+    ) -> Result<Arc<Self>, Error> {
+        let metric = register_series(registry, counts, buckets.count())?;
+        Ok(Arc::new(Self { metric, buckets }))
+    }
+
     /// Returns the name of a bucket's instance.
-    fn bucket_name(&self, series: &str, bucket: usize) -> String {
+    fn bucket_name(&self, series: Option<&str>, bucket: usize) -> String {
         let range = self.buckets.name(bucket).unwrap_or_default();
-        format!("{series},bucket={range}")
+        match series {
+            Some(series) => format!("{series},bucket={range}"),
+            None => format!("bucket={range}"),
+        }
     }
 }
 
@@ -79,42 +103,55 @@ impl sealed::SeriesHandle for Histogram {
             None => creation.state.create_promised_value(metric.sum.id, &series)?,
         };
         let sum = metric.sum.kept.keeping(slot).cell;
-        let source = SeriesBuckets {
-            metric: Arc::clone(metric),
-            overflow: overflow.cloned(),
-            series,
-            registered: Mutex::default(),
-        };
-        Ok(Self::lazy(LazyCells::new(metric.buckets, metric.units, sum, Arc::new(source))))
+        let overflow = overflow
+            .map(|series| OverflowOf { metric: Arc::clone(metric), series: Arc::clone(series) });
+        let counts = Arc::clone(&metric.counts);
+        let buckets = LazyBuckets::new(counts, Some(series), overflow);
+        Ok(buckets.histogram(metric.units, sum))
     }
 
     fn remove_parts(&self, metric: &HistogramMetric, creation: &mut Creation<'_>) {
         for bucket in self.close() {
-            let name = metric.bucket_name(creation.name, bucket);
-            let (_, released) = creation.state.remove(metric.counts.indom, &name);
+            let name = metric.counts.bucket_name(Some(creation.name), bucket);
+            let (_, released) = creation.state.remove(metric.counts.metric.id.indom, &name);
             creation.released.extend(released);
         }
     }
 }
 
-impl BucketSource for SeriesBuckets {
+impl LazyBuckets {
+    fn new(
+        counts: Arc<CountsMetric>,
+        series: Option<String>,
+        overflow: Option<OverflowOf>,
+    ) -> Self {
+        Self { counts, series, overflow, registered: Mutex::default() }
+    }
+
+    /// Makes the histogram with these buckets.
+    fn histogram(self, units: Units, sum: Cell) -> Histogram {
+        Histogram::lazy(LazyCells::new(self.counts.buckets, units, sum, Arc::new(self)))
+    }
+}
+
+impl BucketSource for LazyBuckets {
     fn register(&self, bucket: usize) -> Option<Cell> {
-        let metric = &self.metric;
-        let mut state = metric.sum.files.write();
+        let SeriesMetric { kept, files, id } = &self.counts.metric;
+        let mut state = files.write();
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         if registered.is_closed {
             return Some(Cell::private());
         }
-        let name = metric.bucket_name(&self.series, bucket);
+        let name = self.counts.bucket_name(self.series.as_deref(), bucket);
         let created = match &self.overflow {
-            Some(_) => state.create_value(metric.counts, &name),
-            None => state.create_promised_value(metric.counts, &name),
+            Some(_) => state.create_value(*id, &name),
+            None => state.create_promised_value(*id, &name),
         };
         match created {
             Ok(slot) => {
                 registered.buckets.push(bucket);
-                metric.sum.files.announce(&mut state);
-                Some(metric.sum.kept.keeping(slot).cell)
+                files.announce(&mut state);
+                Some(kept.keeping(slot).cell)
             }
             Err(_) if self.overflow.is_some() => None,
             Err(error) => {
@@ -124,9 +161,9 @@ impl BucketSource for SeriesBuckets {
         }
     }
 
-    fn record_overflow(&self, value: u64) {
+    fn record_overflow(&self, value: u64, times: u64) {
         if let Some(overflow) = &self.overflow {
-            overflow.handle(&self.metric).record(value);
+            overflow.series.handle(&overflow.metric).record_many(value, times);
         }
     }
 
@@ -137,9 +174,9 @@ impl BucketSource for SeriesBuckets {
     }
 }
 
-impl std::fmt::Debug for SeriesBuckets {
+impl std::fmt::Debug for LazyBuckets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SeriesBuckets").field("series", &self.series).finish_non_exhaustive()
+        f.debug_struct("LazyBuckets").field("series", &self.series).finish_non_exhaustive()
     }
 }
 
@@ -184,11 +221,31 @@ impl HistogramBuilder<'_> {
         let units = spec.units;
         let HistogramSpecs { counts, sum } = HistogramSpecs::new(spec);
         let counts_name = counts.name.clone();
-        let counts = register_series::<crate::Counter>(registry, counts, buckets.count())?;
-        let sum = register_series::<crate::Counter>(registry, sum, 1).inspect_err(|_| {
+        let counts = CountsMetric::register(registry, counts, buckets)?;
+        let sum = register_series(registry, sum, 1).inspect_err(|_| {
             registry.remove(&counts_name);
         })?;
-        let metric = HistogramMetric { sum, counts: counts.id, buckets, units };
+        let metric = HistogramMetric { sum, counts, units };
         Ok(Family::new(metric, max_series.unwrap_or(DEFAULT_MAX_HISTOGRAMS)))
+    }
+
+    /// Registers a histogram whose buckets are registered when they are first hit, as those of a
+    /// family are: for many buckets of which few are used. The file keeps room for all of them, and
+    /// does not need the [sentinel flag](crate::pcp::RegistryBuilderExt::sentinel).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`build_family`](Self::build_family).
+    pub fn build_sparse(self) -> Result<Histogram, Error> {
+        let (metric, buckets) = self.into_parts();
+        let MetricBuilder { registry, spec, .. } = metric;
+        let units = spec.units;
+        let HistogramSpecs { counts, sum } = HistogramSpecs::new(spec);
+        let counts_name = counts.name.clone();
+        let counts = CountsMetric::register(registry, counts, buckets)?;
+        let sum = registry.add_singular(sum).inspect_err(|_| {
+            registry.remove(&counts_name);
+        })?;
+        Ok(LazyBuckets::new(counts, None, None).histogram(units, sum.cell))
     }
 }

@@ -353,3 +353,38 @@ fn a_family_without_room_for_its_overflow_series_is_an_error() {
     assert_eq!(total(&registry, "count"), 1);
     assert!(registry.overflow().is_empty());
 }
+
+#[test]
+fn a_rejected_family_leaves_nothing_in_the_file() {
+    let directory = directory();
+    let registry = builder(&directory).max_instances(5).build().unwrap();
+    let _first = registry.counter("taken").build().unwrap();
+    for _ in 0..3_000 {
+        let taken = registry.counter("taken").build_family::<Thing>();
+        assert!(matches!(taken, Err(Error::NameTaken { .. })), "{taken:?}");
+        let large = registry.histogram("latency").build_sparse();
+        assert!(matches!(large, Err(Error::Full { .. })), "{large:?}");
+    }
+    let _other = registry.counter("other").build_family::<Thing>().unwrap();
+    registry.announce();
+    assert_eq!(contents_of(registry.path()).indoms.len(), 1);
+    assert!(registry.overflow().is_empty());
+}
+
+#[test]
+fn a_sparse_histogram_registers_the_buckets_that_are_hit() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let size = registry.histogram("size").buckets(Buckets::new(1, 100)).build_sparse().unwrap();
+    size.record(5);
+    size.record_many(5, 3);
+    size.record(1_000);
+    let values = values_of(registry.path());
+    let sum = ("size.sum".to_owned(), None, 1_020);
+    for expected in
+        [value("size.bucket", "bucket=4..5", 4), value("size.bucket", "bucket=128..", 1), sum]
+    {
+        assert!(values.contains(&expected), "{values:?}");
+    }
+    assert_eq!((values.len(), size.count(), size.sum()), (3, 5, 1_020));
+}

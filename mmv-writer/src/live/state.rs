@@ -14,7 +14,7 @@ use std::time::Duration;
 use mmv_format::layout::{LABEL_INSTANCES, METRIC_OFFSET, Version};
 use pcp_types::{InstanceId, InstanceNumbers};
 
-use super::handles::RemoveHandle;
+use super::handles::{HandleIndex, RemoveHandle};
 use super::instances::InstanceTable;
 use super::sections::Sections;
 use super::store::{LiveMetric, LiveStore, Value};
@@ -24,10 +24,10 @@ use crate::overflow::Clusters;
 use crate::published::Published;
 use crate::registration::{
     FileId, Indom, IndomSpec, LabelRecord, MetricSpec, Need, Promise, Registrations, Store,
-    ValueShape, numbers_used_up,
+    ValueShape, numbers_used_up, serial_of,
 };
 use crate::system::Instant;
-use crate::{Error, Label};
+use crate::{Counter, Error, Label};
 
 /// The registered metrics and domains, and their files.
 #[derive(Debug)]
@@ -151,13 +151,35 @@ impl State {
     /// Adds a domain whose instances come and go.
     pub(crate) fn add_indom(&mut self, spec: IndomSpec) -> Result<(DynamicId, Indom), Error> {
         let indom = self.registrations.add_indom(spec)?;
+        Ok((self.add_dynamic(indom.clone()), indom))
+    }
+
+    fn add_dynamic(&mut self, indom: Indom) -> DynamicId {
         self.dynamic.push(DynamicIndom {
-            indom: indom.clone(),
+            indom,
             families: Vec::new(),
             labels: HashMap::new(),
             numbers: InstanceNumbers::default(),
         });
-        Ok((DynamicId(self.dynamic.len() - 1), indom))
+        DynamicId(self.dynamic.len() - 1)
+    }
+
+    /// Adds a metric as [`State::add_family`] does, on a domain of its own. Its handles are not
+    /// known by their names.
+    pub(crate) fn add_series(
+        &mut self,
+        spec: MetricSpec,
+        promised: usize,
+    ) -> Result<FamilyId, Error> {
+        // Metrics may be registered in any order: the number follows from the name.
+        let indom = self.registrations.new_indom(spec.name.clone(), serial_of(&spec.name))?;
+        let id = self.add_dynamic(indom.clone());
+        let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<Counter>>::new();
+        let added = self.add_family(spec, (id, &indom), by_name, promised);
+        if added.is_err() {
+            self.dynamic.pop();
+        }
+        added
     }
 
     /// Adds a metric that has no value yet. The file keeps room for `promised` instances, which

@@ -2,16 +2,6 @@ use std::collections::HashMap;
 
 use super::*;
 
-fn key(labels: &[(&'static str, &'static str)]) -> Key {
-    let labels: Vec<_> =
-        labels.iter().map(|(key, value)| metrics::Label::new(*key, *value)).collect();
-    Key::from_parts("name", labels)
-}
-
-fn named(labels: &[(&'static str, &'static str)]) -> Option<String> {
-    instance(&key(labels))
-}
-
 #[test]
 fn names_become_legal() {
     for (given, made) in [
@@ -112,39 +102,4 @@ fn no_two_names_become_one_and_each_is_legal() {
         let first = made.entry(legal).or_insert_with(|| given.clone());
         assert_eq!(*first, given);
     }
-}
-
-#[test]
-fn labels_are_sorted_and_distinguished() {
-    assert_eq!(named(&[]), None);
-    assert_eq!(named(&[("path", "/a"), ("code", "200")]).unwrap(), "code=200,path=/a");
-    assert_eq!(named(&[("a", "1,b=2")]).unwrap(), r"a=1\,b\=2");
-    assert_ne!(named(&[("a", "1,b=2")]), named(&[("a", "1"), ("b", "2")]));
-    assert_ne!(named(&[("a", "\0")]), named(&[("a", " ")]));
-    assert_ne!(named(&[("a", "\0")]), named(&[("a", "\\0")]));
-}
-
-#[test]
-fn labels_of_one_instance_have_names_of_their_own() {
-    assert_eq!(labels(&key(&[("http.status-code", "1"), ("9", "2")])), ["http_status_code", "m_9"]);
-    assert_eq!(
-        labels(&key(&[("a-b", "1"), ("a_b", "2"), ("a.b", "3")])),
-        ["a_x2d_b", "a_b", "a_x2e_b"]
-    );
-}
-
-#[test]
-fn a_long_instance_is_cut_and_still_its_own_in_any_order() {
-    let long = "\u{e9}".repeat(150);
-    let name = |end, turned| {
-        let mut labels =
-            vec![metrics::Label::new("k", long.clone() + end), metrics::Label::new("l", "1")];
-        if turned {
-            labels.reverse();
-        }
-        instance(&Key::from_parts("n", labels)).unwrap()
-    };
-    assert!(name("1", false).len() <= LONGEST && name("1", false).starts_with("k=\u{e9}"));
-    assert_ne!(name("1", false), name("2", false));
-    assert_eq!(name("1", false), name("1", true));
 }

@@ -17,8 +17,8 @@ pub(crate) trait BucketSource: fmt::Debug + Send + Sync {
     /// [closed](Self::close), returns a cell that no reader sees.
     fn register(&self, bucket: usize) -> Option<Cell>;
 
-    /// Records a value whose bucket does not fit.
-    fn record_overflow(&self, value: u64);
+    /// Records a value whose bucket does not fit, this many times.
+    fn record_overflow(&self, value: u64, times: u64);
 
     /// Ends registration, and returns the buckets that were registered.
     fn close(&self) -> Vec<usize>;
@@ -28,6 +28,8 @@ pub(crate) trait BucketSource: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub(crate) struct LazyCells {
     buckets: Buckets,
+    /// Index of the last bucket.
+    last: usize,
     rows: Arc<[OnceLock<Row>]>,
     sum: Cell,
     /// As that of `Cells`.
@@ -45,19 +47,27 @@ impl LazyCells {
         sum: Cell,
         source: Arc<dyn BucketSource>,
     ) -> Self {
-        let rows = (0..buckets.count().div_ceil(ROW)).map(|_| OnceLock::new()).collect();
-        Self { buckets, rows, sum, per_unit: nanoseconds_in(units), source }
+        let count = buckets.count();
+        let rows = (0..count.div_ceil(ROW)).map(|_| OnceLock::new()).collect();
+        let last = count.saturating_sub(1);
+        Self { buckets, last, rows, sum, per_unit: nanoseconds_in(units), source }
+    }
+
+    #[inline]
+    pub(super) fn record_many(&self, value: u64, times: u64) {
+        let bucket = self.buckets.position(value).min(self.last);
+        match self.known_cell(bucket) {
+            Some(cell) => {
+                self.sum.add(value.wrapping_mul(times));
+                cell.add(times);
+            }
+            None => self.record_in_new_bucket(bucket, value, times),
+        }
     }
 
     #[inline]
     pub(super) fn record(&self, value: u64) {
-        match self.cell(self.buckets.index(value)) {
-            Some(cell) => {
-                self.sum.add(value);
-                cell.add(1);
-            }
-            None => self.source.record_overflow(value),
-        }
+        self.record_many(value, 1);
     }
 
     #[inline]
@@ -65,13 +75,31 @@ impl LazyCells {
         duration_in_units(time, self.per_unit)
     }
 
-    /// Returns the cell of a bucket, which is registered by the first call.
+    /// Returns the cell of a bucket that was hit before and fitted.
     #[inline]
-    fn cell(&self, bucket: usize) -> Option<&Cell> {
-        let row = self.rows.get(bucket / ROW)?;
-        let row = row.get_or_init(|| std::array::from_fn(|_| OnceLock::new()));
-        let cell = row.get(bucket % ROW)?;
-        cell.get_or_init(|| self.source.register(bucket)).as_ref()
+    fn known_cell(&self, bucket: usize) -> Option<&Cell> {
+        let row = self.rows.get(bucket / ROW)?.get()?;
+        row.get(bucket % ROW)?.get()?.as_ref()
+    }
+
+    /// Registers the bucket of a value, unless that was done, and records the value. Not inlined:
+    /// the way of all later values saves fewer registers so.
+    #[cold]
+    #[inline(never)]
+    fn record_in_new_bucket(&self, bucket: usize, value: u64, times: u64) {
+        if let Some(row) = self.rows.get(bucket / ROW) {
+            let row = row.get_or_init(|| std::array::from_fn(|_| OnceLock::new()));
+            if let Some(cell) = row.get(bucket % ROW) {
+                cell.get_or_init(|| self.source.register(bucket));
+            }
+        }
+        match self.known_cell(bucket) {
+            Some(cell) => {
+                self.sum.add(value.wrapping_mul(times));
+                cell.add(times);
+            }
+            None => self.source.record_overflow(value, times),
+        }
     }
 
     pub(super) fn count(&self) -> u64 {
