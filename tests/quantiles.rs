@@ -34,9 +34,9 @@ fn quantiles_of_a_harvested_histogram_are_the_recorded_ones() {
     let scratch = Scratch::new();
     let registry = Registry::builder("web").directory(scratch.mmv_dir());
     let registry = registry.sealed().build().unwrap();
-    let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
+    let buckets = Buckets::new(3, 60_000_000);
     let counter = registry.histogram("latency").units(Units::microseconds());
-    let histogram = counter.bucket_indom(&buckets).build().unwrap();
+    let histogram = counter.buckets(buckets).build().unwrap();
     let served = registry.counter("served").units(Units::count());
     let served = served.build_striped(4).unwrap();
     registry.publish().unwrap();
@@ -98,9 +98,9 @@ fn quantiles_over_a_restart_are_those_of_the_values_of_both_runs() {
     let run = |number: usize, values: Range<u64>| {
         let registry = Registry::builder("web").directory(scratch.mmv_dir()).sentinel();
         let registry = registry.sealed().build().unwrap();
-        let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
+        let buckets = Buckets::new(3, 60_000_000);
         let counter = registry.histogram("latency").units(Units::microseconds());
-        let histogram = counter.bucket_indom(&buckets).build().unwrap();
+        let histogram = counter.buckets(buckets).build().unwrap();
         registry.publish().unwrap();
         values.clone().for_each(|number| histogram.record(latency(number)));
         let sum = values.map(latency).sum::<u64>() as f64;

@@ -146,9 +146,9 @@ fn the_report_has_the_quantiles_of_a_histogram() {
     let directory = wait::until("the directory", || std::fs::read_to_string(&place).ok());
     let registry = Registry::builder("web").directory(Path::new(directory.trim()).join("mmv"));
     let registry = registry.sealed().build().unwrap();
-    let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
+    let buckets = Buckets::new(3, 60_000_000);
     let counter = registry.histogram("latency").units(Units::microseconds());
-    let histogram = counter.bucket_indom(&buckets).build().unwrap();
+    let histogram = counter.buckets(buckets).build().unwrap();
     registry.publish().unwrap();
     let sum = |expected: u64| {
         wait::until_true("the sum", || {

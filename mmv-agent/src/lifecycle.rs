@@ -348,8 +348,8 @@ fn sentinel_flag_of_a_live_file_takes_effect() {
     level.set(-1);
     registry.announce();
     rig.tick();
-    let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
-    let took = registry.histogram("took").bucket_indom(&buckets).build().unwrap();
+    let buckets = Buckets::new(0, 3);
+    let took = registry.histogram("took").buckets(buckets).build().unwrap();
     took.record(2);
     registry.announce();
     // The first tick finds the new generation, the second one reads by it.

@@ -29,9 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let requests = registry.counter("requests").units(Units::count());
     let requests = requests.help("requests answered").build_instances(&endpoints)?;
     // Up to a minute, to 3 %.
-    let buckets = registry.buckets(Buckets::new(4, 60_000_000_000))?;
+    let buckets = Buckets::new(4, 60_000_000_000);
     let latency = registry.histogram("latency").units(Units::nanoseconds());
-    let latency = latency.help("time to answer").bucket_indom(&buckets).build()?;
+    let latency = latency.help("time to answer").buckets(buckets).build()?;
     registry.publish()?;
 
     let end = Instant::now() + Duration::from_secs(seconds);

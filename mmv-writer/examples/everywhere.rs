@@ -29,7 +29,7 @@ fn main() -> Result<(), mmv_writer::Error> {
         shop.latency.get(&Route { path }).record_duration(Duration::from_millis(2));
         shop.latency.get(&Route { path }).time(|| ());
     }
-    let series = shop.requests.scoped(Route { path: "/once" });
+    let series = shop.requests.scoped(&Route { path: "/once" });
     series.inc();
     drop(series);
     assert_eq!(shop.orders.value(), 3);

@@ -29,9 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut busy = registry.metric::<Elapsed>("busy").help("seen while it runs").build()?;
     let work = registry.timer("work.time").build()?;
     let hits = registry.counter("hits").units(Units::count()).build_striped(2)?;
-    let buckets = registry.buckets(Buckets::new(3, 10_000_000_000))?;
+    let buckets = Buckets::new(3, 10_000_000_000);
     let latency = registry.histogram("latency").units(Units::nanoseconds());
-    let latency = latency.bucket_indom(&buckets).build()?;
+    let latency = latency.buckets(buckets).build()?;
     registry.publish()?;
 
     for second in 0..seconds {

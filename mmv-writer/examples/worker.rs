@@ -10,7 +10,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use mmv_writer::pcp::{IndomMetricExt as _, Instances, RegistryBuilderExt as _};
+use mmv_writer::pcp::{IndomMetricExt as _, Instances, RegistryBuilderExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Registry, Units};
 
 fn main() -> Result<(), mmv_writer::Error> {

@@ -8,16 +8,14 @@ use std::sync::Arc;
 use pcp_types::Units;
 
 use crate::metric::{
-    Buckets, Counter, Discrete, Gauge, Handle, Measured, Number, Optional, OwnedCounter,
-    OwnedGauge, Stripes, Text, Timer,
+    Counter, Discrete, Gauge, Handle, Measured, Number, Optional, OwnedCounter, OwnedGauge,
+    Stripes, Text, Timer,
 };
 use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
-use crate::registry::{BucketIndom, Indom};
-use crate::system::process_id;
+use crate::registry::Indom;
 use crate::{Error, Label, Registry};
 pub use histogram::HistogramBuilder;
 pub(crate) use histogram::HistogramSpecs;
-use histogram::add_buckets;
 
 /// An instance domain to be registered; see [`indom`](crate::pcp::RegistryExt::indom).
 #[derive(Debug)]
@@ -172,30 +170,6 @@ impl Registry {
         let indom = self.add_indom(spec)?;
         known.push(indom.clone());
         Ok(indom)
-    }
-
-    /// Registers a domain of buckets for histograms, with the labels `bucket_precision` and
-    /// `bucket_max`. Costs 312 bytes a bucket, and each histogram on it 32 a bucket.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`IndomBuilder::build`].
-    pub fn buckets(&self, buckets: Buckets) -> Result<BucketIndom, Error> {
-        add_buckets(self, buckets)
-    }
-
-    /// Registers a domain with this process as its only instance, for a file that is one
-    /// [of several](crate::RegistryBuilder::per_process). Register it first, so that it has
-    /// the same serial in each.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`IndomBuilder::build`].
-    pub fn process(&self) -> Result<Indom, Error> {
-        let pid = process_id();
-        let builder =
-            IndomBuilder::new(self, "processes".to_owned()).help("processes of the application");
-        builder.instance(pid.cast_signed(), pid.to_string()).build()
     }
 }
 

@@ -182,8 +182,8 @@ impl<L: Labels, H: SeriesHandle> Family<L, H> {
 
     /// Returns a handle that removes its series when it is dropped: for what ends, as a
     /// connection does. While there are several for the same labels, the last one does.
-    pub fn scoped(&self, labels: L) -> Scoped<L, H> {
-        Scoped::new(self.clone(), labels)
+    pub fn scoped(&self, labels: &L) -> Scoped<L, H> {
+        Scoped::new(self.clone(), labels.clone())
     }
 
     /// Removes a series; returns whether it existed.

@@ -26,12 +26,13 @@ use crate::builder::{HistogramBuilder, MetricBuilder};
 use crate::identity::Absent;
 use crate::metric::Handle;
 use crate::options::RegistryBuilder;
+use crate::system::process_id;
 use crate::{Error, Registry};
 
 pub use crate::builder::IndomBuilder;
 pub use crate::family::NamedFamily;
 pub use crate::metric::{Elapsed, Instances};
-pub use crate::registry::{BucketIndom, Indom};
+pub use crate::registry::Indom;
 
 /// Options of a registry's files in the format's terms. Implemented for [`RegistryBuilder`] only.
 pub trait RegistryBuilderExt: Sized {
@@ -124,11 +125,26 @@ impl RegistryBuilderExt for RegistryBuilder {
 pub trait RegistryExt {
     /// Begins an instance domain; `name` appears in error messages only.
     fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_>;
+
+    /// Registers a domain with this process as its only instance, for a file that is one
+    /// [of several](RegistryBuilder::per_process). Register it first, so that it has the same
+    /// serial in each.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`IndomBuilder::build`].
+    fn process(&self) -> Result<Indom, Error>;
 }
 
 impl RegistryExt for Registry {
     fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_> {
         IndomBuilder::new(self, name.into())
+    }
+
+    fn process(&self) -> Result<Indom, Error> {
+        let pid = process_id();
+        let processes = self.indom("processes").help("processes of the application");
+        processes.instance(pid.cast_signed(), pid.to_string()).build()
     }
 }
 

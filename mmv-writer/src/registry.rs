@@ -28,8 +28,8 @@ use crate::registration::{IndomSpec, MetricSpec, RegisteredFile, Registrations};
 use crate::system::process_id;
 use crate::{Error, Label};
 use draft::Draft;
+pub use indom::Indom;
 pub(crate) use indom::SharedIndoms;
-pub use indom::{BucketIndom, Indom};
 
 /// The metrics of a program, in a file that other programs read.
 ///

@@ -34,7 +34,7 @@ fn publish(directory: &Path, round: u64) -> Result<Registry, Error> {
     let registry = builder(directory).sealed().build()?;
     registry.label(Label::new("round", round))?;
     let queues = registry.indom("queues").names(QUEUES).help("for work").build()?;
-    let buckets = registry.buckets(Buckets::new(1, 1000))?;
+    let buckets = Buckets::new(1, 1000);
     for index in 0..COUNTERS {
         let counter = registry.counter(format!("r{round}.c{index}"));
         counter.help("counts").build()?.add(round + index);
@@ -43,7 +43,7 @@ fn publish(directory: &Path, round: u64) -> Result<Registry, Error> {
         registry.metric::<Gauge<u64>>(format!("r{round}.length")).build_instances(&queues)?;
     lengths.iter().for_each(|length| length.set(round));
     registry.text(format!("r{round}.text")).build()?.set("there");
-    let sizes = registry.histogram(format!("r{round}.size")).bucket_indom(&buckets).build()?;
+    let sizes = registry.histogram(format!("r{round}.size")).buckets(buckets).build()?;
     sizes.record(round);
     registry.publish()?;
     Ok(registry)

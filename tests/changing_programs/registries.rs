@@ -95,9 +95,9 @@ impl Live {
         let gauges =
             gauges.iter().map(|name| registry.metric(name).build_family().unwrap()).collect();
         let total = registry.counter("total").units(Units::count()).build().unwrap();
-        let buckets = registry.buckets(Buckets::new(3, 10_000_000)).unwrap();
+        let buckets = Buckets::new(3, 10_000_000);
         let latency = registry.histogram("latency").units(Units::count());
-        let latency = latency.bucket_indom(&buckets).build().unwrap();
+        let latency = latency.buckets(buckets).build().unwrap();
         Self { metrics, counters, gauges, total, latency, registry }
     }
 }

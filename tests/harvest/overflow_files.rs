@@ -108,8 +108,8 @@ fn live_registry_uses_an_overflow_file_while_read() {
     late.with("dan", |late| late.add(6)).unwrap();
     late.with("bob", |late| late.add(7)).unwrap();
     assert!(users.remove("ann"));
-    let buckets = registry.buckets(Buckets::new(1, 100)).unwrap();
-    let size = registry.histogram("size").bucket_indom(&buckets).build().unwrap();
+    let buckets = Buckets::new(1, 100);
+    let size = registry.histogram("size").buckets(buckets).build().unwrap();
     size.record(9);
     registry.announce();
     assert_eq!(registry.overflow(), [scratch.mmv_dir().join("app.2")]);

@@ -113,7 +113,7 @@ impl OwnMetrics {
     }
 
     fn register(registry: &Registry) -> Result<Self, Error> {
-        let times = registry.buckets(TIMES)?;
+        let times = TIMES;
         let states = registry
             .indom("states")
             .names(FileState::ALL.map(FileState::name))
@@ -150,10 +150,10 @@ impl OwnMetrics {
                 "ticks.duration",
                 "from the start of a tick until its records are queued",
             )
-            .bucket_indom(&times)
+            .buckets(times)
             .build()?,
             lateness: time("ticks.lateness", "from when a tick was due until it began")
-                .bucket_indom(&times)
+                .buckets(times)
                 .build()?,
             values: count("values.sampled", "values in records handed to the archive writer")?,
             sampled: count("records.sampled", "records handed to the archive writer")?,
@@ -163,9 +163,7 @@ impl OwnMetrics {
             bytes: bytes("bytes.written", "bytes written to all files of archives")?,
             queued: size("queue.bytes", "bytes of records that wait for the disk")?,
             queue_limit: size("queue.limit", "bytes of records that may wait")?,
-            sync: time("sync.duration", "time to sync records to disk")
-                .bucket_indom(&times)
-                .build()?,
+            sync: time("sync.duration", "time to sync records to disk").buckets(times).build()?,
             files: files.build_instances(&states)?.iter().cloned().collect(),
             events: events.build_instances(&kinds)?.iter().cloned().collect(),
             compression: Compressed {

@@ -12,10 +12,10 @@ pub(crate) fn report() {
     let directory = tempfile::tempdir().expect("a directory");
     let registry = Registry::builder("bench").sealed().directory(directory.path()).build();
     let registry = registry.expect("a registry");
-    let buckets = registry.buckets(Buckets::new(4, 100_000_000_000)).expect("a domain");
+    let buckets = Buckets::new(4, 100_000_000_000);
     let counter = registry.counter("counter").build().expect("a metric");
-    let shared = registry.histogram("shared").bucket_indom(&buckets).build().expect("a metric");
-    let owned = registry.histogram("owned").bucket_indom(&buckets).build_owned();
+    let shared = registry.histogram("shared").buckets(buckets).build().expect("a metric");
+    let owned = registry.histogram("owned").buckets(buckets).build_owned();
     let mut owned = owned.expect("a metric");
     let _published = registry.publish().expect("a file");
     // Microseconds to milliseconds, as latencies are, in an order without pattern.

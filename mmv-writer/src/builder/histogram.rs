@@ -7,22 +7,16 @@ use crate::metric::histogram::Cells;
 use crate::metric::static_metric::RegisteredHistogram;
 use crate::metric::{Buckets, Counter, Histogram, OwnedHistogram};
 use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
-use crate::registry::BucketIndom;
+use crate::registry::Indom;
 use crate::{Error, Label, Registry};
 
-/// Returns the domain of these buckets that histograms share; the first one registers it.
-fn shared(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
+/// Returns the domain of these buckets that histograms share. The first one registers it, with the
+/// labels that describe the buckets.
+fn bucket_indom(registry: &Registry, buckets: Buckets) -> Result<Indom, Error> {
     let mut known = registry.shared_indoms().buckets();
-    if let Some(indom) = known.iter().find(|indom| indom.buckets == buckets) {
+    if let Some((_, indom)) = known.iter().find(|(others, _)| *others == buckets) {
         return Ok(indom.clone());
     }
-    let indom = add_buckets(registry, buckets)?;
-    known.push(indom.clone());
-    Ok(indom)
-}
-
-/// Registers a domain of buckets, with the labels that describe them.
-pub(super) fn add_buckets(registry: &Registry, buckets: Buckets) -> Result<BucketIndom, Error> {
     let mut spec = IndomSpec::new("buckets".to_owned());
     // Buckets have the numbers of their positions, so other buckets are another domain.
     let precision = buckets.precision();
@@ -33,7 +27,9 @@ pub(super) fn add_buckets(registry: &Registry, buckets: Buckets) -> Result<Bucke
     // Two labels, as PCP takes an object apart and loses its name.
     spec.labels =
         vec![Label::new("bucket_precision", u64::from(precision)), Label::new("bucket_max", max)];
-    Ok(BucketIndom { indom: registry.add_indom(spec)?, buckets })
+    let indom = registry.add_indom(spec)?;
+    known.push((buckets, indom.clone()));
+    Ok(indom)
 }
 
 /// The two metrics that a histogram is registered as.
@@ -64,12 +60,11 @@ impl HistogramSpecs {
 pub struct HistogramBuilder<'r> {
     pub(crate) metric: MetricBuilder<'r, Counter>,
     buckets: Option<Buckets>,
-    indom: Option<BucketIndom>,
 }
 
 impl<'r> HistogramBuilder<'r> {
     pub(crate) fn new(metric: MetricBuilder<'r, Counter>) -> Self {
-        Self { metric, buckets: None, indom: None }
+        Self { metric, buckets: None }
     }
 
     /// Sets the units of the values; without this, a plain number.
@@ -108,22 +103,16 @@ impl<'r> HistogramBuilder<'r> {
         self
     }
 
-    /// Puts the histogram on a domain of buckets made by [`Registry::buckets`], in place of one
-    /// that all histograms with the same buckets share. A family has domains of its own.
-    pub fn bucket_indom(mut self, indom: &BucketIndom) -> Self {
-        self.indom = Some(indom.clone());
-        self
-    }
-
     /// Registers the histogram: the metric `NAME.bucket`, which counts values by bucket and has
     /// a label `histogram` with their units, and the metric `NAME.sum`. Histograms with the
-    /// same buckets share their domain. The file gets the
+    /// same buckets share their names in the file: 312 bytes for the first histogram's, then 32 for
+    /// each bucket. The file gets the
     /// [sentinel flag](crate::pcp::RegistryBuilderExt::sentinel), as a bucket that was never hit has
     /// no value.
     ///
     /// # Errors
     ///
-    /// The errors of [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    /// The errors of [`MetricBuilder::build`].
     pub fn build(self) -> Result<Histogram, Error> {
         Ok(Histogram::from_cells(self.cells()?))
     }
@@ -151,13 +140,10 @@ impl<'r> HistogramBuilder<'r> {
     pub(crate) fn register(self) -> Result<RegisteredHistogram, Error> {
         let MetricBuilder { registry, spec, .. } = self.metric;
         let buckets = self.buckets.unwrap_or(Buckets::for_units(spec.units));
-        let indom = match self.indom {
-            Some(indom) => indom,
-            None => shared(registry, buckets)?,
-        };
+        let indom = bucket_indom(registry, buckets)?;
         let HistogramSpecs { mut counts, sum } = HistogramSpecs::new(spec);
         counts.optional = true;
-        let (counts, sum) = registry.add_histogram(counts, sum, &indom.indom)?;
-        Ok(RegisteredHistogram { buckets: indom.buckets, counts, sum: sum.cell })
+        let (counts, sum) = registry.add_histogram(counts, sum, &indom)?;
+        Ok(RegisteredHistogram { buckets, counts, sum: sum.cell })
     }
 }

@@ -108,8 +108,8 @@ fn series_go_by_choice_and_with_their_last_scoped_handle() {
     }
     level.retain(|thing, gauge| thing.0 % 2 == 0 && gauge.value() < 8);
     assert_eq!((level.len(), values_of(registry.path()).len()), (4, 4));
-    let first = level.scoped(Thing(100));
-    let second = level.scoped(Thing(100));
+    let first = level.scoped(&Thing(100));
+    let second = level.scoped(&Thing(100));
     first.set(7);
     drop(first);
     assert_eq!(second.value(), 7);
@@ -240,7 +240,7 @@ fn a_removed_histogram_takes_its_buckets_and_gets_no_more() {
     let second =
         [value("latency.sum", "thing=2", 5), value("latency.bucket", "thing=2,bucket=4..5", 1)];
     assert_eq!(values_of(&path), second);
-    drop(latency.scoped(Thing(3)));
+    drop(latency.scoped(&Thing(3)));
     latency.get(&Thing(1)).record(1);
     latency.retain(|thing, histogram| thing.0 != 1 || histogram.count() != 1);
     assert_eq!(values_of(&path), second);

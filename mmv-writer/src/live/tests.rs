@@ -480,8 +480,8 @@ fn live_file_gets_the_sentinel_flag_when_needed() {
         drop(registry.metric::<Gauge<i64>>("depth").optional().build().unwrap());
     };
     let histogram = |registry: &Registry| {
-        let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
-        drop(registry.histogram("latency").bucket_indom(&buckets).build().unwrap());
+        let buckets = Buckets::new(0, 3);
+        drop(registry.histogram("latency").buckets(buckets).build().unwrap());
     };
     let family = |registry: &Registry| {
         let (first, second) = (registry.indom("a").build(), registry.indom("b").build());

@@ -75,6 +75,18 @@ impl<T: Number> Gauge<T> {
         self.add(T::from_cell(0).minus(delta));
     }
 
+    /// Adds one. Where one is subtracted again, [`guard`](Self::guard) cannot be forgotten.
+    #[inline]
+    pub fn inc(&self) {
+        self.add(T::ONE);
+    }
+
+    /// Subtracts one.
+    #[inline]
+    pub fn dec(&self) {
+        self.sub(T::ONE);
+    }
+
     /// Replaces the value if `value` is larger: the maximum of what all threads have
     /// set, and of the 0 at the start. NaN changes nothing.
     ///
@@ -175,6 +187,18 @@ impl<T: Number> OwnedGauge<T> {
         self.set(self.value().minus(delta));
     }
 
+    /// Adds one.
+    #[inline]
+    pub fn inc(&mut self) {
+        self.add(T::ONE);
+    }
+
+    /// Subtracts one.
+    #[inline]
+    pub fn dec(&mut self) {
+        self.sub(T::ONE);
+    }
+
     /// Replaces the value if `value` is larger.
     #[inline]
     pub fn set_max(&mut self, value: T) {
@@ -248,6 +272,20 @@ mod tests {
         assert_eq!(maximum(u64::from), 199_999);
         assert_eq!(maximum(u32::cast_signed), 199_999);
         assert!((maximum(|n| f64::from(n) / 2.0) - 99_999.5).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn one_is_added_and_subtracted_by_any_handle() {
+        let depth = Gauge::<u32>::noop();
+        depth.inc();
+        depth.inc();
+        depth.dec();
+        assert_eq!(depth.value(), 1);
+        let mut depth = OwnedGauge::<f64>::noop();
+        depth.dec();
+        assert_eq!(depth.value().to_bits(), (-1.0_f64).to_bits());
+        depth.inc();
+        assert_eq!(depth.value().to_bits(), 0.0_f64.to_bits());
     }
 
     #[test]

@@ -206,11 +206,11 @@ fn overflow_files_need_a_cluster_of_their_own() {
 fn a_histogram_is_in_one_file() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
-    let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
+    let buckets = Buckets::new(0, 3);
     for index in 0..1022 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
     }
-    let size = registry.histogram("size").bucket_indom(&buckets).build().unwrap();
+    let size = registry.histogram("size").buckets(buckets).build().unwrap();
     size.record(2);
     registry.publish().unwrap();
     let last = contents(&files(&registry)[1]);

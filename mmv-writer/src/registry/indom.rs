@@ -141,32 +141,16 @@ impl fmt::Debug for Indom {
     }
 }
 
-/// A domain whose instances are the buckets of histograms; any number of these
-/// can share it.
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct BucketIndom {
-    pub(crate) indom: Indom,
-    pub(crate) buckets: Buckets,
-}
-
-impl BucketIndom {
-    /// Returns the buckets of the domain.
-    pub fn buckets(&self) -> Buckets {
-        self.buckets
-    }
-}
-
 /// The domains that metrics of a registry share without the program naming them.
 #[derive(Debug, Default)]
 pub(crate) struct SharedIndoms {
-    buckets: Mutex<Vec<BucketIndom>>,
+    buckets: Mutex<Vec<(Buckets, Indom)>>,
     stripes: Mutex<Vec<Indom>>,
 }
 
 impl SharedIndoms {
     /// Locks the domains of histograms.
-    pub(crate) fn buckets(&self) -> MutexGuard<'_, Vec<BucketIndom>> {
+    pub(crate) fn buckets(&self) -> MutexGuard<'_, Vec<(Buckets, Indom)>> {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

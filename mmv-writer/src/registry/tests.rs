@@ -474,14 +474,14 @@ fn a_file_has_the_sentinel_flag_if_it_needs_or_wants_it() {
     assert!(!has_flag(builder().build().unwrap()));
     assert!(has_flag(builder().sentinel().build().unwrap()));
     let with_histogram = builder().build().unwrap();
-    let buckets = with_histogram.buckets(Buckets::new(0, 3)).unwrap();
-    let _latency = with_histogram.histogram("latency").bucket_indom(&buckets).build().unwrap();
+    let buckets = Buckets::new(0, 3);
+    let _latency = with_histogram.histogram("latency").buckets(buckets).build().unwrap();
     assert!(has_flag(with_histogram));
     let without = builder().no_sentinel().build().unwrap();
     let error = refused(without.metric::<Gauge<i32>>("depth").optional().build(), "depth");
     assert!(matches!(error, Error::NeedsSentinel { .. }));
-    let buckets = without.buckets(Buckets::new(0, 3)).unwrap();
-    let latency = without.histogram("latency").bucket_indom(&buckets).build();
+    let buckets = Buckets::new(0, 3);
+    let latency = without.histogram("latency").buckets(buckets).build();
     let error = refused(latency, "latency.bucket");
     assert!(matches!(error, Error::NeedsSentinel { .. }));
     assert!(!has_flag(without));
@@ -555,10 +555,10 @@ fn a_striped_counter_is_a_metric_whose_instances_add_up() {
 fn histogram_shows_only_buckets_that_were_hit() {
     let directory = directory();
     let registry = registry(&directory);
-    let buckets = registry.buckets(Buckets::new(1, 10)).unwrap();
+    let buckets = Buckets::new(1, 10);
     let latency = registry.histogram("latency").units(Units::nanoseconds());
-    let latency = latency.help("of requests").bucket_indom(&buckets).build().unwrap();
-    let mut size = registry.histogram("size").bucket_indom(&buckets).build_owned().unwrap();
+    let latency = latency.help("of requests").buckets(buckets).build().unwrap();
+    let mut size = registry.histogram("size").buckets(buckets).build_owned().unwrap();
     registry.publish().unwrap();
     for value in [4, 5, 5, 100] {
         latency.record(value);
@@ -593,8 +593,8 @@ fn a_histogram_is_registered_completely_or_not_at_all() {
     let directory = directory();
     let builder = Registry::builder("app").sealed().directory(directory.path()).cluster(321);
     let registry = builder.per_process().build().unwrap();
-    let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
-    let histogram = |name: &str| registry.histogram(name).bucket_indom(&buckets).build();
+    let buckets = Buckets::new(0, 3);
+    let histogram = |name: &str| registry.histogram(name).buckets(buckets).build();
     let _sum = registry.gauge("taken.sum").build().unwrap();
     let error = refused(histogram("taken"), "taken.sum");
     assert!(matches!(error, Error::NameTaken { .. }));
@@ -611,14 +611,14 @@ fn a_histogram_of_many_chunks_counts_in_the_cells_that_readers_see() {
     let directory = directory();
     for isolated in [false, true] {
         let registry = registry(&directory);
-        let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
+        let buckets = Buckets::new(8, u64::MAX);
         let latency = registry.histogram("latency");
         let latency = if isolated { latency.isolated() } else { latency };
-        let latency = latency.bucket_indom(&buckets).build().unwrap();
+        let latency = latency.buckets(buckets).build().unwrap();
         latency.record(0);
         registry.publish().unwrap();
-        let last = buckets.buckets().count() - 1;
-        let first_of = |bucket| buckets.buckets().bounds(bucket).unwrap().0;
+        let last = buckets.count() - 1;
+        let first_of = |bucket| buckets.bounds(bucket).unwrap().0;
         for bucket in 0..=last {
             (0..=bucket % 3).for_each(|_| latency.record(first_of(bucket)));
         }
@@ -639,8 +639,8 @@ fn a_histogram_without_a_file_counts_as_well() {
     let missing = directory.path().join("missing");
     let registry = Registry::builder("app").sealed().directory(missing).lenient();
     let registry = registry.build().unwrap();
-    let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
-    let mut latency = registry.histogram("latency").bucket_indom(&buckets).build_owned().unwrap();
+    let buckets = Buckets::new(8, u64::MAX);
+    let mut latency = registry.histogram("latency").buckets(buckets).build_owned().unwrap();
     for value in [0, 1 << 40, u64::MAX] {
         latency.record(value);
     }

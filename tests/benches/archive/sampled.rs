@@ -127,10 +127,10 @@ impl Server {
         let endpoints = registry.indom("endpoints").names(names).build()?;
         let requests = registry.counter("requests").units(Units::count());
         // Up to a minute, to 6 %.
-        let buckets = registry.buckets(Buckets::new(3, 60_000_000_000))?;
+        let buckets = Buckets::new(3, 60_000_000_000);
         let latency = |n| {
             let name = format!("latency.endpoint_{n}");
-            registry.histogram(name).units(Units::nanoseconds()).bucket_indom(&buckets).build()
+            registry.histogram(name).units(Units::nanoseconds()).buckets(buckets).build()
         };
         Ok(Self {
             requests: requests.build_instances(&endpoints)?.into_iter().collect(),

@@ -155,11 +155,11 @@ fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
 fn histograms(options: &Options) -> Result<(), String> {
     let n = options.count;
     let registry = Registry::builder("histograms").sealed().build().map_err(text_of)?;
-    let buckets = registry.buckets(Buckets::new(3, 100_000_000_000)).map_err(text_of)?;
+    let buckets = Buckets::new(3, 100_000_000_000);
     let shared = registry.histogram("shared").units(Units::nanoseconds());
-    let shared = shared.bucket_indom(&buckets).build().map_err(text_of)?;
+    let shared = shared.buckets(buckets).build().map_err(text_of)?;
     let owned = registry.histogram("owned").units(Units::nanoseconds());
-    let mut owned = owned.bucket_indom(&buckets).build_owned().map_err(text_of)?;
+    let mut owned = owned.buckets(buckets).build_owned().map_err(text_of)?;
     let counter = registry.counter("counter").build().map_err(text_of)?;
     let _published = registry.publish().map_err(text_of)?;
 
