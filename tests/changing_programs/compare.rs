@@ -234,7 +234,7 @@ pub(super) fn check_presence(
             let mut deadline = certain + FIRST_SAMPLE + record.delayed;
             deadline += 5 * record.plan.interval.as_nanos() as i64;
             if let Some(away) = record.away.filter(|_| record.is_away(certain, deadline)) {
-                deadline = away.back + FIRST_SAMPLE;
+                deadline = deadline.max(away.back + FIRST_SAMPLE + record.delayed);
             }
             // A file may be rewritten before each tick.
             let is_shown = spells.iter().any(|spell| {
