@@ -107,7 +107,14 @@ fn what_pages_refer_to_exists() {
 
 #[test]
 fn pages_name_the_variables_that_programs_read() {
-    let crates = ["mmv-agent", "archive", "archive/cli", "archive/export", "mmv-writer/format"];
+    let crates = [
+        "mmv-agent",
+        "archive",
+        "archive/arguments",
+        "archive/cli",
+        "archive/export",
+        "mmv-writer/format",
+    ];
     let sources = product_sources(&crates.map(|name| format!("{name}/src")));
     let named: Vec<&str> = sections::variables().collect();
     for name in &named {

@@ -22,6 +22,10 @@ const READERS: &[&str] = &[
     "mmv-archive-snapshot",
     "mmv-archive-summary",
     "mmv-archive-view",
+    "mmv-export-mapping",
+    "mmv-export-parquet",
+    "mmv-export-push",
+    "mmv-export-serve",
 ];
 
 /// The commands that read or print times of the local zone.

@@ -22,6 +22,8 @@ use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, ValueType};
 
 pub use label::{Label, LabelledInstance, MetricLabels};
+#[cfg(feature = "parquet")]
+pub(crate) use name::application;
 pub use name::metric_name;
 #[cfg(feature = "parquet")]
 pub(crate) use name::suffix;
@@ -66,9 +68,8 @@ impl Kind {
 pub struct Family {
     /// The metric's name in the archive; of a histogram what its metrics share.
     pub metric: String,
-    /// The metric's name, cleaned and unique, without unit: for tables, whose values stay in
-    /// the units of the archive.
-    pub column: String,
+    /// The metric's name, cleaned and unique, without unit.
+    pub base: String,
     /// The name of the family: the column's, with the unit.
     pub name: String,
     /// The base unit, which `name` ends with; empty without one.
@@ -89,6 +90,34 @@ impl Family {
             Kind::Counter => format!("{}_total", self.name),
             Kind::Gauge | Kind::Histogram => self.name.clone(),
         }
+    }
+}
+
+/// The name of the column that counts the values in a bucket.
+pub(crate) const BUCKET_COUNT: &str = "count";
+
+impl Family {
+    /// Returns the name of the column of a metric with this role in a table, whose values stay in the
+    /// units of the archive: without the application, which the table is named after.
+    pub fn column(&self, role: Role) -> String {
+        if let Role::Buckets(_) = role {
+            return BUCKET_COUNT.to_owned();
+        }
+        let application = metric_name(name::application(&self.metric)) + "_";
+        self.base.strip_prefix(&application).unwrap_or(&self.base).to_owned() + table_suffix(role)
+    }
+
+    /// Returns the whole name of the column, for tables that have another one of its short name.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn whole_column(&self, role: Role) -> String {
+        self.base.clone() + table_suffix(role)
+    }
+}
+
+const fn table_suffix(role: Role) -> &'static str {
+    match role {
+        Role::Sum(_) => "_sum",
+        _ => "",
     }
 }
 
@@ -221,9 +250,9 @@ impl Mapping {
         if let Some(&known) = self.known.get(&key) {
             return known;
         }
-        let (column, name) = self.free_names(metric, kind, &unit);
+        let (base, name) = self.free_names(metric, kind, &unit);
         let metric = metric.to_owned();
-        self.families.push(Family { metric, column, name, unit, kind, scale, help });
+        self.families.push(Family { metric, base, name, unit, kind, scale, help });
         self.known.insert(key, self.families.len() - 1);
         self.families.len() - 1
     }
@@ -266,6 +295,15 @@ impl Mapping {
         match role {
             Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => self.family(id),
             Role::LeftOut(_) => None,
+        }
+    }
+
+    /// Returns the buckets of the histogram whose buckets a metric with this role counts.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn role_layout(&self, role: Role) -> Option<&HistogramLayout> {
+        match role {
+            Role::Buckets(id) => self.layout(id),
+            _ => None,
         }
     }
 

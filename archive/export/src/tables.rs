@@ -36,8 +36,8 @@ use pcp_archive::{Error, Result, Timestamp};
 use crate::selection::MetricSelection;
 use crate::tree::Host;
 use crate::walk::{Counts, Start, Walk, nanos};
-use batch::CellType;
 use host::HostTables;
+use naming::ColumnNames;
 
 /// The format of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +107,8 @@ pub struct WriteError {
 pub struct Exporter {
     options: Options,
     totals: BTreeMap<String, Totals>,
-    /// The type of each column by table and name, the same in the files of all hosts.
-    types: HashMap<(String, String), CellType>,
+    /// The names of columns by table, the same in the files of all hosts.
+    names: HashMap<String, ColumnNames>,
     left_out: Counts,
     rounded: u64,
 }
@@ -119,7 +119,7 @@ impl Exporter {
         Self {
             options,
             totals: BTreeMap::new(),
-            types: HashMap::new(),
+            names: HashMap::new(),
             left_out: Counts::default(),
             rounded: 0,
         }

@@ -41,7 +41,7 @@ fn mapping_prints_what_metrics_are_called() {
     let expected = "{\"host\":\"web1\",\"metric\":\"mmv.shop.orders\",\"type\":\"counter\",\
                     \"is_exported\":true,\"family\":\"mmv_shop_orders\",\
                     \"sample\":\"mmv_shop_orders_total\",\"unit\":null,\
-                    \"column\":\"mmv_shop_orders\",\
+                    \"column\":\"orders\",\
                     \"labels\":[[\"hostname\",\"web1.example.org\"]]}\n";
     assert_eq!(stdout(&output), expected);
 }

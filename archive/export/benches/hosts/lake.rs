@@ -25,7 +25,7 @@ context = SessionContext()
 context.sql("CREATE EXTERNAL TABLE http STORED AS PARQUET "
             "PARTITIONED BY (host, date) LOCATION 'LAKE/'")
 rows = context.sql("SELECT count(*) AS rows, count(DISTINCT host) AS hosts, "
-                   "sum(CAST(mmv_shop_http_m0 AS DECIMAL(38, 0))) AS sum FROM http").to_pydict()
+                   "sum(CAST(http_m0 AS DECIMAL(38, 0))) AS sum FROM http").to_pydict()
 print(rows["rows"][0], rows["hosts"][0], int(rows["sum"][0]))
 "#,
     },
@@ -37,7 +37,7 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 spark.read.parquet("LAKE").createOrReplaceTempView("http")
 row = spark.sql("SELECT count(*), count(DISTINCT host), "
-                "sum(CAST(mmv_shop_http_m0 AS DECIMAL(38, 0))) FROM http").first()
+                "sum(CAST(http_m0 AS DECIMAL(38, 0))) FROM http").first()
 print(row[0], row[1], int(row[2]))
 "#,
     },

@@ -45,7 +45,7 @@ struct Line<'a> {
     family: Option<&'a str>,
     sample: Option<String>,
     unit: Option<&'a str>,
-    column: Option<&'a str>,
+    column: Option<String>,
     labels: Vec<(String, String)>,
 }
 
@@ -133,7 +133,7 @@ fn line<'a>(
         family: family.map(|family| family.name.as_str()),
         sample,
         unit: family.map(|family| family.unit.as_str()).filter(|unit| !unit.is_empty()),
-        column: family.map(|family| family.column.as_str()),
+        column: family.map(|family| family.column(role)),
         labels: labels.collect(),
     }
 }

@@ -18,7 +18,7 @@ Examples:
   Write the archives of this machine's agent as tables:
     mmv-export parquet @ -o lake
   Then query them, here the newest rows of a table in DuckDB:
-    duckdb -c \"FROM 'lake/mmv_shop/**/*.parquet' \\
+    duckdb -c \"FROM 'lake/shop/**/*.parquet' \\
         ORDER BY timestamp DESC LIMIT 5\"
   Write one program's metrics between two times of day:
     mmv-export parquet @ mmv.shop -o lake --since 18:00 --until 19:00

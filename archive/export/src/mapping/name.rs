@@ -6,6 +6,16 @@ pub fn metric_name(name: &str) -> String {
     cleaned(name)
 }
 
+/// Returns the part of a metric's name that stands for its application: `mmv.shop` of
+/// `mmv.shop.orders`, `disk` of `disk.dev.read`.
+pub(crate) fn application(metric: &str) -> &str {
+    let ends = metric.match_indices('.').map(|(end, _)| end);
+    let components = usize::from(metric.starts_with("mmv."));
+    // The name `mmv.orders` of a program without a prefix contains no application.
+    let end = ends.clone().nth(components).or_else(|| ends.clone().next());
+    end.and_then(|end| metric.get(..end)).unwrap_or(metric)
+}
+
 /// Returns the name of a label, cleaned like that of a metric. Names that Prometheus and its formats
 /// reserve get the prefix `exported_`, as in Prometheus itself.
 pub(super) fn label_name(name: &str) -> String {

@@ -95,8 +95,7 @@ fn a_metric_has_the_name_type_and_unit_of_the_table() {
     ] {
         let mapping = mapping(&[&[(metric, desc(1, semantics, units))]]);
         let [family] = mapping.families() else { panic!("{:?}", mapping.families()) };
-        let found =
-            (family.column.as_str(), family.sample_name(), family.unit.as_str(), family.kind);
+        let found = (family.base.as_str(), family.sample_name(), family.unit.as_str(), family.kind);
         assert_eq!(found, (column, sample.to_owned(), unit, kind), "{metric}");
         assert_eq!(mapping.role(Pmid::new(70, 1, 1).unwrap()), Role::Family(0));
     }
@@ -165,7 +164,7 @@ fn the_metrics_of_a_histogram_are_one_family() {
     mapping.set_metadata(archive.metadata());
     let [family] = mapping.families() else { panic!("{:?}", mapping.families()) };
     assert_eq!((family.name.as_str(), family.kind), ("mmv_shop_latency_seconds", Kind::Histogram));
-    assert_eq!(family.column, "mmv_shop_latency");
+    assert_eq!(family.base, "mmv_shop_latency");
     assert_eq!(mapping.role(bucket.pmid), Role::Buckets(0));
     assert_eq!(mapping.role(sum.pmid), Role::Sum(0));
     let layout = mapping.layout(0).unwrap();

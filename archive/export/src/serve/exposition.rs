@@ -137,7 +137,7 @@ mod tests {
     fn families_and_samples_are_written_by_the_rules_of_each_format() {
         let family = Family {
             metric: "a.b".to_owned(),
-            column: "a_b".to_owned(),
+            base: "a_b".to_owned(),
             name: "a_b_seconds".to_owned(),
             unit: "seconds".to_owned(),
             kind: Kind::Counter,

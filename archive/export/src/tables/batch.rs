@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::mapping::Label;
 use crate::walk::Number;
 
 /// The type of a column's cells. Metrics of 32 bits are widened to 64, so that a metric that changes
@@ -146,15 +147,32 @@ fn pad<T: Copy + Default>(cells: &mut Vec<T>, levels: &mut Vec<i16>, rows: usize
 }
 
 /// The columns that identify the series of a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct RowKey {
     pub(super) hostname: Arc<str>,
     /// The metric, in narrow tables.
     pub(super) name: Option<Arc<str>>,
     pub(super) instance: Option<i32>,
     pub(super) instance_name: Option<Arc<str>>,
-    /// Labels that have no column, as a JSON object; `None` without any.
-    pub(super) labels: Option<Arc<str>>,
+    /// Labels in columns of their own, sorted by name.
+    pub(super) labels: Arc<[Label]>,
+    /// The least and the greatest value of a bucket; the last bucket has no greatest.
+    pub(super) bounds: Option<(f64, Option<f64>)>,
+}
+
+impl RowKey {
+    /// Returns the value of a label.
+    pub(super) fn label(&self, name: &str) -> Option<&Arc<str>> {
+        let at = self.labels.binary_search_by(|label| (*label.name).cmp(name)).ok()?;
+        self.labels.get(at).map(|label| &label.value)
+    }
+}
+
+/// A column of labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LabelColumn {
+    pub(super) label: Arc<str>,
+    pub(super) column: String,
 }
 
 /// The optional columns of a table.
@@ -164,6 +182,23 @@ pub(super) struct Shape {
     pub(super) has_name: bool,
     /// Number and name of the instance.
     pub(super) has_instances: bool,
+    /// The bounds of a bucket.
+    pub(super) has_bounds: bool,
+}
+
+impl Shape {
+    /// Returns the names of the columns that are neither labels nor metrics, in their order before
+    /// and after the labels.
+    pub(super) fn columns(self) -> (Vec<&'static str>, &'static [&'static str]) {
+        let mut first = vec!["timestamp", "timestamp_ns", "begins", "hostname"];
+        if self.has_name {
+            first.push("name");
+        }
+        if self.has_instances {
+            first.extend(["instid", "instname"]);
+        }
+        (first, if self.has_bounds { &["lower", "upper"] } else { &[] })
+    }
 }
 
 /// Rows to be written. `times`, `begins` and `key_of_row` have an entry for each row.
@@ -177,6 +212,8 @@ pub(super) struct Batch<'t> {
     /// Indexes in `keys`.
     pub(super) key_of_row: &'t [u32],
     pub(super) keys: &'t [RowKey],
+    /// In the order of the file.
+    pub(super) labels: &'t [LabelColumn],
     /// Complete columns in the order of the file.
     pub(super) columns: &'t [&'t Column],
 }

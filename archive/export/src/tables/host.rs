@@ -9,15 +9,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pcp_archive::ValueType;
+use pcp_archive::scan::histogram::HistogramLayout;
+use pcp_archive::{InstanceId, ValueType};
 
 use super::batch::{CellType, RowKey, Shape};
-use super::naming::{TableKey, TableNames, folder};
+use super::naming::{ColumnNames, TableKey, TableNames, folder};
 use super::table::{FileTarget, SlotKey, Table};
 use super::{Exporter, Totals, WriteError};
-use crate::mapping::{Label, Role};
+use crate::mapping::{FamilyId, Kind, Role};
 use crate::shared_values::put;
-use crate::walk::{Catalog, Change, Series, SeriesId, Step, StepKind};
+use crate::walk::{Catalog, Change, Number, Series, SeriesId, Step, StepKind};
 
 /// Limit on the bytes of rows in memory, for all tables.
 pub(super) const MAX_BUFFERED: usize = 16 << 20;
@@ -26,7 +27,7 @@ const MAX_ROWS: usize = 1 << 17;
 /// Limit on files that are open at the same time.
 const MAX_OPEN: usize = 64;
 const DAY: i64 = 86_400_000_000_000;
-/// The labels that have columns of their own.
+/// The labels that have columns in every table.
 const COLUMNS: [&str; 3] = ["hostname", "instid", "instname"];
 /// The table and the column of all values.
 const NARROW: (&str, &str) = ("metrics", "value");
@@ -38,6 +39,11 @@ pub(super) struct Day(pub(super) i64);
 impl Day {
     fn from_nanos(nanos: i64) -> Self {
         Self(nanos.div_euclid(DAY))
+    }
+
+    /// Returns its first nanosecond.
+    const fn begin(self) -> i64 {
+        self.0.saturating_mul(DAY)
     }
 }
 
@@ -57,6 +63,13 @@ struct SeriesPlace {
     is_live: bool,
 }
 
+/// A counter that began to count from 0.
+#[derive(Debug, Clone, Copy)]
+struct Zero {
+    place: SeriesPlace,
+    at: i64,
+}
+
 /// The tables of one host.
 #[derive(Debug)]
 pub(super) struct HostTables<'e> {
@@ -66,6 +79,10 @@ pub(super) struct HostTables<'e> {
     tables: Vec<Table>,
     by_key: HashMap<TableKey, u32>,
     places: Vec<Option<SeriesPlace>>,
+    /// The instances of histograms that have sums, with their labels.
+    histograms: HashMap<(FamilyId, Option<InstanceId>), SeriesId>,
+    /// Counters that began to count from 0 in this step.
+    zeros: Vec<Zero>,
     /// Slots whose labels may have changed: table and key.
     dirty: Vec<(u32, SlotKey)>,
     archive: String,
@@ -87,6 +104,8 @@ impl<'e> HostTables<'e> {
             tables: Vec::new(),
             by_key: HashMap::new(),
             places: Vec::new(),
+            histograms: HashMap::new(),
+            zeros: Vec::new(),
             dirty: Vec::new(),
             archive: String::new(),
             day: Day(0),
@@ -107,9 +126,11 @@ impl<'e> HostTables<'e> {
         if step.kind == StepKind::EndOfArchive {
             return self.end_archive();
         }
+        self.zeros.clear();
+        self.learn_histograms(step);
         for change in step.changes {
             match *change {
-                Change::Began { series, .. } => self.begin(series, step.catalog),
+                Change::Began { series, from_zero } => self.begin(series, from_zero, step.catalog),
                 Change::Ended { series, .. } => self.end(series),
             }
         }
@@ -122,6 +143,7 @@ impl<'e> HostTables<'e> {
             self.end_day()?;
             self.day = day;
         }
+        self.write_zeros(first.max(day.begin()), step.timestamp);
         for observation in step.observations {
             let place = self.places.get(observation.series.index()).copied().flatten();
             let Some(SeriesPlace { table, slot, column, .. }) = place else { continue };
@@ -161,16 +183,61 @@ impl<'e> HostTables<'e> {
         self.end_archive()
     }
 
+    /// Follows the instances of histograms, before their buckets are looked at.
+    fn learn_histograms(&mut self, step: &Step<'_>) {
+        for change in step.changes {
+            let (Change::Began { series: id, .. } | Change::Ended { series: id, .. }) = *change;
+            let Some(series) = step.catalog.series(id) else { continue };
+            let Role::Sum(family) = series.role else { continue };
+            let key = (family, series.identity);
+            match change {
+                Change::Began { .. } => {
+                    self.histograms.insert(key, id);
+                }
+                Change::Ended { .. } if self.histograms.get(&key) == Some(&id) => {
+                    self.histograms.remove(&key);
+                }
+                Change::Ended { .. } => {}
+            }
+        }
+    }
+
+    /// Adds rows for the times at which counters began to count from 0, if they are not before
+    /// `first`.
+    fn write_zeros(&mut self, first: i64, before: i64) {
+        for Zero { place, at } in self.zeros.drain(..) {
+            let at = at.min(before.saturating_sub(1));
+            let Some(table) = self.tables.get_mut(place.table as usize) else { continue };
+            if at < first {
+                continue;
+            }
+            let Some((row, is_new)) = table.zero_row(place.slot, self.step, at) else { continue };
+            if is_new {
+                self.buffered += table.row_bytes();
+            }
+            if let Some(column) = table.columns.get_mut(place.column as usize) {
+                column.set(row, Number::U64(0));
+            }
+        }
+    }
+
     /// Looks up the cells of a new series.
-    fn begin(&mut self, id: SeriesId, catalog: &Catalog) {
-        let Some(place) = catalog.series(id).and_then(|series| self.place(id, series, catalog))
-        else {
-            return;
-        };
+    fn begin(&mut self, id: SeriesId, from_zero: Option<i64>, catalog: &Catalog) {
+        let Some(series) = catalog.series(id) else { return };
+        let Some(place) = self.place(id, series, catalog) else { return };
         put(&mut self.places, id.index(), Some(place));
+        let is_counter = catalog
+            .mapping()
+            .role_family(series.role)
+            .is_some_and(|family| family.kind != Kind::Gauge);
         let table = self.tables.get_mut(place.table as usize);
         if let Some(slot) = table.and_then(|table| table.slots.get_mut(place.slot as usize)) {
             slot.began = self.step;
+            match from_zero {
+                _ if !is_counter => {}
+                Some(at) => self.zeros.push(Zero { place, at }),
+                None => slot.began_unknown = self.step,
+            }
             slot.members.push(id);
             if !std::mem::replace(&mut slot.is_dirty, true) {
                 self.dirty.push((place.table, slot.made_for));
@@ -188,6 +255,7 @@ impl<'e> HostTables<'e> {
 
     fn place(&mut self, id: SeriesId, series: &Series, catalog: &Catalog) -> Option<SeriesPlace> {
         let (metric, desc) = catalog.metric(series.pmid)?;
+        let family = catalog.mapping().role_family(series.role)?;
         let table = self.table(metric, series, catalog)?;
         let slot_key = self.slot_key(id, series);
         let found = self.tables.get_mut(table as usize)?;
@@ -200,10 +268,12 @@ impl<'e> HostTables<'e> {
                 ValueType::U32 | ValueType::U64 => CellType::U64,
                 _ => CellType::F64,
             };
-            let name = column_name(catalog, series)?;
-            let name = found.column_names.take(&name, metric, series.pmid);
-            let name = self.exporter.typed_name(&found.name, name, cell_type);
-            let found = self.tables.get_mut(table as usize)?;
+            let names = names_of(&mut self.exporter.names, found);
+            let short = family.column(series.role);
+            let name = match series.role {
+                Role::Buckets(_) => short,
+                role => names.of_metric(&short, &family.whole_column(role), cell_type),
+            };
             found.column(name, cell_type, || about(metric, series, catalog))
         };
         Some(SeriesPlace { table, slot, column, is_live: true })
@@ -214,15 +284,16 @@ impl<'e> HostTables<'e> {
         let is_narrow = self.exporter.options.is_narrow;
         let indom = catalog.metric(series.pmid)?.1.indom;
         let key = if is_narrow {
-            TableKey { application: String::new(), indom: None }
+            TableKey { application: String::new(), indom: None, histogram: None }
         } else {
-            TableKey::new(metric, indom)
+            let histogram = histogram_name(series.role, catalog);
+            TableKey { histogram: histogram.map(str::to_owned), ..TableKey::new(metric, indom) }
         };
         if let Some(known) = self.by_key.get(&key) {
             return Some(*known);
         }
         let table = if is_narrow {
-            let shape = Shape { has_name: true, has_instances: true };
+            let shape = Shape { has_name: true, has_instances: true, has_bounds: false };
             let mut table = Table::new(NARROW.0.to_owned(), shape);
             table.column(NARROW.1.to_owned(), CellType::F64, || "{}".into());
             table
@@ -231,7 +302,13 @@ impl<'e> HostTables<'e> {
                 desc.indom == indom && TableKey::new(name, indom).application == key.application
             });
             let name = self.names.take(&key, same.map(|(name, _)| name));
-            Table::new(name, Shape { has_name: false, has_instances: indom.is_some() })
+            let layout = catalog.mapping().role_layout(series.role);
+            let has_instances = match layout {
+                Some(layout) => layout.indom().is_some(),
+                None => indom.is_some(),
+            };
+            let has_bounds = layout.is_some();
+            Table::new(name, Shape { has_name: false, has_instances, has_bounds })
         };
         let at = u32::try_from(self.tables.len()).ok()?;
         self.tables.push(table);
@@ -267,7 +344,7 @@ impl<'e> HostTables<'e> {
             });
             slot.is_dirty = false;
             let members = slot.members.iter().filter_map(|id| catalog.series(*id));
-            match row_key(members, catalog, table.shape) {
+            match row_key(members, catalog, &self.histograms, table.shape) {
                 Some(key) => slot.set_key(key),
                 None => table.remove(key),
             }
@@ -301,7 +378,8 @@ impl<'e> HostTables<'e> {
             part: self.parts.entry((table.name.clone(), self.day)).or_default(),
             about: &[("pcp.archive", self.archive.clone()), ("pcp.host", self.host.clone())],
         };
-        let closed = table.write(&mut place)?;
+        let names = names_of(&mut self.exporter.names, table);
+        let closed = table.write(names, &mut place)?;
         let name = table.name.clone();
         self.exporter.add(&name, closed);
         Ok(())
@@ -338,6 +416,7 @@ impl<'e> HostTables<'e> {
         self.tables.clear();
         self.by_key.clear();
         self.places.clear();
+        self.histograms.clear();
         self.dirty.clear();
         Ok(())
     }
@@ -347,20 +426,24 @@ fn directory_of(tables: &std::path::Path, table: &str, host: &str, day: Day) -> 
     tables.join(table).join(format!("host={host}")).join(format!("date={day}"))
 }
 
-/// Returns the name of a metric's column.
-fn column_name(catalog: &Catalog, series: &Series) -> Option<String> {
-    let column = &catalog.mapping().role_family(series.role)?.column;
-    Some(match series.role {
-        Role::Buckets(_) => format!("{column}_bucket"),
-        Role::Sum(_) => format!("{column}_sum"),
-        _ => column.clone(),
-    })
+/// Returns the names of the columns of a table.
+fn names_of<'n>(names: &'n mut HashMap<String, ColumnNames>, table: &Table) -> &'n mut ColumnNames {
+    names.entry_ref(&table.name).or_insert_with(|| ColumnNames::new(table.shape))
+}
+
+/// Returns the name of the histogram whose buckets a metric with this role counts.
+fn histogram_name(role: Role, catalog: &Catalog) -> Option<&str> {
+    catalog.mapping().role_layout(role).map(HistogramLayout::name)
 }
 
 /// Describes the metric of a column as JSON.
 fn about(metric: &str, series: &Series, catalog: &Catalog) -> Arc<str> {
     let help = catalog.mapping().role_family(series.role);
     let desc = catalog.metric(series.pmid).map(|(_, desc)| *desc);
+    let labels = catalog.metric_labels(series.pmid).iter();
+    let labels = labels.filter(|label| !COLUMNS.contains(&&*label.name));
+    let labels: serde_json::Map<String, serde_json::Value> =
+        labels.map(|label| (label.name.to_string(), (*label.value).into())).collect();
     let about = serde_json::json!({
         "metric": metric,
         "pmid": series.pmid.to_string(),
@@ -368,47 +451,50 @@ fn about(metric: &str, series: &Series, catalog: &Catalog) -> Arc<str> {
         "semantics": desc.map(|desc| desc.semantics.to_string()),
         "units": desc.map(|desc| desc.units.to_string()),
         "indom": desc.and_then(|desc| desc.indom).map(|indom| indom.to_string()),
+        "labels": labels,
         "help": help.map(|family| family.help.as_str()),
     });
     about.to_string().into()
 }
 
-/// Returns the key of the row of some series: their instance, and the labels that all of them share.
-/// `None` without series.
+/// Returns the key of the row of some series: their instance, and the labels that all of them share;
+/// for a bucket its bounds, and the instance and labels of its histogram. `None` without series.
 fn row_key<'s>(
     mut members: impl Iterator<Item = &'s Series>,
     catalog: &Catalog,
+    histograms: &HashMap<(FamilyId, Option<InstanceId>), SeriesId>,
     shape: Shape,
 ) -> Option<RowKey> {
     let first = members.next()?;
-    let mut labels: Vec<&Label> = first.labels.iter().collect();
+    let mut owner = Some(first);
+    let mut bounds = None;
+    if let (Role::Buckets(family), true) = (first.role, shape.has_bounds) {
+        let layout = catalog.mapping().layout(family);
+        let bucket = layout.zip(first.identity).and_then(|(layout, id)| layout.bucket(id));
+        bounds = bucket.map(|bucket| (bucket.first, bucket.last));
+        let histogram = histograms.get(&(family, bucket.and_then(|bucket| bucket.histogram)));
+        owner = histogram.and_then(|id| catalog.series(*id));
+    }
+    let labelled = owner.unwrap_or(first);
+    let mut labels = labelled.labels.to_vec();
     for other in members.filter(|other| !Arc::ptr_eq(&other.labels, &first.labels)) {
         labels.retain(|label| other.labels.binary_search(label).is_ok());
     }
-    let hostname = first.labels.iter().find(|label| &*label.name == "hostname");
+    let hostname = labelled.labels.iter().find(|label| &*label.name == "hostname");
     let hostname = hostname.map_or_else(|| catalog.hostname().into(), |label| label.value.clone());
-    let own = labels.iter().filter(|label| !COLUMNS.contains(&&*label.name));
-    let own: serde_json::Map<String, serde_json::Value> =
-        own.map(|label| (label.name.to_string(), (*label.value).into())).collect();
+    labels.retain(|label| !COLUMNS.contains(&&*label.name));
     let name = catalog.metric(first.pmid).map(|(name, _)| name.into());
     Some(RowKey {
         hostname,
         name: name.filter(|_| shape.has_name),
-        instance: first.instance.map(pcp_archive::InstanceId::get),
-        instance_name: first.instance_name.clone(),
-        labels: (!own.is_empty()).then(|| serde_json::Value::from(own).to_string().into()),
+        instance: owner.and_then(|owner| owner.instance).map(InstanceId::get),
+        instance_name: owner.and_then(|owner| owner.instance_name.clone()),
+        labels: labels.into(),
+        bounds,
     })
 }
 
 impl Exporter {
-    /// Returns the name of a column, with its type appended if the name is used with another type.
-    fn typed_name(&mut self, table: &str, name: String, cell_type: CellType) -> String {
-        let key = (table.to_owned(), name);
-        let known = *self.types.entry(key.clone()).or_insert(cell_type);
-        let (_, name) = key;
-        if known == cell_type { name } else { format!("{name}_{}", cell_type.as_str()) }
-    }
-
     fn add(&mut self, table: &str, more: Totals) {
         if more.files == 0 {
             return;

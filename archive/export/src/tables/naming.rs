@@ -2,35 +2,32 @@
 //!
 //! | rows of | table |
 //! |---|---|
-//! | metrics without instances of an application | the application: `mmv_shop`, `kernel` |
-//! | metrics with the instances of a domain | what their names share: `mmv_shop_latency`, `disk_dev` |
-//! | such metrics that only share the application | with the domain's serial: `mmv_shop_indom_7` |
-//! | such metrics, if another table has the name | with the domain's number and a hash of the application: `disk_dev_indom_60_9_x98c1f3a2` |
+//! | metrics without instances of an application | the application: `shop`, `kernel` |
+//! | metrics with the instances of a domain | what their names share: `shop_requests`, `disk_dev` |
+//! | such metrics that only share the application | with the domain's serial: `shop_indom_7` |
+//! | the buckets of a histogram | the histogram: `shop_latency` |
+//! | any of them, if another table has the name | with the domain's number and a hash of the application: `disk_dev_indom_60_9_x98c1f3a2` |
 //!
 //! The application of `mmv.shop.orders` is `mmv.shop`, that of `disk.dev.read` is `disk`.
+//!
+//! | column of | name |
+//! |---|---|
+//! | a metric | without the application: `orders`; the whole name if another column is called so |
+//! | a metric whose type has changed | with the type: `orders_f64` |
+//! | a label | the label: `endpoint`; `label_endpoint` if another column is called so |
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use pcp_archive::InDom;
 use pcp_archive::internal::programs::DOMAIN;
-use pcp_archive::{InDom, Pmid};
 
-use crate::mapping::{metric_name, suffix};
+use super::batch::{CellType, Shape};
+use crate::mapping::{application, metric_name, suffix};
 
-/// The names of fixed columns, and of those that engines derive from folders.
-const RESERVED: [&str; 11] = [
-    "timestamp",
-    "timestamp_ns",
-    "begins",
-    "hostname",
-    "name",
-    "instid",
-    "instname",
-    "labels",
-    "value",
-    "host",
-    "date",
-];
+/// The names of columns that engines derive from folders.
+const FOLDERS: [&str; 2] = ["host", "date"];
 /// Limit on the bytes of a folder's name, after which a hash is appended. File systems allow 255.
 const MAX_NAME: usize = 200;
 /// The bits of an instance domain's serial that a program chooses, in the agent's domain.
@@ -41,17 +38,15 @@ const PROGRAM_SERIAL: u32 = (1 << 11) - 1;
 pub(super) struct TableKey {
     pub(super) application: String,
     pub(super) indom: Option<InDom>,
+    /// The histogram whose buckets are the rows.
+    pub(super) histogram: Option<String>,
 }
 
 impl TableKey {
-    /// Returns the key of the table of a metric.
+    /// Returns the key of the table of a metric that counts no buckets.
     pub(super) fn new(metric: &str, indom: Option<InDom>) -> Self {
-        let ends = metric.match_indices('.').map(|(end, _)| end);
-        let components = usize::from(metric.starts_with("mmv."));
-        // The name `mmv.orders` of a program without a prefix contains no application.
-        let end = ends.clone().nth(components).or_else(|| ends.clone().next());
-        let application = end.and_then(|end| metric.get(..end)).unwrap_or(metric).to_owned();
-        Self { application, indom }
+        let application = application(metric).to_owned();
+        Self { application, indom, histogram: None }
     }
 }
 
@@ -73,9 +68,10 @@ impl TableNames {
         if let Some(name) = self.known.get(key) {
             return name.clone();
         }
-        let mut name = match key.indom {
-            None => metric_name(&key.application),
-            Some(indom) => domain_name(&key.application, indom, metrics),
+        let mut name = match (&key.histogram, key.indom) {
+            (Some(histogram), _) => table_name(histogram),
+            (None, None) => table_name(&key.application),
+            (None, Some(indom)) => domain_name(&key.application, indom, metrics),
         };
         shorten(&mut name);
         let lower = name.to_ascii_lowercase();
@@ -92,6 +88,11 @@ impl TableNames {
     }
 }
 
+/// Returns the name of the table of a branch: programs without the part that all of them have.
+fn table_name(branch: &str) -> String {
+    metric_name(branch.strip_prefix("mmv.").unwrap_or(branch))
+}
+
 fn domain_name<'m>(
     application: &str,
     indom: InDom,
@@ -103,31 +104,67 @@ fn domain_name<'m>(
     });
     let shared = shared.unwrap_or_default().join(".");
     if shared.len() > application.len() {
-        return metric_name(&shared);
+        return table_name(&shared);
     }
     let is_ours = indom.domain() == DOMAIN;
     let serial = if is_ours { indom.serial() & PROGRAM_SERIAL } else { indom.serial() };
-    format!("{}_indom_{serial}", metric_name(application))
+    format!("{}_indom_{serial}", table_name(application))
 }
 
-/// The names of the columns of a table. Engines do not distinguish upper from lower case.
-#[derive(Debug, Default)]
+/// The names of the columns of a table, the same in the files of all hosts. Engines do not
+/// distinguish upper from lower case.
+#[derive(Debug)]
 pub(super) struct ColumnNames {
-    taken: HashMap<String, Pmid>,
+    /// By the whole name of the column and its type.
+    of_metrics: HashMap<(String, CellType), String>,
+    of_labels: HashMap<Arc<str>, String>,
+    taken: HashSet<String>,
 }
 
 impl ColumnNames {
-    /// Returns the name of a metric's column: `wanted`, unless it is reserved or used by another
-    /// metric.
-    pub(super) fn take(&mut self, wanted: &str, metric: &str, pmid: Pmid) -> String {
-        let lower = wanted.to_ascii_lowercase();
-        let is_reserved = RESERVED.contains(&lower.as_str());
-        if !is_reserved && *self.taken.entry(lower).or_insert(pmid) == pmid {
-            return wanted.to_owned();
+    /// Creates the names of a table whose shape has some columns already.
+    pub(super) fn new(shape: Shape) -> Self {
+        let (before, after) = shape.columns();
+        let fixed = before.iter().chain(after).chain(&FOLDERS);
+        let taken = fixed.map(|name| (*name).to_owned()).collect();
+        Self { of_metrics: HashMap::new(), of_labels: HashMap::new(), taken }
+    }
+
+    /// Returns the name of a metric's column: the short name if it is free, else the whole one, with
+    /// the type if the metric has a column of another one.
+    pub(super) fn of_metric(&mut self, short: &str, whole: &str, cell_type: CellType) -> String {
+        let key = (whole.to_owned(), cell_type);
+        if let Some(known) = self.of_metrics.get(&key) {
+            return known.clone();
         }
-        let name = format!("{wanted}{}", suffix(metric));
-        self.taken.insert(name.to_ascii_lowercase(), pmid);
+        let is_other = self.of_metrics.keys().any(|(name, _)| name == whole);
+        let ending = if is_other { format!("_{}", cell_type.as_str()) } else { String::new() };
+        let name = self.free_name([short, whole], &ending);
+        self.of_metrics.insert(key, name.clone());
         name
+    }
+
+    /// Returns the name of a label's column.
+    pub(super) fn of_label(&mut self, label: &Arc<str>) -> String {
+        if let Some(known) = self.of_labels.get(label) {
+            return known.clone();
+        }
+        let name = self.free_name([label, &format!("label_{label}")], "");
+        self.of_labels.insert(Arc::clone(label), name.clone());
+        name
+    }
+
+    /// Takes the first name that no column has, or the last one with a hash.
+    fn free_name(&mut self, wanted: [&str; 2], ending: &str) -> String {
+        let [short, whole] = wanted.map(|name| format!("{name}{ending}"));
+        let hashed = format!("{whole}{}", suffix(&whole));
+        for name in [short, whole] {
+            if self.taken.insert(name.to_ascii_lowercase()) {
+                return name;
+            }
+        }
+        self.taken.insert(hashed.to_ascii_lowercase());
+        hashed
     }
 }
 
@@ -171,10 +208,10 @@ mod tests {
             names.take(&TableKey::new(metric, indom), metrics.iter().copied())
         };
         let shop = ["mmv.shop.latency.bucket", "mmv.shop.latency.sum"];
-        assert_eq!(name("mmv.shop.orders", None, &[]), "mmv_shop");
-        assert_eq!(name(shop[0], Some((70, 2049)), &shop), "mmv_shop_latency");
+        assert_eq!(name("mmv.shop.orders", None, &[]), "shop");
+        assert_eq!(name(shop[0], Some((70, 2049)), &shop), "shop_latency");
         let direct = ["mmv.shop.errors", "mmv.shop.requests"];
-        assert_eq!(name(direct[0], Some((70, 2050)), &direct), "mmv_shop_indom_2");
+        assert_eq!(name(direct[0], Some((70, 2050)), &direct), "shop_indom_2");
         let disks = ["disk.dev.read", "disk.dev.write"];
         assert_eq!(name(disks[0], Some((60, 1)), &disks), "disk_dev");
         assert_eq!(name("kernel.all.load", None, &[]), "kernel");
@@ -188,13 +225,21 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_no_name_that_a_table_has_already() {
-        let mut names = ColumnNames::default();
-        let [one, other] = [1, 2].map(|item| Pmid::new(70, 1, item).unwrap());
-        assert_eq!(names.take("a_b", "a.b", one), "a_b");
-        assert_eq!(names.take("a_b", "a.b", one), "a_b");
-        assert_eq!(names.take("A_b", "A.b", other), format!("A_b{}", suffix("A.b")));
-        assert_eq!(names.take("timestamp", "timestamp", other).len(), 19);
+    fn a_column_has_a_longer_name_if_another_one_has_its_own() {
+        let mut names = ColumnNames::new(Shape { has_bounds: true, ..Shape::default() });
+        assert_eq!(names.of_metric("a_b", "mmv_a_b", CellType::U64), "a_b");
+        assert_eq!(names.of_metric("a_b", "mmv_a_b", CellType::U64), "a_b");
+        assert_eq!(names.of_metric("a_b", "mmv_a_b", CellType::F64), "a_b_f64");
+        assert_eq!(names.of_metric("A_b", "mmv_c_A_b", CellType::U64), "mmv_c_A_b");
+        assert_eq!(names.of_metric("lower", "mmv_shop_lower", CellType::U64), "mmv_shop_lower");
+        assert_eq!(
+            names.of_metric("host", "host", CellType::U64),
+            format!("host{}", suffix("host"))
+        );
+        assert_eq!(names.of_label(&"path".into()), "path");
+        assert_eq!(names.of_label(&"upper".into()), "label_upper");
+        assert_eq!(names.of_label(&"a_b".into()), "label_a_b");
+        assert_eq!(names.of_metric("path", "mmv_shop_path", CellType::U64), "mmv_shop_path");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::InstanceId;
 use slab::Slab;
 
-use super::batch::{Batch, CellType, Column, RowKey, Shape};
+use super::batch::{Batch, CellType, Column, LabelColumn, RowKey, Shape};
 use super::naming::ColumnNames;
 use super::text::TextFile;
 use super::writer::ParquetFile;
@@ -35,9 +35,23 @@ pub(super) struct RowSlot {
     row: (u64, usize),
     /// The last step in which one of its series began.
     pub(super) began: u64,
+    /// The last step in which one of its counters began with an unknown count.
+    pub(super) began_unknown: u64,
+    /// The step of the last row of zeros, and its index.
+    zero_row: (u64, usize),
 }
 
 impl RowSlot {
+    /// Returns the index of the key among those of a generation of rows, adding it.
+    fn place_of_key(&mut self, generation: u64, keys: &mut Vec<RowKey>) -> Option<u32> {
+        if self.place.0 != generation {
+            let place = u32::try_from(keys.len()).ok()?;
+            keys.push(self.key.clone()?);
+            self.place = (generation, place);
+        }
+        Some(self.place.1)
+    }
+
     /// Sets the key of later rows.
     pub(super) fn set_key(&mut self, key: RowKey) {
         if self.key.as_ref() != Some(&key) {
@@ -52,7 +66,6 @@ impl RowSlot {
 pub(super) struct Table {
     pub(super) name: String,
     pub(super) shape: Shape,
-    pub(super) column_names: ColumnNames,
     pub(super) columns: Vec<Column>,
     /// Indexes in `columns`, by name.
     by_name: HashMap<String, u32>,
@@ -74,6 +87,7 @@ struct OpenFile {
     path: PathBuf,
     columns: Vec<usize>,
     has: HashSet<usize>,
+    labels: Vec<LabelColumn>,
     totals: Totals,
 }
 
@@ -134,6 +148,8 @@ impl Table {
             place: (0, 0),
             row: (0, 0),
             began: 0,
+            began_unknown: 0,
+            zero_row: (0, 0),
         };
         // More than 2^32 of them do not fit into memory.
         let slot = u32::try_from(self.slots.insert(new)).unwrap_or(u32::MAX);
@@ -172,21 +188,43 @@ impl Table {
         if slot.row.0 == step {
             return Some((slot.row.1, false));
         }
+        let key = slot.place_of_key(self.generation, &mut self.keys)?;
         let row = self.times.len();
         slot.row = (step, row);
-        if slot.place.0 != self.generation {
-            slot.place = (self.generation, u32::try_from(self.keys.len()).ok()?);
-            self.keys.push(slot.key.clone()?);
-        }
         self.times.push(time);
         self.begins.push(slot.began == step);
-        self.key_of_row.push(slot.place.1);
+        self.key_of_row.push(key);
+        Some((row, true))
+    }
+
+    /// Returns the row of zeros that a slot has before its row in a step, and whether it is new. The
+    /// row after it does not begin: the difference is growth. `None` if a counter of the slot began
+    /// with an unknown count.
+    pub(super) fn zero_row(&mut self, slot: u32, step: u64, time: i64) -> Option<(usize, bool)> {
+        let slot = self.slots.get_mut(slot as usize)?;
+        if slot.began_unknown == step {
+            return None;
+        }
+        if slot.zero_row.0 == step {
+            return Some((slot.zero_row.1, false));
+        }
+        let key = slot.place_of_key(self.generation, &mut self.keys)?;
+        let row = self.times.len();
+        slot.zero_row = (step, row);
+        slot.began = 0;
+        self.times.push(time);
+        self.begins.push(true);
+        self.key_of_row.push(key);
         Some((row, true))
     }
 
     /// Writes the rows in memory to the open file, or to a new one if they have columns that the
     /// open file lacks.
-    pub(super) fn write(&mut self, place: &mut FileTarget<'_>) -> Result<Totals, WriteError> {
+    pub(super) fn write(
+        &mut self,
+        names: &mut ColumnNames,
+        place: &mut FileTarget<'_>,
+    ) -> Result<Totals, WriteError> {
         let mut closed = Totals::default();
         let rows = self.rows();
         if rows == 0 {
@@ -197,13 +235,22 @@ impl Table {
         let used: Vec<usize> = (0..self.columns.len())
             .filter(|at| values.get(*at).is_some_and(|values| *values > 0))
             .collect();
-        let is_complete =
-            self.open.as_ref().is_some_and(|file| used.iter().all(|at| file.has.contains(at)));
+        let labels = self.label_columns(names);
+        let is_complete = self.open.as_ref().is_some_and(|file| {
+            used.iter().all(|at| file.has.contains(at))
+                && labels.iter().all(|label| file.labels.contains(label))
+        });
         if !is_complete {
-            let mut columns = self.open.as_ref().map_or_else(Vec::new, |file| file.columns.clone());
+            let mut columns = used;
+            let mut all_labels = labels;
+            if let Some(file) = &self.open {
+                columns.extend(&file.columns);
+                all_labels.extend(file.labels.iter().cloned());
+            }
+            all_labels.sort_by(|one, other| one.column.cmp(&other.column));
+            all_labels.dedup();
             closed = self.close()?;
-            columns.extend(used);
-            self.begin(columns, place)?;
+            self.begin(columns, all_labels, place)?;
         }
         if let Some(file) = &mut self.open {
             let columns: Vec<&Column> =
@@ -214,6 +261,7 @@ impl Table {
                 begins: &self.begins,
                 key_of_row: &self.key_of_row,
                 keys: &self.keys,
+                labels: &file.labels,
                 columns: &columns,
             };
             let written = match &mut file.writer {
@@ -228,10 +276,24 @@ impl Table {
         Ok(closed)
     }
 
+    /// Returns the columns of the labels that the rows in memory have.
+    fn label_columns(&self, names: &mut ColumnNames) -> Vec<LabelColumn> {
+        let mut seen: HashSet<&Arc<str>> = HashSet::new();
+        let mut columns = Vec::new();
+        for label in self.keys.iter().flat_map(|key| key.labels.iter()) {
+            if seen.insert(&label.name) {
+                let column = names.of_label(&label.name);
+                columns.push(LabelColumn { label: Arc::clone(&label.name), column });
+            }
+        }
+        columns
+    }
+
     /// Begins a file with these columns, sorted by name.
     fn begin(
         &mut self,
         mut columns: Vec<usize>,
+        labels: Vec<LabelColumn>,
         place: &mut FileTarget<'_>,
     ) -> Result<(), WriteError> {
         columns.sort_by(|one, other| {
@@ -245,15 +307,20 @@ impl Table {
         let directory = &place.directory;
         let shape = self.shape;
         let writer = match place.format {
-            Format::Parquet => ParquetFile::create(directory, &file, shape, &of_file, place.about)
-                .map(Writer::Parquet),
-            Format::Csv => TextFile::csv(directory, &file, shape, &of_file).map(Writer::Text),
+            Format::Parquet => {
+                ParquetFile::create(directory, &file, shape, &labels, &of_file, place.about)
+                    .map(Writer::Parquet)
+            }
+            Format::Csv => {
+                TextFile::csv(directory, &file, shape, &labels, &of_file).map(Writer::Text)
+            }
             Format::JsonLines => TextFile::json_lines(directory, &file).map(Writer::Text),
         };
         let writer = writer.map_err(|source| WriteError { path: path.clone(), source })?;
         *place.part += 1;
         let has = columns.iter().copied().collect();
-        self.open = Some(OpenFile { writer, path, columns, has, totals: Totals::default() });
+        self.open =
+            Some(OpenFile { writer, path, columns, has, labels, totals: Totals::default() });
         Ok(())
     }
 

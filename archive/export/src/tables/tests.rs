@@ -82,6 +82,28 @@ fn fields(row: &Row, columns: &[&str]) -> Vec<Field> {
     columns.iter().map(field).collect()
 }
 
+/// Returns what the metadata of a file says of a column.
+fn about(place: &FileTarget, file: &str, column: &str) -> serde_json::Value {
+    let file = fs::File::open(place.lake().join(file)).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
+    let key = format!("pcp.column.{column}");
+    let about = metadata.iter().find(|pair| pair.key == key).unwrap();
+    serde_json::from_str(about.value.as_ref().unwrap()).unwrap()
+}
+
+/// Returns rows as text: numbers and text as they are, null as `-`.
+fn shown(rows: &[Row], columns: &[&str]) -> Vec<String> {
+    let shown = |field: Field| match field {
+        Field::Null => "-".to_owned(),
+        Field::Str(text) => text,
+        other => other.to_string(),
+    };
+    rows.iter()
+        .map(|row| fields(row, columns).into_iter().map(shown).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
 fn text(text: &str) -> Field {
     Field::Str(text.into())
 }
@@ -105,22 +127,22 @@ fn a_row_has_the_values_of_a_record_as_they_are() {
         let name = format!("mmv.shop.m{item}");
         builder = builder.metric(&name, &format!("{value_type} instant"));
         cells.push((name, value));
-        columns.push(format!("mmv_shop_m{item}"));
+        columns.push(format!("m{item}"));
         expected.push(field);
     }
     builder.row(0, cells).finish();
     let exporter = place.export(place.options());
-    let file = format!("mmv_shop/{DATE}/part-a-0.parquet");
+    let file = format!("shop/{DATE}/part-a-0.parquet");
     let rows = place.rows(&file);
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     assert_eq!(fields(&rows[0], &columns), expected);
-    let times = fields(&rows[0], &["timestamp", "timestamp_ns", "hostname", "labels"]);
+    let times = fields(&rows[0], &["timestamp", "timestamp_ns", "hostname"]);
     let micros = at(0).as_nanos() as i64 / 1_000;
     let time = Field::TimestampMicros(micros);
-    assert_eq!(times, [time, Field::Long(micros * 1_000), text("web1"), Field::Null]);
+    assert_eq!(times, [time, Field::Long(micros * 1_000), text("web1")]);
     let bytes = fs::metadata(place.lake().join(file)).unwrap().len();
     let totals = Totals { files: 1, rows: 1, values: 6, bytes };
-    assert_eq!(exporter.totals()["mmv_shop"], totals);
+    assert_eq!(exporter.totals()["shop"], totals);
 }
 
 fn with_instances(base: &Path) -> Builder {
@@ -142,8 +164,8 @@ fn instances_are_rows_and_what_a_record_lacks_is_null() {
         .row(1, [(errors("/pay"), 2), (errors("/cart"), 5), (requests("/cart"), 11)])
         .finish();
     place.export(place.options());
-    let rows = place.rows(&format!("mmv_shop_http/{DATE}/part-a-0.parquet"));
-    let columns = ["instid", "instname", "mmv_shop_http_requests", "mmv_shop_http_errors"];
+    let rows = place.rows(&format!("shop_http/{DATE}/part-a-0.parquet"));
+    let columns = ["instid", "instname", "http_requests", "http_errors"];
     let found: Vec<Vec<Field>> = rows.iter().map(|row| fields(row, &columns)).collect();
     let row = |id, name, requests: Option<u64>, errors: Option<u64>| {
         let value = |value: Option<u64>| value.map_or(Field::Null, Field::ULong);
@@ -165,7 +187,7 @@ fn rows_after_a_mark_begin() {
     let builder = begin(&place.base("a")).metric("mmv.shop.orders", "u64 counter count");
     builder.rows([0, 1].map(row)).mark(2).rows([3, 4].map(row)).finish();
     place.export(place.options());
-    let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
+    let rows = place.rows(&format!("shop/{DATE}/part-a-0.parquet"));
     let begins: Vec<Field> = rows.iter().flat_map(|row| fields(row, &["begins"])).collect();
     assert_eq!(begins, [true, false, true, false].map(Field::Bool));
 }
@@ -188,16 +210,18 @@ fn rows_have_the_labels_that_all_their_metrics_have() {
         .row(0, [("mmv.shop.orders", 1), ("mmv.shop.errors", 2)])
         .finish();
     place.export(place.options());
-    let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
-    assert_eq!(fields(&rows[0], &["labels"]), [text(r#"{"zone":"b"}"#)]);
+    let rows = place.rows(&format!("shop/{DATE}/part-a-0.parquet"));
+    assert_eq!(shown(&rows, &["zone", "orders", "errors"]), ["b 1 2"]);
+    assert!(rows[0].get_column_iter().all(|(name, _)| name != "item"), "{}", rows[0]);
+    let labels = |column: &str| {
+        about(&place, &format!("shop/{DATE}/part-a-0.parquet"), column)["labels"].clone()
+    };
+    assert_eq!(labels("orders"), serde_json::json!({"item": "1", "zone": "b"}));
+    assert_eq!(labels("errors"), serde_json::json!({"item": "2", "zone": "b"}));
     place.export(Options { is_narrow: true, ..place.options() });
     let rows = place.rows(&format!("metrics/{DATE}/part-a-0.parquet"));
-    let found: Vec<_> = rows.iter().map(|row| fields(row, &["name", "labels", "value"])).collect();
-    let row = |name, labels, value| vec![text(name), text(labels), Field::Double(value)];
-    let expected = [
-        row("mmv.shop.orders", r#"{"item":"1","zone":"b"}"#, 1.0),
-        row("mmv.shop.errors", r#"{"item":"2","zone":"b"}"#, 2.0),
-    ];
+    let found = shown(&rows, &["name", "item", "zone", "value"]);
+    let expected = ["mmv.shop.orders 1 b 1.0", "mmv.shop.errors 2 b 2.0"];
     assert_eq!(found, expected);
 }
 
@@ -214,16 +238,16 @@ fn files_are_of_one_day_and_archive_and_a_second_run_makes_the_same() {
     place.export(place.options());
     let files = place.files();
     let expected = [
-        format!("mmv_shop/{DATE}/part-a-0.parquet"),
-        "mmv_shop/host=web1/date=2023-11-15/part-a-0.parquet".into(),
-        "mmv_shop/host=web1/date=2023-11-15/part-b-0.parquet".into(),
+        format!("shop/{DATE}/part-a-0.parquet"),
+        "shop/host=web1/date=2023-11-15/part-a-0.parquet".into(),
+        "shop/host=web1/date=2023-11-15/part-b-0.parquet".into(),
     ];
     assert_eq!(files, expected);
     let contents = || files.iter().map(|file| fs::read(place.lake().join(file)).unwrap());
     let first: Vec<_> = contents().collect();
     assert_eq!(place.rows(&files[0]).len(), 400);
     // Of a run that made more of the archive, and of another archive.
-    let stale = place.lake().join("mmv_shop").join(DATE).join("part-a-1.parquet");
+    let stale = place.lake().join("shop").join(DATE).join("part-a-1.parquet");
     let other = stale.with_file_name("part-c-1.parquet");
     fs::write(&stale, b"").unwrap();
     fs::write(&other, b"").unwrap();
@@ -240,9 +264,8 @@ fn a_window_has_its_first_and_last_time() {
         .rows((0..10).map(|second| (second, [("mmv.shop.orders", second)])))
         .finish();
     place.export(Options { start: Some(at(3)), finish: Some(at(5)), ..place.options() });
-    let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
-    let values: Vec<Field> =
-        rows.iter().flat_map(|row| fields(row, &["mmv_shop_orders"])).collect();
+    let rows = place.rows(&format!("shop/{DATE}/part-a-0.parquet"));
+    let values: Vec<Field> = rows.iter().flat_map(|row| fields(row, &["orders"])).collect();
     assert_eq!(values, [3, 4, 5].map(Field::ULong));
 }
 
@@ -254,9 +277,9 @@ fn a_metric_of_another_type_gets_a_column_of_its_own() {
     let builder = begin(&place.base("b")).metric("mmv.shop.load", "double instant");
     builder.row(10, [("mmv.shop.load", 0.5)]).finish();
     place.export(place.options());
-    let row = |archive| place.rows(&format!("mmv_shop/{DATE}/part-{archive}-0.parquet")).remove(0);
-    assert_eq!(fields(&row("a"), &["mmv_shop_load"]), [Field::ULong(1)]);
-    assert_eq!(fields(&row("b"), &["mmv_shop_load_f64"]), [Field::Double(0.5)]);
+    let row = |archive| place.rows(&format!("shop/{DATE}/part-{archive}-0.parquet")).remove(0);
+    assert_eq!(fields(&row("a"), &["load"]), [Field::ULong(1)]);
+    assert_eq!(fields(&row("b"), &["load_f64"]), [Field::Double(0.5)]);
 }
 
 #[test]
@@ -268,19 +291,19 @@ fn text_has_the_same_rows() {
     place.export(Options { format: Format::Csv, ..place.options() });
     place.export(Options { format: Format::JsonLines, ..place.options() });
     let part = |ending| {
-        let file = format!("mmv_shop_http/{DATE}/part-a-0.{ending}");
+        let file = format!("shop_http/{DATE}/part-a-0.{ending}");
         fs::read_to_string(place.lake().join(file)).unwrap()
     };
-    let expected = "timestamp,timestamp_ns,begins,hostname,instid,instname,labels,\
-                    mmv_shop_http_requests\n\
-                    2023-11-14T22:13:20.000000Z,1700000000000000000,true,web1,1,/cart,,\
+    let expected = "timestamp,timestamp_ns,begins,hostname,instid,instname,\
+                    http_requests\n\
+                    2023-11-14T22:13:20.000000Z,1700000000000000000,true,web1,1,/cart,\
                     18446744073709551615\n\
-                    2023-11-14T22:13:20.000000Z,1700000000000000000,true,web1,2,/pay,,20\n";
+                    2023-11-14T22:13:20.000000Z,1700000000000000000,true,web1,2,/pay,20\n";
     assert_eq!(part("csv"), expected);
     let expected = "{\"timestamp\":\"2023-11-14T22:13:20.000000Z\",\
                     \"timestamp_ns\":1700000000000000000,\"begins\":true,\"hostname\":\"web1\",\
                     \"instid\":1,\"instname\":\"/cart\",\
-                    \"mmv_shop_http_requests\":18446744073709551615}";
+                    \"http_requests\":18446744073709551615}";
     assert_eq!(part("jsonl").lines().next(), Some(expected));
 }
 
@@ -289,11 +312,7 @@ fn columns_say_what_they_are() {
     let place = FileTarget::new();
     crate::test_support::small(&place.base("a"), 0);
     place.export(place.options());
-    let path = place.lake().join(format!("mmv_shop/{DATE}/part-a-0.parquet"));
-    let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
-    let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
-    let about = metadata.iter().find(|pair| pair.key == "pcp.column.mmv_shop_orders").unwrap();
-    let about: serde_json::Value = serde_json::from_str(about.value.as_ref().unwrap()).unwrap();
+    let about = about(&place, &format!("shop/{DATE}/part-a-0.parquet"), "orders");
     let expected = serde_json::json!({
         "metric": "mmv.shop.orders",
         "pmid": "70.1.1",
@@ -301,6 +320,7 @@ fn columns_say_what_they_are() {
         "semantics": "counter",
         "units": "count",
         "indom": null,
+        "labels": {},
         "help": "The metric mmv.shop.orders of Performance Co-Pilot.",
     });
     assert_eq!(about, expected);
@@ -323,11 +343,11 @@ fn rows_beyond_the_budget_begin_a_row_group() {
     let builder = names.iter().fold(begin(&place.base("a")), declare);
     builder.rows((0..2_600).map(row)).finish();
     let exporter = place.export(place.options());
-    let totals = exporter.totals()["mmv_shop"];
+    let totals = exporter.totals()["shop"];
     assert_eq!((totals.rows, totals.values), (2_600, 1_000 + 2_599 * 10));
     assert_eq!(totals.files, 2);
     let rows = |part| {
-        let path = place.lake().join(format!("mmv_shop/{DATE}/part-a-{part}.parquet"));
+        let path = place.lake().join(format!("shop/{DATE}/part-a-{part}.parquet"));
         let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
         let groups = reader.metadata().row_groups();
         let bytes = groups.iter().map(|group| group.num_rows() as usize * 1_000 * 10).max();
@@ -335,4 +355,80 @@ fn rows_beyond_the_budget_begin_a_row_group() {
         groups.iter().map(RowGroupMetaData::num_rows).sum::<i64>()
     };
     assert_eq!(rows(0) + rows(1), 2_600);
+}
+
+#[test]
+fn buckets_are_rows_with_bounds_and_labels_of_their_histogram() {
+    let place = FileTarget::new();
+    let paths: &[(&str, &[(&str, &str)])] =
+        &[("path=/a", &[("path", "/a"), ("upper", "x")]), ("path=/b", &[("path", "/b")])];
+    let buckets = ["path=/a,bucket=4..5", "path=/b,bucket=12.."];
+    begin(&place.base("a"))
+        .metric("mmv.web.latency.bucket", "u64 counter count")
+        .metric("mmv.web.latency.sum", "u64 counter microsec")
+        .instances("mmv.web.latency.bucket", buckets)
+        .instances("mmv.web.latency.sum", ["path=/a", "path=/b"])
+        .labels("mmv.web.latency.bucket", &[("histogram", "microsec")])
+        .instance_labels("mmv.web.latency.sum", paths)
+        .row(
+            0,
+            [
+                ("mmv.web.latency.bucket[path=/a,bucket=4..5]", 9),
+                ("mmv.web.latency.bucket[path=/b,bucket=12..]", 8),
+                ("mmv.web.latency.sum[path=/a]", 40),
+                ("mmv.web.latency.sum[path=/b]", 100),
+            ],
+        )
+        .finish();
+    place.export(place.options());
+    let rows = place.rows(&format!("web_latency/{DATE}/part-a-0.parquet"));
+    let columns = ["instname", "path", "label_upper", "lower", "upper", "count"];
+    let expected = ["path=/a /a x 4.0 5.0 9", "path=/b /b - 12.0 - 8"];
+    assert_eq!(shown(&rows, &columns), expected);
+    let rows = place.rows(&format!("web_latency_sum/{DATE}/part-a-0.parquet"));
+    assert_eq!(shown(&rows, &["path", "latency_sum"]), ["/a 40", "/b 100"]);
+}
+
+#[test]
+fn a_counter_that_appears_in_a_running_program_has_a_row_of_zeros() {
+    let place = FileTarget::new();
+    let requests = |path| format!("mmv.shop.http.requests[{path}]");
+    let row = |second, cells: &[(String, i64)]| (second, cells.to_vec());
+    begin(&place.base("a"))
+        .metric("mmv.shop.http.requests", "u64 counter count")
+        .metric("mmv.shop.http.open", "u64 instant count")
+        .in_domain("mmv.shop.http.requests", 2049)
+        .in_domain("mmv.shop.http.open", 2049)
+        .numbered_instances("mmv.shop.http.requests", [(1, "/cart")])
+        .rows([0, 10].map(|second| row(second, &[(requests("/cart"), second)])))
+        .numbered_instances("mmv.shop.http.requests", [(1, "/cart"), (2, "/pay")])
+        .rows([row(
+            20,
+            &[
+                (requests("/cart"), 20),
+                (requests("/pay"), 5),
+                ("mmv.shop.http.open[/pay]".to_owned(), 1),
+            ],
+        )])
+        .finish();
+    place.export(place.options());
+    let columns = ["instname", "begins", "http_requests", "http_open"];
+    let rows = place.rows(&format!("shop_http/{DATE}/part-a-0.parquet"));
+    let expected = [
+        "/cart true 0 -",
+        "/cart false 10 -",
+        "/pay true 0 -",
+        "/cart false 20 -",
+        "/pay false 5 1",
+    ];
+    assert_eq!(shown(&rows, &columns), expected);
+    let times = shown(&rows, &["timestamp_ns"]);
+    assert_eq!(times[2], at(10).as_nanos().to_string(), "the last values of the metric before");
+    // Growth before the window is not in it.
+    place.export(Options { start: Some(at(15)), ..place.options() });
+    let rows = place.rows(&format!("shop_http/{DATE}/part-a-0.parquet"));
+    assert_eq!(
+        shown(&rows, &["instname", "begins", "http_requests"]),
+        ["/cart true 20", "/pay true 5"]
+    );
 }

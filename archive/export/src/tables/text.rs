@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pcp_types::printable;
 
-use super::batch::{Batch, Column, RowKey, Shape};
+use super::batch::{Batch, Column, LabelColumn, RowKey, Shape};
 use super::file::NewFile;
 use crate::walk::Number;
 
@@ -34,18 +34,15 @@ impl TextFile {
         directory: &Path,
         name: &str,
         shape: Shape,
+        labels: &[LabelColumn],
         columns: &[&Column],
     ) -> io::Result<Self> {
         let mut file = NewFile::create(directory, name)?;
-        let mut header = String::from("timestamp,timestamp_ns,begins,hostname");
-        header.push_str(if shape.has_name { ",name" } else { "" });
-        header.push_str(if shape.has_instances { ",instid,instname" } else { "" });
-        header.push_str(",labels");
-        for column in columns {
-            header.push(',');
-            header.push_str(&column.name);
-        }
-        header.push('\n');
+        let (before, after) = shape.columns();
+        let labels = labels.iter().map(|label| label.column.as_str());
+        let columns = columns.iter().map(|column| column.name.as_str());
+        let all = before.into_iter().chain(labels).chain(after.iter().copied()).chain(columns);
+        let header = all.collect::<Vec<_>>().join(",") + "\n";
         file.write_all(header.as_bytes())?;
         Ok(Self { file, is_csv: true, line: String::new() })
     }
@@ -118,8 +115,19 @@ fn csv_line(
         line.push(',');
         csv_text(line, key.instance_name.as_deref().unwrap_or_default());
     }
-    line.push(',');
-    csv_text(line, key.labels.as_deref().unwrap_or_default());
+    for label in batch.labels {
+        line.push(',');
+        csv_text(line, key.label(&label.label).map(|value| &**value).unwrap_or_default());
+    }
+    if batch.shape.has_bounds {
+        let (lower, upper) = key.bounds.unzip();
+        for bound in [lower, upper.flatten()] {
+            line.push(',');
+            if let Some(bound) = bound {
+                add!(line, "{bound:?}");
+            }
+        }
+    }
     for column in batch.columns {
         line.push(',');
         match column.get(row) {
@@ -169,8 +177,14 @@ fn json_line(
         add!(line, ",\"instid\":{instance}");
     }
     json_text(line, "instname", key.instance_name.as_deref());
-    if let Some(labels) = &key.labels {
-        add!(line, ",\"labels\":{}", printable::json(labels));
+    for label in batch.labels {
+        json_text(line, &label.column, key.label(&label.label).map(|value| &**value));
+    }
+    if let Some((lower, upper)) = key.bounds {
+        add!(line, ",\"lower\":{lower:?}");
+        if let Some(upper) = upper {
+            add!(line, ",\"upper\":{upper:?}");
+        }
     }
     for column in batch.columns {
         let Some(value) = column.get(row) else { continue };

@@ -18,7 +18,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-use super::batch::{Batch, CellType, Cells, Column, RowKey, Shape};
+use super::batch::{Batch, CellType, Cells, Column, LabelColumn, RowKey, Shape};
 use super::file::NewFile;
 
 /// The field `created_by` of files.
@@ -42,11 +42,12 @@ impl ParquetFile {
         directory: &Path,
         name: &str,
         shape: Shape,
+        labels: &[LabelColumn],
         columns: &[&Column],
         about: &[(&'static str, String)],
     ) -> io::Result<Self> {
-        let schema = schema(shape, columns).map_err(io_error)?;
-        let properties = Arc::new(properties(columns, about));
+        let schema = schema(shape, labels, columns).map_err(io_error)?;
+        let properties = Arc::new(properties(labels, columns, about));
         let file = NewFile::create(directory, name)?;
         let writer = SerializedFileWriter::new(file, schema, properties).map_err(io_error)?;
         Ok(Self { writer, ones: Vec::new() })
@@ -99,7 +100,13 @@ fn write_group(group: &mut Group<'_>, batch: &Batch<'_>, ones: &[i16]) -> Result
         column::<Int32Type>(group, &ids, Some(&levels))?;
         strings(group, batch, true, |key| key.instance_name.as_ref())?;
     }
-    strings(group, batch, true, |key| key.labels.as_ref())?;
+    for label in batch.labels {
+        strings(group, batch, true, |key| key.label(&label.label))?;
+    }
+    if batch.shape.has_bounds {
+        bounds(group, batch, |(lower, _)| Some(lower))?;
+        bounds(group, batch, |(_, upper)| upper)?;
+    }
     for of_metric in batch.columns {
         let levels = if of_metric.levels.is_empty() { ones } else { &of_metric.levels };
         match &of_metric.cells {
@@ -149,6 +156,18 @@ fn of_rows<'b, V>(
     batch.key_of_row.iter().map(move |key| batch.keys.get(*key as usize).and_then(&of))
 }
 
+/// Writes a bound of the bucket of each row.
+fn bounds(
+    group: &mut Group<'_>,
+    batch: &Batch<'_>,
+    bound: impl Fn((f64, Option<f64>)) -> Option<f64>,
+) -> Result<(), ParquetError> {
+    let bounds: Vec<Option<f64>> = of_rows(batch, |key| key.bounds.and_then(&bound)).collect();
+    let levels: Vec<i16> = bounds.iter().map(|bound| i16::from(bound.is_some())).collect();
+    let bounds: Vec<f64> = bounds.into_iter().flatten().collect();
+    column::<DoubleType>(group, &bounds, Some(&levels))
+}
+
 /// Writes a column of strings, which are parts of keys.
 fn strings(
     group: &mut Group<'_>,
@@ -169,7 +188,11 @@ fn strings(
 }
 
 /// Returns the schema of a file, as `docs/engines/parquet.md` defines it.
-fn schema(shape: Shape, columns: &[&Column]) -> Result<TypePtr, ParquetError> {
+fn schema(
+    shape: Shape,
+    labels: &[LabelColumn],
+    columns: &[&Column],
+) -> Result<TypePtr, ParquetError> {
     let micros = LogicalType::timestamp(true, TimeUnit::MICROS);
     let mut fields = vec![
         field("timestamp", Physical::INT64, Repetition::REQUIRED, Some(micros))?,
@@ -184,7 +207,13 @@ fn schema(shape: Shape, columns: &[&Column]) -> Result<TypePtr, ParquetError> {
         fields.push(field("instid", Physical::INT32, Repetition::OPTIONAL, None)?);
         fields.push(string("instname", Repetition::OPTIONAL)?);
     }
-    fields.push(string("labels", Repetition::OPTIONAL)?);
+    for label in labels {
+        fields.push(string(&label.column, Repetition::OPTIONAL)?);
+    }
+    if shape.has_bounds {
+        fields.push(field("lower", Physical::DOUBLE, Repetition::OPTIONAL, None)?);
+        fields.push(field("upper", Physical::DOUBLE, Repetition::OPTIONAL, None)?);
+    }
     for column in columns {
         let (physical, logical) = match column.cell_type {
             CellType::I64 => (Physical::INT64, None),
@@ -210,7 +239,11 @@ fn field(
     Ok(Arc::new(builder.with_repetition(repetition).with_logical_type(logical).build()?))
 }
 
-fn properties(columns: &[&Column], about: &[(&'static str, String)]) -> WriterProperties {
+fn properties(
+    labels: &[LabelColumn],
+    columns: &[&Column],
+    about: &[(&'static str, String)],
+) -> WriterProperties {
     let of_file = about.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()));
     let of_columns = columns.iter().map(|column| {
         KeyValue::new(format!("pcp.column.{}", column.name), column.about.to_string())
@@ -222,8 +255,10 @@ fn properties(columns: &[&Column], about: &[(&'static str, String)]) -> WriterPr
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(of_file.chain(of_columns).collect()));
-    for name in ["hostname", "name", "instname", "labels"] {
-        builder = builder.set_column_dictionary_enabled(ColumnPath::from(name), true);
+    let labels = labels.iter().map(|label| label.column.as_str());
+    for name in ["hostname", "name", "instname"].into_iter().chain(labels) {
+        let path = ColumnPath::new(vec![name.to_owned()]);
+        builder = builder.set_column_dictionary_enabled(path, true);
     }
     let integers = columns.iter().filter(|column| column.cell_type != CellType::F64);
     let integers = integers.map(|column| column.name.as_str());

@@ -14,7 +14,9 @@ use pcp_archive::{ByteText, InDom, InstanceId, Metadata, MetricDesc, Pmid, Times
 
 use super::series::{Series, SeriesId, SeriesTable};
 use super::{Change, Counts, Number, Observation, Wanted};
-use crate::mapping::{HISTOGRAM_LABEL, LabelledInstance, LeftOut, Mapping, MetricLabels, Role};
+use crate::mapping::{
+    HISTOGRAM_LABEL, Label, LabelledInstance, LeftOut, Mapping, MetricLabels, Role,
+};
 use crate::selection::SelectedInstances;
 
 /// Metrics and series at the time of a step.
@@ -46,6 +48,7 @@ struct Metric {
     role: Role,
     /// `None` if the metric is not wanted.
     wanted: Option<SelectedInstances>,
+    labels: Arc<[Label]>,
     /// In the order of the last record that had values.
     slots: Vec<InstanceSeries>,
     /// The version of the labels and names of `slots`.
@@ -113,6 +116,12 @@ impl Catalog {
         Some((&metric.name, &metric.desc))
     }
 
+    /// Returns the labels that all values of a metric have, as of when its newest series began.
+    pub fn metric_labels(&self, pmid: Pmid) -> &[Label] {
+        let metric = self.by_pmid.get(&pmid).and_then(|place| self.metrics.get(*place));
+        metric.map_or(&[], |metric| &metric.labels)
+    }
+
     /// Returns the names and descriptors of the metrics that are exported.
     pub fn metrics(&self) -> impl Iterator<Item = (&str, &MetricDesc)> {
         let exported = self.metrics.iter().filter(|one| !matches!(one.role, Role::LeftOut(_)));
@@ -156,6 +165,7 @@ impl Catalog {
                 desc: metric.desc,
                 role,
                 wanted,
+                labels: Arc::default(),
                 slots: Vec::new(),
                 version: self.version,
                 states: 0,
@@ -379,6 +389,9 @@ impl Catalog {
         for slot in slots.iter().filter(|slot| old.contains_key(&slot.instance)) {
             output.end(slot, at.nanos);
             self.removed.push(slot.series);
+        }
+        if earlier.is_some() {
+            metric.labels = source.labels.of_instance(None);
         }
         metric.slots = now;
     }
