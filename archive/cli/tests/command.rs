@@ -191,6 +191,24 @@ mmv.acme, 2023-11-14
 }
 
 #[test]
+fn a_number_of_rows_chooses_a_round_interval_of_a_second_or_more() {
+    let (_directory, base) = archive();
+    for (window, rows, interval) in [
+        (["-S", "0s"], "2", "30s"),
+        (["-S", "0s"], "5", "5s"),
+        (["-S", "0s"], "6", "5s"),
+        (["-S", "0s"], "20", "2s"),
+        (["-S", "0s"], "999", "1s"),
+        (["--last", "10s"], "3", "5s"),
+    ] {
+        let report = |option: &str, value: &str| {
+            printed(&base, "report", &["mmv", window[0], window[1], option, value])
+        };
+        assert_eq!(report("--rows", rows), report("-t", interval), "{window:?} {rows}");
+    }
+}
+
+#[test]
 fn a_long_table_is_printed_in_blocks() {
     let (_directory, base) = archive();
     let table =

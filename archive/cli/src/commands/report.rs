@@ -8,11 +8,13 @@ mod conditions;
 mod largest;
 mod samples;
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use hashbrown::HashSet;
+use mmv_chart::axis::time_step;
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::replay::{Decrease, Expression, Gaps, Replay, ReplaySelection, SelectedMetric};
 use pcp_archive::{Pmid, Source, Timestamp};
@@ -145,6 +147,12 @@ pub(crate) struct Arguments {
     #[arg(short = 't', long, value_name = "INTERVAL")]
     interval: Option<String>,
 
+    /// Choose the interval, a round one of at least a second, so that the window has at most this
+    /// many rows
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(conflicts_with_all = ["interval", "samples", "raw", "at", "times"])]
+    rows: Option<u32>,
+
     /// Stop after this many samples
     #[arg(short = 's', long, value_name = "COUNT")]
     samples: Option<usize>,
@@ -204,9 +212,12 @@ impl Arguments {
         let conditions = conditions::select(self.replay(source), &self.fail_if)?;
         let selection = self.selection(source)?;
         let used_metrics = selection.used_metrics();
-        let (window, step) = match self.last_screen(source, &used_metrics)? {
-            Some(last) => last,
-            None => (self.window(&frame, &selection)?, self.step()?),
+        let last = self.last_screen(source, &used_metrics, &frame)?;
+        let (window, step) = if let Some(last) = last {
+            last
+        } else {
+            let step = self.step(&frame)?;
+            (self.window(step, &frame, &selection)?, step)
         };
         let request = self.request(window, step, &frame, &selection)?;
         let mut samples = Samples::new(selection.clone(), &request)?;
@@ -361,13 +372,17 @@ impl Arguments {
     /// time ago, and of rates within a window of two instants, is an interval after its start, so
     /// that no rate and no quantile has anything of the time before. pmval also answers for the one
     /// interval between two instants.
-    fn window(&self, frame: &Frame, selection: &ReplaySelection<'_>) -> Result<Window, Failure> {
+    fn window(
+        &self,
+        step: Duration,
+        frame: &Frame,
+        selection: &ReplaySelection<'_>,
+    ) -> Result<Window, Failure> {
         let window = self.window.window(frame.start, frame.end, &frame.zone)?;
         let WindowOptions { span, align, origin } = &self.window;
         if self.raw || align.is_some() || origin.is_some() {
             return Ok(window);
         }
-        let step = self.step()?;
         let first = window.start.saturating_add(step);
         let start = span.start.as_deref().map(str::trim);
         let is_ago = start.is_some_and(|start| start.ends_with(" ago"));
@@ -391,9 +406,11 @@ impl Arguments {
         &self,
         source: Source<'_>,
         metrics: &[SelectedMetric],
+        frame: &Frame,
     ) -> Result<Option<(Window, Duration)>, Failure> {
         let WindowOptions { span, align, origin } = &self.window;
         let has_times = !self.at.is_empty() || self.times.is_some() || self.samples.is_some();
+        let has_times = has_times || self.rows.is_some();
         let has_window = span.is_given() || align.is_some() || origin.is_some();
         if !self.is_for_people() || has_times || has_window {
             return Ok(None);
@@ -401,12 +418,12 @@ impl Arguments {
         let rows = terminal_height()
             .map_or(DEFAULT_ROWS, |height| height.saturating_sub(HEAD_ROWS).max(MIN_ROWS));
         let all = source.end().nanos_since(source.start()).max(0).unsigned_abs();
-        if all / self.step()?.as_nanos() < rows as u128 {
+        if all / self.step(frame)?.as_nanos() < rows as u128 {
             return Ok(None);
         }
         let intervals = u32::try_from(rows).unwrap_or(u32::MAX).saturating_sub(1).max(1);
         let (step, length) = if self.interval.is_some() {
-            let step = self.step()?;
+            let step = self.step(frame)?;
             (step, step.saturating_mul(intervals))
         } else {
             let length = u64::try_from(all / NANOS_PER_SECOND).unwrap_or(u64::MAX);
@@ -485,7 +502,15 @@ impl Arguments {
         self.samples.unwrap_or(usize::MAX)
     }
 
-    fn step(&self) -> Result<Duration, Failure> {
+    fn step(&self, frame: &Frame) -> Result<Duration, Failure> {
+        if let Some(rows) = self.rows {
+            let window = self.window.window(frame.start, frame.end, &frame.zone)?;
+            let length = window.end.seconds_since(window.start);
+            // Both ends of the window have a row.
+            let intervals = f64::from(rows - 1);
+            let Ok(step) = time_step(length, |_| Ok::<_, Infallible>(intervals));
+            return Ok(Duration::try_from_secs_f64(step.max(1.0)).unwrap_or(Duration::MAX));
+        }
         let step = parse_interval(self.interval.as_deref().unwrap_or("1s"))?;
         if step.is_zero() {
             return Err(Failure::Usage("the interval between samples is zero".to_owned()));
