@@ -13,7 +13,7 @@ use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::raw::{LabelClass, LabelSet, LabelTarget, TextKind, TextTarget};
 use pcp_archive::{ArchiveWriter, Pmid, Value, WriterLabel, WriterOptions};
 use pcp_types::printable::is_printable;
-use serde_json::Value as JsonValue;
+use serde_json::{Value as JsonValue, json};
 use test_archives::{Builder, Cell, at};
 
 use crate::harness::agent::Agent;
@@ -173,6 +173,51 @@ fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
         run(&binaries::mmv_archive(), &arguments, "\n");
     }
     mmv_archive(&base, "repair", &["--index"]);
+}
+
+#[test]
+fn no_text_of_an_archive_leaves_the_lines_of_data() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    let tools = [
+        ("programs", json!({}), "hostile"),
+        ("metrics", json!({}), r"\x1b[2J\xc2\x9b"),
+        ("metrics", json!({"metrics": ["hostile"]}), r"| x\x1b[2J\x07"),
+        ("metrics", json!({"names": true}), r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
+        ("report", json!({"metrics": ["hostile"], "since": "0s"}), r"x\x1b[2J"),
+        ("report", json!({"metrics": ["hostile"], "since": "0s", "json": true}), r"x\u001b[2J"),
+        ("summary", json!({"metrics": ["hostile"]}), r"x\x1b[2J"),
+        ("events", json!({}), r"x\x1b[2J"),
+        ("explain", json!({}), "mmv-archive: "),
+        ("plot", json!({"metrics": ["hostile"]}), r"x\x1b[2J"),
+        ("report", json!({"metrics": ["x\n\u{202e}"]}), r"x\x0a\xe2\x80\xae"),
+    ];
+    let requests = tools.iter().map(|(tool, arguments, _)| {
+        let params = json!({"name": tool, "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()
+    });
+    let input = scratch.path().join("requests");
+    fs::write(&input, requests.collect::<Vec<_>>().join("\n")).unwrap();
+    let mut command = Command::new(binaries::mmv_archive());
+    command.arg("mcp").arg(&base).env("TZ", "UTC");
+    let output = command.stdin(fs::File::open(&input).unwrap()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let answers: Vec<&[u8]> = output.stdout.trim_ascii_end().split(|byte| *byte == b'\n').collect();
+    assert_eq!(answers.len(), tools.len());
+    for (answer, (tool, arguments, shown)) in answers.iter().zip(tools) {
+        let answer: JsonValue = serde_json::from_slice(answer).unwrap();
+        let content = answer["result"]["content"].as_array().unwrap();
+        let text = content.last().unwrap()["text"].as_str().unwrap();
+        assert!(text.contains(shown), "{tool} {arguments}: {text}");
+        let (head, data) = text.split_once("\n\n").unwrap();
+        assert!(!head.contains("hostile") && !head.contains('\\'), "{tool}: {head}");
+        let count = data.lines().count();
+        let is_counted = head.starts_with(&format!("The next {count} lines are data."))
+            || count == 1 && head.starts_with("The next line is data.");
+        assert!(is_counted, "{tool} {arguments}: {head}: {count}");
+        let hidden = data.chars().find(|c| !is_printable(*c) && *c != '\n');
+        assert_eq!(hidden, None, "{tool} {arguments}: {}", data.escape_debug());
+    }
 }
 
 type Damage = fn(meta: &Path, volume: &Path);

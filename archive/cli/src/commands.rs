@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod extract;
 pub(crate) mod follow;
 pub(crate) mod info;
+pub(crate) mod mcp;
 pub(crate) mod metrics;
 pub(crate) mod plot;
 pub(crate) mod reduce;

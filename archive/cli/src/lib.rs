@@ -69,8 +69,8 @@ use signal_hook::consts::SIGXFSZ;
 #[cfg(feature = "view")]
 use commands::view;
 use commands::{
-    check, compare, convert, dump, events, explain, extract, follow, info, metrics, plot, reduce,
-    repair, report, snapshot, summary,
+    check, compare, convert, dump, events, explain, extract, follow, info, mcp, metrics, plot,
+    reduce, repair, report, snapshot, summary,
 };
 use failure::{Failure, STATUSES};
 use text::{Output, warn};
@@ -156,6 +156,9 @@ enum Command {
     /// Show metrics over time in a browser, reading archives on demand
     #[cfg(feature = "view")]
     View(view::Arguments),
+    /// Answer an assistant's questions, by the Model Context Protocol on standard input and output
+    #[command(long_about = mcp::ABOUT)]
+    Mcp(mcp::Arguments),
     /// Print the completion script of a shell
     #[command(after_long_help = completions::EXAMPLES)]
     Completions {
@@ -213,6 +216,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Snapshot(snapshot) => snapshot.run(),
         #[cfg(feature = "view")]
         Command::View(view) => view.run(),
+        Command::Mcp(mcp) => mcp.run(),
         Command::Completions { shell } => completions(*shell),
     };
     finish(result, ExitCode::SUCCESS)

@@ -9,6 +9,7 @@ pub(crate) mod value;
 
 pub(crate) use natural_order::natural_order;
 pub(crate) use output::{
-    Output, output_height, output_width, shown, shown_bytes, shown_path, terminal_height, warn,
+    Output, Printed, capture, output_height, output_width, shown, shown_bytes, shown_path,
+    terminal_height, warn,
 };
 pub(crate) use value::{EpochSeconds, EventJson, Json, Rfc3339, push_hex, push_plain};

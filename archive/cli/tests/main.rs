@@ -35,6 +35,7 @@ mod histograms;
 mod labelled_histograms;
 mod labels;
 mod lzw_refused;
+mod mcp;
 mod output_errors;
 #[cfg(feature = "view")]
 mod output_length;

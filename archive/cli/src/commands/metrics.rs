@@ -15,7 +15,7 @@ use pcp_archive::{Archive, InDom, InstanceId, Metadata, MetricDesc, Timestamp};
 use pcp_types::printable;
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};
-use tree::MetricTree;
+pub(crate) use tree::MetricTree;
 
 use crate::Failure;
 use crate::options::ArchiveArgument;

@@ -218,6 +218,34 @@ impl Clock {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.draw(|caption, panels, size| match &self.output {
+            Some(path) => write_image(path, caption, panels, size),
+            None => self.print(caption, panels),
+        })
+    }
+
+    /// Returns a PNG instead of writing the output, which has to be an image, and its caption.
+    ///
+    /// # Errors
+    ///
+    /// Those of the command.
+    pub(crate) fn picture(&self) -> Result<(Vec<u8>, String), Failure> {
+        let mut picture = None;
+        self.draw(|caption, panels, size| {
+            let bytes = image(caption, panels, size).png().map_err(image_failure)?;
+            let lines = [&caption.title, &caption.subtitle, &caption.note];
+            let lines = lines.into_iter().filter(|line| !line.is_empty()).cloned();
+            picture = Some((bytes, lines.collect::<Vec<_>>().join("\n")));
+            Ok(())
+        })?;
+        picture.ok_or_else(|| Failure::NoData("nothing to draw".to_owned()))
+    }
+
+    /// Reads what is plotted, and passes the panels and the size of an image to `output`.
+    fn draw(
+        &self,
+        output: impl FnOnce(&Caption, &[Panel], (u32, u32)) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let size = size(&self.size)?;
         // Expressions may use any metric.
         let asked = self.expressions.is_empty().then_some(&*self.metrics);
@@ -245,19 +273,20 @@ impl Arguments {
         mark_restarts(&mut panels, source, &used_metrics, window, &clock)?;
         panels.iter_mut().for_each(make_printable);
         let caption = Caption { note, ..self.caption(source, window, clock) };
-        if let Some(path) = &self.output {
-            write_image(path, &caption, &panels, size)?;
-            return check_complete(replay, &archives);
-        }
+        output(&caption, &panels, size)?;
+        check_complete(replay, &archives)
+    }
+
+    /// Prints the panels as text.
+    fn print(&self, caption: &Caption, panels: &[Panel]) -> Result<(), Failure> {
         let width = self.display.width();
         let mut out = Output::new();
         // The names are printable; colors have escape sequences.
         out.write_raw();
         out.text.extend_from_slice(
-            terminal::render(&caption, &panels, (width, output_height()), has_colors()).as_bytes(),
+            terminal::render(caption, panels, (width, output_height()), has_colors()).as_bytes(),
         );
-        out.finish()?;
-        check_complete(replay, &archives)
+        out.finish()
     }
 
     fn selection<'a>(&self, source: Source<'a>) -> Result<ReplaySelection<'a>, Failure> {
@@ -603,17 +632,28 @@ fn size(text: &str) -> Result<(u32, u32), Failure> {
     sides.ok_or_else(|| Failure::Usage(format!("\"{text}\" is not a size such as 1200x675")))
 }
 
+fn image<'a>(caption: &'a Caption, panels: &'a [Panel], (width, height): (u32, u32)) -> Image<'a> {
+    Image::new(&caption.title, panels)
+        .subtitle(&caption.subtitle)
+        .size(width, height)
+        .note(&caption.note)
+        .time_labels(|seconds, step| caption.clock.label(seconds, step))
+}
+
+fn image_failure(error: ImageError) -> Failure {
+    match error {
+        ImageError::Size { .. } => Failure::Usage(error.to_string()),
+        error => Failure::Output(std::io::Error::other(error)),
+    }
+}
+
 fn write_image(
     path: &Path,
     caption: &Caption,
     panels: &[Panel],
-    (width, height): (u32, u32),
+    size: (u32, u32),
 ) -> Result<(), Failure> {
-    let image = Image::new(&caption.title, panels)
-        .subtitle(&caption.subtitle)
-        .size(width, height)
-        .note(&caption.note)
-        .time_labels(|seconds, step| caption.clock.label(seconds, step));
+    let image = image(caption, panels, size);
     let extension = path.extension().and_then(|extension| extension.to_str());
     let bytes = match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("svg") => image.svg().map(String::into_bytes),
@@ -625,11 +665,7 @@ fn write_image(
             )));
         }
     };
-    let bytes = bytes.map_err(|error| match error {
-        ImageError::Size { .. } => Failure::Usage(error.to_string()),
-        error => Failure::Output(std::io::Error::other(error)),
-    })?;
-    let written = output_file::write(path, &bytes);
+    let written = output_file::write(path, &bytes.map_err(image_failure)?);
     written.map_err(|error| Failure::Image(format!("{}: {error}", shown_path(path))))
 }
 

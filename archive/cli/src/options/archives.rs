@@ -39,6 +39,11 @@ impl ArchiveArgument {
         Self { archive: archive.into() }
     }
 
+    /// Returns the text of the command line.
+    pub(crate) fn text(&self) -> &Path {
+        &self.archive
+    }
+
     /// Opens all archives as one timeline. Metadata records that cannot be used are passed by, with
     /// a warning; [`check_whole`] makes them a failure when all else is done.
     ///

@@ -1,7 +1,10 @@
-//! Standard output through one large buffer.
+//! Standard output through one large buffer, and messages on standard error.
+//!
+//! A server runs commands whose output is an answer: [`capture`] takes what a thread prints.
 
 use mmv_chart::Grid;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
@@ -22,6 +25,47 @@ struct VersionedLine<'a, T> {
     schema: u32,
     #[serde(flatten)]
     object: &'a T,
+}
+
+/// Limit on the messages that are kept of a captured command.
+const MAX_MESSAGES: usize = 20;
+
+thread_local! {
+    /// What this thread has printed, while it is captured.
+    static CAPTURED: RefCell<Option<Printed>> = const { RefCell::new(None) };
+}
+
+/// The output of a command that is returned instead of written.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    /// Lines of printable characters, of which the last may not be whole if they are cut.
+    pub(crate) text: Vec<u8>,
+    /// Printable messages, each a line; the first of very many.
+    pub(crate) messages: Vec<String>,
+    /// The output was longer than the limit.
+    pub(crate) is_cut: bool,
+    limit: usize,
+}
+
+impl Printed {
+    fn write(&mut self, text: &[u8]) -> Result<(), Failure> {
+        let room = self.limit.saturating_sub(self.text.len());
+        self.text.extend_from_slice(text.get(..room).unwrap_or(text));
+        self.is_cut |= text.len() > room;
+        if self.is_cut { Err(Failure::Closed) } else { Ok(()) }
+    }
+}
+
+/// Runs a command and takes what this thread prints meanwhile. After `limit` bytes the output is
+/// closed, which ends a command early as the end of a pipe does.
+pub(crate) fn capture<T>(limit: usize, command: impl FnOnce() -> T) -> (T, Printed) {
+    CAPTURED.set(Some(Printed { limit, ..Printed::default() }));
+    let result = command();
+    (result, CAPTURED.take().unwrap_or_default())
+}
+
+fn is_captured() -> bool {
+    CAPTURED.with_borrow(Option::is_some)
 }
 
 /// A buffer in front of standard output.
@@ -94,13 +138,15 @@ impl Output {
         Ok(())
     }
 
-    /// Adds a table that fits the terminal, or 80 columns where there is none.
+    /// Adds a table that fits the terminal, or 80 columns where there is none. Captured, each row
+    /// is a line.
     ///
     /// # Errors
     ///
     /// As [`spill`](Self::spill).
     pub(crate) fn narrow_rows(&mut self, grid: &Grid) -> Result<(), Failure> {
-        for row in grid.rows(Some(terminal_width().unwrap_or(80))) {
+        let width = if is_captured() { None } else { Some(terminal_width().unwrap_or(80)) };
+        for row in grid.rows(width) {
             self.text.extend_from_slice(row.as_bytes());
             self.spill()?;
         }
@@ -141,9 +187,15 @@ impl Output {
     }
 
     fn write(&mut self) -> Result<(), Failure> {
-        let mut stdout = std::io::stdout().lock();
         let text =
             if self.is_raw { Cow::Borrowed(&*self.text) } else { printable::lines(&self.text) };
+        let captured = CAPTURED
+            .with_borrow_mut(|captured| captured.as_mut().map(|captured| captured.write(&text)));
+        if let Some(written) = captured {
+            self.text.clear();
+            return written;
+        }
+        let mut stdout = std::io::stdout().lock();
         stdout.write_all(&text)?;
         stdout.flush()?;
         self.text.clear();
@@ -154,7 +206,17 @@ impl Output {
 /// Prints a line on standard error. An error of that is ignored.
 pub(crate) fn warn(message: &dyn std::fmt::Display) {
     let message = message.to_string();
-    let _ = writeln!(std::io::stderr(), "mmv-archive: {}", printable::line(&message));
+    let message = printable::line(&message);
+    let is_captured = CAPTURED.with_borrow_mut(|captured| {
+        let Some(printed) = captured else { return false };
+        if printed.messages.len() < MAX_MESSAGES {
+            printed.messages.push(message.to_string());
+        }
+        true
+    });
+    if !is_captured {
+        let _ = writeln!(std::io::stderr(), "mmv-archive: {message}");
+    }
 }
 
 /// The width of the output, where nothing has one.
@@ -176,8 +238,11 @@ pub(crate) fn output_width() -> usize {
 }
 
 /// Returns the height of the output in lines: what LINES has, else that of the terminal that
-/// standard output is; `None` if it is a file or a pipe.
+/// standard output is; `None` if it is a file or a pipe, or captured.
 pub(crate) fn terminal_height() -> Option<usize> {
+    if is_captured() {
+        return None;
+    }
     let lines = std::env::var("LINES").ok().and_then(|text| text.parse().ok());
     let terminal = || tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_row));
     let is_usable = |height: &usize| *height > 0;
@@ -190,9 +255,10 @@ pub(crate) fn output_height() -> usize {
 }
 
 /// Returns the width of the terminal that standard output is, in columns; `None` if it is a file or
-/// a pipe, whose lines another program reads.
+/// a pipe, whose lines another program reads, or captured.
 pub(crate) fn terminal_width() -> Option<usize> {
-    std::io::stdout().is_terminal().then(output_width)
+    let has_terminal = !is_captured() && std::io::stdout().is_terminal();
+    has_terminal.then(output_width)
 }
 
 /// Formats a name in one line. It may have bytes as `\xHH` already, as names of an archive have.
@@ -213,6 +279,29 @@ pub(crate) fn shown_path(path: &Path) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn captured_output_has_a_limit_and_nothing_unprintable() {
+        let print = || {
+            let mut out = Output::new();
+            for _ in 0..3 {
+                out.text.extend_from_slice(b"line \x1b[2J\n");
+                out.flush()?;
+            }
+            warn(&"two\nlines");
+            out.finish()
+        };
+        let (result, printed) = capture(1000, print);
+        assert!(result.is_ok() && !printed.is_cut);
+        assert_eq!(printed.text, b"line \\x1b[2J\n".repeat(3));
+        assert_eq!(printed.messages, ["two\\x0alines"]);
+        let (result, printed) = capture(20, print);
+        assert!(matches!(result, Err(Failure::Closed)) && printed.is_cut);
+        assert_eq!(printed.text, b"line \\x1b[2J\nline \\x");
+        let ((), printed) = capture(0, || (0..1000).for_each(|number| warn(&number)));
+        assert_eq!(printed.messages.len(), MAX_MESSAGES);
+        assert!(!is_captured());
+    }
 
     #[test]
     fn json_has_its_strings_without_what_is_not_printable() {

@@ -17,7 +17,7 @@ const MAX_BELOW: usize = 20;
 
 /// The metrics of some archives, by name; a histogram is one.
 #[derive(Default)]
-pub(super) struct MetricTree {
+pub(crate) struct MetricTree {
     leaves: BTreeMap<String, Leaf>,
 }
 
@@ -29,7 +29,7 @@ struct Leaf {
 }
 
 impl MetricTree {
-    pub(super) fn add(&mut self, metadata: &Metadata) {
+    pub(crate) fn add(&mut self, metadata: &Metadata) {
         let mut ranks = SeriesOrder::new(metadata);
         for (name, metric) in metadata.subtree("") {
             let metric = SelectedMetric { name: name.to_owned(), desc: metric.desc };
@@ -58,26 +58,46 @@ impl MetricTree {
     /// Prints each branch with its number of metrics, and what is below it; of the agent and pmcd
     /// the number alone.
     pub(super) fn print(&self, out: &mut Output) -> Result<(), Failure> {
-        let mut leaves: Vec<(&String, &Leaf)> = self.leaves.iter().collect();
-        leaves.sort_by_key(|(_, leaf)| &leaf.rank);
+        let leaves = self.sorted();
         for of_branch in leaves.chunk_by(|one, other| branch(one.0) == branch(other.0)) {
             let Some((first, _)) = of_branch.first() else { continue };
-            let branch = branch(first);
-            let metrics = counted(of_branch.len(), "metric");
-            let title = if branch.is_empty() { "(no branch)" } else { branch };
-            let histograms = of_branch.iter().filter(|(_, leaf)| leaf.is_histogram).count();
-            let histograms = match histograms {
-                0 => String::new(),
-                count => format!(", {}", counted(count, "histogram")),
-            };
-            push(out, &format!("{}: {metrics}{histograms}", shown(title)));
+            push(out, &title(of_branch));
             if !is_unnamed_machinery(first, &[]) {
-                print_below(branch, of_branch, out);
+                print_below(branch(first), of_branch, out);
             }
             out.spill()?;
         }
         Ok(())
     }
+
+    /// Returns each branch, with a line that has its number of metrics.
+    pub(crate) fn branches(&self) -> Vec<(String, String)> {
+        let leaves = self.sorted();
+        let branches = leaves.chunk_by(|one, other| branch(one.0) == branch(other.0));
+        let lines = branches.filter_map(|of_branch| {
+            let (first, _) = of_branch.first()?;
+            Some((branch(first).to_owned(), title(of_branch)))
+        });
+        lines.collect()
+    }
+
+    fn sorted(&self) -> Vec<(&String, &Leaf)> {
+        let mut leaves: Vec<(&String, &Leaf)> = self.leaves.iter().collect();
+        leaves.sort_by_key(|(_, leaf)| &leaf.rank);
+        leaves
+    }
+}
+
+/// Formats a branch and its number of metrics.
+fn title(of_branch: &[(&String, &Leaf)]) -> String {
+    let branch = of_branch.first().map_or("", |(first, _)| branch(first));
+    let branch = if branch.is_empty() { "(no branch)" } else { branch };
+    let metrics = counted(of_branch.len(), "metric");
+    let histograms = match of_branch.iter().filter(|(_, leaf)| leaf.is_histogram).count() {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "histogram")),
+    };
+    format!("{}: {metrics}{histograms}", shown(branch))
 }
 
 /// Prints a line for each name below a branch: of a metric what it is, of others how many there
