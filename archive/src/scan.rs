@@ -99,6 +99,15 @@ pub use instances::select_instances;
 pub use selection::{SelectedMetric, Selection};
 pub use selector::{MetricLabels, Selector, SelectorError};
 
+/// A place between two records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowPlace {
+    /// The time of the record before it, or the start of the source.
+    pub(crate) timestamp: Timestamp,
+    /// The number of records with this time before it.
+    pub(crate) passed: u32,
+}
+
 /// The columns of a selection from the first record of a span to its last.
 ///
 /// Not an [`Iterator`]: a chunk lives until the next call.
@@ -136,17 +145,17 @@ impl<'a> Columns<'a> {
         Self::begin(selection, span, Chunk::new(selection))
     }
 
-    /// Begins a scan after as many records with the time `from` as were read before, and of
-    /// none that goes back from there.
+    /// Begins a scan at a place, of no record that goes back from there.
     pub(crate) fn open_after(
         selection: &Selection<'a>,
-        (from, count): (Timestamp, u32),
+        place: RowPlace,
         last: Bound<Timestamp>,
     ) -> Result<Self> {
-        let chunk = Chunk::new(selection).from(from);
-        let mut columns = Self::begin(selection, (Bound::Included(from), last), chunk)?;
-        for _ in 0..count {
-            while columns.records.next()?.is_some_and(|record| record.timestamp() < from) {}
+        let RowPlace { timestamp, passed } = place;
+        let chunk = Chunk::new(selection).from(timestamp);
+        let mut columns = Self::begin(selection, (Bound::Included(timestamp), last), chunk)?;
+        for _ in 0..passed {
+            while columns.records.next()?.is_some_and(|record| record.timestamp() < timestamp) {}
         }
         Ok(columns)
     }

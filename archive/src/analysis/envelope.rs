@@ -61,7 +61,7 @@ use hashbrown::HashMap;
 
 use super::growth::{Gaps, numbers};
 use crate::scan::Selection;
-use crate::scan::extremes::{self, Side};
+use crate::scan::extremes::{self, GaugeExtreme, Side};
 use crate::{InstanceId, Pmid, Result, Timestamp};
 
 use plan::{EnvelopeScope, WindowPlan};
@@ -294,31 +294,27 @@ struct WithExtremes<'a> {
 struct GaugeExtremes {
     /// Series of metrics from this place on are there for their gauges only.
     selected: usize,
-    pairs: Vec<(usize, usize, Side)>,
+    extremes: Vec<GaugeExtreme>,
+    /// The place of each metric in the selection.
+    places: HashMap<Pmid, usize>,
 }
 
 impl<'a> WithExtremes<'a> {
     fn new(selection: &Selection<'a>) -> Self {
         let mut all = selection.clone();
         let selected = all.metrics().len();
-        let found = extremes::select(&mut all);
-        let pairs = if found.is_empty() {
-            Vec::new()
-        } else {
-            let places = places(&all);
-            let pairs = found.into_iter();
-            pairs
-                .filter_map(|(gauge, pmid, side)| Some((gauge, *places.get(&pmid)?, side)))
-                .collect()
-        };
-        Self { all, extremes: GaugeExtremes { selected, pairs } }
+        let extremes = extremes::select(&mut all);
+        let places = if extremes.is_empty() { HashMap::new() } else { places(&all) };
+        Self { all, extremes: GaugeExtremes { selected, extremes, places } }
     }
 }
 
 impl GaugeExtremes {
     /// Joins extremes to the cells of their gauges. `series` are in order.
     fn join(&self, series: &mut Vec<Series>) {
-        for (gauge, extreme, side) in &self.pairs {
+        for GaugeExtreme { gauge, extreme, side } in &self.extremes {
+            let found = self.places.get(gauge).zip(self.places.get(extreme));
+            let Some((gauge, extreme)) = found else { continue };
             let first = series.partition_point(|series| series.metric < *extreme);
             let mut place = first;
             while let Some(found) = series.get(place).filter(|found| found.metric == *extreme) {

@@ -61,7 +61,7 @@ use super::growth::strand::InstanceStrands;
 use super::growth::walls::{MetricWalls, Walls};
 use super::growth::{Decrease, Gaps, numbers};
 use crate::reader::salvage::Loss;
-use crate::scan::extremes::{self, Side};
+use crate::scan::extremes::{self, GaugeExtreme, Side};
 use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
 use crate::{InstanceId, Pmid, Result, Source, Timestamp, Units};
@@ -188,8 +188,7 @@ pub fn summarize_past_damage(
 struct SummaryExtremes {
     /// Metrics that are summarized for themselves.
     own: HashSet<Pmid>,
-    /// The gauge, and the metric with its extreme.
-    extremes: Vec<(Pmid, Pmid, Side)>,
+    extremes: Vec<GaugeExtreme>,
 }
 
 /// Returns the metrics with numbers of a selection, and those with extremes of its gauges.
@@ -199,20 +198,16 @@ fn numbers_with_extremes<'a>(
 ) -> (Selection<'a>, SummaryExtremes) {
     let own = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
     let mut selection = numbers(selection, gaps);
-    let extremes =
-        extremes::select(&mut selection).into_iter().filter_map(|(place, pmid, side)| {
-            Some((selection.metrics().get(place)?.desc.pmid, pmid, side))
-        });
-    let extremes = SummaryExtremes { own, extremes: extremes.collect() };
-    (selection, extremes)
+    let extremes = extremes::select(&mut selection);
+    (selection, SummaryExtremes { own, extremes })
 }
 
 impl SummaryExtremes {
     fn joined(&self, mut summaries: Vec<MetricSummary>) -> Vec<MetricSummary> {
         let places = summaries.iter().map(|summary| summary.metric.desc.pmid).zip(0..);
         let places: HashMap<Pmid, usize> = places.collect();
-        for (gauge, pmid, side) in &self.extremes {
-            let found = places.get(gauge).zip(places.get(pmid));
+        for GaugeExtreme { gauge, extreme, side } in &self.extremes {
+            let found = places.get(gauge).zip(places.get(extreme));
             let Some((&gauge, &extreme)) = found else { continue };
             let extreme = summaries.get(extreme).map(|summary| summary.instances.clone());
             let Some(gauge) = summaries.get_mut(gauge) else { continue };

@@ -98,26 +98,37 @@ pub fn is_extreme(metric: &SelectedMetric, metadata: &Metadata) -> bool {
     })
 }
 
-/// Adds the extremes of the gauges of a selection that its source has, and returns them: the place
-/// of the gauge, and the PMID and kind of the extreme.
-pub(crate) fn select(selection: &mut Selection<'_>) -> Vec<(usize, Pmid, Side)> {
+/// A gauge, and the metric with its least or greatest values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GaugeExtreme {
+    pub(crate) gauge: Pmid,
+    pub(crate) extreme: Pmid,
+    pub(crate) side: Side,
+}
+
+/// Adds the extremes of the gauges of a selection that its source has, and returns them in the
+/// order of the gauges.
+pub(crate) fn select(selection: &mut Selection<'_>) -> Vec<GaugeExtreme> {
     let metadata = selection.source().metadata();
+    if metadata.subtree(BRANCH.trim_end_matches('.')).next().is_none() {
+        return Vec::new();
+    }
     let mut found = Vec::new();
-    if metadata.subtree(BRANCH.trim_end_matches('.')).next().is_some() {
-        for (place, gauge) in selection.metrics().iter().enumerate() {
-            for side in Side::BOTH {
-                if let Some(name) = side.found(gauge, metadata) {
-                    found.push((place, gauge.desc.pmid, side, name));
-                }
-            }
+    let mut names = Vec::new();
+    for metric in selection.metrics() {
+        let gauge = metric.desc.pmid;
+        for side in Side::BOTH {
+            let Some(name) = side.found(metric, metadata) else { continue };
+            let Some(extreme) = side.pmid(gauge) else { continue };
+            found.push(GaugeExtreme { gauge, extreme, side });
+            names.push(name);
         }
     }
-    let extremes = found.into_iter().filter_map(|(place, gauge, side, name)| {
-        let instances = selection.labelled_instances(gauge).cloned();
+    for (GaugeExtreme { gauge, .. }, name) in found.iter().zip(names) {
+        let instances = selection.labelled_instances(*gauge).cloned();
         selection.select_operand(&name, instances.as_ref());
-        Some((place, side.pmid(gauge)?, side))
-    });
-    extremes.collect()
+    }
+    found
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::segment::EnvelopeSegment;
 use super::{Envelope, GoOn, Grid, Options, WithExtremes};
 use crate::analysis::growth::numbers;
 use crate::scan::segments::each_in_time;
-use crate::scan::{Columns, Selection};
+use crate::scan::{Columns, RowPlace, Selection};
 use crate::{Result, Timestamp};
 
 /// Windows of more bytes, by the index, are answered by the pyramid.
@@ -149,10 +149,10 @@ impl Envelopes {
         let selection = numbers(&WithExtremes::new(selection).all, self.options.gaps);
         let scope = EnvelopeScope::new(&selection, self.options);
         let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
-        let bytes = source.bytes_of(&(rest.0..=source.end()));
+        let bytes = source.bytes_of(&(rest.timestamp..=source.end()));
         if bytes >= MIN_SEGMENTS * self.segment {
-            let same = Bound::Included(rest.0);
-            if rest.1 > 0 && !self.in_sequence(&scope, &selection, same, go_on)? {
+            let same = Bound::Included(rest.timestamp);
+            if rest.passed > 0 && !self.in_sequence(&scope, &selection, same, go_on)? {
                 return Ok(false);
             }
             let count = (bytes / self.segment).min(MAX_SEGMENTS) as usize;
@@ -165,11 +165,7 @@ impl Envelopes {
 
     /// Makes the pyramid one of a source. Returns [`Pyramid::unread_from`]; `None` if there can be
     /// none.
-    fn prepare(
-        &self,
-        selection: &Selection<'_>,
-        scope: &EnvelopeScope,
-    ) -> Option<(Timestamp, u32)> {
+    fn prepare(&self, selection: &Selection<'_>, scope: &EnvelopeScope) -> Option<RowPlace> {
         let source = selection.source();
         let mut pyramid = self.write();
         if !pyramid.as_mut().is_some_and(|pyramid| pyramid.follow(source, scope.clone())) {
@@ -189,9 +185,9 @@ impl Envelopes {
     ) -> bool {
         let now =
             self.read().as_ref().map(|pyramid| (pyramid.grid().clone(), pyramid.unread_from()));
-        let Some((grid, (newest, rows))) = now else { return false };
+        let Some((grid, rest)) = now else { return false };
         let plan = WindowPlan::of_all(scope, &grid);
-        let from = newest.as_nanos().saturating_add(i128::from(rows > 0));
+        let from = rest.timestamp.as_nanos().saturating_add(i128::from(rest.passed > 0));
         let span = Timestamp::from_nanos(from)..=selection.source().end();
         let work = |columns: &mut Columns<'_>| {
             let mut segment = EnvelopeSegment::new(scope.metrics.len());

@@ -28,7 +28,7 @@ use super::plan::{EnvelopeScope, WindowPlan};
 use super::segment::EnvelopeSegment;
 use super::track::{CellKind, InstanceTrack};
 use super::{Envelope, Options, Run, Series, halved, places};
-use crate::scan::{SelectedMetric, Selection};
+use crate::scan::{RowPlace, SelectedMetric, Selection};
 use crate::{InstanceId, Pmid, Source, Timestamp};
 use cells::{Cells, Weight};
 
@@ -94,14 +94,14 @@ impl Pyramid {
     /// source with more records, or if metrics and instances are read now that were there
     /// before and were not.
     pub(super) fn follow(&mut self, source: Source<'_>, scope: EnvelopeScope) -> bool {
-        let is_longer = self.whole.newest.is_none_or(|(newest, _)| newest <= source.end());
+        let is_longer = self.until().is_none_or(|newest| newest <= source.end());
         if self.start != source.start() || !is_longer || !self.is_continued_by(&scope) {
             return false;
         }
         let Some(places) = self.places_in(&scope) else { return false };
         let mut whole = EnvelopeSegment::new(scope.metrics.len());
         whole.marks = std::mem::take(&mut self.whole.marks);
-        whole.newest = self.whole.newest;
+        whole.end = self.whole.end;
         let mut cells = Vec::new();
         cells.resize_with(scope.metrics.len(), Vec::new);
         let own = std::mem::take(&mut self.whole.metrics).into_iter().zip(self.cells.drain(..));
@@ -142,7 +142,7 @@ impl Pyramid {
             return false;
         }
         let Some(places) = self.places_in(next) else { return false };
-        let newest = self.whole.newest.map_or(self.start, |(newest, _)| newest);
+        let newest = self.until().unwrap_or(self.start);
         let mut metrics = self.whole.metrics.iter().zip(places).enumerate();
         metrics.all(|(own, (tracks, (place, metric)))| {
             let wanted =
@@ -175,15 +175,15 @@ impl Pyramid {
         &self.grid
     }
 
-    /// Returns the time from which on records are unread, and how many records of that time were
-    /// read.
-    pub(super) fn unread_from(&self) -> (Timestamp, u32) {
-        self.whole.newest.unwrap_or((*self.grid.window().start(), 0))
+    /// Returns the place from which on records are unread.
+    pub(super) fn unread_from(&self) -> RowPlace {
+        let start = RowPlace { timestamp: *self.grid.window().start(), passed: 0 };
+        self.whole.end.unwrap_or(start)
     }
 
     /// Returns the time of the last record that was read.
     pub(super) fn until(&self) -> Option<Timestamp> {
-        self.whole.newest.map(|(newest, _)| newest)
+        self.whole.end.map(|end| end.timestamp)
     }
 
     pub(super) const fn has_given_up(&self) -> bool {

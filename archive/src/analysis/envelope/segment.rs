@@ -11,7 +11,7 @@ use super::track::{GridRows, InstanceTrack};
 use crate::analysis::growth::strand::InstanceStrands;
 use crate::analysis::growth::walls::{MetricWalls, Walls};
 use crate::scan::segments::by_time;
-use crate::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
+use crate::scan::{Chunk, Column, Columns, RowPlace, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Timestamp};
 
 /// Growth of the span before the window while it lacks something that is searched for.
@@ -26,8 +26,8 @@ const FEW_ROWS: usize = 16;
 pub(super) struct EnvelopeSegment {
     pub(super) metrics: Vec<Tracks>,
     pub(super) marks: Vec<Timestamp>,
-    /// The time of the last row, and how many rows at the end have it.
-    pub(super) newest: Option<(Timestamp, u32)>,
+    /// The end of the rows.
+    pub(super) end: Option<RowPlace>,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl EnvelopeSegment {
 
     pub(super) fn new(metrics: usize) -> Self {
         let metrics = std::iter::repeat_with(Tracks::default).take(metrics).collect();
-        Self { metrics, marks: Vec::new(), newest: None }
+        Self { metrics, marks: Vec::new(), end: None }
     }
 
     /// Returns a span of time right after this one, which goes on with its tracks. It may begin
@@ -122,14 +122,17 @@ impl EnvelopeSegment {
         }
         if let Some(last) = timestamps.last() {
             let count = timestamps.iter().rev().take_while(|at| *at == last).count();
-            self.pass(*last, u32::try_from(count).unwrap_or(u32::MAX));
+            let passed = u32::try_from(count).unwrap_or(u32::MAX);
+            self.pass(RowPlace { timestamp: *last, passed });
         }
     }
 
-    /// Counts the rows with the last time.
-    fn pass(&mut self, at: Timestamp, count: u32) {
-        let earlier = self.newest.filter(|(newest, _)| *newest == at).map_or(0, |(_, count)| count);
-        self.newest = Some((at, earlier.saturating_add(count)));
+    /// Moves the end behind further rows.
+    fn pass(&mut self, mut end: RowPlace) {
+        if let Some(before) = self.end.filter(|before| before.timestamp == end.timestamp) {
+            end.passed = end.passed.saturating_add(before.passed);
+        }
+        self.end = Some(end);
     }
 
     /// Appends the segment that follows this one.
@@ -143,7 +146,7 @@ impl EnvelopeSegment {
         for ((tracks, metric), more) in metrics {
             tracks.join(plan, metric, more);
         }
-        self.pass_by(plan.grid, next.marks, next.newest);
+        self.pass_by(plan.grid, next.marks, next.end);
     }
 
     /// Takes the tracks over from a span of time that [goes on](Self::go_on) with these.
@@ -151,15 +154,15 @@ impl EnvelopeSegment {
         for (tracks, more) in self.metrics.iter_mut().zip(next.metrics) {
             tracks.replace(more);
         }
-        self.pass_by(grid, next.marks, next.newest);
+        self.pass_by(grid, next.marks, next.end);
     }
 
-    fn pass_by(&mut self, grid: &Grid, marks: Vec<Timestamp>, newest: Option<(Timestamp, u32)>) {
+    fn pass_by(&mut self, grid: &Grid, marks: Vec<Timestamp>, end: Option<RowPlace>) {
         let last = self.marks.last().and_then(|last| grid.column_of(*last));
         self.marks
             .extend(marks.into_iter().filter(|at| last.is_none() || grid.column_of(*at) != last));
-        if let Some((at, count)) = newest {
-            self.pass(at, count);
+        if let Some(end) = end {
+            self.pass(end);
         }
     }
 
