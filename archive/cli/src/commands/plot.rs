@@ -120,6 +120,23 @@ type Row = (f64, Vec<Option<Reading>>);
 
 type Span = std::ops::RangeInclusive<Timestamp>;
 
+/// What is read at equal distances.
+#[derive(Debug, Clone, Copy)]
+struct Sampling {
+    step: Duration,
+    /// Counters are read as rates over the step.
+    rates: bool,
+    /// A step has several logged values.
+    has_several: bool,
+}
+
+impl Sampling {
+    fn sample_at<'r>(self, replay: &'r Replay<'_>, at: Timestamp) -> Option<Sample<'r>> {
+        let since = at.saturating_sub(self.step);
+        if self.rates { replay.rates_at(at, since) } else { replay.at_since(at, since) }
+    }
+}
+
 /// The value of a line at a time.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
@@ -256,15 +273,15 @@ impl Arguments {
         let end = source.end();
         let window = self.span.window(start, end, zone.time_zone())?;
         let selection = self.selection(source)?;
-        let (step, has_several) = self.step(&selection, window)?;
+        let sampling = self.sampling(&selection, window)?;
         let used_metrics = selection.used_metrics();
         let span = window.start..=window.end;
-        let mut moments = selection.clone().window(span, step, step)?;
+        let mut moments = selection.clone().window(span, sampling.step, sampling.step)?;
         warn_of_losses(moments.replay());
         let was_whole = moments.is_whole();
         let clock = Clock::new(zone, window);
         let read = PlotSource { selection: &selection, moments: &mut moments, window };
-        let panels = self.panels(source, read, (step, has_several), &clock)?;
+        let panels = self.panels(source, read, sampling, &clock)?;
         let replay = moments.replay();
         if moments.is_whole() && !was_whole {
             warn_of_losses(replay);
@@ -305,17 +322,17 @@ impl Arguments {
         Ok(selection)
     }
 
-    /// Returns the lines, by unit. Each step may have several logged values.
+    /// Returns the lines, by unit.
     fn panels(
         &self,
         source: Source<'_>,
         PlotSource { selection, moments: window, window: whole }: PlotSource<'_, '_>,
-        (step, has_several): (Duration, bool),
+        sampling: Sampling,
         clock: &Clock,
     ) -> Result<Vec<Panel>, Failure> {
         let units = self.display.units()?;
         let instances = self.display.instances.as_slice();
-        let rates = !self.display.no_rate;
+        let Sampling { step, rates, has_several } = sampling;
         let choice = Choice { instances, rates, units: &units, ..Choice::default() };
         let mut columns = columns::columns(source.metadata(), window.replay(), &choice);
         sort_columns(&mut columns, &self.metrics, source.metadata(), window.replay());
@@ -337,29 +354,28 @@ impl Arguments {
         let readings = columns.len() as u128 * most_rows(whole, step);
         if readings > many::MAX_READINGS && !window.is_whole() {
             let is_kept = |column: &columns::Column| histogram(column.metric).is_some();
-            let chosen: (_, &dyn Fn(&columns::Column) -> bool) = (count.most(), &is_kept);
             let span = whole.start..=whole.end;
-            let reduced = many::reduce(selection, columns, chosen, (&span, step, rates), clock)?;
+            let top = count.most();
+            let reduced = many::reduce(selection, columns, top, &is_kept, &span, sampling, clock)?;
             let layout = self.layout(count, &histogram);
-            let panels = lines::panels((&reduced.columns, &reduced.sums), &reduced.rows, &layout);
-            return some_panels(panels);
+            let many::Reduced { columns, rows, sums } = reduced;
+            return some_panels(lines::panels(&columns, &sums, &rows, &layout));
         }
         let is_plain = self.expressions.is_empty()
             && !window.is_whole()
             && columns.iter().all(|column| histogram(column.metric).is_none());
         let reduced = Some(whole).filter(|_| has_several && is_plain).and_then(|whole| {
-            let columns = (window.replay(), &*columns);
             let options = Options { rates, gaps: self.gaps.gaps() };
             // The samples pass by damage, and say what is lost.
-            extremes::rows(source, columns, options, (whole, step), clock).ok()
+            extremes::rows(source, window.replay(), &columns, options, whole, step, clock).ok()
         });
         let rows = match reduced {
             Some(rows) => rows,
-            None => rows(window, &columns, rates, step, clock)?,
+            None => rows(window, &columns, sampling, clock)?,
         };
         let histogram = |metric| window.replay().histogram_of(metric);
         let layout = self.layout(count, &histogram);
-        some_panels(lines::panels((&columns, &[]), &rows, &layout))
+        some_panels(lines::panels(&columns, &[], &rows, &layout))
     }
 
     fn layout<'o, 'a>(
@@ -409,15 +425,13 @@ impl Arguments {
         (panels, shown(&note).into_owned())
     }
 
-    /// Returns the time between samples, and whether it was made longer than that between logged
-    /// values. Rates over less than the time between two logged values would show how values in
-    /// between are rounded.
-    /// Returns the interval between samples, and whether one has several logged values.
-    fn step(
+    /// Returns the interval between samples: unless it is given, that of logged values, or a longer
+    /// one. Rates over less than that would show how values in between are rounded.
+    fn sampling(
         &self,
         selection: &ReplaySelection<'_>,
         window: Window,
-    ) -> Result<(Duration, bool), Failure> {
+    ) -> Result<Sampling, Failure> {
         let span = window.end.nanos_since(window.start).unsigned_abs();
         let most = if self.heatmap { MAX_INTERVALS } else { MAX_SAMPLES };
         let least = Duration::from_nanos((span / most).max(1) as u64);
@@ -431,7 +445,7 @@ impl Arguments {
         if step.is_zero() {
             return Err(Failure::Usage("the interval between samples is zero".to_owned()));
         }
-        Ok((step, has_several))
+        Ok(Sampling { step, rates: !self.display.no_rate, has_several })
     }
 
     fn caption(&self, source: Source<'_>, window: Window, clock: Clock) -> Caption {
@@ -470,17 +484,6 @@ fn some_panels(panels: Vec<Panel>) -> Result<Vec<Panel>, Failure> {
     Ok(panels)
 }
 
-/// Returns the values at a time, or the rates over the step before it.
-fn sample_at<'r>(
-    replay: &'r Replay<'_>,
-    timestamp: Timestamp,
-    step: Duration,
-    rates: bool,
-) -> Option<Sample<'r>> {
-    let since = timestamp.saturating_sub(step);
-    if rates { replay.rates_at(timestamp, since) } else { replay.at_since(timestamp, since) }
-}
-
 fn number(sample: &Sample<'_>, column: &columns::Column) -> Option<f64> {
     cell(sample, column).and_then(|value| value.as_f64())
 }
@@ -489,16 +492,15 @@ fn number(sample: &Sample<'_>, column: &columns::Column) -> Option<f64> {
 fn rows(
     window: &mut replay::Window<'_>,
     columns: &[columns::Column],
-    rates: bool,
-    step: Duration,
+    sampling: Sampling,
     clock: &Clock,
 ) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     window.for_each(
         |replay, span| {
             let mut rows: Vec<Row> = Vec::new();
-            for timestamp in replay::times(span, step) {
-                let Some(sample) = sample_at(replay, timestamp, step, rates) else { continue };
+            for timestamp in replay::times(span, sampling.step) {
+                let Some(sample) = sampling.sample_at(replay, timestamp) else { continue };
                 let readings = columns
                     .iter()
                     .map(|column| Some(Reading { value: number(&sample, column)?, spread: None }));

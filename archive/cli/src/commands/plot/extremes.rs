@@ -25,9 +25,11 @@ const CELLS_AT_ONCE: usize = 1 << 17;
 /// Those of the reader: damage is not passed by.
 pub(super) fn rows(
     source: Source<'_>,
-    (replay, columns): (&Replay<'_>, &[Column]),
+    replay: &Replay<'_>,
+    columns: &[Column],
     options: Options,
-    (window, step): (Window, Duration),
+    window: Window,
+    step: Duration,
     clock: &Clock,
 ) -> Result<Vec<Row>> {
     let span = window.end.nanos_since(window.start).max(1);
@@ -54,7 +56,7 @@ pub(super) fn rows(
             let is_discrete = metric.desc.semantics == Semantics::Discrete;
             for place in places.get(&(metric.desc.pmid, series.instance)).into_iter().flatten() {
                 if let Some(column) = columns.get(*place) {
-                    add(&series, (*place, column), is_discrete, &mut rows);
+                    add(&series, *place, column, is_discrete, &mut rows);
                 }
             }
         }
@@ -64,7 +66,7 @@ pub(super) fn rows(
 
 /// Adds a series. Between two observations that belong together, however far apart, a value is
 /// on the line from one to the other, or as before where it is discrete.
-fn add(series: &Series, (place, column): (usize, &Column), is_discrete: bool, rows: &mut [Row]) {
+fn add(series: &Series, place: usize, column: &Column, is_discrete: bool, rows: &mut [Row]) {
     let mut last: Option<(usize, f64)> = None;
     for (at, cell) in series.cells() {
         let at = at as usize;

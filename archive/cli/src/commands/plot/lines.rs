@@ -48,14 +48,22 @@ pub(super) struct Layout<'o, 'a> {
     pub(super) histogram: &'o dyn Fn(usize) -> Option<&'a str>,
 }
 
-/// The columns of a panel, with their places in a row.
-type Group<'c> = Vec<(usize, &'c Column)>;
+/// A column, and its place in a row.
+#[derive(Debug, Clone, Copy)]
+struct PlacedColumn<'c> {
+    place: usize,
+    column: &'c Column,
+}
+
+/// The columns of a panel.
+type Group<'c> = Vec<PlacedColumn<'c>>;
 
 /// Returns the panels, in the order of the columns. Panels without numbers are left out. Each metric
 /// has its largest lines and the sum of its others: different metrics are never added, and none is
 /// left out for having small values. Rows may have sums of further columns.
 pub(super) fn panels(
-    (columns, sums): (&[Column], &[SumOfOthers]),
+    columns: &[Column],
+    sums: &[SumOfOthers],
     rows: &[Row],
     layout: &Layout<'_, '_>,
 ) -> Vec<Panel> {
@@ -64,7 +72,7 @@ pub(super) fn panels(
         let mut panels = Vec::new();
         for (histogram, group) in &groups {
             if let Some(name) = histogram {
-                panels.extend(quantile_panel(name, group, rows, (count, layout)));
+                panels.extend(quantile_panel(name, group, rows, count, layout));
                 continue;
             }
             let mut lines = largest_lines(group, sums, rows, count);
@@ -101,14 +109,14 @@ fn grouped<'c, 'a>(
             groups.push((histogram, Vec::new()));
         }
         if let Some((_, columns)) = groups.get_mut(group) {
-            columns.push((place, column));
+            columns.push(PlacedColumn { place, column });
         }
     }
     groups
 }
 
 fn with_names(group: &Group<'_>) -> Panel {
-    let mut metrics: Vec<String> = group.iter().map(|(_, column)| column.name.clone()).collect();
+    let mut metrics: Vec<String> = group.iter().map(|one| one.column.name.clone()).collect();
     metrics.dedup();
     Panel { metrics, ..Panel::default() }
 }
@@ -119,20 +127,20 @@ fn quantile_panel(
     histogram: &str,
     group: &Group<'_>,
     rows: &[Row],
-    (count, layout): (LineCount, &Layout<'_, '_>),
+    count: LineCount,
+    layout: &Layout<'_, '_>,
 ) -> Option<Panel> {
-    let instance = group.first()?.1.instance_name.as_deref();
-    let is_histogram = group.iter().all(|(_, column)| column.instance_name.as_deref() == instance);
+    let instance = group.first()?.column.instance_name.as_deref();
+    let is_histogram = group.iter().all(|one| one.column.instance_name.as_deref() == instance);
     let mut title = histogram.to_owned();
     if is_histogram {
         if let Some(instance) = instance {
             title = format!("{histogram} [{instance}]");
         }
         let mut lines = Vec::new();
-        for indexed in group {
-            let (_, column) = indexed;
+        for PlacedColumn { place, column } in group {
             let quantile = column.name.get(histogram.len() + 1..).unwrap_or_default();
-            lines.push(line(indexed, rows, quantile.to_owned()));
+            lines.push(line(*place, rows, quantile.to_owned()));
         }
         lines.reverse();
         let mut lines = ranked(lines);
@@ -144,10 +152,10 @@ fn quantile_panel(
             ..with_names(group)
         });
     }
-    let highest = group.iter().map(|(_, column)| column.metric).max()?;
+    let highest = group.iter().map(|one| one.column.metric).max()?;
     let group: Group<'_> =
-        group.iter().filter(|(_, column)| column.metric == highest).copied().collect();
-    if let Some(quantile) = group.first()?.1.name.get(histogram.len() + 1..) {
+        group.iter().filter(|one| one.column.metric == highest).copied().collect();
+    if let Some(quantile) = group.first()?.column.name.get(histogram.len() + 1..) {
         title = format!("{histogram} {quantile}");
     }
     let mut lines = ranked(lines(&group, rows, 0));
@@ -166,8 +174,8 @@ fn quantile_panel(
 }
 
 fn scale_lines(lines: &mut [Line], group: &Group<'_>, keeps_units: bool) -> String {
-    let Some((_, column)) = group.first() else { return String::new() };
-    let own = column.scale.units.clone();
+    let Some(first) = group.first() else { return String::new() };
+    let own = first.column.scale.units.clone();
     let largest = lines.iter().map(largest_value).fold(0.0, f64::max);
     let units: Option<Units> = own.parse().ok().filter(|_| !keeps_units);
     let Some((size, unit)) = units.and_then(|units| axis_unit(largest, units)) else { return own };
@@ -190,14 +198,14 @@ fn fitting(panels: usize) -> LineCount {
 /// Returns the largest lines of each metric of a group and the sum of its others, the metric with
 /// the largest line first.
 fn largest_lines(
-    group: &[(usize, &Column)],
+    group: &[PlacedColumn<'_>],
     sums: &[SumOfOthers],
     rows: &[Row],
     count: LineCount,
 ) -> Vec<Line> {
     let shared = shared_prefix(group);
     let mut metrics: Vec<(&Column, Vec<Line>)> = Vec::new();
-    for ((_, column), line) in group.iter().zip(lines(group, rows, shared)) {
+    for (PlacedColumn { column, .. }, line) in group.iter().zip(lines(group, rows, shared)) {
         if line.mean().is_none() {
             continue;
         }
@@ -311,9 +319,9 @@ fn without_repeated_label(mut panel: Panel) -> Panel {
 
 /// Returns the unit, after the name of the metric if that is the only one in this panel but not in
 /// the plot.
-fn heading(unit: &str, group: &[(usize, &Column)], panels: usize) -> String {
+fn heading(unit: &str, group: &[PlacedColumn<'_>], panels: usize) -> String {
     match group.first() {
-        Some((_, first)) if panels > 1 && is_one_metric(group) => named(&first.name, unit),
+        Some(first) if panels > 1 && is_one_metric(group) => named(&first.column.name, unit),
         _ => unit.to_owned(),
     }
 }
@@ -323,26 +331,26 @@ fn named(name: &str, unit: &str) -> String {
 }
 
 /// Returns the lines of columns whose names share their first bytes.
-fn lines(group: &[(usize, &Column)], rows: &[Row], shared: usize) -> Vec<Line> {
+fn lines(group: &[PlacedColumn<'_>], rows: &[Row], shared: usize) -> Vec<Line> {
     let is_one_metric = is_one_metric(group);
     let mut lines = Vec::new();
-    for one in group {
-        lines.push(line(one, rows, label(one.1, is_one_metric, shared)));
+    for PlacedColumn { place, column } in group {
+        lines.push(line(*place, rows, label(column, is_one_metric, shared)));
     }
     lines
 }
 
-fn line((place, _): &(usize, &Column), rows: &[Row], label: String) -> Line {
+fn line(place: usize, rows: &[Row], label: String) -> Line {
     Line {
         label,
-        points: points(rows, *place),
-        spreads: rows.iter().map(|(_, numbers)| reading_at(numbers, *place)?.spread).collect(),
+        points: points(rows, place),
+        spreads: rows.iter().map(|(_, numbers)| reading_at(numbers, place)?.spread).collect(),
         is_sum: false,
     }
 }
 
-fn is_one_metric(group: &[(usize, &Column)]) -> bool {
-    let mut metrics = group.iter().map(|(_, column)| column.metric);
+fn is_one_metric(group: &[PlacedColumn<'_>]) -> bool {
+    let mut metrics = group.iter().map(|one| one.column.metric);
     let first = metrics.next();
     metrics.all(|metric| Some(metric) == first)
 }
@@ -360,12 +368,12 @@ fn label(column: &Column, is_one_metric: bool, shared: usize) -> String {
 
 /// Returns the length of the leading parts that all names share, with their dots and without the
 /// last part.
-fn shared_prefix(columns: &[(usize, &Column)]) -> usize {
-    let Some((_, first)) = columns.first() else { return 0 };
+fn shared_prefix(columns: &[PlacedColumn<'_>]) -> usize {
+    let Some(PlacedColumn { column: first, .. }) = columns.first() else { return 0 };
     let ends = first.name.match_indices('.').map(|(dot, _)| dot + 1);
     let shared = ends.take_while(|end| {
         let prefix = first.name.get(..*end).unwrap_or_default();
-        columns.iter().all(|(_, column)| column.name.starts_with(prefix))
+        columns.iter().all(|one| one.column.name.starts_with(prefix))
     });
     shared.last().unwrap_or(0)
 }
@@ -425,7 +433,7 @@ mod tests {
         let values = [5000.0, 8.0, 20.0, 19.0, 18.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 0.1, 0.2];
         let rows = row(&values);
         let labels = |count| -> Vec<String> {
-            let panels = panels((&columns, &[]), &rows, &layout(count));
+            let panels = panels(&columns, &[], &rows, &layout(count));
             let lines = panels.into_iter().flat_map(|panel| panel.lines);
             lines.map(|line| line.label).collect()
         };
@@ -444,7 +452,7 @@ mod tests {
             names.iter().map(move |instance| column(metric, name, Some(instance)))
         };
         let columns: Vec<Column> = of(0, "q.jobs").chain(of(1, "q.errors")).collect();
-        let panels = panels((&columns, &[]), &row(&[1.0; 60]), &layout(LineCount::EachMetric(2)));
+        let panels = panels(&columns, &[], &row(&[1.0; 60]), &layout(LineCount::EachMetric(2)));
         let lines: Vec<Vec<&str>> = panels
             .iter()
             .map(|panel| panel.lines.iter().map(|line| line.label.as_str()).collect())
@@ -459,7 +467,7 @@ mod tests {
         let columns = vec![column(0, "q.jobs", Some("a")); 200_000];
         let begun = std::time::Instant::now();
         let rows = row(&vec![1.0; columns.len()]);
-        let panels = panels((&columns, &[]), &rows, &layout(LineCount::EachMetric(2)));
+        let panels = panels(&columns, &[], &rows, &layout(LineCount::EachMetric(2)));
         assert_eq!(panels.iter().map(|panel| panel.lines.len()).sum::<usize>(), 3);
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     }
@@ -490,10 +498,12 @@ mod tests {
     #[test]
     fn labels_leave_out_what_all_lines_share() {
         let labels = |columns: &[Column]| -> Vec<String> {
-            let columns: Vec<(usize, &Column)> = columns.iter().enumerate().collect();
+            let columns = columns.iter().enumerate();
+            let columns: Group<'_> =
+                columns.map(|(place, column)| PlacedColumn { place, column }).collect();
             let shared = shared_prefix(&columns);
             let one = is_one_metric(&columns);
-            columns.iter().map(|(_, column)| label(column, one, shared)).collect()
+            columns.iter().map(|placed| label(placed.column, one, shared)).collect()
         };
         let one =
             [column(0, "disk.dev.read", Some("sda")), column(0, "disk.dev.read", Some("sdb"))];

@@ -4,12 +4,10 @@
 //! largest means and for the sums of the others. Memory grows with the number of columns and
 //! with that of rows, not with their product.
 
-use std::time::Duration;
-
 use hashbrown::HashMap;
 use pcp_archive::replay::{self, ReplaySelection};
 
-use super::{Clock, Reading, Row, Span, number, sample_at};
+use super::{Clock, Reading, Row, Sampling, Span, number};
 use crate::Failure;
 use crate::columns::Column;
 
@@ -74,11 +72,13 @@ enum Fate {
 pub(super) fn reduce(
     selection: &ReplaySelection<'_>,
     columns: Vec<Column>,
-    (top, is_kept): (usize, &dyn Fn(&Column) -> bool),
-    (span, step, rates): (&Span, Duration, bool),
+    top: usize,
+    is_kept: &dyn Fn(&Column) -> bool,
+    span: &Span,
+    sampling: Sampling,
     clock: &Clock,
 ) -> Result<Reduced, Failure> {
-    let tallies = tallies(selection, &columns, (span, step, rates), clock)?;
+    let tallies = tallies(selection, &columns, span, sampling, clock)?;
     let (fates, sums) = choose(&columns, &tallies, top, is_kept);
     let drawn = fates.iter().filter(|fate| matches!(fate, Fate::Drawn(_))).count();
     let len = drawn + sums.len();
@@ -105,10 +105,10 @@ pub(super) fn reduce(
         (seconds, row)
     };
     let mut rows = Vec::new();
-    selection.clone().window(span.clone(), step, step)?.for_each(
+    selection.clone().window(span.clone(), sampling.step, sampling.step)?.for_each(
         |replay, span| {
-            let samples = replay::times(span, step).filter_map(|timestamp| {
-                let sample = sample_at(replay, timestamp, step, rates)?;
+            let samples = replay::times(span, sampling.step).filter_map(|timestamp| {
+                let sample = sampling.sample_at(replay, timestamp)?;
                 Some(row(&sample, clock.seconds(timestamp)))
             });
             Ok::<Vec<Row>, Failure>(samples.collect())
@@ -127,15 +127,16 @@ pub(super) fn reduce(
 fn tallies(
     selection: &ReplaySelection<'_>,
     columns: &[Column],
-    (span, step, rates): (&Span, Duration, bool),
+    span: &Span,
+    sampling: Sampling,
     clock: &Clock,
 ) -> Result<Vec<Tally>, Failure> {
     let mut tallies = vec![Tally::EMPTY; columns.len()];
-    selection.clone().window(span.clone(), step, step)?.for_each(
+    selection.clone().window(span.clone(), sampling.step, sampling.step)?.for_each(
         |replay, span| {
             let mut tallies = vec![Tally::EMPTY; columns.len()];
-            for timestamp in replay::times(span, step) {
-                let Some(sample) = sample_at(replay, timestamp, step, rates) else { continue };
+            for timestamp in replay::times(span, sampling.step) {
+                let Some(sample) = sampling.sample_at(replay, timestamp) else { continue };
                 let seconds = clock.seconds(timestamp);
                 for (tally, column) in tallies.iter_mut().zip(columns) {
                     if let Some(value) = number(&sample, column) {
