@@ -4,10 +4,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use test_archives::Builder;
+
+use crate::program::{run, stdout};
 
 const RECORD: usize = 4 + 12 + 4 + 20 + 4;
 
@@ -22,17 +24,6 @@ fn damage(base: &Path) {
     let mut bytes = fs::read(&path).unwrap();
     bytes[808 + RECORD + 2] = 1;
     fs::write(path, bytes).unwrap();
-}
-
-fn run(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.args(arguments).current_dir(directory).output().unwrap()
-}
-
-#[track_caller]
-fn stdout(output: &Output, status: i32) -> &str {
-    assert_eq!(output.status.code(), Some(status), "{output:?}");
-    std::str::from_utf8(&output.stdout).unwrap()
 }
 
 #[test]

@@ -8,6 +8,8 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::{Builder, scratch};
 
+use crate::program::text;
+
 /// Writes two archives, of ten and of five seconds: of `acme.changed`, which is a counter in the
 /// second, of `acme.moved`, which has another PMID there, and of `acme.same`.
 fn directory() -> TempDir {
@@ -31,10 +33,6 @@ fn directory() -> TempDir {
 fn run(directory: &Path, command: &str, arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     program.current_dir(directory).arg(command).args(arguments).env("TZ", "UTC").output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
 }
 
 #[test]

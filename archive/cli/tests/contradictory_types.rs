@@ -2,12 +2,13 @@
 //! out and reported once, and cost nothing else.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 
 use pcp_archive::{Pmid, ValueType};
 use tempfile::TempDir;
 use test_archives::Builder;
+
+use crate::program::{run_on, text};
 
 /// Writes ten records of two metrics, `acme.bad` and `acme.good`. The descriptor of the first
 /// says `double`, the blocks are of 64-bit integers.
@@ -27,16 +28,6 @@ fn archive() -> (TempDir, PathBuf) {
     (directory, base)
 }
 
-fn run(base: &Path, arguments: &[&str]) -> Output {
-    let (command, options) = arguments.split_first().unwrap();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    program.arg(command).arg(base).args(options).env("TZ", "UTC").output().unwrap()
-}
-
-fn text(output: &[u8]) -> &str {
-    std::str::from_utf8(output).unwrap()
-}
-
 const CONFLICT: &str = "acme.0: offset 808: metric 70.1.1: a value is of type \
                         64-bit unsigned int, its descriptor has double; such values are left out\n";
 
@@ -51,7 +42,7 @@ fn each_command_reports_a_bad_metric_once() {
         &["dump"],
         &["dump", "--json"],
     ] {
-        let output = run(&base, arguments);
+        let output = run_on(&base, arguments);
         let (printed, warnings) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(warnings.matches(CONFLICT).count(), 1, "{arguments:?}: {warnings}");
         assert_eq!(warnings.matches("70.1.1").count(), 1, "{arguments:?}: {warnings}");
@@ -59,7 +50,7 @@ fn each_command_reports_a_bad_metric_once() {
         assert!(printed.contains("26767720"), "{arguments:?}: {printed}");
         assert!(!printed.contains("e-3"), "{arguments:?}: {printed}");
     }
-    let dump = run(&base, &["dump"]);
+    let dump = run_on(&base, &["dump"]);
     let bad = "    70.1.1 (acme.bad): value ?\n    70.1.2 (acme.good): value 26767720\n";
     assert_eq!(text(&dump.stdout).matches(bad).count(), 10);
 }
@@ -68,7 +59,7 @@ fn each_command_reports_a_bad_metric_once() {
 fn a_metric_of_which_all_values_are_left_out_has_none() {
     let (_directory, base) = archive();
     for command in ["report", "summary"] {
-        let output = run(&base, &[command, "acme.bad"]);
+        let output = run_on(&base, &[command, "acme.bad"]);
         assert_eq!(output.status.code(), Some(65), "{command}");
         assert_eq!(text(&output.stdout), "", "{command}");
         assert!(text(&output.stderr).contains(CONFLICT), "{}", text(&output.stderr));
@@ -80,10 +71,10 @@ fn a_copy_has_the_same_values_and_the_same_contradiction() {
     let (directory, base) = archive();
     let copy = directory.path().join("copy");
     let to = copy.to_str().unwrap();
-    let output = run(&base, &["convert", "-o", to, "--archive-version", "2"]);
+    let output = run_on(&base, &["convert", "-o", to, "--archive-version", "2"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     for (base, code) in [(&base, Some(1)), (&copy, Some(1))] {
-        let check = run(base, &["check"]);
+        let check = run_on(base, &["check"]);
         assert_eq!(check.status.code(), code);
         assert_eq!(text(&check.stdout).matches("[data-type]").count(), 10);
     }

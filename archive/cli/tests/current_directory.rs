@@ -2,19 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::run;
+
 fn archive() -> TempDir {
     let builder = Builder::named("acme").metric("a.b", "u32 instant count");
     builder.row(0, [("a.b", 1)]).finish().into_parts().0
-}
-
-fn run(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.current_dir(directory).args(arguments).output().unwrap()
 }
 
 fn files(directory: &Path) -> Vec<String> {

@@ -8,6 +8,8 @@ use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::{Builder, Cell};
 
+use crate::program::{run_on, text};
+
 /// Writes three records of a metric in place and one in blocks; the first has a help text.
 fn archive() -> (TempDir, PathBuf) {
     Builder::named("acme")
@@ -17,22 +19,6 @@ fn archive() -> (TempDir, PathBuf) {
         .rows((0..3).map(|n| (n, [("acme.word", 5), ("acme.long", 7)])))
         .finish()
         .into_parts()
-}
-
-fn run(command: &str, base: &Path) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    program.arg(command).arg(base).env("TZ", "UTC").output().unwrap()
-}
-
-fn run_in(base: &Path, arguments: &[&str]) -> Output {
-    let (command, options) = arguments.split_first().unwrap();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    program.current_dir(base.parent().unwrap()).arg(command).arg(base).args(options);
-    program.env("TZ", "UTC").output().unwrap()
-}
-
-fn text(output: &[u8]) -> &str {
-    std::str::from_utf8(output).unwrap()
 }
 
 /// Changes the bytes of the metadata after the first place where `before` is.
@@ -48,17 +34,17 @@ fn change(base: &Path, before: &[u8], change: impl FnOnce(&mut [u8])) -> usize {
 #[test]
 fn a_help_text_without_its_nul_costs_the_text() {
     let (_directory, base) = archive();
-    let whole = run("dump", &base);
+    let whole = run_on(&base, &["dump"]);
     assert_eq!(whole.status.code(), Some(0));
     change(&base, b"words", |bytes| bytes[0] = b'!');
-    let output = run("dump", &base);
+    let output = run_on(&base, &["dump"]);
     assert_eq!(text(&output.stdout), text(&whole.stdout));
     assert_eq!(output.status.code(), Some(65));
     let warnings = text(&output.stderr);
     assert!(warnings.contains("acme.meta: offset "), "{warnings}");
     assert!(warnings.contains("; skipped\n"), "{warnings}");
-    assert_eq!(run("metrics", &base).status.code(), Some(65));
-    assert_eq!(run("check", &base).status.code(), Some(1));
+    assert_eq!(run_on(&base, &["metrics"]).status.code(), Some(65));
+    assert_eq!(run_on(&base, &["check"]).status.code(), Some(1));
     for arguments in [
         &["report", "--format", "csv", "acme.word"][..],
         &["summary", "--format", "csv"],
@@ -66,7 +52,7 @@ fn a_help_text_without_its_nul_costs_the_text() {
         &["extract", "-o", "extracted", "acme.word"],
         &["convert", "-o", "converted"],
     ] {
-        let output = run_in(&base, arguments);
+        let output = run_on(&base, arguments);
         assert_eq!(output.status.code(), Some(65), "{arguments:?}: {output:?}");
         assert!(!output.stdout.is_empty(), "{arguments:?}");
         let warnings = text(&output.stderr);
@@ -74,7 +60,7 @@ fn a_help_text_without_its_nul_costs_the_text() {
         assert!(warnings.contains("acme.meta: offset "), "{arguments:?}: {warnings}");
     }
     for copy in ["extracted", "converted"] {
-        assert_eq!(run("check", &base.with_file_name(copy)).status.code(), Some(0), "{copy}");
+        assert_eq!(run_on(&base.with_file_name(copy), &["check"]).status.code(), Some(0), "{copy}");
     }
 }
 
@@ -83,17 +69,17 @@ fn a_bad_descriptor_costs_the_values_of_its_metric() {
     let (_directory, base) = archive();
     let pmid = Pmid::new(70, 1, 2).unwrap().raw().to_be_bytes();
     change(&base, &pmid, |bytes| bytes[3] = 99);
-    let output = run("dump", &base);
+    let output = run_on(&base, &["dump"]);
     assert_eq!(output.status.code(), Some(65));
     let lines = "    70.1.1 (acme.word): value 5\n    70.1.2 (<nonames>): no descriptor\n";
     assert_eq!(text(&output.stdout).matches(lines).count(), 3);
-    let report = run_in(&base, &["report", "--format", "csv", "--raw", "acme"]);
+    let report = run_on(&base, &["report", "--format", "csv", "--raw", "acme"]);
     assert_eq!(report.status.code(), Some(65));
     let rows: Vec<&str> = text(&report.stdout).lines().collect();
     assert_eq!(rows.len(), 4, "{rows:?}");
     assert!(rows[0].ends_with(",acme.word") && rows[1].ends_with(",5"), "{rows:?}");
-    assert_eq!(run_in(&base, &["convert", "-o", "converted"]).status.code(), Some(65));
-    let copy = run("dump", &base.with_file_name("converted"));
+    assert_eq!(run_on(&base, &["convert", "-o", "converted"]).status.code(), Some(65));
+    let copy = run_on(&base.with_file_name("converted"), &["dump"]);
     assert_eq!(text(&copy.stdout).matches("(acme.word): value 5\n").count(), 3);
 }
 
@@ -103,22 +89,22 @@ fn a_value_that_its_type_cannot_have_costs_only_itself() {
     // Of type 3 in place.
     let pmid = Pmid::new(70, 1, 1).unwrap().raw().to_be_bytes();
     change(&base, &pmid, |bytes| bytes[3] = 3);
-    let output = run("dump", &base);
+    let output = run_on(&base, &["dump"]);
     assert_eq!(output.status.code(), Some(65));
     let lines = "    70.1.1 (acme.word): value ?\n    70.1.2 (acme.long): value 7\n";
     assert_eq!(text(&output.stdout).matches(lines).count(), 3);
     assert_eq!(text(&output.stderr).matches("acme.0: offset 808: metric 70.1.1: ").count(), 1);
     for arguments in [&["report", "--raw"][..], &["report", "-t", "1s"], &["summary"]] {
-        let output = run_in(&base, &[arguments, &["--format", "csv", "acme"]].concat());
+        let output = run_on(&base, &[arguments, &["--format", "csv", "acme"]].concat());
         assert_eq!(output.status.code(), Some(65), "{arguments:?}");
         let rows = text(&output.stdout).lines().filter(|row| row.contains(",7")).count();
         assert_eq!(rows, if arguments[0] == "report" { 3 } else { 1 }, "{arguments:?}: {output:?}");
         assert_eq!(text(&output.stderr).matches("70.1.1").count(), 1, "{output:?}");
     }
     for (copy, version) in [("three", "3"), ("two", "2")] {
-        let output = run_in(&base, &["convert", "-o", copy, "--archive-version", version]);
+        let output = run_on(&base, &["convert", "-o", copy, "--archive-version", version]);
         assert!(matches!(output.status.code(), Some(0 | 65)), "{version}: {output:?}");
-        let dump = run("dump", &base.with_file_name(copy));
+        let dump = run_on(&base.with_file_name(copy), &["dump"]);
         assert_eq!(text(&dump.stdout).matches("(acme.long): value 7\n").count(), 3, "{version}");
     }
 }
@@ -143,24 +129,24 @@ fn a_name_that_readers_have_no_room_for_costs_its_metric() {
             fs::remove_file(index).unwrap();
         }
     }
-    let output = run_in(&base, &["convert", "-o", "converted"]);
+    let output = run_on(&base, &["convert", "-o", "converted"]);
     assert_eq!(output.status.code(), Some(65), "{output:?}");
     let warning = "metric 70.1.2 is left out: its name has 5000 bytes";
     assert_eq!(text(&output.stderr).matches(warning).count(), 1, "{output:?}");
     let copy = base.with_file_name("converted");
-    assert_eq!(run("check", &copy).status.code(), Some(0));
-    assert_eq!(text(&run("dump", &copy).stdout).matches("(acme.word): value 5\n").count(), 3);
+    assert_eq!(run_on(&copy, &["check"]).status.code(), Some(0));
+    assert_eq!(text(&run_on(&copy, &["dump"]).stdout).matches("(acme.word): value 5\n").count(), 3);
     let rename = format!("acme.long{}=acme.long", "x".repeat(longer as usize));
-    let output = run_in(&base, &["convert", "-o", "renamed", "--rename", &rename]);
+    let output = run_on(&base, &["convert", "-o", "renamed", "--rename", &rename]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let dump = run("dump", &base.with_file_name("renamed"));
+    let dump = run_on(&base.with_file_name("renamed"), &["dump"]);
     assert_eq!(text(&dump.stdout).matches("(acme.long): value 7\n").count(), 3);
 }
 
 #[test]
 fn the_metadata_of_an_archive_without_a_whole_record_is_printed() {
     let (_directory, base) = archive();
-    let whole = run("dump", &base);
+    let whole = run_on(&base, &["dump"]);
     assert_eq!(whole.status.code(), Some(0));
     let options = ["-L", "-d", "-t", "-m"];
     let dump = |base: &Path| {
@@ -229,7 +215,7 @@ fn index_entries_beyond_a_file_and_of_missing_volumes_are_marked() {
 fn a_damaged_record_costs_itself_alone() {
     let (_directory, base) = archive();
     let lines = |output: &Output| text(&output.stdout).lines().count();
-    let whole = run("dump", &base);
+    let whole = run_on(&base, &["dump"]);
     // The instance of a value of the second record becomes negative.
     let data = base.with_extension("0");
     let bytes = fs::read(&data).unwrap();
@@ -241,7 +227,7 @@ fn a_damaged_record_costs_itself_alone() {
     changed[second + none + 3] = 0xfe;
     assert!(bytes.windows(8).any(|word| word == value), "the values are there");
     fs::write(&data, changed).unwrap();
-    let output = run("dump", &base);
+    let output = run_on(&base, &["dump"]);
     assert_eq!(output.status.code(), Some(65));
     let complaints = text(&output.stderr);
     let expected = format!("acme.0: offset {second}: ");
@@ -283,7 +269,7 @@ fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
     let middle = bytes.len() / 3;
     bytes[middle..middle + 8].fill(0xff);
     fs::write(&volume, bytes).unwrap();
-    let output = run("dump", &packed);
+    let output = run_on(&packed, &["dump"]);
     assert_eq!(output.status.code(), Some(65));
     let said = self::text(&output.stderr);
     assert!(said.contains("cannot be decompressed") && said.contains(" bytes skipped\n"), "{said}");
@@ -293,7 +279,7 @@ fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
     // The same records are summarized, also in a window whose first one is lost.
     let summary = |arguments: &[&str]| {
         let arguments = [&["summary", "--format", "jsonl", "packed.number"], arguments].concat();
-        let output = run_in(&packed, &arguments);
+        let output = run_on(&packed, &arguments);
         assert_eq!(output.status.code(), Some(65), "{arguments:?}: {output:?}");
         assert!(!output.stderr.is_empty(), "{arguments:?}: it says so");
         let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::text;
+
 /// Writes a metric of which more instances come and go, one record for each second.
 fn archive(times: &[i32]) -> (TempDir, PathBuf) {
     let builder = Builder::named("acme").metric("acme.jobs", "u32 instant count");
@@ -25,10 +27,6 @@ fn archive(times: &[i32]) -> (TempDir, PathBuf) {
 fn dump(path: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     command.arg("dump").arg(path).args(options).env("TZ", "UTC").output().unwrap()
-}
-
-fn text(output: &[u8]) -> &str {
-    std::str::from_utf8(output).unwrap()
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Metrics and instances selected by labels, in all commands.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::{printed_of, run_on};
 use crate::report_csv::cells;
 
 /// The instances of `shop.requests`: name, path, code, and counts per second.
@@ -37,23 +38,9 @@ fn archive() -> (TempDir, PathBuf) {
         .into_parts()
 }
 
-fn run(base: &Path, arguments: &[&str]) -> Output {
-    let (command, options) = arguments.split_first().unwrap();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    program.current_dir(base.parent().unwrap()).arg(command).arg(base).args(options);
-    program.env("TZ", "UTC").output().unwrap()
-}
-
-#[track_caller]
-fn printed(base: &Path, arguments: &[&str]) -> String {
-    let output = run(base, arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 #[track_caller]
 fn columns(base: &Path, selectors: &[&str]) -> Vec<String> {
-    let csv = printed(base, &[&["report", "--format", "csv"], selectors].concat());
+    let csv = printed_of(base, &[&["report", "--format", "csv"], selectors].concat());
     cells(csv.lines().next().unwrap()).split(',').map(str::to_owned).collect()
 }
 
@@ -157,7 +144,7 @@ fn a_report_has_the_instances_with_the_labels() {
 fn sums_and_values_are_those_of_the_selected_instances() {
     let (_directory, base) = archive();
     let last = |arguments: &[&str]| {
-        let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
+        let csv = printed_of(&base, &[&["report", "--format", "csv"], arguments].concat());
         cells(csv.lines().last().unwrap())
     };
     assert_eq!(last(&["shop.requests", "--sum", "--rate"]), "15");
@@ -170,7 +157,7 @@ fn sums_and_values_are_those_of_the_selected_instances() {
 fn expressions_select_by_labels() {
     let (_directory, base) = archive();
     let last = |arguments: &[&str]| {
-        let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
+        let csv = printed_of(&base, &[&["report", "--format", "csv"], arguments].concat());
         cells(csv.lines().last().unwrap())
     };
     for (expression, value) in [
@@ -187,12 +174,12 @@ fn expressions_select_by_labels() {
     ] {
         assert_eq!(last(&["-e", expression]), value, "{expression}");
     }
-    let output = run(&base, &["report", "-e", "sum(shop.requests{cod='200'})"]);
+    let output = run_on(&base, &["report", "-e", "sum(shop.requests{cod='200'})"]);
     let text = String::from_utf8(output.stderr).unwrap();
     let reason = "column 5: no instance of shop.requests has a label cod; \
                   there are: code, path, site\n";
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
-    let output = run(&base, &["report", "-e", "sum(shop.requests{code=200})"]);
+    let output = run_on(&base, &["report", "-e", "sum(shop.requests{code=200})"]);
     let text = String::from_utf8(output.stderr).unwrap();
     let reason = "column 18: labels {code=200}: the value of code is not between quotes\n";
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
@@ -203,7 +190,7 @@ fn an_expression_has_the_instances_that_its_metric_is_not_shown_of() {
     let (_directory, base) = archive();
     let selector = r#"shop.requests{code="503"}"#;
     let csv = |arguments: &[&str]| {
-        let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
+        let csv = printed_of(&base, &[&["report", "--format", "csv"], arguments].concat());
         let lines = [csv.lines().next(), csv.lines().last()];
         lines.map(|line| cells(line.unwrap()))
     };
@@ -214,7 +201,7 @@ fn an_expression_has_the_instances_that_its_metric_is_not_shown_of() {
     assert_eq!(csv(&[selector, "-e", some, "--rate"]), ["shop.requests[b 503],some", "2,6"]);
     let sums = [selector, "--sum", "-e", all, "--rate"];
     assert_eq!(csv(&sums), ["all,shop.requests", "15,2"]);
-    let plot = printed(&base, &["plot", selector, "-e", all]);
+    let plot = printed_of(&base, &["plot", selector, "-e", all]);
     assert!(plot.contains("503") && !plot.contains("b 200"), "{plot}");
 }
 
@@ -222,23 +209,23 @@ fn an_expression_has_the_instances_that_its_metric_is_not_shown_of() {
 fn all_commands_select_by_labels() {
     let (directory, base) = archive();
     let selector = r#"shop.requests{path="/b"}"#;
-    let summary = printed(&base, &["summary", "--format", "csv", selector]);
+    let summary = printed_of(&base, &["summary", "--format", "csv", selector]);
     assert!(summary.lines().count() == 3 && !summary.contains("a 200"), "{summary}");
-    let metrics = printed(&base, &["metrics", selector]);
+    let metrics = printed_of(&base, &["metrics", selector]);
     assert!(metrics.contains("b 503") && !metrics.contains("a 500"), "{metrics}");
-    let dump = printed(&base, &["dump", selector]);
+    let dump = printed_of(&base, &["dump", selector]);
     assert!(dump.contains("\"b 503\"") && !dump.contains("\"a 500\""), "{dump}");
-    let dump = printed(&base, &["dump", "--json", selector]);
+    let dump = printed_of(&base, &["dump", "--json", selector]);
     assert!(dump.contains("[3,20]") && !dump.contains("[1,10]"), "{dump}");
-    let follow = printed(&base, &["follow", "--json", "-s", "1", selector]);
+    let follow = printed_of(&base, &["follow", "--json", "-s", "1", selector]);
     assert!(follow.contains("b 503") && !follow.contains("a 500"), "{follow}");
-    let plot = printed(&base, &["plot", selector]);
+    let plot = printed_of(&base, &["plot", selector]);
     assert!(plot.contains("503") && !plot.contains("500"), "{plot}");
-    printed(&base, &["extract", "-o", "part", selector]);
-    let part = printed(&directory.path().join("part"), &["report", "--format", "csv", "shop"]);
+    printed_of(&base, &["extract", "-o", "part", selector]);
+    let part = printed_of(&directory.path().join("part"), &["report", "--format", "csv", "shop"]);
     let head = "Time,Seconds,shop.requests[b 200] (count),shop.requests[b 503] (count)";
     assert_eq!(part.lines().next().unwrap(), head);
-    let check = run(&directory.path().join("part"), &["check"]);
+    let check = run_on(&directory.path().join("part"), &["check"]);
     assert_eq!(check.status.code(), Some(0), "{check:?}");
 }
 
@@ -250,7 +237,7 @@ fn lines_of_json_have_the_labels_of_their_instance() {
         &["follow", "shop.requests", "-S", "0s", "-s", "1"],
         &["summary", "shop.requests"],
     ] {
-        let text = printed(&base, &[options, &["--json"]].concat());
+        let text = printed_of(&base, &[options, &["--json"]].concat());
         let lines =
             text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let mut found = lines.filter(|line| line["instance"] == "b 503");
@@ -263,7 +250,7 @@ fn lines_of_json_have_the_labels_of_their_instance() {
 fn what_selects_nothing_is_explained() {
     let (_directory, base) = archive();
     let error = |selector: &str| {
-        let output = run(&base, &["report", selector]);
+        let output = run_on(&base, &["report", selector]);
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let (status, text) = error(r#"shop.requests{code="404"}"#);
@@ -280,7 +267,7 @@ fn what_selects_nothing_is_explained() {
 fn a_summary_is_sorted_by_a_column_and_cut() {
     let (_directory, base) = archive();
     let names = |options: &[&str]| {
-        let csv = printed(&base, &[&["summary", "--format", "csv"], options].concat());
+        let csv = printed_of(&base, &[&["summary", "--format", "csv"], options].concat());
         csv.lines()
             .skip(1)
             .map(|line| line.split(',').nth(1).unwrap().to_owned())

@@ -41,6 +41,7 @@ mod output_errors;
 mod output_length;
 mod output_schema;
 mod plot;
+mod program;
 mod program_runs;
 mod quantiles_and_sums;
 mod rates;

@@ -1,25 +1,10 @@
 //! `mmv-archive reduce`.
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::{printed, run};
 use crate::programs;
-
-fn run(directory: &Path, arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    program.args(arguments).current_dir(directory).env("TZ", "UTC").output().unwrap()
-}
-
-#[track_caller]
-fn printed(directory: &Path, arguments: &[&str]) -> String {
-    let output = run(directory, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && errors.is_empty(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// Writes two archives, of the seconds 0 to 99 and 200 to 299 after the start of test archives,
 /// which is 20 s after a minute.

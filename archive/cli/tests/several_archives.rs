@@ -1,10 +1,11 @@
 //! Several archives on the command line: as one timeline, or one by one.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use tempfile::TempDir;
 use test_archives::Builder;
+
+use crate::program::{printed, run};
 
 const START: i64 = 1_700_000_000;
 
@@ -24,32 +25,18 @@ fn write(base: &Path, from: i32) {
     builder.rows([from, from + 5, from + 10].map(|n| (n, [("acme.level", n)]))).finish();
 }
 
-fn run(directory: &TempDir, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.current_dir(directory.path()).args(arguments).env("TZ", "UTC");
-    command.output().unwrap()
-}
-
-#[track_caller]
-fn printed(directory: &TempDir, arguments: &[&str]) -> String {
-    let output = run(directory, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && errors.is_empty(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 #[test]
 fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
     let directory = three();
     let csv = |archives| {
         let arguments = ["report", archives, "acme", "-t", "5s", "--format", "csv", "-Z", "UTC"];
-        let text = printed(&directory, &arguments);
+        let text = printed(directory.path(), &arguments);
         let values = text.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().to_owned());
         values.collect::<Vec<_>>()
     };
     assert_eq!(csv("b,a"), ["0", "5", "10", "", "20", "25", "30"]);
     assert_eq!(csv("a"), ["0", "5", "10"]);
-    let raw = printed(&directory, &["report", "a,b", "acme", "--raw", "--json"]);
+    let raw = printed(directory.path(), &["report", "a,b", "acme", "--raw", "--json"]);
     let marks = raw.lines().filter(|line| line.contains("mark")).collect::<Vec<_>>();
     assert_eq!(marks.len(), 1, "{raw}");
     assert!(marks[0].contains(&format!("\"seconds\":{}.001", START + 10)), "{raw}");
@@ -58,24 +45,24 @@ fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
 #[test]
 fn other_commands_handle_archives_one_by_one() {
     let directory = three();
-    let info = printed(&directory, &["info", "."]);
+    let info = printed(directory.path(), &["info", "."]);
     let headings: Vec<_> = info.lines().filter(|line| line.starts_with("==>")).collect();
     assert_eq!(headings, ["==> ./a <==", "==> ./b <==", "==> ./c <=="]);
     assert_eq!(info.matches("\nrecords           3, of these 0 marks\n").count(), 3, "{info}");
-    let alone = printed(&directory, &["info", "a"]);
+    let alone = printed(directory.path(), &["info", "a"]);
     assert!(info.starts_with(&format!("==> ./a <==\n{alone}\n==> ./b")), "{info}");
-    let json = printed(&directory, &["dump", "a,b", "--json"]);
+    let json = printed(directory.path(), &["dump", "a,b", "--json"]);
     let headings: Vec<_> = json.lines().filter(|line| line.contains("\"archive\"")).collect();
     assert_eq!(headings, ["{\"schema\":1,\"archive\":\"a\"}", "{\"schema\":1,\"archive\":\"b\"}"]);
     assert_eq!(json.lines().count(), 8);
-    let metrics = printed(&directory, &["metrics", "a,b", "--all"]);
+    let metrics = printed(directory.path(), &["metrics", "a,b", "--all"]);
     assert_eq!(metrics.matches("acme.level  PMID").count(), 2, "{metrics}");
 }
 
 #[test]
 fn overlapping_archives_are_an_error() {
     let directory = three();
-    let output = run(&directory, &["report", ".", "acme"]);
+    let output = run(directory.path(), &["report", ".", "acme"]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8(output.stderr).unwrap();
     let expected = "begins at 1700000020.000000000, before ./b ends at 1700000030.000000000; they \
@@ -88,19 +75,19 @@ fn a_failure_of_one_archive_does_not_hide_the_others() {
     let directory = three();
     let index = directory.path().join("a.index");
     std::fs::remove_file(index).unwrap();
-    let checked = run(&directory, &["check", "a,b"]);
+    let checked = run(directory.path(), &["check", "a,b"]);
     let text = String::from_utf8(checked.stdout).unwrap();
-    let clean = run(&directory, &["check", "a"]).status.code();
+    let clean = run(directory.path(), &["check", "a"]).status.code();
     assert_eq!(checked.status.code(), clean, "{text}");
     assert!(text.contains("==> b <=="), "{text}");
     std::fs::write(directory.path().join("a.meta"), "no label").unwrap();
-    let output = run(&directory, &["info", "a,b"]);
+    let output = run(directory.path(), &["info", "a,b"]);
     assert_eq!(output.status.code(), Some(65));
     assert!(String::from_utf8(output.stdout).unwrap().contains("records           3"));
-    let gone = run(&directory, &["dump", "a,nothing"]);
+    let gone = run(directory.path(), &["dump", "a,nothing"]);
     assert_eq!(gone.status.code(), Some(74));
     // A window that misses one of them is no failure.
-    let late = run(&directory, &["dump", "b,c", "-S", "@1700000000"]);
+    let late = run(directory.path(), &["dump", "b,c", "-S", "@1700000000"]);
     assert_eq!(late.status.code(), Some(0));
 }
 
@@ -116,11 +103,11 @@ fn others(directory: &TempDir) -> Vec<String> {
 #[test]
 fn an_extract_of_two_archives_is_one_archive_with_a_mark() {
     let directory = three();
-    let text = printed(&directory, &["extract", "a,b", "-o", "new", "--volume-size", "1kB"]);
+    let text = printed(directory.path(), &["extract", "a,b", "-o", "new", "--volume-size", "1kB"]);
     assert!(text.starts_with("new: 7 records from 2023-11-14 22:13:20"), "{text}");
-    assert!(run(&directory, &["check", "new"]).status.success());
+    assert!(run(directory.path(), &["check", "new"]).status.success());
     assert_eq!(others(&directory), ["new.0", "new.1", "new.index", "new.meta"]);
-    let dump = printed(&directory, &["dump", "new", "--json"]);
+    let dump = printed(directory.path(), &["dump", "new", "--json"]);
     assert_eq!((dump.lines().count(), dump.matches("\"mark\":true").count()), (7, 1), "{dump}");
 }
 
@@ -128,8 +115,10 @@ fn an_extract_of_two_archives_is_one_archive_with_a_mark() {
 fn an_extract_of_a_window_has_its_bounds_in_json() {
     let directory = three();
     let window = ["-S", "3s", "-T", "@1700000010", "--json"];
-    let text =
-        printed(&directory, &[&["extract", "a", "acme.*", "-o", "new"], &window[..]].concat());
+    let text = printed(
+        directory.path(),
+        &[&["extract", "a", "acme.*", "-o", "new"], &window[..]].concat(),
+    );
     let text: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(text["start_seconds"].as_f64(), Some((START + 5) as f64));
     assert_eq!(text["end_seconds"].as_f64(), Some((START + 10) as f64));
@@ -140,7 +129,7 @@ fn an_extract_of_a_window_has_its_bounds_in_json() {
 #[test]
 fn archives_appear_when_complete_and_are_replaced_only_with_force() {
     let directory = three();
-    let status = |arguments: &[&str]| run(&directory, arguments).status.code();
+    let status = |arguments: &[&str]| run(directory.path(), arguments).status.code();
     let before = std::fs::read(directory.path().join("a.0")).unwrap();
     assert_eq!(status(&["extract", "a", "no.such", "-o", "new"]), Some(1));
     assert_eq!(status(&["extract", "a", "-S", "1s", "-T", "@1700000004", "-o", "new"]), Some(1));
@@ -161,10 +150,10 @@ fn a_conversion_renames_renumbers_and_compresses() {
     let directory = three();
     let names = ["--rename", "acme=works.north", "--pmid", "acme.level=300.7.5"];
     let how = ["convert", "a,b", "-o", "new", "--compress", "xz"];
-    printed(&directory, &[&how, &names[..]].concat());
+    printed(directory.path(), &[&how, &names[..]].concat());
     // Each archive begins a volume.
     assert_eq!(others(&directory), ["new.0.xz", "new.1.xz", "new.index", "new.meta"]);
-    let metrics = printed(&directory, &["metrics", "new", "--json"]);
+    let metrics = printed(directory.path(), &["metrics", "new", "--json"]);
     let metric: serde_json::Value = serde_json::from_str(&metrics).unwrap();
     assert_eq!(
         (&metric["metric"], &metric["pmid"]),
@@ -172,7 +161,7 @@ fn a_conversion_renames_renumbers_and_compresses() {
     );
     let csv = ["works.north.level", "-t", "5s", "--format", "csv"];
     let values = |archive, options: &[&str]| {
-        let text = printed(&directory, &[&["report", archive], options].concat());
+        let text = printed(directory.path(), &[&["report", archive], options].concat());
         text.lines().skip(1).map(ToOwned::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(values("new", &csv), values("a,b", &["acme.level", "-t", "5s", "--format", "csv"]));
@@ -181,17 +170,18 @@ fn a_conversion_renames_renumbers_and_compresses() {
 #[test]
 fn a_conversion_to_version_2_and_back_has_the_same_content() {
     let directory = three();
-    printed(&directory, &["convert", "a", "-o", "old", "--archive-version", "2"]);
-    printed(&directory, &["convert", "old", "-o", "new"]);
-    let dump = |name| printed(&directory, &["dump", "-m", "--json", name]);
-    assert!(printed(&directory, &["info", "old", "--json"]).contains("\"version\":2"));
-    assert!(printed(&directory, &["info", "new", "--json"]).contains("\"version\":3"));
+    printed(directory.path(), &["convert", "a", "-o", "old", "--archive-version", "2"]);
+    printed(directory.path(), &["convert", "old", "-o", "new"]);
+    let dump = |name| printed(directory.path(), &["dump", "-m", "--json", name]);
+    assert!(printed(directory.path(), &["info", "old", "--json"]).contains("\"version\":2"));
+    assert!(printed(directory.path(), &["info", "new", "--json"]).contains("\"version\":3"));
     assert_eq!(dump("old"), dump("a"));
     assert_eq!(dump("new"), dump("a"));
     for name in ["old", "new"] {
-        assert_eq!(printed(&directory, &["check", name]), "", "nothing is wrong with {name}");
+        assert_eq!(printed(directory.path(), &["check", name]), "", "nothing is wrong with {name}");
     }
-    let status = run(&directory, &["convert", "a", "-o", "x", "--archive-version", "4"]).status;
+    let status =
+        run(directory.path(), &["convert", "a", "-o", "x", "--archive-version", "4"]).status;
     assert_eq!(status.code(), Some(2));
 }
 
@@ -200,16 +190,16 @@ fn the_directory_of_the_only_host_is_found_and_others_are_listed() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(directory.path().join("archives/web")).unwrap();
     write(&directory.path().join("archives/web/a"), 0);
-    let csv = printed(&directory, &["report", "archives", "acme", "--format", "csv"]);
+    let csv = printed(directory.path(), &["report", "archives", "acme", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 12);
-    let missing = run(&directory, &["info", "archives/b"]);
+    let missing = run(directory.path(), &["info", "archives/b"]);
     assert_eq!(missing.status.code(), Some(74));
     let error = String::from_utf8(missing.stderr).unwrap();
     let expected = "archives/b: no archive of this name; archives has archives/web/a\n";
     assert!(error.ends_with(expected), "{error}");
     std::fs::create_dir(directory.path().join("archives/db")).unwrap();
     write(&directory.path().join("archives/db/a"), 0);
-    let several = run(&directory, &["info", "archives"]);
+    let several = run(directory.path(), &["info", "archives"]);
     assert_eq!(several.status.code(), Some(2));
     let error = String::from_utf8(several.stderr).unwrap();
     assert!(error.ends_with("name one: archives/db, archives/web\n"), "{error}");
@@ -218,8 +208,8 @@ fn the_directory_of_the_only_host_is_found_and_others_are_listed() {
 #[test]
 fn names_of_metrics_of_several_archives_are_printed_once() {
     let directory = three();
-    assert_eq!(printed(&directory, &["metrics", "a,b", "--names"]), "acme.level\n");
-    let none = run(&directory, &["metrics", "a,b", "--names", "acme.none"]);
+    assert_eq!(printed(directory.path(), &["metrics", "a,b", "--names"]), "acme.level\n");
+    let none = run(directory.path(), &["metrics", "a,b", "--names", "acme.none"]);
     assert_eq!(none.status.code(), Some(1));
     assert!(String::from_utf8(none.stderr).unwrap().ends_with("no metric to print\n"));
 }
@@ -227,26 +217,26 @@ fn names_of_metrics_of_several_archives_are_printed_once() {
 #[test]
 fn units_that_fit_nothing_are_said_to_be_ignored() {
     let directory = three();
-    let output = run(&directory, &["report", "a", "acme", "--units", "Mbyte"]);
+    let output = run(directory.path(), &["report", "a", "acme", "--units", "Mbyte"]);
     assert!(output.status.success() && !output.stdout.is_empty());
     let warning = String::from_utf8(output.stderr).unwrap();
     let expected = "mmv-archive: --units \"Mbyte\" fits no metric and is ignored: the units here \
                     are \"count\", ";
     assert!(warning.starts_with(expected), "{warning}");
-    printed(&directory, &["report", "a", "acme", "--units", "count x 10^3"]);
+    printed(directory.path(), &["report", "a", "acme", "--units", "count x 10^3"]);
 }
 
 #[test]
 fn help_shows_which_arguments_are_required() {
     let directory = three();
     for command in ["report", "plot"] {
-        let help = printed(&directory, &[command, "--help"]);
+        let help = printed(directory.path(), &[command, "--help"]);
         let usage = format!("Usage: mmv-archive {command} [OPTIONS] <ARCHIVE> <METRIC>...\n");
         assert!(help.contains(&usage), "{help}");
     }
-    let summary = printed(&directory, &["summary", "--help"]);
+    let summary = printed(directory.path(), &["summary", "--help"]);
     assert!(summary.contains("<ARCHIVE> [METRIC]...\n"), "{summary}");
-    let error = run(&directory, &["report", "a", "acme", "--intervall", "1s"]);
+    let error = run(directory.path(), &["report", "a", "acme", "--intervall", "1s"]);
     assert!(String::from_utf8(error.stderr).unwrap().contains("'--interval'"));
 }
 
@@ -257,7 +247,7 @@ fn archive_without_a_readable_record_is_named() {
         let set = directory.path().join("set");
         std::fs::create_dir(&set).unwrap();
         write(&directory.path().join("a"), 0);
-        printed(&directory, &[&["convert", "a", "-o", "set/a"], packing].concat());
+        printed(directory.path(), &[&["convert", "a", "-o", "set/a"], packing].concat());
         write(&set.join("b"), 20);
         let file = set.join(volume);
         let mut bytes = std::fs::read(&file).unwrap();
@@ -268,7 +258,7 @@ fn archive_without_a_readable_record_is_named() {
         bytes[damage..end].fill(0xff);
         std::fs::write(&file, bytes).unwrap();
         for command in ["report", "summary"] {
-            let output = run(&directory, &[command, "set", "acme.level"]);
+            let output = run(directory.path(), &[command, "set", "acme.level"]);
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(65), "{command}, {volume}: {said}");
             assert!(said.contains(volume) && said.contains("are lost"), "{volume}: {said}");
@@ -298,17 +288,18 @@ fn damaged_label_costs_only_its_archive() {
                 &["extract", "set", "-o", "copy"],
                 &["convert", "set", "--compress", "xz", "-o", "compressed"],
             ] {
-                let output = run(&directory, arguments);
+                let output = run(directory.path(), arguments);
                 let said = String::from_utf8_lossy(&output.stderr);
                 let context = format!("{arguments:?}, {extension}, {field}: {said}");
                 assert_eq!(output.status.code(), Some(65), "{context}");
                 assert!(said.contains("set/a.") && said.contains(": offset 0: "), "{context}");
                 assert!(said.contains("\"repair\""), "{context}");
             }
-            let report = run(&directory, &["report", "set", "acme", "--raw", "--format", "csv"]);
+            let report =
+                run(directory.path(), &["report", "set", "acme", "--raw", "--format", "csv"]);
             let report = String::from_utf8(report.stdout).unwrap();
             assert_eq!(report.lines().count(), 4, "a heading and the values of b: {report}");
-            let alone = run(&directory, &["report", "set/a", "acme"]);
+            let alone = run(directory.path(), &["report", "set/a", "acme"]);
             assert_eq!(alone.status.code(), Some(65), "{extension}, {field}: nothing is left");
         }
     }
@@ -333,14 +324,14 @@ fn damaged_start_time_is_no_overlap() {
             &["extract", "set", "-o", "copy"],
             &["convert", "set", "--compress", "xz", "-o", "compressed"],
         ] {
-            let output = run(&directory, arguments);
+            let output = run(directory.path(), arguments);
             let said = String::from_utf8_lossy(&output.stderr);
             let context = format!("{arguments:?}, {offset}: {said}");
             assert_eq!(output.status.code(), Some(65), "{context}");
             assert!(said.contains("set/b.meta: offset 0: label: start time "), "{context}");
             assert!(said.contains("expected 1700000020"), "{context}");
         }
-        let report = run(&directory, &["report", "set", "acme", "--raw", "--format", "csv"]);
+        let report = run(directory.path(), &["report", "set", "acme", "--raw", "--format", "csv"]);
         let report = String::from_utf8(report.stdout).unwrap();
         assert_eq!(report.lines().count(), 4, "{offset}: a heading and the values of a: {report}");
     }
@@ -353,7 +344,7 @@ fn damaged_label_of_an_index_costs_only_speed() {
         write(&directory.path().join("a"), 0);
         write(&directory.path().join("b"), 20);
         overwrite(&directory.path().join("a.index"), offset);
-        let report = run(&directory, &["report", ".", "acme", "--raw", "--format", "csv"]);
+        let report = run(directory.path(), &["report", ".", "acme", "--raw", "--format", "csv"]);
         let said = String::from_utf8_lossy(&report.stderr);
         assert_eq!(report.status.code(), Some(0), "{field}: {said}");
         assert!(said.contains("a.index: offset 0: ") && said.contains(field), "{field}: {said}");
@@ -375,7 +366,8 @@ fn damaged_label_of_one_volume_leaves_the_others() {
         write(&directory.path().join("b"), 20);
         overwrite(&base.with_extension(damaged.to_string()), 4);
         for (path, rows) in [(".", 6), ("a", 3)] {
-            let report = run(&directory, &["report", path, "acme", "--raw", "--format", "csv"]);
+            let report =
+                run(directory.path(), &["report", path, "acme", "--raw", "--format", "csv"]);
             let said = String::from_utf8_lossy(&report.stderr);
             assert_eq!(report.status.code(), Some(65), "{damaged}, {path}: {said}");
             assert!(said.contains(&format!("a.{damaged}: offset 0: ")), "{damaged}: {said}");

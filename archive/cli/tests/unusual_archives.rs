@@ -2,27 +2,11 @@
 //! are no numbers.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use pcp_archive::{Archive, Timestamp, WriterLabel, WriterOptions};
 use test_archives::{Builder, TestArchive};
 
-fn run(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.current_dir(directory).args(arguments).env("TZ", "UTC").output().unwrap()
-}
-
-#[track_caller]
-fn stdout(output: &Output, status: i32) -> &str {
-    let error = stderr(output);
-    assert_eq!(output.status.code(), Some(status), "{error}");
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
+use crate::program::{run, stdout, text};
 
 /// Writes a record each second, the third of which is 60 ms earlier than the second. Returns also
 /// its offset.
@@ -67,7 +51,7 @@ fn copies_of_a_record_that_steps_back_have_all_values_and_are_sound() {
              1700000001.000000000: copied with the later time; \"repair\" keeps the times, in \
              further archives\n"
         );
-        assert_eq!(stderr(&output), warning, "{arguments:?}");
+        assert_eq!(text(&output.stderr), warning, "{arguments:?}");
         stdout(&run(archive.directory(), &["check", "copy"]), 0);
         let dump = run(archive.directory(), &["dump", "copy"]);
         assert_eq!(stdout(&dump, 0).matches("): value ").count(), values, "{arguments:?}");
@@ -95,7 +79,7 @@ fn times_after_2038_are_an_impossible_request_for_version_2() {
         let expected = "2147483650.000000000 is outside the range of version 2 timestamps: \
                         version 2 cannot hold this archive, version 3 can; leave out \
                         --archive-version 2";
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
     let files = fs::read_dir(archive.directory()).unwrap().count();
     assert_eq!(files, 3, "no part of a copy remains");
@@ -120,8 +104,8 @@ fn names_that_version_2_has_no_room_for_are_shortened_with_a_note() {
     let output = run(directory.path(), &["convert", "a", "--archive-version", "2", "-o", "copy"]);
     stdout(&output, 0);
     let short = "h".repeat(63);
-    assert!(stderr(&output).contains(&format!("host name {host}: shortened to {short}\n")));
-    assert!(stderr(&output).contains(&format!("time zone {zone}: replaced by UTC\n")));
+    assert!(text(&output.stderr).contains(&format!("host name {host}: shortened to {short}\n")));
+    assert!(text(&output.stderr).contains(&format!("time zone {zone}: replaced by UTC\n")));
     stdout(&run(directory.path(), &["check", "copy"]), 0);
     let copy = Archive::open(directory.path().join("copy")).unwrap();
     assert_eq!(copy.label().hostname.to_string(), short);
@@ -149,7 +133,7 @@ fn a_label_without_a_time_zone_is_read_as_utc_with_a_note() {
         let output = run(directory.path(), &arguments);
         assert!(stdout(&output, 0).contains(time), "{output:?}");
         let note = "mmv-archive: the label of the archive has no time zone: times are UTC\n";
-        assert_eq!(stderr(&output), if zoneinfo.is_empty() { note } else { "" });
+        assert_eq!(text(&output.stderr), if zoneinfo.is_empty() { note } else { "" });
         drop(written);
     }
 }
