@@ -273,16 +273,6 @@ impl Envelope {
         extremes.join(&mut series);
         Ok((Self { grid, series, marks: whole.marks }, is_whole))
     }
-
-    /// Merges every two columns into one; `None` for an odd number of columns.
-    pub fn halved(&self) -> Option<Self> {
-        let grid = self.grid.halved()?;
-        let series = self.series.iter();
-        let series = series.map(|series| Series { runs: halved(&series.runs, 0), ..*series });
-        let mut marks = self.marks.clone();
-        marks.dedup_by_key(|mark| grid.column_of(*mark));
-        Some(Self { series: series.collect(), grid, marks })
-    }
 }
 
 /// A selection, and the extremes of its gauges in an archive that was [reduced](crate::reduce).

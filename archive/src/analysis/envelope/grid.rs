@@ -85,12 +85,6 @@ impl Grid {
         u32::try_from(column).unwrap_or(u32::MAX).min(self.columns - 1)
     }
 
-    /// Returns the grid whose columns are two of this one each, if their number is even.
-    pub(super) fn halved(&self) -> Option<Self> {
-        let columns = self.columns / 2;
-        self.columns.is_multiple_of(2).then(|| Self { columns, ..self.clone() })
-    }
-
     /// Returns the nanoseconds of each column, where all have the same.
     pub(super) fn width(&self) -> i128 {
         self.span / i128::from(self.columns)
