@@ -79,7 +79,7 @@ impl Values {
     ) -> bool {
         let timers = plan.elapsed_values().start;
         let Some(cells) = self.words.get_mut(..timers) else { return false };
-        if !from.load_many_while(&plan.cells, cells, || allowance.is_left()) {
+        if !from.load_while(&plan.cells, cells, || allowance.is_left()) {
             return false;
         }
         let mut reshaped = false;

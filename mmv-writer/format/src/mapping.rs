@@ -205,23 +205,6 @@ impl ReadMapping {
         }
     }
 
-    /// Loads every cell of `plan`, in its order, and passes each to `each` with its index. Returns
-    /// `false`, with nothing loaded, if the plan was made for a longer mapping.
-    ///
-    /// This is the harvest's inner loop: the plan's offsets were checked when it
-    /// was made, so a tick compares lengths once and then only loads.
-    #[must_use]
-    pub fn load_each(&self, plan: &CellPlan, mut each: impl FnMut(usize, u64)) -> bool {
-        if plan.bound > self.len {
-            return false;
-        }
-        for (index, at) in plan.offsets.iter().enumerate() {
-            // SAFETY: `at` is an offset of `plan`, whose bound was compared above.
-            each(index, unsafe { self.load_planned(*at) });
-        }
-        true
-    }
-
     /// Loads the cell at an offset of a plan.
     ///
     /// # Safety
@@ -237,18 +220,17 @@ impl ReadMapping {
         word.load(Ordering::Relaxed)
     }
 
-    /// Loads every cell of `plan` into a slice. Returns `false`, with nothing loaded, if the plan
-    /// was made for a longer mapping or `out` does not have the plan's length.
+    /// Loads every cell of `plan` into a slice, in its order. Calls `goes_on` after each
+    /// [`STRETCH_PAGES`] pages, and stops when it returns false.
+    ///
+    /// This is the harvest's inner loop: the plan's offsets were checked when it
+    /// was made, so a tick compares lengths once and then only loads.
+    ///
+    /// Returns `false`, with nothing loaded, if the plan was made for a longer mapping or `out` does
+    /// not have the plan's length; and if it was stopped: the cells of later stretches are then not
+    /// loaded.
     #[must_use]
-    pub fn load_many(&self, plan: &CellPlan, out: &mut [u64]) -> bool {
-        self.load_many_while(plan, out, || true)
-    }
-
-    /// Loads every cell of `plan` as [`ReadMapping::load_many`] does, but calls `goes_on` after
-    /// each [`STRETCH_PAGES`] pages and stops when it returns false. Returns `false` also if it was
-    /// stopped; the cells of later stretches are then not loaded.
-    #[must_use]
-    pub fn load_many_while(
+    pub fn load_while(
         &self,
         plan: &CellPlan,
         out: &mut [u64],

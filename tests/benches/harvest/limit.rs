@@ -26,6 +26,7 @@ struct Source {
     file: File,
     mapping: ReadMapping,
     cells: CellPlan,
+    words: Vec<u64>,
 }
 
 impl Source {
@@ -37,18 +38,19 @@ impl Source {
         let cells = contents.values.iter().map(|value| value.cell);
         let cells = CellPlan::new(cells, mapping.len()).ok_or_else(|| failed(&"cells"))?;
         let size = if contents.indoms.is_empty() { SINGULAR } else { INSTANCE };
-        Ok((Self { file, mapping, cells }, size))
+        let words = vec![0; cells.len()];
+        Ok((Self { file, mapping, cells, words }, size))
     }
 
     /// Puts all values into their places of a buffer; `false` if the file is not
     /// what it was.
-    fn read(&self, buffer: &mut [u8], size: usize) -> bool {
-        let mut places = buffer.chunks_exact_mut(size);
-        let loaded = self.mapping.load_each(&self.cells, |_, word| {
-            if let Some(place) = places.next().and_then(|place| place.last_chunk_mut()) {
+    fn read(&mut self, buffer: &mut [u8], size: usize) -> bool {
+        let loaded = self.mapping.load_while(&self.cells, &mut self.words, || true);
+        for (place, word) in buffer.chunks_exact_mut(size).zip(&self.words) {
+            if let Some(place) = place.last_chunk_mut() {
                 *place = word.to_be_bytes();
             }
-        });
+        }
         let len = self.file.metadata().map_or(0, |metadata| metadata.len());
         loaded && len == self.mapping.len() as u64
     }
@@ -82,8 +84,8 @@ pub(crate) fn run(directory: &Path, output: &Path, interval: Duration) -> Result
     loop {
         let mut buffer: Vec<u8> = empty.recv().map_err(|error| error.to_string())?;
         let mut rest = &mut buffer[FRAME - 4..];
-        for (source, size) in &sources {
-            let (part, others) = rest.split_at_mut(source.cells.len() * size);
+        for (source, size) in &mut sources {
+            let (part, others) = rest.split_at_mut(source.cells.len() * *size);
             if !source.read(part, *size) {
                 return Err("a file has changed".to_owned());
             }

@@ -69,15 +69,15 @@ fn a_plan_is_checked_once_and_for_the_mapping_it_is_used_on() {
     let short = ReadMapping::map(&file(8)).unwrap();
     let plan = CellPlan::new([120, 40, 0], long.len()).unwrap();
     let mut words = [0; 3];
-    assert!(long.load_many(&plan, &mut words));
+    assert!(long.load_while(&plan, &mut words, || true));
     assert_eq!(words, [15, 5, 0]);
-    assert!(!short.load_many(&plan, &mut words), "too short for the plan");
-    assert!(!long.load_many(&plan, &mut [0; 2]), "no room for all");
+    assert!(!short.load_while(&plan, &mut words, || true), "too short for the plan");
+    assert!(!long.load_while(&plan, &mut [0; 2], || true), "no room for all");
     for offset in [4, 121, 128, u64::from(u32::MAX) + 1, u64::MAX - 7] {
         assert!(CellPlan::new([0, offset], long.len()).is_none(), "{offset}");
     }
     let nothing = CellPlan::new([], 0).unwrap();
-    assert!(nothing.is_empty() && short.load_many(&nothing, &mut []));
+    assert!(nothing.is_empty() && short.load_while(&nothing, &mut [], || true));
 }
 
 #[test]
@@ -93,11 +93,11 @@ fn a_pass_can_be_stopped_after_a_number_of_pages() {
             asked += 1;
             true
         };
-        assert!(map.load_many_while(plan, &mut words, goes_on));
+        assert!(map.load_while(plan, &mut words, goes_on));
         assert_eq!(asked, 2, "the last pages are no whole stretch");
         assert!(words.iter().zip(words.iter().skip(1)).all(|(one, next)| one < next));
         words.fill(u64::MAX);
-        assert!(!map.load_many_while(plan, &mut words, || false));
+        assert!(!map.load_while(plan, &mut words, || false));
         let loaded = words.iter().filter(|word| **word != u64::MAX).count();
         assert_eq!(loaded, of_a_stretch);
     }

@@ -27,7 +27,7 @@ fn harvest(maps: &Receiver<Arc<ReadMapping>>, done: &SyncSender<()>) {
     let mut words = vec![0; plan.len()];
     while let Ok(map) = maps.recv() {
         for _ in 0..3 {
-            assert!(map.load_many(&plan, &mut words));
+            assert!(map.load_while(&plan, &mut words, || true));
         }
         done.send(()).unwrap();
     }
