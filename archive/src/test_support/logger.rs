@@ -141,8 +141,8 @@ impl Logger {
 }
 
 impl<T: Clone + PartialEq> Changing<T> {
-    /// Returns what readers find at a record with this time. Of two states at one time the second
-    /// waits for the next.
+    /// Returns what readers find at a record with this time. A second state of the same time is
+    /// written with the next record.
     fn write(&mut self, timestamp: Timestamp) -> Option<T> {
         let now = self.now.as_ref()?;
         let written = self.written.as_ref();

@@ -285,7 +285,7 @@ mod tests {
         let path = directory.path().join("a.0");
         AppendFile::create(path.clone(), b"label").unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
-        // The umask of who runs the test may take away more.
+        // A stricter umask may take away more.
         assert_eq!(mode & !0o644 & 0o777, 0);
         assert_eq!(mode & 0o600, 0o600);
     }

@@ -119,8 +119,8 @@ impl Arguments {
             if columns <= MIN_COLUMNS {
                 let least = html.len();
                 return Err(Failure::Usage(format!(
-                    "{least} bytes are needed for {columns} columns; choose fewer metrics or \
-                     a larger --max-size"
+                    "the page takes {least} bytes even with {columns} columns: choose fewer \
+                     metrics or a larger --max-size"
                 )));
             }
             // The size is about proportional to the columns.

@@ -114,7 +114,7 @@ impl ArchiveArgument {
         json: bool,
         print: impl Fn(&Archive, &mut Output) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        each_of(&self.made()?, json, |base, out| {
+        each_of(&self.complete_bases()?, json, |base, out| {
             let archive = open_held(base)?;
             warn_of_defects(&archive);
             print(&archive, out)?;
@@ -128,7 +128,7 @@ impl ArchiveArgument {
         read: impl Fn(&Archive) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut failed = Ok(());
-        let bases = self.made()?;
+        let bases = self.complete_bases()?;
         for base in &bases {
             let done = open_held(base).map_err(Failure::from).and_then(|archive| {
                 warn_of_defects(&archive);
@@ -145,28 +145,28 @@ impl ArchiveArgument {
         failed
     }
 
-    /// Returns the base names, but in a directory with other archives not those whose writer ended
-    /// while it made their files; of these it warns.
-    fn made(&self) -> Result<Vec<PathBuf>, Failure> {
+    /// Returns the base names. In a directory with other archives, those whose writer ended while it
+    /// created their files are left out, with a warning.
+    fn complete_bases(&self) -> Result<Vec<PathBuf>, Failure> {
         let paths = self.paths()?;
         let mut bases = ArchiveSet::bases(&paths)?;
         if bases.len() < 2 || !paths.iter().any(|path| path.is_dir()) {
             return Ok(bases);
         }
         bases.retain(|base| has_metadata(base).unwrap_or(true));
-        let mut made = Vec::new();
+        let mut complete = Vec::new();
         let mut reasons = Vec::new();
         for base in &bases {
             match half_made(base).ok().flatten() {
                 Some(reason) => reasons.push(reason),
-                None => made.push(base.clone()),
+                None => complete.push(base.clone()),
             }
         }
-        if made.is_empty() {
+        if complete.is_empty() {
             return Ok(bases);
         }
         reasons.iter().for_each(warn_of_half_made);
-        Ok(made)
+        Ok(complete)
     }
 
     /// Calls `print` as [`each`](Self::each), with the base names, also of archives whose writer

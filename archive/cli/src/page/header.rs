@@ -16,9 +16,9 @@ use crate::columns;
 use crate::order::SeriesOrder;
 use crate::time::{Window, Zone, to_jiff};
 
-/// The most events that are drawn, of each side.
+/// Limit on the events that are drawn for each side.
 const MAX_EVENTS: usize = 10_000;
-/// The most changes of the clock that are known to the page.
+/// Limit on the changes of the zone's offset that the page knows.
 const MAX_CHANGES: usize = 200;
 
 /// The header of a page: everything except for values.

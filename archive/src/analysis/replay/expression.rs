@@ -283,7 +283,7 @@ pub enum Problem {
     #[error("the archive has a metric {0} of its own")]
     NameTaken(String),
     /// All PMIDs of derived metrics are in use.
-    #[error("too many derived metrics")]
+    #[error("there are no PMIDs for more than 4194303 derived metrics")]
     TooMany,
     /// Units that cannot be parsed.
     #[error("{0}")]

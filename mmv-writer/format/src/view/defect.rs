@@ -121,7 +121,10 @@ pub enum Problem {
     EmptyName,
     /// A metric name with other characters than letters, digits, `_` and `.`,
     /// or that does not start with a letter, or with an empty component.
-    #[error("\"{found}\" is not a metric name")]
+    #[error(
+        "\"{found}\" is not a metric name, which has letters, digits, '_' and single dots, and \
+         begins with a letter"
+    )]
     Name {
         /// The name; invalid UTF-8 is replaced.
         found: String,
