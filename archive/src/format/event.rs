@@ -39,11 +39,6 @@ pub use super::event_array::{
 pub use super::event_builder::EventArrayBuilder;
 use crate::{OwnedValue, Value, ValueType};
 
-/// Returns whether values of a type are event arrays.
-pub const fn is_array(value_type: ValueType) -> bool {
-    matches!(value_type, ValueType::Event | ValueType::HighresEvent)
-}
-
 /// Returns an event array as one of a metric's type, if it is of the type with shorter times: in a
 /// timeline of several archives the metric may have had that one in some of them. `None`: it need not
 /// be converted. What cannot be unpacked becomes a value that cannot be, either.

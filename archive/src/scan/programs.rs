@@ -277,7 +277,7 @@ impl<T: Copy> ByProgram<T> {
 /// Returns the name of the agent's event metric in an archive that has it.
 pub fn events_name(source: Source<'_>) -> Option<String> {
     let metric = source.metadata().metric(events_metric())?;
-    let is_array = crate::format::event::is_array(metric.desc.value_type);
+    let is_array = metric.desc.value_type.is_event();
     metric.names.first().filter(|_| is_array).map(ToString::to_string)
 }
 

@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use pcp_archive::internal::programs::{ProgramEvent, events_metric};
 use pcp_archive::raw::event::{EventArray, EventFlags, EventRecord};
 use pcp_archive::scan::SelectedMetric;
-use pcp_archive::{Metadata, Pmid, Source, Timestamp, Value, ValueType};
+use pcp_archive::{Metadata, Pmid, Source, Timestamp, Value};
 use serde::Serialize;
 
 use crate::Failure;
@@ -97,7 +97,7 @@ impl Arguments {
         let selection = select_metrics(source, &self.metrics, &[])?;
         let metrics = selection.metrics().iter();
         let mut names: HashMap<Pmid, &str> = metrics
-            .filter(|metric| is_of_events(metric.desc.value_type))
+            .filter(|metric| metric.desc.value_type.is_event())
             .map(|metric| (metric.desc.pmid, metric.name.as_str()))
             .collect();
         // Metrics without events are those of programs, of which the agent's events tell.
@@ -154,10 +154,6 @@ impl Arguments {
         check_whole_set(&archives)?;
         passed
     }
-}
-
-const fn is_of_events(value_type: ValueType) -> bool {
-    matches!(value_type, ValueType::Event | ValueType::HighresEvent)
 }
 
 /// A line that is not printed yet.
