@@ -51,7 +51,6 @@ pub(crate) fn series_title(
     }
 }
 
-/// A statistic of a metric that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum Statistic {
     /// The growth of a counter, or the values a histogram counted, per second.

@@ -131,7 +131,6 @@ pub(crate) trait History {
     ) -> Result<ObservedRun, Failure>;
 }
 
-/// An instance that appeared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Appeared {
     pub(crate) metric: String,
@@ -164,7 +163,6 @@ impl TimeColumns {
         self.range.end().nanos_since(*self.range.start()).max(1)
     }
 
-    /// Returns the width of a column in nanoseconds.
     fn width(&self) -> f64 {
         self.nanos() as f64 / f64::from(self.columns)
     }
@@ -181,7 +179,6 @@ impl TimeColumns {
     }
 }
 
-/// A change in columns.
 #[derive(Debug, Clone)]
 struct Candidate {
     subject: Subject,

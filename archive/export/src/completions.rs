@@ -12,7 +12,6 @@ Examples:
   Complete in this fish only:
     mmv-export completions fish | source";
 
-/// Generates the script of a shell.
 pub(crate) fn script(shell: Shell, mut command: Command) -> String {
     let mut generated = Vec::new();
     clap_complete::generate(shell, &mut command, "mmv-export", &mut generated);

@@ -49,7 +49,6 @@ impl SourceOptions {
         Ok(found)
     }
 
-    /// Returns the metrics and instances that are selected.
     pub(crate) fn selection(&self) -> MetricSelection {
         MetricSelection::new(&self.metrics, &self.instances)
     }

@@ -44,7 +44,6 @@ mod verdict;
 
 pub(crate) use counts::Counts;
 
-/// The protocol of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Protocol {
     /// Prometheus remote write 1.0

@@ -42,7 +42,6 @@ struct WantedMetric {
     is_found: AtomicBool,
 }
 
-/// The metrics of an archive that are selected.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedMetrics {
     /// `None` for all metrics with all their instances.
@@ -75,7 +74,6 @@ impl MetricSelection {
         unknown.map(|wanted| wanted.metric.text.as_str())
     }
 
-    /// Returns the metrics of an archive that are selected.
     pub(crate) fn in_archive(&self, metadata: &Metadata) -> SelectedMetrics {
         if self.metrics.is_empty() && self.instances.is_empty() {
             return SelectedMetrics::default();

@@ -43,7 +43,6 @@ use crate::text::warn;
 use newest::Newest;
 use service::Service;
 
-/// The number of threads that read archives.
 const READER_THREADS: usize = 4;
 
 /// The end of the help.

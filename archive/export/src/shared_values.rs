@@ -8,7 +8,6 @@ use hashbrown::HashSet;
 /// Number of values below which unused ones are not removed, since there is little to gain.
 const MIN_CLEANED: usize = 1_000;
 
-/// A set of shared values.
 #[derive(Debug)]
 pub(crate) struct SharedValues<T: ?Sized + Eq + Hash> {
     values: HashSet<Arc<T>>,

@@ -51,7 +51,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the extension of file names.
     const fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",

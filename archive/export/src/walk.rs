@@ -440,7 +440,6 @@ impl Walk {
     }
 }
 
-/// Returns the name of an archive without its directory.
 fn name_of(base: &Path) -> String {
     base.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -53,7 +53,6 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// The intervals that a minute is divided into.
 const ROUND_SECONDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20];
 
-/// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
   The p99 of the last minute:
@@ -264,7 +263,6 @@ impl Arguments {
         Replay::open(source).decrease(decrease).gaps(self.gaps.gaps()).read_on()
     }
 
-    /// Returns the metrics that are selected.
     fn selection<'a>(&self, source: Source<'a>) -> Result<ReplaySelection<'a>, Failure> {
         let selection = self.replay(source);
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
@@ -444,7 +442,6 @@ impl Arguments {
         Ok(Some((Window { start, end, origin: start }, step)))
     }
 
-    /// Returns the request for this window.
     fn request(
         &self,
         window: Window,
@@ -462,7 +459,6 @@ impl Arguments {
         })
     }
 
-    /// Returns the times of the samples.
     fn sample_times(
         &self,
         window: Window,

@@ -52,7 +52,6 @@ pub(crate) struct Change {
     pub(crate) metric: String,
     pub(crate) instance: Option<Arc<str>>,
     pub(crate) statistic: Statistic,
-    /// Units of the numbers.
     pub(crate) units: Units,
     pub(crate) base: f64,
     pub(crate) new: f64,
@@ -71,7 +70,6 @@ pub(crate) enum Side {
     New,
 }
 
-/// The result of a comparison.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Comparison {
     /// Sorted by significant effect, largest first; unclear changes are last.
@@ -80,7 +78,6 @@ pub(crate) struct Comparison {
     pub(crate) one_sided: Vec<(Side, String, Option<Arc<str>>)>,
 }
 
-/// Compares a new run with one or more base runs.
 pub(crate) fn compare(bases: &[ObservedRun], new: &ObservedRun) -> Comparison {
     let mut comparison = Comparison::default();
     let names = bases.iter().chain([new]).flat_map(|run| run.series.keys());

@@ -17,11 +17,8 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// Minimum number of groups for a variance.
 pub(super) const MIN_GROUPS: usize = 8;
-/// Maximum number of groups.
 pub(super) const MAX_GROUPS: usize = 128;
-/// Minimum number of groups for a correlation.
 const MIN_CORRELATED: usize = 16;
 /// Limit on the estimated correlation, which the correction for bias could raise above 1.
 const MAX_CORRELATION: f64 = 0.99;

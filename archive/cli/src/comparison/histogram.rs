@@ -4,18 +4,15 @@ use std::ops::{Range, RangeInclusive};
 
 use super::estimate::{ColumnSums, Estimate};
 
-/// The counts of one bucket.
 #[derive(Debug, Clone)]
 pub(crate) struct BucketColumns {
     /// The least value in it.
     pub(crate) first: f64,
     /// The greatest value in it; `None` of the last bucket, which has no upper bound.
     pub(crate) last: Option<f64>,
-    /// The count of each column.
     pub(crate) counts: Vec<f64>,
 }
 
-/// The buckets of one histogram, by column.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HistogramColumns {
     /// The buckets with counts, in the order of their bounds.
@@ -28,7 +25,6 @@ pub(crate) struct HistogramColumns {
     pub(crate) observations: Vec<u32>,
 }
 
-/// A quantile and its confidence bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct QuantileBounds {
     /// The middle of its bucket.
@@ -99,7 +95,6 @@ impl HistogramColumns {
         .collect()
     }
 
-    /// Removes what was counted in some columns.
     pub(crate) fn clear(&mut self, columns: RangeInclusive<usize>) {
         for column in columns {
             let sums = [&mut self.sums, &mut self.seconds].into_iter();

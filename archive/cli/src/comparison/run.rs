@@ -19,7 +19,6 @@ use crate::{Failure, columns};
 /// A metric and the name of its instance.
 pub(crate) type SeriesName = (String, Option<Arc<str>>);
 
-/// Options for reading a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunOptions {
     pub(crate) columns: u32,
@@ -43,7 +42,6 @@ pub(crate) struct Excluded {
     pub(crate) reason: &'static str,
 }
 
-/// A run in columns.
 #[derive(Debug, Default)]
 pub(crate) struct ObservedRun {
     pub(crate) series: BTreeMap<SeriesName, SeriesColumns>,

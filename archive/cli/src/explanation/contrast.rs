@@ -42,7 +42,6 @@ const MAX_PEAKS: usize = 4;
 pub(super) struct Contrast {
     /// Approximate place of the first value after the change.
     pub(super) place: usize,
-    /// The first place with at least half of the contrast.
     pub(super) first: usize,
     /// Number of values on each side.
     pub(super) width: usize,

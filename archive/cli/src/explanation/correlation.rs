@@ -2,7 +2,6 @@
 //!
 //! **Source**: G. E. P. Box, G. M. Jenkins, "Time Series Analysis" (1970), chapter 11.
 
-/// Least number of common values for a correlation.
 const MIN_COMMON: usize = 8;
 
 /// Returns the correlation of greatest magnitude between a series and another one that is up to

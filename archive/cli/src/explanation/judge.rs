@@ -36,7 +36,6 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// Returns a standard normal number.
     fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (TAU * self.uniform()).cos()
     }

@@ -11,7 +11,6 @@ use super::{ChangeKind, ChangePoint, TimeColumns};
 use crate::Failure;
 use crate::comparison::{Excluded, ObservedRun};
 
-/// Least number of restarts that count as a change.
 const MIN_RESTARTS: usize = 3;
 /// Least ratio of the rate of restarts to the rate before.
 const MIN_RESTART_RATIO: f64 = 3.0;

@@ -34,14 +34,12 @@ impl std::fmt::Debug for GzipPart {
 }
 
 impl GzipPart {
-    /// Compresses more bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sum.update(bytes);
         self.encoder.write_all(bytes)
     }
 }
 
-/// Returns the stream of some parts.
 #[expect(clippy::little_endian_bytes, reason = "gzip's order")]
 pub(super) fn stream(parts: impl IntoIterator<Item = GzipPart>) -> io::Result<Vec<u8>> {
     let mut out = HEADER.to_vec();

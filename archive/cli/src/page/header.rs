@@ -49,14 +49,12 @@ pub(crate) struct Metric {
     pub(crate) name: String,
     help: String,
     units: String,
-    /// The units of the rate of a counter.
     rate_units: Option<String>,
     semantics: String,
     /// For each side its PMID there.
     of: Vec<Option<u32>>,
 }
 
-/// One of the agent's events.
 #[derive(Debug, Serialize)]
 pub(crate) struct Event {
     side: usize,

@@ -15,11 +15,9 @@ use super::sides::Side;
 use crate::columns;
 use crate::time::Window;
 
-/// The most columns of a heat map.
 const MAX_COLUMNS: u128 = 256;
 /// Minimum number of intervals between observations in a part of the window that is read to find their length.
 const ENOUGH: u32 = 4;
-/// The most heat maps.
 const MAX_MAPS: usize = 200;
 
 /// A histogram over time.
@@ -40,7 +38,6 @@ pub(crate) struct Heat {
     cells: Vec<(usize, usize, f64)>,
 }
 
-/// A histogram that a selection has.
 #[derive(Debug, Clone)]
 pub(crate) struct Histogram {
     /// The name of the metric that counts values by bucket.
@@ -91,7 +88,6 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
     Ok(found)
 }
 
-/// Options for reading a heat map.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'r> {
     pub(crate) gaps: Gaps,

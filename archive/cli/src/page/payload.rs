@@ -77,7 +77,6 @@ impl<'f> Payload<'f> {
         Self { frame, columns, marks, series, numbers }
     }
 
-    /// Adds the series of an envelope.
     pub(crate) fn add(&mut self, envelope: &Envelope, of: &EnvelopeNames) -> Result<(), Failure> {
         for series in &envelope.series {
             let Some(place) = of.place(series) else { continue };
@@ -116,7 +115,6 @@ impl<'f> Payload<'f> {
 }
 
 impl Numbers {
-    /// Adds the columns of a series.
     fn add(&mut self, series: &Series, first: u32, count: usize) -> io::Result<()> {
         let mut cells: Vec<Option<&Cell>> = vec![None; count];
         for (column, cell) in series.cells() {

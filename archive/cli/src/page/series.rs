@@ -82,7 +82,6 @@ const HAS_VALUES: u8 = 1;
 const IS_JOINED: u8 = 2;
 const IS_OBSERVED: u8 = 4;
 
-/// Returns the flags of a column.
 pub(crate) fn flags(cell: Option<&Cell>) -> u8 {
     let Some(cell) = cell else { return 0 };
     let is_observed = if cell.count > 0 { IS_OBSERVED } else { 0 };

@@ -49,7 +49,6 @@ impl Side {
         self.shift
     }
 
-    /// Returns the time on the page of one of its own.
     pub(crate) fn on_page(&self, own: Timestamp) -> Timestamp {
         Timestamp::from_nanos(own.as_nanos().saturating_add(self.shift))
     }
@@ -61,7 +60,6 @@ impl Side {
         Ok(Self { name, argument, archives, shift: self.shift })
     }
 
-    /// Converts a time on the page to the side's own time.
     pub(crate) fn own(&self, on_page: Timestamp) -> Timestamp {
         Timestamp::from_nanos(on_page.as_nanos().saturating_sub(self.shift))
     }
@@ -112,7 +110,6 @@ impl Sides {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Returns the label of the first side.
     pub(crate) fn label(&self) -> &ArchiveLabel {
         self.first.source().label()
     }

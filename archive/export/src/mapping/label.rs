@@ -45,9 +45,7 @@ pub struct MetricLabels<'m> {
     hostname: &'m str,
 }
 
-/// The label with the name of the host.
 const HOSTNAME: &str = "hostname";
-/// The label with the name of an instance.
 const INSTANCE_NAME: &str = "instname";
 /// The label with the number of an instance without a unique name. Other instances do not have it:
 /// numbers may change at a restart, which would begin new series.

@@ -16,7 +16,6 @@ pub(super) struct Batch {
     pub(super) points: Vec<Point>,
     /// The position after its last record.
     pub(super) end: Option<Position>,
-    /// Whether an archive ends with the batch.
     pub(super) ends_archive: bool,
 }
 

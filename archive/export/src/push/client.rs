@@ -14,9 +14,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use super::Protocol;
 use super::target::{Authorization, SecretError, Target, certificates};
 
-/// Limit on the bytes that are read of an answer.
 const MAX_ANSWER: u64 = 8 << 10;
-/// Limit on the bytes of the headers of an answer.
 const MAX_HEADERS: usize = 16 << 10;
 
 pub(crate) struct ClientOptions {
@@ -36,7 +34,6 @@ pub(crate) struct Client {
     headers: Vec<(&'static str, String)>,
 }
 
-/// The answer of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -27,7 +27,6 @@ impl Counts {
         self.combined(before, u64::saturating_sub)
     }
 
-    /// Adds the counts of another host.
     pub(crate) fn add(&mut self, other: &Self) {
         *self = self.combined(other, u64::saturating_add);
     }

@@ -377,7 +377,6 @@ pub(crate) fn shown(nanos: i64) -> String {
         .map_or_else(|_| format!("{nanos} ns"), |time| time.to_string())
 }
 
-/// An error that prevents sending any archive of a host.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     /// The cursor cannot be read.

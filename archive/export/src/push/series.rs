@@ -23,7 +23,6 @@ use crate::walk::Catalog;
 /// A sample that waits to be sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
-    /// The number of its series in the table.
     pub(super) series: u32,
     /// The time since 1970 UTC.
     pub(super) milliseconds: i64,
@@ -66,7 +65,6 @@ impl std::fmt::Display for Series {
     }
 }
 
-/// All series of a host.
 #[derive(Debug)]
 pub(super) struct SeriesTable {
     protocol: Protocol,

@@ -39,7 +39,6 @@ pub(super) struct Cursor {
     pub(super) counts: Counts,
 }
 
-/// An error of the state directory or a state file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StateError {
     /// The file cannot be read or written.
@@ -59,7 +58,6 @@ pub(crate) enum StateError {
     InUse { path: PathBuf },
 }
 
-/// A locked directory of state files.
 #[derive(Debug)]
 pub(crate) struct StateDirectory {
     path: PathBuf,
@@ -79,7 +77,6 @@ impl StateDirectory {
         }
     }
 
-    /// Returns the file of a host.
     pub(super) fn file(&self, host: &str, url: &str) -> StateFile {
         // Host names are directory names made printable, which do not normally contain a slash.
         let name = format!("{}.json", host.replace('/', "_"));

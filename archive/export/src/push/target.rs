@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use ureq::http::Uri;
 
-/// Limit on the size of a secret.
 const MAX_SECRET: u64 = 64 << 10;
 /// Limit on the size of a file of certificates, larger than the list of any system.
 const MAX_CERTIFICATES: u64 = 16 << 20;
@@ -57,7 +56,6 @@ impl std::str::FromStr for Target {
     }
 }
 
-/// An error of a secret or certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
     /// The file cannot be read.
@@ -86,7 +84,6 @@ pub(crate) enum Authorization {
 }
 
 impl Authorization {
-    /// Returns the value of the header.
     pub(super) fn header(&self) -> Result<String, SecretError> {
         match self {
             Self::Bearer(path) => Ok(format!("Bearer {}", secret(path)?)),

@@ -21,7 +21,6 @@ use super::client::Answer;
 #[cfg(feature = "otlp")]
 use super::otlp;
 
-/// The verdict on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// All samples are stored.
@@ -51,7 +50,6 @@ const OUT_OF_ORDER: [&str; 1] = ["out of order"];
 /// Messages of Prometheus about samples before its time limit.
 const TOO_OLD: [&str; 2] = ["too old", "out of bounds"];
 
-/// Returns the verdict on a request with some samples.
 pub(super) fn verdict(
     answer: Result<Answer, ureq::Error>,
     protocol: Protocol,

@@ -21,7 +21,6 @@ struct Bucket {
     series: SampleSeriesId,
 }
 
-/// The histogram of one instance.
 #[derive(Debug)]
 pub(super) struct Histogram {
     family: FamilyId,

@@ -76,7 +76,6 @@ struct SeriesState {
     is_late: bool,
 }
 
-/// All series, and the samples of a step.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     entries: Slab<SeriesState>,

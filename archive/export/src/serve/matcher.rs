@@ -7,7 +7,6 @@ use crate::mapping::{Family, Kind, Label};
 
 /// The label with the name of a metric.
 const NAME: &str = "__name__";
-/// Limit on the bytes of a compiled expression.
 const MAX_EXPRESSION: usize = 1 << 20;
 
 /// Conditions for labels. A label that a series does not have is the empty string.
@@ -61,7 +60,6 @@ impl Matchers {
         names.iter().any(|name| self.matches_label(NAME, name))
     }
 
-    /// Returns whether a series matches.
     pub(super) fn matches(&self, name: &str, labels: &[Label]) -> bool {
         self.0.iter().all(|matcher| {
             let value = if matcher.label == NAME {

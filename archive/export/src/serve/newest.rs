@@ -25,7 +25,6 @@ use crate::walk::{Start, StepKind, Walk};
 
 /// Interval at which to look for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval at which to look for new hosts.
 const HOST_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Bytes of a piece of an answer, which ends with a family.
 const PIECE: usize = 1 << 16;
@@ -41,7 +40,6 @@ struct Table {
     is_complete: bool,
 }
 
-/// The newest values of one host.
 #[derive(Debug, Default)]
 struct HostTable {
     /// Families by name.
@@ -72,7 +70,6 @@ struct SeriesEntry {
     value: Option<(i64, f64)>,
 }
 
-/// A host that is followed.
 struct Followed {
     host: Host,
     walk: Walk,

@@ -24,7 +24,6 @@ use super::xor;
 use crate::selection::MetricSelection;
 use crate::tree::Host;
 
-/// Limit on the bytes of a decompressed request.
 const MAX_REQUEST: usize = 1 << 20;
 /// Limit on the queries of a request, of which Prometheus sends one.
 const MAX_QUERIES: usize = 100;

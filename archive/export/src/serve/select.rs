@@ -39,7 +39,6 @@ impl Selected {
     }
 }
 
-/// An error of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SelectError {
     /// It has more samples than are permitted.

@@ -27,7 +27,6 @@ use crate::options::SourceOptions;
 
 /// Limit on the bytes of a request's body, which is compressed.
 const MAX_BODY: usize = 1 << 18;
-/// Time to receive a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which a request waits for a thread.
 const THREAD_TIMEOUT: Duration = Duration::from_secs(20);

@@ -35,7 +35,6 @@ pub(super) enum Cells {
     Doubles(Vec<f64>),
 }
 
-/// A column of metrics.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,
@@ -56,7 +55,6 @@ impl Column {
         Self { name, cell_type, about, cells, levels: Vec::new() }
     }
 
-    /// Sets the cell of a row.
     #[inline]
     pub(super) fn set(&mut self, row: usize, number: Number) {
         match (&mut self.cells, number) {
@@ -180,7 +178,6 @@ pub(super) struct LabelColumn {
 pub(super) struct Shape {
     /// The name of the metric.
     pub(super) has_name: bool,
-    /// Number and name of the instance.
     pub(super) has_instances: bool,
     /// The bounds of a bucket.
     pub(super) has_bounds: bool,

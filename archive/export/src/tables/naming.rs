@@ -33,7 +33,6 @@ const MAX_NAME: usize = 200;
 /// The bits of an instance domain's serial that a program chooses, in the agent's domain.
 const PROGRAM_SERIAL: u32 = (1 << 11) - 1;
 
-/// The identity of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct TableKey {
     pub(super) application: String,
@@ -50,7 +49,6 @@ impl TableKey {
     }
 }
 
-/// The names of a host's tables.
 #[derive(Debug, Default)]
 pub(super) struct TableNames {
     known: HashMap<TableKey, String>,

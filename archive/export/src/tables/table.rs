@@ -31,7 +31,6 @@ pub(super) struct RowSlot {
     key: Option<RowKey>,
     /// A generation of rows, and the index of `key` in its keys.
     place: (u64, u32),
-    /// The step of the last row, and its index.
     row: (u64, usize),
     /// The last step in which one of its series began.
     pub(super) began: u64,
@@ -61,7 +60,6 @@ impl RowSlot {
     }
 }
 
-/// A table with its buffered rows.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) name: String,
@@ -97,14 +95,12 @@ enum Writer {
     Text(TextFile),
 }
 
-/// The names and the format of the files of a table.
 #[derive(Debug)]
 pub(super) struct FileTarget<'p> {
     pub(super) format: Format,
     pub(super) directory: PathBuf,
     /// The beginning of file names, `part-ARCHIVE`.
     pub(super) stem: &'p str,
-    /// The number of the next file.
     pub(super) part: &'p mut u32,
     /// Entries of the file's metadata.
     pub(super) about: &'p [(&'static str, String)],
@@ -115,7 +111,6 @@ impl Table {
         Self { name, shape, generation: 1, ..Self::default() }
     }
 
-    /// Returns the number of rows in memory.
     pub(super) fn rows(&self) -> usize {
         self.times.len()
     }

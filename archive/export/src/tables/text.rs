@@ -16,7 +16,6 @@ use crate::walk::Number;
 /// Characters that begin a formula in spreadsheets, also in full width.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// A file of text.
 #[derive(Debug)]
 pub(super) struct TextFile {
     file: NewFile,

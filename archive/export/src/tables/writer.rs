@@ -24,7 +24,6 @@ use super::file::NewFile;
 /// The field `created_by` of files.
 const CREATED_BY: &str = concat!("mmv-export version ", env!("CARGO_PKG_VERSION"));
 
-/// A file of Apache Parquet.
 #[derive(Debug)]
 pub(super) struct ParquetFile {
     writer: SerializedFileWriter<NewFile>,

@@ -40,7 +40,6 @@ pub struct Catalog {
     earlier_starts: HashMap<String, i64>,
 }
 
-/// A metric of the archive.
 #[derive(Debug)]
 struct Metric {
     name: String,
@@ -84,7 +83,6 @@ pub(super) struct Output {
     pub(super) counts: Counts,
 }
 
-/// The current record.
 #[derive(Clone, Copy)]
 pub(super) struct RecordContext<'r> {
     pub(super) metadata: &'r Metadata,
@@ -237,7 +235,6 @@ impl Catalog {
         Some(self.last)
     }
 
-    /// Adds the values of a metric.
     pub(super) fn observe(
         &mut self,
         set: &ValueSetView<'_>,

@@ -43,11 +43,9 @@ pub struct Series {
     pub generation: u64,
 }
 
-/// Existing series by number.
 #[derive(Debug, Default)]
 pub(super) struct SeriesTable {
     all: Slab<Series>,
-    /// The generation of the last added series.
     generation: u64,
     labels: SharedValues<[Label]>,
     names: SharedValues<str>,

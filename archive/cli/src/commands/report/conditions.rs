@@ -105,7 +105,6 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Returns the name of an instance of a condition.
 fn title(
     metadata: &Metadata,
     replay: &Replay<'_>,

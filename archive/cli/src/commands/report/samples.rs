@@ -17,7 +17,6 @@ use crate::formats::Writer;
 use crate::selection::warn_of_losses;
 use crate::time::Window;
 
-/// The samples to report.
 pub(super) struct Request {
     pub(super) times: SampleTimes,
     pub(super) window: Window,
@@ -42,7 +41,6 @@ pub(super) enum SampleTimes {
     Listed(Vec<Timestamp>),
 }
 
-/// A source of samples.
 pub(super) enum Samples<'a> {
     Logged(Box<Logged<'a>>),
     Regular(Box<replay::Window<'a>>),
@@ -119,7 +117,6 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Reads the samples and writes them.
     pub(super) fn write(
         &mut self,
         request: &Request,
